@@ -12,35 +12,35 @@ import (
 	"spindle/engine/data/value"
 )
 
-// RESTORE of a large payload goes on beside the turn while its client waits: a goroutine checks and reads the payload,
-// and what it builds is built in slices of turns. The key is put in the last of them. Until then nobody sees anything
-// of it, who names the key waits, and if the client leaves before that nothing has happened.
+// A large RESTORE is worked on outside the turn. Its client waits. A goroutine checks and reads the payload and builds
+// the value in short slices of turns. The last slice puts the key into its database. Until then the key is latched:
+// commands that name it wait. If the client leaves earlier, nothing changes.
 
 const (
-	besideFrom   = 64 << 10               // bytes of a payload
-	besideSparse = 8 << 10                // the same for a filter, whose payload may expand to 90 times its length
-	besideSlice  = 200 * time.Microsecond // of a turn, about
-	besideString = 512 << 10              // bytes of a string that a slice copies
+	besideFrom   = 64 << 10               // bytes of a large payload
+	besideSparse = 8 << 10                // for a filter: it may expand to 90 times this
+	besideSlice  = 200 * time.Microsecond // about how long one slice of a turn takes
+	besideString = 512 << 10              // bytes of a string that one slice copies
 )
 
-// A besideRestore is one of them.
+// A besideRestore is one RESTORE that works outside the turn.
 type besideRestore struct {
 	h       *Commands
 	o       restoreOptions
 	payload []byte
-	lent    memory.Ref // the payload's memory; 0: it is garbage
-	release func()     // of the key's latch
-	began   int64      // of the command, Unix ms
+	lent    memory.Ref // the memory of payload; 0: payload is on Go's heap
+	release func()     // opens the key's latch
+	began   int64      // when the command began, Unix ms
 
-	x    codec.Expander // its own: others use h's meanwhile
+	x    codec.Expander // not h's expander, which other commands use meanwhile
 	v    restoredValue
-	root memory.Ref // of a long string
-	err  error      // why it is refused
-	done bool       // v is whole, or err says why not
+	root memory.Ref // the block of a long string
+	err  error      // why the payload is refused
+	done bool       // v is complete, or err is set
 	left bool       // the client has gone
 }
 
-// mayGoBeside says whether a payload is worth it, and its client can wait.
+// mayGoBeside reports whether payload is large enough and c's client can wait.
 func (h *Commands) mayGoBeside(c *command.Context, payload []byte) bool {
 	const inline = client.Fake | client.DenyBlocking | client.Multi | client.Primary
 	least := besideFrom
@@ -50,7 +50,7 @@ func (h *Commands) mayGoBeside(c *command.Context, payload []byte) bool {
 	return h.Turn != nil && len(payload) >= least && !c.Client.Is(inline)
 }
 
-// goBeside parks the client and begins.
+// goBeside parks the client and starts the goroutine.
 func (h *Commands) goBeside(c *command.Context, o restoreOptions) {
 	b := &besideRestore{h: h, o: o, began: c.Now}
 	b.x.Env = h.env(c)
@@ -65,7 +65,7 @@ func (h *Commands) goBeside(c *command.Context, o restoreOptions) {
 	args := c.Args
 	b.release = h.Latch(args[1:2])
 	c.Args = append([][]byte{}, args...)
-	c.Args[3] = nil // Block copies what it finds
+	c.Args[3] = nil // Block copies the arguments; the payload is not copied
 	c.Core.Block(c, command.Wait{
 		Busy: true,
 		Retry: func(c *command.Context) error {
@@ -81,7 +81,7 @@ func (h *Commands) goBeside(c *command.Context, o restoreOptions) {
 	go b.run(cl, store, any, counted)
 }
 
-// run is the goroutine.
+// run reads the payload. It is the goroutine's body.
 func (b *besideRestore) run(cl *client.Client, store *value.Store, anySum, counted bool) {
 	kind, body, err := rdb.Payload(b.payload, anySum)
 	switch {
@@ -97,7 +97,7 @@ func (b *besideRestore) run(cl *client.Client, store *value.Store, anySum, count
 	b.h.Writable(func() { b.end(cl, store) })
 }
 
-// runString copies a string's bytes to where they will stay.
+// runString copies the bytes of a string to their final block.
 func (b *besideRestore) runString(body []byte, store *value.Store) {
 	b.v.t = value.String
 	if b.v.text, b.err = restoredText(body); b.err != nil || b.v.text.Form == rdb.Integer ||
@@ -119,7 +119,7 @@ func (b *besideRestore) runString(body []byte, store *value.Store) {
 	}
 }
 
-// runValue reads a collection, and builds it unless it goes in as it is.
+// runValue reads a collection and builds it, unless it is stored as a packed value.
 func (b *besideRestore) runValue(kind rdb.Kind, body []byte, store *value.Store, counted bool) {
 	v := &b.v
 	v.t = codec.TypeOf(kind, body)
@@ -151,12 +151,12 @@ func (b *besideRestore) runValue(kind rdb.Kind, body []byte, store *value.Store,
 	}
 }
 
-// A pace is how many elements a builder puts in before the clock is looked at.
+// A pace is the number of elements a builder adds between two looks at the clock.
 type pace int
 
 const maxPace = 64
 
-// build puts elements in until slice has passed, or until it is done.
+// build adds elements until slice has passed or the value is complete.
 func (p *pace) build(b codec.Builder, slice time.Duration) (done bool, err error) {
 	for left := slice; !done && err == nil && left > 0; {
 		began := time.Now()
@@ -168,8 +168,8 @@ func (p *pace) build(b codec.Builder, slice time.Duration) (done bool, err error
 	return done, err
 }
 
-// after is the next pace, after this one took so long. It stays low where elements are cheap, since the next ones may
-// cost a thousand times as much: zeros of a filter are stepped over, others are pages to write.
+// after returns the next pace, given how long this one took. It stays low even where elements are cheap: the next
+// element may cost a thousand times as much. A filter's zero pages are skipped, but other pages are written.
 func (p pace) after(took, slice time.Duration) pace {
 	switch {
 	case took > slice/4:
@@ -180,13 +180,13 @@ func (p pace) after(took, slice time.Duration) pace {
 	return p
 }
 
-// end has the client go on, and lets go of what it has not taken. Turn only.
+// end wakes the client and frees what finish did not take. Turn only.
 func (b *besideRestore) end(cl *client.Client, store *value.Store) {
 	b.done = true
 	if !b.left {
 		b.h.Wake(cl)
 	}
-	if b.v.builder != nil { // finish has not taken it
+	if b.v.builder != nil { // finish did not take it
 		codec.LetGo(store, b.v.t, b.v.builder)
 	}
 	if b.root != 0 {
@@ -198,7 +198,7 @@ func (b *besideRestore) end(cl *client.Client, store *value.Store) {
 	b.release()
 }
 
-// finish is the last step of RESTORE: what else may have happened to the key meanwhile is looked at again.
+// finish is RESTORE's last step. It checks the key again, because other commands ran in between.
 func (b *besideRestore) finish(c *command.Context) error {
 	if b.err != nil {
 		return b.err

@@ -7,11 +7,11 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A builderOf is a builder of cheap elements, which take no time, and then of costly ones, which take slow each.
+// A builderOf is a Builder of cheap elements, which take no time, and then of costly ones, which take slow each.
 type builderOf struct {
 	cheap, costly int
 	slow          time.Duration
-	most          int // the most elements that were asked for at once
+	most          int // the most elements requested at once
 }
 
 func (b *builderOf) Root() memory.Ref { return 0 }
@@ -30,8 +30,7 @@ func (b *builderOf) Step(n int) (done bool, err error) {
 	return b.costly == 0, nil
 }
 
-// TestPace: many cheap elements in a row do not make a slice ask for many more at once. Elements that take long go in
-// one by one.
+// TestPace: many cheap elements do not make build request many costly ones at once. Slow elements are requested singly.
 func TestPace(t *testing.T) {
 	b := &builderOf{cheap: 1_000_000, costly: 200, slow: 200 * time.Microsecond}
 	p := pace(1)

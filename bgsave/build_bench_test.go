@@ -17,7 +17,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// huge are values of so many elements in their RDB forms, the ones that take turns to be built.
+// huge are RDB forms of values with many elements, whose building takes several turns.
 var huge = []struct {
 	kind  rdb.Kind
 	write func(w *rdb.Writer, n int)
@@ -35,7 +35,7 @@ var huge = []struct {
 			w.Int(int64(i))
 		}
 	}},
-	{rdb.KindZSet2, func(w *rdb.Writer, n int) { // from the last to the first, as they are written
+	{rdb.KindZSet2, func(w *rdb.Writer, n int) { // from the last to the first, as files have them
 		w.Length(uint64(n))
 		for i := range n {
 			w.Text(fmt.Appendf(nil, "member:%d", n-i))
@@ -84,10 +84,10 @@ var huge = []struct {
 	}},
 }
 
-// BenchmarkBuild loads one value of 10 M elements. Watch ms/turn, the CPU of the longest turn, and how many took more
-// than a millisecond: none, but for the few in which the kernel clears a huge page. Reclaimers' work is done between
-// the turns here: they touch memory before turns need it.
-// Run one kind: go test -run=- -bench=Build/set -benchtime=1x ./bgsave
+// BenchmarkBuild loads one value of 10 M elements. Watch ms/turn, the CPU time of the longest turn, and how many turns
+// took more than a millisecond. There should be none, except where the kernel clears a huge page. Reclaimers run
+// between turns here, so that turns touch no new memory. Run one kind: go test -run=- -bench=Build/set -benchtime=1x
+// ./bgsave
 func BenchmarkBuild(b *testing.B) {
 	const n = 10_000_000
 	for _, h := range huge {
@@ -102,7 +102,7 @@ func BenchmarkBuild(b *testing.B) {
 				var turns turnMeter
 				into := &Into{Space: space, Turn: func(f func()) {
 					turns.run(f)
-					for job, _ := space.Heap().TakeJob(); job != nil; job, _ = space.Heap().TakeJob() { // reclaimers'
+					for job, _ := space.Heap().TakeJob(); job != nil; job, _ = space.Heap().TakeJob() { // reclaimers
 						for !job(1 << 10) {
 						}
 					}
@@ -128,7 +128,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// threadCPU is what this thread has used so far.
+// threadCPU returns the CPU time of this thread.
 func threadCPU() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
@@ -171,10 +171,10 @@ func BenchmarkInto(b *testing.B) {
 	}
 }
 
-// A turnMeter is how long the turns of a load were, by their thread's CPU time.
+// A turnMeter measures how long a load's turns take, by their thread's CPU time.
 type turnMeter struct {
 	longest, sum time.Duration
-	turns, long  int // long: over a millisecond
+	turns, long  int // long: turns over a millisecond
 }
 
 func (m *turnMeter) run(turn func()) {
@@ -187,7 +187,7 @@ func (m *turnMeter) run(turn func()) {
 	}
 }
 
-// report tells of a load of n things.
+// report reports the figures of a load of n keys or elements.
 func (m *turnMeter) report(b *testing.B, n int, unit string) {
 	b.ReportMetric(m.longest.Seconds()*1e3, "ms/turn")
 	b.ReportMetric(float64(m.sum.Nanoseconds())/float64(n), unit)

@@ -8,37 +8,37 @@ import (
 	"spindle/protocol"
 )
 
-// Commands are the handlers of this package. They run on the core, in turns.
+// Commands are this package's command handlers. They run on the core, in turns.
 type Commands struct {
 	Scheduler *Scheduler
 	Settings  *Settings
 	// AnyChecksum is DEBUG SET-SKIP-CHECKSUM-VALIDATION.
 	AnyChecksum bool
-	// Limits say up to where restored values are packed; nil: the defaults.
+	// Limits returns the sizes up to which restored values are packed. nil: the defaults.
 	Limits func() codec.Limits
-	// Log learns why RESTORE refuses a payload; nil: nobody does.
+	// Log gets the reason why RESTORE refuses a payload. nil: no log.
 	Log *logging.Logger
-	// SkipsSanitize says whether a client's user has skip-sanitize-payload; nil: nobody has.
+	// SkipsSanitize reports whether a client's user has skip-sanitize-payload. nil: no user has.
 	SkipsSanitize func(cl *client.Client) bool
 
-	// A large RESTORE works beside the turns with these, which are the core's. nil: it works in its own turn.
+	// The core's functions for a large RESTORE. If they are nil, RESTORE works in its own turn.
 	//
-	// Turn runs a function in a turn. Writable runs one in a turn in which a client's write could run. The others are
-	// for turns. Wake has the client of a command that waits go on. Readmit says why such a command may not write its
-	// key any more. Latch holds back the commands that name one of keys, until release is called.
+	// Turn runs f in a turn. Writable runs f in a turn in which a client's write is allowed. The others are called in
+	// turns. Wake resumes a client that waits. Readmit returns an error if the command may no longer write key. Latch
+	// makes commands that name one of keys wait until release is called.
 	Turn     func(f func())
 	Writable func(f func())
 	Wake     func(cl *client.Client)
 	Readmit  func(c *command.Context, key []byte) error
 	Latch    func(keys [][]byte) (release func())
 
-	payload       []byte // DUMP's scratch, for values that are not long
+	payload       []byte // DUMP's buffer for short values
 	packer        packer
 	expander      codec.Expander
-	sanitizations int64 // packed values that sanitize-dump-payload had looked at
+	sanitizations int64 // packed values that sanitize-dump-payload had checked
 }
 
-// Families are the rows: the server's own, and those on keys.
+// Families returns the command rows: group server, and the commands on keys.
 func (h *Commands) Families() []command.Family {
 	restored := command.FirstArg(command.KeyOW | command.KeyUpdate)
 	return []command.Family{
@@ -61,9 +61,9 @@ func (h *Commands) Families() []command.Family {
 	}
 }
 
-// save is SAVE: it returns when the file is on disk, and every client waits for it.
+// save is SAVE. It returns when the file is on disk; all clients wait meanwhile.
 //
-// Replies: OK. Errors: ErrInProgress, ErrHeld; a bare ERR when the file could not be written (the log says why).
+// Replies: OK. Errors: ErrInProgress, ErrHeld; a bare ERR when the file could not be written (the log has the reason).
 func (h *Commands) save(c *command.Context) error {
 	err := h.Scheduler.Save()
 	if err == ErrInProgress || err == ErrHeld {
@@ -76,7 +76,7 @@ func (h *Commands) save(c *command.Context) error {
 	return nil
 }
 
-// bgsave is BGSAVE [SCHEDULE]. Inside MULTI it is queued for after the transaction.
+// bgsave is BGSAVE [SCHEDULE]. Inside MULTI the save starts after the transaction.
 //
 // Replies: "Background saving started" or "Background saving scheduled". Errors: ErrInProgress, ErrHeld, ErrBusy,
 // ErrSyntax.
@@ -100,7 +100,7 @@ func (h *Commands) bgsave(c *command.Context) error {
 	return nil
 }
 
-// lastSave is LASTSAVE. Replies: the Unix time of the last save that succeeded.
+// lastSave is LASTSAVE. Replies: the Unix time of the last successful save.
 func (h *Commands) lastSave(c *command.Context) error {
 	c.Reply.Int(h.Scheduler.LastSave().Unix())
 	return nil

@@ -21,7 +21,7 @@ import (
 	"spindle/protocol"
 )
 
-// A bench is a keyspace with the handlers of this package on it.
+// A bench is a keyspace with this package's command handlers.
 type bench struct {
 	*Commands
 	t      testing.TB
@@ -29,7 +29,7 @@ type bench struct {
 	cl     client.Client
 	common command.Settings
 	events []string
-	told   string // what the last call propagated: "-" nothing, "=" as written, else the commands
+	told   string // the propagation of the last command: "-" none, "=" as written, else the commands
 	dirty  int64
 }
 
@@ -56,7 +56,7 @@ func (b *bench) Notify(_ command.EventClass, event string, db int, key []byte) {
 	b.events = append(b.events, fmt.Sprintf("%s %d %.20s", event, db, key))
 }
 
-// run is a command's reply.
+// run returns a command's reply.
 func (b *bench) run(args ...string) string {
 	b.t.Helper()
 	var reply protocol.Reply
@@ -91,7 +91,7 @@ func (b *bench) run(args ...string) string {
 	return string(out)
 }
 
-// dumped is a key's payload.
+// dumped returns a key's payload.
 func (b *bench) dumped(key string) string {
 	reply := b.run("dump", key)
 	_, payload, _ := strings.Cut(reply, "\r\n")
@@ -134,7 +134,7 @@ func TestDumpRestore(t *testing.T) {
 	}
 }
 
-// filter makes key a Bloom filter for so many items, into which one is put.
+// filter makes key a Bloom filter for capacity items, with one item added.
 func (b *bench) filter(key string, capacity uint64) {
 	root, err := bloom.New(b.space.Store(), bloom.Params{Error: 0.01, Capacity: capacity, Growth: 2}, nil)
 	if err != nil {
@@ -146,7 +146,7 @@ func (b *bench) filter(key string, capacity uint64) {
 	}
 }
 
-// TestDumpTooLong: a payload beyond proto-max-bulk-len is refused, of whatever type.
+// TestDumpTooLong: a payload longer than proto-max-bulk-len is refused, of any type.
 func TestDumpTooLong(t *testing.T) {
 	b := newBench(t)
 	b.common.MaxBulk = &setting.Int{}
@@ -159,8 +159,8 @@ func TestDumpTooLong(t *testing.T) {
 	db.SetString([]byte("long"), noise, 0)
 	db.SetString([]byte("short"), noise[:10_000], 0)
 	db.PutPacked([]byte("list"), value.List, value.Listpack, listpack.AppendElement(listpack.AppendEmpty(nil), listpack.OfText(noise)), 0)
-	b.filter("sparse", 1_000_000)  // 1.4 MB, of which nearly nothing is set
-	b.filter("emptier", 9_000_000) // 12 MB, and still too long in LZF
+	b.filter("sparse", 1_000_000)  // 1.4 MB with almost no bit set
+	b.filter("emptier", 9_000_000) // 12 MB, which is too long even in LZF
 	for key, refused := range map[string]bool{"long": true, "short": false, "list": true, "sparse": false, "emptier": true} {
 		if got := b.run("dump", key); (got == "-ERR the payload would be longer than proto-max-bulk-len\r\n") != refused {
 			t.Errorf("%s: %.60q", key, got)
@@ -168,7 +168,7 @@ func TestDumpTooLong(t *testing.T) {
 	}
 }
 
-// TestFilterBound: RESTORE of a client makes no filter larger than bf-max-size. A primary's does.
+// TestFilterBound: a client's RESTORE cannot make a filter larger than bf-max-size. A primary's can.
 func TestFilterBound(t *testing.T) {
 	b := newBench(t)
 	b.filter("k", 1_000_000)
@@ -189,7 +189,7 @@ func TestFilterBound(t *testing.T) {
 	}
 }
 
-// rdb11 is body as a payload of version 11.
+// rdb11 returns body as a payload of version 11.
 func rdb11(body string) string { return string(rdb.AppendFooter([]byte(body), 0, 11)) }
 
 func TestRestoreReplies(t *testing.T) {
@@ -248,7 +248,7 @@ func TestRestoreReplies(t *testing.T) {
 	}
 }
 
-// TestRestoreEffects: deadlines, what is propagated, and events.
+// TestRestoreEffects: deadlines, propagated commands, and events.
 func TestRestoreEffects(t *testing.T) {
 	b := newBench(t)
 	b.common.Rows()
@@ -288,7 +288,7 @@ func TestRestoreClock(t *testing.T) {
 	if f := b.space.Frequency(b.space.DB(0).Peek([]byte("k"))); f != 100 {
 		t.Errorf("freq %d", f)
 	}
-	b.space.Replica = true // a key past its deadline is kept, and hidden
+	b.space.Replica = true // an expired key is kept, but hidden
 	for _, policy := range []keyspace.Policy{keyspace.AllKeysLFU, keyspace.AllKeysLRU} {
 		b.space.Policy = policy
 		for _, word := range []string{"IDLETIME", "FREQ"} {
@@ -340,7 +340,7 @@ func TestSaveCommands(t *testing.T) {
 	}
 }
 
-// TestKeyspace: a real view saved while the core goes on, loaded into another keyspace.
+// TestKeyspace: a real view is saved while the core continues, and loaded into another keyspace.
 func TestKeyspace(t *testing.T) {
 	b := newBench(t)
 	db := b.space.DB(0)
@@ -357,7 +357,7 @@ func TestKeyspace(t *testing.T) {
 		v.Close()
 		done <- err
 	}()
-	for i := range keys { // none of this is in the file
+	for i := range keys { // none of these changes is in the file
 		key := fmt.Appendf(nil, "key:%d", i)
 		switch i % 3 {
 		case 0:
@@ -401,8 +401,8 @@ func TestKeyspace(t *testing.T) {
 	}
 }
 
-// TestSanitize: every damaged payload is refused, and the log says why; sanitize-dump-payload decides only what is
-// counted.
+// TestSanitize: every damaged payload is refused, and the log has the reason. sanitize-dump-payload only decides which
+// ones INFO counts.
 func TestSanitize(t *testing.T) {
 	b := newBench(t)
 	var log bytes.Buffer

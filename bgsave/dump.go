@@ -14,7 +14,8 @@ import (
 // packer encodes values one at a time, on the core.
 type packer struct{ w rdb.Writer }
 
-// append writes v as DUMP shows it: kind and value. A long string is not compressed: it would be gone through twice.
+// append appends v's kind and value, as DUMP replies them. It does not compress a long string: that would take two
+// passes over it.
 func (p *packer) append(dst []byte, v value.Value, newest int) (payload []byte, kind rdb.Kind) {
 	kind = codec.Kind(v, newest)
 	p.w.Buf, p.w.Spill = append(dst, byte(kind)), nil
@@ -28,7 +29,7 @@ func (p *packer) write(kind rdb.Kind, v value.Value) {
 	codec.Write(&p.w, kind, v)
 }
 
-// length is how many bytes v takes in a file.
+// length returns how many bytes v takes in a file.
 func (p *packer) length(v value.Value, newest int) (n int) {
 	p.w.Buf = p.w.Buf[:0]
 	p.w.Spill = func(full []byte) []byte {
@@ -41,21 +42,21 @@ func (p *packer) length(v value.Value, newest int) (n int) {
 	return n
 }
 
-// newest is the RDB version that files and payloads are written for.
+// newest returns the RDB version that files and payloads are written for.
 func (h *Commands) newest() int { return int(h.Settings.Version.Get()) }
 
-// SerializedLength is how many bytes v takes in a file, without its key (DEBUG OBJECT). Turn only.
+// SerializedLength returns how many bytes v takes in a file, without its key (DEBUG OBJECT). Turn only.
 func (h *Commands) SerializedLength(v value.Value) int {
 	h.packer.w.Compress = h.Settings.Compress.Get()
 	return h.packer.length(v, h.newest())
 }
 
-// keptPayload is how long DUMP's scratch may stay.
+// keptPayload is the largest buffer that DUMP reuses for its next payload.
 const keptPayload = 64 << 10
 
-// dump is DUMP key. Replies: the payload that RESTORE takes, or nil if there is no such key. Errors: errDumpLong.
+// dump is DUMP key. Replies: a payload for RESTORE, or nil if the key does not exist. Errors: errDumpLong.
 //
-// The payload's version is the lowest that can say it, so that older servers restore it too.
+// The payload has the lowest version that can hold the value, so that older servers can restore it.
 func (h *Commands) dump(c *command.Context) error {
 	v := c.DB.Lookup(c.Args[1])
 	if !v.Exists() {
@@ -74,7 +75,7 @@ func (h *Commands) dump(c *command.Context) error {
 	p, kind := h.packer.append(p, v, h.newest())
 	p = rdb.AppendFooter(p, 0, max(codec.OldestVersion, kind.Since()))
 	if len(p) > protocolLend {
-		c.Reply.LendBulk(len(p), nil, p) // this slice is the reply's alone
+		c.Reply.LendBulk(len(p), nil, p) // nothing else refers to p
 		return nil
 	}
 	if cap(p) <= keptPayload {
@@ -84,8 +85,7 @@ func (h *Commands) dump(c *command.Context) error {
 	return nil
 }
 
-// tooLong says whether the payload of v would be longer than a bulk string may be. It encodes only values that may be
-// that long.
+// tooLong reports whether v's payload would be longer than a bulk string may be. It encodes only values that could be.
 func (h *Commands) tooLong(c *command.Context, v value.Value) bool {
 	most := c.MaxBulk()
 	switch {
@@ -99,7 +99,7 @@ func (h *Commands) tooLong(c *command.Context, v value.Value) bool {
 
 var errDumpLong = &protocol.Error{Code: "ERR", Text: "the payload would be longer than proto-max-bulk-len"}
 
-// protocolLend is the length from which a payload leaves without being copied into the reply.
+// protocolLend is the payload length at which the reply stops copying and sends the payload itself.
 const protocolLend = keptPayload
 
 // Errors of RESTORE.
@@ -115,11 +115,11 @@ var (
 
 var wordAbsTTL = []byte("ABSTTL")
 
-// restoreOptions is what stands behind RESTORE's payload.
+// restoreOptions are the arguments that follow RESTORE's payload.
 type restoreOptions struct {
 	replace, absolute bool
-	idle              int64 // rdb.None, or seconds
-	freq              int64 // rdb.None, or 0..255
+	idle              int64 // seconds, or rdb.None
+	freq              int64 // 0..255, or rdb.None
 }
 
 func (o *restoreOptions) parse(args [][]byte) (err error) {
@@ -154,11 +154,11 @@ func (o *restoreOptions) parse(args [][]byte) (err error) {
 	return nil
 }
 
-// restore is RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ counter]. ttl is in ms, 0 for none.
+// restore is RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ counter]. ttl is in ms; 0 is none.
 //
-// Replies: OK. Errors: BUSYKEY; a payload that is damaged, too new, or whose value does not hold what it says.
-// Propagates: with an absolute deadline, so that a replica expires the key at the same instant; if that has passed
-// already, the end of the key that was replaced.
+// Replies: OK. Errors: BUSYKEY; a payload that is damaged, too new, or does not hold a valid value. Propagates: RESTORE
+// with an absolute deadline, so that a replica expires the key at the same instant. If the deadline has passed, it
+// propagates only the deletion of the replaced key.
 func (h *Commands) restore(c *command.Context) error {
 	var o restoreOptions
 	if err := o.parse(c.Args[4:]); err != nil {
@@ -192,10 +192,10 @@ func (h *Commands) restore(c *command.Context) error {
 	return err
 }
 
-// place has put make a value that was read the key's, with the deadline that RESTORE's arguments ask for: a ttl counts
-// from began, Unix ms. A deadline that has passed is the end of the key that was there, and put is not called.
+// place stores a restored value: it calls put with the deadline that the arguments give. A relative ttl counts from
+// began (Unix ms). If the deadline has passed, place deletes the old key and does not call put.
 //
-// Errors: errBusyKey, for a key that has come since it was looked for.
+// Errors: errBusyKey, if the key was created since restore looked for it.
 func (h *Commands) place(c *command.Context, o *restoreOptions, began int64, put func(deadline int64)) error {
 	key := c.Args[1]
 	old := c.DB.LookupWrite(key).Exists()
@@ -223,22 +223,22 @@ func (h *Commands) place(c *command.Context, o *restoreOptions, began int64, put
 		args := append(append([][]byte{c.Args[0], key, c.Effects.Number(deadline)}, c.Args[3:]...), wordAbsTTL)
 		c.Propagate(args...)
 	}
-	c.Notify(command.EventNew, "new", key) // also of one that was replaced: it went before
+	c.Notify(command.EventNew, "new", key) // also for a replaced key: place deleted the old one
 	c.Notify(command.EventGeneric, "restore", key)
 	c.Changed(1)
 	c.Reply.OK()
 	return nil
 }
 
-// A restoredValue is what a payload holds, on its way to a key.
+// A restoredValue is the value that a payload holds, before the key exists.
 type restoredValue struct {
 	t       value.Type
-	text    rdb.Text // of a string
+	text    rdb.Text // set for a string
 	ready   codec.Ready
-	builder codec.Builder // has built it; nil for what goes in as it is
+	builder codec.Builder // the builder of the structure; nil for a packed value
 }
 
-// put makes it key's value, whatever was there.
+// put stores the value under key and replaces an old one.
 func (v *restoredValue) put(db *keyspace.DB, key []byte, deadline int64) {
 	switch {
 	case v.builder != nil:
@@ -255,8 +255,8 @@ func (v *restoredValue) put(db *keyspace.DB, key []byte, deadline int64) {
 	}
 }
 
-// restored reads a payload to its last byte. It is always proven deep, whatever sanitize-dump-payload says: that costs
-// little beside reading it, and a value that is not what it says could not be served.
+// restored reads the whole payload. It always checks the value deeply, whatever sanitize-dump-payload says. The check
+// is cheap next to reading, and the server could not serve a malformed value.
 func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue, err error) {
 	kind, body, err := rdb.Payload(payload, h.AnyChecksum)
 	if err == rdb.ErrPayload {
@@ -293,12 +293,12 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 	return v, nil
 }
 
-// env is the limits by which a client's payload is read.
+// env returns the limits for reading a client's payload.
 func (h *Commands) env(c *command.Context) codec.Env {
 	return codec.Env{Limits: h.limits(), MaxFilter: c.MaxFilter()}
 }
 
-// refused is the reply to a payload that is not a value. What is wrong with it only the log learns, as always.
+// refused returns the error for a payload that holds no valid value. Only the log gets the reason.
 func (h *Commands) refused(kind rdb.Kind, why error) error {
 	if why == codec.ErrFilterSize {
 		return errFilterSize
@@ -307,7 +307,7 @@ func (h *Commands) refused(kind rdb.Kind, why error) error {
 	return errPayloadValue
 }
 
-// restoredText is the string in a payload.
+// restoredText reads the string in a payload.
 func restoredText(body []byte) (rdb.Text, error) {
 	text, rest, err := rdb.StringValue(body)
 	if err != nil || len(rest) != 0 {
@@ -323,7 +323,7 @@ func restoredText(body []byte) (rdb.Text, error) {
 	return text, nil
 }
 
-// sanitizes says whether sanitize-dump-payload asks for a deep look at what this client sends: INFO counts those.
+// sanitizes reports whether sanitize-dump-payload asks for a deep check of this client's payloads. INFO counts them.
 func (h *Commands) sanitizes(c *command.Context) bool {
 	switch h.Settings.Sanitize.Get() {
 	case SanitizeYes:
@@ -334,7 +334,7 @@ func (h *Commands) sanitizes(c *command.Context) bool {
 	return false
 }
 
-// limits say up to where a value is packed.
+// limits returns the sizes up to which a value is packed.
 func (h *Commands) limits() codec.Limits {
 	if h.Limits == nil {
 		return codec.DefaultLimits
@@ -342,7 +342,7 @@ func (h *Commands) limits() codec.Limits {
 	return h.Limits()
 }
 
-// deadlineOf is ttl as a deadline; one past the end of time is at the end of time.
+// deadlineOf turns ttl into a deadline. A sum that overflows becomes the largest deadline.
 func deadlineOf(ttl int64, absolute bool, now int64) int64 {
 	if ttl == 0 || absolute {
 		return ttl
@@ -353,12 +353,12 @@ func deadlineOf(ttl int64, absolute bool, now int64) int64 {
 	return ttl + now
 }
 
-// setClock gives the key the idle time or counter it came with, where the eviction policy goes by it; otherwise that of
-// a new key, be it there before or not.
+// setClock gives the key the idle time or LFU counter of the arguments, if the eviction policy uses it. Otherwise the
+// key starts like a new one.
 func (h *Commands) setClock(c *command.Context, key []byte, o *restoreOptions) {
 	v := c.DB.Peek(key)
 	switch lfu := c.Space.Policy.LFU(); {
-	case !v.Exists(): // past its deadline, which a replica leaves to its primary
+	case !v.Exists(): // expired; on a replica the key stays until its primary deletes it
 	case lfu && o.freq != rdb.None:
 		c.Space.SetFrequency(v, int(o.freq))
 	case !lfu && o.idle != rdb.None:

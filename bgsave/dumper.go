@@ -10,8 +10,8 @@ import (
 	"spindle/internal/crc"
 )
 
-// A Dumper writes the payloads that DUMP answers, for MIGRATE: of small values in the turn, of any frozen value beside
-// it in bounded memory. One goroutine at a time.
+// A Dumper writes DUMP's payloads for MIGRATE. Append writes small values in the turn. Write writes a frozen value of
+// any size outside the turn, in bounded memory. Only one goroutine may use a Dumper at a time.
 type Dumper struct {
 	newest int
 	packer packer
@@ -19,14 +19,14 @@ type Dumper struct {
 	err    error
 }
 
-// Dumper makes one that goes by the settings of now. Turn only.
+// Dumper returns a Dumper with the current settings. Turn only.
 func (h *Commands) Dumper() *Dumper {
 	d := &Dumper{newest: h.newest()}
 	d.packer.w.Compress = h.Settings.Compress.Get()
 	return d
 }
 
-// Append appends v's payload.
+// Append appends v's payload to dst.
 func (d *Dumper) Append(dst []byte, v value.Value) []byte {
 	from, compress := len(dst), d.packer.w.Compress
 	dst, kind := d.packer.append(dst, v, d.newest)
@@ -34,7 +34,7 @@ func (d *Dumper) Append(dst []byte, v value.Value) []byte {
 	return rdb.AppendFooter(dst, from, max(codec.OldestVersion, kind.Since()))
 }
 
-// Size is how many bytes Write will write of v.
+// Size returns how many bytes Write will write for v.
 func (d *Dumper) Size(v value.Value) int {
 	compress := d.packer.w.Compress
 	n := d.packer.length(v, d.newest)
@@ -42,8 +42,8 @@ func (d *Dumper) Size(v value.Value) int {
 	return 1 + n + rdb.FooterLen
 }
 
-// Write writes v's payload to w, in pieces of at most rdb.SpillMax bytes. Errors: those of w, after the first of which
-// no more is written.
+// Write writes v's payload to w in pieces of at most rdb.SpillMax bytes. Errors: the first error of w; nothing is
+// written after it.
 func (d *Dumper) Write(v value.Value, w io.Writer) error {
 	kind, compress := codec.Kind(v, d.newest), d.packer.w.Compress
 	d.sum, d.err = 0, nil

@@ -15,42 +15,42 @@ import (
 
 // FileOptions say where and how a file is written.
 type FileOptions struct {
-	Path        string // of the file; its temporary stands beside it
-	Temp        string // the temporary's name; "" is temp-<pid>.rdb, or one like it that is free
-	Sync        bool   // give the disk what was written as it comes (rdb-save-incremental-fsync), not all at the end
+	Path        string // the file; its temporary is in the same folder
+	Temp        string // the temporary's name; "": temp-<pid>.rdb, or a similar free name
+	Sync        bool   // start writing to the disk during the save (rdb-save-incremental-fsync), not only at the end
 	Compression FileCompression
 	Disk        disk.System // nil: the operating system's
 	Log         *logging.Logger
-	// Told hears of each step's end, in place of the log; nil: the log gets the lines of an RDB file. Steps are
-	// disk.StepOpen, StepWrite, which includes the sync, StepRename and StepSyncDir. What was called off tells nothing.
+	// Told gets the end of each step instead of the log. nil: the log gets the lines of an RDB save. The steps are
+	// disk.StepOpen, StepWrite (with the sync), StepRename and StepSyncDir. A cancelled save tells nothing.
 	Told func(step disk.Step, err error)
 }
 
-// done says that a step has succeeded.
+// done reports a step that succeeded.
 func (f FileOptions) done(step disk.Step) {
 	if f.Told != nil {
 		f.Told(step, nil)
 	}
 }
 
-// A purpose is what a temporary file is for, as a format for its name without the end. Each purpose has a name of its
-// own: a save and a copy of the primary's that run at the same time must never write into one file.
+// A purpose is the format of a temporary file's name, without its extension. Each purpose has another name, so that a
+// save and a full copy from the primary never write the same file.
 type purpose string
 
 const (
-	forSave purpose = "temp-%d"      // a save of this process
-	forCopy purpose = "temp-sync-%d" // a full copy that comes from the primary
+	forSave purpose = "temp-%d"      // a save by this process
+	forCopy purpose = "temp-sync-%d" // a full copy from the primary
 )
 
-// temporaries are the absolute names of the files that are being written.
+// temporaries holds the absolute names of the files that are being written.
 var temporaries = struct {
 	sync.Mutex
 	names map[string]bool
 }{names: map[string]bool{}}
 
-// claimTemp finds an absolute name in the folder of path that nothing else uses until giveUpTemp. If a save that was
-// called off has not removed its file yet, the next one is "temp-<pid>-1.rdb". It is absolute so
-// that CONFIG SET dir moves no file that is being written, and that two names are equal if they are one file.
+// claimTemp returns an unused absolute name in the folder of path. It stays reserved until giveUpTemp. While a
+// cancelled save still has its file, the next one is "temp-<pid>-1.rdb". The name is absolute so that CONFIG SET dir
+// moves no file being written. It also makes names comparable.
 func claimTemp(path string, what purpose) string {
 	stem := filepath.Join(absolute(filepath.Dir(path)), fmt.Sprintf(string(what), os.Getpid()))
 	temporaries.Lock()
@@ -63,7 +63,7 @@ func claimTemp(path string, what purpose) string {
 	return name
 }
 
-// absolute is path as it is meant now; path itself if the working folder is unknown.
+// absolute returns path as an absolute path; path itself if the working directory is unknown.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -77,7 +77,7 @@ func giveUpTemp(name string) {
 	temporaries.Unlock()
 }
 
-// RemoveTemporaries takes away unfinished files when the process ends without waiting.
+// RemoveTemporaries deletes unfinished files when the process exits without waiting for saves.
 func RemoveTemporaries() {
 	temporaries.Lock()
 	defer temporaries.Unlock()
@@ -86,15 +86,15 @@ func RemoveTemporaries() {
 	}
 }
 
-// replacing is held from the last look at whether a save was called off until its file is in place: a save that begins
-// after another was called off is never overwritten by that one.
+// replacing is held from the last check for cancellation until the file is renamed. Thus a cancelled save never
+// overwrites the file of a later save.
 var replacing sync.Mutex
 
-// SaveFile writes v to a temporary file, gives it to the disk, and puts it in the place of Path: at every instant Path
-// is a whole file, the old one or the new.
+// SaveFile writes v to a temporary file, syncs it and renames it to Path. At every instant Path is a complete file, the
+// old one or the new one.
 //
-// Errors are logged as the reference server words them, and the temporary is removed; ctx's cause is returned without a
-// line.
+// Errors are logged in the reference server's words, and the temporary is removed. If ctx was cancelled, its cause is
+// returned without a log line.
 func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64, err error) {
 	if f.Compression != CompressNone {
 		o.Compress = false
@@ -105,7 +105,7 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 	})
 }
 
-// WriteFile is SaveFile of what fill writes.
+// WriteFile does the same as SaveFile for the bytes that fill writes.
 func WriteFile(ctx context.Context, f FileOptions, fill func(w io.Writer) error) (size int64, err error) {
 	if f.Temp == "" {
 		f.Temp = claimTemp(f.Path, forSave)
@@ -146,7 +146,7 @@ func WriteFile(ctx context.Context, f FileOptions, fill func(w io.Writer) error)
 	return size, nil
 }
 
-// fails says that a step has failed. part is what of a write has.
+// fails reports a step that failed. part names the part of a write that failed.
 func (f FileOptions) fails(step disk.Step, part string, err error) {
 	switch why := reason.Of(err); {
 	case f.Told != nil:
@@ -163,7 +163,7 @@ func (f FileOptions) fails(step disk.Step, part string, err error) {
 	}
 }
 
-// putInPlace renames the temporary, unless the save has been called off.
+// putInPlace renames the temporary, unless the save was cancelled.
 func putInPlace(ctx context.Context, f FileOptions) error {
 	replacing.Lock()
 	defer replacing.Unlock()
@@ -173,7 +173,7 @@ func putInPlace(ctx context.Context, f FileOptions) error {
 	return f.Disk.Rename(f.Temp, f.Path)
 }
 
-// writeFile fills file and closes it. step names what failed.
+// writeFile fills file and closes it. On an error, step names the part that failed.
 func writeFile(file disk.File, f FileOptions, fill func(w io.Writer) error) (size int64, step string, err error) {
 	disk := &diskWriter{file: file, sync: f.Sync}
 	w, err := wrapWriter(disk, f.Compression)
@@ -190,21 +190,21 @@ func writeFile(file disk.File, f FileOptions, fill func(w io.Writer) error) (siz
 	if err := file.Sync(); err != nil {
 		return 0, "fsync", err
 	}
-	// What was written is not going to be read soon: the page cache has better use for the room.
+	// The file will not be read soon: give its pages in the page cache back.
 	file.Forget()
 	return disk.at, "fclose", file.Close()
 }
 
-// syncEvery is how much is written between two hand-overs to the disk; twice as much may be under way.
+// syncEvery is the number of bytes between two calls of hand. Up to twice as much may be in flight.
 const syncEvery = 4 << 20
 
-// A diskWriter writes a file and, with sync, has the kernel write it out behind us: otherwise the fsync at the end
-// finds gigabytes.
+// A diskWriter writes a file. With sync it has the kernel write pages out during the save. Otherwise the final fsync
+// has to write gigabytes.
 type diskWriter struct {
 	file disk.File
 	sync bool
-	at   int64 // written so far
-	sent int64 // handed to the disk so far
+	at   int64 // bytes written
+	sent int64 // bytes handed to the disk
 }
 
 func (d *diskWriter) Write(p []byte) (int, error) {
@@ -216,7 +216,7 @@ func (d *diskWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// hand starts the writing of what came since the last time, and waits for what was handed over then.
+// hand starts writing out the bytes since the last call, and waits for the bytes of the call before.
 func (d *diskWriter) hand() error {
 	from := d.sent
 	d.sent = d.at
@@ -235,18 +235,18 @@ func workingDir() string {
 	return dir
 }
 
-// A CopyFile is a full copy of another server's data that is on this disk, but not yet in the place of this server's
-// own file. That file stays until the copy has been loaded: a copy that cannot be loaded costs nothing.
+// A CopyFile is a full copy of another server's data in a temporary file on this disk. The server's own file stays
+// until the copy is loaded. So a copy that cannot be loaded does no harm.
 type CopyFile struct {
-	Name string // of the temporary file
+	Name string // the temporary file
 	Size int64
 
-	path   string   // of the server's own file
-	old    *os.File // that file, kept open so that Place has no blocks to free; nil: there is none
+	path   string   // the server's own file
+	old    *os.File // the server's own file, kept open so that Place frees no blocks; nil: there is none
 	placed bool
 }
 
-// ReceiveFile has fill write a copy into a temporary file beside path, and gives it to the disk. After an error no
+// ReceiveFile calls fill to write a copy into a temporary file in the folder of path, and syncs it. After an error no
 // temporary file is left.
 func ReceiveFile(path string, fill func(io.Writer) error) (*CopyFile, error) {
 	c := &CopyFile{path: absolute(path)}
@@ -276,7 +276,7 @@ func ReceiveFile(path string, fill func(io.Writer) error) (*CopyFile, error) {
 	return c, nil
 }
 
-// Place puts the copy in the place of the server's own file. It only renames, so that a turn may call it.
+// Place renames the copy to the server's own file. It only renames, so a turn may call it.
 func (c *CopyFile) Place() error {
 	replacing.Lock()
 	defer replacing.Unlock()
@@ -285,7 +285,7 @@ func (c *CopyFile) Place() error {
 	return err
 }
 
-// Close gives the disk the folder after Place, and removes a copy that was not placed. Not for a turn.
+// Close syncs the folder after Place, or removes a copy that was not placed. It is too slow for a turn.
 func (c *CopyFile) Close() (err error) {
 	if c.placed {
 		err = disk.OS.SyncDir(filepath.Dir(c.path))

@@ -14,11 +14,11 @@ import (
 	"spindle/internal/disk/faulty"
 )
 
-// TestFlushedDuringASave: a save that was called off and one that follows at once have a file each, and only the
-// second's is put in place.
+// TestFlushedDuringASave: a cancelled save and the next one have different files. Only the second file is renamed to
+// the final name.
 func TestFlushedDuringASave(t *testing.T) {
 	d := newDesk(t)
-	d.parts.Freeze = func() View { // one each
+	d.parts.Freeze = func() View { // a new view each time
 		v := newSheet(t)
 		for i := range 100 {
 			v.put(0, strings.Repeat("k", i+1), "v", 0)
@@ -60,7 +60,7 @@ func TestFlushedDuringASave(t *testing.T) {
 	}
 }
 
-// TestCalledOffIsNotPutInPlace: not even when everything has been written.
+// TestCalledOffIsNotPutInPlace: a cancelled save's file is not renamed, even if it is complete.
 func TestCalledOffIsNotPutInPlace(t *testing.T) {
 	dir := t.TempDir()
 	f := FileOptions{Path: filepath.Join(dir, "dump.rdb"), Temp: filepath.Join(dir, "temp")}
@@ -76,7 +76,7 @@ func TestCalledOffIsNotPutInPlace(t *testing.T) {
 	}
 }
 
-// TestPowerCutDuringSave: whenever the power goes off, the file is the old one or the new, whole.
+// TestPowerCutDuringSave: whenever the power fails, the file is complete: the old one or the new one.
 func TestPowerCutDuringSave(t *testing.T) {
 	sheet := func(n int) View {
 		v := newSheet(t)
@@ -123,8 +123,8 @@ func TestRemoveTemporaries(t *testing.T) {
 	}
 }
 
-// TestCopyBesideASave: a copy that is received and a save that runs meanwhile have a file each, also when one of them
-// has a relative path. The copy becomes the server's file when it is placed, and not before.
+// TestCopyBesideASave: a copy being received and a concurrent save have different files, even if one path is relative.
+// The copy becomes the server's file only when it is placed.
 func TestCopyBesideASave(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -170,5 +170,5 @@ func TestCopyBesideASave(t *testing.T) {
 	}
 }
 
-// tempName is the first temporary file of this process's saves.
+// tempName returns the first temporary file name of this process's saves.
 func tempName() string { return fmt.Sprintf("temp-%d.rdb", os.Getpid()) }

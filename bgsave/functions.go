@@ -6,21 +6,21 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// Function libraries as FUNCTION DUMP shows them: what a file would hold of them, and a payload's footer.
+// The payload of FUNCTION DUMP: the libraries as in a file, then a payload's footer.
 //
 //	F5 source | F5 source … | version u16 LE | crc64 u64 LE
 
-// What a payload may have in place of a library. Clients know the texts.
+// Errors for other things than a library in a payload. Clients know these texts.
 var (
 	errPreFunction = errors.New("Pre-GA function format not supported")
 	errNoFunction  = errors.New("given type is not a function")
 	errFunction    = errors.New("failed loading the given functions payload")
 )
 
-// functionsVersion is the first version that has libraries: every server that knows them takes the payload.
+// functionsVersion is the first RDB version with libraries. Every server that has functions accepts it.
 const functionsVersion = 10
 
-// PackFunctions is the payload of the libraries with these sources.
+// PackFunctions returns the payload of the libraries with these sources.
 func PackFunctions(sources [][]byte, compress bool) (payload []byte) {
 	e := rdb.Encoder{Compress: compress}
 	for _, source := range sources {
@@ -29,10 +29,10 @@ func PackFunctions(sources [][]byte, compress bool) (payload []byte) {
 	return rdb.AppendFooter(payload, 0, functionsVersion)
 }
 
-// UnpackFunctions is the sources of a payload's libraries. checked says that its version and checksum are right; anySum
-// leaves the checksum unchecked.
+// UnpackFunctions returns the library sources in a payload. checked: the version and the checksum are right. With
+// anySum it does not check the checksum.
 //
-// Errors: it holds something else than libraries, or ends too early.
+// Errors: the payload holds something other than libraries, or ends too early.
 func UnpackFunctions(payload []byte, anySum bool) (sources [][]byte, checked bool, err error) {
 	body, err := rdb.Unwrap(payload, anySum)
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// TestFunctionPayloads: sources come back as they were, and what is no payload of libraries is refused by its own
-// error.
+// TestFunctionPayloads: sources survive packing and unpacking. Other payloads are refused with their own errors.
 func TestFunctionPayloads(t *testing.T) {
 	sources := [][]byte{[]byte("#!lua name=a\nx"), bytes.Repeat([]byte("#!lua name=b "), 100), []byte("12")}
 	for _, compress := range []bool{false, true} {
@@ -31,7 +30,7 @@ func TestFunctionPayloads(t *testing.T) {
 	}
 }
 
-// FuzzFunctionPayloads: any bytes are a payload or an error, and what is one packs and unpacks to the same sources.
+// FuzzFunctionPayloads: any bytes are refused, or are a payload whose sources survive packing again.
 func FuzzFunctionPayloads(f *testing.F) {
 	f.Add(PackFunctions([][]byte{[]byte("#!lua name=a\nx"), []byte("7")}, true))
 	f.Fuzz(func(t *testing.T, p []byte) {

@@ -9,7 +9,7 @@ import (
 
 var pid = os.Getpid()
 
-// Sections are INFO's figures of saving and loading. They are read in turns.
+// Sections returns INFO's fields about saving and loading. They are read in turns.
 func (s *Scheduler) Sections(l *Loading) []info.Section {
 	progress := func(f func(p *Progress) int64) func() int64 {
 		return func() int64 {
@@ -31,7 +31,7 @@ func (s *Scheduler) Sections(l *Loading) []info.Section {
 			info.Bool("async_loading", l.Beside.Load),
 			info.Int("current_cow_peak", func() int64 { s.watch(); return s.currentPeak() }),
 			info.Int("current_cow_size", retained),
-			info.Constant("current_cow_size_age", "0"), // it is read as it is asked for
+			info.Constant("current_cow_size_age", "0"), // it is computed when it is read
 			info.Float("current_fork_perc", 2, func() float64 {
 				if s.job == nil {
 					return 0
@@ -81,10 +81,10 @@ func (s *Scheduler) Sections(l *Loading) []info.Section {
 	}
 }
 
-// ResetStats is CONFIG RESETSTAT's part: saves stay, forks do not.
+// ResetStats is CONFIG RESETSTAT's part. It keeps the count of saves and resets that of forks.
 func (s *Scheduler) ResetStats() { s.forks = 0 }
 
-// Sections are INFO's figures of payloads. They are read in turns.
+// Sections returns INFO's fields about payloads. They are read in turns.
 func (h *Commands) Sections() []info.Section {
 	return []info.Section{{Name: "Stats", Fields: []info.Field{
 		info.Int("dump_payload_sanitizations", func() int64 { return h.sanitizations }),
@@ -101,7 +101,7 @@ func (s *Scheduler) currentPeak() int64 {
 	return s.job.kept
 }
 
-// lines are there only while a file is loaded.
+// lines writes the fields that INFO shows only while a file is loaded.
 func (l *Loading) lines(w *info.Writer) {
 	if !l.Active.Load() {
 		return

@@ -16,21 +16,21 @@ import (
 // Into is an Inserter that fills a keyspace.
 type Into struct {
 	Space *keyspace.Keyspace
-	Turn  func(f func()) // runs f inside a turn, on one of two goroutines; nil: nobody else knows Space
-	// Replace lets a key that is there give way (DEBUG RELOAD MERGE); otherwise it is an error.
+	Turn  func(f func()) // runs f in a turn, on one of two goroutines; nil: only this load uses Space
+	// Replace overwrites keys that exist (DEBUG RELOAD MERGE). Without it they are an error.
 	Replace bool
-	// Functions takes a library's source; nil refuses it.
+	// Functions gets a library's source. nil: a library is an error.
 	Functions func(code []byte) error
 
-	mu       sync.Mutex // one turn at a time, also where Turn is nil
+	mu       sync.Mutex // allows one turn at a time, also if Turn is nil
 	writer   *keyspace.Writer
 	env      codec.Env
-	loader   *keyspace.Loader // of the database whose keys come now; nil before the first
-	reserved []int            // databases whose size was announced
-	next     announced        // what was announced last, until the first key of it
+	loader   *keyspace.Loader // for the database of the current keys; nil before the first key
+	reserved []int            // databases with an announced size
+	next     announced        // the last announced size, until its first key comes
 }
 
-// announced is how many keys a database is going to have.
+// announced is the number of keys that a database will get.
 type announced struct{ db, keys int }
 
 // Databases implements Inserter.
@@ -71,7 +71,7 @@ func (in *Into) Finish() error {
 	return err
 }
 
-// into has in.loader be that of db. It is not called in a turn: a loader may take 4 MB.
+// into switches in.loader to db. It runs outside turns, because a new loader may allocate 4 MB.
 func (in *Into) into(db int) error {
 	if in.loader != nil && in.loader.DB().Index() == db {
 		return nil
@@ -83,11 +83,11 @@ func (in *Into) into(db int) error {
 	if in.next.db == db {
 		keys, in.next.keys = in.next.keys, 0
 	}
-	in.loader = in.Space.DB(db).Loader(keys) // not before there is a key: a file may announce sizes without end
+	in.loader = in.Space.DB(db).Loader(keys) // only for a first key: a file may announce many sizes without keys
 	return nil
 }
 
-// settle ends in.loader. Its keys are in the database then, all but those that were there.
+// settle finishes in.loader: its keys move into the database. A key that exists already is an error.
 func (in *Into) settle() (err error) {
 	l := in.loader
 	in.loader = nil
@@ -102,7 +102,7 @@ func (in *Into) settle() (err error) {
 	return err
 }
 
-// settleSome goes on making room in in.loader.
+// settleSome moves some of in.loader's keys into the database, to make room.
 func (in *Into) settleSome() error {
 	if key := in.loader.Settle(); key != nil {
 		return duplicate(in.loader.DB().Index(), key)
@@ -128,7 +128,7 @@ func (in *Into) turn(f func()) {
 	in.Turn(f)
 }
 
-// Insert implements Inserter. Values that are built have turns of their own.
+// Insert implements Inserter. Values that must be built take several turns.
 func (in *Into) Insert(records []rdb.Record) (done int, err error) {
 	for done < len(records) && err == nil {
 		r := &records[done]
@@ -150,7 +150,7 @@ func (in *Into) Insert(records []rdb.Record) (done int, err error) {
 	return done, err
 }
 
-// puts takes over keys whose values go in as they are, each at once, up to the first that is not such a one.
+// puts inserts keys with packed values, each directly. It stops at the first record of another kind.
 func (in *Into) puts(records []rdb.Record, from int) (done int, err error) {
 	for done = from; done < len(records); done++ {
 		r := &records[done]
@@ -164,8 +164,8 @@ func (in *Into) puts(records []rdb.Record, from int) (done int, err error) {
 	return done, err
 }
 
-// adds takes over keys of one database whose values go in as they are, up to the first that does not, or that has to
-// wait.
+// adds inserts keys of one database with packed values through in.loader. It stops at the first record of another kind,
+// or when the loader is full.
 func (in *Into) adds(records []rdb.Record, from int) (done int, err error) {
 	l := in.loader
 	for done = from; done < len(records); done++ {
@@ -252,12 +252,12 @@ func (in *Into) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, written []ke
 	return done, err
 }
 
-// putPlain has keys take the place of what is there.
+// putPlain inserts keys and replaces those that exist.
 func (in *Into) putPlain(b *rdb.Batch, db int, keys []rdb.Plain) {
 	d := in.Space.DB(db)
 	for i := range keys {
 		k := &keys[i]
-		d.Delete(b.Key(k)) // nothing of it stays, its clock neither
+		d.Delete(b.Key(k)) // also deletes its access clock
 		if text, number := b.Value(k); number {
 			d.SetInt(b.Key(k), k.Int, deadlineIn(k.DeadlineMs))
 		} else {
@@ -266,8 +266,7 @@ func (in *Into) putPlain(b *rdb.Batch, db int, keys []rdb.Plain) {
 	}
 }
 
-// put has a key whose value goes in as it is come into the database at once. If it is there, it must be one that may be
-// replaced.
+// put inserts one key with a packed value or a string. An existing key is an error unless in.Replace is set.
 func (in *Into) put(r *rdb.Record) error {
 	db, deadline := in.Space.DB(r.DB), deadlineIn(r.DeadlineMs)
 	if !in.Replace && db.Stored(r.Key).Exists() {
@@ -289,25 +288,25 @@ func (in *Into) put(r *rdb.Record) error {
 	return nil
 }
 
-// deadlineIn is a file's deadline as the keyspace has it.
+// deadlineIn converts a file's deadline to the keyspace's.
 func deadlineIn(ms int64) int64 {
 	if ms == rdb.None {
 		return 0
 	}
-	return max(1, ms) // 0 would be none
+	return max(1, ms) // 0 would mean none
 }
 
 func duplicate(db int, key []byte) error {
 	return fmt.Errorf("%w: key %q of database %d", ErrDuplicate, key, db)
 }
 
-// setClock gives v, which r has become, the idle time or the counter that the file says.
+// setClock gives v the idle time or LFU counter that its record r has.
 func (in *Into) setClock(r *rdb.Record, v value.Value) {
 	if r.Idle == rdb.None && r.Freq == rdb.None {
 		return
 	}
 	switch lfu := in.Space.Policy.LFU(); {
-	case !v.Exists(): // past its deadline by now, and the keyspace not told to trust it
+	case !v.Exists(): // the key has expired, and the keyspace was not told to keep it
 	case !lfu && r.Idle != rdb.None:
 		in.Space.SetIdle(v, min(r.Idle, 1<<40)*1000)
 	case lfu && r.Freq != rdb.None:
@@ -315,12 +314,12 @@ func (in *Into) setClock(r *rdb.Record, v value.Value) {
 	}
 }
 
-// readyOf is what reading has made of a record.
+// readyOf returns a record's value as the expander read it.
 func readyOf(r *rdb.Record) codec.Ready {
 	return codec.Ready{Encoding: value.Encoding(r.Encoding), Packed: r.Packed, FieldsDeadline: r.Least}
 }
 
-// builds says that a record's value is a structure, which takes as many turns as it needs.
+// builds reports whether a record's value must be built as a structure, over several turns.
 func builds(r *rdb.Record) bool {
 	if r.Kind == rdb.KindString || r.Empty {
 		return false
@@ -329,10 +328,10 @@ func builds(r *rdb.Record) bool {
 	return !ready.Whole()
 }
 
-// buildTurn is about how long a turn that builds takes.
+// buildTurn is about how long one turn of building takes.
 const buildTurn = 150 * time.Microsecond
 
-// build takes over a key whose value is a structure. It is in no database until it is whole.
+// build inserts a key whose value is a structure. The key is in no database until the structure is complete.
 func (in *Into) build(r *rdb.Record) (err error) {
 	db, t := in.Space.DB(r.DB), codec.TypeOf(r.Kind, r.Raw)
 	var b codec.Builder
@@ -367,7 +366,7 @@ func (in *Into) build(r *rdb.Record) (err error) {
 	return err
 }
 
-// finish puts a structure that is built in key's place.
+// finish stores a complete structure under key.
 func finish(db *keyspace.DB, key []byte, t value.Type, enc value.Encoding, b codec.Builder, deadline int64) {
 	db.PutRoot(key, t, enc, b.Root(), deadline)
 	if d, ok := b.(codec.Deadlines); ok && d.FieldsDeadline() != 0 {

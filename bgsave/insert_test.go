@@ -19,7 +19,7 @@ import (
 	"spindle/engine/data/value/set"
 )
 
-// settle has reclaimers free everything that may be freed.
+// settle lets reclaimers free everything that may be freed.
 func (b *bench) settle() {
 	for range 100 {
 		for job, _ := b.space.Heap().TakeJob(); job != nil; job, _ = b.space.Heap().TakeJob() {
@@ -29,7 +29,7 @@ func (b *bench) settle() {
 	}
 }
 
-// sets is a file with a set of so many members under each name, and with twice of them the first member again.
+// sets returns a file with one set per name and its size. With twice, each set repeats its first member.
 func sets(sizes map[string]int, twice bool) []byte {
 	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 9)}
 	for name, n := range sizes {
@@ -50,14 +50,14 @@ func sets(sizes map[string]int, twice bool) []byte {
 	return rdb.AppendEOF(append(w.Buf, byte(rdb.OpEOF)), 0)
 }
 
-// members is how many a set has.
+// members returns a set's number of members.
 func members(v value.Value) int {
 	r := set.Read(v)
 	return r.Len()
 }
 
-// TestBuild: structures are built in short turns while views come and go, and are not there before they are whole;
-// empty keys are passed over; what turns out to be damaged is let go.
+// TestBuild: structures are built in short turns while views come and go. They are invisible until they are complete.
+// Empty keys are skipped, and damaged values are freed.
 func TestBuild(t *testing.T) {
 	sizes := map[string]int{"empty": 0, "small": 3, "in one turn": 400, "large": 20_000}
 	b := newBench(t)
@@ -113,7 +113,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestBuildInto: a key that is there makes a load fail, or gives way.
+// TestBuildInto: an existing key makes a load fail, or is replaced.
 func TestBuildInto(t *testing.T) {
 	for _, n := range []int{3, 5000} {
 		for _, replace := range []bool{false, true} {
@@ -128,14 +128,14 @@ func TestBuildInto(t *testing.T) {
 	}
 }
 
-// TestVersion: a file asks for no newer reader than what was put in since it was last empty; deadlines of fields count
-// while they are there.
+// TestVersion: a file's version depends on the encodings in use since the keyspace was last empty. Field deadlines only
+// count while they exist.
 func TestVersion(t *testing.T) {
-	packedEx := []byte("\x0d\x00\x00\x00\x03\x00\x81a\x02\x01\x01\x00\x01\xff") // a field that has lost its deadline
+	packedEx := []byte("\x0d\x00\x00\x00\x03\x00\x81a\x02\x01\x01\x00\x01\xff") // a field without a deadline any more
 	packedEx[0] = byte(len(packedEx))
 	for _, c := range []struct {
 		newest, want int
-		set          int // members of one
+		set          int // members of a set
 		then         func(db *keyspace.DB)
 	}{
 		{12, 9, 0, func(db *keyspace.DB) { db.SetInt([]byte("n"), 1, 0) }},
@@ -162,7 +162,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// FuzzRestore: any payload is refused without a trace, or is a value whose own payload is restored as the same.
+// FuzzRestore: any payload is refused without a trace, or is a value whose own payload restores the same value.
 func FuzzRestore(f *testing.F) {
 	const fieldsDeadline = "\x19\x00\xd8\xc3,\xbb\x03\x00\x00\x1d\x1d\x00\x00\x00\x06\x00\x81a\x02\x01\x01\xf4\x00" +
 		"\xd8\xc3,\xbb\x03\x00\x00\x09\x81b\x02\x02\x01\x00\x01\xff"
@@ -195,7 +195,7 @@ func FuzzRestore(f *testing.F) {
 	}
 	b := newBench(f)
 	b.AnyChecksum = true
-	b.run("restore", "k", "0", rdb11(fieldsDeadline)) // what keeps the deadlines of fields stays
+	b.run("restore", "k", "0", rdb11(fieldsDeadline)) // the table of fields' deadlines stays allocated
 	b.space.DB(0).Delete([]byte("k"))
 	b.settle()
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -208,7 +208,7 @@ func FuzzRestore(f *testing.F) {
 			if got := b.run("restore", "again", "0", payload); got != "+OK\r\n" {
 				t.Fatalf("%q dumps as %q, which is refused: %s", body, payload, got)
 			}
-			// Goes field by field, and comes back as any hash.
+			// It is written field by field, and restored as an ordinary hash.
 			lost := encoding == value.ListpackEx && !b.space.FieldsHaveDeadlines()
 			if v := b.space.DB(0).Peek([]byte("again")); !lost &&
 				(v.Encoding() != encoding || len(b.dumped("again")) != len(payload)) {
@@ -226,8 +226,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// TestInto: keys that wait to be put in by many, and those that go in at once, come together in the end, in whatever
-// order they stand in the file; of a key that comes twice nothing but the error is left.
+// TestInto: keys from the loader and keys that are inserted directly end in one keyspace, in any order of the file. A
+// key that comes twice is an error, and nothing of it stays.
 func TestInto(t *testing.T) {
 	const keys = 6000
 	write := func(replace bool) []byte {
@@ -256,7 +256,7 @@ func TestInto(t *testing.T) {
 			case i%7 != 3:
 				w.Text(fmt.Appendf(nil, "value of %d", i))
 			case i%700 == 3:
-				w.Length(1000) // is built
+				w.Length(1000) // a value that must be built
 				for j := range 1000 {
 					w.Text(fmt.Appendf(nil, "member %d", j))
 				}
@@ -316,8 +316,8 @@ func TestInto(t *testing.T) {
 	}
 }
 
-// TestIntoBrokenOff: whatever ends a load of plain keys, no entry that was written ahead stays without a key, even when
-// the splitter hangs in a connection at that time and goes on later.
+// TestIntoBrokenOff: however a load of plain keys ends, no entry written early stays without a key. That holds even if
+// the splitter hangs in a connection and resumes later.
 func TestIntoBrokenOff(t *testing.T) {
 	const keys = 40_000
 	w, none := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)},
@@ -349,7 +349,7 @@ func TestIntoBrokenOff(t *testing.T) {
 	go func() {
 		defer close(sent)
 		feed.Write(file[:len(file)/2])
-		<-returned // the splitter waits for more all the while
+		<-returned // the splitter waits for more bytes meanwhile
 		feed.Write(file[len(file)/2:])
 		feed.Close()
 	}()
@@ -368,7 +368,7 @@ func TestIntoBrokenOff(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	close(returned)
-	time.Sleep(50 * time.Millisecond) // it goes on
+	time.Sleep(50 * time.Millisecond) // the splitter resumes
 	go io.Copy(io.Discard, r)
 	<-sent
 	turns.Lock()
@@ -380,8 +380,8 @@ func TestIntoBrokenOff(t *testing.T) {
 	}
 }
 
-// TestIntoExpired: of plain keys of several databases those that are over are left out, wherever they stand, and with
-// them what was written for the others is given to the right ones.
+// TestIntoExpired: expired plain keys of several databases are left out, wherever they are. The entries written early
+// for other keys still go to the right keys.
 func TestIntoExpired(t *testing.T) {
 	const keys, now = 10_000, 1_000_000
 	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}
@@ -405,7 +405,7 @@ func TestIntoExpired(t *testing.T) {
 	b := newBench(t)
 	b.space.SetNow(now)
 	empty := b.space.Heap().Used()
-	// The end is missing, so that it is not checked.
+	// The end is missing, so the checksum is not checked.
 	_, _, err := load(t, w.Buf, &Into{Space: b.space}, LoadOptions{NowMs: now})
 	if err == nil {
 		t.Error("a file without an end was loaded")
@@ -437,7 +437,7 @@ func TestIntoExpired(t *testing.T) {
 	}
 }
 
-// TestIntoSeveral: records of several databases in one call go where they belong.
+// TestIntoSeveral: one call inserts records of several databases into the right ones.
 func TestIntoSeveral(t *testing.T) {
 	b := newBench(t)
 	zero := rdb.Record{Key: []byte("k"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None,
@@ -454,7 +454,7 @@ func TestIntoSeveral(t *testing.T) {
 	}
 }
 
-// TestAnnouncedWithoutEnd: sizes that are announced again and again cost nothing before a key comes.
+// TestAnnouncedWithoutEnd: sizes that are announced again and again cost no memory before a key comes.
 func TestAnnouncedWithoutEnd(t *testing.T) {
 	b := newBench(t)
 	into := &Into{Space: b.space}
@@ -476,8 +476,8 @@ func TestAnnouncedWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestLeastInOneTurn: hashes with deadlines of fields, which go in at once, share turns too; a duplicate among them is
-// told.
+// TestLeastInOneTurn: hashes with field deadlines are inserted directly, and share turns. A duplicate among them is
+// reported.
 func TestLeastInOneTurn(t *testing.T) {
 	b := newBench(t)
 	fields := listpack.AppendElement(listpack.AppendElement(listpack.AppendElement(listpack.AppendEmpty(nil),
@@ -487,7 +487,7 @@ func TestLeastInOneTurn(t *testing.T) {
 		r := rdb.Record{Key: fmt.Appendf(nil, "h%d", i), Kind: rdb.KindHashTTLListpack,
 			Encoding: uint8(value.ListpackEx), Packed: fields,
 			Least: 4_000_000_000_000, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
-		if i == 20 { // between them: goes through the loader
+		if i == 20 { // between them, one that goes through the loader
 			r = rdb.Record{Key: []byte("s"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None,
 				Idle: rdb.None, Freq: rdb.None}
 		}
@@ -506,7 +506,7 @@ func TestLeastInOneTurn(t *testing.T) {
 	}
 }
 
-// TestReplacedPlain: of a key that gives way nothing stays, whatever its clock said.
+// TestReplacedPlain: nothing of a replaced key stays, not even its access clock.
 func TestReplacedPlain(t *testing.T) {
 	b := newBench(t)
 	b.space.Policy = keyspace.AllKeysLFU

@@ -20,9 +20,9 @@ import (
 	"spindle/internal/reason"
 )
 
-// Loading is a line of three: a splitter cuts the file into batches and writes the entries of plain keys, expanders
-// decompress and prove the values of those that need it, and the loader, in file order, has the Inserter take them over
-// in short turns.
+// Loading is a pipeline of three steps. The splitter cuts the file into batches and writes the entries of plain keys.
+// The expanders decompress and check other values. The loader hands the batches to the Inserter in the file's order, in
+// short turns.
 //
 //	file ─▶ splitter ─▶ batch ─▶ expanders ─▶ batch ─▶ Inserter, inside turns
 //	            ▲                                 │
@@ -30,83 +30,83 @@ import (
 
 const (
 	loadBatches = 4
-	turnRecords = 128 // records of one turn: some 20 µs
-	turnWritten = 512 // plain keys of one turn: most are written already, and what comes into the table is another turn's
+	turnRecords = 128 // records of one turn: about 20 µs
+	turnWritten = 512 // plain keys of one turn; most are written before
 )
 
-// An Inserter takes what a file holds into a keyspace. Load calls it from one goroutine.
+// An Inserter puts the contents of a file into a keyspace. Load calls it from one goroutine.
 type Inserter interface {
-	// Prepare comes first: by what the values have been read.
+	// Prepare is the first call. env is what the values were read with.
 	Prepare(env codec.Env)
-	// Databases is how many there are.
+	// Databases returns the number of databases.
 	Databases() int
-	// Reserve says that keys are to come for db.
+	// Reserve announces how many keys db will get.
 	Reserve(db int, keys, volatile uint64) error
-	// Insert takes keys over, in turns: records of KindString with Verbatim or Integer values, and others as
-	// codec.Expander has read them. It says how many it took before err, and makes those Empty that had nothing in
-	// them.
+	// Insert inserts keys, in turns. Records of KindString hold Verbatim or Integer values; other records are as
+	// codec.Expander read them. done is the number of records inserted before err. Records without elements are marked
+	// Empty.
 	Insert(records []rdb.Record) (done int, err error)
-	// Function takes a function library's source.
+	// Function gets a function library's source.
 	Function(code []byte) error
-	// Finish comes last, also behind an error: no more is to come, and what was taken over is there when it returns.
+	// Finish is the last call, also after an error. When it returns, all inserted keys are in their databases.
 	Finish() error
 }
 
-// A PlainInserter also takes keys in their shortest form; then most come so.
+// A PlainInserter also takes keys in their shortest form. Most keys of a file have it.
 type PlainInserter interface {
-	// WritePlain makes entries of keys of b ahead of their insertion, but not of those that are expired, and not of
-	// all. It runs beside the other methods, between Prepare and Finish.
+	// WritePlain writes entries for keys of b before their insertion. It leaves out expired keys, and may leave out
+	// others. It runs concurrently with the other methods, between Prepare and Finish.
 	WritePlain(b *rdb.Batch, keys []rdb.Plain, expired func(deadlineMs int64) bool, into []keyspace.Written)
-	// InsertPlain takes keys of b over, in turns, into db, and says how many before err. written is what WritePlain
-	// made of them.
+	// InsertPlain inserts keys of b into db, in turns. written are their entries from WritePlain. done is the number of
+	// keys inserted before err.
 	InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, written []keyspace.Written) (done int, err error)
-	// Unwrite lets go of entries that were not inserted, in one turn.
+	// Unwrite frees entries that were not inserted, in one turn.
 	Unwrite(written []keyspace.Written)
 }
 
 // LoadOptions say how a file is read.
 type LoadOptions struct {
-	KeepExpired    bool                     // keys past their deadline are loaded: on a replica, and for an AOF's base
-	Lapsed         func(db int, key []byte) // hears of each key past its deadline that is not loaded; key is lent
-	NowMs          int64                    // what deadlines are compared with; 0 is the clock
+	KeepExpired    bool                     // load keys past their deadline, too: on a replica, and for an AOF's base
+	Lapsed         func(db int, key []byte) // called for each expired key that is not loaded; key is lent
+	NowMs          int64                    // the time that deadlines are compared with; 0: the clock
 	NoChecksum     bool
-	SkipModuleData bool // what modules keep beside the keys is passed over; else a file that has it is refused
-	// Values that nobody here reads come to the Inserter as they stand; else the file is refused.
+	SkipModuleData bool // skip a module's data outside keys; without it such a file is refused
+	// Values of unknown kinds come to the Inserter as raw bytes. Without it such a file is refused.
 	Foreign  bool
-	Limits   codec.Limits // up to where values are packed; zero is the defaults
-	Delay    func() int64 // key-load-delay; nil is none
-	Interval int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
-	Size     int64        // of the stream, if known
+	Limits   codec.Limits // sizes up to which values are packed; zero: the defaults
+	Delay    func() int64 // key-load-delay; nil: none
+	Interval int64        // loading-process-events-interval-bytes: the most bytes of a file that one turn inserts; 0: no bound
+	Size     int64        // length of the stream, if known
 	Live     bool         // the stream is a connection
-	First    int          // the database into which the file's database 0 goes
-	Name     string       // of the file, for messages
+	First    int          // the database that gets the file's database 0
+	Name     string       // the file's name, for messages
 	Log      *logging.Logger
-	Progress *Loading // nil if nobody watches
+	Progress *Loading // nil: no progress is shown
 
-	read func() int64 // how much of a wrapped file is behind us
+	read func() int64 // bytes read of a compressed file
 }
 
-// Loaded is what a load found.
+// Loaded is the result of a load.
 type Loaded struct {
 	Keys, Expired int64
-	Empty         int64 // keys without elements, which were passed over
+	Empty         int64 // keys without elements, which were skipped
 	Version       int
-	Replication   *ReplicationState // nil if the file does not say
+	Replication   *ReplicationState // nil: the file has none
 	AOFBase       bool
 	UsedMemory    int64
-	Rest          []byte // read behind the file's end
+	Rest          []byte // bytes read after the file's end
 }
 
-// Loading is how far a load has come; any goroutine may read it.
+// Loading is the progress of a load. Any goroutine may read it.
 type Loading struct {
 	Active                          atomic.Bool
-	Beside                          atomic.Bool // the data set there was is served meanwhile
+	Beside                          atomic.Bool // the old data set is served meanwhile
 	StartUnix, Total, Read          atomic.Int64
-	UsedMemory                      atomic.Int64 // of the server that wrote the file
+	UsedMemory                      atomic.Int64 // memory use of the server that wrote the file
 	LastKeysLoaded, LastKeysExpired atomic.Int64
 }
 
-// Begin and Active.Store(false) bracket a load.
+// Begin starts a load of total bytes. Active.Store(false) ends it.
 func (p *Loading) Begin(total int64) {
 	p.StartUnix.Store(time.Now().Unix())
 	p.Total.Store(total)
@@ -117,19 +117,19 @@ func (p *Loading) Begin(total int64) {
 	p.Active.Store(true)
 }
 
-// Errors of a file that is whole and cannot be loaded here.
+// Errors of a valid file that cannot be loaded here.
 var (
 	ErrDatabases = errors.New("the file has more databases than this server is configured for")
 	ErrDuplicate = errors.New("the file holds a key twice")
 )
 
-// An UnsupportedError is something that a later version of this server will read.
+// An UnsupportedError names something that this server cannot read yet.
 type UnsupportedError struct {
 	What   string
 	Offset int64
 	DB     int
 	Key    string
-	Beside bool // it is no key, and LoadOptions.SkipModuleData passes it over
+	Beside bool // it is not a key, and LoadOptions.SkipModuleData skips it
 }
 
 func (e *UnsupportedError) Error() string {
@@ -140,10 +140,10 @@ func (e *UnsupportedError) Error() string {
 	return s
 }
 
-// Load reads the RDB file at path, wrapped or not, into to.
+// Load reads the RDB file at path, compressed or not, into to.
 //
-// Errors: fs.ErrNotExist for no file, without a log line; every other is logged with what, where and what to do next,
-// and then the process must not go on with what was loaded: it is a part of the data only.
+// Errors: fs.ErrNotExist, without a log line. Every other error is logged with its place and with what to do next.
+// After one the process must not serve the data: it loaded only a part.
 func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded, error) {
 	began := time.Now()
 	file, err := os.Open(path)
@@ -185,7 +185,7 @@ func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded,
 	return l, nil
 }
 
-// A countingReader knows how much was read through it.
+// A countingReader counts the bytes read through it.
 type countingReader struct {
 	r io.Reader
 	n atomic.Int64
@@ -197,8 +197,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Complain logs what is wrong with a file that Read has refused, where, and what to do next. The last line is the one
-// that tools wait for.
+// Complain logs why Read refused a file, where, and what to do next. Tools wait for its last line.
 func Complain(err error, o LoadOptions) {
 	var format *rdb.FormatError
 	var sum *rdb.ChecksumError
@@ -245,7 +244,7 @@ func Complain(err error, o LoadOptions) {
 	log.Warning("%s", last)
 }
 
-// Read reads an RDB file from r into to and logs what it learns on the way, not the error it returns.
+// Read reads an RDB file from r into to. It logs facts from the file, but not the error it returns.
 func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded, error) {
 	if o.NowMs == 0 {
 		o.NowMs = time.Now().UnixMilli()
@@ -281,11 +280,11 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 	return l.found, nil
 }
 
-// loader is one Read under way.
+// loader is one call of Read.
 type loader struct {
 	ctx   context.Context
 	to    Inserter
-	plain PlainInserter // to, if it is one
+	plain PlainInserter // to, if it implements PlainInserter
 	o     LoadOptions
 	dec   *rdb.Decoder
 	env   codec.Env
@@ -293,16 +292,16 @@ type loader struct {
 	repl  ReplicationState
 	says  struct{ db, id, offset bool }
 
-	writing sync.Mutex // held while entries are written ahead
-	over    bool       // none is written any more
+	writing sync.Mutex // held while entries are written early
+	over    bool       // no more entries are written
 }
 
-// A job is a batch on its way. err is what the splitter met behind it.
+// A job is a batch in the pipeline. err is the splitter's error after it.
 type job struct {
 	batch   *rdb.Batch
-	written []keyspace.Written // of batch.Plain
+	written []keyspace.Written // entries of batch.Plain
 	reader  codec.Expander
-	end     int64 // offset behind it
+	end     int64 // offset after the batch
 	err     error
 	expand  error
 	ready   chan struct{}
@@ -325,11 +324,11 @@ func (l *loader) run() error {
 	var err error
 	for j := range jobs {
 		if err == nil {
-			end := j.end // take may say where that lies in a compressed file
+			end := j.end // take may change end for a compressed file
 			err = metBefore(l.take(j), end)
 		}
 		if err != nil {
-			// The splitter sees the empty channel's end and stops; a Read it hangs in is its reader's to end.
+			// The splitter sees the closed channel and stops. If it hangs in a Read, the caller has to end that.
 			break
 		}
 		free <- j
@@ -341,13 +340,13 @@ func (l *loader) run() error {
 	if !l.o.Live || err == nil {
 		for range jobs {
 		}
-		<-split // the decoder is ours again
+		<-split // the decoder is free now
 	}
 	l.unwrite(all[:])
 	return err
 }
 
-// write has the entries of a batch's plain keys written.
+// write writes the entries of a batch's plain keys.
 func (l *loader) write(j *job) {
 	if l.plain == nil || len(j.batch.Plain) == 0 {
 		return
@@ -361,7 +360,7 @@ func (l *loader) write(j *job) {
 	}
 }
 
-// unwrite lets go of what was written for a load that broke off. The splitter may still be in a Read.
+// unwrite frees entries that a failed load has written. The splitter may still be in a Read.
 func (l *loader) unwrite(all []job) {
 	if l.plain == nil {
 		return
@@ -376,8 +375,8 @@ func (l *loader) unwrite(all []job) {
 	}
 }
 
-// metBefore says where a key that is there twice was met. It is told late, when its pile settles: what is known is the
-// offset by which it came.
+// metBefore adds the offset to the error for a duplicate key. Duplicates are found late, when the loader settles. So
+// only an upper bound is known.
 func metBefore(err error, end int64) error {
 	if errors.Is(err, ErrDuplicate) {
 		return fmt.Errorf("%w, before offset %d", err, end)
@@ -408,10 +407,10 @@ func (l *loader) split(free <-chan *job, jobs chan<- *job) {
 	}
 }
 
-// read reads a value that is no string, if anyone knows how. What goes in as it is, is proven then.
+// read reads a value that is not a string, if its kind is known. A packed value is checked here.
 func (j *job) read(r *rdb.Record) error {
 	if known, _ := codec.Known(r.Kind, r.Raw); !known {
-		return nil // the loader says so, in its place
+		return nil // the loader reports it when it comes to this record
 	}
 	ready, err := j.reader.Read(r.Kind, r.Raw)
 	switch {
@@ -424,11 +423,11 @@ func (j *job) read(r *rdb.Record) error {
 	return nil
 }
 
-// take does what a batch says. Keys that follow each other are inserted from where they lie.
+// take inserts a batch's keys and handles its opcodes. Consecutive keys are inserted together.
 func (l *loader) take(j *job) error {
 	<-j.ready
 	records, plain, written := j.batch.Records, j.batch.Plain, j.written
-	from := 0 // records from here on wait to be inserted
+	from := 0 // the first record that is not inserted yet
 	for i := range records {
 		r := &records[i]
 		r.DB += l.o.First
@@ -465,7 +464,7 @@ func (l *loader) take(j *job) error {
 		j.end = l.o.read()
 	}
 	l.o.Progress.Read.Store(j.end)
-	if j.expand != nil { // it lies before what Next met
+	if j.expand != nil { // it comes before the error of Next
 		return j.expand
 	}
 	if j.err == nil && l.ctx.Err() != nil {
@@ -474,7 +473,7 @@ func (l *loader) take(j *job) error {
 	return j.err
 }
 
-// key says whether a key is to be inserted.
+// key reports whether a key is to be inserted.
 func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 	if r.Kind != rdb.KindString && !l.o.Foreign {
 		if known, what := codec.Known(r.Kind, r.Raw); !known {
@@ -493,7 +492,7 @@ func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 	return true, nil
 }
 
-// lapsed tells of a key that is not loaded.
+// lapsed reports a key that is not loaded.
 func (l *loader) lapsed(db int, key []byte) {
 	if l.o.Lapsed != nil {
 		l.o.Lapsed(db, key)
@@ -504,7 +503,7 @@ func (l *loader) expired(deadline int64) bool {
 	return deadline != rdb.None && deadline < l.o.NowMs && !l.o.KeepExpired
 }
 
-// insertPlain is insert for the plain keys that r stands for.
+// insertPlain inserts the plain keys that r stands for.
 func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain, written []keyspace.Written) error {
 	if r.DB-l.o.First >= l.to.Databases() {
 		return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB-l.o.First, r.Offset)
@@ -550,7 +549,7 @@ func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain, writ
 	return nil
 }
 
-// delayNow is key-load-delay as it is set now.
+// delayNow returns the current key-load-delay.
 func (l *loader) delayNow() delay {
 	if l.o.Delay == nil {
 		return 0
@@ -558,7 +557,7 @@ func (l *loader) delayNow() delay {
 	return delay(l.o.Delay())
 }
 
-// rest waits for d behind the key at offset, if that is asked for, and looks whether the load was called off.
+// rest waits for d after the key at offset. It returns ctx's cause if the load was cancelled.
 func (l *loader) rest(d delay, offset int64) error {
 	if d != 0 {
 		if l.o.read == nil {
@@ -572,7 +571,7 @@ func (l *loader) rest(d delay, offset int64) error {
 	return nil
 }
 
-// insert has the inserter take keys, a turn's worth at a time.
+// insert hands keys to the Inserter, at most one turn's worth in a call.
 func (l *loader) insert(rest []rdb.Record) error {
 	for len(rest) > 0 {
 		n := min(len(rest), turnRecords)
@@ -604,10 +603,10 @@ func (l *loader) insert(rest []rdb.Record) error {
 	return nil
 }
 
-// emptyLogged is of how many empty keys the log tells by name.
+// emptyLogged is how many empty keys the log names.
 const emptyLogged = 10
 
-// within is how many of records lie within the interval; at least one.
+// within returns how many of records fit into Interval bytes of the file; at least one.
 func (l *loader) within(records []rdb.Record) int {
 	last := len(records)
 	for last > 1 && records[last-1].Offset-records[0].Offset > l.o.Interval {
@@ -616,7 +615,7 @@ func (l *loader) within(records []rdb.Record) int {
 	return last
 }
 
-// opcode does what is said between keys.
+// opcode handles a record that is not a key.
 func (l *loader) opcode(r *rdb.Record) error {
 	switch r.Op {
 	case rdb.OpAux:
@@ -626,7 +625,7 @@ func (l *loader) opcode(r *rdb.Record) error {
 			return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB-l.o.First, r.Offset)
 		}
 	case rdb.OpResizeDB:
-		most := uint64(1 << 24) // a false figure must not cost memory: a key takes three bytes of the file at least
+		most := uint64(1 << 24) // a false size must not cost memory; each key takes at least three bytes of the file
 		if l.o.Size > 0 {
 			most = uint64(l.o.Size / 3)
 		}
@@ -650,7 +649,7 @@ func (l *loader) opcode(r *rdb.Record) error {
 	return nil
 }
 
-// aux is one fact about the file; unknown ones are passed over, as the format asks.
+// aux handles one auxiliary field. It skips unknown ones, as the format asks.
 func (l *loader) aux(name, text string) {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	log := l.o.Log

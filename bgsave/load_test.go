@@ -16,7 +16,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// written is s as a file.
+// written returns s as a file.
 func written(t testing.TB, s *sheet) []byte {
 	var file bytes.Buffer
 	if _, err := WriteTo(t.Context(), &file, s, Options{Checksum: true, Compress: true, Header: header}); err != nil {
@@ -25,7 +25,7 @@ func written(t testing.TB, s *sheet) []byte {
 	return file.Bytes()
 }
 
-// load writes file to disk and loads it; it returns the log too.
+// load writes file to disk and loads it. It also returns the log.
 func load(t *testing.T, file []byte, to Inserter, o LoadOptions) (Loaded, string, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dump.rdb")
@@ -66,7 +66,7 @@ func TestLoadExpired(t *testing.T) {
 	}
 }
 
-// TestLoadRefuses: what is wrong, where, what to do, and the last line that tools wait for.
+// TestLoadRefuses: the log has the fault, its place, what to do, and the last line that tools wait for.
 func TestLoadRefuses(t *testing.T) {
 	s := mixed(t, 200)
 	good := written(t, s)
@@ -135,7 +135,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestLoadTruncated: cut anywhere, a file is refused with the offset, wrapped or not.
+// TestLoadTruncated: a file cut at any byte is refused with the offset, compressed or not.
 func TestLoadTruncated(t *testing.T) {
 	s := newSheet(t)
 	s.put(0, "key", "value", 4_000_000_000_000)
@@ -151,7 +151,7 @@ func TestLoadTruncated(t *testing.T) {
 	}
 }
 
-// TestLoadDelay: key-load-delay makes turns of one key, shows progress, and ends when asked to.
+// TestLoadDelay: with key-load-delay each turn loads one key, progress is visible, and cancellation ends the load.
 func TestLoadDelay(t *testing.T) {
 	file := written(t, mixed(t, 300))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -165,7 +165,7 @@ func TestLoadDelay(t *testing.T) {
 	}
 }
 
-// TestLoadInterval: a turn takes no more of the file than the interval says.
+// TestLoadInterval: a turn inserts no more bytes of the file than the interval.
 func TestLoadInterval(t *testing.T) {
 	s := newSheet(t)
 	for i := range 500 {
@@ -200,7 +200,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		defer plain.Close()
 		if wrapped && len(file) > 1<<16 {
-			return // a bomb of zeros is worth what it says
+			return // compressed zeros may take as much memory as they expand to
 		}
 		got := newNotebook()
 		l, err := Read(t.Context(), plain, got, LoadOptions{NoChecksum: true})
@@ -213,7 +213,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// BenchmarkLoad decodes keys of 16 bytes with values of 32 into nothing. Watch ns/key.
+// BenchmarkLoad decodes keys of 16 bytes with values of 32 and drops them. Watch ns/key.
 func BenchmarkLoad(b *testing.B) {
 	s := newSheet(b)
 	const keys = 200_000

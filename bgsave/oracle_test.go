@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// A reference is redis-server, run for a test in a folder of its own.
+// A reference is a redis-server, run for one test in its own folder.
 type reference struct {
 	t    *testing.T
 	dir  string
-	sock string // a port that is free now may be an outgoing connection's when the server asks for it
+	sock string // a unix socket; a free TCP port could be taken by an outgoing connection
 	cmd  *exec.Cmd
 	log  output
 }
 
-// output is what a process says, readable while it speaks.
+// output collects a process's output, readable while it runs.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -72,7 +72,7 @@ func newReference(t *testing.T, dir string, options ...string) *reference {
 	return nil
 }
 
-// try sends raw bytes and returns the reply's first line; "" if nobody listens.
+// try sends raw bytes and returns the reply's first line; "" if no server listens.
 func (r *reference) try(raw string) string {
 	c, err := net.Dial("unix", r.sock)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *reference) try(raw string) string {
 	return line
 }
 
-// logs waits until what the server says has come here and contains want.
+// logs waits until the server's output contains want.
 func (r *reference) logs(want string) {
 	r.t.Helper()
 	for end := time.Now().Add(20 * time.Second); !strings.Contains(r.log.String(), want); time.Sleep(time.Millisecond) {
@@ -97,7 +97,7 @@ func (r *reference) logs(want string) {
 	}
 }
 
-// run sends one command after choosing db 0 and returns the reply's first line.
+// run selects database 0, sends one command and returns the reply's first line.
 func (r *reference) run(args ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
@@ -107,8 +107,7 @@ func (r *reference) run(args ...string) string {
 	return r.try(b.String())
 }
 
-// TestReferenceLoads: redis-server loads what is written here, key for key, and redis-check-rdb finds nothing wrong
-// with it.
+// TestReferenceLoads: redis-server loads our files key for key, and redis-check-rdb finds no fault.
 func TestReferenceLoads(t *testing.T) {
 	s := mixed(t, crowd)
 	for _, compress := range []bool{false, true} {
@@ -127,7 +126,7 @@ func TestReferenceLoads(t *testing.T) {
 			}
 			r := newReference(t, dir)
 			r.logs(fmt.Sprintf("keys loaded: %d, keys expired: 0", len(s.entries())))
-			// It saves what it loaded, and we read that: nothing was lost on the way there and back.
+			// It saves the loaded keys, and we read that file: nothing was lost in either direction.
 			if got := r.run("SAVE"); got != "+OK" {
 				t.Fatalf("SAVE: %s\n%s", got, r.log.String())
 			}
@@ -140,7 +139,7 @@ func TestReferenceLoads(t *testing.T) {
 	}
 }
 
-// TestReferenceWrites: what redis-server writes of strings is read here (tests/rdbfile has the other types).
+// TestReferenceWrites: files of redis-server with strings are read (tests/rdbfile has the other types).
 func TestReferenceWrites(t *testing.T) {
 	r := newReference(t, t.TempDir(), "--maxmemory-policy", "allkeys-lfu")
 	for _, cmd := range []string{"SET a 1", "SET b -70000", "SET c hello",
@@ -165,7 +164,7 @@ func TestReferenceWrites(t *testing.T) {
 	})
 }
 
-// TestReferencePayloads: DUMP here, RESTORE there, and the other way round.
+// TestReferencePayloads: payloads go from DUMP here to RESTORE there, and in the other direction.
 func TestReferencePayloads(t *testing.T) {
 	r := newReference(t, t.TempDir())
 	b := newBench(t)
@@ -189,8 +188,8 @@ func TestReferencePayloads(t *testing.T) {
 	}
 }
 
-// TestKilled: a process that dies while it saves leaves the old file whole, and the next save works beside its
-// leavings.
+// TestKilled: a process killed during a save leaves the old file complete. The next save works although the temporary
+// file is still there.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv("SPINDLE_TEST_SAVE_TO"); path != "" {
 		_, _ = SaveFile(t.Context(), mixed(t, 1000), FileOptions{Path: path}, Options{Delay: 100_000})

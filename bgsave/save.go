@@ -1,19 +1,17 @@
-// Package bgsave writes snapshots of the keyspace and reads them back: savers beside the core, and the loader at start.
+// Package bgsave writes snapshots of the keyspace on goroutines next to the core, and reads them back.
 //
-// Owner: savers and loader have goroutines of their own; the [Scheduler] and commands.go belong to the core and are
-// called in turns only.
-// Elsewhere: any goroutine may WriteTo or SaveFile a View it was handed.
-// Never: forks, makes the core wait, or touches data but through a View (saving) or inside a turn (loading).
-// Start here: WriteTo is the walk from a View to bytes; file.go makes a file of it, schedule.go decides when, load.go
-// reads, commands.go answers clients. The format itself is rdb's.
+// Owner: savers and loader have their own goroutines. The [Scheduler] and commands.go belong to the core and are called
+// in turns only. Elsewhere: any goroutine may call WriteTo or SaveFile with a View it was given. Never: forks, makes
+// the core wait, or touches data except through a View (saving) or inside a turn (loading). Start here: WriteTo turns a
+// View into bytes. file.go makes a file of it, schedule.go decides when, load.go reads, commands.go answers clients.
+// Package rdb has the format.
 //
 //	View ──parts──▶ savers (encode, compress) ──buffers──▶ writer (checksum, write) ──▶ file or socket
 //
-// bgsave.W1. Every key of the View is written once, between its database's SELECTDB and the next.
-// bgsave.W2. A record's bytes are together: a buffer ends between records, or a long value's further buffers follow it
-// at once.
-// bgsave.W3. Memory is bounded whatever the values: savers × saverBuffers × bufferSize, a long value included. (A key
-// longer than that is held whole while it is written.)
+// bgsave.W1. Every key of the View is written once, after its database's SELECTDB and before the next SELECTDB.
+// bgsave.W2. The bytes of a record are contiguous. A buffer ends between records, or the rest of its last record
+// follows directly. bgsave.W3. Memory is bounded by savers × saverBuffers × bufferSize, whatever the size of a value.
+// Only a key that is longer than a buffer is held whole while it is written.
 package bgsave
 
 import (
@@ -32,35 +30,35 @@ import (
 	"spindle/internal/crc"
 )
 
-// A View is the keyspace as it was at one instant: *keyspace.View. Any goroutine may read it.
+// A View is the keyspace at one instant: *keyspace.View. Any goroutine may read it.
 type View interface {
-	DBs() []int // those that are not empty, ascending
+	DBs() []int // numbers of the databases that are not empty, ascending
 	Len(db int) int
 	Volatile(db int) int
-	// Walk yields every key of one of parts parts of db; each part once.
+	// Walk yields every key of part, one of parts parts of db.
 	Walk(db, part, parts int, yield func(value.Value) bool)
 	Close()
 }
 
 // Options say how a View becomes bytes.
 type Options struct {
-	Compress bool // LZF on strings longer than 20 bytes
-	// The RDB version whose readers are to understand the file, if it can be said in that (rdb-version); 0: the newest.
+	Compress bool // LZF for strings longer than 20 bytes
+	// The RDB version that readers know (rdb-version). Newer kinds are avoided where possible. 0: the newest.
 	Newest   int
-	Checksum bool // else 0 stands where the checksum would: readers do not compare
-	Savers   int  // goroutines that encode; 0 chooses
+	Checksum bool // without it the checksum is 0, which readers do not check
+	Savers   int  // goroutines that encode; 0: chosen by WriteTo
 	Delay    int64
 	Header   Header
-	// Clock gives a key's idle seconds or LFU counter, rdb.None for what is not to be written; nil writes neither. It
-	// runs on savers.
+	// Clock returns a key's idle seconds or LFU counter; rdb.None is not written. nil: neither is written. Savers call
+	// it.
 	Clock    ClockFunc
-	Progress *Progress // nil if nobody watches
+	Progress *Progress // nil: no progress is shown
 }
 
-// A ClockFunc tells when a key was last used, or how often.
+// A ClockFunc returns how long a key has been idle, or how often it was used.
 type ClockFunc func(value.Value) (idle int64, freq int)
 
-// Header is what a file says of itself and of the server, beside its keys.
+// Header holds the facts that a file states about itself and the server.
 type Header struct {
 	ServerVersion string // redis-ver
 	CreatedUnix   int64  // ctime
@@ -68,49 +66,49 @@ type Header struct {
 	Replication   *ReplicationState
 	AOFBase       bool
 	Functions     [][]byte        // library sources
-	Encodings     value.Encodings // of the collections there are: they decide the file's version
-	Deadlines     bool            // fields of hashes have deadlines: so does that
-	Slots         []SlotSize      // in cluster mode, of database 0; only a file of version 12 says it
+	Encodings     value.Encodings // encodings in use; they decide the file's version
+	Deadlines     bool            // some hash fields have deadlines; this also decides the version
+	Slots         []SlotSize      // sizes of database 0's slots in cluster mode; only version 12 has them
 }
 
-// A SlotSize is how many keys a hash slot has.
+// A SlotSize is the number of keys in a hash slot.
 type SlotSize struct {
 	Slot uint16
 	Keys int
 }
 
-// ReplicationState lets a restarted server, or a replica of it, go on where the stream stood.
+// ReplicationState lets a restarted server or replica continue the replication stream.
 type ReplicationState struct {
 	StreamDB int
 	ID       string
 	Offset   int64
 }
 
-// Progress is how far a save has come; any goroutine may read it. Whoever starts the save says how much there is to do.
+// Progress is how far a save has come. Any goroutine may read it. The caller of a save sets Total.
 type Progress struct {
 	Keys, Total, Bytes atomic.Int64
 }
 
-// expect notes that all keys of v are to be saved.
+// expect adds v's keys to Total.
 func (p *Progress) expect(v View) {
 	for _, db := range v.DBs() {
 		p.Total.Add(int64(v.Len(db)))
 	}
 }
 
-// Sizes of what lies between savers and writer.
+// Sizes of the buffers between savers and writer.
 const (
-	flushAt      = rdb.SpillAt  // a buffer this full goes to the writer
-	bufferSize   = rdb.SpillMax // so that what is appended to one less full fits
+	flushAt      = rdb.SpillAt  // a buffer with this many bytes goes to the writer
+	bufferSize   = rdb.SpillMax // so that one more append fits into a buffer below flushAt
 	saverBuffers = 4
-	politeKeys   = 256  // after so many, some 50 µs, a saver lets the core's loops go first where they share a processor
+	politeKeys   = 256  // after so many keys (about 50 µs) a saver yields the processor to the core
 	partKeys     = 4096 // about how many keys a part has
-	maxParts     = 256  // a View is cut no finer
+	maxParts     = 256  // the most parts of a database
 )
 
-// WriteTo writes v as an RDB file to w and returns how many bytes it wrote. v stays open.
+// WriteTo writes v as an RDB file to w and returns how many bytes it wrote. It does not close v.
 //
-// Errors: w's first one, or ctx's cause when it was cancelled; what was written until then is no file.
+// Errors: w's first error, or ctx's cause after cancellation. The bytes written until then are not a valid file.
 func WriteTo(ctx context.Context, w io.Writer, v View, o Options) (int64, error) {
 	s := newSave(ctx, w, o)
 	defer s.cancel(nil)
@@ -130,7 +128,7 @@ func WriteTo(ctx context.Context, w io.Writer, v View, o Options) (int64, error)
 	return s.written, s.err
 }
 
-// appendSlots tells readers how large slots are going to be. Those that do not care pass over it.
+// appendSlots appends the sizes of slots. Readers may skip them.
 func appendSlots(dst []byte, sizes []SlotSize) []byte {
 	for _, size := range sizes {
 		dst = rdb.AppendSlotInfo(dst, int(size.Slot), size.Keys, 0)
@@ -138,15 +136,15 @@ func appendSlots(dst []byte, sizes []SlotSize) []byte {
 	return dst
 }
 
-// save is one WriteTo under way.
+// save is one call of WriteTo.
 type save struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	o       Options
-	stopped atomic.Bool // savers end: the writer failed, or ctx is done
+	stopped atomic.Bool // tells savers to end: the writer failed or ctx is done
 	delay   delay
 
-	// The writer's own.
+	// The fields below belong to the writer.
 	w       io.Writer
 	written int64
 	sum     uint64
@@ -160,16 +158,16 @@ func newSave(ctx context.Context, w io.Writer, o Options) *save {
 		s.o.Newest = codec.NewestVersion
 	}
 	if s.o.Savers <= 0 {
-		s.o.Savers = max(1, runtime.NumCPU()-1) // one core is the turn's
+		s.o.Savers = max(1, runtime.NumCPU()-1) // one processor is left to the core
 	}
 	if s.delay != 0 {
-		s.o.Savers = 1 // the delay is a key's, one after the other
+		s.o.Savers = 1 // the delay applies to keys one by one
 	}
 	context.AfterFunc(ctx, func() { s.stopped.Store(true) })
 	return s
 }
 
-// failed says whether it is no use to go on.
+// failed reports whether the save has failed or was cancelled. Then it also stops the savers.
 func (s *save) failed() bool {
 	if s.err == nil && s.ctx.Err() != nil {
 		s.err = context.Cause(s.ctx)
@@ -196,7 +194,7 @@ func (s *save) put(p []byte) {
 	s.err = err
 }
 
-// header is everything before the first database.
+// header returns everything before the first database.
 func (s *save) header() []byte {
 	h := &s.o.Header
 	e := &rdb.Encoder{Compress: s.o.Compress}
@@ -222,7 +220,7 @@ func (s *save) header() []byte {
 	return p
 }
 
-// version is the lowest that can say what the file says.
+// version returns the lowest version that can hold the file's contents.
 func (s *save) version() int {
 	version := codec.Version(s.o.Header.Encodings, s.o.Newest, s.o.Header.Deadlines)
 	if len(s.o.Header.Functions) > 0 {
@@ -239,19 +237,20 @@ func (s *save) end() {
 	}
 }
 
-// A piece is what a saver hands to the writer: whole records, or with more the beginning of one.
+// A piece is one hand-over from a saver to the writer. It holds whole records. If more is set, its last record
+// continues there.
 type piece struct {
 	buf  *buffer
-	more <-chan *buffer // the rest of buf's last record (bgsave.W2); the writer takes all of it before the next piece
+	more <-chan *buffer // the rest of buf's last record (bgsave.W2); the writer writes all of it before the next piece
 }
 
-// A buffer goes from its saver to the writer and back.
+// A buffer moves from its saver to the writer and back.
 type buffer struct {
 	p    []byte
 	home chan<- *buffer
 }
 
-// database writes the keys of db: savers take parts of it in turn, this goroutine writes what they yield.
+// database writes the keys of db. Savers encode its parts; this goroutine writes the encoded pieces.
 func (s *save) database(v View, db int) {
 	parts := max(1, min(maxParts, v.Len(db)/partKeys))
 	savers := min(s.o.Savers, parts)
@@ -282,26 +281,26 @@ func (s *save) database(v View, db int) {
 	}
 }
 
-// take writes a buffer and sends it home.
+// take writes a buffer and returns it to its saver.
 func (s *save) take(b *buffer) {
 	s.put(b.p)
 	b.p = b.p[:0]
 	if cap(b.p) > 2*bufferSize {
-		b.p = make([]byte, 0, bufferSize) // a long key went through it
+		b.p = make([]byte, 0, bufferSize) // a long key made it grow
 	}
 	b.home <- b
 }
 
-// A saver encodes keys into its buffers. One goroutine; save starts several.
+// A saver encodes keys into its buffers, on one goroutine. A save starts several.
 type saver struct {
 	s      *save
 	w      rdb.Writer
 	pieces chan<- piece
 	free   chan *buffer
-	buf    *buffer      // what w writes to
-	more   chan *buffer // where the rest of the record goes whose beginning the writer has; nil: all of it is in buf
-	keys   int64        // since the last flush
-	since  int          // keys since others were let go first
+	buf    *buffer      // the buffer that w writes to
+	more   chan *buffer // takes the rest of a record that the writer has begun; nil: the record is all in buf
+	keys   int64        // keys since the last flush
+	since  int          // keys since the saver last yielded the processor
 }
 
 func newSaver(s *save, pieces chan<- piece) *saver {
@@ -320,7 +319,7 @@ func (sv *saver) renew() {
 	sv.w.Buf = sv.buf.p
 }
 
-// spill hands over what a long record has so far (bgsave.W2, bgsave.W3).
+// spill hands the bytes of a long record so far to the writer (bgsave.W2, bgsave.W3).
 func (sv *saver) spill(p []byte) []byte {
 	sv.buf.p = p
 	if sv.more == nil {
@@ -334,7 +333,7 @@ func (sv *saver) spill(p []byte) []byte {
 	return sv.w.Buf
 }
 
-// key encodes one key; false ends the walk.
+// key encodes one key. false ends the walk.
 func (sv *saver) key(v value.Value) bool {
 	a := rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
 	if at := v.Deadline(); at != 0 {
@@ -347,9 +346,9 @@ func (sv *saver) key(v value.Value) bool {
 	sv.w.Buf = sv.w.AppendKey(sv.w.Buf, a, kind, v.Key())
 	codec.Write(&sv.w, kind, v)
 	if sv.w.Err != nil {
-		sv.s.cancel(sv.w.Err) // unless it was called off: the first cause stays
+		sv.s.cancel(sv.w.Err) // if it was cancelled before, the first cause stays
 	}
-	if sv.more != nil { // what is left in the buffer belongs to the record: it goes before anything else of any saver
+	if sv.more != nil { // the buffer holds the end of the record: it goes before any other piece
 		sv.buf.p = sv.w.Buf
 		sv.more <- sv.buf
 		close(sv.more)
@@ -365,13 +364,13 @@ func (sv *saver) key(v value.Value) bool {
 		runtime.Gosched()
 	}
 	if sv.s.delay != 0 {
-		sv.flush() // so that readers see progress
+		sv.flush() // so that progress is visible
 		sv.s.delay.wait(sv.s.ctx)
 	}
 	return !sv.s.stopped.Load()
 }
 
-// flush hands the buffer to the writer and takes another.
+// flush hands the buffer to the writer and gets an empty one.
 func (sv *saver) flush() {
 	if len(sv.w.Buf) > 0 {
 		sv.buf.p = sv.w.Buf
@@ -384,7 +383,8 @@ func (sv *saver) flush() {
 	sv.keys = 0
 }
 
-// A delay is rdb-key-save-delay or key-load-delay: µs after each key, or, negative, a µs after one in so many keys.
+// A delay is rdb-key-save-delay or key-load-delay. A positive one is µs after each key. A negative one is 1 µs after
+// one in so many keys.
 type delay int64
 
 // wait sleeps, unless ctx ends first.
@@ -408,7 +408,7 @@ func (d delay) wait(ctx context.Context) {
 	}
 }
 
-// Wait rests behind a key as rdb-key-save-delay says, unless ctx ends first.
+// Wait sleeps after a key for rdb-key-save-delay, unless ctx ends first.
 func Wait(ctx context.Context, saveDelay int64) {
 	if saveDelay != 0 {
 		delay(saveDelay).wait(ctx)

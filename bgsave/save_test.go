@@ -21,7 +21,7 @@ import (
 
 var header = Header{ServerVersion: "7.4.1", CreatedUnix: 1_700_000_000, UsedMemory: 123456}
 
-// TestRoundTrip: what a view holds is what the loader gets, whatever the number of savers and the compression.
+// TestRoundTrip: the loader gets the view's keys, whatever the number of savers and the compression.
 func TestRoundTrip(t *testing.T) {
 	s := mixed(t, crowd)
 	want := s.entries()
@@ -77,7 +77,7 @@ type withFunctions struct{ *notebook }
 
 func (withFunctions) Function([]byte) error { return nil }
 
-// TestClock: idle times and counters are written where asked for, and read back.
+// TestClock: idle times and counters are written where requested, and read back.
 func TestClock(t *testing.T) {
 	s := newSheet(t)
 	s.put(0, "a", "x", 0)
@@ -102,7 +102,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestGolden pins every byte of a small file: another server reads it tomorrow.
+// TestGolden fixes every byte of a small file, because other servers read such files.
 func TestGolden(t *testing.T) {
 	s := newSheet(t)
 	s.put(0, "key", "value", 0)
@@ -127,7 +127,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// failing fails at its limit-th byte.
+// failing is a writer that fails at byte limit.
 type failing struct{ limit int }
 
 func (f *failing) Write(p []byte) (int, error) {
@@ -137,7 +137,7 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWriteError: a full disk ends the save at once, wherever it strikes, and nobody is left waiting.
+// TestWriteError: a full disk ends the save at once, whenever it happens, and no goroutine hangs.
 func TestWriteError(t *testing.T) {
 	s := mixed(t, 5000)
 	for limit := 0; limit < 1_000_000; limit += 37_001 {
@@ -148,7 +148,7 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// TestCancel: a save under rdb-key-save-delay ends as soon as it is called off.
+// TestCancel: a save under rdb-key-save-delay ends soon after it is cancelled.
 func TestCancel(t *testing.T) {
 	s := mixed(t, 1000)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -160,8 +160,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestStream: what a full sync rests on. A view becomes as many bytes each time, whoever writes it, so that it can be
-// counted first; and a live reader leaves what stands behind the file to its caller.
+// TestStream: the base of a full sync. A view yields the same number of bytes each time, so it can be counted first. A
+// live reader leaves the bytes after the file to its caller.
 func TestStream(t *testing.T) {
 	s := mixed(t, 3000)
 	count, err := WriteTo(t.Context(), io.Discard, s, Options{Compress: true, Checksum: true})
@@ -188,7 +188,7 @@ func TestStream(t *testing.T) {
 	got.equal(t, s.entries())
 }
 
-// TestSaveFile: the file is whole, nothing is left beside it, and it reads back in every wrapping.
+// TestSaveFile: the file is complete, no other file is left, and it can be read in every compression.
 func TestSaveFile(t *testing.T) {
 	s := mixed(t, 5000)
 	sizes := map[FileCompression]int64{}

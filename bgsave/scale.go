@@ -10,16 +10,16 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Scale tells what keys of a file would cost in memory here, as MEMORY USAGE with SAMPLES 0 would, one key at a time.
+// A Scale finds what a file's keys would cost in memory here, like MEMORY USAGE with SAMPLES 0, one key at a time.
 //
-// What an entry holds whole is computed. Other values are built, measured and let go of, so that at most one is there.
-// Owner: one goroutine, in a process that serves nobody.
+// It computes the cost of keys that fit into their entry. It builds, measures and frees other values, so at most one
+// exists. One goroutine owns it, in a process without clients.
 type Scale struct {
 	space *keyspace.Keyspace
 	into  Into
 }
 
-// A Weight is what a Scale finds out about a key.
+// A Weight is the size of a key.
 type Weight struct {
 	Bytes    int
 	Elements int // 1 for a string
@@ -27,18 +27,18 @@ type Weight struct {
 	Encoding value.Encoding
 }
 
-// NewScale makes an empty one. Errors: no memory can be reserved.
+// NewScale makes an empty Scale. Errors: no memory can be reserved.
 func NewScale() (*Scale, error) {
 	heap, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {
 		return nil, err
 	}
 	space := keyspace.New(heap, keyspace.Options{Databases: 1})
-	space.Trusting = true // a key past its deadline weighs what it weighs
+	space.Trusting = true // expired keys are measured, too
 	return &Scale{space: space, into: Into{Space: space, Replace: true}}, nil
 }
 
-// Prepare says by what values have been read; see Inserter.
+// Prepare takes what the values were read with; see Inserter.
 func (s *Scale) Prepare(env codec.Env) { s.into.Prepare(env) }
 
 // Plain weighs a key of b in its shortest form.
@@ -57,8 +57,8 @@ func (s *Scale) Plain(b *rdb.Batch, k *rdb.Plain) Weight {
 	return Weight{f.Cost(), 1, value.String, f.Encoding}
 }
 
-// Key weighs a record of a key, as an Inserter gets it. A value that was Empty weighs nothing.
-// Errors: a value that cannot be built, which is damaged.
+// Key weighs a record as an Inserter gets it. An Empty value weighs nothing. Errors: the value is damaged and cannot be
+// built.
 func (s *Scale) Key(r *rdb.Record) (Weight, error) {
 	volatile := r.DeadlineMs != rdb.None
 	switch {
@@ -72,7 +72,7 @@ func (s *Scale) Key(r *rdb.Record) (Weight, error) {
 		}
 	case r.Empty:
 		return Weight{}, nil
-	case !known(r): // nobody here can build it: what it takes in the file has to do
+	case !known(r): // of an unknown kind: count its bytes in the file
 		f := value.RootForm(value.Module, value.Raw, len(r.Key), volatile)
 		return Weight{f.Cost() + memory.GoodSize(len(r.Raw)), 1, value.Module, value.Raw}, nil
 	case !builds(r):
@@ -118,7 +118,7 @@ func (s *Scale) measure(key []byte) Weight {
 	return w
 }
 
-// packedCount is how many elements a packed collection has.
+// packedCount returns how many elements a packed collection has.
 func packedCount(t value.Type, enc value.Encoding, p []byte) int {
 	switch {
 	case enc == value.IntSet:

@@ -10,36 +10,37 @@ import (
 	"spindle/protocol"
 )
 
-// Parts is what a Scheduler is joined to.
+// Parts connects a Scheduler to its server.
 type Parts struct {
 	Settings *Settings
 	Log      *logging.Logger
-	Freeze   func() View    // keyspace.Keyspace.Freeze, in a turn
-	Dirty    func() int64   // changes since the start (engine.Core.Dirty), in a turn
-	Turn     func(f func()) // runs f in a turn of its own (engine.Core.Do); called by savers
-	Between  func(f func()) // runs f while no unit is open (engine.Core.Between), in a turn; nil runs it at once
-	Header   func() Header  // what a file says of the server now, in a turn
-	// Clock is made in the turn that freezes, and asked by savers (Options.Clock); nil, or a nil answer, writes no clocks.
+	Freeze   func() View    // keyspace.Keyspace.Freeze, called in a turn
+	Dirty    func() int64   // changes since the start (engine.Core.Dirty), called in a turn
+	Turn     func(f func()) // runs f in its own turn (engine.Core.Do); called by savers
+	Between  func(f func()) // runs f when no unit is open (engine.Core.Between); called in a turn; nil: at once
+	Header   func() Header  // facts about the server for the file, called in a turn
+	// Clock runs in the turn that freezes; savers call its result (Options.Clock). If one of both is nil, no clocks are
+	// written.
 	Clock func() ClockFunc
-	// Retained is how many bytes views keep from being freed now (INFO's cow size); nil is 0.
+	// Retained returns how many bytes views keep from being freed (INFO's cow size). nil: 0.
 	Retained func() int64
-	// Busy says that another background task keeps a plain BGSAVE from starting; nil is never. Views do not need it, it
-	// is there for a rewrite that asks to be alone.
+	// Busy reports a background task that must run alone, such as a rewrite; then a plain BGSAVE does not start. nil:
+	// never.
 	Busy func() bool
-	// Held says that the data here are not to be saved: a copy of the primary's is taking their place, or could not be
-	// loaded and has left nothing. A save would replace a good file. nil is never.
+	// Held reports that the data must not be saved: a copy of the primary's data is being loaded, or failed to load. A
+	// save would replace a good file. nil: never.
 	Held func() bool
-	// Settled runs in the turn in which a save ended and WritesStopped may have changed; nil is nothing.
-	Streaming func() bool // a full synchronisation is under way, which INFO shows as a save; nil: never
+	// Settled runs in the turn in which a save ended and WritesStopped may have changed. nil: nothing.
+	Streaming func() bool // a full synchronisation is running, which INFO shows as a save; nil: never
 	Settled   func()
-	Now       func() time.Time // nil is time.Now
-	Forks     func() int64     // what else the reference forks for; nil is nothing
+	Now       func() time.Time // nil: time.Now
+	Forks     func() int64     // other tasks for which the reference forks; nil: none
 }
 
-// retryAfter is how long after a failed save the rules are not looked at.
+// retryAfter is how long the rules rest after a failed save.
 const retryAfter = 5 * time.Second
 
-// Errors as clients match them.
+// Errors with the texts that clients match.
 var (
 	ErrInProgress = &protocol.Error{Code: "ERR", Text: "Background save already in progress"}
 	ErrBusy       = &protocol.Error{Code: "ERR", Text: "Another child process is active (AOF?): can't BGSAVE right now. " +
@@ -54,46 +55,46 @@ var (
 			"Please check the Redis logs for details about the RDB error."}
 )
 
-// ErrAborted is the cause of a save that was called off.
+// ErrAborted is the cause of a cancelled save.
 var ErrAborted = errors.New("called off")
 
-// A Scheduler decides when a snapshot is saved and knows how the last one went. Every method runs in a turn, but for
-// Progress.
+// A Scheduler decides when a snapshot is saved, and knows the result of the last one. All methods but Progress run in
+// turns.
 //
-// bgsave.S1. At most one save at a time, in the background or not.
-// bgsave.S2. Changes counts what the file does not have: those made since the freeze of the last save that succeeded.
-// bgsave.S3. A save that was called off leaves status and times as they were.
+// bgsave.S1. At most one save runs at a time, in the background or not. bgsave.S2. Changes counts the changes that the
+// file does not have: those since the freeze of the last successful save. bgsave.S3. A cancelled save leaves status and
+// times as they were.
 type Scheduler struct {
 	parts  Parts
 	rules  func() []Rule
 	job    *saving
-	queued bool // BGSAVE SCHEDULE waits for its turn
+	queued bool // BGSAVE SCHEDULE waits to start
 
-	savedDirty int64 // Parts.Dirty of what the file has
+	savedDirty int64 // value of Parts.Dirty that the file has
 	lastSave   time.Time
 	lastTry    time.Time
 	failed     bool // the last background save failed
-	rests      bool // it was called off because of what it kept: the next one waits as behind a failure
+	rests      bool // it was cut off because it kept too much memory; the next one waits as after a failure
 	lastSpan   time.Duration
-	lastKept   int64 // greatest Retained during the last one
+	lastKept   int64 // greatest Retained during the last save
 	saves      int64
-	forks      int64 // background saves: what the reference forks for
+	forks      int64 // background saves, for which the reference forks
 	peak       int64 // greatest Retained so far
 
-	current atomic.Pointer[Progress] // of the save under way
+	current atomic.Pointer[Progress] // progress of the current save
 }
 
-// saving is a background save under way.
+// saving is a running background save.
 type saving struct {
 	began    time.Time
 	dirty    int64
 	progress Progress
 	cancel   context.CancelCauseFunc
-	gone     chan struct{} // closed when its goroutine has put away its files
+	gone     chan struct{} // closed when its goroutine has removed its files
 	kept     int64
 }
 
-// NewScheduler joins a scheduler to its server. The data set counts as saved now.
+// NewScheduler returns a scheduler with these parts. It counts the data set as saved.
 func NewScheduler(p Parts) *Scheduler {
 	if p.Now == nil {
 		p.Now = time.Now
@@ -104,36 +105,37 @@ func NewScheduler(p Parts) *Scheduler {
 	return &Scheduler{parts: p, rules: p.Settings.Rules.Get, lastSave: p.Now()}
 }
 
-// Loaded says that the keyspace now is what the file holds (start, DEBUG RELOAD, a full copy that came by the disk).
+// Loaded tells that the file holds the keyspace (after a start, DEBUG RELOAD, or a full copy through the disk).
 func (s *Scheduler) Loaded() { s.savedDirty = s.parts.Dirty() }
 
-// Replaced says that other data of so many keys have taken the keyspace's place, and that the file does not hold them.
-// They count as that many changes, so that the rules save them.
+// Replaced tells that other data with so many keys replaced the keyspace, and that the file does not hold them. They
+// count as that many changes, so that the rules save them.
 func (s *Scheduler) Replaced(keys int64) {
 	s.savedDirty = s.parts.Dirty() - max(keys, s.Changes(), 1)
 }
 
-// Changes is how many changes the file does not have (bgsave.S2).
+// Changes returns how many changes the file does not have (bgsave.S2).
 func (s *Scheduler) Changes() int64 { return s.parts.Dirty() - s.savedDirty }
 
-// Progress is how far the save under way has come, in the background or not; nil without one. Any goroutine may ask.
+// Progress returns how far the current save has come, in the background or not; nil without one. Any goroutine may call
+// it.
 func (s *Scheduler) Progress() *Progress { return s.current.Load() }
 
-// InProgress says whether a background save is under way.
+// InProgress reports whether a background save is running.
 func (s *Scheduler) InProgress() bool { return s.job != nil }
 
-// LastSave is when the last save succeeded; at first, when the server started.
+// LastSave returns when the last save succeeded; before the first, when the server started.
 func (s *Scheduler) LastSave() time.Time { return s.lastSave }
 
-// WritesStopped says that writes are to be refused with ErrStopWrites: saving is asked for, and does not work.
+// WritesStopped reports that writes must be refused with ErrStopWrites: saving is configured and fails.
 func (s *Scheduler) WritesStopped() bool {
 	return s.failed && s.parts.Settings.StopWrites.Get() && len(s.rules()) > 0
 }
 
-// Saving says whether rules are configured: SHUTDOWN and FLUSHALL save then.
+// Saving reports whether save rules are configured. SHUTDOWN and FLUSHALL save then.
 func (s *Scheduler) Saving() bool { return len(s.rules()) > 0 }
 
-// Tick looks at the rules and at what is queued: ten times a second.
+// Tick checks the rules and the queued save, ten times a second.
 func (s *Scheduler) Tick() {
 	s.watch()
 	if s.job != nil || s.busy() || s.held() {
@@ -163,7 +165,7 @@ func (s *Scheduler) busy() bool { return s.parts.Busy != nil && s.parts.Busy() }
 
 func (s *Scheduler) held() bool { return s.parts.Held != nil && s.parts.Held() }
 
-// watch keeps the figures of what a save costs.
+// watch updates the figures of the memory that a save retains.
 func (s *Scheduler) watch() {
 	if s.job == nil || s.parts.Retained == nil {
 		return
@@ -174,7 +176,7 @@ func (s *Scheduler) watch() {
 
 // Background is BGSAVE: it starts a save, or queues it. queued says which.
 //
-// inTransaction and schedule queue what cannot start now. Errors: ErrInProgress, ErrHeld, ErrBusy.
+// With schedule or inTransaction, a save that cannot start now is queued. Errors: ErrInProgress, ErrHeld, ErrBusy.
 func (s *Scheduler) Background(schedule, inTransaction bool) (queued bool, err error) {
 	switch {
 	case s.job != nil:
@@ -192,7 +194,7 @@ func (s *Scheduler) Background(schedule, inTransaction bool) (queued bool, err e
 	return false, nil
 }
 
-// options is what both kinds of save write. It runs in the turn that freezes.
+// options returns the options for both kinds of save. It runs in the turn that freezes.
 func (s *Scheduler) options() (FileOptions, Options) {
 	set := s.parts.Settings
 	f := FileOptions{Path: set.FileName.Get(), Sync: set.IncrementalSync.Get(), Compression: set.FileCompression.Get(),
@@ -205,11 +207,11 @@ func (s *Scheduler) options() (FileOptions, Options) {
 	if s.parts.Clock != nil {
 		o.Clock = s.parts.Clock()
 	}
-	f.Path = absolute(f.Path) // CONFIG SET dir must not move a save under way
+	f.Path = absolute(f.Path) // CONFIG SET dir must not move a running save
 	return f, o
 }
 
-// start freezes and lets a saver write.
+// start freezes the keyspace and starts the saver's goroutine.
 func (s *Scheduler) start() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &saving{began: s.parts.Now(), dirty: s.parts.Dirty(), cancel: cancel, gone: make(chan struct{})}
@@ -237,10 +239,10 @@ func (s *Scheduler) start() {
 	}()
 }
 
-// finished books the end of a background save.
+// finished records the end of a background save.
 func (s *Scheduler) finished(j *saving, err error) {
 	if s.job != j {
-		return // called off; nobody waits for it any more
+		return // it was cancelled before
 	}
 	s.watch()
 	s.job = nil
@@ -265,7 +267,7 @@ func (s *Scheduler) settled() {
 	}
 }
 
-// Began is when the save under way began; the zero time without one.
+// Began returns when the current background save began; the zero time without one.
 func (s *Scheduler) Began() (at time.Time) {
 	if s.job != nil {
 		at = s.job.began
@@ -273,14 +275,14 @@ func (s *Scheduler) Began() (at time.Time) {
 	return at
 }
 
-// CutOff is Abort for a save that keeps too much memory alive. The rules wait some seconds before they ask for another.
+// CutOff is Abort for a save that keeps too much memory alive. The rules then rest for some seconds.
 func (s *Scheduler) CutOff(why string) {
 	s.Abort(why)
 	s.lastTry, s.rests = s.parts.Now(), true
 }
 
-// Abort calls off the save that is under way: its temporary file goes away soon, bgsave.S3. A queued save stays queued.
-// why is for the log.
+// Abort cancels the current save. Its temporary file is removed soon (bgsave.S3). A queued save stays queued. why is
+// for the log.
 func (s *Scheduler) Abort(why string) {
 	if s.job == nil {
 		return
@@ -292,8 +294,8 @@ func (s *Scheduler) Abort(why string) {
 	s.current.Store(nil)
 }
 
-// AbortAndWait is Abort for a server that ends: the returned wait, called outside of any turn, holds until the
-// temporary file is gone, but not longer than limit.
+// AbortAndWait is Abort for shutdown. wait, called outside turns, returns when the temporary file is gone, or after
+// limit.
 func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {
 	j := s.job
 	s.queued = false
@@ -309,9 +311,8 @@ func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {
 	}
 }
 
-// Now saves before it returns: SAVE, SHUTDOWN, FLUSHALL, DEBUG RELOAD. The turn is held meanwhile, as the reference
-// does. rdb_saves does not count it: Save does.
-// Errors: logged; ErrInProgress if a background save is under way; ErrHeld.
+// Now saves before it returns: SAVE, SHUTDOWN, FLUSHALL, DEBUG RELOAD. It blocks the turn meanwhile, as the reference
+// does. rdb_saves counts only calls of Save. Errors: logged; ErrInProgress if a background save is running; ErrHeld.
 func (s *Scheduler) Now() error {
 	switch {
 	case s.job != nil:
@@ -338,7 +339,7 @@ func (s *Scheduler) Now() error {
 	return nil
 }
 
-// Save is SAVE: Now, and it counts among the saves that were asked for.
+// Save is the SAVE command: Now, and rdb_saves counts it.
 func (s *Scheduler) Save() error {
 	if s.job == nil && !s.held() {
 		s.saves++
@@ -346,18 +347,18 @@ func (s *Scheduler) Save() error {
 	return s.Now()
 }
 
-// Flushed is called by FLUSHALL, which has just removed so many keys and has yet to count them as changes.
+// Flushed is called by FLUSHALL after it removed so many keys, and before it counts them as changes.
 //
-// A save under way is of no use any more. With save rules an empty file takes the old one's place, so that the old keys
-// do not come back.
+// The current save is useless then. With save rules, an empty file replaces the old one, so that the old keys do not
+// come back.
 func (s *Scheduler) Flushed(removed int64) {
 	s.Abort("the data set was flushed")
 	if !s.Saving() {
 		return
 	}
 	counted := false
-	s.parts.Between(func() { // inside a transaction or a script, the file waits for the end of the unit
-		if s.Now() == nil && !counted { // a failure is logged, and leaves the changes counted, so that a rule tries again
+	s.parts.Between(func() { // in a transaction or script it runs at the end of the unit
+		if s.Now() == nil && !counted { // a failure is logged; the changes stay counted, so that a rule tries again
 			s.savedDirty += removed
 		}
 	})

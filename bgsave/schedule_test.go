@@ -14,7 +14,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// A desk is a Scheduler with its surroundings faked: the clock stands still unless it is moved.
+// A desk is a Scheduler with faked surroundings. Its clock only moves when the test moves it.
 type desk struct {
 	*Scheduler
 	settings Settings
@@ -25,7 +25,7 @@ type desk struct {
 	log      bytes.Buffer
 	loading  Loading
 	busyWith bool
-	ended    chan struct{} // a background save's turn is over
+	ended    chan struct{} // gets a value when a background save has ended
 }
 
 func newDesk(t *testing.T) *desk {
@@ -89,9 +89,9 @@ func TestBackground(t *testing.T) {
 		if queued, err := d.Background(false, false); queued || err != nil {
 			t.Fatal(queued, err)
 		}
-		d.expect(t, "current_save_keys_total", "100") // at once: the turn that starts the save tells how much there is to do
+		d.expect(t, "current_save_keys_total", "100") // known at once: the turn that starts the save sets the total
 		d.clock = d.clock.Add(3 * time.Second)
-		d.dirty = 10 // changes while it is saved are not in it
+		d.dirty = 10 // changes during the save are not in the file
 		d.Tick()
 		d.expect(t, "rdb_bgsave_in_progress", "1", "rdb_current_bgsave_time_sec", "3", "rdb_changes_since_last_save", "10",
 			"current_cow_size", "4711", "total_forks", "1", "rdb_saves", "1")
@@ -143,7 +143,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestFailed: writes stop, the rules rest five seconds, the next success lifts both.
+// TestFailed: writes stop and the rules rest five seconds. The next successful save ends both.
 func TestFailed(t *testing.T) {
 	d := newDesk(t)
 	good := d.settings.FileName.Get()
@@ -204,7 +204,7 @@ func TestQueued(t *testing.T) {
 	}
 }
 
-// TestAbort: the file that was there stays, the temporary goes, nothing is booked (bgsave.S3).
+// TestAbort: the old file stays, the temporary goes, and no result is recorded (bgsave.S3).
 func TestAbort(t *testing.T) {
 	d := newDesk(t)
 	path := d.settings.FileName.Get()
@@ -244,11 +244,11 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestFlushed: the file is written anew, so that a restart does not bring the old keys back.
+// TestFlushed: the file is written again, so that a restart does not bring the old keys back.
 func TestFlushed(t *testing.T) {
 	d := newDesk(t)
 	d.dirty = 3
-	d.Flushed(2) // which are counted when FLUSHALL returns
+	d.Flushed(2) // FLUSHALL counts them when it returns
 	d.dirty += 2
 	d.expect(t, "rdb_changes_since_last_save", "0", "rdb_saves", "0")
 	got := newNotebook()

@@ -18,9 +18,9 @@ type Settings struct {
 	Checksum         setting.Bool
 	StopWrites       setting.Bool
 	IncrementalSync  setting.Bool
-	DeleteSyncFiles  setting.Bool // rdb-del-sync-files: a primary's file goes once it is loaded, if nothing here saves
+	DeleteSyncFiles  setting.Bool // rdb-del-sync-files: delete a primary's file after loading it, if nothing here saves
 	Sanitize         setting.Enum[Sanitize]
-	SaveDelay        setting.Int // µs a key; negative: one µs every so many keys
+	SaveDelay        setting.Int // µs after each key; negative: 1 µs after one in so many keys
 	LoadDelay        setting.Int
 	LoadingInterval  setting.Int // bytes of a file between two looks at clients
 	FileCompression  setting.Enum[FileCompression]
@@ -29,10 +29,10 @@ type Settings struct {
 	Version          setting.Int // the newest RDB version that readers of our files know
 }
 
-// A Rule asks for a save when at least Changes were made and Seconds have passed since the last.
+// A Rule asks for a save after at least Changes changes and Seconds since the last save.
 type Rule struct{ Seconds, Changes int64 }
 
-// Sanitize says whose payloads are looked through to the last byte before they are believed.
+// Sanitize says whose payloads are checked deeply.
 type Sanitize int
 
 const (
@@ -41,7 +41,7 @@ const (
 	SanitizeClients
 )
 
-// ModuleData says what becomes of what a file has of modules that are not here, beside the keys.
+// ModuleData says what happens to a module's data outside keys, if this server lacks the module.
 type ModuleData int
 
 const (
@@ -49,7 +49,7 @@ const (
 	SkipModuleData
 )
 
-// FileCompression is what a whole file is wrapped in.
+// FileCompression is the compression of a whole file.
 type FileCompression int
 
 const (
@@ -58,7 +58,7 @@ const (
 	CompressS2
 )
 
-// Rows are the directives of this package.
+// Rows returns the directives of this package.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewValue("save", &s.Rules, []Rule{{3600, 1}, {300, 100}, {60, 10000}},
@@ -90,8 +90,8 @@ var (
 	errFileName  = errors.New("dbfilename can't be a path, just a filename")
 )
 
-// parseRules reads pairs of seconds and changes; one empty argument is no rule at all. Later lines of a file add to the
-// first.
+// parseRules reads pairs of seconds and changes. One empty argument removes all rules. Later lines of a configuration
+// file add rules.
 func parseRules(args []string, old []Rule, how setting.How) ([]Rule, error) {
 	if len(args) == 1 && args[0] == "" {
 		return []Rule{}, nil
@@ -105,7 +105,7 @@ func parseRules(args []string, old []Rule, how setting.How) ([]Rule, error) {
 	}
 	for i := 0; i < len(args); i += 2 {
 		seconds, err1 := strconv.ParseInt(args[i], 10, 64)
-		changes, err2 := int64(0), error(nil) // what CONFIG SET save "3600 " says after its blank counts as 0
+		changes, err2 := int64(0), error(nil) // an empty second number, as in CONFIG SET save "3600 ", counts as 0
 		if args[i+1] != "" {
 			changes, err2 = strconv.ParseInt(args[i+1], 10, 64)
 		}
@@ -119,7 +119,8 @@ func parseRules(args []string, old []Rule, how setting.How) ([]Rule, error) {
 
 func formatRules(rules []Rule) string { return strings.Join(pairs(rules), " ") }
 
-// ruleLines is a line a rule, or one that says that there is none: without it the defaults would hold.
+// ruleLines returns one line per rule. Without rules it returns an empty one, because otherwise the defaults would
+// hold.
 func ruleLines(rules []Rule) []string {
 	if len(rules) == 0 {
 		return []string{`""`}

@@ -45,7 +45,7 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// TestRowsKeepTheirText: what CONFIG GET says can be set again.
+// TestRowsKeepTheirText: the value from CONFIG GET can be set again.
 func TestRowsKeepTheirText(t *testing.T) {
 	var s Settings
 	for _, row := range s.Rows() {

@@ -16,7 +16,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A sheet is a View of values made for a test.
+// A sheet is a View with values made for a test.
 type sheet struct {
 	heap   *memory.Heap
 	store  value.Store
@@ -81,7 +81,7 @@ func (s *sheet) Walk(db, part, parts int, yield func(value.Value) bool) {
 }
 func (s *sheet) Close() { s.closed++ }
 
-// entries are the sheet's keys as a notebook notes them.
+// entries returns the sheet's keys in the form of a notebook's.
 func (s *sheet) entries() map[string]string {
 	m := map[string]string{}
 	for db, values := range s.dbs {
@@ -92,13 +92,13 @@ func (s *sheet) entries() map[string]string {
 	return m
 }
 
-// A notebook is an Inserter that notes keys.
+// A notebook is an Inserter that records keys.
 type notebook struct {
 	mu        sync.Mutex
 	keys      map[string]string
 	databases int
 	reserved  uint64
-	longest   int // records of one Insert
+	longest   int // the most records of one Insert
 	finished  int
 	fail      error
 }
@@ -148,10 +148,10 @@ func (n *notebook) equal(t *testing.T, want map[string]string) {
 	}
 }
 
-// crowd is enough keys for several parts and buffers; builds that check are slow.
+// crowd is enough keys for several parts and buffers; builds with invariants are slow, so they use fewer.
 var crowd = map[bool]int{false: 20_000, true: 9_000}[invariant.Enabled]
 
-// mixed is a sheet of all kinds of strings.
+// mixed returns a sheet with all kinds of strings.
 func mixed(t testing.TB, keys int) *sheet {
 	s := newSheet(t)
 	rng := rand.New(rand.NewPCG(7, uint64(keys)))

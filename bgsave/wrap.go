@@ -11,11 +11,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A file may be wrapped in zstd or s2 as a whole (rdb-file-compression). Redis and its tools do not read such a file.
+// A file may be compressed as a whole with zstd or s2 (rdb-file-compression). Redis and its tools do not read such a
+// file.
 //
 //	"SPINDLE" '1' | 'z' or 's' | a zstd or s2 stream of an RDB file
 //
-// Inside it strings are not compressed one by one: the outer compression finds more in them as they are.
+// Strings inside it are not compressed separately, because the outer compression works better on plain strings.
 const wrapMagic = "SPINDLE1"
 
 const (
@@ -23,12 +24,12 @@ const (
 	wrapS2   = 's'
 )
 
-// nopCloser is a writer whose end needs nothing.
+// nopCloser is a writer with a Close that does nothing.
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// wrapWriter writes the wrapper's beginning to w and returns where the RDB file goes. Close ends the wrapper, not w.
+// wrapWriter writes the wrapper's header to w and returns the writer for the RDB file. Close ends the wrapper, not w.
 func wrapWriter(w io.Writer, c FileCompression) (io.WriteCloser, error) {
 	method := byte(0)
 	switch c {
@@ -48,10 +49,11 @@ func wrapWriter(w io.Writer, c FileCompression) (io.WriteCloser, error) {
 	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
 }
 
-// ErrWrap is a wrapped file of a later version, or of a compression that this version does not know.
+// ErrWrap is the error for a compressed file of a later version or an unknown compression.
 var ErrWrap = errors.New("the file is compressed in a way that this version does not know")
 
-// UnwrapReader returns the RDB file within r, and whether it was wrapped. Close frees what reading needed, not r.
+// UnwrapReader returns a reader of the RDB file within r, and whether it was compressed. Close frees its buffers, not
+// r.
 func UnwrapReader(r io.Reader) (plain io.ReadCloser, wrapped bool, err error) {
 	b := bufio.NewReaderSize(r, 64)
 	head, err := b.Peek(len(wrapMagic) + 1)

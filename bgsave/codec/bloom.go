@@ -11,14 +11,14 @@ import (
 	"spindle/engine/data/value/bloom"
 )
 
-// bloomCodec is Bloom filters in RDB: what RedisBloom's type MBbloom-- writes, in the versions 1 to 4 of its format, of
-// which we write the last.
+// bloomCodec reads and writes Bloom filters: the type MBbloom-- of RedisBloom. It reads versions 1 to 4 of that format
+// and writes version 4.
 //
 //	id | items | links | options | growth | of each link: capacity, error, hashes, bits an item, bits, power,
 //	                                        the bits' bytes, items | end
 //
-// Every field stands behind a number that says what it is (rdb/skip.go). Version 1 has no options, and growth is there
-// since 4. Source: the order in which RedisBloom 2.8 saves and loads its fields.
+// A number before each field gives the field's type (rdb/skip.go). Version 1 has no options; growth exists since
+// version 4. Source: the order in which RedisBloom 2.8 saves and loads its fields.
 var bloomCodec = Codec{
 	Type:   value.Module,
 	Module: value.BloomName,
@@ -32,7 +32,7 @@ var bloomCodec = Codec{
 // bloomVersion is the version of the format that is written.
 const bloomVersion = 4
 
-// What a module's field begins with.
+// The types of a module's fields.
 const (
 	fieldEnd    = 0
 	fieldUint   = 2
@@ -73,14 +73,14 @@ func writeBloom(w *rdb.Writer, _ rdb.Kind, v value.Value) {
 	w.Length(fieldEnd)
 }
 
-// A bloomRecord is a filter as it stands in a file, without its bits expanded.
+// A bloomRecord is a filter as it is in a file. Its bits are not expanded.
 type bloomRecord struct {
 	chain bloom.Chain
 	links []bloom.Link
 	bits  []rdb.Text
 }
 
-// size is how many bytes the filters have, set or not.
+// size returns how many bytes the filter's bits take when expanded.
 func (c *bloomRecord) size() (n uint64) {
 	for i := range c.bits {
 		n += uint64(c.bits[i].Size)
@@ -88,7 +88,7 @@ func (c *bloomRecord) size() (n uint64) {
 	return n
 }
 
-// ErrFilterSize is a filter of more bytes than Env allows.
+// ErrFilterSize is the error for a filter larger than Env allows.
 var ErrFilterSize = errors.New("the filter would be larger than bf-max-size or maxmemory")
 
 // Errors of filters.
@@ -99,7 +99,7 @@ const (
 	errBloomBits   = rdb.Corrupt("the bits of a Bloom filter are not as long as they should be")
 )
 
-// A bloomReader reads a module's fields; after an error, which it keeps, they are 0.
+// A bloomReader reads a module's fields. It keeps its first error; after it all fields are 0.
 type bloomReader struct {
 	r   *rdb.Reader
 	err error
@@ -144,8 +144,7 @@ const (
 	max64 = 1<<64 - 1
 )
 
-// readBloomRecord reads what stands behind the id, to its end, and proves it but for what only expanding the bits can
-// show.
+// readBloomRecord reads the fields after the id, to the end. It checks all that can be checked without expanding bits.
 func readBloomRecord(r *rdb.Reader, version int) (c bloomRecord, err error) {
 	b := bloomReader{r: r}
 	c.chain.Items = b.number(max64)
@@ -176,7 +175,7 @@ func readBloomRecord(r *rdb.Reader, version int) (c bloomRecord, err error) {
 			return c, b.err
 		case bits.Form == rdb.Integer:
 			return c, errBloomBits
-		case !l.Usable(): // Sound is too much to ask: what old servers wrote in their versions is written again in ours
+		case !l.Usable(): // Sound would refuse filters of older versions
 			return c, errBloomFilter
 		}
 		c.links, c.bits = append(c.links, l), append(c.bits, bits)
@@ -198,13 +197,13 @@ func readBloom(x *Expander, _ rdb.Kind, r *rdb.Reader) (Ready, error) {
 	return Ready{Encoding: value.Raw}, err
 }
 
-// A bloomBuilder fills the pages of a filter from a record that readBloom has proven.
+// A bloomBuilder fills a filter's pages from a record that readBloom has checked.
 type bloomBuilder struct {
 	source  Source
 	record  bloomRecord
 	filling bloom.Filling
 	link    int
-	at      uint64 // of link's bits
+	at      uint64 // position in link's bits
 	lzf     unpacker
 }
 
@@ -217,7 +216,7 @@ func startBloom(s Source) Builder {
 
 func (b *bloomBuilder) Root() memory.Ref { return b.filling.Root() }
 
-// perPage is how many elements of other types a call of piece counts as.
+// perPage is how many elements of other types one call of piece counts as.
 const perPage = 4
 
 func (b *bloomBuilder) Step(n int) (done bool, err error) {
@@ -236,9 +235,9 @@ func (b *bloomBuilder) Step(n int) (done bool, err error) {
 	return b.link == len(b.record.bits), nil
 }
 
-// piece puts the next bytes of bits in. Zeros are stepped over: the filling has nothing but zeros there.
+// piece adds the next bytes of bits. It skips zeros, because a new filter is all zeros.
 //
-// Cost: at most about a page is written or read, and time for no more bytes of LZF than two pages have.
+// Cost: it writes or reads about one page, and expands at most two pages of LZF.
 func (b *bloomBuilder) piece(bits *rdb.Text) error {
 	var piece []byte
 	zeros := 0
@@ -259,26 +258,25 @@ func (b *bloomBuilder) piece(bits *rdb.Text) error {
 	return nil
 }
 
-// An unpacker expands LZF a piece at a time. It keeps what a reference may reach back to, not the whole text.
-// rdb.Text.Append is for what is short.
-// Source: the format of Marc Lehmann's LibLZF. A control byte below 32 stands before that many and one literal bytes.
-// Any other control byte begins a reference. Its upper three bits are the length; if all are set, the next byte adds to
-// it. Its lower five bits and the last byte are the distance.
+// An unpacker expands LZF in pieces. It keeps only the bytes that references can reach, not the whole text. For short
+// strings rdb.Text.Append is simpler. Source: the format of Marc Lehmann's LibLZF. A control byte n below 32 is
+// followed by n+1 literal bytes. Any other control byte begins a reference. Its upper three bits are the length; if all
+// are set, the next byte is added. Its lower five bits and the last byte are the distance.
 type unpacker struct {
 	room []byte // room[:held] is the end of the text so far
 	held int
-	tail int // the text so far ends with this many zeros or more
+	tail int // the text so far ends with at least this many zeros
 }
 
 const (
-	lzfReach = 1 << 13 // how far back a reference goes at most
-	lzfLook  = 64      // how many bytes of a piece are looked at for zeros at its end
+	lzfReach = 1 << 13 // the longest distance of a reference
+	lzfLook  = 64      // how many bytes at a piece's end are checked for zeros
 )
 
-// next expands the next bytes and moves in on over what it has read. It returns the bytes, or how many zeros they are.
-// false: in is not LZF, or is empty.
+// next expands the next bytes and moves in past the bytes it has read. It returns a piece, or a number of zeros. ok is
+// false if in is empty or not LZF.
 //
-// Lifetime: the piece, of a page and one reference at most, until the next call.
+// Lifetime: the piece is valid until the next call. It has at most the length of a page and one reference.
 func (u *unpacker) next(in *[]byte) (piece []byte, zeros int, ok bool) {
 	if u.room == nil {
 		u.room = make([]byte, 3*lzfReach)
@@ -302,9 +300,9 @@ func (u *unpacker) next(in *[]byte) (piece []byte, zeros int, ok bool) {
 	return piece, 0, len(piece) > 0
 }
 
-// zeros moves in on over what expands to zeros alone, and returns how many they are. It reads a page of in at most.
+// zeros moves in past the bytes that expand only to zeros, and returns how many zeros. It reads at most one page of in.
 //
-// Cost: that of comparing the bytes of in, where they are the same reference over and over.
+// Cost: where one reference repeats, only the comparison of bytes of in.
 func (u *unpacker) zeros(in *[]byte) (n int) {
 	rest := (*in)[:min(len(*in), bloom.PageBytes)]
 	read := 0
@@ -331,7 +329,7 @@ func (u *unpacker) zeros(in *[]byte) (n int) {
 
 func allZero(p []byte) bool { return len(bytes.TrimLeft(p, "\x00")) == 0 }
 
-// keepZeros adds n zeros to what a reference may reach.
+// keepZeros appends n zeros to the bytes that references can reach.
 func (u *unpacker) keepZeros(n int) {
 	if n >= lzfReach {
 		u.held, n = 0, lzfReach
@@ -353,14 +351,14 @@ func (u *unpacker) step(in []byte) (rest []byte, ok bool) {
 		copy(u.room[u.held:end], in[1:])
 		u.held = end
 	}
-	for u.held < end { // a reference may reach into what it makes: then what is there grows until it suffices
+	for u.held < end { // a reference may overlap its own output; each copy then doubles the bytes available
 		u.held += copy(u.room[u.held:end], u.room[from:u.held])
 	}
 	return in[item:], true
 }
 
-// lzfItem reads what in begins with: a run of literal bytes, or a reference, whose distance is not 0. item is its
-// length in in, 0 if in ends before it does. size is the length of what it expands to.
+// lzfItem reads the first item of in: a run of literal bytes (distance 0) or a reference. item is its length in in, or
+// 0 if in ends too early. size is the length of the expanded item.
 func lzfItem(in []byte) (item, size, distance int) {
 	if len(in) == 0 {
 		return 0, 0, 0

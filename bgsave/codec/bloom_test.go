@@ -13,9 +13,10 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// No server with RedisBloom was there to write files. bloomByHand is what one writes, field by field.
+// These bytes are composed by hand, because no server with RedisBloom wrote them. bloomByHand writes what one would
+// write, field by field.
 
-// bloomText is everything there is of a filter.
+// bloomText returns all data of a filter as text.
 func bloomText(v value.Value) string {
 	r := bloom.Read(v)
 	var b bytes.Buffer
@@ -46,7 +47,7 @@ func newFilter(t testing.TB, k *keyspace.Keyspace, key string, p bloom.Params, i
 	}
 }
 
-// TestBloom: filters of one page, of many, of none and of many links go out and come in.
+// TestBloom: filters of one page, many pages, no items and many links survive writing and reading.
 func TestBloom(t *testing.T) {
 	k := newSpace(t)
 	for _, c := range []struct {
@@ -57,7 +58,7 @@ func TestBloom(t *testing.T) {
 		{bloom.Params{Error: 0.01, Capacity: 100, Growth: 2}, 100},
 		{bloom.Params{Error: 0.01, Capacity: 10, Growth: 2}, 20_000},
 		{bloom.Params{Error: 0.5, Capacity: 1, Growth: 1}, 60},
-		{bloom.Params{Error: 0.001, Capacity: 50_000, Fixed: true}, 50_000}, // bits at random: not compressed
+		{bloom.Params{Error: 0.001, Capacity: 50_000, Fixed: true}, 50_000}, // random bits: not compressed
 		{bloom.Params{Error: 0.0001, Capacity: 3_000_000, Growth: 2}, 5_000},
 	} {
 		key := fmt.Sprint(c)
@@ -97,7 +98,7 @@ func bloomByHand(version int, items, options, growth uint64, l bloom.Link, bits 
 // one is a link for ten items at a rate of 0.005, as RedisBloom's published tests show it.
 var one = bloom.Link{Capacity: 10, Error: 0.005, PerItem: 11.027754, Bits: 128, Items: 1, Hashes: 8}
 
-// TestBloomByHand: every version of the format is read, and what lies is refused.
+// TestBloomByHand: every version of the format is read, and wrong figures are refused.
 func TestBloomByHand(t *testing.T) {
 	bits := bytes.Repeat([]byte{0xff}, 16)
 	old := one
@@ -144,8 +145,8 @@ func TestBloomByHand(t *testing.T) {
 	})
 }
 
-// TestBloomOfZeros: an empty filter of 512 MB is read in steps as many as its payload has pages, not as the filter has,
-// and takes no memory.
+// TestBloomOfZeros: the steps of reading an empty filter of 512 MB depend on its payload's pages, not on the filter's.
+// It takes no memory.
 func TestBloomOfZeros(t *testing.T) {
 	k := newSpace(t)
 	newFilter(t, k, "k", bloom.Params{Error: 0.01, Capacity: 400_000_000, Growth: 2}, 0)
@@ -171,7 +172,7 @@ func TestBloomOfZeros(t *testing.T) {
 	LetGo(k.Store(), value.Module, b)
 }
 
-// unpacked is what an unpacker makes of packed.
+// unpacked expands packed with an unpacker.
 func unpacked(t testing.TB, packed []byte) (text []byte, ok bool) {
 	var u unpacker
 	for rest := packed; len(rest) > 0; {
@@ -188,7 +189,7 @@ func unpacked(t testing.TB, packed []byte) (text []byte, ok bool) {
 	return text, true
 }
 
-// likeLZF fails unless an unpacker makes the same of packed as package lzf.
+// likeLZF fails unless an unpacker and package lzf expand packed to the same text.
 func likeLZF(t testing.TB, packed []byte) {
 	t.Helper()
 	room := make([]byte, 100*len(packed))
@@ -199,7 +200,7 @@ func likeLZF(t testing.TB, packed []byte) {
 	}
 }
 
-// TestUnpacker: a text comes out of its LZF the same.
+// TestUnpacker: compressed texts are expanded to themselves.
 func TestUnpacker(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var c lzf.Compressor
@@ -221,7 +222,7 @@ func TestUnpacker(t *testing.T) {
 	}
 }
 
-// TestUnpackerLikeLZF: any items are expanded, or refused, as package lzf does it, wherever they are cut off.
+// TestUnpackerLikeLZF: random items are expanded or refused as package lzf does, wherever they are cut off.
 func TestUnpackerLikeLZF(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 60 {
@@ -237,19 +238,19 @@ func TestUnpackerLikeLZF(t *testing.T) {
 		}
 		for range 1 + rng.IntN(60) {
 			switch what := rng.IntN(8); {
-			case what < 3 || made == 0: // literal bytes, of zeros or not
+			case what < 3 || made == 0: // literal bytes, zeros or others
 				n := 1 + rng.IntN(32)
 				packed = append(packed, byte(n-1))
 				for range n {
 					packed = append(packed, byte(rng.IntN(256)*(what&1)))
 				}
 				made += n
-			case what < 5: // the same reference over and over
+			case what < 5: // the same reference repeated
 				size, distance := 3+rng.IntN(262), 1+rng.IntN(min(made, 8))
 				for range rng.IntN(1 << rng.IntN(13)) {
 					reference(size, distance)
 				}
-			case what < 7: // as far back as there is text, or nearly
+			case what < 7: // as far back as the text reaches, or nearly
 				reference(3+rng.IntN(262), max(1, min(made, 1<<13)-rng.IntN(3)))
 			case rng.IntN(20) == 0: // perhaps too far
 				reference(3+rng.IntN(262), 1+rng.IntN(1<<13))
@@ -267,14 +268,14 @@ func TestUnpackerLikeLZF(t *testing.T) {
 	}
 }
 
-// FuzzUnpacker: any bytes are expanded, or refused, as package lzf does it.
+// FuzzUnpacker: any bytes are expanded or refused as package lzf does.
 func FuzzUnpacker(f *testing.F) {
 	f.Add([]byte("\x00\x00\xe0\xff\x00\xe0\xff\x00\xe0\xff\x00\x01ab\x20\x01"))
 	f.Add([]byte("\x02abc\xe0\x10\x02\x20\x05"))
 	f.Fuzz(func(t *testing.T, packed []byte) { likeLZF(t, packed) })
 }
 
-// FuzzReadBloom: any bytes are refused, or a filter that is written so that it comes back the same.
+// FuzzReadBloom: any bytes are refused, or are a filter that survives writing and reading.
 func FuzzReadBloom(f *testing.F) {
 	bits := bytes.Repeat([]byte{7}, 16)
 	f.Add([]byte(bloomByHand(4, 1, 5, 2, one, bits)))
@@ -288,7 +289,7 @@ func FuzzReadBloom(f *testing.F) {
 		}
 		v := k.DB(0).Peek([]byte("k"))
 		if !bloom.IsFilter(v) {
-			return // a toy
+			return // the test's module type
 		}
 		if err := bloom.Check(v); err != nil {
 			t.Fatal(err)

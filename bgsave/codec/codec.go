@@ -1,10 +1,9 @@
-// Package codec is how values of each type become RDB and values again: a file a type.
+// Package codec converts values of each type to RDB and back. Each type has its file.
 //
-// Owner: what writes runs on savers, from frozen values, or on the core; what reads runs on expanders, beside the turn;
-// what builds structures runs in turns.
-// Never: knows a keyspace, a file or a client. What stands where in the format is rdb's.
-// Start here: a [Codec] is one type's row, codecs.go has them all. expander.go reads and proves packed values, write.go
-// writes.
+// Owner: writing happens on savers, from frozen values, or on the core. Reading happens on expanders, outside the turn.
+// Structures are built in turns. Never: knows a keyspace, a file or a client. Package rdb has the layout of the format.
+// Start here: a [Codec] is one type's row, and codecs.go lists them. expander.go reads and checks packed values;
+// write.go writes.
 //
 //	frozen value ──Codec.Write──▶ rdb.Writer                                        saver
 //	record ──Codec.Read──▶ listpack or intset, proven ──────────────▶ PutPacked     expander, turn
@@ -20,71 +19,72 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Codec is one type, or one type of a module, in RDB.
+// A Codec reads and writes one type, or one module's type.
 type Codec struct {
 	Type   value.Type
-	Module string      // of value.Module: the nine characters of its name
-	Root   memory.Kind // of value.Module: what hangs off its entries
-	Kinds  []rdb.Kind  // what Read knows
+	Module string      // for value.Module: the nine characters of the module's type
+	Root   memory.Kind // for value.Module: the kind of the value's root
+	Kinds  []rdb.Kind  // the kinds that Read reads
 
-	// Kind is how v is written so that readers of this RDB version (10 to 12) know it; what only a newer one can say is
-	// said in that.
+	// Kind returns the kind in which v is written for readers of this RDB version (10 to 12). If only a newer version
+	// can hold the value, it returns the newer kind.
 	Kind func(v value.Value, newest int) rdb.Kind
-	// Write writes the value, as Kind said. Any goroutine, when v is frozen.
+	// Write writes the value in the kind that Kind returned. Any goroutine, if v is frozen.
 	Write func(w *rdb.Writer, kind rdb.Kind, v value.Value)
-	// Read reads a value from its beginning, and proves it, as far as it is not left to Start. Any goroutine.
+	// Read reads a value and checks the parts that Start does not check. Any goroutine.
 	//
-	// Errors: ErrEmpty; any other is a value that is damaged.
+	// Errors: ErrEmpty; every other error means that the value is damaged.
 	Read func(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error)
-	// Start begins the structure of a value that Read has not found fit to be packed. Turn.
+	// Start begins to build a value that Read did not pack. Turn only.
 	Start func(s Source) Builder
 }
 
-// Ready is what Read makes of a value.
+// Ready is a value as Read returns it.
 //
-// Lifetime: the Expander's round.
+// Lifetime: until the Expander's Reset.
 type Ready struct {
-	Encoding value.Encoding // what it is going to be
-	// Packed is a listpack or an intset, proven. It goes in as it is, if that is the encoding; otherwise it is what
-	// Read has prepared for Start, or nil: then Start has the value as it stood in the file, and proves it.
+	Encoding value.Encoding // the encoding that the value will have
+	// Packed is a checked listpack or intset. If Encoding is packed, it is the value. Otherwise Read prepared it for
+	// Start. nil: Start reads the bytes of the file and checks them.
 	Packed         []byte
-	FieldsDeadline int64 // the least deadline of a field in Packed, Unix ms; 0 for none
+	FieldsDeadline int64 // the earliest deadline of a field in Packed, Unix ms; 0: none
 }
 
-// A Source is what Start begins with.
+// A Source is the input of Start.
 //
 // Lifetime: until the value is built.
 type Source struct {
 	Kind     rdb.Kind
-	Raw      []byte // the value from its first byte; a module's, from behind the id
-	Packed   []byte // Ready's, or nil
+	Raw      []byte // the value's bytes; of a module's, those after the id
+	Packed   []byte // from Ready, or nil
 	Encoding value.Encoding
 	Store    *value.Store
 	Env      *Env
 
-	ModuleVersion int // of a module's: of its own format
+	ModuleVersion int // the module's version of its format
 }
 
-// A Builder builds a structure in slices. It belongs to no keyspace meanwhile, so that no view can read it: it opens
-// tables and trees as moved, because no position is its own.
+// A Builder builds a structure in slices. The structure belongs to no keyspace yet, so no view can read it. Its tables
+// and trees are opened as moved, because they have no fixed position.
 type Builder interface {
-	// Step puts about n more elements in. done says that it was all, and right. Errors: those of Read.
+	// Step adds about n elements. done: the value is complete and valid. Errors: those of Read.
 	Step(n int) (done bool, err error)
-	// Root is what there is so far, whole in itself, so that it can be let go; 0 before there is anything.
+	// Root returns the structure so far, in a state that can be freed; 0 before the first element.
 	Root() memory.Ref
 }
 
-// Deadlines is what a Builder of hashes knows besides: the least deadline of a field, once it is done; 0 for none.
+// Deadlines is implemented by hash builders. When the hash is done, it returns the earliest deadline of a field; 0:
+// none.
 type Deadlines interface{ FieldsDeadline() int64 }
 
-// Env is what reading goes by beside the bytes. Fields of hashes are read whether or not their deadline has passed:
-// expiry is the keyspace's.
+// Env is what reading depends on besides the bytes. Hash fields are read even if they have expired: the keyspace
+// handles expiry.
 type Env struct {
 	Limits    Limits
-	MaxFilter uint64 // the most bytes of a Bloom filter that a client restores; 0: no bound, for files
+	MaxFilter uint64 // the most bytes of a Bloom filter that a client may restore; 0: no bound, for files
 }
 
-// Limits say up to where a value is packed: the settings of these names.
+// Limits are the sizes up to which values are packed, as set by the settings of these names.
 type Limits struct {
 	HashEntries, HashValue          int
 	SetIntset, SetEntries, SetValue int
@@ -99,11 +99,10 @@ var DefaultLimits = Limits{
 	ListSize: -2, StreamBytes: 4096, StreamEntries: 100,
 }
 
-// ErrEmpty is a value without elements, which a key cannot have. Files of old servers hold such keys: they are passed
-// over.
+// ErrEmpty is the error for a value without elements. Files of old servers hold such keys; they are skipped.
 var ErrEmpty = errors.New("a value without elements")
 
-// of is the row of a kind, by number.
+// of has each kind's row, by number.
 var of = index(codecs)
 
 func index(list []*Codec) (rows [256]*Codec) {
@@ -121,8 +120,8 @@ func index(list []*Codec) (rows [256]*Codec) {
 	return rows
 }
 
-// forRaw is the row that reads a value, and the value without what only finds the row, and of a module's its version of
-// the format; nil if nobody reads it.
+// forRaw returns the row that reads a value, or nil. rest is the value without a module's id; version is that module's
+// version of its format.
 func forRaw(kind rdb.Kind, raw []byte) (c *Codec, rest []byte, version int) {
 	if kind != rdb.KindModule2 {
 		return of[kind], raw, 0
@@ -141,7 +140,7 @@ func forRaw(kind rdb.Kind, raw []byte) (c *Codec, rest []byte, version int) {
 	return nil, nil, 0
 }
 
-// Known says whether a value can be read, and, if not, what it is.
+// Known reports whether a value can be read. If not, it names the kind or module.
 func Known(kind rdb.Kind, raw []byte) (known bool, what string) {
 	if c, _, _ := forRaw(kind, raw); c != nil || kind == rdb.KindString {
 		return true, ""
@@ -156,7 +155,7 @@ func Known(kind rdb.Kind, raw []byte) (known bool, what string) {
 	return false, "a value of type " + kind.String()
 }
 
-// TypeOf is the type of what a kind is read as; None if nobody reads it.
+// TypeOf returns the type that a kind is read as; None if no codec reads it.
 func TypeOf(kind rdb.Kind, raw []byte) value.Type {
 	if c, _, _ := forRaw(kind, raw); c != nil {
 		return c.Type
@@ -167,7 +166,7 @@ func TypeOf(kind rdb.Kind, raw []byte) value.Type {
 	return value.None
 }
 
-// forValue is the row that writes v.
+// forValue returns the row that writes v.
 func forValue(v value.Value) *Codec {
 	for _, c := range codecs {
 		if c.Type == v.Type() && (c.Module == "" || v.Rooted() && value.HeaderAt(v.Root()).Kind() == c.Root) {

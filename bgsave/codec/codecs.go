@@ -1,6 +1,6 @@
 package codec
 
-// codecs are all types but strings, which need no reading.
+// codecs lists all types except strings.
 var codecs = []*Codec{
 	&listCodec,
 	&streamCodec,

@@ -11,11 +11,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	codecs = append(codecs, &toyCodec) // a module's, so that it is in nobody's way
+	codecs = append(codecs, &toyCodec) // a module's, so that it replaces no real codec
 	os.Exit(m.Run())
 }
 
-// newSpace is a keyspace with the toys' structure.
+// newSpace returns a keyspace that also knows the test type's structure.
 func newSpace(t testing.TB) *keyspace.Keyspace {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
@@ -26,7 +26,7 @@ func newSpace(t testing.TB) *keyspace.Keyspace {
 	return k
 }
 
-// written is v as it stands in a file behind its key, for readers of this version. Its buffer leaves all the time.
+// written returns v as it is in a file after its key, for readers of version newest. The writer spills all the time.
 func written(t testing.TB, v value.Value, newest int) (kind rdb.Kind, raw []byte) {
 	t.Helper()
 	w := rdb.Writer{Spill: func(full []byte) []byte {
@@ -42,7 +42,7 @@ func written(t testing.TB, v value.Value, newest int) (kind rdb.Kind, raw []byte
 	return kind, append(raw, w.Buf...)
 }
 
-// restore reads a value and makes it key's in database 0 of k, a few elements at a time.
+// restore reads a value and stores it under key in database 0 of k, a few elements at a time.
 func restore(k *keyspace.Keyspace, key string, kind rdb.Kind, raw []byte, env Env) error {
 	x := &Expander{Env: env}
 	ready, err := x.Read(kind, raw)
@@ -72,8 +72,8 @@ func restore(k *keyspace.Keyspace, key string, kind rdb.Kind, raw []byte, env En
 	return nil
 }
 
-// roundTrip writes key's value for readers of each version, reads it under another name, and compares what text says of
-// them.
+// roundTrip writes key's value for readers of each version, reads it under another name, and compares the texts of
+// both.
 func roundTrip(t testing.TB, k *keyspace.Keyspace, key string, limits Limits, text func(value.Value) string) {
 	t.Helper()
 	v := k.DB(0).Peek([]byte(key))
@@ -90,7 +90,8 @@ func roundTrip(t testing.TB, k *keyspace.Keyspace, key string, limits Limits, te
 	}
 }
 
-// refused has every one of these values refused, and good at whatever byte it is cut off, without a leak or a panic.
+// refused checks that each of the bad values is refused, and good when it is cut at any byte, without a leak or a
+// panic.
 func refused(t *testing.T, kind rdb.Kind, good string, bad map[string]string) {
 	t.Helper()
 	k := newSpace(t)

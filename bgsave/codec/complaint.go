@@ -6,7 +6,7 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// forms are the kinds that are packed, by the names under which logs have always complained of them.
+// forms names the packed kinds as log messages have always named them.
 var forms = [256]string{
 	rdb.KindHashZipmap: "Zipmap", rdb.KindHashZiplist: "Hash ziplist", rdb.KindHashListpack: "Hash listpack",
 	rdb.KindHashTTLListpack: "Hash listpack", rdb.KindHashTTLPackPre: "Hash listpack",
@@ -17,15 +17,14 @@ var forms = [256]string{
 	rdb.KindStream:         "Stream listpack", rdb.KindStream2: "Stream listpack", rdb.KindStream3: "Stream listpack",
 }
 
-// Packed says whether values of a kind are, or consist of, what must be proven deep before it can be read.
+// Packed reports whether values of this kind contain packed bytes that must be checked deeply before use.
 func Packed(kind rdb.Kind) bool { return forms[kind] != "" }
 
-// Complaint is what the log says of a value that was refused: err, which Read or a Builder returned, in words that
-// tools wait for.
+// Complaint returns the log message for a refused value, in words that tools wait for. err came from Read or a Builder.
 func Complaint(kind rdb.Kind, err error) string {
 	form := forms[kind]
 	var said rdb.Corrupt
-	if form == "" || kindOfStream(kind) && errors.As(err, &said) { // then it is not the listpack
+	if form == "" || kindOfStream(kind) && errors.As(err, &said) { // the fault is not in the listpack
 		return err.Error()
 	}
 	reason := err.Error()

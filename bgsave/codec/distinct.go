@@ -6,9 +6,9 @@ import (
 	"spindle/engine/data/listpack"
 )
 
-// A Distinct is a set of texts for as long as one value is looked through: its memory is used again for the next.
+// A Distinct is a set of texts, used while one value is checked. The next value uses its memory again.
 type Distinct struct {
-	slots []uint32 // index into items, plus one; 0 is free. A power of two, less than half full
+	slots []uint32 // index into items plus one; 0: free. Its length is a power of two, and it is less than half full
 	items []listpack.Element
 	sums  []uint64
 }
@@ -22,7 +22,7 @@ func (d *Distinct) reset(n int) {
 	d.grow(min(n, 1<<12))
 }
 
-// release lets go of the memory of a big one.
+// release frees a large memory.
 func (d *Distinct) release() {
 	if len(d.slots) > 1<<16 {
 		*d = Distinct{}
@@ -48,10 +48,10 @@ func (d *Distinct) grow(n int) {
 	}
 }
 
-// Add takes b in, which stays where it is meanwhile; false if its text was there already.
+// Add adds b, without copying it. It returns false if the text is in the set already.
 func (d *Distinct) Add(b []byte) bool { return d.AddElement(listpack.Of(b)) }
 
-// AddElement is Add of an element of a listpack. A number that is kept as text is the number.
+// AddElement adds an element of a listpack. A number stored as text equals the same number stored as an integer.
 func (d *Distinct) AddElement(e listpack.Element) bool {
 	if !e.IsInt {
 		if n, ok := e.Integer(); ok {

@@ -11,31 +11,31 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// An Expander reads values on the way from a file into a keyspace. One goroutine at a time; what it hands out lives
-// until Reset.
+// An Expander reads values from a file for a keyspace. Only one goroutine may use it at a time. The values it returns
+// are valid until Reset.
 type Expander struct {
 	Env
-	ModuleVersion int // what Codec.Read reads of a module is in this version of the module's format
+	ModuleVersion int // the module's version of its format, for Codec.Read
 
-	side     []byte // what Keep keeps
-	expanded int    // what the lists of this round have been expanded to: expandedAtMost at most
+	side     []byte // the memory that Keep keeps
+	expanded int    // bytes to which this round's lists were expanded; at most expandedAtMost
 	text     []byte
 	distinct Distinct
 	fields   []hashes.Field
 	scored   []scored
 }
 
-// Reset begins another round: what was handed out is overwritten.
+// Reset begins a new round and makes the values of the last one invalid.
 func (x *Expander) Reset() {
 	x.side, x.expanded = x.side[:0], 0
 	if cap(x.text) > sideBlock {
-		x.text = nil // a long element went through it
+		x.text = nil // a long element made it grow
 	}
 }
 
 const sideBlock = 64 << 10
 
-// Begin is an empty slice to append to; Keep it, or forget it, before the next Begin.
+// Begin returns an empty slice to append to. Call Keep, or drop it, before the next Begin.
 func (x *Expander) Begin() []byte {
 	if cap(x.side)-len(x.side) < sideBlock/16 {
 		x.side = make([]byte, 0, sideBlock)
@@ -43,7 +43,7 @@ func (x *Expander) Begin() []byte {
 	return x.side[len(x.side):]
 }
 
-// Keep makes b, which was appended to Begin, live as long as the round.
+// Keep makes b, which was appended to Begin's slice, valid until Reset.
 func (x *Expander) Keep(b []byte) []byte {
 	tail := x.side[len(x.side):]
 	if cap(b) > 0 && unsafe.SliceData(b[:1]) == unsafe.SliceData(tail[:cap(tail)]) {
@@ -52,13 +52,13 @@ func (x *Expander) Keep(b []byte) []byte {
 	return b[:len(b):len(b)]
 }
 
-// Text reads the next string, until the next Text.
+// Text reads the next string. It is valid until the next Text.
 func (x *Expander) Text(r *rdb.Reader) (text []byte, err error) {
 	text, x.text, err = r.Bytes(x.text)
 	return text, err
 }
 
-// kept reads the next string, to live as long as the round.
+// kept reads the next string. It is valid until Reset.
 func (x *Expander) kept(r *rdb.Reader) ([]byte, error) {
 	t, err := r.Text()
 	if err != nil || t.Form == rdb.Verbatim {
@@ -71,14 +71,14 @@ func (x *Expander) kept(r *rdb.Reader) ([]byte, error) {
 	return x.Keep(b), nil
 }
 
-// errDuplicate is a set, hash or sorted set that names an element twice.
+// errDuplicate is the error for a set, hash or sorted set with two equal elements.
 const errDuplicate = rdb.Corrupt("two elements are equal")
 
-// errOdd is a listpack of pairs or triplets that ends within one.
+// errOdd is the error for a listpack that ends within a pair or triplet.
 const errOdd = rdb.Corrupt("the number of elements is not a multiple of what belongs together")
 
-// Listpack reads a string that must be a listpack and proves it to the last byte: n elements, a multiple of per, of
-// which, with distinct, no two of those at 0, per, 2·per … are equal. Errors: ErrEmpty.
+// Listpack reads a string that must be a valid listpack, and checks all of it. n, its number of elements, must be a
+// multiple of per. With distinct, the elements at 0, per, 2·per and so on must differ. Errors: ErrEmpty.
 func (x *Expander) Listpack(r *rdb.Reader, per int, distinct bool) (lp []byte, n int, err error) {
 	if lp, err = x.kept(r); err != nil {
 		return nil, 0, err
@@ -87,7 +87,7 @@ func (x *Expander) Listpack(r *rdb.Reader, per int, distinct bool) (lp []byte, n
 	return lp, n, err
 }
 
-// Proven is Listpack of bytes that were read already.
+// Proven checks lp as Listpack does.
 func (x *Expander) Proven(lp []byte, per int, distinct bool) (n int, err error) {
 	var seen *Distinct
 	if distinct {
@@ -102,7 +102,7 @@ func (x *Expander) Proven(lp []byte, per int, distinct bool) (n int, err error) 
 		n++
 		return true
 	})
-	x.distinct.release() // RESTORE's next one may be long in coming
+	x.distinct.release() // it may be long until the next RESTORE
 	switch {
 	case twice:
 		return n, errDuplicate
@@ -116,7 +116,7 @@ func (x *Expander) Proven(lp []byte, per int, distinct bool) (n int, err error) 
 	return n, nil
 }
 
-// Ziplist reads a string that must be a ziplist, as a listpack; otherwise as Listpack.
+// Ziplist reads a string that must be a ziplist, and converts it to a listpack. It checks what Listpack checks.
 func (x *Expander) Ziplist(r *rdb.Reader, per int, distinct bool) (lp []byte, n int, err error) {
 	b, err := x.kept(r)
 	if err != nil {
@@ -131,7 +131,8 @@ func (x *Expander) Ziplist(r *rdb.Reader, per int, distinct bool) (lp []byte, n 
 	return lp, n, err
 }
 
-// Zipmap reads a string that must be a zipmap, as a listpack of fields and values; otherwise as Listpack.
+// Zipmap reads a string that must be a zipmap, and converts it to a listpack of fields and values. It checks what
+// Listpack checks.
 func (x *Expander) Zipmap(r *rdb.Reader) (lp []byte, n int, err error) {
 	b, err := x.kept(r)
 	if err != nil {
@@ -160,20 +161,20 @@ func (x *Expander) Intset(r *rdb.Reader) (set []byte, n int, err error) {
 	return set, n, nil
 }
 
-// Distinct is empty, and has room for about n elements. It serves until it is asked for again.
+// Distinct returns an empty set with room for about n elements. It is valid until the next call.
 func (x *Expander) Distinct(n int) *Distinct {
 	x.distinct.reset(n)
 	return &x.distinct
 }
 
-// packedEncoding says whether a value of this encoding goes in as Ready.Packed.
+// packedEncoding reports whether a value of this encoding is stored as Ready.Packed.
 func packedEncoding(e value.Encoding) bool {
 	return e == value.Listpack || e == value.ListpackEx || e == value.IntSet
 }
 
-// Read reads a value that is not a string to its end.
+// Read reads a whole value that is not a string.
 //
-// Errors: ErrEmpty; any other is a value that is damaged, or of a type that Known does not know.
+// Errors: ErrEmpty; any other means that the value is damaged or of an unknown type.
 func (x *Expander) Read(kind rdb.Kind, raw []byte) (Ready, error) {
 	c, raw, version := forRaw(kind, raw)
 	if c == nil {
@@ -188,10 +189,10 @@ func (x *Expander) Read(kind rdb.Kind, raw []byte) (Ready, error) {
 	return ready, err
 }
 
-// Whole says that ready goes in as it is, without being built.
+// Whole reports that the value is stored as Packed and need not be built.
 func (ready *Ready) Whole() bool { return ready.Packed != nil && packedEncoding(ready.Encoding) }
 
-// Start begins the structure of a value that Read has not found fit to be packed.
+// Start begins to build a value that Read did not pack.
 func Start(kind rdb.Kind, raw []byte, ready Ready, store *value.Store, env *Env) Builder {
 	c, raw, version := forRaw(kind, raw)
 	return c.Start(Source{
@@ -199,7 +200,7 @@ func Start(kind rdb.Kind, raw []byte, ready Ready, store *value.Store, env *Env)
 	})
 }
 
-// LetGo lets go of what a Builder has built and nobody wants.
+// LetGo frees the unfinished structure of a Builder.
 func LetGo(store *value.Store, t value.Type, b Builder) {
 	if root := b.Root(); root != 0 {
 		store.MoveRoot(t, root)

@@ -8,10 +8,10 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// hashCodec is hashes in RDB: field by field, with deadlines or without, or the listpack as it is.
+// hashCodec reads and writes hashes: field by field, with or without deadlines, or as a listpack.
 //
 //	hash           | count | field | value | …
-//	with deadlines | least u64 | count | ttl | field | value | …   ttl: 0 for none, else 1 + the ms behind least
+//	with deadlines | least u64 | count | ttl | field | value | …   ttl: 0 for none, else 1 + the ms after least
 //	listpackex     | least u64 | listpack of triplets |            least: of the deadlines; 0 if there is none
 //	of 7.4's pre-releases: without least, and ttl is the deadline itself
 var hashCodec = Codec{
@@ -26,8 +26,8 @@ var hashCodec = Codec{
 	Start: startHash,
 }
 
-// hashKind gives a listpackex that has lost its deadlines to older readers field by field: the encoding is all they
-// could not say.
+// hashKind chooses the kind. A listpackex without deadlines is written field by field for older readers: they do not
+// know that encoding.
 func hashKind(v value.Value, newest int) rdb.Kind {
 	switch v.Encoding() {
 	case value.Listpack:
@@ -71,7 +71,7 @@ func writeHash(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 
 // writeElement writes an element's text as a string.
 func writeElement(w *rdb.Writer, e listpack.Element) {
-	if e.IsInt { // never of a hashtable's, which are bytes
+	if e.IsInt { // a hashtable's elements are always bytes
 		w.Int(e.Int)
 	} else {
 		w.Text(e.Bytes())
@@ -98,7 +98,7 @@ func readHash(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
 		lp, n, err := x.Listpack(r, 2, true)
 		return x.packedHash(value.Listpack, lp, n/2, err)
 	case rdb.KindHashTTLListpack:
-		if _, err := r.Uint64(); err != nil { // said again by the first triplet
+		if _, err := r.Uint64(); err != nil { // the triplets have the same deadline
 			return Ready{}, err
 		}
 		fallthrough
@@ -142,7 +142,7 @@ func longestElement(lp []byte) (n int) {
 	return n
 }
 
-// hashHead is what stands before the fields of a hash that is written one by one.
+// hashHead holds the numbers before the fields of a hash that is written field by field.
 type hashHead struct {
 	kind  rdb.Kind
 	least uint64
@@ -155,7 +155,7 @@ func readHashHead(kind rdb.Kind, r *rdb.Reader) (h hashHead, err error) {
 		if h.least, err = r.Uint64(); err != nil {
 			return h, err
 		}
-		if h.least > hashes.MaxDeadline+1 { // one more is how the reference says "none"
+		if h.least > hashes.MaxDeadline+1 { // one more is the reference's sign for "none"
 			return h, errDeadline
 		}
 	}
@@ -167,7 +167,7 @@ func readHashHead(kind rdb.Kind, r *rdb.Reader) (h hashHead, err error) {
 	return h, err
 }
 
-// deadline reads what stands before each field.
+// deadline reads the ttl before a field and returns the field's deadline.
 func (h hashHead) deadline(r *rdb.Reader) (int64, error) {
 	if h.kind == rdb.KindHash {
 		return 0, nil
@@ -188,7 +188,7 @@ func (h hashHead) deadline(r *rdb.Reader) (int64, error) {
 	return int64(ttl), nil
 }
 
-// fewFields reads the fields of a hash that is to be packed, if none of them is too long.
+// fewFields reads the fields into a listpack, unless one of them is too long.
 func (x *Expander) fewFields(h hashHead, r *rdb.Reader) (ready Ready, err error) {
 	ready.Encoding = value.Listpack
 	if h.kind != rdb.KindHash {
@@ -228,23 +228,23 @@ func (x *Expander) fewFields(h hashHead, r *rdb.Reader) (ready Ready, err error)
 	return ready, nil
 }
 
-// A hashBuilder fills a hashtable from the fields of a record, or from a listpack that is proven but too long.
+// A hashBuilder fills a hashtable from a record's fields, or from a checked listpack that is too long.
 type hashBuilder struct {
 	source     Source
 	head       hashHead
 	r          rdb.Reader
-	left, at   int // at: of Packed, where the next field is
+	left, at   int // at: offset of the next field in Packed
 	triplets   bool
 	filling    hashes.Builder
 	name, text []byte
-	a, b       []byte // for what is compressed
+	a, b       []byte // memory for compressed strings
 }
 
 func startHash(s Source) Builder {
 	b := &hashBuilder{source: s}
 	if s.Packed == nil {
 		b.r = rdb.NewReader(s.Raw)
-		b.head, _ = readHashHead(s.Kind, &b.r) // Read has seen that it is right
+		b.head, _ = readHashHead(s.Kind, &b.r) // Read has checked it
 		b.left = b.head.count
 		return b
 	}
@@ -283,7 +283,7 @@ func (b *hashBuilder) Step(n int) (done bool, err error) {
 	return b.left == 0, nil
 }
 
-// next reads the next field into name and text, where it holds until the next call.
+// next reads the next field into name and text. They are valid until the next call.
 func (b *hashBuilder) next() (deadline int64, err error) {
 	if lp := b.source.Packed; lp != nil {
 		var e listpack.Element

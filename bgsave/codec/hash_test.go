@@ -13,7 +13,7 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// hashText is a hash's encoding and fields. A packed one's order is part of it.
+// hashText returns a hash's encoding and fields. The order of a packed hash matters.
 func hashText(v value.Value) string {
 	var fields []string
 	hashes.All(v, func(field, val listpack.Element, deadline int64) bool {
@@ -55,7 +55,7 @@ func makeHash(k *keyspace.Keyspace, key string, l Limits, words ...string) {
 	db.SetFieldsDeadline([]byte(key), hashes.Least(e.Value()))
 }
 
-// rawHash is a hash in a file, field by field.
+// rawHash returns a hash in a file, field by field.
 func rawHash(texts ...string) string {
 	w := rdb.Writer{}
 	w.Length(uint64(len(texts) / 2))
@@ -65,7 +65,7 @@ func rawHash(texts ...string) string {
 	return string(w.Buf)
 }
 
-// rawHashTTL is the same with deadlines: ttl, field, value in turn; least 0 leaves it out.
+// rawHashTTL returns a hash with deadlines in a file; parts are ttl, field, value in turn. least 0 leaves least out.
 func rawHashTTL(least uint64, parts ...any) string {
 	w := rdb.Writer{}
 	if least != 0 {
@@ -83,10 +83,10 @@ func rawHashTTL(least uint64, parts ...any) string {
 	return string(w.Buf)
 }
 
-// least8 is what stands before a listpack of triplets.
+// least8 is the field before a listpack of triplets.
 const least8 = "\xd0BL\xa6,\x1e\x00\x00"
 
-// TestHashRoundTrip: every encoding goes out for every version and comes back as it was, with its deadlines.
+// TestHashRoundTrip: every encoding, with its deadlines, survives writing for every version and reading.
 func TestHashRoundTrip(t *testing.T) {
 	k := newSpace(t)
 	var many, volatile []string
@@ -106,8 +106,8 @@ func TestHashRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHashWithoutDeadlines: a listpackex that has lost its deadlines is one to readers of version 12, and a hash to
-// those before.
+// TestHashWithoutDeadlines: a listpackex without deadlines stays one for readers of version 12. Older readers get a
+// hash.
 func TestHashWithoutDeadlines(t *testing.T) {
 	k := newSpace(t)
 	makeHash(k, "k", DefaultLimits, "a=1@4000000000000", "300000=-70000", "c=three")
@@ -126,8 +126,8 @@ func TestHashWithoutDeadlines(t *testing.T) {
 	}
 }
 
-// TestHashReferenceBytes: what redis-server 7.4.1 dumped is read, and written the same way again where the order of
-// fields is given.
+// TestHashReferenceBytes: payloads of redis-server 7.4.1 are read. They are written with the same bytes if the order of
+// fields is fixed.
 func TestHashReferenceBytes(t *testing.T) {
 	k := newSpace(t)
 	for _, c := range []struct {
@@ -167,7 +167,7 @@ func TestHashReferenceBytes(t *testing.T) {
 	}
 }
 
-// TestHashLimits: what is read is kept as the settings of now say.
+// TestHashLimits: a hash that is read gets the encoding that the current settings ask for.
 func TestHashLimits(t *testing.T) {
 	k := newSpace(t)
 	l := DefaultLimits
@@ -183,7 +183,7 @@ func TestHashLimits(t *testing.T) {
 		{rdb.KindHash, rawHash("b", "1", "abcdef", "2"), "hashtable abcdef=2 b=1"},
 		{rdb.KindHashListpack, rawText(packedOf("a", "1", "b", "2", "c", "3")), "listpack a=1 b=2 c=3"},
 		{rdb.KindHashListpack, rawText(packedOf("a", "1", "b", "2", "c", "3", "d", "4")), "hashtable a=1 b=2 c=3 d=4"},
-		// As the reference: entries alone count.
+		// As in the reference, only the number of entries counts.
 		{rdb.KindHashListpack, rawText(packedOf("a", "longer than five")), "listpack a=longer than five"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 0, "a", "1", 1, "b", "2", 11, "c", "3"), "listpackex b=2@1000 c=3@1010 a=1"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 5, "a", "1", 5, "b", "2", 0, "c", "3"), "listpackex b=2@1004 a=1@1004 c=3"},
@@ -237,7 +237,7 @@ func TestHashRefused(t *testing.T) {
 		map[string]string{"twice": rawText([]byte("\x02\x01a\x01\x001\x01a\x01\x002\xff"))})
 }
 
-// FuzzReadHash: any bytes are an error, or a hash that obeys its rules, and written reads back the same.
+// FuzzReadHash: any bytes are refused, or are a valid hash that survives writing and reading.
 func FuzzReadHash(f *testing.F) {
 	for _, raw := range []string{
 		rawHash("a", "1", "b", "2"), rawHashTTL(1000, 5, "a", "1", 5, "b", "2"),

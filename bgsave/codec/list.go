@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// listCodec is lists in RDB: piece by piece as they are kept, or, in old files, ziplists, or element by element.
+// listCodec reads and writes lists: node by node as in a quicklist. Old files have ziplists or single elements.
 var listCodec = Codec{
 	Type:  value.List,
 	Kinds: []rdb.Kind{rdb.KindList, rdb.KindListZiplist, rdb.KindListQuicklist, rdb.KindListQuicklist2},
@@ -19,7 +19,7 @@ var listCodec = Codec{
 	Start: startList,
 }
 
-// What a piece of a quicklist is.
+// The two kinds of a quicklist's nodes.
 const (
 	plainPiece  = 1
 	packedPiece = 2
@@ -70,12 +70,12 @@ func readList(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
 	return x.pieces(limits, from, r, n)
 }
 
-// expandedAtMost bounds what the compressed pieces of a round's lists are expanded to beforehand: it is held beside the
-// file's bytes. Those of the lists beyond are expanded, and proven, when they are built.
+// expandedAtMost bounds the memory for compressed nodes that are expanded in advance, per round. Lists beyond it are
+// expanded and checked when they are built.
 const expandedAtMost = 4 << 20
 
-// pieces proves n pieces here, outside of turns. They go to the builder as they stand in the file, count and all, which
-// from is at the beginning of, or, where some are compressed, written anew.
+// pieces checks n nodes outside the turn. If none is compressed, the builder gets the bytes of the file, with the count
+// at from. Otherwise it gets a copy with the nodes expanded.
 func (x *Expander) pieces(l list.Limits, from rdb.Reader, r *rdb.Reader, n int) (Ready, error) {
 	begin, size, asIs := *r, 0, true
 	for range n {
@@ -86,7 +86,7 @@ func (x *Expander) pieces(l list.Limits, from rdb.Reader, r *rdb.Reader, n int) 
 		if err != nil {
 			return Ready{}, err
 		}
-		size += t.Size + 10 // and what it is, and how long
+		size += t.Size + 10 // room for the node's kind and length
 		asIs = asIs && t.Form == rdb.Verbatim
 	}
 	whole := from.Rest()[:from.Len()-r.Len()]
@@ -126,8 +126,8 @@ func (x *Expander) pieces(l list.Limits, from rdb.Reader, r *rdb.Reader, n int) 
 	return Ready{Encoding: value.Quicklist, Packed: whole}, nil
 }
 
-// provePiece is how many elements there are in a piece, if it is one. A packed one may have none: servers of old have
-// written such.
+// provePiece checks a node and returns its number of elements. A packed node may be empty: old servers wrote such
+// nodes.
 func provePiece(what uint64, p []byte) (count int, err error) {
 	switch {
 	case what == plainPiece && len(p) > 0:
@@ -148,7 +148,7 @@ func packedList(l list.Limits, lp []byte, n int) Ready {
 	return Ready{Encoding: value.Listpack, Packed: lp}
 }
 
-// fewElements reads n elements, which become a listpack if one takes them.
+// fewElements reads n elements into one listpack, if they fit.
 func (x *Expander) fewElements(l list.Limits, r *rdb.Reader, n int) (Ready, error) {
 	lp := listpack.Begin(x.Begin())
 	for i := range n {
@@ -164,18 +164,17 @@ func (x *Expander) fewElements(l list.Limits, r *rdb.Reader, n int) (Ready, erro
 	return Ready{Encoding: value.Listpack, Packed: x.Keep(listpack.Close(lp, 0, n))}, nil
 }
 
-// A listBuilder fills a quicklist: from a listpack that is proven but too long, or from the elements or pieces of a
-// record.
+// A listBuilder fills a quicklist from a checked listpack that is too long, or from a record's elements or nodes.
 type listBuilder struct {
 	source  Source
 	r       rdb.Reader
-	proven  bool // r is of pieces that Read has proven
-	left    int  // elements or pieces of r
-	at      int  // the next element of a proven listpack
+	proven  bool // r has nodes that Read has checked
+	left    int  // elements or nodes left in r
+	at      int  // offset of the next element in a checked listpack
 	begun   bool
 	list    list.Builder
 	scratch []byte
-	lp      []byte // what a ziplist is as a listpack
+	lp      []byte // a ziplist converted to a listpack
 }
 
 func startList(s Source) Builder {
@@ -188,7 +187,7 @@ func startList(s Source) Builder {
 	if b.proven {
 		b.r = rdb.NewReader(s.Packed)
 	}
-	b.left, _ = b.r.Count(1) // Read has seen that it is right
+	b.left, _ = b.r.Count(1) // Read has checked it
 	return b
 }
 
@@ -200,7 +199,7 @@ func (b *listBuilder) Root() memory.Ref {
 	return b.list.Root()
 }
 
-// stepBytes bounds a step whose elements are long.
+// stepBytes bounds the bytes of one step if elements are long.
 const stepBytes = 4 << 10
 
 // Step implements Builder.
@@ -234,8 +233,7 @@ func (b *listBuilder) Step(n int) (done bool, err error) {
 	return true, nil
 }
 
-// divide takes over a proven listpack: as the piece it was in the file, or, where it was the whole list, element by
-// element.
+// divide adds a checked listpack: as one node, or element by element if it was the whole list.
 func (b *listBuilder) divide(n int) (done bool) {
 	lp := b.source.Packed
 	if b.source.Kind != rdb.KindListZiplist {
@@ -258,8 +256,7 @@ func (b *listBuilder) element() (err error) {
 	return err
 }
 
-// piece takes over one piece of a quicklist. A packed one without elements is passed over: servers of old have written
-// such.
+// piece adds one node of a quicklist. It skips an empty packed node; old servers wrote such nodes.
 func (b *listBuilder) piece() (err error) {
 	what := uint64(packedPiece)
 	if b.source.Kind == rdb.KindListQuicklist2 {

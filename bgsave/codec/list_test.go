@@ -12,7 +12,7 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// listText is a list's encoding, its pieces and its elements.
+// listText returns a list's encoding, nodes and elements.
 func listText(v value.Value) string {
 	var b strings.Builder
 	fmt.Fprint(&b, v.Encoding(), " ", list.Len(v))
@@ -31,7 +31,7 @@ func listText(v value.Value) string {
 	return b.String()
 }
 
-// listElements is listText without what it is kept in.
+// listElements returns only the elements of a list.
 func listElements(v value.Value) string {
 	var texts []string
 	var c list.Cursor
@@ -65,7 +65,7 @@ func manyTexts(n int) (texts []string) {
 	return texts
 }
 
-// TestListRoundTrip: lists come back piece by piece as they were.
+// TestListRoundTrip: lists survive writing and reading node by node.
 func TestListRoundTrip(t *testing.T) {
 	long := strings.Repeat("long ", 30_000)
 	for _, size := range []int{-2, -1, 3, 0, 128} {
@@ -83,8 +83,7 @@ func TestListRoundTrip(t *testing.T) {
 	}
 }
 
-// TestListTooLongToExpand: compressed pieces of a list that is too long for them to be expanded beforehand are proven
-// by the builder.
+// TestListTooLongToExpand: if a list is too long to expand its compressed nodes in advance, the builder checks them.
 func TestListTooLongToExpand(t *testing.T) {
 	text := strings.Repeat("compressible ", 300)
 	piece := packedOf(text, text)
@@ -111,7 +110,7 @@ func TestListTooLongToExpand(t *testing.T) {
 	if err := list.Check(k.Heap(), v); err != nil || list.Len(v) != 2*n {
 		t.Errorf("%d elements, want %d, %v", list.Len(v), 2*n, err)
 	}
-	piece[len(piece)-2]++ // the length of the last element, read backwards
+	piece[len(piece)-2]++ // the backward length of the last element
 	w.Length(packedPiece)
 	w.Text(piece)
 	bad := rdb.AppendLength(nil, uint64(n+1))
@@ -121,8 +120,8 @@ func TestListTooLongToExpand(t *testing.T) {
 	}
 }
 
-// TestListStepsAreShort: a step of so many elements ends early when they are long, because a turn of loading looks at
-// the clock between steps.
+// TestListStepsAreShort: a step ends early if its elements are long, because a turn of loading checks the clock only
+// between steps.
 func TestListStepsAreShort(t *testing.T) {
 	texts := make([]string, 10)
 	for i := range texts {
@@ -146,7 +145,8 @@ func TestListStepsAreShort(t *testing.T) {
 	LetGo(k.Store(), value.List, b)
 }
 
-// TestListsTooLongTogether: lists of one round share what may be expanded beforehand; the next round has it anew.
+// TestListsTooLongTogether: the lists of one round share the memory for nodes expanded in advance. The next round
+// starts again.
 func TestListsTooLongTogether(t *testing.T) {
 	text := strings.Repeat("compressible ", 300)
 	piece := packedOf(text, text)
@@ -175,8 +175,8 @@ func TestListsTooLongTogether(t *testing.T) {
 	}
 }
 
-// rawList is a list in a file, element by element; rawPieces one in pieces, each with what it is in front unless that
-// is 0.
+// rawList returns a list in a file, element by element. rawPieces returns one in nodes, each after what unless that is
+// 0.
 func rawList(elements ...string) string { return rawSet(elements...) }
 
 func rawPieces(what uint64, pieces ...string) string {
@@ -191,7 +191,7 @@ func rawPieces(what uint64, pieces ...string) string {
 	return string(w.Buf)
 }
 
-// ziplistOf is a ziplist of strings of less than 64 bytes.
+// ziplistOf returns a ziplist of strings shorter than 64 bytes.
 func ziplistOf(elements ...string) string {
 	var b []byte
 	last, previous := 10, 0
@@ -207,7 +207,7 @@ func ziplistOf(elements ...string) string {
 	return string(append(append(head, b...), 0xFF))
 }
 
-// TestListOldKinds: what other versions write is read, and kept as the settings of now say.
+// TestListOldKinds: lists of other versions are read, and get the encoding that the current settings ask for.
 func TestListOldKinds(t *testing.T) {
 	x := strings.Repeat("x", 40)
 	many := make([]string, 500)

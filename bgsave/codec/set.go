@@ -12,7 +12,7 @@ import (
 	"spindle/engine/data/value/set"
 )
 
-// setCodec is sets in RDB: member by member, or the intset or listpack as it is.
+// setCodec reads and writes sets: member by member, or as an intset or listpack.
 var setCodec = Codec{
 	Type:  value.Set,
 	Kinds: []rdb.Kind{rdb.KindSet, rdb.KindSetIntset, rdb.KindSetListpack},
@@ -77,7 +77,7 @@ func packedSet(enc value.Encoding, packed []byte, fits bool) Ready {
 	return Ready{Encoding: enc, Packed: packed}
 }
 
-// fewMembers reads n members, few enough for an intset: they become that, or a listpack, if they may.
+// fewMembers reads n members, few enough for an intset. It makes an intset or a listpack of them if the limits allow.
 func (x *Expander) fewMembers(r *rdb.Reader, n int) (Ready, error) {
 	members, integers, longest := x.Distinct(n), n, 0
 	for i := range n {
@@ -97,7 +97,7 @@ func (x *Expander) fewMembers(r *rdb.Reader, n int) (Ready, error) {
 			return Ready{}, errDuplicate
 		}
 	}
-	// The integers in front were an intset until the first other member came.
+	// The integers before the first other member form an intset until that member comes, so they are sorted.
 	slices.SortFunc(members.items[:integers], func(a, b listpack.Element) int { return cmp.Compare(a.Int, b.Int) })
 	if integers < n {
 		lp := listpack.Begin(x.Begin())
@@ -113,13 +113,12 @@ func (x *Expander) fewMembers(r *rdb.Reader, n int) (Ready, error) {
 	return Ready{Encoding: value.IntSet, Packed: x.Keep(packed)}, nil
 }
 
-// A setBuilder fills a hashtable from the members of a record, or from a listpack or intset that is proven but too
-// long.
+// A setBuilder fills a hashtable from a record's members, or from a checked listpack or intset that is too long.
 type setBuilder struct {
 	source  Source
 	r       rdb.Reader
 	left    int
-	at      int // of Packed: a listpack's offset, an intset's index
+	at      int // in Packed: a listpack's offset or an intset's index
 	filling set.Filling
 	scratch []byte
 }
@@ -129,7 +128,7 @@ func startSet(s Source) Builder {
 	switch {
 	case s.Packed == nil:
 		b.r = rdb.NewReader(s.Raw)
-		b.left, _ = b.r.Count(1) // Read has seen that it is right
+		b.left, _ = b.r.Count(1) // Read has checked it
 	case s.Kind == rdb.KindSetIntset:
 		b.left = intset.Len(s.Packed)
 	default:
@@ -159,7 +158,7 @@ func (b *setBuilder) Step(n int) (done bool, err error) {
 	return b.left == 0, err
 }
 
-// member is the next member, until the next call.
+// member returns the next member. It is valid until the next call.
 func (b *setBuilder) member() (text []byte, err error) {
 	var e listpack.Element
 	switch {

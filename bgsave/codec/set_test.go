@@ -15,7 +15,7 @@ import (
 	"spindle/engine/data/value/set"
 )
 
-// setText is a set's encoding and members. A packed one's order is part of it.
+// setText returns a set's encoding and members. The order of a packed set matters.
 func setText(v value.Value) string {
 	return fmt.Sprint(v.Encoding(), " ", setMembers(v))
 }
@@ -48,7 +48,7 @@ func makeSet(k *keyspace.Keyspace, key string, l Limits, members ...string) {
 	}
 }
 
-// rawSet is a set in a file, member by member.
+// rawSet returns a set in a file, member by member.
 func rawSet(members ...string) string {
 	w := rdb.Writer{}
 	w.Length(uint64(len(members)))
@@ -58,7 +58,7 @@ func rawSet(members ...string) string {
 	return string(w.Buf)
 }
 
-// rawText is a string in a file.
+// rawText returns a string in a file.
 func rawText(b []byte) string {
 	w := rdb.Writer{}
 	w.Text(b)
@@ -81,7 +81,7 @@ func integersOf(members ...int64) []byte {
 	return set
 }
 
-// TestSetRoundTrip: every encoding goes out for every version and comes back as it was.
+// TestSetRoundTrip: every encoding survives writing for every version and reading.
 func TestSetRoundTrip(t *testing.T) {
 	k := newSpace(t)
 	var many, integers []string
@@ -98,7 +98,7 @@ func TestSetRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSetLimits: what is read is kept as the settings of now say.
+// TestSetLimits: a set that is read gets the encoding that the current settings ask for.
 func TestSetLimits(t *testing.T) {
 	k := newSpace(t)
 	l := DefaultLimits
@@ -121,7 +121,7 @@ func TestSetLimits(t *testing.T) {
 		{rdb.KindSetIntset, rawText(integersOf(1, 2, 3, 4, 5)), "hashtable 1 2 3 4 5"},
 		{rdb.KindSetListpack, rawText(packedOf("c", "b", "a")), "listpack c b a"},
 		{rdb.KindSetListpack, rawText(packedOf("c", "b", "a", "7")), "hashtable 7 a b c"},
-		// As the reference: entries alone count.
+		// As in the reference, only the number of entries counts.
 		{rdb.KindSetListpack, rawText(packedOf("longer than five")), "listpack longer than five"},
 	} {
 		if err := restore(k, "k", c.kind, []byte(c.raw), Env{Limits: l}); err != nil {
@@ -133,8 +133,8 @@ func TestSetLimits(t *testing.T) {
 	}
 }
 
-// TestSetRefused: no set that is cut, names a member twice or is otherwise wrong is taken, in any encoding; nothing is
-// left of it.
+// TestSetRefused: a set that is cut, names a member twice or is otherwise wrong is refused in every encoding. Nothing
+// of it stays in memory.
 func TestSetRefused(t *testing.T) {
 	k := newSpace(t)
 	small := DefaultLimits
@@ -144,7 +144,7 @@ func TestSetRefused(t *testing.T) {
 	for _, c := range []struct {
 		kind rdb.Kind
 		raw  string
-		want error // nil: any
+		want error // nil: any error
 	}{
 		{rdb.KindSet, rawSet("a", "b", "a"), errDuplicate},
 		{rdb.KindSet, rawSet("1", "2", "1"), errDuplicate},
@@ -181,7 +181,7 @@ func TestSetRefused(t *testing.T) {
 	}
 }
 
-// FuzzReadSet: any bytes are an error, or a set that reads back equal from what it writes.
+// FuzzReadSet: any bytes are refused, or are a set that survives writing and reading.
 func FuzzReadSet(f *testing.F) {
 	f.Add(byte(0), rawSet("a", "1", "b"))
 	f.Add(byte(1), rawText(integersOf(1, 2, 1<<40)))

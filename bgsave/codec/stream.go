@@ -9,9 +9,9 @@ import (
 	"spindle/engine/data/value/stream"
 )
 
-// streamCodec is streams in RDB: nodes as they are, what the stream knows beside them, then group after group. The
-// second version adds the first ID, the greatest deleted one and the counts of entries added and read; the third, when
-// a consumer was last active.
+// streamCodec reads and writes streams: the nodes, the stream's other fields, then each group. Version 2 adds the first
+// ID, the greatest deleted ID and the numbers of entries added and read. Version 3 adds when a consumer was last
+// active.
 //
 //	nodes: n, n × (key: 16 bytes in a string, listpack), length, last ID, [2: first ID, max deleted ID, added]
 //	groups: n, n × (name, last ID, [2: read], pending: n, n × (16 bytes, u64 delivered at, count),
@@ -91,7 +91,7 @@ func writeID(w *rdb.Writer, id stream.ID) {
 	w.Length(id.Seq)
 }
 
-// rawID is an ID as 16 bytes whose order is that of IDs.
+// rawID returns an ID as 16 bytes that sort like IDs.
 func rawID(id stream.ID) (raw [16]byte) {
 	binary.BigEndian.PutUint64(raw[:], id.Ms)
 	binary.BigEndian.PutUint64(raw[8:], id.Seq)
@@ -102,8 +102,8 @@ func idOf(raw []byte) stream.ID {
 	return stream.ID{Ms: binary.BigEndian.Uint64(raw), Seq: binary.BigEndian.Uint64(raw[8:])}
 }
 
-// readStream proves the nodes, outside of turns. Of each the builder is told what it would have to walk it for
-// (factBytes); all else is left to it: a stream is never packed, and may be empty.
+// readStream checks the nodes, outside the turn. Packed gets the facts of each node (factBytes), so that the builder
+// need not walk the nodes. The builder reads everything else. A stream is never packed, and may be empty.
 func readStream(x *Expander, _ rdb.Kind, r *rdb.Reader) (Ready, error) {
 	n, err := r.Count(2)
 	if err != nil {
@@ -134,28 +134,27 @@ func readStream(x *Expander, _ rdb.Kind, r *rdb.Reader) (Ready, error) {
 	return Ready{Encoding: value.StreamTree, Packed: x.Keep(facts)}, err
 }
 
-// factBytes is what Ready.Packed has for each node of a stream: the ID of its last entry, and how many of its entries
-// are not deleted.
+// factBytes is the size of a node's facts in Ready.Packed: the ID of its last entry, and its number of live entries.
 const factBytes = 16 + 8
 
 const errNodeKey = rdb.Corrupt("the key of a stream's node is not 16 bytes long")
 
-// A streamBuilder reads a stream part by part. Groups and consumers are found anew in each step: what a view came to
-// read meanwhile has been copied.
+// A streamBuilder reads a stream part by part. Each step looks up group and consumer again, because a view may have
+// forced a copy of them.
 type streamBuilder struct {
 	source  Source
 	r       rdb.Reader
-	facts   rdb.Reader // of the nodes to come
+	facts   rdb.Reader // facts of the nodes that are left
 	root    memory.Ref
 	scratch []byte
-	part    func(b *streamBuilder, w *stream.Writer) error // what comes next
-	spent   int                                            // elements that part was
+	part    func(b *streamBuilder, w *stream.Writer) error // reads the next part
+	spent   int                                            // elements in that part
 	done    bool
 
-	nodes, groups, pending, consumers, own int // what is left of each
+	nodes, groups, pending, consumers, own int // how many are left
 	length                                 uint64
-	last                                   stream.ID // of the node before
-	group, consumer                        []byte    // names of those at hand
+	last                                   stream.ID // last ID of the previous node
+	group, consumer                        []byte    // names of the current ones
 }
 
 func startStream(s Source) Builder {
@@ -208,7 +207,7 @@ func (b *streamBuilder) node(w *stream.Writer) error {
 	case b.last != (stream.ID{}) && !b.last.Less(master):
 		return rdb.Corrupt("the nodes of a stream do not ascend")
 	case live == 0:
-		return nil // trimming by ID may leave one behind; ours goes at once
+		return nil // trimming by ID may leave an empty node, which we drop
 	}
 	w.AddNode(master, lp, live)
 	b.spent = int(live)
@@ -217,7 +216,7 @@ func (b *streamBuilder) node(w *stream.Writer) error {
 	return nil
 }
 
-// rest reads what stands between nodes and groups.
+// rest reads the fields between the nodes and the groups.
 func (b *streamBuilder) rest(w *stream.Writer) error {
 	length, err := b.r.Length()
 	last, maxDeleted, added := stream.ID{}, stream.ID{}, length
@@ -225,7 +224,7 @@ func (b *streamBuilder) rest(w *stream.Writer) error {
 		last, err = b.id()
 	}
 	if err == nil && b.source.Kind != rdb.KindStream {
-		_, err = b.id() // the first ID is what the nodes say
+		_, err = b.id() // the first ID is known from the nodes
 		if err == nil {
 			maxDeleted, err = b.id()
 		}
@@ -244,7 +243,7 @@ func (b *streamBuilder) rest(w *stream.Writer) error {
 	w.Complete(last, maxDeleted, added)
 	per := 6
 	if b.source.Kind == rdb.KindStream {
-		per = 5 // without what it has read
+		per = 5 // without the entries read
 	}
 	b.groups, err = b.r.Count(per)
 	b.part = (*streamBuilder).groupHead
@@ -334,7 +333,7 @@ func (b *streamBuilder) consumerHead(w *stream.Writer) error {
 		}
 	}
 	if g.Consumer(b.consumer) != nil {
-		return rdb.Corrupt("Duplicate stream consumer detected") // as tools know it
+		return rdb.Corrupt("Duplicate stream consumer detected") // the text that tools know
 	}
 	w.SetTimes(w.CreateConsumer(g, b.consumer, 0), int64(seen), int64(active))
 	b.own, err = b.r.Count(16)
@@ -359,7 +358,7 @@ func (b *streamBuilder) ownEntry(w *stream.Writer) error {
 	return nil
 }
 
-// text is the next string, until the next call.
+// text returns the next string. It is valid until the next call.
 func (b *streamBuilder) text() (text []byte, err error) {
 	text, b.scratch, err = b.r.Bytes(b.scratch)
 	return text, err

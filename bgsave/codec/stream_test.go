@@ -13,7 +13,7 @@ import (
 	"spindle/engine/data/value/stream"
 )
 
-// streamText is all that a stream is.
+// streamText returns all data of a stream as text.
 func streamText(v value.Value) string {
 	s := stream.Of(v)
 	var b strings.Builder
@@ -41,7 +41,7 @@ func streamText(v value.Value) string {
 	return b.String()
 }
 
-// streamTextActive is streamText with what only the newest version keeps.
+// streamTextActive is streamText with the data that only the newest version has.
 func streamTextActive(v value.Value) string {
 	text := streamText(v)
 	for g := range stream.Of(v).Groups {
@@ -52,8 +52,7 @@ func streamTextActive(v value.Value) string {
 	return text
 }
 
-// makeStream makes key a stream of n entries, of which every seventh was deleted, with groups groups of pending
-// entries.
+// makeStream makes key a stream of n entries, every seventh deleted, with groups that have pending entries.
 func makeStream(k *keyspace.Keyspace, key string, n, groups int) {
 	e := k.DB(0).CreateRoot([]byte(key), value.Stream, value.StreamTree, stream.New(k.Store()))
 	w := stream.Edit(e)
@@ -80,7 +79,7 @@ func makeStream(k *keyspace.Keyspace, key string, n, groups int) {
 	}
 }
 
-// TestStreamRoundTrip: streams go out for every version and come back as they were.
+// TestStreamRoundTrip: streams survive writing for every version and reading.
 func TestStreamRoundTrip(t *testing.T) {
 	k := newSpace(t)
 	for key, size := range map[string][2]int{"empty": {}, "empty with groups": {0, 2}, "deleted": {1, 1}, "some": {20, 0},
@@ -98,8 +97,8 @@ func TestStreamRoundTrip(t *testing.T) {
 	roundTrip(t, k, "edges", DefaultLimits, streamTextActive)
 }
 
-// streamNodes is what redis-server 7.4.1 writes of the entries 1-1, 5-0 and 6-0, with 1-2 deleted and three entries a
-// node; streamHead is what stands between them and the groups.
+// streamNodes are the nodes that redis-server 7.4.1 writes for the entries 1-1, 5-0 and 6-0, with 1-2 deleted. A node
+// has three entries. streamHead are the fields between nodes and groups.
 const (
 	streamNodes = "\x02\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01@II\x00\x00\x00\x19\x00" +
 		"\x02\x01\x01\x01\x02\x01\x81a\x02\x81b\x02\x00\x01\x02\x01\x00\x01\x00\x01\x01\x01\x83two\x04\x05\x01\x03" +
@@ -123,8 +122,8 @@ const (
 	streamEntries = "3 stream first 1-1 last 6-0 deleted 1-2 added 4 | 1-1 a=1 b=two | 5-0 other=y | 6-0 q=r"
 )
 
-// TestStreamReferenceBytes: what redis-server dumped, in its three versions, is read, and the newest is written byte
-// for byte.
+// TestStreamReferenceBytes: payloads of redis-server in its three versions are read. The newest is written with the
+// same bytes.
 func TestStreamReferenceBytes(t *testing.T) {
 	k := newSpace(t)
 	groups := " | group g at 5-0 read -1: 1-1 ann 1795277866622 1 5-0 ann 1795277866622 1 6-0 bob 1700000000000 3"
@@ -160,7 +159,7 @@ func TestStreamReferenceBytes(t *testing.T) {
 	}
 }
 
-// TestStreamShortGroup: a group of the first version may be as short as five bytes, having no name and nobody in it.
+// TestStreamShortGroup: a group of the first version without name and consumers takes only five bytes.
 func TestStreamShortGroup(t *testing.T) {
 	k := newSpace(t)
 	if err := restore(k, "k", rdb.KindStream, []byte(streamNodes+"\x03\x06\x00"+"\x01\x00\x05\x00\x00\x00"),
@@ -172,7 +171,7 @@ func TestStreamShortGroup(t *testing.T) {
 	}
 }
 
-// stripIDs has IDs look as they are printed.
+// stripIDs rewrites the IDs in text as they are printed.
 func stripIDs(text string) string {
 	words := strings.Split(text, " ")
 	for i, w := range words {
@@ -184,7 +183,7 @@ func stripIDs(text string) string {
 	return strings.Join(words, " ")
 }
 
-// A listpack of a node out of integers and strings.
+// nodeOf returns a node's listpack with these elements.
 func nodeOf(elements ...any) string {
 	lp := listpack.AppendEmpty(nil)
 	for _, e := range elements {
@@ -193,7 +192,7 @@ func nodeOf(elements ...any) string {
 	return rawText(lp)
 }
 
-// rawStream is a stream of one node by the second version, without groups.
+// rawStream returns a stream of one node in the second version, without groups.
 func rawStream(key, lp string, length, last int) string {
 	return "\x01" + rawText([]byte(key)) + lp + string([]byte{byte(length), byte(last), 1, 1, 1, 0, 0, byte(length), 0})
 }
@@ -240,8 +239,8 @@ func TestStreamRefused(t *testing.T) {
 	}
 }
 
-// TestStreamTombstones: a node of deleted entries alone is left out; one whose deleted entries are out of order is
-// taken.
+// TestStreamTombstones: a node with only deleted entries is left out. A node whose deleted entries are out of order is
+// accepted.
 func TestStreamTombstones(t *testing.T) {
 	k := newSpace(t)
 	raw := "\x02" + rawText([]byte(id11)) + nodeOf(0, 1, 1, "a", 0, 3, 0, 0, "v", 4) + rawText([]byte(id50)) +
@@ -258,7 +257,7 @@ func TestStreamTombstones(t *testing.T) {
 	}
 }
 
-// FuzzReadStream: any bytes are an error, or a stream that obeys its rules, and written reads back the same.
+// FuzzReadStream: any bytes are refused, or are a valid stream that survives writing and reading.
 func FuzzReadStream(f *testing.F) {
 	for _, raw := range []string{streamBytes, streamNodes + "\x03\x06\x00\x00",
 		rawStream(id11, nodeOf(1, 0, 1, "a", 0, 2, 0, 0, "v", 4), 1, 1),

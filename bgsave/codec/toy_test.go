@@ -14,7 +14,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A toy is a set that a module might have: a listpack, or a table of members. It is the shortest whole Codec.
+// A toy is the test's module type: a set, as a listpack or as a table. It is the shortest complete Codec.
 type toy struct {
 	value.Header
 	members table.State
@@ -139,7 +139,7 @@ func toyMembers(v value.Value) string {
 	return strings.Join(members, " ")
 }
 
-// toyValue is a toy in a file, by hand.
+// toyValue returns a toy in a file, composed by hand.
 func toyValue(members ...string) string {
 	w := rdb.Writer{}
 	w.Length(rdb.ModuleID(toyName, 1))
@@ -151,7 +151,8 @@ func toyValue(members ...string) string {
 	return string(w.Buf)
 }
 
-// TestToy: a module's value goes out and in, and one that is cut or wrong anywhere is refused; memory is as before.
+// TestToy: a module's value survives writing and reading. A value that is cut or wrong anywhere is refused, and leaves
+// no memory in use.
 func TestToy(t *testing.T) {
 	k := newSpace(t)
 	members := []string{strings.Repeat("long ", 40_000)}
@@ -173,7 +174,7 @@ func TestToy(t *testing.T) {
 	}
 }
 
-// TestKnown names what nobody reads.
+// TestKnown: Known names the kinds and modules that no codec reads.
 func TestKnown(t *testing.T) {
 	id := rdb.AppendLength(nil, rdb.ModuleID("ReJSON-RL", 3))
 	for _, c := range []struct {
@@ -192,7 +193,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestProven: what a listpack from outside must be.
+// TestProven: the rules for a listpack from outside.
 func TestProven(t *testing.T) {
 	lp := func(elements ...string) []byte {
 		p := listpack.AppendEmpty(nil)
@@ -239,7 +240,7 @@ func TestProven(t *testing.T) {
 	}
 }
 
-// TestKeep: what an Expander hands out stays as it is until the round ends, however much it is.
+// TestKeep: the bytes that an Expander returns stay the same until Reset, however many they are.
 func TestKeep(t *testing.T) {
 	x := &Expander{}
 	for range 3 {
@@ -250,7 +251,7 @@ func TestKeep(t *testing.T) {
 			for range i % 500 {
 				b = append(b, byte(i))
 			}
-			if i%3 > 0 { // others are forgotten
+			if i%3 > 0 { // the others are not kept
 				kept = append(kept, x.Keep(b))
 			} else {
 				kept = append(kept, nil)

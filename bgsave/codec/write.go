@@ -6,15 +6,15 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Versions of the format: what is written at least, and what at most.
+// RDB versions that are written.
 const (
 	OldestVersion = 9  // strings, deadlines and clocks
-	CommonVersion = 10 // of Redis 7.0, which every later one reads
+	CommonVersion = 10 // of Redis 7.0; all later servers read it
 	NewestVersion = rdb.MaxVersion
 )
 
-// Version is the lowest RDB version that can say what a keyspace with these encodings holds, written for readers of
-// version newest. deadlines says that a hash has fields with deadlines now, in whatever encoding.
+// Version returns the lowest RDB version that can hold values with these encodings, for readers of version newest.
+// deadlines: some hash has fields with deadlines, in any encoding.
 func Version(used value.Encodings, newest int, deadlines bool) int {
 	version := OldestVersion
 	need := func(v int, t value.Type, encodings ...value.Encoding) {
@@ -27,9 +27,9 @@ func Version(used value.Encodings, newest int, deadlines bool) int {
 	need(10, value.Hash, value.Listpack)
 	need(10, value.ZSet, value.Listpack)
 	need(10, value.List, value.Listpack, value.Quicklist)
-	need(min(11, newest), value.Set, value.Listpack) // an older reader gets it element by element
+	need(min(11, newest), value.Set, value.Listpack) // an older reader gets single members
 	need(max(10, min(11, newest)), value.Stream, value.StreamTree)
-	if newest >= 12 { // else one without deadlines goes field by field
+	if newest >= 12 { // without deadlines, older readers get single fields
 		need(12, value.Hash, value.ListpackEx)
 	}
 	if deadlines {
@@ -38,7 +38,7 @@ func Version(used value.Encodings, newest int, deadlines bool) int {
 	return version
 }
 
-// Kind is how v is written for readers of RDB version newest.
+// Kind returns the kind in which v is written for readers of RDB version newest.
 func Kind(v value.Value, newest int) rdb.Kind {
 	if v.Type() == value.String {
 		return rdb.KindString
@@ -51,7 +51,7 @@ func Kind(v value.Value, newest int) rdb.Kind {
 	return c.Kind(v, newest)
 }
 
-// Write writes v's value as kind, which Kind gave.
+// Write writes v's value in the kind that Kind returned.
 func Write(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 	if v.Type() != value.String {
 		forValue(v).Write(w, kind, v)

@@ -14,12 +14,12 @@ import (
 	"spindle/internal/number"
 )
 
-// zsetCodec is sorted sets in RDB: member by member, or the listpack as it is.
+// zsetCodec reads and writes sorted sets: member by member, or as a listpack.
 //
 //	zset   | count | member | score | …   score: a byte: 255 -inf, 254 inf, 253 nan; else so many bytes of text
 //	zset2  | count | member | score | …   score: float64
 //
-// Members go out from the last to the first, as the reference writes them, and are read in any order.
+// Members are written from the last to the first, as the reference does, and read in any order.
 var zsetCodec = Codec{
 	Type:  value.ZSet,
 	Kinds: []rdb.Kind{rdb.KindZSet, rdb.KindZSet2, rdb.KindZSetZiplist, rdb.KindZSetListpack},
@@ -44,7 +44,7 @@ func writeZSet(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 	n := zset.Len(v)
 	w.Length(uint64(n))
 	zset.Each(v, n-1, n, true, func(member listpack.Element, score float64) bool {
-		w.Text(member.Bytes()) // a skiplist's are bytes
+		w.Text(member.Bytes()) // a skiplist's members are always bytes
 		w.Float64(score)
 		return !w.Stopped()
 	})
@@ -52,7 +52,7 @@ func writeZSet(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 
 const errScore = rdb.Corrupt("a score is not a number")
 
-// scored is a member on its way into a listpack.
+// scored is a member and its score, to be put into a listpack.
 type scored struct {
 	member listpack.Element
 	score  float64
@@ -79,7 +79,7 @@ func readZSet(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
 	return x.fewScored(kind, r, n)
 }
 
-// countZSet reads how many members stand one by one.
+// countZSet reads the number of members.
 func countZSet(kind rdb.Kind, r *rdb.Reader) (int, error) {
 	if kind == rdb.KindZSet2 {
 		return r.Count(1 + 8)
@@ -87,8 +87,7 @@ func countZSet(kind rdb.Kind, r *rdb.Reader) (int, error) {
 	return r.Count(1 + 1)
 }
 
-// packedZSet proves what a listpack of n pairs says of scores. The number of members decides alone whether it stays
-// one.
+// packedZSet checks the scores in a listpack of n pairs. Only n decides whether it stays a listpack.
 func (x *Expander) packedZSet(lp []byte, n int, err error) (Ready, error) {
 	if err != nil {
 		return Ready{}, err
@@ -115,13 +114,13 @@ func (x *Expander) packedZSet(lp []byte, n int, err error) (Ready, error) {
 	switch {
 	case !few:
 		return Ready{Encoding: value.SkipList, Packed: lp}, nil
-	case !ordered: // nothing that writes sorted sets makes these, but nothing forbids them either
+	case !ordered: // no known server writes unordered listpacks, but the format allows them
 		lp = x.packScored()
 	}
 	return Ready{Encoding: value.Listpack, Packed: lp}, nil
 }
 
-// packedScore is the score that an entry of a listpack says.
+// packedScore returns the score in a listpack's entry.
 func packedScore(e listpack.Element) (float64, bool) {
 	if e.IsInt {
 		return float64(e.Int), true
@@ -129,7 +128,7 @@ func packedScore(e listpack.Element) (float64, bool) {
 	return number.ParseDouble(e.Bytes())
 }
 
-// inOrder compares two members by their places.
+// inOrder compares two members by score, then by text.
 func inOrder(a, b scored) int {
 	if c := cmp.Compare(a.score, b.score); c != 0 {
 		return c
@@ -141,7 +140,7 @@ func inOrder(a, b scored) int {
 	return a.member.Compare(b.member.Text(room[:]))
 }
 
-// packScored is the listpack of the members in x.scored, which it puts in order.
+// packScored sorts x.scored and returns its listpack.
 func (x *Expander) packScored() []byte {
 	slices.SortFunc(x.scored, inOrder)
 	lp := listpack.AppendEmpty(x.Begin())
@@ -153,7 +152,7 @@ func (x *Expander) packScored() []byte {
 	return x.Keep(lp)
 }
 
-// fewScored reads n members that are to be packed, if none of them is too long.
+// fewScored reads n members into a listpack, unless one of them is too long.
 func (x *Expander) fewScored(kind rdb.Kind, r *rdb.Reader, n int) (Ready, error) {
 	members, longest := x.Distinct(n), 0
 	limits := zset.Limits{Entries: x.Limits.ZSetEntries, Value: x.Limits.ZSetValue}
@@ -178,7 +177,7 @@ func (x *Expander) fewScored(kind rdb.Kind, r *rdb.Reader, n int) (Ready, error)
 	return Ready{Encoding: value.Listpack, Packed: x.packScored()}, nil
 }
 
-// readScore reads what stands behind a member.
+// readScore reads the score after a member.
 func readScore(kind rdb.Kind, r *rdb.Reader) (score float64, err error) {
 	if kind == rdb.KindZSet2 {
 		score, err = r.Float64()
@@ -214,19 +213,19 @@ func readScoreText(r *rdb.Reader) (float64, error) {
 	return score, nil
 }
 
-// A zsetBuilder fills a skiplist from the members of a record, or from a listpack that is proven but too long.
+// A zsetBuilder fills a skiplist from a record's members, or from a checked listpack that is too long.
 type zsetBuilder struct {
 	source  Source
 	r       rdb.Reader
 	left    int
-	at      int // of Packed: where the next member is
+	at      int // offset of the next member in Packed
 	filling *zset.Builder
 	batch   [16]coming
 }
 
-// coming is a member that has been read and is not in yet.
+// coming is a member that was read but not added yet.
 type coming struct {
-	member, scratch []byte // scratch: what the member is in, if it did not stand in the record as it is
+	member, scratch []byte // scratch: memory of the member, if it is no view of the record
 	score           float64
 	hash            uint64
 }
@@ -235,7 +234,7 @@ func startZSet(s Source) Builder {
 	b := &zsetBuilder{source: s}
 	if s.Packed == nil {
 		b.r = rdb.NewReader(s.Raw)
-		b.left, _ = countZSet(s.Kind, &b.r) // Read has seen that it is right
+		b.left, _ = countZSet(s.Kind, &b.r) // Read has checked it
 		return b
 	}
 	b.left, b.at = listpack.Count(s.Packed)/2, listpack.First(s.Packed)

@@ -15,7 +15,7 @@ import (
 	"spindle/internal/number"
 )
 
-// zsetText is a sorted set's encoding, and its members and scores in order.
+// zsetText returns a sorted set's encoding, and its members and scores in order.
 func zsetText(v value.Value) string { return fmt.Sprint(v.Encoding(), zsetPairs(v)) }
 
 func zsetPairs(v value.Value) string {
@@ -27,7 +27,7 @@ func zsetPairs(v value.Value) string {
 	return b.String()
 }
 
-// A pair is a member and its score, as a test writes it.
+// A pair is a member and its score.
 type pair struct {
 	member string
 	score  float64
@@ -43,7 +43,7 @@ func makeZSet(k *keyspace.Keyspace, key string, pairs ...pair) {
 	}
 }
 
-// rawZSet2 is a sorted set in a file, with binary scores.
+// rawZSet2 returns a sorted set in a file, with binary scores.
 func rawZSet2(pairs ...pair) string {
 	w := rdb.Writer{}
 	w.Length(uint64(len(pairs)))
@@ -54,7 +54,7 @@ func rawZSet2(pairs ...pair) string {
 	return string(w.Buf)
 }
 
-// rawZSet is a sorted set in a file, with these bytes for scores.
+// rawZSet returns a sorted set in a file, with these bytes as scores.
 func rawZSet(texts ...string) string {
 	w := rdb.Writer{}
 	w.Length(uint64(len(texts) / 2))
@@ -65,10 +65,10 @@ func rawZSet(texts ...string) string {
 	return string(w.Buf)
 }
 
-// rawZiplist is a ziplist in a file.
+// rawZiplist returns a ziplist in a file.
 func rawZiplist(texts ...string) string { return rawText([]byte(ziplistOf(texts...))) }
 
-// TestZSetRoundTrip: every encoding goes out for every version and comes back as it was, score for score.
+// TestZSetRoundTrip: every encoding with its scores survives writing for every version and reading.
 func TestZSetRoundTrip(t *testing.T) {
 	k := newSpace(t)
 	var many []pair
@@ -88,7 +88,7 @@ func TestZSetRoundTrip(t *testing.T) {
 	}
 }
 
-// TestExpanderLetsGo: what it takes to prove a long listpack does not stay with the Expander, which the core keeps for
+// TestExpanderLetsGo: an Expander frees the memory it needed to check a long listpack. The core keeps one Expander for
 // RESTORE.
 func TestExpanderLetsGo(t *testing.T) {
 	var texts []string
@@ -105,8 +105,8 @@ func TestExpanderLetsGo(t *testing.T) {
 	}
 }
 
-// TestZSetOldKinds: each kind of file is read, in whatever order its members stand, and kept as the settings of now
-// say.
+// TestZSetOldKinds: each kind is read, in any order of members, and gets the encoding that the current settings ask
+// for.
 func TestZSetOldKinds(t *testing.T) {
 	k := newSpace(t)
 	l := DefaultLimits
@@ -128,7 +128,7 @@ func TestZSetOldKinds(t *testing.T) {
 		{rdb.KindZSetListpack, rawText(packedOf("b", "2", "c", "-0", "a", "2")), "listpack c=0 a=2 b=2"}, // out of order
 		{rdb.KindZSetListpack, rawText(packedOf("a", "-inf", "b", "-0.1", "c", "1e5")), "listpack a=-inf b=-0.1 c=100000"},
 		{rdb.KindZSetListpack, rawText(packedOf("a", "1", "c", "3", "b", "2", "d", "4")), "skiplist a=1 b=2 c=3 d=4"},
-		// As the reference: entries alone count.
+		// As in the reference, only the number of entries counts.
 		{rdb.KindZSetListpack, rawText(packedOf("longer than five", "1")), "listpack longer than five=1"},
 		{rdb.KindZSetZiplist, rawZiplist("a", "1", "b", "0.10000000000000001"), "listpack b=0.1 a=1"},
 		{rdb.KindZSetZiplist, rawZiplist("a", "1", "b", "2", "17", "3.5"), "listpack a=1 b=2 17=3.5"},
@@ -143,8 +143,8 @@ func TestZSetOldKinds(t *testing.T) {
 	}
 }
 
-// TestZSetRefused: no sorted set that is cut, names a member twice, has a score that is no number or is otherwise wrong
-// is taken, in any encoding; nothing is left of it.
+// TestZSetRefused: a sorted set that is cut, names a member twice, has a wrong score or is otherwise wrong is refused
+// in every encoding. Nothing of it stays in memory.
 func TestZSetRefused(t *testing.T) {
 	k := newSpace(t)
 	small := DefaultLimits
@@ -153,7 +153,7 @@ func TestZSetRefused(t *testing.T) {
 	for _, c := range []struct {
 		kind rdb.Kind
 		raw  string
-		want error // nil: any
+		want error // nil: any error
 	}{
 		{rdb.KindZSet2, rawZSet2(), ErrEmpty},
 		{rdb.KindZSet2, rawZSet2(pair{"a", 1}, pair{"b", 2}, pair{"a", 3}), errDuplicate},
@@ -206,7 +206,7 @@ func TestZSetRefused(t *testing.T) {
 	}
 }
 
-// FuzzReadZSet: any bytes are an error, or a sorted set that reads back equal from what it writes.
+// FuzzReadZSet: any bytes are refused, or are a sorted set that survives writing and reading.
 func FuzzReadZSet(f *testing.F) {
 	f.Add(byte(0), rawZSet("a", "\x011", "b", "\xfe"))
 	f.Add(byte(1), rawZSet2(pair{"a", 1.5}, pair{"1", -1}))

@@ -8,95 +8,95 @@ import (
 	"spindle/internal/crc"
 )
 
-// A Record is one thing a file says: a key with its value, or an opcode that stands for itself.
+// A Record is one entry of a file: a key with its value, or an opcode.
 //
 // Lifetime: until its Batch is filled again.
 type Record struct {
-	Offset int64  // of its first byte in the (uncompressed) file; a key's type, behind its deadline and clock
+	Offset int64  // of its first byte in the uncompressed file; a key: of its type, after deadline and clock
 	Key    []byte // the key; AUX: the field's name
-	Value  Text   // of KindString; AUX: the field's value; FUNCTION2: the source
-	Raw    []byte // of every other kind: the value as it stands in the file
-	// Of every other kind, by who read Raw in Expand: what it stands for in one piece, and how the value is to be kept.
+	Value  Text   // for KindString; AUX: the field's value; FUNCTION2: the source
+	Raw    []byte // for every other kind: the value's bytes in the file
+	// The next fields are set by the reader of Raw in Expand: the value as one block, and its encoding.
 	Packed     []byte
 	Encoding   uint8
-	Least      int64 // the least deadline within Packed, Unix ms, or 0
-	DeadlineMs int64 // None, or Unix ms
-	Idle       int64 // None, or seconds
-	Freq       int   // None, or 0..255
-	// A key: whatever who read Raw counted. Plain keys: how many. RESIZEDB, SLOT_INFO: keys to come. MODULE_AUX: the
-	// module's id. EOF: the checksum in the file.
+	Least      int64 // the earliest deadline within Packed, Unix ms; 0: none
+	DeadlineMs int64 // Unix ms, or None
+	Idle       int64 // seconds, or None
+	Freq       int   // 0..255, or None
+	// A key: a count by the reader of Raw. Plain keys: their number. RESIZEDB, SLOT_INFO: the number of keys to come.
+	// MODULE_AUX: the module's id. EOF: the checksum in the file.
 	Keys     uint64
-	Volatile uint64 // RESIZEDB, SLOT_INFO, plain keys: how many of those have a deadline. EOF: the checksum computed
+	Volatile uint64 // RESIZEDB, SLOT_INFO, plain keys: how many of the keys have a deadline. EOF: the computed checksum.
 	DB       int
 	Op       Op // OpKey for a key
 	Kind     Kind
-	Empty    bool // by who read Raw: there is nothing in it
+	Empty    bool // the value has no elements; set by the reader of Raw
 }
 
-// A Batch is a stretch of a file with the records in it. One goroutine fills it, another may expand and read it, then
-// it is filled again: its memory is reused.
+// A Batch is a part of a file with its records. One goroutine fills it; another may expand and read it. Then it is
+// filled again, in the same memory.
 type Batch struct {
 	Records []Record
-	Plain   []Plain // with DecoderOptions.Plain: a record of OpPlain stands for the next Keys of them
+	Plain   []Plain // with DecoderOptions.Plain: an OpPlain record stands for the next Keys of them
 	Packed  bool    // a value waits for Expand
 
-	buf  []byte // the stretch; records are views into it
+	buf  []byte // the part's bytes; records are views into it
 	side []byte // expanded keys and values
 }
 
-// Sizes of a batch in the usual case; a record longer than a block gets a block as long as it is. Smaller ones cost
-// more: on one core each is two switches of threads.
+// Usual sizes of a batch. A longer record gets a block of its length. Smaller blocks cost more: on one processor each
+// block takes two thread switches.
 const (
 	blockSize  = 256 << 10
 	maxRecords = 4096
 )
 
-// DecoderOptions say what is known of a stream beforehand.
+// DecoderOptions state what is known of a stream.
 type DecoderOptions struct {
-	Size       int64 // bytes of the stream, or 0 if unknown: lets a false length be refused at once
-	Live       bool  // a connection: look at what has come without waiting for more than is needed
+	Size       int64 // length of the stream; 0: unknown. With it, a false length is refused at once
+	Live       bool  // a connection: decode the bytes that have come, without waiting for a full block
 	NoChecksum bool  // do not compute the checksum (rdbchecksum no)
 	Plain      bool  // plain keys go to Batch.Plain
 }
 
-// A Decoder cuts a stream into batches of records. It looks at no value more than is needed to find its end.
+// A Decoder cuts a stream into batches of records. It only looks into a value to find its end.
 //
-// Memory: a record is held whole, but room is made only for bytes that have arrived (or, with Size, that can), so a
+// Memory: a record is held whole. Memory is only allocated for bytes that have come (with Size: that can come). So a
 // false length costs nothing.
 type Decoder struct {
 	r       io.Reader
 	o       DecoderOptions
 	version int
 
-	rest     []byte // read and not yet consumed: the beginning of the next record
+	rest     []byte // bytes read but not consumed: the beginning of the next record
 	base     int64  // stream offset of rest[0]
-	sum      uint64 // of everything before rest
-	ended    bool   // r has said EOF
-	finished bool   // OpEOF and the checksum are behind us
+	sum      uint64 // checksum of everything before rest
+	ended    bool   // r returned EOF
+	finished bool   // OpEOF and the checksum were read
 	readErr  error
-	err      error // what Next said; it says it again
+	err      error // the error of Next; it returns it every time
 
 	db       int
-	next     Attributes // what opcodes said about the key to come
+	next     Attributes // attributes of the next key, from opcodes
 	progress progress
 }
 
-// NewDecoder reads from r.
+// NewDecoder returns a Decoder that reads from r.
 func NewDecoder(r io.Reader, o DecoderOptions) *Decoder {
 	return &Decoder{r: r, o: o, next: Attributes{None, None, None}}
 }
 
-// Version is the file's, after the first batch (or Header).
+// Version returns the file's version. It is known after the first batch, or after Header.
 func (d *Decoder) Version() int { return d.version }
 
-// Offset is where the next record begins.
+// Offset returns the offset of the next record.
 func (d *Decoder) Offset() int64 { return d.base }
 
-// Rest is what was read of the stream behind the file's end, after Next said io.EOF. Lifetime: the decoder's.
+// Rest returns the bytes that were read after the file's end, once Next returned io.EOF. Lifetime: the decoder's.
 func (d *Decoder) Rest() []byte { return d.rest }
 
-// Header reads magic and version; Next does it when it was not done.
-// Errors: ErrSignature, ErrVersion, *FormatError for a file that ends before its tenth byte.
+// Header reads magic and version. Next calls it if needed. Errors: ErrSignature, ErrVersion, *FormatError for a file
+// shorter than its header.
 func (d *Decoder) Header() error {
 	if d.version != 0 {
 		return nil
@@ -129,7 +129,7 @@ func (d *Decoder) Header() error {
 	return nil
 }
 
-// short is the error for a stream that ended too early, or failed.
+// short returns the error for a stream that ended too early, or failed.
 func (d *Decoder) short(err error, at int64, doing string) error {
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return fmt.Errorf("reading at offset %d: %w", at, err)
@@ -137,8 +137,8 @@ func (d *Decoder) short(err error, at int64, doing string) error {
 	return &FormatError{Offset: at, What: "the file ends too early", Doing: doing, DB: d.db, Truncated: true}
 }
 
-// Next fills b with what follows, at least one record. io.EOF comes alone, after the file's end and a right checksum.
-// Errors: those of Header, *FormatError, *ChecksumError, and the reader's own. Records before the error are in b.
+// Next fills b with at least one record. It returns io.EOF alone, after the file's end and a correct checksum. Errors:
+// those of Header, *FormatError, *ChecksumError, and the reader's own. b holds the records before the error.
 func (d *Decoder) Next(b *Batch) error {
 	b.Records, b.Plain, b.Packed, b.side = b.Records[:0], b.Plain[:0], false, b.side[:0]
 	if d.finished {
@@ -151,7 +151,7 @@ func (d *Decoder) Next(b *Batch) error {
 	return d.err
 }
 
-// batch is Next without its memory of errors.
+// batch does the work of Next.
 func (d *Decoder) batch(b *Batch) error {
 	if err := d.Header(); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (d *Decoder) batch(b *Batch) error {
 	if cap(b.buf) < blockSize {
 		b.buf = append(make([]byte, 0, blockSize), b.buf...)
 	} else if cap(b.buf) > 4*blockSize && len(b.buf) < blockSize {
-		b.buf = append(make([]byte, 0, blockSize), b.buf...) // a long record is behind us
+		b.buf = append(make([]byte, 0, blockSize), b.buf...) // free the block of a long record
 	}
 	c := cursor{p: b.buf, progress: &d.progress}
 	for {
@@ -191,16 +191,15 @@ func (d *Decoder) consume(p []byte, n int) {
 	d.rest = append(d.rest[:0], p[n:]...)
 }
 
-// fill reads more behind what b holds, in a longer block if it is full. It is called when b has no record yet.
+// fill reads more bytes into b's block, or into a longer one if it is full. b has no record yet.
 //
-// A finite stream fills the block before it is looked at again, so that a long record is stepped through a few times
-// only; of a Live one everything that has come is looked at at once, because nothing more may come; loops go on where
-// they stopped.
+// For a file, it fills the block before parse looks again, so that a long record is scanned only a few times. For a
+// Live stream, parse looks at once at all bytes that have come, because no more may come. Loops in a record resume.
 func (d *Decoder) fill(c *cursor, b *Batch) error {
 	if d.ended || d.o.Size > 0 && c.need > 0 && int64(c.need) > d.o.Size-d.base {
 		return d.truncated(c)
 	}
-	if c.i > 0 { // attributes of the key to come: understood, and kept in d.next
+	if c.i > 0 { // attributes of the next key: they are read, and kept in d.next
 		d.account(c.p[:c.i])
 		b.buf = append(b.buf[:0], c.p[c.i:]...)
 		c.need = max(0, c.need-c.i)
@@ -211,7 +210,7 @@ func (d *Decoder) fill(c *cursor, b *Batch) error {
 		room *= 2
 	}
 	if d.o.Size > 0 && c.need > room {
-		room = c.need // the stream does have that many
+		room = c.need // the stream is long enough for it
 	}
 	if room > cap(b.buf) {
 		b.buf = append(make([]byte, 0, room), b.buf...)
@@ -236,7 +235,7 @@ func (d *Decoder) fill(c *cursor, b *Batch) error {
 	return nil
 }
 
-// account moves the decoder past p, which stood at d.base.
+// account moves the decoder past p, which is at d.base.
 func (d *Decoder) account(p []byte) {
 	if !d.o.NoChecksum && d.version >= checksumSince {
 		d.sum = crc.Update64(d.sum, p)
@@ -244,7 +243,7 @@ func (d *Decoder) account(p []byte) {
 	d.base += int64(len(p))
 }
 
-// truncated says that the stream ended inside a record, and in which.
+// truncated returns the error for a stream that ended inside a record, and names the record.
 func (d *Decoder) truncated(c *cursor) error {
 	at := d.base + int64(len(c.p))
 	if d.o.Size > 0 && !d.ended {
@@ -261,12 +260,12 @@ func (d *Decoder) truncated(c *cursor) error {
 	return err
 }
 
-// fail gives a Corrupt's place and key.
+// fail adds the place and key to a Corrupt error.
 func (d *Decoder) fail(c *cursor, err error) error {
 	return &FormatError{Offset: d.base + int64(c.i), What: err.Error(), Doing: c.what, DB: d.db, Key: c.key}
 }
 
-// checksum compares the sum behind OpEOF. The bytes of the sum itself are in d.rest, or still to be read.
+// checksum checks the sum after OpEOF. Its bytes are in d.rest, or still to be read.
 func (d *Decoder) checksum(b *Batch) error {
 	if d.version < checksumSince {
 		return nil
@@ -291,8 +290,8 @@ func (d *Decoder) checksum(b *Batch) error {
 	return nil
 }
 
-// parse appends records until the block ends (errShort, with c.i at the first unfinished record), b is full, or the
-// file ends.
+// parse appends records until b is full, the file ends, or the block ends. In the last case it returns errShort, with
+// c.i at the first unfinished record.
 func (d *Decoder) parse(c *cursor, b *Batch) error {
 	for len(b.Records) < maxRecords {
 		from := c.i
@@ -320,7 +319,7 @@ func (d *Decoder) parse(c *cursor, b *Batch) error {
 	return nil
 }
 
-// record reads one opcode, or one key with its value, and appends what it says to b.
+// record reads one opcode, or one key with its value, and appends it to b.
 func (d *Decoder) record(c *cursor, b *Batch) error {
 	c.what, c.key = "the next opcode", ""
 	at := d.base + int64(c.i)
@@ -463,7 +462,7 @@ func (d *Decoder) value(c *cursor, b *Batch, at int64, kind Kind) error {
 	return nil
 }
 
-// skip steps over a value of any kind and returns it as it stands in the file.
+// skip skips a value of any kind and returns its bytes in the file.
 func (c *cursor) skip(kind Kind) ([]byte, error) {
 	step := kinds[kind].skip
 	if step == nil {
@@ -476,12 +475,12 @@ func (c *cursor) skip(kind Kind) ([]byte, error) {
 	return c.p[from:c.i:c.i], nil
 }
 
-// expand returns t's bytes: a view where the file has them as they are, otherwise in b's side memory.
+// expand returns t's text: a view if the file has it verbatim, otherwise expanded into b.side.
 func (b *Batch) expand(t *Text) ([]byte, error) {
 	if t.Form == Verbatim {
 		return t.Bytes, nil
 	}
-	if cap(b.side)-len(b.side) < t.Size { // what was handed out stays where it is
+	if cap(b.side)-len(b.side) < t.Size { // earlier results stay in the old block
 		b.side = make([]byte, 0, max(t.Size, blockSize/4))
 	}
 	from := len(b.side)
@@ -503,11 +502,10 @@ func (b *Batch) expandValue(r *Record) error {
 	return nil
 }
 
-// Expand makes every compressed string of the batch Verbatim, and has read look at the values of other kinds, unless it
-// is nil. It may run on any goroutine, beside the decoder at work on other batches.
+// Expand makes every compressed string of the batch Verbatim, and calls read for values of other kinds, unless read is
+// nil. It may run on any goroutine while the decoder fills other batches.
 //
-// Errors: *FormatError for the first value that does not expand, or that read refuses; the records before it are in
-// order.
+// Errors: *FormatError for the first value that does not expand or that read refuses. The records before it are valid.
 func (b *Batch) Expand(read func(*Record) error) error {
 	for i := range b.Records {
 		r := &b.Records[i]

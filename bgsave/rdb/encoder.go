@@ -7,46 +7,46 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// An Encoder appends the pieces of a file to byte slices. It holds scratch memory, so it belongs to one goroutine.
+// An Encoder appends the parts of a file to byte slices. One goroutine owns it, because it has scratch memory.
 type Encoder struct {
 	Compress bool // try LZF on strings longer than 20 bytes (rdbcompression)
 
 	packer lzf.Packer
 }
 
-// AppendHeader opens a file of the given version.
+// AppendHeader begins a file of the given version.
 func AppendHeader(dst []byte, version int) []byte {
 	return fmt.Appendf(dst, Magic+"%04d", version)
 }
 
-// AppendAux writes one fact about the file.
+// AppendAux appends one auxiliary field.
 func (e *Encoder) AppendAux(dst []byte, name, value string) []byte {
 	dst = append(dst, byte(OpAux))
 	dst = e.AppendText(dst, []byte(name))
 	return e.AppendText(dst, []byte(value))
 }
 
-// AppendSelectDB says that db's keys follow: keys of them, volatile of those with a deadline.
+// AppendSelectDB announces the keys of db: their number, and how many are volatile (have a deadline).
 func AppendSelectDB(dst []byte, db, keys, volatile int) []byte {
 	dst = AppendLength(append(dst, byte(OpSelectDB)), uint64(db))
 	dst = AppendLength(append(dst, byte(OpResizeDB)), uint64(keys))
 	return AppendLength(dst, uint64(volatile))
 }
 
-// AppendSlotInfo says that the chosen database has so many keys of a hash slot, volatile of them with a deadline. It is
-// a hint, of which readers know since version 12.
+// AppendSlotInfo states how many keys of the selected database are in a hash slot, and how many have a deadline. It is
+// a hint; readers know it since version 12.
 func AppendSlotInfo(dst []byte, slot, keys, volatile int) []byte {
 	dst = AppendLength(append(dst, byte(OpSlotInfo)), uint64(slot))
 	dst = AppendLength(dst, uint64(keys))
 	return AppendLength(dst, uint64(volatile))
 }
 
-// AppendFunction writes a function library's source.
+// AppendFunction appends a function library's source.
 func (e *Encoder) AppendFunction(dst, code []byte) []byte {
 	return e.AppendText(append(dst, byte(OpFunction2)), code)
 }
 
-// Attributes are what may stand before a key; None for what does not.
+// Attributes may precede a key. A missing one is None.
 type Attributes struct {
 	DeadlineMs int64 // Unix ms
 	Idle       int64 // seconds
@@ -56,7 +56,7 @@ type Attributes struct {
 // None marks an attribute that a key does not have.
 const None = -1
 
-// AppendKey writes what stands before a value: attributes, kind, key.
+// AppendKey appends everything before a value: attributes, kind, key.
 func (e *Encoder) AppendKey(dst []byte, a Attributes, kind Kind, key []byte) []byte {
 	if a.DeadlineMs != None {
 		dst = binary.LittleEndian.AppendUint64(append(dst, byte(OpExpireTimeMs)), uint64(a.DeadlineMs))
@@ -70,7 +70,7 @@ func (e *Encoder) AppendKey(dst []byte, a Attributes, kind Kind, key []byte) []b
 	return e.AppendText(append(dst, byte(kind)), key)
 }
 
-// AppendText writes s as a number, compressed, or as it is: the first that fits.
+// AppendText appends s as a number if possible, else compressed if that helps, else verbatim.
 func (e *Encoder) AppendText(dst, s []byte) []byte {
 	if n, ok := smallInt(s); ok {
 		return AppendInt(dst, n)
@@ -84,7 +84,7 @@ func (e *Encoder) AppendText(dst, s []byte) []byte {
 	return append(AppendLength(dst, uint64(len(s))), s...)
 }
 
-// AppendPackedHeader opens an LZF string: packed bytes follow, which expand to size.
+// AppendPackedHeader begins an LZF string: packed bytes follow, which expand to size bytes.
 func AppendPackedHeader(dst []byte, packed, size int) []byte {
 	return AppendLength(AppendLength(append(dst, 0xC0|encLZF), uint64(packed)), uint64(size))
 }
@@ -92,9 +92,9 @@ func AppendPackedHeader(dst []byte, packed, size int) []byte {
 // PieceMax is the longest piece that AppendPiece takes.
 const PieceMax = 64 << 10
 
-// AppendPiece compresses one piece of a long string. LZF has no header and no end, so the pieces of a string,
-// compressed one by one, joined, are the string compressed: that is how a string of any length is written in bounded
-// memory. A piece that does not shrink is written as literals (33 bytes for 32). Source: the LZF format.
+// AppendPiece compresses one piece of a long string. LZF has no header and no end, so compressed pieces can be joined.
+// That is how a string of any length is written in bounded memory. A piece that does not shrink is written as literals
+// (33 bytes for 32). Source: the LZF format.
 func (e *Encoder) AppendPiece(dst, piece []byte) []byte {
 	if len(piece) >= minCompressed {
 		if packed := e.packer.Pack(piece, len(piece)-1); packed != nil {
@@ -110,7 +110,7 @@ func (e *Encoder) AppendPiece(dst, piece []byte) []byte {
 	return dst
 }
 
-// AppendEOF closes a file whose bytes so far, EOF included, have the given checksum; 0 says that there is none.
+// AppendEOF ends a file. checksum covers all bytes so far, with EOF; 0: none.
 func AppendEOF(dst []byte, checksum uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, checksum)
 }

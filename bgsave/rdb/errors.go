@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// A FormatError is a place where the bytes are not an RDB file, or not a whole one: what, where, and in which key.
+// A FormatError says where bytes are not a valid or complete RDB file, why, and in which key.
 type FormatError struct {
-	Offset    int64  // of the byte that is wrong, from the start of the (uncompressed) file
-	What      string // what is wrong there
-	Doing     string // what was being read
+	Offset    int64  // offset of the wrong byte in the uncompressed file
+	What      string // the fault
+	Doing     string // the part that was being read
 	DB        int
 	Key       string // the key being read; "" between keys
-	Truncated bool   // the bytes stopped too early; nothing before Offset is wrong
+	Truncated bool   // the bytes end too early; everything before Offset is valid
 }
 
-// Error is one line: the reason, then the place.
+// Error returns one line: the reason, then the place.
 func (e *FormatError) Error() string {
 	s := fmt.Sprintf("%s at offset %d", e.What, e.Offset)
 	if e.Doing != "" {
@@ -27,15 +27,15 @@ func (e *FormatError) Error() string {
 	return s
 }
 
-// What opens a file that is not one we read.
+// Errors of a file that does not begin like an RDB file.
 var (
 	ErrSignature = errors.New("Wrong signature trying to load DB from file")
 	ErrVersion   = errors.New("Can't handle RDB format version")
 )
 
-// A ChecksumError is a file whose bytes are not the ones its writer summed up.
+// A ChecksumError is the error for a file whose checksum does not match.
 type ChecksumError struct {
-	Offset              int64 // of the checksum in the file
+	Offset              int64 // offset of the checksum in the file
 	Computed, Announced uint64
 }
 
@@ -43,10 +43,10 @@ func (e *ChecksumError) Error() string {
 	return fmt.Sprintf("wrong checksum at offset %d: computed %x, the file says %x", e.Offset, e.Computed, e.Announced)
 }
 
-// errShort is the cursor's word for "more bytes are needed"; it never leaves the package.
+// errShort is the cursor's error for "more bytes are needed". It never leaves the package.
 var errShort = errors.New("rdb: short")
 
-// Corrupt is bytes that cannot be right, and why; who knows place and key makes a FormatError of it.
+// Corrupt is the reason why bytes are invalid. Callers that know place and key make a FormatError of it.
 type Corrupt string
 
 func (c Corrupt) Error() string { return string(c) }

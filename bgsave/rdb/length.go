@@ -2,7 +2,7 @@ package rdb
 
 import "encoding/binary"
 
-// A length is 1, 2, 5 or 9 bytes; the top two bits of the first say which.
+// A length takes 1, 2, 5 or 9 bytes. The top two bits of the first byte say which.
 //
 //	00xxxxxx                     0..63
 //	01xxxxxx xxxxxxxx            0..16383
@@ -10,7 +10,7 @@ import "encoding/binary"
 //	10000001 u64 big endian
 //	11xxxxxx                     not a length: a string encoding (string.go)
 
-// AppendLength writes n in the shortest form.
+// AppendLength appends n in the shortest form.
 func AppendLength(dst []byte, n uint64) []byte {
 	switch {
 	case n < 1<<6:
@@ -23,17 +23,17 @@ func AppendLength(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 0x81), n)
 }
 
-// A cursor reads from bytes that may end too early: then it says errShort, and the caller begins the record again when
-// it has more.
+// A cursor reads from bytes that may end too early. Then it returns errShort, and the caller reads the record again
+// when more bytes have come.
 type cursor struct {
 	p        []byte
 	i        int
-	need     int    // set with errShort when known: how many bytes of p are needed at least
-	lengthAt int    // with need: where the bytes begin that are not all there
-	what     string // what is being read, for messages
+	need     int    // set with errShort if known: how many bytes of p are needed at least
+	lengthAt int    // set with need: where the incomplete bytes begin
+	what     string // the part being read, for messages
 	key      string // the key whose value is being read
 
-	progress *progress // of what comes in pieces; nil when all bytes are there
+	progress *progress // for streams that come in pieces; nil when all bytes are present
 }
 
 // byte reads one byte.
@@ -56,13 +56,13 @@ func (c *cursor) take(n uint64) ([]byte, error) {
 	return c.p[from:c.i:c.i], nil
 }
 
-// drop steps over n bytes.
+// drop skips n bytes.
 func (c *cursor) drop(n uint64) error {
 	_, err := c.take(n)
 	return err
 }
 
-// saturate is i+n without overflow.
+// saturate returns i+n, or the largest int if that overflows.
 func saturate(i int, n uint64) int {
 	const most = 1<<63 - 1
 	if n > uint64(most-i) {
@@ -106,7 +106,7 @@ func (c *cursor) size() (n uint64, encoded bool, err error) {
 	return uint64(b & 0x3f), true, nil
 }
 
-// length reads a length; a string encoding in its place is an error.
+// length reads a length. A string encoding is an error.
 func (c *cursor) length() (uint64, error) {
 	n, encoded, err := c.size()
 	if err == nil && encoded {

@@ -1,7 +1,7 @@
 package rdb
 
-// ModuleName is the type that a module's id in a file stands for: nine characters of six bits each, first to last, then
-// ten bits of its own version of the format.
+// ModuleName decodes a module's id: a type name of nine characters with six bits each, then ten bits for the version of
+// its format.
 func ModuleName(id uint64) (name string, version int) {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	var b [9]byte
@@ -13,7 +13,7 @@ func ModuleName(id uint64) (name string, version int) {
 	return string(b[:]), int(id & 1023)
 }
 
-// ModuleID is the id of a module's type. name has nine characters.
+// ModuleID encodes a module's type and version as an id. name has nine characters.
 func ModuleID(name string, version int) (id uint64) {
 	for i := range len(name) {
 		var n byte

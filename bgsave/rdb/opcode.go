@@ -2,13 +2,13 @@ package rdb
 
 import "fmt"
 
-// An Op is a byte where a value type could stand that says something else.
+// An Op is a byte that stands in place of a key's type and means something else.
 type Op byte
 
 const (
 	OpSlotInfo     Op = 0xF4 // slot, keys, volatile: cluster hint (version 12)
 	OpFunction2    Op = 0xF5 // a function library's source (version 10)
-	OpFunctionPre  Op = 0xF6 // the same from release candidates of 7.0; nobody reads it
+	OpFunctionPre  Op = 0xF6 // the same from release candidates of 7.0; unsupported
 	OpModuleAux    Op = 0xF7 // module data outside the keyspace
 	OpIdle         Op = 0xF8 // the next key's idle time, in seconds
 	OpFreq         Op = 0xF9 // the next key's LFU counter, one byte
@@ -19,13 +19,13 @@ const (
 	OpSelectDB     Op = 0xFE
 	OpEOF          Op = 0xFF
 
-	// OpKey is not in the file: a Record that is a key and its value.
+	// OpKey is not in files. It marks a Record that is a key with its value.
 	OpKey Op = 0
-	// OpPlain is not in the file either: a Record that stands for Keys plain keys.
+	// OpPlain is not in files. It marks a Record that stands for Keys plain keys.
 	OpPlain Op = 1
 )
 
-// String names o as documentation of the format does.
+// String returns o's name in the format's documentation.
 func (o Op) String() string {
 	switch o {
 	case OpSlotInfo:
@@ -60,7 +60,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("opcode %d", byte(o))
 }
 
-// A Kind is the byte before a key that says how its value is written: a type and an encoding of it.
+// A Kind is the byte before a key. It gives the value's type and its encoding in the file.
 type Kind byte
 
 const (
@@ -91,15 +91,14 @@ const (
 	KindHashTTLListpack Kind = 25
 )
 
-// A kindRow is what is known of one Kind without decoding it.
+// A kindRow describes one Kind without decoding it.
 type kindRow struct {
 	name  string // "hash (listpack)"; empty: no such kind
-	since int    // the first version that may hold it
+	since int    // the first version with this kind
 	skip  func(*cursor) error
 }
 
-// kinds is every value type of versions 1 to 12. A type that learns to be decoded gets a file of its own beside
-// string.go; its row here stays as it is, because stepping over a value never decodes it.
+// kinds has every value type of versions 1 to 12. These rows only skip values; package codec decodes them.
 var kinds = [256]kindRow{
 	KindString:          {"string", 1, skipText},
 	KindList:            {"list (linked)", 1, skipTexts(1)},
@@ -128,13 +127,13 @@ var kinds = [256]kindRow{
 	KindHashTTLListpack: {"hash with field deadlines (listpack)", 12, skipHashTTLListpack},
 }
 
-// Known says whether k is a value type of any version up to MaxVersion.
+// Known reports whether k is a value type of any version up to MaxVersion.
 func (k Kind) Known() bool { return kinds[k].name != "" }
 
-// Since is the lowest version whose readers understand k; 0 if k is unknown.
+// Since returns the lowest version with k; 0 if k is unknown.
 func (k Kind) Since() int { return kinds[k].since }
 
-// String names the type and its form in the file: "hash (listpack)".
+// String returns the type and its form in the file, such as "hash (listpack)".
 func (k Kind) String() string {
 	if !k.Known() {
 		return fmt.Sprintf("value type %d", byte(k))
@@ -142,8 +141,8 @@ func (k Kind) String() string {
 	return kinds[k].name
 }
 
-// What a node of KindListQuicklist2 is.
+// The kinds of nodes in KindListQuicklist2.
 const (
-	NodePlain  = 1 // one element as it is
+	NodePlain  = 1 // one element, verbatim
 	NodePacked = 2 // a listpack
 )

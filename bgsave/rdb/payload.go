@@ -8,28 +8,27 @@ import (
 	"spindle/internal/crc"
 )
 
-// A payload is what DUMP answers and RESTORE takes: one value without its key, in a wrapper that tells a damaged one.
+// A payload is DUMP's reply and RESTORE's argument: one value without its key, with a footer that detects damage.
 //
 //	kind value… | version u16 LE | crc64 u64 LE      the sum covers everything before it
 //
-// FooterLen is how long the footer is.
+// FooterLen is the footer's length.
 const FooterLen = 2 + 8
 
-// ErrPayload is a payload whose version is too new or whose checksum is wrong; ErrPayloadData one whose value is not
-// what it says.
+// ErrPayload: the payload's version is too new or its checksum is wrong. ErrPayloadData: its value is invalid.
 var (
 	ErrPayload     = errors.New("DUMP payload version or checksum are wrong")
 	ErrPayloadData = errors.New("Bad data format")
 )
 
-// AppendFooter closes the payload that begins at dst[from].
+// AppendFooter ends the payload that begins at dst[from].
 func AppendFooter(dst []byte, from, version int) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(version))
 	return binary.LittleEndian.AppendUint64(dst, crc.Update64(0, dst[from:]))
 }
 
-// Payload checks a payload's footer and returns its kind and value. anySum leaves the checksum unchecked.
-// Errors: ErrPayload; ErrPayloadData for a kind that does not exist or a value that ends too early or too late.
+// Payload checks a payload's footer and returns its kind and value. anySum skips the checksum. Errors: ErrPayload;
+// ErrPayloadData for an unknown kind.
 func Payload(p []byte, anySum bool) (kind Kind, value []byte, err error) {
 	body, err := Unwrap(p, anySum)
 	if err != nil {
@@ -41,8 +40,7 @@ func Payload(p []byte, anySum bool) (kind Kind, value []byte, err error) {
 	return Kind(body[0]), body[1:], nil
 }
 
-// Unwrap checks a payload's footer and returns what stands before it. anySum leaves the checksum unchecked.
-// Errors: ErrPayload.
+// Unwrap checks a payload's footer and returns the bytes before it. anySum skips the checksum. Errors: ErrPayload.
 func Unwrap(p []byte, anySum bool) (body []byte, err error) {
 	if len(p) < FooterLen {
 		return nil, ErrPayload
@@ -57,8 +55,8 @@ func Unwrap(p []byte, anySum bool) (body []byte, err error) {
 	return p[:len(p)-FooterLen], nil
 }
 
-// StringValue reads a KindString value: its text, and what of p stands behind it.
-// Errors: ErrPayloadData, and io.ErrUnexpectedEOF for a value that ends too early.
+// StringValue reads a KindString value. rest are the bytes of p after it. Errors: ErrPayloadData, and
+// io.ErrUnexpectedEOF for a value that ends too early.
 func StringValue(p []byte) (t Text, rest []byte, err error) {
 	c := cursor{p: p}
 	t, err = c.text()

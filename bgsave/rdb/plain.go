@@ -2,24 +2,23 @@ package rdb
 
 import "encoding/binary"
 
-// A Plain is a key with a string that stands in the file as it is, or as a number, and with a deadline at most: what
-// most files hold most of. It takes an eighth of a Record, so that a batch of them stays in the cache on its way from
-// the decoder to who inserts them.
+// A Plain is a key whose string is verbatim or a number in the file, with at most a deadline. Most keys are like this.
+// It takes an eighth of a Record, so that a batch stays in the processor's cache until the keys are inserted.
 //
 // Lifetime: its Batch's.
 type Plain struct {
 	keyAt, keyLen     uint32 // in the batch's bytes
-	valueAt, valueLen uint32 // valueLen isNumber: Int is the value
-	DeadlineMs        int64  // None, or Unix ms
+	valueAt, valueLen uint32 // if valueLen is isNumber, Int is the value
+	DeadlineMs        int64  // Unix ms, or None
 	Int               int64
 }
 
 const isNumber = 1<<32 - 1
 
-// Key is p's name.
+// Key returns p's name.
 func (b *Batch) Key(p *Plain) []byte { return b.buf[p.keyAt:][:p.keyLen:p.keyLen] }
 
-// Value is p's value; number says that it is p.Int instead.
+// Value returns p's value. If number is true, the value is p.Int.
 func (b *Batch) Value(p *Plain) (text []byte, number bool) {
 	if p.valueLen == isNumber {
 		return nil, true
@@ -27,11 +26,11 @@ func (b *Batch) Value(p *Plain) (text []byte, number bool) {
 	return b.buf[p.valueAt:][:p.valueLen:p.valueLen], false
 }
 
-// Distance is how many bytes of the file lie between two keys of one batch.
+// Distance returns how many bytes of the file are between two keys of one batch.
 func (p *Plain) Distance(from *Plain) int64 { return int64(p.keyAt) - int64(from.keyAt) }
 
-// plainKeys reads as many plain keys as stand next, and says how many, and how many of them have a deadline. It stops
-// before whatever else there is, also before a key that does not end within the block.
+// plainKeys reads plain keys and returns their number, and how many have a deadline. It stops before anything else, and
+// before a key that does not end within the block.
 func (d *Decoder) plainKeys(c *cursor, b *Batch) (n, volatile int) {
 	p, i := c.p, c.i
 	if len(p) > 1<<31 || d.next != (Attributes{None, None, None}) {
@@ -93,7 +92,7 @@ func shortLength(p []byte, at int) (n uint32, behind int, ok bool) {
 	return 0, at, false
 }
 
-// readInt is the number behind an encoding byte of one of the integers.
+// readInt returns the integer after an encoding byte.
 func readInt(encoding byte, p []byte) int64 {
 	switch encoding & 3 {
 	case encInt8:

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// listed is everything a file says, key by key, and how its reading ended.
+// listed returns a file's records as text, key by key, and the error that ended reading.
 func listed(file []byte, plain bool) (lines []string, err error) {
 	d := NewDecoder(bytes.NewReader(file), DecoderOptions{NoChecksum: true, Plain: plain, Size: int64(len(file))})
 	var b Batch
@@ -50,8 +50,7 @@ func listed(file []byte, plain bool) (lines []string, err error) {
 	return lines, err
 }
 
-// FuzzPlain: a file says the same, in the same order and up to the same fault, whether plain keys are told apart or
-// not.
+// FuzzPlain: with and without plain keys, a file yields the same records in the same order, up to the same error.
 func FuzzPlain(f *testing.F) {
 	f.Add([]byte("REDIS0009\xfe\x00\x00\x01k\x03abc\xfc\x00\x01\x02\x03\x04\x05\x06\x07\x00\x01l\xc0\x05\x00\x01m\xc1" +
 		"\x05\x01\xfd\x01\x02\x03\x04\x00\x01n\xc2\x01\x02\x03\x04\x02\x01s\x01\x01a\x00\x40\x41" +

@@ -2,39 +2,37 @@ package rdb
 
 import "spindle/internal/invariant"
 
-// A progress is how far the loops within a record came before the bytes ended, so that they go on from there when the
-// record is begun again: else a long value that comes in many pieces would be stepped through from its first element
-// for each of them.
+// A progress remembers how far the loops of an unfinished record came. When more bytes have come, the record is read
+// again and its loops resume there. Otherwise each new piece of a long value would be scanned from its first element.
 //
-// rdb.P1. marks[d] with d < marked is of the loops of depth d within the element at which the loop of depth d-1
-// stopped.
-// rdb.P2. Places count from the record's first byte, so that they hold when the bytes have moved.
+// rdb.P1. marks[d], for d < marked, belongs to the loops of depth d. They are inside the element at which the loop of
+// depth d-1 stopped. rdb.P2. Offsets count from the record's first byte, so that they stay right when the bytes move.
 type progress struct {
-	record  int64 // the record's place in the stream
+	record  int64 // the record's offset in the stream
 	from    int   // and in the cursor's bytes
-	depth   int   // of the loop that runs: 0 outside of any
+	depth   int   // of the running loop; 0: no loop runs
 	begun   [loopDepth + 1]int
 	marks   [loopDepth]loopMark
-	marked  int // so many depths of marks has the last try left
-	resumes int // so many of them say where the element that is being read goes on
+	marked  int // how many depths of marks the last try has set
+	resumes int // how many of them resume the element that is being read
 }
 
 // A loopMark is how far the loops of one depth came within their element.
 type loopMark struct {
-	nth  int    // which of them is not done
+	nth  int    // which of the loops is not done
 	at   int    // where its unfinished element begins
-	left uint64 // elements to go, that one included
+	left uint64 // elements left, with that one
 	ends [loopWidth]int
 }
 
-// The deepest record is a stream: groups of consumers of pending entries. Nowhere are more than two loops beside each
-// other.
+// The deepest record is a stream: groups, their consumers, and the consumers' pending entries. No element has more than
+// two loops one after the other.
 const (
 	loopDepth = 3
 	loopWidth = 2
 )
 
-// enter begins the record at c.i, whose place in the stream is record, or begins it again.
+// enter begins a record at c.i, or reads it again. record is its offset in the stream.
 func (p *progress) enter(c *cursor, record int64) {
 	if p.resumes = p.marked; p.record != record {
 		p.resumes = 0
@@ -42,12 +40,12 @@ func (p *progress) enter(c *cursor, record int64) {
 	p.record, p.from, p.marked, p.depth, p.begun[0] = record, c.i, 0, 0, 0
 }
 
-// repeat is cursor.repeat.
+// repeat implements cursor.repeat.
 func (p *progress) repeat(c *cursor, n uint64, step func() error) error {
 	depth := p.depth
 	invariant.That(depth < loopDepth && p.begun[depth] < loopWidth,
 		"a loop of depth %d, %d beside each other", depth, p.begun[depth])
-	if depth >= loopDepth || p.begun[depth] >= loopWidth { // no progress is kept of it, nor of those within
+	if depth >= loopDepth || p.begun[depth] >= loopWidth { // keep no progress for it and for the loops inside it
 		p.depth = loopDepth
 		err := c.loop(n, step)
 		p.depth = depth
@@ -79,7 +77,7 @@ func (p *progress) repeat(c *cursor, n uint64, step func() error) error {
 		if err != nil {
 			return err
 		}
-		p.resumes = min(p.resumes, depth+1) // the marks within it are another element's
+		p.resumes = min(p.resumes, depth+1) // the deeper marks belong to another element
 	}
 	m.ends[nth] = c.i - p.from
 	return nil

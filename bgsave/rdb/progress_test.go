@@ -6,8 +6,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestBeyondProgress: loops deeper, or more beside each other, than progress is kept of are a mistake of ours; but they
-// run.
+// TestBeyondProgress: loops that are deeper or more than progress can store violate an invariant. In production they
+// still work.
 func TestBeyondProgress(t *testing.T) {
 	if invariant.Enabled {
 		defer func() {
@@ -17,7 +17,7 @@ func TestBeyondProgress(t *testing.T) {
 		}()
 	}
 	var p progress
-	deep := func(c *cursor) error { // 2 × 2 × 2 × 2 bytes deep, then three loops of two bytes beside each other
+	deep := func(c *cursor) error { // 2 × 2 × 2 × 2 bytes deep, then three loops of two bytes one after the other
 		var nest func(depth int) error
 		nest = func(depth int) error {
 			return c.repeat(2, func() error {

@@ -52,7 +52,7 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// texts are strings and how the reference server writes them.
+// texts are strings and their bytes from the reference server.
 var texts = []struct{ text, want string }{
 	{"", "\x00"},
 	{"0", "\xc0\x00"},
@@ -90,7 +90,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestSparse: a string with runs of zeros comes back the same, whatever its pieces and however it is written.
+// TestSparse: a string with runs of zeros survives, whatever its pieces and however it is written.
 func TestSparse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 200 {
@@ -138,7 +138,7 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// TestSparseCost: what is empty costs next to nothing. Byte by byte this string of 64 GB would take minutes.
+// TestSparseCost: runs of zeros are nearly free. Byte by byte this string of 64 GB would take minutes.
 func TestSparseCost(t *testing.T) {
 	w, n := Writer{Stop: func() bool { return false }}, 0
 	w.Spill = func(full []byte) []byte { n += len(full); return full[:0] }
@@ -149,8 +149,8 @@ func TestSparseCost(t *testing.T) {
 	}
 }
 
-// TestSparseRuns: runs of zeros next to each other are one, as the empty pages of a filter are. Of any length they come
-// back the same, after bytes too.
+// TestSparseRuns: adjacent runs of zeros are joined, like a filter's empty pages. Runs of any length survive, also
+// after other bytes.
 func TestSparseRuns(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 9, 10, 264, 265, 266, 267, 268, 273, 274, 100_000} {
 		w := Writer{}
@@ -253,7 +253,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// sample is a small file with every opcode, and what it says.
+// sample returns a small file with every opcode, and its records as text.
 func sample(version int) (file []byte, says []string) {
 	e := &Encoder{Compress: true}
 	p := AppendHeader(nil, version)
@@ -285,13 +285,13 @@ func sample(version int) (file []byte, says []string) {
 	return p, says
 }
 
-// read lists what a file says.
+// read returns a file's records as text.
 func read(r io.Reader, o DecoderOptions) (says []string, err error) {
 	d := NewDecoder(r, o)
 	var b Batch
 	for {
 		err := d.Next(&b)
-		if expanded := b.Expand(nil); expanded != nil { // it lies before what Next may have met
+		if expanded := b.Expand(nil); expanded != nil { // its fault comes before the error of Next
 			err = expanded
 		}
 		for i := range b.Records {
@@ -352,7 +352,7 @@ func TestDecoder(t *testing.T) {
 	}
 }
 
-// TestTruncated: a file cut anywhere is refused, and the error says where.
+// TestTruncated: a file cut anywhere is refused, and the error has the offset.
 func TestTruncated(t *testing.T) {
 	file, _ := sample(MaxVersion)
 	for cut := range file {
@@ -366,7 +366,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestFlipped: a file with any one bit changed is refused, by its form or by its checksum.
+// TestFlipped: a file with one changed bit is refused, by its form or by its checksum.
 func TestFlipped(t *testing.T) {
 	file, _ := sample(MaxVersion)
 	for at := range file {
@@ -374,7 +374,7 @@ func TestFlipped(t *testing.T) {
 			bad := bytes.Clone(file)
 			bad[at] ^= 1 << bit
 			if at >= 5 && at < 9 {
-				continue // another version, and its last byte may be one we read
+				continue // the version's last byte; the other version may be valid, too
 			}
 			if _, err := read(bytes.NewReader(bad), DecoderOptions{Size: int64(len(bad))}); err == nil {
 				t.Fatalf("bit %d of byte %d changed: nobody noticed", bit, at)
@@ -430,7 +430,7 @@ func TestChecksumZero(t *testing.T) {
 	}
 }
 
-// TestBlocks: records of all lengths across block borders, and what stands behind the file.
+// TestBlocks: records of all lengths across block borders, and bytes after the file.
 func TestBlocks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	e := &Encoder{Compress: true}
@@ -485,8 +485,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestPiecesAreSteppedThroughOnce: a value of many elements that comes in small pieces is read as it is, and not from
-// its beginning for each piece: that would take minutes here.
+// TestPiecesAreSteppedThroughOnce: a long value that comes in small pieces is scanned once. Starting again for each
+// piece would take minutes here.
 func TestPiecesAreSteppedThroughOnce(t *testing.T) {
 	const n = 300_000
 	w := Writer{}
@@ -508,7 +508,7 @@ func TestPiecesAreSteppedThroughOnce(t *testing.T) {
 	values := map[Kind]func(){
 		KindSet:  func() { members(n) },
 		KindHash: func() { w.Length(1); w.Text([]byte("f")); w.Text([]byte("v")) },
-		// No nodes that are none; two groups, of which the second has many pending entries, with its second consumer.
+		// Three nodes, then two groups; the second has many pending entries in its second consumer.
 		KindStream3: func() {
 			w.Length(3)
 			for range 6 {
@@ -562,7 +562,7 @@ func TestPiecesAreSteppedThroughOnce(t *testing.T) {
 	}
 }
 
-// pieces is a stream of which so many bytes come at a time.
+// pieces is a reader that returns size bytes at a time.
 type pieces struct {
 	rest []byte
 	size int
@@ -627,8 +627,8 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// FuzzDecoder: any bytes are data or an error, whatever way they come, and never cost more memory than they can be
-// worth.
+// FuzzDecoder: any bytes are data or an error, however they arrive. They never cost more memory than they can expand
+// to.
 func FuzzDecoder(f *testing.F) {
 	for version := range MaxVersion + 1 {
 		file, _ := sample(version)
@@ -652,7 +652,7 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// FuzzPayload: any bytes are a payload or an error; one that is taken reads the same after writing it again.
+// FuzzPayload: any bytes are refused, or are a payload that survives writing and reading.
 func FuzzPayload(f *testing.F) {
 	for _, c := range texts {
 		f.Add(append([]byte{0}, c.want...))

@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// A Reader reads the parts of one value whose bytes are all there. It is a value for the stack or a field.
+// A Reader reads the parts of one value whose bytes are all present.
 //
-// Errors: Corrupt, and nothing after one can be trusted.
+// Errors: Corrupt; values read after one are wrong.
 type Reader struct{ c cursor }
 
 // NewReader reads p.
 func NewReader(p []byte) Reader { return Reader{cursor{p: p}} }
 
-// errEnd is a value whose parts ask for more than it has.
+// errEnd is the error for a value that is too short for its parts.
 const errEnd = Corrupt("the value ends too early")
 
-// whole turns the cursor's wish for more bytes into the error it is here.
+// whole replaces errShort: here, too few bytes are an error.
 func whole(err error) error {
 	if err == errShort {
 		return errEnd
@@ -24,11 +24,11 @@ func whole(err error) error {
 	return err
 }
 
-// Len is how many bytes are left; Offset how many are behind.
+// Len returns how many bytes are left, Offset how many were read.
 func (r *Reader) Len() int    { return len(r.c.p) - r.c.i }
 func (r *Reader) Offset() int { return r.c.i }
 
-// Rest is what is left.
+// Rest returns the bytes that are left.
 func (r *Reader) Rest() []byte { return r.c.p[r.c.i:] }
 
 // Length reads a length or a count.
@@ -37,8 +37,8 @@ func (r *Reader) Length() (uint64, error) {
 	return n, whole(err)
 }
 
-// Count reads a count of elements of at least per bytes each; one that the bytes left cannot hold is refused, so that
-// it can be believed when room is made.
+// Count reads a count of elements that take at least per bytes each. It refuses a count that the bytes left cannot
+// hold. So callers can allocate for it.
 func (r *Reader) Count(per int) (int, error) {
 	n, err := r.Length()
 	if err == nil && n > uint64(r.Len()/per) {
@@ -53,8 +53,7 @@ func (r *Reader) Text() (Text, error) {
 	return t, whole(err)
 }
 
-// Bytes reads a string: a view of what is read, or what it stands for written over scratch, which is returned longer if
-// that was needed.
+// Bytes reads a string: a view, or its expanded text in scratch. longer is scratch, reallocated if it was too short.
 func (r *Reader) Bytes(scratch []byte) (text, longer []byte, err error) {
 	t, err := r.Text()
 	if err != nil {

@@ -2,9 +2,8 @@ package rdb
 
 import "math"
 
-// Stepping over a value of any type without decoding it: this is how the decoder finds where a record ends, and how a
-// tool checks files whose types it does not need to understand. A value costs what it holds, never what it claims to
-// hold.
+// This file skips values of any type without decoding them. The decoder finds a record's end this way, and tools check
+// files whose types they need not understand. The cost depends on a value's bytes, never on the counts it claims.
 
 func skipText(c *cursor) error {
 	n, encoded, err := c.size()
@@ -19,7 +18,7 @@ func skipText(c *cursor) error {
 	return err
 }
 
-// skipTexts steps over a count and per×count strings.
+// skipTexts skips a count and per×count strings.
 func skipTexts(per uint64) func(*cursor) error {
 	return func(c *cursor) error {
 		return c.each(func() error {
@@ -57,7 +56,7 @@ func skipZSet2(c *cursor) error {
 	})
 }
 
-// skipQuicklist2: each node is a container number and a string.
+// skipQuicklist2: each node is its kind and a string.
 func skipQuicklist2(c *cursor) error {
 	return c.each(func() error {
 		if _, err := c.length(); err != nil {
@@ -95,7 +94,7 @@ func skipHashTTLListpack(c *cursor) error {
 	return skipText(c)
 }
 
-// Opcodes inside a module's data: it is a list of typed fields that ends with moduleEOF.
+// Types of the fields of a module's value. The fields end with moduleEOF.
 const (
 	moduleEOF    = 0
 	moduleSint   = 1
@@ -156,7 +155,7 @@ func skipStream(version int) func(*cursor) error {
 	}
 }
 
-// skipGroup: name, last id, [entries read], pending entries, consumers with theirs.
+// skipGroup: name, last id, [entries read], pending entries, consumers with their pending entries.
 func skipGroup(c *cursor, version int) error {
 	if err := skipText(c); err != nil {
 		return err
@@ -203,10 +202,10 @@ func (c *cursor) each(step func() error) error {
 	return c.repeat(n, step)
 }
 
-// errLast ends a loop whose length is not known beforehand.
+// errLast ends a loop of unknown length.
 const errLast = Corrupt("nothing follows")
 
-// repeat calls step n times, or until it says errLast.
+// repeat calls step n times, or until it returns errLast.
 func (c *cursor) repeat(n uint64, step func() error) error {
 	if c.progress != nil {
 		return c.progress.repeat(c, n, step)
@@ -226,7 +225,7 @@ func (c *cursor) loop(n uint64, step func() error) error {
 	return nil
 }
 
-// lengths steps over n lengths.
+// lengths skips n lengths.
 func (c *cursor) lengths(n int) error {
 	for range n {
 		if _, err := c.length(); err != nil {

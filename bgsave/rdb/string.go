@@ -7,10 +7,10 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// A string is written in one of five ways; the first byte says which.
+// A string has one of five forms; the first byte says which.
 //
-//	length bytes…                 as it is
-//	C0 i8 | C1 i16 | C2 i32       its text is that number's, in decimal (little endian)
+//	length bytes…                 verbatim
+//	C0 i8 | C1 i16 | C2 i32       the decimal text of that number (little endian)
 //	C3 clen len bytes[clen]       LZF: expands to len bytes
 const (
 	encInt8  = 0
@@ -22,7 +22,7 @@ const (
 // maxExpansion is how many bytes one byte of LZF can become at most: a 3-byte reference yields up to 264.
 const maxExpansion = 264 / 3
 
-// minCompressed is the length from which a string is worth trying to compress.
+// minCompressed is the shortest string that is worth compressing.
 const minCompressed = 21
 
 // A Form says how a Text is held.
@@ -30,7 +30,7 @@ type Form uint8
 
 const (
 	Verbatim Form = iota // Bytes is the text
-	Integer              // Int, in decimal, is the text
+	Integer              // the text is Int in decimal
 	Packed               // Bytes is LZF and expands to Size bytes
 )
 
@@ -38,11 +38,11 @@ const (
 type Text struct {
 	Bytes []byte
 	Int   int64
-	Size  int // bytes of the text once expanded
+	Size  int // length of the expanded text
 	Form  Form
 }
 
-// Append appends the text itself to dst. Errors: the LZF bytes are not what they say.
+// Append appends the text to dst. Errors: the LZF bytes are invalid.
 func (t *Text) Append(dst []byte) ([]byte, error) {
 	switch t.Form {
 	case Integer:
@@ -53,7 +53,7 @@ func (t *Text) Append(dst []byte) ([]byte, error) {
 	return append(dst, t.Bytes...), nil
 }
 
-// expand appends the size bytes that packed stands for.
+// expand appends the size bytes to which packed expands.
 func expand(dst, packed []byte, size int) ([]byte, error) {
 	from := len(dst)
 	if cap(dst)-from < size {
@@ -106,8 +106,7 @@ func (c *cursor) text() (t Text, err error) {
 	return t, nil
 }
 
-// packed reads an LZF string behind its C3. A length that its bytes cannot expand to is refused before anything is
-// allocated for it.
+// packed reads an LZF string after its C3. It refuses a size to which the bytes cannot expand, before allocating.
 func (c *cursor) packed() (t Text, err error) {
 	at := c.i
 	packed, err := c.length()
@@ -127,7 +126,7 @@ func (c *cursor) packed() (t Text, err error) {
 	return t, err
 }
 
-// decimalLen is the number of bytes of n in decimal; n fits 32 bits.
+// decimalLen returns the number of bytes of n in decimal; n fits 32 bits.
 func decimalLen(n int64) int {
 	digits := 1
 	if n < 0 {
@@ -141,7 +140,7 @@ func decimalLen(n int64) int {
 	return digits
 }
 
-// AppendInt writes the string that is n in decimal.
+// AppendInt appends the string that is n in decimal.
 func AppendInt(dst []byte, n int64) []byte {
 	switch {
 	case n == int64(int8(n)):
@@ -158,8 +157,7 @@ func AppendInt(dst []byte, n int64) []byte {
 	return dst
 }
 
-// smallInt is the number that s is the decimal text of, if it is one of 32 bits and s is exactly how it would be
-// printed.
+// smallInt returns s as a number, if s is the exact decimal text of a 32-bit integer.
 func smallInt(s []byte) (int64, bool) {
 	if len(s) == 0 || len(s) > 11 {
 		return 0, false

@@ -8,30 +8,30 @@ import (
 	"strings"
 )
 
-// A Writer writes values of any length in bounded memory: what it holds leaves when it is long enough. One goroutine.
+// A Writer writes values of any length in bounded memory: Spill gets its buffer when it is long enough. One goroutine
+// owns it.
 type Writer struct {
 	Encoder
-	Buf []byte // written, and not yet gone
-	// Takes Buf when it is SpillAt long or more, and gives what to write to next; nil: Buf grows.
+	Buf []byte // written, and not spilled yet
+	// Spill gets Buf when it has SpillAt bytes, and returns the next buffer. nil: Buf grows.
 	Spill func(full []byte) []byte
-	Stop  func() bool // says that nobody wants the rest; nil: never
+	Stop  func() bool // reports that the rest is not needed; nil: never
 	Err   error       // ErrPasses, if it happened
 }
 
-// SpillAt is how long Buf becomes before it leaves. A buffer of SpillMax takes everything that is appended to a shorter
-// one.
+// SpillAt is the length at which Buf is spilled. SpillMax has room for one more append to a shorter Buf.
 const (
 	SpillAt  = 64 << 10
 	SpillMax = SpillAt + PieceMax + PieceMax/16 + 4<<10
 )
 
-// ErrPasses is a value that yielded other bytes the second time. It is our own mistake, found before it becomes a file.
+// ErrPasses: a value yielded other bytes the second time. It is our own bug, found before a file is complete.
 var ErrPasses = errors.New("a long value was not written with the length announced for it")
 
-// Stopped says that what is still to be written does not matter any more.
+// Stopped reports that the rest of the output is not needed.
 func (w *Writer) Stopped() bool { return w.Stop != nil && w.Stop() }
 
-// spill hands over what is long enough.
+// spill hands Buf to Spill if it is long enough.
 func (w *Writer) spill() {
 	if len(w.Buf) >= SpillAt && w.Spill != nil {
 		w.Buf = w.Spill(w.Buf)
@@ -62,7 +62,7 @@ func (w *Writer) Uint64(n uint64) {
 // Float64 writes f's 8 bytes, little endian.
 func (w *Writer) Float64(f float64) { w.Uint64(math.Float64bits(f)) }
 
-// Raw writes b as it is, without a length.
+// Raw writes b without a length.
 func (w *Writer) Raw(b []byte) {
 	for len(b) > PieceMax {
 		w.Buf = append(w.Buf, b[:PieceMax]...)
@@ -73,7 +73,7 @@ func (w *Writer) Raw(b []byte) {
 	w.spill()
 }
 
-// Text writes a string: as a number, compressed, or as it is.
+// Text writes a string: as a number, compressed, or verbatim.
 func (w *Writer) Text(b []byte) {
 	if len(b) > PieceMax {
 		w.Long(len(b), func(yield func([]byte) bool) { yield(b) })
@@ -83,14 +83,14 @@ func (w *Writer) Text(b []byte) {
 	w.spill()
 }
 
-// Compressed writes a string that is compressed already, by package lzf, from so many bytes.
+// Compressed writes a string that package lzf has compressed; size is its original length.
 func (w *Writer) Compressed(packed []byte, size int) {
 	w.Buf = AppendPackedHeader(w.Buf, len(packed), size)
 	w.Raw(packed)
 }
 
-// Long writes a string of size bytes that each yields in pieces, the same ones every time. Compressed, it is gone
-// through twice: LZF's length stands before its bytes.
+// Long writes a string of size bytes that each yields in pieces. each must yield the same pieces every time:
+// compression takes two passes, because the compressed length comes before the bytes.
 func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
 	w.Sparse(size, 0, func(yield func([]byte, int) bool) {
 		each(func(p []byte) bool { return yield(p, 0) })
@@ -98,9 +98,9 @@ func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
 }
 
 // Sparse is Long for a string with runs of zeros. each yields bytes, or the length of a run; empty is the sum of the
-// runs. If most bytes are empty, the string is compressed even where Compress is off.
+// runs. If most bytes are empty, the string is compressed even if Compress is off.
 //
-// Cost: a run of zeros costs little more than its compressed bytes, which are a 90th of its length.
+// Cost: a run of zeros costs about its compressed bytes, a 90th of its length.
 func (w *Writer) Sparse(size, empty int, each func(yield func(p []byte, zeros int) bool)) {
 	packed, mostlyEmpty := 0, empty > size/2
 	if w.Compress || mostlyEmpty {
@@ -131,8 +131,8 @@ func (w *Writer) Sparse(size, empty int, each func(yield func(p []byte, zeros in
 	}
 }
 
-// packedLen is the compressed length of the pieces, or 0 if compression saves nothing. It gives up early on a string
-// that does not shrink, unless shrinks says that it will.
+// packedLen returns the compressed length of the pieces, or 0 if compression saves nothing. It gives up early on a
+// string that does not shrink, unless shrinks promises that it will.
 func (w *Writer) packedLen(size int, shrinks bool, each func(yield func(p []byte, zeros int) bool)) int {
 	const trial = 16 * PieceMax
 	packed, seen := 0, 0
@@ -151,12 +151,12 @@ func (w *Writer) packedLen(size int, shrinks bool, each func(yield func(p []byte
 // emptyPiece is a piece of zeros.
 var emptyPiece [PieceMax]byte
 
-// packedEmpty is emptyPiece in LZF, but for what is left of it: a literal byte, and references to the byte before.
+// packedEmpty is emptyPiece in LZF, without its last bytes: a literal byte, and references to the byte before.
 var packedEmpty = "\x00\x00" + strings.Repeat("\xe0\xff\x00", (PieceMax-1)/lzfLongest)
 
 const lzfLongest = 264 // bytes of the longest reference
 
-// appendPiece appends a piece as it is, or compressed.
+// appendPiece appends a piece, verbatim or compressed.
 func (w *Writer) appendPiece(dst, p []byte, compressed bool) []byte {
 	switch {
 	case !compressed:
@@ -177,8 +177,8 @@ func (w *Writer) appendPiece(dst, p []byte, compressed bool) []byte {
 	}
 }
 
-// eachPiece cuts what each yields into pieces that AppendPiece takes. Runs of zeros next to each other are joined.
-// times says how often a piece comes in a row.
+// eachPiece cuts the bytes from each into pieces for AppendPiece. It joins adjacent runs of zeros. times says how often
+// a piece is repeated.
 func eachPiece(each func(yield func(p []byte, zeros int) bool), yield func(p []byte, times int) bool) {
 	zeros, stopped := 0, false
 	flush := func() bool {

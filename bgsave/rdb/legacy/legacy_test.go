@@ -15,11 +15,11 @@ import (
 	"spindle/engine/data/listpack"
 )
 
-// A golden is a value in a retired format and what redis-server 7.4.1 makes of it, a line of testdata/golden.jsonl:
-// bytes was wrapped as a payload of RDB version 9 (as list, hash or sorted set) and given to RESTORE, elements is what
-// LRANGE, HGETALL or ZRANGE WITHSCORES then answered. Those called "of …rdb" are from the files in the reference's test
-// suite, which old servers wrote; the others were composed to meet each form. bytes is in hexadecimal, with [n] for n
-// times "x"; in elements a number n stands for that too.
+// A golden is a line of testdata/golden.jsonl: a value in a retired format, and its elements as redis-server 7.4.1 read
+// them. bytes was sent to RESTORE in a payload of RDB version 9, as a list, hash or sorted set. elements is the reply
+// of LRANGE, HGETALL or ZRANGE WITHSCORES. Names with "of …rdb" are values from files in the reference's test suite,
+// which old servers wrote. The other values were composed to cover each form. bytes is hexadecimal, with [n] for n
+// times "x". In elements, a number n stands for that too.
 type golden struct {
 	Name, Format, Bytes string
 	Elements            []any
@@ -75,7 +75,7 @@ func goldens(t testing.TB) (all []golden) {
 	return all
 }
 
-// read is the elements of p, if it is what format says, and the same as a listpack.
+// read returns the elements of p in this format, and p as a listpack.
 func read(format string, p []byte) (texts []string, lp []byte, err error) {
 	if format == "zipmap" {
 		z, err := ReadZipmap(p)
@@ -97,7 +97,7 @@ func read(format string, p []byte) (texts []string, lp []byte, err error) {
 	return texts, z.AppendListpack(nil), nil
 }
 
-// checkListpack says whether lp is a listpack of these texts, made the way a listpack is made of them.
+// checkListpack checks that lp equals the listpack built from texts.
 func checkListpack(t *testing.T, lp []byte, texts []string) {
 	t.Helper()
 	want := listpack.AppendEmpty(nil)
@@ -175,7 +175,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// No beginning of a value is a value, and each changed byte is refused or makes another value that can be read.
+// TestDamaged: a cut value is never valid. A changed byte is refused, or gives another readable value.
 func TestDamaged(t *testing.T) {
 	for _, g := range goldens(t) {
 		p := g.bytes(t)
@@ -183,7 +183,7 @@ func TestDamaged(t *testing.T) {
 			continue
 		}
 		for n := range p {
-			// A zipmap of unknown count may be cut where a byte of 0xFF stands; none of these does.
+			// A zipmap of unknown count may be cut at a byte 0xFF; these have none.
 			if _, _, err := read(g.Format, p[:n]); err == nil {
 				t.Fatalf("%s: the first %d of %d bytes are accepted", g.Name, n, len(p))
 			}
@@ -200,7 +200,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// FuzzZiplist: whatever ReadZiplist accepts is read to its end, and as a listpack it holds the same.
+// FuzzZiplist: a ziplist that ReadZiplist accepts can be read to its end, and its listpack has the same elements.
 func FuzzZiplist(f *testing.F) {
 	for _, g := range goldens(f) {
 		if p := g.bytes(f); g.Format == "ziplist" && len(p) < 2000 {
@@ -211,7 +211,7 @@ func FuzzZiplist(f *testing.F) {
 		if texts, lp, err := read("ziplist", slices.Clip(p)); err == nil {
 			checkListpack(t, lp, texts)
 		}
-		// The same bytes in a header that fits: of them only the entries are left to be wrong.
+		// The same bytes in a fitting header: only the entries can be wrong.
 		if len(p) <= ziplistHeader {
 			return
 		}
@@ -231,7 +231,7 @@ func FuzzZiplist(f *testing.F) {
 	})
 }
 
-// FuzzZipmap: whatever ReadZipmap accepts is read to its end, and as a listpack it holds the same.
+// FuzzZipmap: a zipmap that ReadZipmap accepts can be read to its end, and its listpack has the same elements.
 func FuzzZipmap(f *testing.F) {
 	for _, g := range goldens(f) {
 		if p := g.bytes(f); g.Format == "zipmap" {
@@ -252,7 +252,7 @@ func FuzzZipmap(f *testing.F) {
 	})
 }
 
-// BenchmarkZiplist proves and reads a ziplist of 128 elements, as a load does for each old value. Watch MB/s.
+// BenchmarkZiplist checks and reads a ziplist of 128 elements, as a load does for each old value. Watch MB/s.
 func BenchmarkZiplist(b *testing.B) {
 	p := []byte("\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff")
 	tail, previous := 0, 0

@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/listpack"
 )
 
-// A Ziplist is a list of strings and integers in one run of bytes, walkable both ways: what listpacks came after.
+// A Ziplist is a list of strings and integers in one block, walkable in both directions. Listpacks replaced it.
 //
 //	0         4         8        10                               bytes-1
 //	+---------+---------+--------+---------+---------+-- ~ --+------+
@@ -16,21 +16,19 @@ import (
 //	+---------+---------+--------+---------+---------+-- ~ --+------+   entry: the previous length, encoding, payload
 //	  u32 LE    u32 LE    u16 LE
 //
-// The length of the previous entry (0 for the first) is one byte below 0xFE, or 0xFE and a u32 LE, which may hold a
-// small one too. Encodings (l: length, big endian; integers are little endian, two's complement):
+// The length of the previous entry (0 for the first) is one byte below 0xFE, or 0xFE and a u32 LE. The long form may
+// hold a small length, too. Encodings (l: length, big endian; integers are little endian, two's complement):
 //
 //	00llllll                     string of 0..63 bytes       11000000  integer of 16 bits    11111110  integer of 8 bits
 //	01llllll llllllll            string of 0..16383 bytes    11010000  integer of 32 bits    1111xxxx  integer x-1,
 //	10______ u32 BE              string of any length        11100000  integer of 64 bits              x = 1..13
 //	                                                         11110000  integer of 24 bits
 //
-// legacy.Z1. bytes is the whole ziplist, header and 0xFF included.
-// legacy.Z2. tail is the offset of the last entry, if there is one.
-// legacy.Z3. count is the number of entries, or 0xFFFF when only a walk can tell.
-// legacy.Z4. Each entry says the length of the one before it.
+// legacy.Z1. bytes is the size of the whole ziplist, with header and 0xFF. legacy.Z2. tail is the offset of the last
+// entry, if there is one. legacy.Z3. count is the number of entries; 0xFFFF: unknown, count by a walk. legacy.Z4. Each
+// entry holds the length of the entry before it.
 //
-// ReadZiplist proves legacy.Z1..legacy.Z4. A quicklist of RDB version 7 to 9 (kind 14) is a sequence of ziplists, read
-// one by one.
+// ReadZiplist checks legacy.Z1..legacy.Z4. A quicklist of RDB version 7 to 9 (kind 14) is a sequence of ziplists.
 // Source: the ziplist as RDB files hold it.
 type Ziplist struct {
 	p     []byte
@@ -44,7 +42,7 @@ const (
 	countUnknown  = 0xFFFF
 )
 
-// What is wrong with bytes that are not a ziplist.
+// Errors of bytes that are not a ziplist.
 var (
 	ErrZiplistSize  = errors.New("ziplist: the length in the header is not that of the bytes")
 	ErrZiplistEnd   = errors.New("ziplist: the end is not where it should be")
@@ -54,7 +52,7 @@ var (
 	ErrZiplistCount = errors.New("ziplist: the count in the header is not that of the entries")
 )
 
-// ReadZiplist proves that p, as a whole, is a ziplist. It may be empty.
+// ReadZiplist checks that p as a whole is a ziplist. It may be empty.
 func ReadZiplist(p []byte) (Ziplist, error) {
 	if len(p) <= ziplistHeader || uint64(len(p)) != uint64(binary.LittleEndian.Uint32(p)) {
 		return Ziplist{}, ErrZiplistSize
@@ -91,7 +89,7 @@ func ReadZiplist(p []byte) (Ziplist, error) {
 	return Ziplist{p, count}, nil
 }
 
-// All yields the elements in order, as a listpack would keep them. Strings are views of the bytes that were read.
+// All yields the elements in order, as a listpack would hold them. Strings are views of the ziplist's bytes.
 func (z Ziplist) All() iter.Seq[listpack.Element] {
 	return func(yield func(listpack.Element) bool) {
 		at, last := ziplistHeader, len(z.p)-1
@@ -116,8 +114,8 @@ func (z Ziplist) AppendListpack(dst []byte) []byte {
 	return listpack.Close(dst, from, z.count)
 }
 
-// previousLen reads the length of the previous entry at the beginning of p, which has at least one byte, and the length
-// of its field.
+// previousLen reads the length of the previous entry at the start of p, which is not empty. size is the length of that
+// field.
 func previousLen(p []byte) (size int, previous uint64, ok bool) {
 	switch {
 	case p[0] < bigPrevious:
@@ -128,7 +126,7 @@ func previousLen(p []byte) (size int, previous uint64, ok bool) {
 	return 5, uint64(binary.LittleEndian.Uint32(p[1:])), true
 }
 
-// ziplistEntry reads encoding and payload at the beginning of p; ok is false if they are not all there.
+// ziplistEntry reads an entry's encoding and payload at the start of p. ok is false if p ends too early.
 func ziplistEntry(p []byte) (e listpack.Element, size int, ok bool) {
 	if len(p) == 0 {
 		return e, 0, false
@@ -158,11 +156,11 @@ func ziplistEntry(p []byte) (e listpack.Element, size int, ok bool) {
 	}
 	var eight [8]byte
 	copy(eight[8-width:], p[1:1+width])
-	n := int64(binary.LittleEndian.Uint64(eight[:])) >> (64 - 8*width) // down from the top, for the sign
+	n := int64(binary.LittleEndian.Uint64(eight[:])) >> (64 - 8*width) // the shift extends the sign
 	return listpack.OfInt(n), 1 + width, true
 }
 
-// ziplistString reads a string entry at the beginning of p.
+// ziplistString reads a string entry at the start of p.
 func ziplistString(p []byte) (e listpack.Element, size int, ok bool) {
 	head, n := 1, uint64(p[0]&0x3F)
 	switch p[0] >> 6 {

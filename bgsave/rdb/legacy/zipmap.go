@@ -8,19 +8,18 @@ import (
 	"spindle/engine/data/listpack"
 )
 
-// A Zipmap is a small hash in one run of bytes, in which a value may leave some of its room unused.
+// A Zipmap is a small hash in one block. Unused bytes may follow a value.
 //
 //	0       1                                                                      len-1
 //	+-------+--------+-------+--------+------+-------+------+--------+-- ~ --+------+
-//	| count | length | field | length | free | value | free | length |       | 0xFF |   free:  u8, how many bytes behind
+//	| count | length | field | length | free | value | free | length |       | 0xFF |   free:  u8, how many bytes after
 //	+-------+--------+-------+--------+------+-------+------+--------+-- ~ --+------+          the value mean nothing
 //	   u8                                u8            bytes                            length: u8, or 0xFE and u32 LE
 //
-// legacy.M1. The last byte is the only 0xFF where a field's length would begin.
-// legacy.M2. count is the number of fields, or 0xFE when only a walk can tell.
-// legacy.M3. A length below 0xFE is one byte.
+// legacy.M1. The last byte is 0xFF. No field's length begins with 0xFF. legacy.M2. count is the number of fields; 0xFE:
+// unknown, count by a walk. legacy.M3. A length below 0xFE is one byte.
 //
-// ReadZipmap proves them. Source: the zipmap as RDB files of versions 1 to 3 hold it.
+// ReadZipmap checks these rules. Source: the zipmap as RDB files of versions 1 to 3 hold it.
 type Zipmap struct {
 	p     []byte
 	count int
@@ -32,15 +31,15 @@ const (
 	zipmapUnknown = 0xFE
 )
 
-// What is wrong with bytes that are not a zipmap.
+// Errors of bytes that are not a zipmap.
 var (
 	ErrZipmapEnd   = errors.New("zipmap: the end is not where it should be")
 	ErrZipmapEntry = errors.New("zipmap: a field or value reaches beyond the end")
 	ErrZipmapCount = errors.New("zipmap: the count is not that of the fields")
 )
 
-// ReadZipmap proves that p, as a whole, is a zipmap. It may be empty, and a field may occur twice: whoever makes a hash
-// of it looks.
+// ReadZipmap checks that p as a whole is a zipmap. It may be empty. A field may occur twice: the caller checks that
+// when it makes a hash.
 func ReadZipmap(p []byte) (Zipmap, error) {
 	if len(p) < 2 || p[len(p)-1] != zipmapEnd {
 		return Zipmap{}, ErrZipmapEnd
@@ -62,7 +61,7 @@ func ReadZipmap(p []byte) (Zipmap, error) {
 	return Zipmap{p, count}, nil
 }
 
-// All yields fields and values, as views of the bytes that were read.
+// All yields fields and values as views of the zipmap's bytes.
 func (z Zipmap) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(field, value []byte) bool) {
 		at, last := 1, len(z.p)-1
@@ -76,7 +75,7 @@ func (z Zipmap) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// AppendListpack appends the same fields and values to dst as a listpack, as a hash keeps them.
+// AppendListpack appends the same fields and values to dst as a hash's listpack.
 func (z Zipmap) AppendListpack(dst []byte) []byte {
 	from := len(dst)
 	dst = listpack.Begin(dst)
@@ -87,8 +86,8 @@ func (z Zipmap) AppendListpack(dst []byte) []byte {
 	return listpack.Close(dst, from, 2*z.count)
 }
 
-// zipmapPair reads a field and its value at the beginning of p; size is how many bytes both take, ok is false if they
-// are not all there.
+// zipmapPair reads a field and its value at the start of p. size is the length of both in p; ok is false if p ends too
+// early.
 func zipmapPair(p []byte) (field, value []byte, size int, ok bool) {
 	at, n, ok := zipmapLength(p)
 	if !ok || n > uint64(len(p)-at) {
@@ -110,7 +109,7 @@ func zipmapPair(p []byte) (field, value []byte, size int, ok bool) {
 	return field, value, at + int(n) + free, true
 }
 
-// zipmapLength reads a length at the beginning of p.
+// zipmapLength reads a length at the start of p.
 func zipmapLength(p []byte) (size int, n uint64, ok bool) {
 	switch {
 	case len(p) == 0 || p[0] == zipmapEnd:
@@ -121,5 +120,5 @@ func zipmapLength(p []byte) (size int, n uint64, ok bool) {
 		return 0, 0, false
 	}
 	n = uint64(binary.LittleEndian.Uint32(p[1:]))
-	return 5, n, n >= zipmapBig // whoever wrote zipmaps took one byte for what one byte can say
+	return 5, n, n >= zipmapBig // legacy.M3: a small length has one byte
 }
