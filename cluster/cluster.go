@@ -1,10 +1,10 @@
-// Package cluster makes this server a node of Redis Cluster: it runs the node's state beside the core, over real
-// sockets, clocks and files.
+// Package cluster makes this server a node of Redis Cluster. It drives the node's state with real sockets, clocks and
+// files.
 //
-// Owner: a goroutine of its own (run), which nothing of the core can hold up; commands.go runs in the turn.
-// Elsewhere: the core reads the slot map that is published. Both sides take mu for the state, for moments.
-// Never: waits for a turn, a disk or a name while it holds mu.
-// Start here; link.go is the sockets, errands.go what the core is asked for, save.go nodes.conf, commands.go CLUSTER.
+// Owner: its own goroutine (run), which the core cannot delay; commands.go runs in the turn. Elsewhere: the core reads
+// the published slot map. Both sides take mu for short accesses to the state. Never: waits for a turn, a disk or name
+// resolution while it holds mu. Start here; link.go has the sockets, errands.go the requests to the core, save.go
+// nodes.conf, commands.go CLUSTER.
 package cluster
 
 import (
@@ -25,7 +25,7 @@ import (
 	"spindle/protocol"
 )
 
-// Parts are what a Cluster asks of the rest of the server.
+// Parts are the functions of the server that a Cluster needs.
 type Parts struct {
 	Settings *Settings
 	Current  *slots.Current
@@ -34,24 +34,23 @@ type Parts struct {
 	Disk     disk.System
 	Log      *logging.Logger
 
-	// Between runs f while no unit is open (R6): at once, or in the turn that ends the open one. Turn only. DoBetween
-	// takes a turn for that, and says whether f has run: not if the process is about to end. AtUnitEnd runs f at the end
-	// of the turn or of the open unit. Turn is the number of the running turn. Wake has the client of a command that
-	// waits go on, in a turn.
+	// Between runs f when no unit is open (R6): at once, or in the turn that ends the open unit. Turn only. DoBetween
+	// takes a turn for that. ran is false if the process is about to end. AtUnitEnd runs f at the end of the turn or of
+	// the open unit. Turn returns the number of the current turn. Wake resumes a client that waits; turn only.
 	Between   func(f func())
 	DoBetween func(f func()) (ran bool)
 	AtUnitEnd func(f func())
 	Turn      func() uint64
 	Wake      func(cl *client.Client)
-	// Gate holds back what clients have published until it is durable; nil: nothing is held back.
+	// Gate delays messages that clients publish until they are durable. nil: no delay.
 	Gate *protocol.Gate
-	// Role changes this server's part in replication. Turn only.
+	// Role changes this server's role in replication. Turn only.
 	Role Role
-	// Offset is the replication offset, and HeardMs when, by clock.Steady, a replica last heard of its primary. Any
-	// goroutine.
+	// Offset returns the replication offset. HeardMs returns when a replica last heard from its primary, by
+	// clock.Steady. Any goroutine may call both.
 	Offset  func() int64
 	HeardMs func() int64
-	// BeatMs is when, by clock.Steady, the core last did its duties. Any goroutine.
+	// BeatMs returns when the core last ran its periodic work, by clock.Steady. Any goroutine.
 	BeatMs func() int64
 
 	Ports           func() (port, tlsPort int) // 0: none
@@ -60,18 +59,18 @@ type Parts struct {
 	ReplicationPing func() int64  // ms
 	TLSReplication  func() bool
 	TLSCluster      func() bool
-	// TLS gives the configurations of both ends of a link; nil if links are in the clear.
+	// TLS returns the configurations for both ends of a link; nil if links are not encrypted.
 	TLS func() (server, client *tls.Config)
-	// Fatal ends the process: nodes.conf cannot be written, and what it should hold was promised.
+	// Fatal ends the process: nodes.conf cannot be written although a change in it was promised.
 	Fatal func(why string)
 }
 
-// Role is replication as the cluster drives it. Turn only.
+// Role is replication as the cluster controls it. Turn only.
 type Role interface {
 	Follow(host string, port int)
 	Promote()
 	Empty()              // removes all data
-	Pause(untilMs int64) // holds writes back for a failover
+	Pause(untilMs int64) // pauses writes for a failover
 	Unpause()
 }
 
@@ -81,21 +80,21 @@ type Cluster struct {
 	settings *Settings
 	log      *logging.Logger
 
-	mu      sync.Mutex // the state, and what it has decided and nobody has carried out
+	mu      sync.Mutex // guards the state and its decisions that are not carried out yet
 	state   *state.State
 	renewed bool // settings have changed
 	saves   *state.Save
-	saveNo  uint64 // of saves
+	saveNo  uint64 // number of the last save
 	outs    []outgoing
-	asked   []errand // for the core, once the slot map is published
-	after   []func() // then
+	asked   []errand // for the core, after the slot map is published
+	after   []func() // run after them
 	mapped  *slots.Map
 
 	errands errands
 	saver   saver
-	durable atomic.Uint64 // what of the state's critical counts is on disk
+	durable atomic.Uint64 // how much of the state's critical count is on disk
 
-	held    []outgoing // messages that wait for the disk; run's
+	held    []outgoing // messages that wait for the disk; only run uses it
 	events  chan event
 	wake    chan struct{}
 	stop    chan struct{}
@@ -104,32 +103,32 @@ type Cluster struct {
 	listeners []closer
 	accepted  acceptedLinks
 	memory    atomic.Int64 // of all links
-	peers     atomic.Int64 // nodes beside this one
+	peers     atomic.Int64 // other nodes
 
 	published publications
 }
 
 type closer interface{ Close() error }
 
-// An outgoing message, and what must be on disk before it leaves.
+// An outgoing is a message, with the critical count that must be on disk before it is sent.
 type outgoing struct {
 	to      *wire
 	message []byte
 	needs   uint64
 }
 
-// An event is what a link's goroutine tells.
+// An event comes from a link's goroutine.
 type event struct {
 	wire    *wire
-	message *bus.Message // nil: the link stands, or one of the others
-	refused *bus.Type    // of a message that is not what it says
+	message *bus.Message // nil: the link is connected, or another field is set
+	refused *bus.Type    // the type of a malformed message
 	err     error
 }
 
-// eventsKept is how many messages wait to be processed before links are read no further.
+// eventsKept is how many messages may wait. While it is full, links are not read.
 const eventsKept = 256
 
-// New makes the node, without reading a file or opening a socket yet.
+// New makes the node. It does not read a file or open a socket yet.
 func New(parts Parts) *Cluster {
 	c := &Cluster{
 		parts: parts, settings: parts.Settings, log: parts.Log, events: make(chan event, eventsKept),
@@ -147,11 +146,11 @@ func New(parts Parts) *Cluster {
 	return c
 }
 
-// nowMs is the node's clock. It begins as Unix time, and setting the wall clock does not move it.
+// nowMs is the node's clock. It starts at Unix time, and changes of the wall clock do not affect it.
 func nowMs() int64 { return clock.Steady() }
 
-// CheckPort refuses a port of the server's above which the bus has no port. It comes before Open, else the first
-// nodes.conf would name a port that cannot be. It opens nothing.
+// CheckPort refuses a server port that leaves no valid port for the bus. It comes before Open, which would write that
+// port to the first nodes.conf. It opens nothing.
 //
 // Errors: a line for the log; the server cannot start.
 func (c *Cluster) CheckPort() error {
@@ -162,7 +161,7 @@ func (c *Cluster) CheckPort() error {
 	return nil
 }
 
-// Open locks and reads nodes.conf, or makes one, and opens the bus' sockets.
+// Open locks and reads nodes.conf, or creates it, and opens the bus's sockets.
 //
 // Errors: a line for the log; the server cannot start.
 func (c *Cluster) Open() error {
@@ -176,14 +175,14 @@ func (c *Cluster) Open() error {
 	return c.listen()
 }
 
-// Primary is whom this node follows by nodes.conf; empty if it is a primary, or does not know.
+// Primary returns the address of this node's primary from nodes.conf. It is empty for a primary, or if unknown.
 func (c *Cluster) Primary() (host string, port int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.Followed()
 }
 
-// Start runs the node, once the data are loaded. Turn only.
+// Start runs the node after the data are loaded. Turn only.
 func (c *Cluster) Start() {
 	c.mu.Lock()
 	c.state.At(nowMs())
@@ -210,7 +209,7 @@ func (c *Cluster) Stop() {
 	c.stopped.Wait()
 }
 
-// Renew says that settings have changed. Any goroutine.
+// Renew tells that settings have changed. Any goroutine.
 func (c *Cluster) Renew() {
 	c.mu.Lock()
 	c.renewed = true
@@ -222,7 +221,7 @@ func (c *Cluster) Renew() {
 	c.poke()
 }
 
-// poke has run look for what others have left to do.
+// poke wakes run, which then looks for new work.
 func (c *Cluster) poke() {
 	select {
 	case c.wake <- struct{}{}:
@@ -240,7 +239,7 @@ func (c *Cluster) begin() {
 	}
 }
 
-// finish comes after each use of the state, under mu: it publishes the map, and leaves messages and files to others.
+// finish comes after each use of the state, under mu. It publishes the slot map and hands over messages and saves.
 func (c *Cluster) finish() {
 	if save := c.state.Settle(); save != nil {
 		c.saveNo++
@@ -259,8 +258,8 @@ func (c *Cluster) finish() {
 	c.after = c.after[:0]
 }
 
-// publish puts a map in force, so that the core refuses no write that the map lets in. It comes before the core becomes
-// a replica, and after it has become a primary: then in a turn.
+// publish makes m the slot map in use. The core must never refuse a write that the map allows. So publish comes before
+// the core becomes a replica, and, in a turn, after the core became a primary.
 func (c *Cluster) publish(m *slots.Map) {
 	before := c.mapped
 	c.mapped = m
@@ -275,7 +274,7 @@ func (c *Cluster) publish(m *slots.Map) {
 	swap()
 }
 
-// with uses the state from anywhere but run.
+// with uses the state outside run.
 func (c *Cluster) with(f func(s *state.State)) {
 	c.mu.Lock()
 	c.begin()
@@ -285,10 +284,10 @@ func (c *Cluster) with(f func(s *state.State)) {
 	c.poke()
 }
 
-// stuckTimeouts is after how many node timeouts in one turn this node stops to say that it is well.
+// stuckTimeouts is the number of node timeouts after which a node in one long turn stops sending heartbeats.
 const stuckTimeouts = 10
 
-// isStuck says that the core has been in one turn for so long that it has to be failed over.
+// isStuck reports that the core has been in one turn for so long that another node should take over.
 func (c *Cluster) isStuck() bool {
 	beat := c.parts.BeatMs()
 	return beat != 0 && nowMs()-beat > stuckTimeouts*max(c.settings.NodeTimeout.Get(), 100)
@@ -332,10 +331,10 @@ func (c *Cluster) run() {
 	}
 }
 
-// pollEvery is how often the offset is looked at during a manual failover.
+// pollEvery is how often the offset is checked during a manual failover.
 const pollEvery = 2 * time.Millisecond
 
-// step uses the state from run.
+// step uses the state inside run.
 func (c *Cluster) step(f func(s *state.State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -344,7 +343,7 @@ func (c *Cluster) step(f func(s *state.State)) {
 	c.finish()
 }
 
-// take carries out one event.
+// take handles one event.
 func (c *Cluster) take(e event) {
 	c.step(func(s *state.State) {
 		w := e.wire
@@ -367,8 +366,8 @@ func (c *Cluster) take(e event) {
 	})
 }
 
-// flush hands messages to their links, those that wait for the disk not before it has what they need (state.C2). It
-// says whether the state wants Poll.
+// flush hands messages to their links. Messages wait there until the disk has what they need (state.C2). polling: the
+// state wants Poll to be called.
 func (c *Cluster) flush() (polling bool) {
 	c.mu.Lock()
 	c.held = append(c.held, c.outs...)
@@ -386,14 +385,14 @@ func (c *Cluster) flush() (polling bool) {
 	return polling
 }
 
-// Sleep runs f, and nothing of the bus meanwhile: DEBUG SLEEP stops all of a node.
+// Sleep runs f while the bus stands still, because DEBUG SLEEP stops a whole node.
 func (c *Cluster) Sleep(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f()
 }
 
-// outside is the Cluster as its state sees it. All calls come under mu.
+// outside is the Cluster as the state sees it. All its methods are called under mu.
 type outside struct{ *Cluster }
 
 // Dial implements state.Outside.

@@ -64,8 +64,8 @@ func Family(c *Cluster) command.Family {
 	}}}}
 }
 
-// order changes the state for a client. The reply to what must not be lost, a claim or an epoch, comes when that is on
-// disk. Nobody waits for the rest.
+// order changes the state for a client. If the change is critical (a claim or an epoch), the reply waits until it is on
+// disk. Other replies do not wait.
 func (c *Cluster) order(ctx *command.Context, f func(s *state.State) error, reply func(*command.Context)) (err error) {
 	critical := false
 	c.with(func(s *state.State) {
@@ -128,7 +128,7 @@ func parseSlot(arg []byte) (int, error) {
 	return int(n), nil
 }
 
-// A choice is slots that a command names, each once.
+// A choice is the set of slots that a command names, each once.
 type choice struct {
 	taken   [slots.Count]bool
 	list    []int
@@ -224,7 +224,7 @@ func (c *Cluster) flushSlots(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { s.ReleaseMine(); return nil }, nil)
 }
 
-// empty says that this node holds no key.
+// empty reports whether this node holds no key.
 func empty(ctx *command.Context) bool { return ctx.Space.DB(0).Len() == 0 }
 
 // setSlot is SETSLOT slot MIGRATING id | IMPORTING id | STABLE | NODE id. Replies: OK.
@@ -298,7 +298,7 @@ func (c *Cluster) replicate(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { return s.Replicate(id, isEmpty) }, nil)
 }
 
-// failover is FAILOVER [FORCE | TAKEOVER]. Replies: OK; the failover has begun.
+// failover is FAILOVER [FORCE | TAKEOVER]. Replies: OK when the failover has begun.
 func (c *Cluster) failover(ctx *command.Context) error {
 	force, takeover := false, false
 	switch {
@@ -420,7 +420,7 @@ func (c *Cluster) nodes(ctx *command.Context) error {
 	return nil
 }
 
-// wantsTLS says which of a node's ports the client of a call is shown.
+// wantsTLS reports whether the client is shown nodes' TLS ports.
 func (c *Cluster) wantsTLS(ctx *command.Context) bool {
 	if ctx.Client.Conn == nil {
 		return c.parts.TLSCluster()
@@ -506,7 +506,7 @@ func (c *Cluster) info(ctx *command.Context) error {
 	return nil
 }
 
-// slots is SLOTS. Replies: for each run of slots its ends, its primary and the replicas that can be read.
+// slots is SLOTS. Replies: for each range of slots its ends, its primary and its available replicas.
 func (c *Cluster) slots(ctx *command.Context) error {
 	secure := c.wantsTLS(ctx)
 	c.look(func(s *state.State) {
@@ -539,7 +539,7 @@ func (c *Cluster) slots(ctx *command.Context) error {
 	return nil
 }
 
-// offsetOf is how far a node is in the stream of replication.
+// offsetOf returns a node's replication offset.
 func (c *Cluster) offsetOf(s *state.State, n *state.Node) int64 {
 	if n == s.Me() {
 		return c.parts.Offset()
@@ -715,9 +715,9 @@ func (c *Cluster) Debug(ctx *command.Context, direction, id []byte) (err error) 
 	return err
 }
 
-// Drop has messages of a type dropped from now on: DEBUG DROP-CLUSTER-PACKET-FILTER. -1 is none.
+// Drop makes this node ignore messages of a type: DEBUG DROP-CLUSTER-PACKET-FILTER. -1: no type.
 func (c *Cluster) Drop(typ int) { c.with(func(s *state.State) { s.DropType = typ }) }
 
-// Connections and LinkBytes are figures of INFO: the sockets that the bus uses for its nodes, and what its links cost.
+// Connections and LinkBytes are for INFO: the number of the bus's sockets, and the memory of its links.
 func (c *Cluster) Connections() int64 { return 2 * c.peers.Load() }
 func (c *Cluster) LinkBytes() int64   { return c.memory.Load() }

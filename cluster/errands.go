@@ -8,20 +8,20 @@ import (
 	"spindle/cluster/state"
 )
 
-// errands are what the core is asked for, in order: a change of role, a pause, a slot map. A goroutine carries them out
-// in turns, so that the bus waits for none. A CLUSTER command carries them out in its own turn. All of them wait for
-// the end of an open unit (R6): they announce an offset, or change what the unit's effects go to.
+// errands are requests to the core, in order: a change of role, a pause, a slot map. A goroutine runs them in turns, so
+// that the bus does not wait. A CLUSTER command runs them in its own turn. All wait for the end of an open unit (R6).
+// They read the offset, or change where the unit's effects go.
 type errands struct {
 	mu     sync.Mutex
 	more   sync.Cond
 	list   []errand
-	maps   int // of list
+	maps   int // slot maps in list
 	closed bool
 }
 
 type errand struct {
-	run   func() // in a turn
-	isMap bool   // it puts a slot map in force
+	run   func() // called in a turn
+	isMap bool   // it publishes a slot map
 }
 
 func (e *errands) init() { e.more.L = &e.mu }
@@ -41,7 +41,7 @@ func (e *errands) add(all ...errand) {
 	e.more.Signal()
 }
 
-// hasMaps says that a slot map waits for its turn.
+// hasMaps reports whether a slot map waits for its turn.
 func (e *errands) hasMaps() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,7 +55,7 @@ func (e *errands) close() {
 	e.more.Broadcast()
 }
 
-// run carries out what there is. Between only.
+// run runs all waiting errands. Between only.
 func (e *errands) run() {
 	for {
 		e.mu.Lock()
@@ -76,7 +76,7 @@ func (e *errands) run() {
 	}
 }
 
-// wait waits for an errand; false: no more come.
+// wait waits for an errand. false: no more will come.
 func (e *errands) wait() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,7 +86,7 @@ func (e *errands) wait() bool {
 	return !e.closed
 }
 
-// runErrands is the goroutine that carries errands to the core.
+// runErrands is the goroutine that runs errands in turns.
 func (c *Cluster) runErrands() {
 	defer c.stopped.Done()
 	for c.errands.wait() && c.parts.DoBetween(c.errands.run) {
@@ -119,16 +119,16 @@ func (o outside) Ask(e state.Errand) {
 	}
 }
 
-// publications are messages of this node's clients on their way to other nodes.
+// publications are this node's published messages for other nodes.
 //
-// They leave when the turn or unit that published them is over, and when the gate lets that turn pass. So within a turn
-// their memory only grows: clients read it in INFO.
+// They are sent after the turn or unit that published them has ended and the gate has let that turn pass. So within a
+// turn their memory, which INFO shows, only grows.
 type publications struct {
-	turn []publication // of this turn or unit: its holder's
+	turn []publication // of the current turn or unit; only the turn uses it
 
 	mu   sync.Mutex
 	list []publication // for run, in the order of their turns
-	held atomic.Bool   // the gate holds some of list back: its opening wakes run
+	held atomic.Bool   // the gate delays some of list; when it opens, it wakes run
 }
 
 type publication struct {
@@ -137,7 +137,7 @@ type publication struct {
 	turn             uint64 // for the gate
 }
 
-// bytes is what a publication costs until it is queued for its links.
+// bytes returns the memory of a publication until it is queued on links.
 func (p *publication) bytes() int64 {
 	return int64(bus.HeaderBytes + messageBytes + len(p.channel) + len(p.payload))
 }
@@ -156,7 +156,7 @@ func (c *Cluster) Publish(channel, message []byte, shard bool) {
 	}
 }
 
-// handOver leaves what this turn published to run. Turn only.
+// handOver hands this turn's publications to run. Turn only.
 func (c *Cluster) handOver() {
 	p := &c.published
 	for i := range p.turn {
@@ -170,11 +170,11 @@ func (c *Cluster) handOver() {
 	c.poke()
 }
 
-// sendPublished sends what clients have published, as far as the gate lets it pass.
+// sendPublished sends the publications that the gate lets pass.
 func (c *Cluster) sendPublished(s *state.State) {
 	p := &c.published
 	p.mu.Lock()
-	p.held.Store(true) // before the gate is asked: it may open in between
+	p.held.Store(true) // set before asking the gate, which may open in between
 	n := 0
 	for n < len(p.list) && !c.parts.Gate.Holds(p.list[n].turn) {
 		n++

@@ -20,15 +20,15 @@ import (
 	"spindle/internal/reason"
 )
 
-// A wire is one connection to a peer. A goroutine reads it, another one writes it, so that neither the state nor the
-// peers wait for one of them.
+// A wire is one connection to a peer. One goroutine reads it, another one writes it. So a slow peer delays neither the
+// state nor other peers.
 type wire struct {
 	of      *Cluster
 	link    *state.Link
 	conn    net.Conn // set before the first event
 	context context.Context
 	hangUp  context.CancelFunc
-	queued  atomic.Int64 // bytes of queue, and what it costs to keep them
+	queued  atomic.Int64 // bytes of queue, with its overhead
 
 	mu     sync.Mutex
 	more   sync.Cond
@@ -38,9 +38,9 @@ type wire struct {
 
 const (
 	queueBytes   = 48 // an empty queue
-	messageBytes = 40 // of a message in a queue, beside its bytes
+	messageBytes = 40 // overhead of a message in a queue
 	readBytes    = 16 << 10
-	growBytes    = 1 << 20 // how much room is made at a time for a message that has not come yet
+	growBytes    = 1 << 20 // how much memory is allocated at a time for a message that has not arrived yet
 )
 
 // newWire makes a wire without a connection.
@@ -105,7 +105,7 @@ func (w *wire) run(open func() (net.Conn, error)) {
 	w.tell(event{wire: w, err: w.read(conn)})
 }
 
-// tell hands an event to the node, and says whether the wire is of use any more.
+// tell sends an event to run. It returns false when the wire is no longer used.
 func (w *wire) tell(e event) bool {
 	select {
 	case w.of.events <- e:
@@ -117,7 +117,7 @@ func (w *wire) tell(e event) bool {
 	}
 }
 
-// read reads messages until the connection ends, or brings what is none.
+// read reads messages until the connection ends or the bytes are no messages.
 func (w *wire) read(conn net.Conn) error {
 	in := bufio.NewReaderSize(conn, readBytes)
 	for {
@@ -154,7 +154,7 @@ func (w *wire) read(conn net.Conn) error {
 	}
 }
 
-// refuse logs what is no message: one line a connection.
+// refuse logs a stream that holds no messages: one line a connection.
 func (w *wire) refuse(err error) error {
 	if errors.Is(err, bus.ErrFrame) {
 		w.of.log.Warning("%s from %s", err, w.conn.RemoteAddr())
@@ -162,7 +162,7 @@ func (w *wire) refuse(err error) error {
 	return err
 }
 
-// readWhole reads length bytes. Room is made as they come, not as they are promised.
+// readWhole reads length bytes. It allocates memory as the bytes arrive, not as length promises.
 func readWhole(in io.Reader, length int) ([]byte, error) {
 	p := make([]byte, 0, min(length, growBytes))
 	for len(p) < length {
@@ -178,7 +178,7 @@ func readWhole(in io.Reader, length int) ([]byte, error) {
 	return p, nil
 }
 
-// push queues a message, which nobody writes to any more.
+// push queues a message. The message must not be changed any more.
 func (w *wire) push(message []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,7 +195,7 @@ func (w *wire) account(n int64) {
 	w.of.memory.Add(n)
 }
 
-// write is the writing goroutine. A message counts as queued until the system has taken it.
+// write is the writing goroutine. A message counts as queued until the operating system has taken it.
 func (w *wire) write(conn net.Conn) {
 	var batch net.Buffers
 	for {
@@ -223,13 +223,13 @@ func (w *wire) write(conn net.Conn) {
 		}
 		w.mu.Unlock()
 		if err != nil {
-			_ = conn.Close() // the reading side tells
+			_ = conn.Close() // then the reading side reports the error
 			return
 		}
 	}
 }
 
-// writesAtOnce is how many messages go to the system together.
+// writesAtOnce is how many messages one system call writes.
 const writesAtOnce = 64
 
 // close ends the wire. Any goroutine.
@@ -247,7 +247,7 @@ func (w *wire) close() {
 	w.of.accepted.remove(w)
 }
 
-// hostOf is the IP address of an end.
+// hostOf returns an address's IP.
 func hostOf(a net.Addr) string {
 	if t, ok := a.(*net.TCPAddr); ok {
 		if four := t.IP.To4(); four != nil {
@@ -258,13 +258,13 @@ func hostOf(a net.Addr) string {
 	return ""
 }
 
-// acceptedLinks are the connections that peers have opened: they are counted, so that strangers cannot open any number.
+// acceptedLinks are the connections that peers have opened. They are counted to limit what strangers can open.
 type acceptedLinks struct {
 	mu  sync.Mutex
 	all map[*wire]bool
 }
 
-// maxAccepted is how many there are at most: more than a cluster has nodes.
+// maxAccepted is their limit: more than a cluster has nodes.
 const maxAccepted = 10000
 
 func (a *acceptedLinks) add(w *wire) bool {
@@ -286,7 +286,7 @@ func (a *acceptedLinks) remove(w *wire) {
 	delete(a.all, w)
 }
 
-// listen opens the bus' sockets. What connects waits until the node runs.
+// listen opens the bus's sockets. Connections wait there until accept runs.
 func (c *Cluster) listen() error {
 	port := c.listenPort()
 	bind := c.parts.Bind()
@@ -318,7 +318,7 @@ func (c *Cluster) listen() error {
 	return nil
 }
 
-// accept takes connections from now on.
+// accept accepts connections until Stop.
 func (c *Cluster) accept() {
 	for _, l := range c.listeners {
 		listener := l.(net.Listener)
@@ -330,7 +330,7 @@ func (c *Cluster) accept() {
 				if errors.Is(err, net.ErrClosed) {
 					return
 				}
-				if err != nil { // no descriptors, or a peer that is gone
+				if err != nil { // no file descriptors, or the peer is gone
 					time.Sleep(100 * time.Millisecond)
 					continue
 				}
@@ -343,7 +343,7 @@ func (c *Cluster) accept() {
 // handshakePatience is how long a peer may take to begin TLS.
 const handshakePatience = 10 * time.Second
 
-// welcome takes a connection that a peer has opened.
+// welcome handles a connection that a peer has opened.
 func (c *Cluster) welcome(conn net.Conn) {
 	w := c.newWire()
 	c.mu.Lock()

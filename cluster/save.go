@@ -17,21 +17,22 @@ import (
 	"spindle/internal/reason"
 )
 
-// A saver has nodes.conf written by a goroutine of its own: a slow disk holds up what depends on it, and no heartbeat.
+// A saver writes nodes.conf on its own goroutine. A slow disk delays only messages that depend on a save, not
+// heartbeats.
 //
-// cluster.V1. What is critical is written at once. What nobody waits for is gathered for saveEvery.
+// cluster.V1. A critical save is written at once. Others are gathered for saveEvery.
 type saver struct {
 	mu      sync.Mutex
 	more    sync.Cond
-	next    *state.Save // what is to be written; nil: nothing
-	no      uint64      // of next
-	urgent  bool        // next, or what it has replaced, is critical
+	next    *state.Save // the save to write; nil: none
+	no      uint64      // number of next
+	urgent  bool        // next, or a save that it replaced, is critical
 	closed  bool
 	waiting []waiter
-	settled uint64 // the last save that is on disk
+	settled uint64 // number of the last save on disk
 
-	writing sync.Mutex // around a write
-	written uint64     // settled, under writing
+	writing sync.Mutex // held during a write
+	written uint64     // like settled, but guarded by writing
 }
 
 // A waiter waits for save no.
@@ -49,11 +50,11 @@ func (s *saver) offer(save *state.Save, no uint64) {
 	s.more.Signal()
 }
 
-// saveEvery is the least time between two writes of what is not critical: a move of many slots would have the disk
-// synced for each.
+// saveEvery is the shortest time between two uncritical writes. Otherwise a move of many slots would sync the disk for
+// each slot.
 const saveEvery = 25 * time.Millisecond
 
-// take waits for what is to be written; nil: no more comes. began is when the last write did.
+// take waits for a save to write; nil: the saver is closed. began is when the last write began.
 func (s *saver) take(began time.Time) (save *state.Save, no uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +100,7 @@ func (c *Cluster) runSaver() {
 	}
 }
 
-// write writes nodes.conf, unless something newer was written, and lets go what has waited for it.
+// write writes nodes.conf, unless a newer save was written, and calls the waiters of this save.
 func (c *Cluster) write(save *state.Save, no uint64) {
 	s := &c.saver
 	s.writing.Lock()
@@ -135,13 +136,13 @@ func (c *Cluster) write(save *state.Save, no uint64) {
 	c.poke()
 }
 
-// writeFile puts the file in place: a temporary one, synced, renamed, and its folder synced.
+// writeFile replaces the file: it writes and syncs a temporary, renames it, and syncs the folder.
 func (c *Cluster) writeFile(text []byte) error {
 	name := c.settings.File.Get()
 	return disk.WriteWhole(c.parts.Disk, name, fmt.Sprintf("%s.tmp-%d-%d", name, os.Getpid(), nowMs()), text)
 }
 
-// saved says whether everything that was decided so far is on disk. If not, done is called when it is.
+// saved reports whether all decisions so far are on disk. If not, done is called when they are.
 func (c *Cluster) saved(done func()) bool {
 	s := &c.saver
 	c.mu.Lock()
@@ -156,7 +157,7 @@ func (c *Cluster) saved(done func()) bool {
 	return false
 }
 
-// saveNow writes what was decided so far before it returns.
+// saveNow writes all decisions so far before it returns.
 func (c *Cluster) saveNow() {
 	c.mu.Lock()
 	save, no := c.saves, c.saveNo
@@ -166,7 +167,7 @@ func (c *Cluster) saveNow() {
 	}
 }
 
-// lock keeps other processes from nodes.conf for as long as this one lives.
+// lock keeps other processes from using nodes.conf while this process lives.
 func (c *Cluster) lock() error {
 	name := c.settings.File.Get()
 	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
@@ -181,7 +182,7 @@ func (c *Cluster) lock() error {
 		}
 		return fmt.Errorf("Impossible to lock %s: %s", name, reason.Of(err))
 	}
-	return nil // the descriptor, and the lock with it, lasts as long as the process
+	return nil // the descriptor, and with it the lock, lasts as long as the process
 }
 
 // load reads nodes.conf, or writes the first one.

@@ -10,7 +10,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// Settings are cluster-*.
+// Settings are the cluster-* parameters.
 type Settings struct {
 	Enabled, Coverage, ReadsDown, ShardsDown, Migration, NoFailover                     setting.Bool
 	File, AnnounceIP, Hostname, HumanName                                               setting.String
@@ -19,7 +19,7 @@ type Settings struct {
 	LinkLimit                                                                           setting.Uint
 }
 
-// Rows are all of them; calling it gives every value its default.
+// Rows returns their rows, and sets every value to its default.
 func (s *Settings) Rows() []setting.Row {
 	port := setting.Between(0, maxPort)
 	return []setting.Row{
@@ -53,7 +53,7 @@ func (s *Settings) Rows() []setting.Row {
 
 const maxPort = 65535
 
-// maxHostname counts a terminating zero, as C does.
+// maxHostname includes a terminating zero, as in C.
 const maxHostname = 256
 
 func checkHostname(name string) error {
@@ -75,7 +75,7 @@ func checkNodeName(name string) error {
 	return nil
 }
 
-// checkIP refuses what would break nodes.conf and the messages of the bus.
+// checkIP refuses text that would break nodes.conf and messages.
 func checkIP(ip string) error {
 	if len(ip) >= 46 || strings.ContainsAny(ip, ", \t\r\n\"'\\@") {
 		return errors.New("cluster-announce-ip is no address")
@@ -87,10 +87,10 @@ func isAlphanumeric(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// portDistance is how far the bus is above the port for clients, unless cluster-port says otherwise.
+// portDistance is the distance from the client port to the bus port, unless cluster-port is set.
 const portDistance = 10000
 
-// listenPort is where the bus listens: behind the port of the kind that the cluster uses.
+// listenPort returns the bus's port: relative to the client port that the cluster uses (TLS or plain).
 func (c *Cluster) listenPort() int {
 	if p := c.settings.Port.Get(); p != 0 {
 		return int(p)
@@ -102,7 +102,7 @@ func (c *Cluster) listenPort() int {
 	return port + portDistance
 }
 
-// terms are the settings of this moment.
+// terms returns the current settings for the state.
 func (c *Cluster) terms() state.Terms {
 	s := c.settings
 	port, tls := c.parts.Ports()

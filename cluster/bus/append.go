@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// usualExtensions is room for those that most heartbeats have, and for the counts of a published message.
+// usualExtensions is room for the usual extensions of a heartbeat, or for the lengths of a published message.
 const usualExtensions = 128
 
-// Append writes m behind dst. An ID that is too long is cut, one that is too short ends in zeros.
+// Append appends m to dst. A longer ID is cut, a shorter one is padded with zeros.
 func Append(dst []byte, m *Message) []byte {
 	start := len(dst)
 	dst = slices.Grow(dst, HeaderBytes+len(m.Gossip)*gossipBytes+usualExtensions+len(m.Channel)+len(m.Payload))
@@ -48,7 +48,7 @@ func Append(dst []byte, m *Message) []byte {
 	case m.Type == Update:
 		dst = binary.BigEndian.AppendUint64(dst, m.UpdateEpoch)
 		dst = appendFixed(dst, m.About, IDBytes)
-		dst = append(dst, m.UpdateSlots[:]...) // who sends one has set it
+		dst = append(dst, m.UpdateSlots[:]...) // the sender has set it
 	case m.Type == Publish || m.Type == PublishShard:
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(m.Channel)))
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(m.Payload)))
@@ -65,7 +65,7 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// appendFixed writes text in size bytes.
+// appendFixed appends text, padded with zeros to size bytes.
 func appendFixed(dst []byte, text string, size int) []byte {
 	dst = append(dst, text[:min(len(text), size)]...)
 	return append(dst, make([]byte, size-min(len(text), size))...)
@@ -80,7 +80,7 @@ func appendGossip(dst []byte, g *Gossip) []byte {
 		byte(g.Port2>>8), byte(g.Port2), 0, 0)
 }
 
-// appendExtensions writes the extensions and says how many they are. Each is padded to a multiple of 8.
+// appendExtensions appends the extensions and returns their number. Each is padded to a multiple of 8.
 func appendExtensions(dst []byte, e *Extensions) ([]byte, uint16) {
 	n := uint16(0)
 	begin := func(kind uint16, payload int) {

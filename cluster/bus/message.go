@@ -1,8 +1,7 @@
-// Package bus is the wire of Redis Cluster: what nodes say to each other, byte for byte, in version 1 of its protocol.
+// Package bus is the wire format of Redis Cluster: the messages between nodes, in version 1 of the protocol.
 //
-// Owner: its caller; it is pure functions over bytes.
-// Never: opens a socket, or believes a length or a count that the message does not have room for.
-// Start here; append.go writes messages, parse.go reads them.
+// Owner: the caller. It has only pure functions over bytes. Never: opens a socket, or trusts a length or count for
+// which the message has no room. Start here; append.go writes messages, parse.go reads them.
 //
 //	0      4       8    10    12    14     16             24            32        40      80     2128
 //	+------+-------+----+-----+-----+------+--------------+-------------+---------+-------+------+----
@@ -13,7 +12,7 @@
 //	| primary | ip   |extensions |reserved|port2|cport|flags|state|mflags| data    big endian throughout
 //	+---------+------+-----------+--------+-----+-----+-----+-----+------+------
 //
-// Source: the Redis Cluster specification, and what nodes of 7.0 and 7.4 send.
+// Source: the Redis Cluster specification, and messages of 7.0 and 7.4 nodes.
 package bus
 
 import (
@@ -21,7 +20,7 @@ import (
 	"math/bits"
 )
 
-// A Type is what a message is about.
+// A Type is the kind of a message.
 type Type uint16
 
 const (
@@ -33,7 +32,7 @@ const (
 	VoteRequest
 	Vote
 	Update
-	ManualStart // a replica asks its primary to hold writes back: a manual failover
+	ManualStart // a replica asks its primary to pause writes for a manual failover
 	Module
 	PublishShard
 	Types
@@ -42,7 +41,7 @@ const (
 var typeNames = [Types]string{"ping", "pong", "meet", "fail", "publish", "auth-req", "auth-ack", "update", "mfstart",
 	"module", "publishshard"}
 
-// String is the type's name in CLUSTER INFO.
+// String returns the type's name in CLUSTER INFO.
 func (t Type) String() string {
 	if t < Types {
 		return typeNames[t]
@@ -50,10 +49,10 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// Heartbeat says that the message carries gossip.
+// Heartbeat reports whether messages of this type carry gossip.
 func (t Type) Heartbeat() bool { return t <= Meet }
 
-// Flags are what a node is, as its peers and nodes.conf know them.
+// Flags describe a node, in messages and in nodes.conf.
 type Flags uint16
 
 const (
@@ -79,7 +78,7 @@ const (
 	updateBytes = 8 + IDBytes + SlotBytes
 )
 
-// Bits of the first of the header's message flags.
+// Bits in the first byte of the header's message flags.
 const (
 	flagPaused   = 1 << 0
 	flagForceAck = 1 << 1
@@ -89,17 +88,17 @@ const (
 // Bitmap is a set of slots.
 type Bitmap [SlotBytes]byte
 
-// Has says whether slot is in the set.
+// Has reports whether slot is in the set.
 func (b *Bitmap) Has(slot int) bool { return b[slot>>3]&(1<<(slot&7)) != 0 }
 
-// Add puts slot into the set.
+// Add adds slot.
 func (b *Bitmap) Add(slot int) { b[slot>>3] |= 1 << (slot & 7) }
 
-// Remove takes slot out of the set.
+// Remove removes slot.
 func (b *Bitmap) Remove(slot int) { b[slot>>3] &^= 1 << (slot & 7) }
 
-// Next is the first slot at or behind from that is in the set, or that is not, as in says. If there is none, it is
-// 8 * SlotBytes.
+// Next returns the first slot >= from that is in the set (in) or not in it (!in). If there is none, it returns 8 *
+// SlotBytes.
 func (b *Bitmap) Next(from int, in bool) int {
 	const all = 8 * SlotBytes
 	for from < all {
@@ -115,60 +114,61 @@ func (b *Bitmap) Next(from int, in bool) int {
 	return all
 }
 
-// A Message is one message. What does not belong to its type is zero.
+// A Message is one message. Fields that its type does not have are zero.
 //
-// Lifetime: of a parsed one, Slots, UpdateSlots, Channel and Payload are views of what was parsed; the rest is its own.
+// Lifetime: of a parsed one, Slots, UpdateSlots, Channel and Payload are views of the parsed bytes; the rest are
+// copies.
 type Message struct {
 	Type         Type
-	Port, Port2  int // of clients: of the kind that the cluster uses, and of the other (with TLS, or without)
+	Port, Port2  int // for clients: Port with the cluster's choice of TLS, Port2 with the other
 	BusPort      int
 	CurrentEpoch uint64
 	ConfigEpoch  uint64
 	Offset       int64
-	Sender       string  // an ID, or what somebody has put in its place
+	Sender       string  // an ID; a peer may put anything here
 	Slots        *Bitmap // never nil
-	Primary      string  // whose replica the sender is; "" for a primary
-	IP           string  // announced; "" leaves it to who hears it
+	Primary      string  // the sender's primary; "" for a primary
+	IP           string  // announced; "": the receiver uses the connection's address
 	Flags        Flags
 	Down         bool // the sender's cluster state is fail
-	Paused       bool // the sender holds writes back for a manual failover
-	ForceAck     bool // the vote is asked for although the primary is up
+	Paused       bool // the sender pauses writes for a manual failover
+	ForceAck     bool // asks for a vote although the primary is up
 
 	Gossip     []Gossip
 	Extensions Extensions
 
-	About string // of Fail and Update: the node
+	About string // Fail and Update: the node
 
 	UpdateEpoch uint64
-	UpdateSlots *Bitmap // of Update alone
+	UpdateSlots *Bitmap // only in Update
 
 	Channel, Payload []byte
 }
 
-// Gossip is what a heartbeat says of a third node.
+// Gossip is a heartbeat's report about a third node.
 type Gossip struct {
 	ID                     string
-	PingSent, PongReceived uint32 // Unix seconds; 0 for none
+	PingSent, PongReceived uint32 // Unix seconds; 0: none
 	IP                     string
 	Port, Port2, BusPort   int
 	Flags                  Flags
 }
 
-// Extensions are what heartbeats of 7.0 and later may carry beside gossip.
+// Extensions are optional parts of heartbeats since 7.0.
 //
-// Asks says that the sender knows extensions, and has not seen yet whether who hears it does. On the wire it is an
-// empty host name in front, which no version writes otherwise: 7.0 knows it, and passes it over without a word.
+// Asks: the sender knows extensions, but does not know yet whether the receiver does. On the wire this is an empty host
+// name as the first extension. No other version sends that, and 7.0 ignores it without a log line.
 type Extensions struct {
 	Asks      bool
 	Hostname  string
 	HumanName string
 	Forgotten []Forgotten
 	ShardID   string
-	Unknown   []uint16 // types that this version does not know; only of a parsed message
-	Present   bool     // a parsed message had some
+	Unknown   []uint16 // types that this version does not know; only in parsed messages
+	Present   bool     // the parsed message had extensions
 }
 
-// Forgotten is a node that is not to be taken back for a while.
+// Forgotten is a node that must not be added again for a while.
 type Forgotten struct {
 	ID         string
 	TTLSeconds uint64
@@ -182,7 +182,7 @@ const (
 	extShardID
 )
 
-// ValidID says whether id can be a node's: 40 digits and small letters.
+// ValidID reports whether id can be a node's ID: 40 digits and small letters.
 func ValidID(id string) bool {
 	if len(id) != IDBytes {
 		return false

@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// ErrFrame is a stream that is none of messages: nothing behind it can be trusted.
+// ErrFrame means that the stream does not hold messages; nothing after it can be parsed.
 var ErrFrame = errors.New("Bad message length or signature received on the Cluster bus")
 
-// Bounds of a message. A published message may be as long as a channel and a payload of clients can be.
+// Bounds of a message. A published one may have a channel and a payload of a client's maximum length.
 const (
 	maxHeartbeat = HeaderBytes + math.MaxUint16*gossipBytes + 1<<20
 	maxPublish   = HeaderBytes + 8 + 2*(512<<20)
 )
 
-// BeginBytes is how much of a message Begins wants to see, PrefixBytes how much Frame does.
+// BeginBytes is how many bytes Begins needs, PrefixBytes how many Frame needs.
 const (
 	BeginBytes  = 8
 	PrefixBytes = 16
 )
 
-// Begins says whether a message can begin with p, which has at least BeginBytes.
+// Begins reports whether a message can begin with p, which has at least BeginBytes.
 func Begins(p []byte) bool {
 	return bytes.HasPrefix(p, []byte("RCmb")) && binary.BigEndian.Uint32(p[4:]) >= HeaderBytes
 }
 
-// Frame gives the length of the message that begins with p. Of p, at least PrefixBytes are there.
+// Frame returns the length of the message that begins with p. p has at least PrefixBytes.
 //
 // Errors: ErrFrame.
 func Frame(p []byte) (length int, err error) {
@@ -48,18 +48,18 @@ func Frame(p []byte) (length int, err error) {
 	return int(n), nil
 }
 
-// TypeOf is the type of a message that may be damaged otherwise.
+// TypeOf returns the type of a message that may be damaged in other parts.
 func TypeOf(p []byte) Type { return Type(binary.BigEndian.Uint16(p[12:])) }
 
-// errVersion is a message of another version of the protocol. It is passed over without a word.
+// errVersion is the error for a message of another protocol version. It is ignored without a log line.
 var errVersion = errors.New("a message of another version")
 
-// Silent says that an error of Parse is no news for the log.
+// Silent reports whether an error of Parse should not be logged.
 func Silent(err error) bool { return errors.Is(err, errVersion) }
 
-// Parse reads one whole message, whose length Frame gave.
+// Parse reads one whole message, whose length came from Frame.
 //
-// Errors: a message that is not what it says. The stream goes on behind it.
+// Errors: the message is malformed. The stream is still valid after it.
 func Parse(p []byte) (*Message, error) {
 	if len(p) < HeaderBytes {
 		return nil, ErrFrame
@@ -105,7 +105,7 @@ func Parse(p []byte) (*Message, error) {
 			return nil, m.wrongLength(len(p), HeaderBytes)
 		}
 	}
-	return m, nil // Module, and what later versions say: passed over
+	return m, nil // Module and types of later versions are ignored
 }
 
 // parseHeartbeat reads gossip and extensions.
@@ -149,7 +149,7 @@ func (m *Message) parseHeartbeat(p, data []byte) (*Message, error) {
 	return m, nil
 }
 
-// take reads one extension. One that is too short for its type is passed over.
+// take reads one extension. It ignores one that is too short for its type.
 func (e *Extensions) take(kind uint16, body []byte) {
 	switch {
 	case kind == extHostname:

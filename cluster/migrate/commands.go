@@ -14,37 +14,37 @@ import (
 	"spindle/protocol"
 )
 
-// Parts are what a Migrator is joined to.
+// Parts connect a Migrator to its server.
 type Parts struct {
 	Core    *engine.Core
-	Dumper  func() *bgsave.Dumper // makes one; turn only
+	Dumper  func() *bgsave.Dumper // makes a Dumper; turn only
 	Dial    Dial
-	Cluster bool   // the target is asked to take keys of slots that it imports
-	Begun   func() // a call goes on beside the turn, or has ended; nil: nobody asks
+	Cluster bool   // the target is asked to accept keys of slots that it imports
+	Begun   func() // called when a call leaves its turn, and when it ends; nil: nothing
 }
 
 // A Migrator runs MIGRATE.
 type Migrator struct {
 	parts Parts
 	pool  pool
-	under int // calls beside the turn
-	after int // for how many ticks of the core calls count as under way behind the last one
+	under int // calls outside the turn
+	after int // ticks for which InFlight stays true after the last call
 }
 
-// New joins a Migrator.
+// New returns a Migrator with these parts.
 func New(p Parts) *Migrator {
 	m := &Migrator{parts: p, pool: pool{dial: p.Dial}}
 	p.Core.OnTick(func(int64) { m.tick(time.Now()) })
 	return m
 }
 
-// tick comes ten times a second.
+// tick runs ten times a second.
 func (m *Migrator) tick(now time.Time) {
 	m.after = max(0, m.after-1)
 	m.pool.tick(now)
 }
 
-// Family is MIGRATE's row.
+// Family returns MIGRATE's row.
 func (m *Migrator) Family() command.Family {
 	const flags = command.KeyRW | command.KeyAccess | command.KeyDelete
 	return command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []command.Spec{
@@ -57,32 +57,32 @@ func (m *Migrator) Family() command.Family {
 	}}
 }
 
-// Section is the Migrator's share of INFO.
+// Section returns the Migrator's fields of INFO.
 func (m *Migrator) Section() info.Section {
 	return info.Section{Name: "Stats", Fields: []info.Field{
 		info.Int("migrate_cached_sockets", func() int64 { return int64(m.pool.count()) }),
 	}}
 }
 
-// InFlight says whether a call is beside the turn, or was lately: keys of a slot come call by call, and to go by each
-// would cost more than the call. Turn only.
+// InFlight reports whether a call runs outside the turn, or ran a short time ago. A slot's keys come in many calls, and
+// switching between them would cost more than a call. Turn only.
 func (m *Migrator) InFlight() bool { return m.under > 0 || m.after > 0 }
 
-// lately is how many ticks of the core a call counts behind its end: two seconds.
+// lately is the value of after when a call ends: two seconds.
 const lately = 20
 
 const (
-	encodeOne = 64 << 10  // a value that takes more is sent from a view
-	encodeAll = 256 << 10 // payloads of one call that are encoded in its turn
-	samples   = 5         // elements by which a value's size is estimated
+	encodeOne = 64 << 10  // a larger value is sent from a view
+	encodeAll = 256 << 10 // the most payload bytes of one call that its turn encodes
+	samples   = 5         // elements sampled to estimate a value's size
 
-	packedAtMost = 90 // a payload has one byte for so many that were never set (rdb.Writer.Sparse)
+	packedAtMost = 90 // bytes never set are compressed in a payload to at least one in so many (rdb.Writer.Sparse)
 )
 
-// migrate is MIGRATE. Replies: OK; NOKEY if no key is there. Errors: IOERR, and what the target has answered.
-// Propagates: DEL of the keys that the target has confirmed, unless they were copied.
+// migrate is MIGRATE. Replies: OK; NOKEY if no key exists. Errors: IOERR, and errors of the target. Propagates: DEL of
+// the keys that the target has confirmed, unless COPY was given.
 //
-// The client waits while a goroutine sends. Inside MULTI and scripts nobody can wait: the turn is held then.
+// The client waits while a goroutine sends. Inside MULTI and scripts no client can wait, so the turn is blocked.
 func (m *Migrator) migrate(c *command.Context) error {
 	call, names, err := parse(c.Args)
 	for _, i := range call.secrets { // before Block copies the arguments for the slow log
@@ -123,9 +123,9 @@ func (m *Migrator) migrate(c *command.Context) error {
 		m.parts.Core.DoWhenWritable(func() {
 			m.note(-1)
 			switch {
-			case wrote && space.Replica: // its keys are the primary's now
+			case wrote && space.Replica: // its keys belong to the primary now
 				call.acked, call.failed = nil, protocol.ErrReadOnly
-			case m.parts.Core.Loading(): // its keys come again with the file that is loaded
+			case m.parts.Core.Loading(): // the loaded file brings its keys again
 				call.acked, call.failed = nil, protocol.ErrLoading
 			}
 			if waits {
@@ -139,7 +139,7 @@ func (m *Migrator) migrate(c *command.Context) error {
 	return nil
 }
 
-// note counts the calls beside the turn.
+// note adds n to the calls outside the turn.
 func (m *Migrator) note(n int) {
 	m.after = lately
 	if m.under += n; m.parts.Begun != nil {
@@ -147,7 +147,7 @@ func (m *Migrator) note(n int) {
 	}
 }
 
-// gather looks the keys up. It encodes what is small, and takes a view for the rest.
+// gather looks up the keys. It encodes small values and takes a view for the others.
 func (m *Migrator) gather(c *command.Context, call *call, names [][]byte, d *bgsave.Dumper) {
 	call.from = c.Client.DB
 	encoded, later := 0, false
@@ -180,8 +180,8 @@ func (m *Migrator) gather(c *command.Context, call *call, names [][]byte, d *bgs
 	}
 }
 
-// size estimates the bytes of a value, in memory or as a payload, whichever are more. Bits of a filter that were never
-// set take bytes in a payload only.
+// size estimates a value's bytes in memory or as a payload, whichever are more. Bits of a filter that were never set
+// only take bytes in a payload.
 func size(c *command.Context, v value.Value) int {
 	if v.Type() == value.String {
 		return v.Len()
@@ -205,7 +205,7 @@ func (m *call) closeView() {
 	}
 }
 
-// finish deletes what has arrived, and replies.
+// finish deletes the confirmed keys, and replies.
 func (m *Migrator) finish(c *command.Context, call *call) error {
 	if !call.copy && len(call.acked) > 0 {
 		gone := m.remove(c.DB, call)
@@ -236,7 +236,7 @@ func (m *Migrator) finishAlone(db *keyspace.DB, call *call) {
 	}
 }
 
-// remove deletes the keys that the target has confirmed, and gives those that were still there.
+// remove deletes the keys that the target has confirmed, and returns those that still existed.
 func (m *Migrator) remove(db *keyspace.DB, call *call) (gone [][]byte) {
 	for _, i := range call.acked {
 		key := call.keys[i].key

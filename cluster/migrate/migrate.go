@@ -1,9 +1,8 @@
 // Package migrate moves keys to other servers: MIGRATE, in cluster mode and without it.
 //
-// Owner: the turn parses a call, takes the keys and deletes what has arrived; a goroutine of each call talks with the
-// target in between. Pool alone is used by both.
-// Never: holds the turn while a target is slow, but inside MULTI and scripts.
-// Start here: commands.go takes the keys, transfer.go sends them, pool.go keeps connections.
+// Owner: the turn parses a call, looks up the keys and deletes confirmed ones. In between, a goroutine for each call
+// talks to the target. Both use only the pool together. Never: blocks the turn while a target is slow, except inside
+// MULTI and scripts. Start here: commands.go looks up the keys, transfer.go sends them, pool.go keeps connections.
 package migrate
 
 import (
@@ -17,25 +16,25 @@ import (
 	"spindle/protocol"
 )
 
-// A call is one MIGRATE on its way.
+// A call is one running MIGRATE.
 //
 //	turn: parse, take keys, latch ─▶ goroutine: connect, send, read ─▶ turn: delete, tell, reply, unlatch
 //
-// migrate.C1. A key of the call is not changed between its encoding and its end: its latch holds back who names it.
-// migrate.C2. Only keys that the target has confirmed are deleted.
+// migrate.C1. A key of the call does not change between its encoding and the call's end. A latch delays commands that
+// name it. migrate.C2. Only keys that the target has confirmed are deleted.
 type call struct {
 	host, port     string
 	db             int64 // the target's
 	timeout        time.Duration
 	copy, replace  bool
 	user, password []byte // password nil: no AUTH
-	secrets        []int  // which arguments these were
+	secrets        []int  // the positions of user and password in the arguments
 	from           int    // the database here
 
 	keys []item
-	view *keyspace.View // of the keys that are sent from it; nil if none is
+	view *keyspace.View // of the keys that are sent from it; nil: none
 
-	acked  []int // of keys, in order
+	acked  []int // indexes into keys, ascending
 	failed error // the reply; nil: OK
 }
 
@@ -47,7 +46,7 @@ type item struct {
 	value    value.Value // frozen
 }
 
-// What stands in the way.
+// Errors of MIGRATE.
 var (
 	errKeyAndKeys = &protocol.Error{Code: "ERR",
 		Text: "When using MIGRATE KEYS option, the key argument must be set to the empty string"}
@@ -56,10 +55,11 @@ var (
 	errRead    = &protocol.Error{Code: "IOERR", Text: "error or timeout reading to target instance"}
 )
 
-// defaultTimeout holds where a call gives none above 0.
+// defaultTimeout is used if a call gives no timeout above 0.
 const defaultTimeout = time.Second
 
-// parse reads a call. keys are the arguments that name some, lent. On an error m has the secrets that were read.
+// parse reads a call. keys are the arguments that name keys; they are lent. After an error m has the secrets read so
+// far.
 //
 // Syntax: MIGRATE host port key|"" db timeout [COPY] [REPLACE] [AUTH password | AUTH2 user password] [KEYS key ...]
 func parse(args [][]byte) (m *call, keys [][]byte, err error) {
@@ -105,13 +105,13 @@ options:
 	return m, keys, nil
 }
 
-// longest is as good as for ever, and does not overflow a deadline.
+// longest is in effect unlimited, but does not overflow a deadline.
 const longest = 1000 * 24 * time.Hour
 
-// clone copies lent bytes; what is empty is not nil.
+// clone copies lent bytes. The copy is never nil.
 func clone(b []byte) []byte { return append([]byte{}, b...) }
 
-// address is where the target listens. A port is read as C's atoi does: a name is none.
+// address returns the target's address. The port is read as C's atoi does; a name becomes 0.
 func (m *call) address() (host string, port int) {
 	n := 0
 	for _, c := range []byte(m.port) {
@@ -123,8 +123,8 @@ func (m *call) address() (host string, port int) {
 	return m.host, n
 }
 
-// name is the pool's key for connections to the target. A connection that was authenticated serves only calls with the
-// same user and password.
+// name is the pool's key for connections to the target. It contains user and password: only calls with the same ones
+// may use an authenticated connection.
 func (m *call) name() string {
 	name := m.host + ":" + m.port
 	if m.password != nil {
@@ -133,7 +133,7 @@ func (m *call) name() string {
 	return name
 }
 
-// keyPositions finds the keys of a call: those after KEYS if key is empty and the word is there, else key.
+// keyPositions finds a call's keys: those after KEYS if key is empty and KEYS is present, else key.
 func keyPositions(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	const flags = command.KeyRW | command.KeyAccess | command.KeyDelete
 	for i := 6; i < len(args) && len(args[3]) == 0; i++ {
@@ -152,7 +152,7 @@ func keyPositions(into []command.KeyPosition, args [][]byte) ([]command.KeyPosit
 	return append(into, command.KeyPosition{Index: 3, Flags: flags}), nil
 }
 
-// targetError is the reply to an error of the target's, whose line begins with "-".
+// targetError makes a reply of the target's error line, which begins with "-".
 func targetError(line []byte) error {
 	return protocol.Errorf("ERR", "Target instance replied with error: %s", line[1:])
 }

@@ -12,9 +12,9 @@ import (
 // A Dial opens a connection to "host:port".
 type Dial func(ctx context.Context, address string) (net.Conn, error)
 
-// A pool keeps the connections to targets for the next calls. Any goroutine.
+// A pool keeps connections to targets for later calls. Any goroutine.
 //
-// migrate.P1. A connection is one call's, or idle. Idle ones are closed after keepFor, and all count in open.
+// migrate.P1. A connection belongs to one call, or is idle. Idle ones are closed after keepFor. open counts both.
 type pool struct {
 	dial Dial
 
@@ -29,16 +29,16 @@ const (
 	lineMax  = 16 << 10 // of a reply
 )
 
-// A target is a connection to one.
+// A target is a connection to a target.
 type target struct {
 	name   string
 	conn   net.Conn
 	in     *bufio.Reader
-	db     int64 // that was chosen last; -1: unknown
+	db     int64 // its selected database; -1: unknown
 	usedAt time.Time
 }
 
-// take gives an idle connection to name, the one that was used last; nil if there is none.
+// take returns the most recently used idle connection to name; nil if there is none.
 func (p *pool) take(name string) *target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *pool) put(t *target) {
 	p.idle[t.name] = append(p.idle[t.name], t)
 }
 
-// close closes a connection that a call has.
+// close closes a connection that a call uses.
 func (p *pool) close(t *target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *pool) closeNow(t *target) {
 	p.open--
 }
 
-// closeSome closes the idle connections to some target.
+// closeSome closes the idle connections to one target.
 func (p *pool) closeSome() {
 	for name, list := range p.idle {
 		for _, t := range list {
@@ -111,7 +111,7 @@ func (p *pool) closeSome() {
 	}
 }
 
-// tick closes what has been idle for long.
+// tick closes connections that were idle for keepFor.
 func (p *pool) tick(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +131,7 @@ func (p *pool) tick(now time.Time) {
 	}
 }
 
-// count is how many connections there are.
+// count returns the number of connections.
 func (p *pool) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"spindle/protocol"
 )
 
-// writeAtOnce is how much is written under one deadline.
+// writeAtOnce is how many bytes are written under one deadline.
 const writeAtOnce = 64 << 10
 
-// A sender writes a call's requests to its target, a piece at a time.
+// A sender writes a call's requests to its target in pieces.
 type sender struct {
 	t       *target
 	timeout time.Duration
@@ -33,7 +33,7 @@ func (s *sender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes what has been gathered, if that is at least from bytes.
+// flush writes the gathered bytes if they are at least from bytes.
 func (s *sender) flush(from int) error {
 	if len(s.out) == 0 || len(s.out) < from {
 		return nil
@@ -43,7 +43,7 @@ func (s *sender) flush(from int) error {
 	return err
 }
 
-// line reads a reply of one line, without its end.
+// line reads a reply of one line and returns it without its end.
 func (s *sender) line() ([]byte, error) {
 	if err := s.t.conn.SetReadDeadline(time.Now().Add(s.timeout)); err != nil {
 		return nil, err
@@ -59,10 +59,10 @@ func (s *sender) line() ([]byte, error) {
 	return line, nil
 }
 
-// run sends the call's keys and hears what has become of them. It may wait; the target's time is limited, piece by
-// piece. restore is the name of RESTORE there.
+// run sends the call's keys and reads the replies. It may block; the timeout applies to each piece. restore is the name
+// of the RESTORE command to send.
 //
-// A connection that was kept may be dead. So what fails before any answer, but not for want of time, is tried again.
+// A pooled connection may be dead. So a call that fails before any reply, but not by timeout, is tried again.
 func (m *call) run(p *pool, d *bgsave.Dumper, restore string) {
 	t := p.take(m.name())
 	for try := 0; ; try++ {
@@ -70,7 +70,7 @@ func (m *call) run(p *pool, d *bgsave.Dumper, restore string) {
 			var err error
 			if t, err = p.connect(m); err != nil {
 				if m.failed = errConnect; errors.Is(err, syscall.ECONNREFUSED) {
-					m.failed = errWrite // what a client of redis-server's reads, which notices it there
+					m.failed = errWrite // redis-server notices this error at the write
 				}
 				return
 			}
@@ -88,8 +88,8 @@ func (m *call) run(p *pool, d *bgsave.Dumper, restore string) {
 	}
 }
 
-// attempt is run over one connection. again says that nothing was answered, and time is left; broken, that the
-// connection is of no use any more.
+// attempt does run's work over one connection. again: no reply came and it was no timeout. broken: the connection must
+// be closed.
 func (m *call) attempt(t *target, d *bgsave.Dumper, restore string) (again, broken bool) {
 	s := &sender{t: t, timeout: m.timeout}
 	sent, chosen, err := m.send(s, d, restore)
@@ -133,7 +133,7 @@ func (m *call) attempt(t *target, d *bgsave.Dumper, restore string) (again, brok
 	return false, false
 }
 
-// firstError is the first of lines that is an error; nil if none is.
+// firstError returns the first error among lines; nil if there is none.
 func firstError(lines ...[]byte) []byte {
 	for _, l := range lines {
 		if len(l) > 0 && l[0] == '-' {
@@ -143,7 +143,7 @@ func firstError(lines ...[]byte) []byte {
 	return nil
 }
 
-// send writes all requests. sent are the keys that were not past their deadline, chosen says that SELECT was written.
+// send writes all requests. sent are the keys that had not expired; chosen: SELECT was written.
 func (m *call) send(s *sender, d *bgsave.Dumper, restore string) (sent []int, chosen bool, err error) {
 	word := func(w string) []byte { return []byte(w) }
 	if m.password != nil {
@@ -205,5 +205,5 @@ func (m *call) sendKey(s *sender, d *bgsave.Dumper, k *item, restore string, ttl
 	return s.flush(writeAtOnce)
 }
 
-// isTimeout says that a connection's error is that time has run out.
+// isTimeout reports whether a connection's error is a timeout.
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

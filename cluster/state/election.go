@@ -6,7 +6,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// cannot is why a replica does not take over.
+// cannot is the reason why a replica does not take over.
 type cannot uint8
 
 const (
@@ -25,8 +25,8 @@ var cannotText = [...]string{
 	cannotVotes:   "Waiting for votes, but majority still not reached.",
 }
 
-// considerVote gives this node's vote to a replica that asks for it, if it has not voted in the epoch, the replica's
-// primary has failed, and nobody has newer claims to the slots. The vote leaves when it is on disk (state.C2).
+// considerVote votes for a replica that asks. Conditions: this node has not voted in the epoch, the replica's primary
+// has failed, and no node has newer claims to the slots. The vote is sent when it is on disk (state.C2).
 func (s *State) considerVote(n *Node, m *bus.Message) {
 	if s.me.isReplica() || s.me.NumSlots == 0 {
 		return
@@ -68,7 +68,7 @@ func (s *State) considerVote(n *Node, m *bus.Message) {
 	s.log(logging.LevelNotice, "Failover auth granted to %s for epoch %d", n.label(), s.current)
 }
 
-// myRank counts the replicas of the same primary that have more of its data.
+// myRank counts the replicas of the same primary with a greater offset.
 func (s *State) myRank() (rank int) {
 	mine := s.out.Offset()
 	for _, n := range s.me.Primary.Replicas {
@@ -79,10 +79,10 @@ func (s *State) myRank() (rank int) {
 	return rank
 }
 
-// relogMs is after how long the same reason is said again.
+// relogMs is the time after which the same reason is logged again.
 const relogMs = 10_000
 
-// say logs why this replica does not take over, unless that is said or the failure is young.
+// say logs why this replica does not take over, unless it was logged or the failure is recent.
 func (s *State) say(why cannot) {
 	if why == s.cannot && s.now-s.cannotMs < relogMs {
 		return
@@ -98,7 +98,7 @@ func (s *State) say(why cannot) {
 	}
 }
 
-// tryFailover goes on with taking over from a failed primary: wait, ask for votes, win.
+// tryFailover continues an election against a failed primary: it waits, asks for votes, and takes over when it wins.
 func (s *State) tryFailover() {
 	me, timeout := s.me, s.Terms.NodeTimeout
 	age := s.now - s.electionMs
@@ -111,7 +111,7 @@ func (s *State) tryFailover() {
 	}
 	stale := s.out.DataAge()
 	if stale > timeout {
-		stale -= timeout // for that long nobody knew that the primary had failed
+		stale -= timeout // the failure was unknown for that long
 	}
 	if f := s.Terms.ValidityFactor; f != 0 && stale > s.Terms.ReplicationPing+timeout*f && !manual {
 		s.say(cannotOldData)
@@ -156,9 +156,9 @@ func (s *State) tryFailover() {
 	}
 }
 
-// plan sets the time of the next election: those who have more data come first.
+// plan sets the time of the next election. Replicas with more data start earlier.
 func (s *State) plan() {
-	s.electionMs = s.now + 500 + s.rng.Int64N(500) // the failure spreads meanwhile
+	s.electionMs = s.now + 500 + s.rng.Int64N(500) // time for the failure to spread
 	s.votes, s.asked = 0, false
 	s.rank = s.myRank()
 	s.electionMs += int64(s.rank) * 1000
@@ -171,7 +171,7 @@ func (s *State) plan() {
 	s.pongAll(true)
 }
 
-// replacePrimary takes all slots of this node's primary. The epoch is raised already (state.C1).
+// replacePrimary takes over all slots of this node's primary. The epoch was raised before (state.C1).
 func (s *State) replacePrimary() {
 	old := s.me.Primary
 	if s.me.isPrimary() || old == nil {
@@ -187,13 +187,13 @@ func (s *State) replacePrimary() {
 	s.resetManual()
 }
 
-// Manual failover: a replica takes over from a primary that is well. The primary holds writes back, and the replica
-// waits until it has everything.
+// Manual failover: a replica takes over from a healthy primary. The primary pauses writes, and the replica waits until
+// it has all data.
 
-// manualTimeout is how long it may take, in ms; the primary holds writes back for twice as long at most.
+// manualTimeout is the longest manual failover, in ms. The primary pauses writes for at most twice as long.
 const manualTimeout = 5000
 
-// resetManual ends a manual failover, however it went.
+// resetManual ends a manual failover, successful or not.
 func (s *State) resetManual() {
 	if s.manualNode != nil {
 		s.out.Ask(Errand{Kind: Unpause})
@@ -201,7 +201,7 @@ func (s *State) resetManual() {
 	s.manualEnd, s.manualReady, s.manualNode, s.manualOffset, s.manualPaused = 0, false, nil, -1, false
 }
 
-// startHolding takes a replica's wish to take over: writes are held back.
+// startHolding handles a replica's request to take over: it pauses writes.
 func (s *State) startHolding(l *Link, n *Node) {
 	if n == nil || n.Primary != s.me {
 		return
@@ -212,8 +212,7 @@ func (s *State) startHolding(l *Link, n *Node) {
 	s.log(logging.LevelNotice, "Manual failover requested by replica %s.", n.label())
 }
 
-// Paused tells that writes are held back since the core was asked for it: the offset stands still now, and the
-// replica hears it.
+// Paused is called when the core has paused writes. The offset no longer changes, and the replica gets it.
 func (s *State) Paused() {
 	if s.manualEnd == 0 || s.manualNode == nil {
 		return
@@ -224,22 +223,22 @@ func (s *State) Paused() {
 	}
 }
 
-// ManualEnd is until when, in Unix ms, a manual failover is under way; 0 for none.
+// ManualEnd returns the deadline of the current manual failover, Unix ms; 0: none.
 func (s *State) ManualEnd() int64 { return s.manualEnd }
 
-// Waiting says that a manual failover waits for the offset: the driver calls Poll often.
+// Waiting reports whether a manual failover waits for the offset. The driver then calls Poll often.
 func (s *State) Waiting() bool {
 	return s.manualEnd != 0 && s.me.isReplica() && !s.manualReady && s.manualOffset != -1
 }
 
-// Poll looks whether the offset has been reached.
+// Poll checks whether the offset has been reached.
 func (s *State) Poll() {
 	if s.Waiting() {
 		s.todo |= todoManual
 	}
 }
 
-// tryManual looks whether this replica has everything that its primary has.
+// tryManual checks whether this replica has all its primary's data.
 func (s *State) tryManual() {
 	if s.Waiting() && s.out.Offset() >= s.manualOffset {
 		s.manualReady = true
@@ -248,11 +247,11 @@ func (s *State) tryManual() {
 	}
 }
 
-// migrationDelay is for how long, in ms, a primary has been without replicas before one migrates to it.
+// migrationDelay is how long, in ms, a primary must be without replicas before a replica moves to it.
 const migrationDelay = 5000
 
-// migrate moves this replica to a primary that has lost all its own, if it is the one to go: of the primaries with
-// the most replicas, the one with the smallest ID.
+// migrate moves this replica to a primary that lost all its replicas, if this replica is the right one. It is the one
+// with the smallest ID among the replicas of primaries with most replicas.
 func (s *State) migrate(most int) {
 	mine := s.me.Primary
 	if !s.ok || mine == nil {

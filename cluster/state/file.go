@@ -12,14 +12,14 @@ import (
 	"spindle/internal/slots"
 )
 
-// nodes.conf: a line for each node, as CLUSTER NODES shows it, and at the end the epochs.
+// nodes.conf has a line for each node, as in CLUSTER NODES, and at the end the epochs.
 //
 //	id ip:port@bus,[host][,name=value…] flags primary ping pong epoch link [slot | from-to | [slot->-id] | [slot-<-id]]…
 //	vars currentEpoch n lastVoteEpoch n
 //
 // Source: the files that versions 3.0 to 7.4 write.
 
-// Describe is the content of nodes.conf.
+// Describe returns the content of nodes.conf.
 func (s *State) Describe() []byte {
 	b := make([]byte, 0, len(s.nodes)*usualLine)
 	for _, n := range s.nodes {
@@ -30,7 +30,7 @@ func (s *State) Describe() []byte {
 	return fmt.Appendf(b, "vars currentEpoch %d lastVoteEpoch %d\n", s.current, s.voted)
 }
 
-// List is CLUSTER NODES: the port of each node is that of clients with or without TLS.
+// List returns CLUSTER NODES. tls says which port of each node it shows.
 func (s *State) List(tls bool) string {
 	b := make([]byte, 0, len(s.nodes)*usualLine)
 	for _, n := range s.nodes {
@@ -39,10 +39,10 @@ func (s *State) List(tls bool) string {
 	return string(b)
 }
 
-// usualLine is as long as most lines are.
+// usualLine is the usual length of a line.
 const usualLine = 256
 
-// Line is one node as List shows it.
+// Line returns one node's line of List.
 func (s *State) Line(n *Node, tls bool) string { return string(s.describe(nil, n, tls, false)) }
 
 var flagNames = [...]struct {
@@ -54,7 +54,7 @@ var flagNames = [...]struct {
 	{bus.Handshake, "handshake"}, {bus.NoAddress, "noaddr"}, {bus.NoFailover, "nofailover"},
 }
 
-// describe writes a node's line behind b, without its end. aux adds what only the file holds.
+// describe appends a node's line to b, without its end. aux adds the fields that only the file has.
 func (s *State) describe(b []byte, n *Node, tls, aux bool) []byte {
 	number := func(before string, value int64) {
 		b = strconv.AppendInt(append(b, before...), value, 10)
@@ -120,7 +120,7 @@ func (s *State) describe(b []byte, n *Node, tls, aux bool) []byte {
 	return b
 }
 
-// describeOpen writes the slots that are on their way.
+// describeOpen appends the slots that are migrating or importing.
 func (s *State) describeOpen(b []byte) []byte {
 	var open []int
 	for slot := range s.moving {
@@ -142,7 +142,7 @@ func (s *State) describeOpen(b []byte) []byte {
 	return b
 }
 
-// Ranges are the slots of a node, as pairs of the first and the last of each run.
+// Ranges returns the slots of a node, as pairs of the first and last slot of each range.
 func (n *Node) Ranges() (ranges [][2]int) {
 	if n.NumSlots == 0 {
 		return nil
@@ -155,7 +155,7 @@ func (n *Node) Ranges() (ranges [][2]int) {
 	return ranges
 }
 
-// A FileError is a nodes.conf that cannot be believed.
+// A FileError is the error for an invalid nodes.conf.
 type FileError struct {
 	Line   string
 	Reason string
@@ -165,14 +165,14 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("Unrecoverable error: corrupted cluster config file %q: %s", e.Line, e.Reason)
 }
 
-// maxLine is the longest line that any version writes, and more.
+// maxLine is longer than any line of any version.
 const maxLine = 1024 + slots.Count*128
 
-// Load reads a nodes.conf into a state that has no nodes.
+// Load reads a nodes.conf into a state without nodes.
 //
-// Errors: *FileError; the state cannot be used then.
+// Errors: *FileError; the state must not be used then.
 func (s *State) Load(text string) error {
-	shards := map[*Node]bool{} // whose shard the file names
+	shards := map[*Node]bool{} // nodes with a shard in the file
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimRight(line, "\r")
 		if strings.Trim(line, " \t") == "" {
@@ -189,13 +189,13 @@ func (s *State) Load(text string) error {
 		s.loadShard(n, shards)
 	}
 	s.log(logging.LevelNotice, "Node configuration loaded, I'm %s", s.me.ID)
-	s.current = s.maxEpoch() // somebody may have edited the file
+	s.current = s.maxEpoch() // the file may have been edited
 	s.Apply(s.Terms)
 	return nil
 }
 
-// loadShard gives a replica its primary's shard. A node may have saved what it knew of the replica before it heard of
-// the primary's new shard: that is no damage, and the next messages would mend it.
+// loadShard gives a replica its primary's shard. A node may have saved a replica's old shard before it learned the
+// primary's new one. That is no damage; later messages would correct it.
 func (s *State) loadShard(n *Node, named map[*Node]bool) {
 	switch p := n.Primary; {
 	case p == nil:
@@ -207,7 +207,7 @@ func (s *State) loadShard(n *Node, named map[*Node]bool) {
 	}
 }
 
-// loadLine reads one line. It gives the reason why it cannot be taken.
+// loadLine reads one line. It returns the reason if the line is invalid.
 func (s *State) loadLine(line string, shards map[*Node]bool) string {
 	if len(line) > maxLine {
 		return "the line is too long"
@@ -259,7 +259,7 @@ func (s *State) loadLine(line string, shards map[*Node]bool) string {
 	if err != nil {
 		return "the epoch is no number"
 	}
-	if !n.isReplica() || n.Primary == nil { // else it is the primary's
+	if !n.isReplica() || n.Primary == nil { // otherwise it is the primary's epoch
 		n.Epoch = epoch
 	}
 	for _, word := range words[8:] {
@@ -270,7 +270,7 @@ func (s *State) loadLine(line string, shards map[*Node]bool) string {
 	return ""
 }
 
-// loadNode finds a node of the file, or makes it.
+// loadNode finds or creates a node of the file.
 func (s *State) loadNode(id string) *Node {
 	n := s.byID[id]
 	if n == nil {
@@ -399,7 +399,7 @@ func (s *State) loadFlag(n *Node, name string) string {
 	return "a flag is not known"
 }
 
-// loadSlots reads a slot, a run of slots, or one that is on its way.
+// loadSlots reads a slot, a range, or a migrating or importing slot.
 func (s *State) loadSlots(n *Node, word string) string {
 	number := func(text string) (int, bool) {
 		slot, err := strconv.ParseUint(text, 10, 16)

@@ -10,7 +10,7 @@ import (
 
 func address(ip string, port int) string { return ip + " " + strconv.Itoa(port) }
 
-// send queues a message on l, if that is a link which stands.
+// send queues a message on l, if l is a connected link.
 func (s *State) send(l *Link, typ bus.Type, p []byte) {
 	if l == nil || l.closed || !l.ready {
 		return
@@ -19,7 +19,7 @@ func (s *State) send(l *Link, typ bus.Type, p []byte) {
 	s.out.Send(l, p, s.critical)
 }
 
-// broadcast queues a message for every node.
+// broadcast queues a message for every node, or for those that to selects.
 func (s *State) broadcast(m *bus.Message, to func(*Node) bool) {
 	p := bus.Append(nil, m)
 	for _, n := range s.nodes {
@@ -29,7 +29,7 @@ func (s *State) broadcast(m *bus.Message, to func(*Node) bool) {
 	}
 }
 
-// message begins a message: its header is what this node says of itself. A replica says its primary's slots and epoch.
+// message returns a message with this node's header. A replica states its primary's slots and epoch.
 func (s *State) message(typ bus.Type) *bus.Message {
 	me, primary := s.me, s.me
 	if me.isReplica() && me.Primary != nil {
@@ -47,11 +47,11 @@ func (s *State) message(typ bus.Type) *bus.Message {
 	return m
 }
 
-// ping sends a heartbeat with gossip: some nodes by chance, and all that do not answer.
+// ping sends a heartbeat with gossip about some random nodes and all nodes in PFAIL.
 func (s *State) ping(l *Link, typ bus.Type) {
 	s.pings++
 	m := s.message(typ)
-	fresh := len(s.nodes) - 2 // without us and the one that hears it
+	fresh := len(s.nodes) - 2 // without this node and the receiver
 	wanted := min(max(len(s.nodes)/10, 3), fresh)
 	m.Gossip = make([]bus.Gossip, 0, max(wanted, 0)+s.maybeFailed)
 	if !l.Inbound && typ == bus.Ping {
@@ -85,7 +85,7 @@ func (s *State) ping(l *Link, typ bus.Type) {
 	s.send(l, typ, bus.Append(nil, m))
 }
 
-// unix is a time of the node's clock in Unix ms, as others read it; 0 stays 0.
+// unix converts a time of the node's clock to Unix ms for other nodes; 0 stays 0.
 func (s *State) unix(ms int64) int64 {
 	if ms == 0 {
 		return 0
@@ -101,8 +101,9 @@ func (s *State) gossipOf(n *Node) bus.Gossip {
 	return g
 }
 
-// extensions are what a heartbeat on l carries. Nodes before 7.2 know the host name alone and complain of all others:
-// whoever has not shown that it knows more is told no more, and asked. So two nodes of ours never wait for each other.
+// extensions returns the extensions for a heartbeat on l. Nodes before 7.2 only know the host name and log others as
+// errors. So a peer gets the others only after it showed that it knows them. Until then it is asked, so that two nodes
+// of ours never wait for each other.
 func (s *State) extensions(l *Link) bus.Extensions {
 	e := bus.Extensions{Hostname: s.me.Hostname}
 	if !l.extends && (l.Node == nil || !l.Node.extends) {
@@ -118,7 +119,7 @@ func (s *State) extensions(l *Link) bus.Extensions {
 	return e
 }
 
-// pongAll tells every node, or only those of this node's shard, the news at once.
+// pongAll sends a pong at once to every node, or to those of this node's shard.
 func (s *State) pongAll(shardOnly bool) {
 	for _, n := range s.nodes {
 		if n.Link == nil || !n.Link.ready || n == s.me || n.is(bus.Handshake) {
@@ -156,7 +157,7 @@ func (s *State) Publish(channel, payload []byte, shard bool) {
 	s.broadcast(m, func(n *Node) bool { return n.ShardID == s.me.ShardID })
 }
 
-// takeGossip takes what a heartbeat says of other nodes.
+// takeGossip handles the gossip in a heartbeat.
 func (s *State) takeGossip(l *Link, m *bus.Message) {
 	sender := l.Node
 	if sender == nil {
@@ -188,7 +189,7 @@ func (s *State) takeGossip(l *Link, m *bus.Message) {
 	}
 }
 
-// takeGossipOf takes what sender says of a known node.
+// takeGossipOf handles sender's gossip about a known node.
 func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 	bad := g.Flags&(bus.Failed|bus.MaybeFailed) != 0
 	if sender != nil && sender.isPrimary() {
@@ -203,7 +204,7 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 		}
 	}
 	if !bad && n.PingSent == 0 && s.countReports(n) == 0 {
-		// What others have heard counts as heard, unless it is of the future.
+		// A pong that other nodes received counts, unless it is in the future.
 		if pong := int64(g.PongReceived)*1000 - s.WallAhead; pong <= s.now+500 && pong > n.PongReceived {
 			n.PongReceived = pong
 		}
@@ -218,7 +219,7 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 	}
 }
 
-// takeExtensions takes what a heartbeat carries beside gossip.
+// takeExtensions handles the extensions of a heartbeat.
 func (s *State) takeExtensions(n *Node, m *bus.Message) {
 	e := &m.Extensions
 	for _, kind := range e.Unknown {
@@ -250,7 +251,7 @@ func (s *State) takeExtensions(n *Node, m *bus.Message) {
 		s.save(false)
 	}
 	if e.Asks && e.ShardID == "" {
-		return // the rest comes when it knows that we take it
+		return // the rest comes after it learns that we know extensions
 	}
 	if n.HumanName != e.HumanName && saneName(e.HumanName) {
 		n.HumanName = e.HumanName
@@ -258,20 +259,20 @@ func (s *State) takeExtensions(n *Node, m *bus.Message) {
 	}
 	shard := e.ShardID
 	if p := n.Primary; !bus.ValidID(shard) || p != nil && !p.extends {
-		// Of an older version, or a replica of one: each node has an ID of its own for such a shard.
+		// The node or its primary is older: each such node would send its own shard ID.
 		shard = n.Root().ShardID
 	}
 	s.setShard(n, shard)
 }
 
-// forgetSeconds is for how long a forgotten node is not taken back; maxForgottenSeconds is the longest that a peer is
-// believed.
+// forgetSeconds is how long a forgotten node is not added again. maxForgottenSeconds is the longest time accepted from
+// a peer.
 const (
 	forgetSeconds       = 60
 	maxForgottenSeconds = 24 * 3600
 )
 
-// forgotten says whether id is not to be taken back yet.
+// forgotten reports whether id must not be added yet.
 func (s *State) forgotten(id string) bool {
 	for id, until := range s.black {
 		if until < s.now/1000 {

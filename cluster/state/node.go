@@ -8,7 +8,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// A Node is what is known of one node of the cluster. Times are Unix ms.
+// A Node is this node's information about one node of the cluster. Times are Unix ms.
 type Node struct {
 	ID, ShardID         string
 	Flags               bus.Flags
@@ -17,30 +17,30 @@ type Node struct {
 	Hostname, HumanName string
 	Port, TLSPort       int
 	BusPort             int
-	Primary             *Node // whose replica it is; nil if that is unknown
+	Primary             *Node // of a replica; nil if unknown
 	Replicas            []*Node
 	Offset              int64
 
 	slots    bus.Bitmap
 	NumSlots int
-	slotText []byte // slots as nodes.conf has them; nil: not made since they changed
+	slotText []byte // the slots' text in nodes.conf; nil: not formatted since they changed
 
 	CreatedMs      int64
-	PingSent       int64 // of the ping that is not answered; 0: none
+	PingSent       int64 // when the unanswered ping was sent; 0: none
 	PongReceived   int64
 	dataReceived   int64
 	failedMs       int64
-	voteEpoch      uint64 // of the last election of this node that it has voted in
+	voteEpoch      uint64 // of this node's election in which it last voted
 	votedMs        int64  // when this node last voted for a replica of it
 	orphanedMs     int64
-	gossiped       uint64 // the last ping that told of it
+	gossiped       uint64 // the last ping whose gossip had it
 	reports        []report
 	Link, Incoming *Link
-	toldOf         map[uint16]bool // types of extensions that the log has said this version does not know
-	extends        bool            // it has shown that it knows extensions beside the host name: it is of 7.2 or later
+	toldOf         map[uint16]bool // unknown extension types that were logged
+	extends        bool            // it knows extensions besides the host name, so it is 7.2 or later
 }
 
-// A report is a primary's word that a node does not answer.
+// A report is a primary's claim that a node does not answer.
 type report struct {
 	by *Node
 	ms int64
@@ -50,15 +50,15 @@ func (n *Node) is(f bus.Flags) bool { return n.Flags&f != 0 }
 func (n *Node) isReplica() bool     { return n.is(bus.Replica) }
 func (n *Node) isPrimary() bool     { return n.is(bus.Primary) }
 
-// Is says whether any of f holds for the node.
+// Is reports whether the node has any flag of f.
 func (n *Node) Is(f bus.Flags) bool { return n.is(f) }
 
-// Has says whether the node claims slot.
+// Has reports whether the node claims slot.
 func (n *Node) Has(slot int) bool { return n.slots.Has(slot) }
 
-// Root is the primary at the end of the chain of a node's primaries: itself for a primary.
+// Root follows a node's primaries to the last one; a primary is its own root.
 func (n *Node) Root() *Node {
-	for range 1 << 10 { // a circle is possible after TAKEOVER
+	for range 1 << 10 { // TAKEOVER can make a cycle
 		if n.Primary == nil {
 			return n
 		}
@@ -67,12 +67,12 @@ func (n *Node) Root() *Node {
 	return n
 }
 
-// label is how log lines name a node.
+// label is a node's name in log lines.
 func (n *Node) label() string { return n.ID + " (" + n.HumanName + ")" }
 
 const hexDigits = "0123456789abcdef"
 
-// NewID makes an ID by chance.
+// newID makes a random ID.
 func (s *State) newID() string {
 	var b [bus.IDBytes]byte
 	for i := range b {
@@ -81,7 +81,7 @@ func (s *State) newID() string {
 	return string(b[:])
 }
 
-// newNode makes a node, with an ID by chance if it is empty. It is not in the table yet.
+// newNode makes a node, with a random ID if id is empty. It is not in the table yet.
 func (s *State) newNode(id string, flags bus.Flags) *Node {
 	if id == "" {
 		id = s.newID()
@@ -95,7 +95,7 @@ func (s *State) add(n *Node) {
 	s.Changed = true
 }
 
-// remove takes a node out of the table, with all that is known of it.
+// remove removes a node from the table, with all references to it.
 func (s *State) remove(n *Node) {
 	for slot := range s.owners {
 		if s.owners[slot] == n {
@@ -130,7 +130,7 @@ func (s *State) remove(n *Node) {
 	s.Changed = true
 }
 
-// rename gives a node of a handshake its true ID.
+// rename gives a node in handshake its real ID.
 func (s *State) rename(n *Node, id string) {
 	delete(s.byID, n.ID)
 	n.ID = id
@@ -162,7 +162,7 @@ func (n *Node) wellReplicas() (count int) {
 	return count
 }
 
-// hangUp closes a link, if it is one.
+// hangUp closes a link; l may be nil.
 func (s *State) hangUp(l *Link) {
 	if l == nil || l.closed {
 		return
@@ -183,10 +183,10 @@ func (s *State) detach(l *Link) {
 	}
 }
 
-// busPort0 is the default distance of the bus from the port for clients.
+// busPort0 is the default distance from the client port to the bus port.
 const busPort0 = 10000
 
-// clientPort is the port of the kind that the cluster uses.
+// clientPort returns the port that the cluster uses (TLS or plain).
 func (s *State) clientPort(n *Node) int {
 	if s.Terms.TLS {
 		return n.TLSPort
@@ -194,7 +194,7 @@ func (s *State) clientPort(n *Node) int {
 	return n.Port
 }
 
-// replicationPort is the port that replicas of n connect to.
+// replicationPort returns the port for replicas of n.
 func (s *State) replicationPort(n *Node) int {
 	if s.Terms.TLSReplication {
 		return n.TLSPort
@@ -202,7 +202,7 @@ func (s *State) replicationPort(n *Node) int {
 	return n.Port
 }
 
-// ports gives the two ports of a message in the order plain, TLS.
+// ports converts a message's two ports to the order plain, TLS.
 func (s *State) ports(first, second int) (plain, tls int) {
 	if s.Terms.TLS {
 		return second, first
@@ -210,7 +210,7 @@ func (s *State) ports(first, second int) (plain, tls int) {
 	return first, second
 }
 
-// sayPorts gives a node's ports in the order of a message.
+// sayPorts returns a node's ports in the order of a message.
 func (s *State) sayPorts(n *Node) (first, second int) {
 	if s.Terms.TLS {
 		return n.TLSPort, n.Port
@@ -218,7 +218,7 @@ func (s *State) sayPorts(n *Node) (first, second int) {
 	return n.Port, n.TLSPort
 }
 
-// saneAddress says whether text from the wire can be an address: what could break nodes.conf is none.
+// saneAddress reports whether text from a peer can be an address. It refuses text that would break nodes.conf.
 func saneAddress(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -229,14 +229,14 @@ func saneAddress(text string) bool {
 	return len(text) < 46
 }
 
-// saneName says the same of a host name or a name for people.
+// saneName reports the same for a host name or a human name.
 func saneName(text string) bool {
 	return len(text) < 256 && strings.IndexFunc(text, func(r rune) bool {
 		return r <= ' ' || r == 0x7f || strings.ContainsRune("!#$%&()*+:;<>?@[]^{|}~,=\"'\\", r)
 	}) < 0
 }
 
-// Map makes the slot map of this moment.
+// Map returns the current slot map.
 func (s *State) Map() *slots.Map {
 	seen := map[*Node]*slots.Node{}
 	var node func(n *Node) *slots.Node
@@ -271,7 +271,7 @@ func (s *State) Map() *slots.Map {
 		if owner == nil {
 			continue
 		}
-		if owner != before { // slots come in runs
+		if owner != before { // slots come in ranges
 			before, owned = owner, node(owner)
 		}
 		d.Assign(uint16(slot), owned)

@@ -10,7 +10,7 @@ import (
 	"spindle/protocol"
 )
 
-// What an operator orders: CLUSTER's subcommands that change something. Errors are replies.
+// The orders of an operator: CLUSTER's subcommands that change the state. Errors are replies.
 
 func refuse(format string, args ...any) error { return protocol.Errorf("ERR", format, args...) }
 
@@ -23,7 +23,7 @@ func (s *State) Meet(ip string, port, busPort int64) error {
 	ip = addr.String()
 	for _, n := range s.nodes {
 		if n.is(bus.Handshake) && n.IP == ip && s.clientPort(n) == int(port) && n.BusPort == int(busPort) {
-			return nil // it is under way
+			return nil // a handshake is running
 		}
 	}
 	n := s.newNode("", bus.Handshake|bus.ToMeet)
@@ -33,10 +33,10 @@ func (s *State) Meet(ip string, port, busPort int64) error {
 	return nil
 }
 
-// Owner is who has a slot; nil for nobody.
+// Owner returns a slot's owner; nil: none.
 func (s *State) Owner(slot int) *Node { return s.owners[slot] }
 
-// Take gives this node slots that nobody has; Release takes slots from whoever has them. All were checked.
+// Take assigns slots without owner to this node. The caller has checked them.
 func (s *State) Take(list []int) {
 	for _, slot := range list {
 		delete(s.coming, slot)
@@ -45,7 +45,7 @@ func (s *State) Take(list []int) {
 	s.claimed()
 }
 
-// Release is the opposite of Take.
+// Release unassigns slots. The caller has checked them.
 func (s *State) Release(list []int) {
 	for _, slot := range list {
 		delete(s.coming, slot)
@@ -54,26 +54,26 @@ func (s *State) Release(list []int) {
 	s.settled()
 }
 
-// ReleaseMine takes all slots from this node.
+// ReleaseMine unassigns all slots of this node.
 func (s *State) ReleaseMine() {
 	s.moveAll(s.me, nil)
 	s.settled()
 }
 
-// settled saves, and looks at the cluster's state anew.
+// settled saves, and evaluates the cluster's state again.
 func (s *State) settled() {
 	s.todo |= todoUpdate
 	s.save(false)
 	s.Changed = true
 }
 
-// claimed is settled for a claim, which is on disk before others hear it (state.C2).
+// claimed is settled for a claim, which must be on disk before it is sent (state.C2).
 func (s *State) claimed() {
 	s.settled()
 	s.save(true)
 }
 
-// Known finds a node that an operator names.
+// Known finds the node that an operator names.
 func (s *State) Known(id string) (*Node, error) {
 	n := s.byID[id]
 	if n == nil {
@@ -82,7 +82,7 @@ func (s *State) Known(id string) (*Node, error) {
 	return n, nil
 }
 
-// target is the node that SETSLOT names.
+// target returns the node that SETSLOT names.
 func (s *State) target(id string) (*Node, error) {
 	n := s.byID[id]
 	switch {
@@ -94,10 +94,10 @@ func (s *State) target(id string) (*Node, error) {
 	return n, nil
 }
 
-// IsReplica says that this node is a replica.
+// IsReplica reports whether this node is a replica.
 func (s *State) IsReplica() bool { return s.me.isReplica() }
 
-// Migrating marks a slot of this node as on its way to another.
+// Migrating marks a slot of this node as migrating to another node.
 func (s *State) Migrating(slot int, id string) error {
 	if s.owners[slot] != s.me {
 		return refuse("I'm not the owner of hash slot %d", slot)
@@ -110,7 +110,7 @@ func (s *State) Migrating(slot int, id string) error {
 	return err
 }
 
-// Importing marks a slot as on its way to this node.
+// Importing marks a slot as importing from another node.
 func (s *State) Importing(slot int, id string) error {
 	if s.owners[slot] == s.me {
 		return refuse("I'm already the owner of hash slot %d", slot)
@@ -123,14 +123,14 @@ func (s *State) Importing(slot int, id string) error {
 	return err
 }
 
-// Stable marks a slot as not on its way.
+// Stable removes both marks of a slot.
 func (s *State) Stable(slot int) {
 	delete(s.coming, slot)
 	delete(s.moving, slot)
 	s.settled()
 }
 
-// Bind gives a slot to a node.
+// Bind assigns a slot to a node.
 func (s *State) Bind(slot int, id string) error {
 	n, err := s.Known(id)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *State) Bind(slot int, id string) error {
 			s.log(logging.LevelNotice, "configEpoch updated after importing slot %d", slot)
 		}
 		delete(s.coming, slot)
-		s.settled() // the epoch is this node's alone: only a new one is critical
+		s.settled() // the epoch belongs to this node alone; only a new epoch is critical
 		s.pongAll(false)
 	}
 	s.settled()
@@ -170,7 +170,7 @@ func (s *State) Bump() (raised bool, epoch uint64) {
 	return raised, s.me.Epoch
 }
 
-// Forget takes a node out of the table, and does not take it back for a minute.
+// Forget removes a node from the table. It cannot be added again for a minute.
 func (s *State) Forget(id string) error {
 	n := s.byID[id]
 	switch {
@@ -190,7 +190,7 @@ func (s *State) Forget(id string) error {
 	return nil
 }
 
-// Replicate makes this node a replica. empty says that it holds no key.
+// Replicate makes this node a replica. empty: this node holds no key.
 func (s *State) Replicate(id string, empty bool) error {
 	n, err := s.Known(id)
 	switch {
@@ -236,7 +236,7 @@ func (s *State) Failover(force, takeover bool) error {
 	return nil
 }
 
-// SetEpoch is SET-CONFIG-EPOCH, for a fresh node.
+// SetEpoch is SET-CONFIG-EPOCH, for a new node.
 func (s *State) SetEpoch(epoch int64) error {
 	switch {
 	case epoch < 0:
@@ -253,7 +253,7 @@ func (s *State) SetEpoch(epoch int64) error {
 	return nil
 }
 
-// Reset forgets all nodes and slots; hard, also this node's ID and epochs. empty says that this node holds no key.
+// Reset forgets all nodes and slots. hard also resets this node's ID and epochs. empty: this node holds no key.
 func (s *State) Reset(hard, empty bool) error {
 	me := s.me
 	if me.isPrimary() && !empty {
@@ -289,11 +289,11 @@ func (s *State) Reset(hard, empty bool) error {
 	return nil
 }
 
-// Want has nodes.conf written: SAVECONFIG.
+// Want saves nodes.conf: SAVECONFIG.
 func (s *State) Want() { s.save(true) }
 
-// Adopt compares the data that was loaded with the slots: one with keys that nobody has becomes this node's, one that
-// another has is marked as imported, so that an operator sees it. Before the bus runs.
+// Adopt compares the loaded keys with the slots, before the bus runs. A slot with keys and no owner becomes this
+// node's. A slot with keys and another owner is marked as importing, so that an operator sees it.
 func (s *State) Adopt() {
 	if s.me.isReplica() {
 		return
@@ -328,7 +328,7 @@ func (s *State) Cut(n *Node, to, from bool) {
 	}
 }
 
-// Shards groups the nodes by their shards, in order of arrival.
+// Shards groups the nodes by shard, in order of arrival.
 func (s *State) Shards() (shards [][]*Node) {
 	at := map[string]int{}
 	for _, n := range s.nodes {
@@ -346,7 +346,7 @@ func (s *State) Shards() (shards [][]*Node) {
 	return shards
 }
 
-// SlotCounts are CLUSTER INFO's figures of slots.
+// SlotCounts returns CLUSTER INFO's counts of slots.
 func (s *State) SlotCounts() (assigned, ok, maybeFailed, failed int) {
 	for _, n := range s.owners {
 		switch {
@@ -364,7 +364,7 @@ func (s *State) SlotCounts() (assigned, ok, maybeFailed, failed int) {
 	return assigned, ok, maybeFailed, failed
 }
 
-// Open are the slots on their way, in order, for tests and DEBUG.
+// Open returns the migrating and importing slots, in order, for tests and DEBUG.
 func (s *State) Open() (list []int) {
 	for slot := range s.moving {
 		list = append(list, slot)
@@ -376,8 +376,8 @@ func (s *State) Open() (list []int) {
 	return list
 }
 
-// Followed is whom this node follows by its table; empty if it is a primary, or does not know. The core is taken to
-// follow it from now on.
+// Followed returns the address of this node's primary, from its table. It is empty for a primary, or if unknown. The
+// state assumes that the core follows this address.
 func (s *State) Followed() (host string, port int) {
 	p := s.me.Primary
 	if !s.me.isReplica() || p == nil || p.IP == "" || p.is(bus.NoAddress) {

@@ -7,13 +7,13 @@ import (
 	"spindle/internal/logging"
 )
 
-// Accept takes a connection that a peer has opened.
+// Accept makes the link for a connection that a peer has opened.
 func (s *State) Accept(peer, local string, handle any, queued func() int64) *Link {
 	return &Link{Inbound: true, CreatedMs: s.now, Peer: peer, Local: local, Handle: handle, Queued: queued, ready: true}
 }
 
-// Connected tells that a dialled link stands. The first message is a ping at once, so that a node which has come back
-// is not taken for a failed one.
+// Connected tells that a dialled link is connected. It sends a ping at once, so that a node that has come back is not
+// marked failed.
 func (s *State) Connected(l *Link) {
 	n := l.Node
 	if l.closed {
@@ -26,7 +26,7 @@ func (s *State) Connected(l *Link) {
 	}
 	s.ping(l, typ)
 	if before != 0 {
-		n.PingSent = before // the ping of the link before is not answered yet
+		n.PingSent = before // the ping of the earlier link is still unanswered
 	}
 	n.Flags &^= bus.ToMeet
 }
@@ -38,22 +38,22 @@ func (s *State) Lost(l *Link) {
 	}
 }
 
-// Closed says that the link is not the state's any more.
+// Closed reports whether the state no longer uses the link.
 func (l *Link) Closed() bool { return l.closed }
 
-// Refused counts a message that came: it could not be read, or Receive has it.
+// Refused counts a message by type: one that could not be read, or one in Receive.
 func (s *State) Refused(typ bus.Type) {
 	if typ < bus.Types {
 		s.received[typ]++
 	}
 }
 
-// Receive takes a message of l.
+// Receive handles a message of l.
 func (s *State) Receive(l *Link, m *bus.Message) {
 	if l.closed {
 		return
 	}
-	s.Refused(m.Type) // it counts, whatever becomes of it
+	s.Refused(m.Type) // it counts in any case
 	if int(m.Type) == s.DropType {
 		s.log(logging.LevelWarning, "Dropping packet that matches debug drop filter")
 		return
@@ -84,7 +84,7 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 			s.considerVote(sender, m)
 		}
 	case bus.Vote:
-		// A node has one vote. One that comes between two elections was given in the last.
+		// A node has one vote an election. One that comes between two elections belongs to the last.
 		if s.asked && sender != nil && sender.isPrimary() && sender.NumSlots > 0 && m.CurrentEpoch >= s.electionEpoch &&
 			sender.voteEpoch < s.electionEpoch {
 			sender.voteEpoch = s.electionEpoch
@@ -101,13 +101,13 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 	}
 }
 
-// mirrored takes a message with this node's own ID and believes nothing in it. On a link that this node dialled, it
+// mirrored handles a message with this node's own ID, and ignores its content. On a link that this node dialled, it
 // shows that the address is this node's own.
 func (s *State) mirrored(l *Link, m *bus.Message) {
 	switch {
 	case l.Inbound:
 		if m.Type == bus.Meet && l.Node == nil {
-			s.ping(l, bus.Pong) // the end that dialled learns from the reply that it has met itself
+			s.ping(l, bus.Pong) // from the reply, the dialling end learns that it has met itself
 		}
 	case l.Node.is(bus.Handshake):
 		s.log(logging.LevelVerbose, "Handshake: the node at %s is this one", l.Node.IP)
@@ -117,8 +117,8 @@ func (s *State) mirrored(l *Link, m *bus.Message) {
 	}
 }
 
-// senderOf finds who has sent m; nil for an unknown node, and for another than the link's: somebody else may have its
-// address now. An inbound link becomes the sender's.
+// senderOf returns the sender of m; nil if it is unknown or not the link's node: another node may use the address now.
+// It attaches an inbound link to its sender.
 func (s *State) senderOf(l *Link, m *bus.Message) *Node {
 	if l.Node != nil && !l.Node.is(bus.Handshake) {
 		if l.Node.ID != m.Sender {
@@ -128,13 +128,13 @@ func (s *State) senderOf(l *Link, m *bus.Message) *Node {
 	}
 	n := s.byID[m.Sender]
 	if n != nil && l.Node == nil {
-		s.hangUp(n.Incoming) // the peer has connected anew
+		s.hangUp(n.Incoming) // the peer has connected again
 		n.Incoming, l.Node = l, n
 	}
 	return n
 }
 
-// learn takes epochs and offset of a known node.
+// learn takes over the epochs and offset of a known node.
 func (s *State) learn(n *Node, m *bus.Message) {
 	s.current = max(s.current, m.CurrentEpoch)
 	if m.ConfigEpoch > n.Epoch {
@@ -149,7 +149,7 @@ func (s *State) learn(n *Node, m *bus.Message) {
 	}
 }
 
-// heartbeat takes a ping, a pong or a meet.
+// heartbeat handles a ping, a pong or a meet.
 func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 	news := false // the peer turns out to know extensions
 	if m.Extensions.Asks || m.Extensions.ShardID != "" {
@@ -190,11 +190,11 @@ func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 	}
 	s.takeExtensions(sender, m)
 	if news && !l.Inbound && !l.closed {
-		s.ping(l, bus.Pong) // what it was told before is the host name alone
+		s.ping(l, bus.Pong) // so far it only got the host name
 	}
 }
 
-// answer is the first thing that a ping or a meet has done.
+// answer handles the first steps of a ping or a meet.
 func (s *State) answer(l *Link, sender *Node, m *bus.Message) {
 	if (m.Type == bus.Meet || s.me.IP == "") && s.Terms.AnnounceIP == "" && l.Local != "" && l.Local != s.me.IP {
 		s.me.IP = l.Local
@@ -212,13 +212,12 @@ func (s *State) answer(l *Link, sender *Node, m *bus.Message) {
 		n.BusPort, n.extends = m.BusPort, l.extends
 		s.add(n)
 		s.save(false)
-		s.takeGossip(l, m) // who is told to meet us is believed
+		s.takeGossip(l, m) // a peer that sends MEET is trusted
 	}
 	s.ping(l, bus.Pong)
 }
 
-// identify looks whether the peer of a link that was dialled is the node it was dialled for. It answers whether the
-// link goes on.
+// identify checks that the peer of a dialled link is the expected node. It returns whether the link stays open.
 func (s *State) identify(l *Link, sender *Node, m *bus.Message) bool {
 	n := l.Node
 	switch {
@@ -253,7 +252,7 @@ func (s *State) identify(l *Link, sender *Node, m *bus.Message) bool {
 	return true
 }
 
-// updateAddress takes the address that a node's own connection shows. It answers whether it is new.
+// updateAddress takes over the address of a node's own connection. It returns whether it changed.
 func (s *State) updateAddress(n *Node, l *Link, m *bus.Message) bool {
 	if l == n.Link {
 		return false
@@ -277,7 +276,7 @@ func (s *State) updateAddress(n *Node, l *Link, m *bus.Message) bool {
 	return true
 }
 
-// answered notes a pong.
+// answered records a pong.
 func (s *State) answered(n *Node) {
 	n.PongReceived, n.PingSent = s.now, 0
 	switch {
@@ -290,9 +289,9 @@ func (s *State) answered(n *Node) {
 	}
 }
 
-// outdated says that a node calls itself a replica of its shard in a message from before it won slots with a greater
-// epoch: the message was late. To believe it would leave the slots with a replica, whose epoch is then its primary's.
-// No later primary of the shard could claim them.
+// outdated reports a late message: n calls itself a replica, from before it won slots with a greater epoch. If we
+// believed it, the slots would stay with a replica. Its epoch would be its primary's, so no later primary could claim
+// them.
 func (s *State) outdated(n *Node, m *bus.Message) bool {
 	primary := s.byID[m.Primary]
 	if n.isReplica() || primary == nil || primary.ShardID != n.ShardID || n.Epoch <= m.ConfigEpoch || !s.serves(n) {
@@ -304,7 +303,7 @@ func (s *State) outdated(n *Node, m *bus.Message) bool {
 	return true
 }
 
-// learnRole takes what the sender says it is.
+// learnRole takes over the role that the sender states.
 func (s *State) learnRole(n *Node, m *bus.Message) {
 	if m.Primary == "" {
 		s.becomePrimary(n)
@@ -326,7 +325,7 @@ func (s *State) learnRole(n *Node, m *bus.Message) {
 	}
 }
 
-// demote notes that a primary has become a replica.
+// demote records that a primary has become a replica.
 func (s *State) demote(n, primary *Node, m *bus.Message) {
 	if primary == nil || primary.ShardID != n.ShardID {
 		lost := s.moveAll(n, nil)
@@ -349,7 +348,7 @@ func (s *State) demote(n, primary *Node, m *bus.Message) {
 	s.todo |= todoUpdate
 }
 
-// compareSlots looks at the slots that the sender, or its primary, claims.
+// compareSlots handles the slots that the sender, or its primary, claims.
 func (s *State) compareSlots(n *Node, m *bus.Message) {
 	primary := n
 	if !n.isPrimary() {
@@ -371,7 +370,7 @@ func (s *State) compareSlots(n *Node, m *bus.Message) {
 	}
 }
 
-// told takes a FAIL message.
+// told handles a FAIL message.
 func (s *State) told(sender *Node, m *bus.Message) {
 	if sender == nil {
 		s.log(logging.LevelNotice, "Ignoring FAIL message from unknown node %q about %q", m.Sender, m.About)
@@ -389,7 +388,7 @@ func (s *State) told(sender *Node, m *bus.Message) {
 	s.todo |= todoUpdate
 }
 
-// update takes an UPDATE message: somebody has slots with a greater epoch than we knew.
+// update handles an UPDATE message: a node has slots with a greater epoch than we knew.
 func (s *State) update(sender *Node, m *bus.Message) {
 	n := s.byID[m.About]
 	if sender == nil || n == nil || n.Epoch >= m.UpdateEpoch {

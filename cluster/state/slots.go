@@ -16,7 +16,7 @@ func (s *State) assign(n *Node, slot int) bool {
 		n.NumSlots++
 		n.slotText = nil
 		if n.NumSlots == 1 && s.anyReplicas() {
-			n.Flags |= bus.MigrateTo // a new primary may be given replicas if the others have some
+			n.Flags |= bus.MigrateTo // replicas may move to a new primary if other primaries have some
 		}
 	}
 	s.owners[slot] = n
@@ -24,7 +24,7 @@ func (s *State) assign(n *Node, slot int) bool {
 	return true
 }
 
-// unassign takes a slot from its owner.
+// unassign removes a slot from its owner.
 func (s *State) unassign(slot int) bool {
 	n := s.owners[slot]
 	if n == nil {
@@ -39,7 +39,7 @@ func (s *State) unassign(slot int) bool {
 	return true
 }
 
-// anyReplicas says whether some primary has replicas.
+// anyReplicas reports whether any primary has replicas.
 func (s *State) anyReplicas() bool {
 	for _, n := range s.nodes {
 		if !n.isReplica() && len(n.Replicas) > 0 {
@@ -49,7 +49,7 @@ func (s *State) anyReplicas() bool {
 	return false
 }
 
-// moveAll gives all slots of from to another node, or to nobody. It counts them.
+// moveAll moves all slots of from to another node, or unassigns them if to is nil. It returns their number.
 func (s *State) moveAll(from, to *Node) (moved int) {
 	for slot := range slots.Count {
 		if from.slots.Has(slot) {
@@ -63,10 +63,10 @@ func (s *State) moveAll(from, to *Node) (moved int) {
 	return moved
 }
 
-// unclaimed says that nobody has the slot, or that its owner has stopped to claim it.
+// unclaimed reports whether a slot has no owner, or its owner no longer claims it.
 func (s *State) unclaimed(slot int) bool { return s.owners[slot] == nil || s.notOwn.Has(slot) }
 
-// serves says whether a node has a slot that it has not stopped to claim.
+// serves reports whether a node owns a slot that it still claims.
 func (s *State) serves(n *Node) bool {
 	for slot, owner := range s.owners {
 		if owner == n && !s.notOwn.Has(slot) {
@@ -76,20 +76,20 @@ func (s *State) serves(n *Node) bool {
 	return false
 }
 
-// closeAll forgets which slots are on their way.
+// closeAll forgets all migrating and importing slots.
 func (s *State) closeAll() {
 	clear(s.moving)
 	clear(s.coming)
 	s.Changed = true
 }
 
-// claims takes what a primary says of its slots: it gets those that nobody has with a greater epoch.
+// claims handles a primary's claim to slots. It gets those that no node claims with a greater epoch.
 func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 	if n == s.me {
 		s.log(logging.LevelNotice, "Discarding UPDATE message about myself.")
 		return
 	}
-	primary := s.me // whose slots this node serves
+	primary := s.me // the primary whose slots this node serves
 	if !s.me.isPrimary() {
 		primary = s.me.Primary
 	}
@@ -100,8 +100,8 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		owner := s.owners[slot]
 		if !claimed.Has(slot) {
 			if owner == n {
-				// The slot stays where it was until somebody claims it: clients are redirected once more, but none
-				// fails.
+				// The slot keeps its owner until another node claims it. Clients are redirected once more, but none
+				// gets an error.
 				s.notOwn.Add(slot)
 			}
 			continue
@@ -112,7 +112,7 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 			continue
 		}
 		if s.coming[slot] != nil {
-			continue // a slot that is imported is closed by hand
+			continue // an importing slot is only closed by an operator
 		}
 		if !s.unclaimed(slot) && owner.Epoch >= epoch {
 			continue
@@ -146,7 +146,7 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 	}
 }
 
-// becomePrimary notes that a node is a primary.
+// becomePrimary records that a node is a primary.
 func (s *State) becomePrimary(n *Node) {
 	if n.isPrimary() {
 		return
@@ -181,14 +181,14 @@ func (s *State) setPrimary(n *Node) {
 	s.resetManual()
 }
 
-// follow has the core replicate n.
+// follow makes the core replicate n.
 func (s *State) follow(n *Node) {
 	port := s.replicationPort(n)
 	s.following = address(n.IP, port)
 	s.out.Ask(Errand{Kind: Follow, Host: n.IP, Port: port})
 }
 
-// setShard notes which shard a node belongs to. A replica follows its primary.
+// setShard records a node's shard. A replica gets its primary's.
 func (s *State) setShard(n *Node, shard string) {
 	if shard == "" {
 		return
@@ -203,7 +203,7 @@ func (s *State) setShard(n *Node, shard string) {
 	}
 }
 
-// maxEpoch is the greatest config epoch known.
+// maxEpoch returns the greatest known config epoch.
 func (s *State) maxEpoch() uint64 {
 	m := s.current
 	for _, n := range s.nodes {
@@ -212,7 +212,7 @@ func (s *State) maxEpoch() uint64 {
 	return m
 }
 
-// raiseEpoch gives this node an epoch of its own without asking anybody, unless it has the greatest.
+// raiseEpoch gives this node a new unique epoch without a vote, unless it has the greatest one.
 func (s *State) raiseEpoch() bool {
 	if s.me.Epoch != 0 && s.me.Epoch == s.maxEpoch() {
 		return false
@@ -224,7 +224,7 @@ func (s *State) raiseEpoch() bool {
 	return true
 }
 
-// resolveCollision takes another epoch if a primary with a greater ID has ours.
+// resolveCollision takes a new epoch if a primary with a greater ID has the same one.
 func (s *State) resolveCollision(n *Node) {
 	if n.Epoch != s.me.Epoch || !n.isPrimary() || !s.me.isPrimary() || n.ID <= s.me.ID {
 		return

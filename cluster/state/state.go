@@ -1,14 +1,13 @@
-// Package state is a cluster node's view of the cluster, and what it does about it: the node table, gossip, failures,
-// epochs, votes and failovers.
+// Package state is a cluster node's view of the cluster, and its decisions: the node table, gossip, failures, epochs,
+// votes and failovers.
 //
-// Owner: whoever drives it, one call at a time: package cluster does, a simulator may.
-// Never: reads a clock, opens a socket or file, or starts a goroutine. It depends on messages, times and chance that
-// it is handed.
-// Start here; node.go is the table, receive.go what messages do, tick.go what time does, election.go how a replica
-// takes over, slots.go who owns a slot, file.go nodes.conf.
+// Owner: its driver, one call at a time: package cluster, or a simulator. Never: reads a clock, opens a socket or file,
+// or starts a goroutine. It gets messages, times and randomness from its driver. Start here; node.go is the table,
+// receive.go handles messages, tick.go timers. election.go is a replica's takeover, slots.go slot ownership, file.go
+// nodes.conf.
 //
 // state.C1. For a slot and a config epoch this node claims the slot at most once: an epoch is raised before it is used.
-// state.C2. What is critical is on disk before a message leaves that depends on it: a vote, an epoch of ours, a claim.
+// state.C2. A message is sent only after the critical data it depends on are on disk: a vote, our epoch, a claim.
 package state
 
 import (
@@ -19,7 +18,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// Terms are the settings of this moment. Times are milliseconds.
+// Terms are the current settings. Times are milliseconds.
 type Terms struct {
 	NodeTimeout, PingInterval int64
 	ReplicationPing           int64 // how often a primary pings its replicas
@@ -32,33 +31,33 @@ type Terms struct {
 	ShardsWhenDown            bool
 	Endpoints                 slots.EndpointType
 	LinkLimit                 uint64 // bytes queued on a link; 0: no limit
-	AnnounceIP                string // "": found out from links
+	AnnounceIP                string // "": found from links
 	Hostname, HumanName       string
 	Port, TLSPort, BusPort    int // as announced
 	TLS                       bool
 	TLSReplication            bool
 }
 
-// Outside is what the state asks of its driver. No call may block or call back.
+// Outside is the state's access to its driver. No call may block or call back.
 type Outside interface {
-	// Dial opens l to the address of its node. Connected or Lost answers.
+	// Dial opens l to the address of its node. Then the driver calls Connected or Lost.
 	Dial(l *Link)
-	// Send queues a message, which is shared with other links. It leaves when the disk has what it needs (state.C2).
+	// Send queues a message, which other links may share. It leaves when the disk has what it needs (state.C2).
 	Send(l *Link, message []byte, needs uint64)
-	// HangUp closes l. Nothing is heard of it any more.
+	// HangUp closes l. No more calls for l follow.
 	HangUp(l *Link)
-	// Ask has the core do something, in the order asked.
+	// Ask gives the core an errand. Errands run in this order.
 	Ask(e Errand)
-	// Keys is how many keys a slot holds.
+	// Keys returns the number of keys in a slot.
 	Keys(slot int) int
-	// Offset is the replication offset: a primary's own, or what a replica has applied. DataAge is for how long, in ms,
-	// a replica has heard nothing of its primary.
+	// Offset returns the replication offset: of a primary its own, of a replica what it has applied. DataAge returns
+	// how long, in ms, a replica has not heard from its primary.
 	Offset() int64
 	DataAge() int64
 	Log(level logging.Level, format string, args ...any)
 }
 
-// An Errand is something for the core.
+// An Errand is a request to the core.
 type Errand struct {
 	Kind             ErrandKind
 	Host             string // Follow
@@ -69,32 +68,32 @@ type Errand struct {
 	Shard            bool
 }
 
-// An ErrandKind says what the core is asked for.
+// An ErrandKind is the kind of a request to the core.
 type ErrandKind uint8
 
 const (
 	Follow  ErrandKind = iota // replicate Host:Port
-	Promote                   // follow nobody
+	Promote                   // follow no server
 	Empty                     // remove all data
-	Pause                     // hold writes back until UntilMs, then call Paused
+	Pause                     // pause writes until UntilMs, then call Paused
 	Unpause
 	Drop    // remove the keys of Slots
 	Deliver // a published message for this node's subscribers
 )
 
-// A Link is one connection to a peer. The driver makes none but by Accept.
+// A Link is one connection to a peer. The driver only makes links with Accept.
 type Link struct {
-	Node          *Node // nil of an inbound one until its peer is known
+	Node          *Node // of an inbound link: nil until its peer is known
 	Inbound       bool
 	CreatedMs     int64
 	Peer, Local   string // IP addresses; the driver sets them before Connected or Accept
 	Queued        func() int64
 	Handle        any // the driver's
 	closed, ready bool
-	extends       bool // Node.extends of its peer, whom nobody may know yet
+	extends       bool // like Node.extends, while the link's node may be unknown
 }
 
-// State is the view of one node. One caller at a time; every call is handed the time.
+// State is one node's view of the cluster. One caller at a time; At sets the time of each call.
 type State struct {
 	Terms Terms
 	now   int64 // Unix ms, of the call
@@ -105,7 +104,7 @@ type State struct {
 	byID    map[string]*Node
 	nodes   []*Node // in order of arrival
 	owners  [slots.Count]*Node
-	notOwn  bus.Bitmap // slots that their owner has stopped to claim
+	notOwn  bus.Bitmap // slots that their owner no longer claims
 	moving  map[int]*Node
 	coming  map[int]*Node
 	black   map[string]int64 // forgotten nodes: until when, Unix seconds
@@ -128,17 +127,17 @@ type State struct {
 	cannotMs      int64
 
 	manualEnd    int64 // 0: no manual failover
-	manualNode   *Node // of a primary: who takes over
-	manualPaused bool  // of a primary: writes are held back
-	manualOffset int64 // of a replica: what the primary has; -1: unknown
+	manualNode   *Node // of a primary: the replica that takes over
+	manualPaused bool  // of a primary: writes are paused
+	manualOffset int64 // of a replica: its primary's offset; -1: unknown
 	manualReady  bool
 
-	following string // "host port" that the core was told to follow; "" for none
+	following string // "host port" that the core was told to follow; "": none
 
 	todo     todo
-	critical uint64 // counts what must be on disk before later messages leave
-	Changed  bool   // the slot map is to be made anew
-	// WallAhead is by how many ms Unix time is ahead of the times here. Gossip carries Unix time.
+	critical uint64 // counts data that must be on disk before later messages are sent
+	Changed  bool   // the slot map must be made again
+	// WallAhead is Unix time minus this state's clock, in ms. Gossip carries Unix time.
 	WallAhead int64
 	DropType  int // messages of this type are dropped (DEBUG); -1: none
 
@@ -146,7 +145,7 @@ type State struct {
 	LimitExceeded  int64
 }
 
-// todo is what Settle has to do.
+// todo is the work left for Settle.
 type todo uint8
 
 const (
@@ -157,14 +156,14 @@ const (
 	todoSync
 )
 
-// New makes a state without nodes; Load or Begin gives it this node.
+// New makes a state without nodes; Load or Begin adds this node.
 func New(out Outside, terms Terms, nowMs int64, rng *rand.Rand) *State {
 	return &State{out: out, Terms: terms, now: nowMs, rng: rng, byID: map[string]*Node{}, moving: map[int]*Node{},
 		coming: map[int]*Node{},
 		black:  map[string]int64{}, manualOffset: -1, DropType: -1, Changed: true}
 }
 
-// Begin makes this node: a primary without slots, with an ID by chance.
+// Begin adds this node: a primary without slots, with a random ID.
 func (s *State) Begin() {
 	s.me = s.newNode("", bus.Myself|bus.Primary)
 	s.add(s.me)
@@ -173,14 +172,14 @@ func (s *State) Begin() {
 	s.Apply(s.Terms)
 }
 
-// At gives the time of the calls that follow.
+// At sets the time for the following calls.
 func (s *State) At(nowMs int64) { s.now = nowMs }
 
 func (s *State) log(level logging.Level, format string, args ...any) {
 	s.out.Log(level, format, args...)
 }
 
-// save has nodes.conf written. sync says that messages wait until it is on disk (state.C2).
+// save requests a write of nodes.conf. sync: later messages wait until it is on disk (state.C2).
 func (s *State) save(sync bool) {
 	s.todo |= todoSave
 	if sync {
@@ -189,7 +188,7 @@ func (s *State) save(sync bool) {
 	}
 }
 
-// Apply has the state go by terms.
+// Apply changes the settings.
 func (s *State) Apply(t Terms) {
 	before := s.Terms
 	s.Terms = t
@@ -210,7 +209,7 @@ func (s *State) Apply(t Terms) {
 	if t.AnnounceIP != "" && t.AnnounceIP != me.IP {
 		me.IP = t.AnnounceIP
 	} else if t.AnnounceIP == "" && before.AnnounceIP != "" {
-		me.IP = "" // found out again
+		me.IP = "" // to be found again
 	}
 	me.Port, me.TLSPort, me.BusPort = t.Port, t.TLSPort, t.BusPort
 	if before.FullCoverage != t.FullCoverage {
@@ -219,15 +218,14 @@ func (s *State) Apply(t Terms) {
 	s.Changed = true
 }
 
-// A Save is what the driver has to write.
+// A Save is a nodes.conf for the driver to write.
 type Save struct {
 	Text  []byte
 	Sync  bool
-	Count uint64 // what is critical up to here is on disk with it
+	Count uint64 // the critical count that is on disk after this save
 }
 
-// Settle does what the calls before have left to do once: it comes after each of them. A Save is nil if there is
-// nothing to write.
+// Settle does the work that earlier calls left. The driver calls it after each of them. A nil Save: nothing to write.
 func (s *State) Settle() *Save {
 	for s.todo&^(todoSave|todoSync) != 0 {
 		todo := s.todo
@@ -255,26 +253,26 @@ func (s *State) Settle() *Save {
 
 // Figures of INFO and CLUSTER INFO.
 
-// Me is this node.
+// Me returns this node.
 func (s *State) Me() *Node { return s.me }
 
-// Nodes are all nodes, this one among them. The slice is the state's own.
+// Nodes returns all nodes, with this one. The slice belongs to the state.
 func (s *State) Nodes() []*Node { return s.nodes }
 
 // Lookup finds a node.
 func (s *State) Lookup(id string) *Node { return s.byID[id] }
 
-// OK is cluster_state:ok.
+// OK reports cluster_state:ok.
 func (s *State) OK() bool { return s.ok }
 
-// Epochs are currentEpoch and lastVoteEpoch.
+// Epochs returns currentEpoch and lastVoteEpoch.
 func (s *State) Epochs() (current, lastVote uint64) { return s.current, s.voted }
 
-// Size is how many primaries serve slots.
+// Size returns how many primaries serve slots.
 func (s *State) Size() int { return s.size }
 
-// Counts are how many messages of each type were sent and received.
+// Counts returns the numbers of messages sent and received, by type.
 func (s *State) Counts() (sent, received [bus.Types]int64) { return s.sent, s.received }
 
-// Critical is what is to be on disk before a message that is sent now leaves.
+// Critical returns the critical count on which a message sent now depends.
 func (s *State) Critical() uint64 { return s.critical }

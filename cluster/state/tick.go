@@ -6,10 +6,10 @@ import (
 	"spindle/internal/slots"
 )
 
-// TickMs is how often Tick wants to be called.
+// TickMs is the interval of Tick.
 const TickMs = 100
 
-// Tick does what is due: ten times a second.
+// Tick runs periodic work, ten times a second.
 func (s *State) Tick() {
 	s.iteration++
 	s.maybeFailed = 0
@@ -18,14 +18,14 @@ func (s *State) Tick() {
 		s.limit(n, n.Link)
 		s.limit(n, n.Incoming)
 		if s.reconnect(n) {
-			i-- // it has left the table
+			i-- // it was removed
 		}
 	}
 	if s.iteration%10 == 0 {
 		s.pingOldest()
 	}
 	update := false
-	orphans, most, mine := 0, 0, 0 // primaries without replicas, the most replicas of one, those of ours
+	orphans, most, mine := 0, 0, 0 // primaries without replicas; the most replicas of a primary; replicas of our primary
 	for _, n := range s.nodes {
 		if n.is(bus.Myself | bus.NoAddress | bus.Handshake) {
 			continue
@@ -80,7 +80,7 @@ func (s *State) limit(n *Node, l *Link) {
 	}
 }
 
-// reconnect opens the link to a node that has none. It says whether the node was a handshake that ran out.
+// reconnect dials a node without a link. It returns whether it removed the node because its handshake timed out.
 func (s *State) reconnect(n *Node) (gone bool) {
 	if n.is(bus.Myself | bus.NoAddress) {
 		return false
@@ -102,7 +102,7 @@ func (s *State) reconnect(n *Node) (gone bool) {
 	return false
 }
 
-// pingOldest pings, of some nodes by chance, the one that was heard of longest ago.
+// pingOldest picks some random nodes and pings the one with the oldest pong.
 func (s *State) pingOldest() {
 	var oldest *Node
 	for range 5 {
@@ -119,13 +119,13 @@ func (s *State) pingOldest() {
 	}
 }
 
-// watch pings a node if it is time, and calls it PFAIL if it does not answer. It says whether it has.
+// watch pings a node if it is time. If the node does not answer, it becomes PFAIL; watch returns whether it is.
 func (s *State) watch(n *Node) (failed bool) {
 	timeout := s.Terms.NodeTimeout
 	pingDelay, dataDelay := s.now-n.PingSent, s.now-n.dataReceived
 	if n.Link != nil && s.now-n.Link.CreatedMs > timeout && n.PingSent != 0 && pingDelay > timeout/2 &&
 		dataDelay > timeout/2 {
-		s.hangUp(n.Link) // perhaps the connection alone is broken: it is dialled anew
+		s.hangUp(n.Link) // perhaps only the connection is broken, so it is dialled again
 	}
 	interval := s.Terms.PingInterval
 	if interval == 0 {
@@ -149,7 +149,7 @@ func (s *State) watch(n *Node) (failed bool) {
 	return true
 }
 
-// addReport notes that by calls n failing. It says whether that is new.
+// addReport records that by reports n failing. It returns whether that is new.
 func (s *State) addReport(n, by *Node) bool {
 	for i := range n.reports {
 		if n.reports[i].by == by {
@@ -161,7 +161,7 @@ func (s *State) addReport(n, by *Node) bool {
 	return true
 }
 
-// withdrawReport notes that by calls n well again.
+// withdrawReport records that by reports n healthy again.
 func (s *State) withdrawReport(n, by *Node) bool {
 	for i := range n.reports {
 		if n.reports[i].by == by {
@@ -173,7 +173,7 @@ func (s *State) withdrawReport(n, by *Node) bool {
 	return false
 }
 
-// countReports drops old reports and counts the others.
+// countReports drops old reports and returns how many are left.
 func (s *State) countReports(n *Node) int {
 	kept := n.reports[:0]
 	for _, r := range n.reports {
@@ -185,13 +185,13 @@ func (s *State) countReports(n *Node) int {
 	return len(kept)
 }
 
-// Reports counts who calls n failing: CLUSTER COUNT-FAILURE-REPORTS.
+// Reports counts the nodes that report n failing: CLUSTER COUNT-FAILURE-REPORTS.
 func (s *State) Reports(n *Node) int { return s.countReports(n) }
 
-// quorum is how many primaries are a majority.
+// quorum returns how many primaries are a majority.
 func (s *State) quorum() int { return s.size/2 + 1 }
 
-// markFailed turns PFAIL into FAIL if a majority of primaries says so.
+// markFailed turns PFAIL into FAIL if a majority of primaries reports it.
 func (s *State) markFailed(n *Node) {
 	if !n.is(bus.MaybeFailed) || n.is(bus.Failed) {
 		return
@@ -214,8 +214,8 @@ func (s *State) markFailed(n *Node) {
 	s.todo |= todoUpdate
 }
 
-// undoFailed takes FAIL back from a node that answers: at once for who serves no slots, later for a primary whose
-// slots nobody has taken over.
+// undoFailed clears FAIL of a node that answers. A node without slots is cleared at once, a primary later, if its slots
+// were not taken over.
 func (s *State) undoFailed(n *Node) {
 	switch {
 	case n.isReplica() || n.NumSlots == 0:
@@ -237,10 +237,10 @@ func (s *State) undoFailed(n *Node) {
 	s.todo |= todoUpdate
 }
 
-// Delays, ms, before a primary serves again.
+// Delays, in ms, before a primary serves again.
 const (
-	writableDelay  = 2000 // after a start: others may have failed it over
-	maxRejoinDelay = 5000 // after a partition in which it was in the minority
+	writableDelay  = 2000 // after a start: another node may have taken over
+	maxRejoinDelay = 5000 // after a partition in which this node was in the minority
 	minRejoinDelay = 500
 )
 
