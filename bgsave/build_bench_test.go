@@ -86,8 +86,8 @@ var huge = []struct {
 
 // BenchmarkBuild loads one value of 10 M elements. Watch ms/turn, the CPU time of the longest turn, and how many turns
 // took more than a millisecond. There should be none, except where the kernel clears a huge page. Reclaimers run
-// between turns here, so that turns touch no new memory. Run one kind: go test -run=- -bench=Build/set -benchtime=1x
-// ./bgsave
+// between turns here, so that turns touch no new memory.
+// Run one kind: go test -run=- -bench=Build/set -benchtime=1x ./bgsave
 func BenchmarkBuild(b *testing.B) {
 	const n = 10_000_000
 	for _, h := range huge {

@@ -63,7 +63,8 @@ func (h *Commands) Families() []command.Family {
 
 // save is SAVE. It returns when the file is on disk; all clients wait meanwhile.
 //
-// Replies: OK. Errors: ErrInProgress, ErrHeld; a bare ERR when the file could not be written (the log has the reason).
+// Replies: OK.
+// Errors: ErrInProgress, ErrHeld; a bare ERR when the file could not be written (the log has the reason).
 func (h *Commands) save(c *command.Context) error {
 	err := h.Scheduler.Save()
 	if err == ErrInProgress || err == ErrHeld {
@@ -78,8 +79,8 @@ func (h *Commands) save(c *command.Context) error {
 
 // bgsave is BGSAVE [SCHEDULE]. Inside MULTI the save starts after the transaction.
 //
-// Replies: "Background saving started" or "Background saving scheduled". Errors: ErrInProgress, ErrHeld, ErrBusy,
-// ErrSyntax.
+// Replies: "Background saving started" or "Background saving scheduled".
+// Errors: ErrInProgress, ErrHeld, ErrBusy, ErrSyntax.
 func (h *Commands) bgsave(c *command.Context) error {
 	schedule := false
 	if len(c.Args) > 1 {
@@ -100,7 +101,8 @@ func (h *Commands) bgsave(c *command.Context) error {
 	return nil
 }
 
-// lastSave is LASTSAVE. Replies: the Unix time of the last successful save.
+// lastSave is LASTSAVE.
+// Replies: the Unix time of the last successful save.
 func (h *Commands) lastSave(c *command.Context) error {
 	c.Reply.Int(h.Scheduler.LastSave().Unix())
 	return nil

@@ -54,7 +54,9 @@ func (h *Commands) SerializedLength(v value.Value) int {
 // keptPayload is the largest buffer that DUMP reuses for its next payload.
 const keptPayload = 64 << 10
 
-// dump is DUMP key. Replies: a payload for RESTORE, or nil if the key does not exist. Errors: errDumpLong.
+// dump is DUMP key.
+// Replies: a payload for RESTORE, or nil if the key does not exist.
+// Errors: errDumpLong.
 //
 // The payload has the lowest version that can hold the value, so that older servers can restore it.
 func (h *Commands) dump(c *command.Context) error {
@@ -156,9 +158,10 @@ func (o *restoreOptions) parse(args [][]byte) (err error) {
 
 // restore is RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ counter]. ttl is in ms; 0 is none.
 //
-// Replies: OK. Errors: BUSYKEY; a payload that is damaged, too new, or does not hold a valid value. Propagates: RESTORE
-// with an absolute deadline, so that a replica expires the key at the same instant. If the deadline has passed, it
-// propagates only the deletion of the replaced key.
+// Replies: OK.
+// Errors: BUSYKEY; a payload that is damaged, too new, or does not hold a valid value.
+// Propagates: RESTORE with an absolute deadline, so that a replica expires the key at the same instant. If the deadline
+// has passed, it propagates only the deletion of the replaced key.
 func (h *Commands) restore(c *command.Context) error {
 	var o restoreOptions
 	if err := o.parse(c.Args[4:]); err != nil {

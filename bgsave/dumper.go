@@ -42,8 +42,8 @@ func (d *Dumper) Size(v value.Value) int {
 	return 1 + n + rdb.FooterLen
 }
 
-// Write writes v's payload to w in pieces of at most rdb.SpillMax bytes. Errors: the first error of w; nothing is
-// written after it.
+// Write writes v's payload to w in pieces of at most rdb.SpillMax bytes.
+// Errors: the first error of w; nothing is written after it.
 func (d *Dumper) Write(v value.Value, w io.Writer) error {
 	kind, compress := codec.Kind(v, d.newest), d.packer.w.Compress
 	d.sum, d.err = 0, nil

@@ -75,7 +75,7 @@ type LoadOptions struct {
 	Foreign  bool
 	Limits   codec.Limits // sizes up to which values are packed; zero: the defaults
 	Delay    func() int64 // key-load-delay; nil: none
-	Interval int64        // loading-process-events-interval-bytes: the most bytes of a file that one turn inserts; 0: no bound
+	Interval int64        // loading-process-events-interval-bytes: file bytes inserted in one turn; 0: no bound
 	Size     int64        // length of the stream, if known
 	Live     bool         // the stream is a connection
 	First    int          // the database that gets the file's database 0

@@ -1,17 +1,19 @@
 // Package bgsave writes snapshots of the keyspace on goroutines next to the core, and reads them back.
 //
 // Owner: savers and loader have their own goroutines. The [Scheduler] and commands.go belong to the core and are called
-// in turns only. Elsewhere: any goroutine may call WriteTo or SaveFile with a View it was given. Never: forks, makes
-// the core wait, or touches data except through a View (saving) or inside a turn (loading). Start here: WriteTo turns a
-// View into bytes. file.go makes a file of it, schedule.go decides when, load.go reads, commands.go answers clients.
-// Package rdb has the format.
+// in turns only.
+// Elsewhere: any goroutine may call WriteTo or SaveFile with a View it was given.
+// Never: forks, makes the core wait, or touches data except through a View (saving) or inside a turn (loading).
+// Start here: WriteTo turns a View into bytes. file.go makes a file of it, schedule.go decides when, load.go reads,
+// commands.go answers clients. Package rdb has the format.
 //
 //	View ──parts──▶ savers (encode, compress) ──buffers──▶ writer (checksum, write) ──▶ file or socket
 //
 // bgsave.W1. Every key of the View is written once, after its database's SELECTDB and before the next SELECTDB.
 // bgsave.W2. The bytes of a record are contiguous. A buffer ends between records, or the rest of its last record
-// follows directly. bgsave.W3. Memory is bounded by savers × saverBuffers × bufferSize, whatever the size of a value.
-// Only a key that is longer than a buffer is held whole while it is written.
+// follows directly.
+// bgsave.W3. Memory is bounded by savers × saverBuffers × bufferSize, whatever the size of a value. Only a key that
+// is longer than a buffer is held whole while it is written.
 package bgsave
 
 import (

@@ -27,7 +27,8 @@ type Weight struct {
 	Encoding value.Encoding
 }
 
-// NewScale makes an empty Scale. Errors: no memory can be reserved.
+// NewScale makes an empty Scale.
+// Errors: no memory can be reserved.
 func NewScale() (*Scale, error) {
 	heap, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {
@@ -57,8 +58,8 @@ func (s *Scale) Plain(b *rdb.Batch, k *rdb.Plain) Weight {
 	return Weight{f.Cost(), 1, value.String, f.Encoding}
 }
 
-// Key weighs a record as an Inserter gets it. An Empty value weighs nothing. Errors: the value is damaged and cannot be
-// built.
+// Key weighs a record as an Inserter gets it. An Empty value weighs nothing.
+// Errors: the value is damaged and cannot be built.
 func (s *Scale) Key(r *rdb.Record) (Weight, error) {
 	volatile := r.DeadlineMs != rdb.None
 	switch {

@@ -61,9 +61,10 @@ var ErrAborted = errors.New("called off")
 // A Scheduler decides when a snapshot is saved, and knows the result of the last one. All methods but Progress run in
 // turns.
 //
-// bgsave.S1. At most one save runs at a time, in the background or not. bgsave.S2. Changes counts the changes that the
-// file does not have: those since the freeze of the last successful save. bgsave.S3. A cancelled save leaves status and
-// times as they were.
+// bgsave.S1. At most one save runs at a time, in the background or not.
+// bgsave.S2. Changes counts the changes that the file does not have: those since the freeze of the last successful
+// save.
+// bgsave.S3. A cancelled save leaves status and times as they were.
 type Scheduler struct {
 	parts  Parts
 	rules  func() []Rule
@@ -176,7 +177,8 @@ func (s *Scheduler) watch() {
 
 // Background is BGSAVE: it starts a save, or queues it. queued says which.
 //
-// With schedule or inTransaction, a save that cannot start now is queued. Errors: ErrInProgress, ErrHeld, ErrBusy.
+// With schedule or inTransaction, a save that cannot start now is queued.
+// Errors: ErrInProgress, ErrHeld, ErrBusy.
 func (s *Scheduler) Background(schedule, inTransaction bool) (queued bool, err error) {
 	switch {
 	case s.job != nil:
@@ -312,7 +314,8 @@ func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {
 }
 
 // Now saves before it returns: SAVE, SHUTDOWN, FLUSHALL, DEBUG RELOAD. It blocks the turn meanwhile, as the reference
-// does. rdb_saves counts only calls of Save. Errors: logged; ErrInProgress if a background save is running; ErrHeld.
+// does. rdb_saves counts only calls of Save.
+// Errors: logged; ErrInProgress if a background save is running; ErrHeld.
 func (s *Scheduler) Now() error {
 	switch {
 	case s.job != nil:

@@ -1,10 +1,10 @@
 // Package cluster makes this server a node of Redis Cluster. It drives the node's state with real sockets, clocks and
 // files.
 //
-// Owner: its own goroutine (run), which the core cannot delay; commands.go runs in the turn. Elsewhere: the core reads
-// the published slot map. Both sides take mu for short accesses to the state. Never: waits for a turn, a disk or name
-// resolution while it holds mu. Start here; link.go has the sockets, errands.go the requests to the core, save.go
-// nodes.conf, commands.go CLUSTER.
+// Owner: its own goroutine (run), which the core cannot delay; commands.go runs in the turn.
+// Elsewhere: the core reads the published slot map. Both sides take mu for short accesses to the state.
+// Never: waits for a turn, a disk or name resolution while it holds mu.
+// Start here; link.go has the sockets, errands.go the requests to the core, save.go nodes.conf, commands.go CLUSTER.
 package cluster
 
 import (

@@ -28,7 +28,7 @@ func (noKeys) Empty()                             {}
 func (noKeys) Pause(untilMs int64)                {}
 func (noKeys) Unpause()                           {}
 
-// alone is a node without sockets and goroutines, whose file is in the working directory.
+// alone returns a node without sockets and goroutines. Its file is in the working directory.
 func alone(t testing.TB) *Cluster {
 	settings := &Settings{}
 	settings.Rows() // sets the defaults
@@ -43,14 +43,14 @@ func alone(t testing.TB) *Cluster {
 	return c
 }
 
-// renew gives the node a state of which nobody has heard.
+// renew gives the node a new state that no other node knows.
 func (c *Cluster) renew() {
 	c.state = state.New(outside{c}, c.terms(), nowMs(), rand.New(rand.NewPCG(1, 2)))
 	c.state.Begin()
 	c.outs, c.mapped = nil, nil
 }
 
-// FuzzCommands: whatever arguments CLUSTER is given, it answers, and what it leaves in nodes.conf is read again.
+// FuzzCommands: CLUSTER replies to any arguments, and the nodes.conf that it leaves can be read.
 func FuzzCommands(f *testing.F) {
 	const other = "07c37dfeb235213a872192d90877d0cd55635b91"
 	for _, lines := range []string{
@@ -64,11 +64,11 @@ func FuzzCommands(f *testing.F) {
 	} {
 		f.Add(lines)
 	}
-	folder, err := os.MkdirTemp("/dev/shm", "spindle-fuzz-") // where a sync costs nothing
+	folder, err := os.MkdirTemp("/dev/shm", "spindle-fuzz-") // in memory, where a sync costs nothing
 	if err != nil {
 		folder = f.TempDir()
 	}
-	f.Cleanup(func() { _ = os.RemoveAll(folder) }) // what is left there is small
+	f.Cleanup(func() { _ = os.RemoveAll(folder) }) // the files left there are small
 	f.Chdir(folder)
 	c := alone(f)
 	core := commandtest.Start(f, Family(c))

@@ -12,7 +12,7 @@ import (
 	"spindle/internal/disk"
 )
 
-// counting is the disk, with a count of the files that were put in place.
+// counting is a disk that counts the files written.
 type counting struct {
 	disk.System
 	files atomic.Int64
@@ -25,8 +25,8 @@ func (c *counting) Open(name string, flag int, mode fs.FileMode) (disk.File, err
 	return c.System.Open(name, flag, mode)
 }
 
-// TestSavesAreGathered (cluster.V1): what nobody waits for is written now and then, what is critical at once, and what
-// is left when the node ends is written before.
+// TestSavesAreGathered (cluster.V1): uncritical saves are written now and then, and critical ones at once. A save that
+// is left when the node stops is written before it stops.
 func TestSavesAreGathered(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c, d := alone(t), &counting{System: disk.OS}
@@ -57,7 +57,7 @@ func TestSavesAreGathered(t *testing.T) {
 	holds(t, " 9\n")
 }
 
-// holds says whether nodes.conf has a text.
+// holds checks that nodes.conf contains a text.
 func holds(t *testing.T, text string) {
 	t.Helper()
 	file, err := os.ReadFile("nodes.conf")

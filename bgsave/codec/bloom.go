@@ -18,7 +18,8 @@ import (
 //	                                        the bits' bytes, items | end
 //
 // A number before each field gives the field's type (rdb/skip.go). Version 1 has no options; growth exists since
-// version 4. Source: the order in which RedisBloom 2.8 saves and loads its fields.
+// version 4.
+// Source: the order in which RedisBloom 2.8 saves and loads its fields.
 var bloomCodec = Codec{
 	Type:   value.Module,
 	Module: value.BloomName,
@@ -259,9 +260,10 @@ func (b *bloomBuilder) piece(bits *rdb.Text) error {
 }
 
 // An unpacker expands LZF in pieces. It keeps only the bytes that references can reach, not the whole text. For short
-// strings rdb.Text.Append is simpler. Source: the format of Marc Lehmann's LibLZF. A control byte n below 32 is
-// followed by n+1 literal bytes. Any other control byte begins a reference. Its upper three bits are the length; if all
-// are set, the next byte is added. Its lower five bits and the last byte are the distance.
+// strings rdb.Text.Append is simpler.
+// Source: the format of Marc Lehmann's LibLZF. A control byte n below 32 is followed by n+1 literal bytes. Any other
+// control byte begins a reference. Its upper three bits are the length; if all are set, the next byte is added. Its
+// lower five bits and the last byte are the distance.
 type unpacker struct {
 	room []byte // room[:held] is the end of the text so far
 	held int

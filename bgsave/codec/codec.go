@@ -1,7 +1,8 @@
 // Package codec converts values of each type to RDB and back. Each type has its file.
 //
 // Owner: writing happens on savers, from frozen values, or on the core. Reading happens on expanders, outside the turn.
-// Structures are built in turns. Never: knows a keyspace, a file or a client. Package rdb has the layout of the format.
+// Structures are built in turns.
+// Never: knows a keyspace, a file or a client. Package rdb has the layout of the format.
 // Start here: a [Codec] is one type's row, and codecs.go lists them. expander.go reads and checks packed values;
 // write.go writes.
 //
@@ -67,7 +68,8 @@ type Source struct {
 // A Builder builds a structure in slices. The structure belongs to no keyspace yet, so no view can read it. Its tables
 // and trees are opened as moved, because they have no fixed position.
 type Builder interface {
-	// Step adds about n elements. done: the value is complete and valid. Errors: those of Read.
+	// Step adds about n elements. done: the value is complete and valid.
+	// Errors: those of Read.
 	Step(n int) (done bool, err error)
 	// Root returns the structure so far, in a state that can be freed; 0 before the first element.
 	Root() memory.Ref

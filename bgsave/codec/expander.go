@@ -78,7 +78,8 @@ const errDuplicate = rdb.Corrupt("two elements are equal")
 const errOdd = rdb.Corrupt("the number of elements is not a multiple of what belongs together")
 
 // Listpack reads a string that must be a valid listpack, and checks all of it. n, its number of elements, must be a
-// multiple of per. With distinct, the elements at 0, per, 2·per and so on must differ. Errors: ErrEmpty.
+// multiple of per. With distinct, the elements at 0, per, 2·per and so on must differ.
+// Errors: ErrEmpty.
 func (x *Expander) Listpack(r *rdb.Reader, per int, distinct bool) (lp []byte, n int, err error) {
 	if lp, err = x.kept(r); err != nil {
 		return nil, 0, err
@@ -147,7 +148,8 @@ func (x *Expander) Zipmap(r *rdb.Reader) (lp []byte, n int, err error) {
 	return lp, n, err
 }
 
-// Intset reads a string that must be an intset of n integers. Errors: ErrEmpty.
+// Intset reads a string that must be an intset of n integers.
+// Errors: ErrEmpty.
 func (x *Expander) Intset(r *rdb.Reader) (set []byte, n int, err error) {
 	if set, err = x.kept(r); err != nil {
 		return nil, 0, err

@@ -92,11 +92,12 @@ func (d *Decoder) Version() int { return d.version }
 // Offset returns the offset of the next record.
 func (d *Decoder) Offset() int64 { return d.base }
 
-// Rest returns the bytes that were read after the file's end, once Next returned io.EOF. Lifetime: the decoder's.
+// Rest returns the bytes that were read after the file's end, once Next returned io.EOF.
+// Lifetime: the decoder's.
 func (d *Decoder) Rest() []byte { return d.rest }
 
-// Header reads magic and version. Next calls it if needed. Errors: ErrSignature, ErrVersion, *FormatError for a file
-// shorter than its header.
+// Header reads magic and version. Next calls it if needed.
+// Errors: ErrSignature, ErrVersion, *FormatError for a file shorter than its header.
 func (d *Decoder) Header() error {
 	if d.version != 0 {
 		return nil
@@ -137,8 +138,8 @@ func (d *Decoder) short(err error, at int64, doing string) error {
 	return &FormatError{Offset: at, What: "the file ends too early", Doing: doing, DB: d.db, Truncated: true}
 }
 
-// Next fills b with at least one record. It returns io.EOF alone, after the file's end and a correct checksum. Errors:
-// those of Header, *FormatError, *ChecksumError, and the reader's own. b holds the records before the error.
+// Next fills b with at least one record. It returns io.EOF alone, after the file's end and a correct checksum.
+// Errors: those of Header, *FormatError, *ChecksumError, and the reader's own. b holds the records before the error.
 func (d *Decoder) Next(b *Batch) error {
 	b.Records, b.Plain, b.Packed, b.side = b.Records[:0], b.Plain[:0], false, b.side[:0]
 	if d.finished {

@@ -94,7 +94,8 @@ const PieceMax = 64 << 10
 
 // AppendPiece compresses one piece of a long string. LZF has no header and no end, so compressed pieces can be joined.
 // That is how a string of any length is written in bounded memory. A piece that does not shrink is written as literals
-// (33 bytes for 32). Source: the LZF format.
+// (33 bytes for 32).
+// Source: the LZF format.
 func (e *Encoder) AppendPiece(dst, piece []byte) []byte {
 	if len(piece) >= minCompressed {
 		if packed := e.packer.Pack(piece, len(piece)-1); packed != nil {

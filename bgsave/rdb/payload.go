@@ -27,8 +27,8 @@ func AppendFooter(dst []byte, from, version int) []byte {
 	return binary.LittleEndian.AppendUint64(dst, crc.Update64(0, dst[from:]))
 }
 
-// Payload checks a payload's footer and returns its kind and value. anySum skips the checksum. Errors: ErrPayload;
-// ErrPayloadData for an unknown kind.
+// Payload checks a payload's footer and returns its kind and value. anySum skips the checksum.
+// Errors: ErrPayload; ErrPayloadData for an unknown kind.
 func Payload(p []byte, anySum bool) (kind Kind, value []byte, err error) {
 	body, err := Unwrap(p, anySum)
 	if err != nil {
@@ -40,7 +40,8 @@ func Payload(p []byte, anySum bool) (kind Kind, value []byte, err error) {
 	return Kind(body[0]), body[1:], nil
 }
 
-// Unwrap checks a payload's footer and returns the bytes before it. anySum skips the checksum. Errors: ErrPayload.
+// Unwrap checks a payload's footer and returns the bytes before it. anySum skips the checksum.
+// Errors: ErrPayload.
 func Unwrap(p []byte, anySum bool) (body []byte, err error) {
 	if len(p) < FooterLen {
 		return nil, ErrPayload
@@ -55,8 +56,8 @@ func Unwrap(p []byte, anySum bool) (body []byte, err error) {
 	return p[:len(p)-FooterLen], nil
 }
 
-// StringValue reads a KindString value. rest are the bytes of p after it. Errors: ErrPayloadData, and
-// io.ErrUnexpectedEOF for a value that ends too early.
+// StringValue reads a KindString value. rest are the bytes of p after it.
+// Errors: ErrPayloadData, and io.ErrUnexpectedEOF for a value that ends too early.
 func StringValue(p []byte) (t Text, rest []byte, err error) {
 	c := cursor{p: p}
 	t, err = c.text()

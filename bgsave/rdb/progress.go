@@ -6,7 +6,8 @@ import "spindle/internal/invariant"
 // again and its loops resume there. Otherwise each new piece of a long value would be scanned from its first element.
 //
 // rdb.P1. marks[d], for d < marked, belongs to the loops of depth d. They are inside the element at which the loop of
-// depth d-1 stopped. rdb.P2. Offsets count from the record's first byte, so that they stay right when the bytes move.
+// depth d-1 stopped.
+// rdb.P2. Offsets count from the record's first byte, so that they stay right when the bytes move.
 type progress struct {
 	record  int64 // the record's offset in the stream
 	from    int   // and in the cursor's bytes

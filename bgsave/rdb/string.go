@@ -34,7 +34,8 @@ const (
 	Packed               // Bytes is LZF and expands to Size bytes
 )
 
-// A Text is a string as the file holds it, not yet expanded. Lifetime: that of the bytes it was read from.
+// A Text is a string as the file holds it, not yet expanded.
+// Lifetime: that of the bytes it was read from.
 type Text struct {
 	Bytes []byte
 	Int   int64
@@ -42,7 +43,8 @@ type Text struct {
 	Form  Form
 }
 
-// Append appends the text to dst. Errors: the LZF bytes are invalid.
+// Append appends the text to dst.
+// Errors: the LZF bytes are invalid.
 func (t *Text) Append(dst []byte) ([]byte, error) {
 	switch t.Form {
 	case Integer:

@@ -11,7 +11,7 @@ import (
 
 var id = strings.Repeat("0123456789", 4)
 
-// every is a message of each type, with all that it can carry.
+// every returns a message of each type, with all parts that the type can have.
 func every() (all []*Message) {
 	for t := range Types {
 		m := &Message{Type: t, Port: 7000, Port2: 7443, BusPort: 17000, CurrentEpoch: 9, ConfigEpoch: 1 << 63, Offset: -1,
@@ -39,7 +39,7 @@ func every() (all []*Message) {
 	return all
 }
 
-// TestRoundTrip: what is written is read again, and has the length that it says.
+// TestRoundTrip: a written message reads back the same, and its length field is right.
 func TestRoundTrip(t *testing.T) {
 	for _, m := range every() {
 		p := Append([]byte("before"), m)[6:]
@@ -51,7 +51,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("%s: %v", m.Type, err)
 		}
 		if m.Type == Module {
-			continue // its body is passed over
+			continue // its body is ignored
 		}
 		if !reflect.DeepEqual(got, m) {
 			t.Errorf("%s:\n got %+v\nwant %+v", m.Type, got, m)
@@ -59,7 +59,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestLayout pins offsets that every version of the protocol has.
+// TestLayout fixes offsets that every version of the protocol has.
 func TestLayout(t *testing.T) {
 	m := every()[Ping]
 	p := Append(nil, m)
@@ -81,7 +81,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestRefused: lengths and counts that the message has no room for.
+// TestRefused: lengths and counts for which the message has no room are refused.
 func TestRefused(t *testing.T) {
 	for name, spoil := range map[string]func(p []byte) []byte{
 		"a gossip count":          func(p []byte) []byte { p[14], p[15] = 0xff, 0xff; return p },
@@ -115,7 +115,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzParse: no bytes break the parser, and what it takes, but for what no version knows, is written alike.
+// FuzzParse: no bytes break the parser. A message that it accepts is written the same, except for unknown parts.
 func FuzzParse(f *testing.F) {
 	for _, m := range every() {
 		f.Add(Append(nil, m))
@@ -142,7 +142,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestNext: the runs of a set are found, at both ends of it and within a byte.
+// TestNext: the ranges of a set are found, at both ends of the set and within a byte.
 func TestNext(t *testing.T) {
 	var b Bitmap
 	for _, slot := range []int{0, 1, 6, 7, 8, 9, 100, 16383} {

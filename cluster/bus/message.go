@@ -1,7 +1,8 @@
 // Package bus is the wire format of Redis Cluster: the messages between nodes, in version 1 of the protocol.
 //
-// Owner: the caller. It has only pure functions over bytes. Never: opens a socket, or trusts a length or count for
-// which the message has no room. Start here; append.go writes messages, parse.go reads them.
+// Owner: the caller. It has only pure functions over bytes.
+// Never: opens a socket, or trusts a length or count for which the message has no room.
+// Start here; append.go writes messages, parse.go reads them.
 //
 //	0      4       8    10    12    14     16             24            32        40      80     2128
 //	+------+-------+----+-----+-----+------+--------------+-------------+---------+-------+------+----

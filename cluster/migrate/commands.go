@@ -79,8 +79,10 @@ const (
 	packedAtMost = 90 // bytes never set are compressed in a payload to at least one in so many (rdb.Writer.Sparse)
 )
 
-// migrate is MIGRATE. Replies: OK; NOKEY if no key exists. Errors: IOERR, and errors of the target. Propagates: DEL of
-// the keys that the target has confirmed, unless COPY was given.
+// migrate is MIGRATE.
+// Replies: OK; NOKEY if no key exists.
+// Errors: IOERR, and errors of the target.
+// Propagates: DEL of the keys that the target has confirmed, unless COPY was given.
 //
 // The client waits while a goroutine sends. Inside MULTI and scripts no client can wait, so the turn is blocked.
 func (m *Migrator) migrate(c *command.Context) error {

@@ -1,8 +1,9 @@
 // Package migrate moves keys to other servers: MIGRATE, in cluster mode and without it.
 //
 // Owner: the turn parses a call, looks up the keys and deletes confirmed ones. In between, a goroutine for each call
-// talks to the target. Both use only the pool together. Never: blocks the turn while a target is slow, except inside
-// MULTI and scripts. Start here: commands.go looks up the keys, transfer.go sends them, pool.go keeps connections.
+// talks to the target. Both use only the pool together.
+// Never: blocks the turn while a target is slow, except inside MULTI and scripts.
+// Start here: commands.go looks up the keys, transfer.go sends them, pool.go keeps connections.
 package migrate
 
 import (
@@ -21,7 +22,8 @@ import (
 //	turn: parse, take keys, latch ─▶ goroutine: connect, send, read ─▶ turn: delete, tell, reply, unlatch
 //
 // migrate.C1. A key of the call does not change between its encoding and the call's end. A latch delays commands that
-// name it. migrate.C2. Only keys that the target has confirmed are deleted.
+// name it.
+// migrate.C2. Only keys that the target has confirmed are deleted.
 type call struct {
 	host, port     string
 	db             int64 // the target's

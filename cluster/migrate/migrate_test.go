@@ -29,7 +29,7 @@ func words(line string) (args [][]byte) {
 	return args
 }
 
-// TestParse: what a call says, its keys, and where they stand.
+// TestParse: a call's options, its keys, and their positions.
 func TestParse(t *testing.T) {
 	for line, want := range map[string]struct {
 		call      call
@@ -105,8 +105,7 @@ func TestKeysOfRandomCalls(t *testing.T) {
 	}
 }
 
-// TestSizeOfSparse: a filter that is nearly empty is as large as what is written of it, so that it is encoded beside
-// the turn.
+// TestSizeOfSparse: a nearly empty filter counts with the size of its payload, so that it is encoded outside the turn.
 func TestSizeOfSparse(t *testing.T) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
@@ -140,7 +139,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestAddress reads ports as Redis does.
+// TestAddress: ports are read as Redis reads them.
 func TestAddress(t *testing.T) {
 	for text, want := range map[string]int{"6379": 6379, "0": 0, "": 0, "x": 0, "12x": 12, "-1": 0,
 		"99999999999999": 99_999} {
@@ -150,7 +149,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// peer is a target that answers each request with the next of answers, or ends.
+// peer is a target that sends the next of answers for each request, and closes after the last.
 func peer(t *testing.T, answers ...string) net.Conn {
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { _ = ours.Close() })
@@ -160,15 +159,15 @@ func peer(t *testing.T, answers ...string) net.Conn {
 		var replies string
 		for _, answer := range answers {
 			if answer == "" {
-				return // it ends without an answer
+				return // it closes without a reply
 			}
 			if request(in) != nil {
 				return
 			}
 			replies += answer + "\r\n"
 		}
-		_, _ = theirs.Write([]byte(replies)) // who does not read shows in the call
-		_, _ = io.Copy(io.Discard, in)       // a pipe whose other end is closed takes no deadline
+		_, _ = theirs.Write([]byte(replies)) // a client that does not read shows in the call's result
+		_, _ = io.Copy(io.Discard, in)       // a pipe with a closed end accepts no deadline
 	}()
 	return ours
 }
@@ -187,17 +186,16 @@ func request(in *bufio.Reader) error {
 	return nil
 }
 
-// small is a call with two keys whose payloads are made already.
+// small returns a call with two keys whose payloads are encoded already.
 func small(timeout time.Duration) *call {
 	return &call{host: "target", port: "1", timeout: timeout, keys: []item{
 		{key: []byte("a"), payload: []byte("x")}, {key: []byte("b"), payload: []byte("y")}}}
 }
 
-// TestAnswers: what a call makes of its target's answers: which keys have arrived, the reply, and whether the
-// connection is kept.
+// TestAnswers: the target's replies decide which keys have arrived, the reply, and whether the connection is reused.
 func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
-		targets [][]string // answers of each connection, in order: SELECT, then a RESTORE for each key
+		targets [][]string // replies of each connection, in order: SELECT, then a RESTORE for each key
 		acked   []int
 		failed  string
 		open    int
@@ -231,7 +229,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestNoTime: a target that does not answer in time is an error, and is not asked again.
+// TestNoTime: a target that does not reply in time is an error, and is not asked again.
 func TestNoTime(t *testing.T) {
 	dialled := 0
 	p := &pool{dial: func(context.Context, string) (net.Conn, error) {
@@ -247,7 +245,8 @@ func TestNoTime(t *testing.T) {
 	}
 }
 
-// TestPool (migrate.P1): connections are used again, those to another target are not, and all end when idle for long.
+// TestPool (migrate.P1): connections are reused, but not for another target. All are closed when they are idle for
+// long.
 func TestPool(t *testing.T) {
 	p := &pool{dial: func(context.Context, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
@@ -286,7 +285,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPoolByPassword: a connection that a caller has authenticated is not for callers without the password.
+// TestPoolByPassword: calls without the password do not get a connection that another call has authenticated.
 func TestPoolByPassword(t *testing.T) {
 	p := &pool{dial: func(context.Context, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
@@ -312,7 +311,7 @@ func TestPoolByPassword(t *testing.T) {
 	}
 }
 
-// TestInFlight: a call counts until two seconds after its end, so that calls one after the other are one piece of work.
+// TestInFlight: a call counts until two seconds after its end, so that consecutive calls count as one piece of work.
 func TestInFlight(t *testing.T) {
 	told := 0
 	m := &Migrator{parts: Parts{Begun: func() { told++ }}}

@@ -6,8 +6,8 @@ import (
 	"spindle/cluster/bus"
 )
 
-// TestLateVotesDoNotCount: a vote of the last election that comes before the next one begins is none in the next.
-// With it two replicas could win the same epoch.
+// TestLateVotesDoNotCount: a vote from the last election that comes before the next election does not count in it.
+// Otherwise two replicas could win the same epoch.
 func TestLateVotesDoNotCount(t *testing.T) {
 	const idD = "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
@@ -34,7 +34,7 @@ func TestLateVotesDoNotCount(t *testing.T) {
 	s.updateState()
 	begin()
 	first := s.electionEpoch
-	for s.asked { // nobody votes in time
+	for s.asked { // no node votes in time
 		s.At(s.now + 100)
 		s.tryFailover()
 		s.Settle()

@@ -19,7 +19,7 @@ func loaded(text string) (*State, error) {
 	return s, s.Load(text)
 }
 
-// TestFileIsReadAgain: what is written means the same when it is read.
+// TestFileIsReadAgain: a written file is read with the same meaning.
 func TestFileIsReadAgain(t *testing.T) {
 	w := cluster(t, 1, 2)
 	s := w.hosts[0].s
@@ -84,7 +84,7 @@ func TestFilesOfAllVersions(t *testing.T) {
 	}
 }
 
-// TestEpochOfWhoFollowsNobody: a replica whose primary is not known has an epoch of its own. It is read again.
+// TestEpochOfWhoFollowsNobody: a replica whose primary is unknown has its own epoch. It is read from the file.
 func TestEpochOfWhoFollowsNobody(t *testing.T) {
 	s, err := loaded(idA + " 127.0.0.1:7000@17000 myself,slave - 0 0 7 connected\n" +
 		idB + " 127.0.0.1:7001@17001 noflags - 0 0 5 disconnected\nvars currentEpoch 7 lastVoteEpoch 0\n")
@@ -96,7 +96,7 @@ func TestEpochOfWhoFollowsNobody(t *testing.T) {
 	}
 }
 
-// TestDamagedFilesAreRefused: with the line that cannot be.
+// TestDamagedFilesAreRefused: the error names the wrong line.
 func TestDamagedFilesAreRefused(t *testing.T) {
 	good := idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA +
 		" myself,master - 0 0 1 connected 0-5460\nvars currentEpoch 1 lastVoteEpoch 0\n"
@@ -126,7 +126,7 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzLoad: no file breaks the reader, and what it takes it writes so that it is taken again.
+// FuzzLoad: no file breaks the reader. A file that it accepts is written so that it is accepted again.
 func FuzzLoad(f *testing.F) {
 	f.Add(idA + " 127.0.0.1:7000@17000,h,tls-port=0,nodename=x,shard-id=" + idA +
 		" myself,master - 0 0 1 connected 0-5460 [93->-" + idB + "]\nvars currentEpoch 1\n")
@@ -145,7 +145,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzReceive: no message that parses breaks a node, makes it forget one, or adopt one of a stranger's.
+// FuzzReceive: no parsed message breaks a node. A stranger's message makes it neither forget nor add a node.
 func FuzzReceive(f *testing.F) {
 	text := idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA + " myself,master - 0 0 1 connected 0-5460\n" +
 		idB + " 127.0.0.1:7001@17001,,tls-port=0,shard-id=" + idB + " master - 0 0 2 connected 5461-16383\n"

@@ -8,7 +8,7 @@ import (
 	"spindle/cluster/bus"
 )
 
-// TestGossipCarriesUnixTime: a node whose wall clock was set after its start sends, takes and shows times as Unix time.
+// TestGossipCarriesUnixTime: gossip uses Unix time, even on a node whose wall clock was set after its start.
 func TestGossipCarriesUnixTime(t *testing.T) {
 	s := fresh()
 	s.WallAhead = 3_600_000

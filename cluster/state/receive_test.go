@@ -6,7 +6,7 @@ import (
 	"spindle/cluster/bus"
 )
 
-// TestOwnID: a message that bears this node's own ID changes nothing: not its role, not its slots, not its address.
+// TestOwnID: a message with this node's own ID changes neither its role, its slots nor its address.
 func TestOwnID(t *testing.T) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 		idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-5460\n" +
@@ -30,7 +30,7 @@ func TestOwnID(t *testing.T) {
 	}
 }
 
-// TestMeetsItself: a node that is told to meet its own address forgets the handshake at the first answer.
+// TestMeetsItself: a node that meets its own address forgets the handshake at the first reply.
 func TestMeetsItself(t *testing.T) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" + idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected\n")
 	if err != nil {

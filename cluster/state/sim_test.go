@@ -18,13 +18,13 @@ import (
 	"spindle/internal/slots"
 )
 
-// TestMain has the collector run seldom: simulated nodes make much that is short-lived, and keep little.
+// TestMain makes the garbage collector run rarely: simulated nodes allocate much and keep little.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(1000)
 	os.Exit(m.Run())
 }
 
-// cluster makes a cluster of so many primaries, each with a replica, by the orders that redis-cli gives.
+// cluster makes a cluster of primaries with a replica each, with the orders that redis-cli gives.
 func cluster(t testing.TB, seed uint64, primaries int) *world {
 	w := newWorld(seed, 2*primaries, nil)
 	for i, h := range w.hosts[:primaries] {
@@ -61,10 +61,10 @@ func cluster(t testing.TB, seed uint64, primaries int) *world {
 	return w
 }
 
-// TestClusterForms: thirty nodes that are told of one of them become a cluster.
+// TestClusterForms: thirty nodes that know one of them become a cluster.
 func TestClusterForms(t *testing.T) { cluster(t, 1, 15) }
 
-// some picks hosts by chance, primaries more often than replicas.
+// some picks random hosts, primaries more often than replicas.
 func (w *world) some(most int) (list []*host) {
 	for range 1 + w.rng.IntN(most) {
 		h := w.hosts[w.rng.IntN(len(w.hosts))]
@@ -78,11 +78,11 @@ func (w *world) some(most int) (list []*host) {
 	return list
 }
 
-// harm does something bad to the cluster, for at most ms.
+// harm starts a random fault that lasts at most ms.
 func (w *world) harm(ms int64) {
 	lasts := 1 + w.rng.Int64N(ms)
 	switch w.rng.IntN(8) {
-	case 0, 1: // crashes, and new starts
+	case 0, 1: // crashes and restarts
 		for _, h := range w.some(3) {
 			if h.Up() {
 				h.crash()
@@ -122,7 +122,7 @@ func (w *world) harm(ms int64) {
 		for _, h := range w.some(3) {
 			force := w.rng.IntN(2) == 0
 			w.trace("%d host %d is told to fail over, force %t", w.since(), h.at, force)
-			h.do(func() { // a primary refuses, and has a replica do it
+			h.do(func() { // a primary refuses and lets a replica do it
 				if !h.s.IsReplica() {
 					return
 				}
@@ -132,7 +132,7 @@ func (w *world) harm(ms int64) {
 	}
 }
 
-// cut keeps a group of hosts from hearing the others, or ends that.
+// cut separates a group of hosts from the others, or reconnects them.
 func (w *world) cut(group []bool, on bool) {
 	for i := range group {
 		for j := range i {
@@ -143,7 +143,7 @@ func (w *world) cut(group []bool, on bool) {
 	}
 }
 
-// heal ends all that is bad.
+// heal ends all faults.
 func (w *world) heal() {
 	w.trace("%d all is well", w.since())
 	w.net.Heal()
@@ -154,7 +154,7 @@ func (w *world) heal() {
 	}
 }
 
-// until runs on until nothing is said to be wrong. It gives the ms that passed; -1: more than patience.
+// until runs the world until wrong returns "". It returns the ms that passed; -1: more than patience.
 func (w *world) until(patience int64, wrong func() string) int64 {
 	for took := int64(0); took <= patience; took += TickMs {
 		if w.wrong != "" || wrong() == "" {
@@ -165,14 +165,14 @@ func (w *world) until(patience int64, wrong func() string) int64 {
 	return -1
 }
 
-// Bounds of what follows healing, ms. Who owns what is known to all in three timeouts. That nobody is called failed,
-// and the cluster serves, may take until a failed election is tried again, which is four timeouts after it began.
+// Bounds of the time after healing, in ms. All nodes know the owners of slots after three timeouts. It takes longer
+// until no node is marked failed and the cluster serves: a failed election is tried again only after four timeouts.
 const (
 	agreedMs = 3 * worldTimeout
 	wellMs   = 12 * worldTimeout
 )
 
-// An outcome is what became of one seed.
+// An outcome is the result of one seed.
 type outcome struct {
 	w            *world
 	agreed, well int64 // ms after healing; -1: not in time
@@ -205,8 +205,8 @@ func play(t testing.TB, seed uint64, bug bug, trace bool) outcome {
 	return o
 }
 
-// simSeeds are the seeds that are played: 200, or as many as SPINDLE_CLUSTER_SEEDS says, or those that it names: 7-9.
-// Where the race detector makes each ten times as long, there are 20.
+// simSeeds returns the seeds to play: 200, as many as SPINDLE_CLUSTER_SEEDS says, or a range in it such as 7-9. With
+// the race detector, which takes ten times as long, there are 20.
 func simSeeds() (from, to uint64) {
 	text := os.Getenv("SPINDLE_CLUSTER_SEEDS")
 	first, last, is := strings.Cut(text, "-")
@@ -224,7 +224,7 @@ func simSeeds() (from, to uint64) {
 	return 0, 200
 }
 
-// tally is what became of all seeds.
+// tally collects the results of all seeds.
 type tally struct {
 	mu                  sync.Mutex
 	requests, elections int
@@ -238,15 +238,15 @@ func (c *tally) add(o outcome) {
 	c.requests, c.elections = c.requests+o.w.requests, c.elections+o.w.elections
 }
 
-// spread describes times.
+// spread describes the distribution of times.
 func spread(ms []int64) string {
 	slices.Sort(ms)
 	n := len(ms)
 	return fmt.Sprintf("median %d, 99th of 100 %d, at most %d", ms[n/2], ms[n*99/100], ms[n-1])
 }
 
-// TestSimulation: whatever crashes, stops, is cut off, late or lost, nobody claims a slot with an epoch that another
-// has claimed it with, nobody votes twice, and the nodes agree soon after all is well again.
+// TestSimulation: nodes crash, stop or are cut off; messages are late or lost. Still no two nodes claim a slot with the
+// same epoch, and no node votes twice. Soon after healing all nodes agree.
 func TestSimulation(t *testing.T) {
 	from, to := simSeeds()
 	var all tally
@@ -277,10 +277,10 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSeedsThatFailed: seeds that have shown mistakes, each mended since.
+// TestSeedsThatFailed: seeds that have shown bugs, which were fixed since.
 func TestSeedsThatFailed(t *testing.T) {
 	for _, seed := range []uint64{
-		3026, // a late message made a replica of a primary, with its slots
+		3026, // a late message made a primary with its slots a replica
 	} {
 		if o := play(t, seed, noBug, false); o.w.wrong != "" || o.agreed < 0 || o.well < 0 {
 			t.Errorf("seed %d: %s%s", seed, o.w.wrong, o.why)
@@ -298,7 +298,7 @@ func TestSeedReplays(t *testing.T) {
 	}
 }
 
-// rivalry has replicas of a small cluster ask for votes in short order, while the voters crash.
+// rivalry makes replicas of a small cluster ask for votes in quick succession, while voters crash.
 func rivalry(seed uint64, bug bug) *world {
 	const hosts, primaries = 9, 3
 	w := newWorld(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
@@ -322,7 +322,8 @@ func rivalry(seed uint64, bug bug) *world {
 	return w
 }
 
-// TestPlantedBugsAreFound: what is wrong on purpose breaks a rule within a thousand seeds, and nothing else does.
+// TestPlantedBugsAreFound: each bug put in on purpose breaks a rule within a thousand seeds. Without one, no rule
+// breaks.
 func TestPlantedBugsAreFound(t *testing.T) {
 	for seed := range uint64(3) {
 		if w := rivalry(seed, noBug); w.wrong != "" {
@@ -331,7 +332,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 	for name, planted := range map[string]struct {
 		bug  bug
-		from uint64 // the first seed that shows it is near
+		from uint64 // the first seed to try; one that shows the bug is near
 		play func(seed uint64, b bug) *world
 	}{
 		"messages do not wait for the disk": {ungated, 10, func(seed uint64, b bug) *world { return rivalry(seed, b) }},

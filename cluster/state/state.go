@@ -1,10 +1,11 @@
 // Package state is a cluster node's view of the cluster, and its decisions: the node table, gossip, failures, epochs,
 // votes and failovers.
 //
-// Owner: its driver, one call at a time: package cluster, or a simulator. Never: reads a clock, opens a socket or file,
-// or starts a goroutine. It gets messages, times and randomness from its driver. Start here; node.go is the table,
-// receive.go handles messages, tick.go timers. election.go is a replica's takeover, slots.go slot ownership, file.go
-// nodes.conf.
+// Owner: its driver, one call at a time: package cluster, or a simulator.
+// Never: reads a clock, opens a socket or file, or starts a goroutine. It gets messages, times and randomness from its
+// driver.
+// Start here; node.go is the table, receive.go handles messages, tick.go timers. election.go is a replica's takeover,
+// slots.go slot ownership, file.go nodes.conf.
 //
 // state.C1. For a slot and a config epoch this node claims the slot at most once: an epoch is raised before it is used.
 // state.C2. A message is sent only after the critical data it depends on are on disk: a vote, our epoch, a claim.

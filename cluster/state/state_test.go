@@ -24,7 +24,7 @@ func fresh() *State {
 		rand.New(rand.NewPCG(1, 2)))
 }
 
-// A scribe counts the lines of the log.
+// A scribe counts log lines.
 type scribe struct {
 	quiet
 	lines int
@@ -32,7 +32,7 @@ type scribe struct {
 
 func (s *scribe) Log(logging.Level, string, ...any) { s.lines++ }
 
-// TestUnknownExtensions: each type that this version does not know is logged once for each node.
+// TestUnknownExtensions: each unknown type is logged once for each node.
 func TestUnknownExtensions(t *testing.T) {
 	out := &scribe{}
 	s := fresh()

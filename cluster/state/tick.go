@@ -25,7 +25,7 @@ func (s *State) Tick() {
 		s.pingOldest()
 	}
 	update := false
-	orphans, most, mine := 0, 0, 0 // primaries without replicas; the most replicas of a primary; replicas of our primary
+	orphans, most, mine := 0, 0, 0 // primaries without replicas; most replicas of one; replicas of ours
 	for _, n := range s.nodes {
 		if n.is(bus.Myself | bus.NoAddress | bus.Handshake) {
 			continue

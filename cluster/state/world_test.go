@@ -12,20 +12,20 @@ import (
 	"spindle/internal/slots"
 )
 
-// A world is a cluster on a simulated network: the states are real, and links, disks and clocks fail by seed.
+// A world is a cluster on a simulated network. The states are real; links, disks and clocks fail as the seed decides.
 type world struct {
 	net   *simnet.Net
 	rng   *rand.Rand
 	hosts []*host
 	bug   bug
 
-	votes  map[vote]string                // whom a node has voted for in an epoch
-	claims map[uint64]*[slots.Count]*host // who has claimed each slot with an epoch
-	said   map[string]*[2056]byte         // what each node has claimed last: epoch and slots
+	votes  map[vote]string                // each node's vote in an epoch
+	claims map[uint64]*[slots.Count]*host // the host that has claimed each slot with an epoch
+	said   map[string]*[2056]byte         // each node's last claim: epoch and slots
 	wrong  string                         // the first rule that was broken
-	events uint64                         // a digest of all that was sent and logged
+	events uint64                         // a hash of all messages and log lines
 
-	requests, elections int // requests for votes that were sent, and elections that were won
+	requests, elections int // requests for votes, and elections won
 	trace               func(format string, args ...any)
 }
 
@@ -35,9 +35,9 @@ type bug uint8
 const (
 	noBug     bug = iota
 	ungated       // messages do not wait for the disk
-	forgetful     // a node that starts does not know that it has voted
+	forgetful     // a restarted node does not know that it has voted
 	generous      // a node votes as often as it is asked
-	sameEpoch     // who takes over does so with the epoch of the primary before
+	sameEpoch     // a replica takes over with its old primary's epoch
 )
 
 type vote struct {
@@ -49,19 +49,19 @@ type vote struct {
 type host struct {
 	*simnet.Host
 	w       *world
-	at      int // in hosts
+	at      int // index in hosts
 	s       *State
 	skew    int64
-	lossy   int    // of a thousand messages, how many are the last of their link that arrive
-	disk    string // nodes.conf as it outlasts a crash
+	lossy   int    // of a thousand messages, how many are the last that their link delivers
+	disk    string // nodes.conf as it survives a crash
 	pending []*Save
 	durable uint64
 	held    []heldMessage
 
 	offset   int64
-	follows  int   // a host; -1: none
-	heardMs  int64 // of its primary
-	pausedMs int64 // writes are held back until then
+	follows  int   // index of a host; -1: none
+	heardMs  int64 // when it last heard from its primary
+	pausedMs int64 // writes are paused until then
 }
 
 type heldMessage struct {
@@ -70,13 +70,13 @@ type heldMessage struct {
 	needs uint64
 }
 
-// An end is one end of a link as its host has it.
+// An end is one host's end of a link.
 type end struct {
 	conn   *simnet.Conn
-	silent bool // what is sent on it is lost
+	silent bool // messages sent on it are lost
 }
 
-// opened is the first thing that who accepts a link sends.
+// opened is the first message on a link from the host that accepts it.
 type opened struct{}
 
 const (
@@ -84,7 +84,7 @@ const (
 	worldStart   = 1_700_000_000_000
 )
 
-// newWorld has hosts with a fresh node each. If files is not nil, it gives the nodes.conf with which each begins.
+// newWorld returns hosts with a new node each. files, if not nil, returns the nodes.conf with which each starts.
 func newWorld(seed uint64, hosts int, files func(i int) string) *world {
 	w := &world{net: simnet.New(seed, worldStart), rng: rand.New(rand.NewPCG(seed, 77)),
 		votes: map[vote]string{}, claims: map[uint64]*[slots.Count]*host{}, said: map[string]*[2056]byte{},
@@ -100,10 +100,10 @@ func newWorld(seed uint64, hosts int, files func(i int) string) *world {
 	return w
 }
 
-// since is the world's time, in ms since it began.
+// since returns the ms since the world began.
 func (w *world) since() int64 { return w.net.Now() - worldStart }
 
-// run goes on for ms, unless a rule is broken.
+// run runs the world for ms, or until a rule is broken.
 func (w *world) run(ms int64) {
 	for end := w.net.Now() + ms; w.net.Now() < end && w.wrong == ""; {
 		w.net.Run(min(end, w.net.Now()+TickMs))
@@ -119,7 +119,7 @@ func (h *host) terms() Terms {
 
 func (h *host) clock() int64 { return h.w.net.Now() + h.skew }
 
-// start begins the node, from its disk if there is something.
+// start starts the node, from its disk if it has a file.
 func (h *host) start() {
 	h.held, h.pending = nil, nil
 	h.s = New(h, h.terms(), h.clock(), rand.New(rand.NewPCG(h.w.rng.Uint64(), uint64(h.at))))
@@ -149,7 +149,7 @@ func (h *host) start() {
 	h.After(h.w.rng.Int64N(TickMs), tick)
 }
 
-// crash ends the node. Of what it was writing, the disk may have something newer than what it has told.
+// crash ends the node. The disk may have a newer file than the node knows.
 func (h *host) crash() {
 	if n := h.w.rng.IntN(len(h.pending) + 1); n > 0 {
 		h.disk = string(h.pending[n-1].Text)
@@ -158,7 +158,7 @@ func (h *host) crash() {
 	h.Crash()
 }
 
-// boot starts the node again if it is down.
+// boot restarts the node if it is down.
 func (h *host) boot() {
 	if !h.Up() {
 		h.w.trace("%d start of host %d", h.w.since(), h.at)
@@ -178,7 +178,7 @@ func (h *host) find(n *Node) int {
 	return -1
 }
 
-// do uses the state for an operator, who gets no answer from a node that is down or stands still.
+// do uses the state for an operator. A node that is down or stopped does not react.
 func (h *host) do(f func()) {
 	if h.Up() && !h.Paused() {
 		h.use(f)
@@ -210,7 +210,7 @@ func (h *host) use(f func()) {
 	h.flush()
 }
 
-// written is a save on its disk, with those before it.
+// written puts a save on the disk, with all saves before it.
 func (h *host) written(save *Save) {
 	for i, p := range h.pending {
 		if p == save {
@@ -221,7 +221,7 @@ func (h *host) written(save *Save) {
 	}
 }
 
-// flush lets go the messages that have what they need on disk.
+// flush sends the messages whose data are on disk.
 func (h *host) flush() {
 	for len(h.held) > 0 && (h.held[0].needs <= h.durable || h.w.bug == ungated) {
 		m := h.held[0]
@@ -238,7 +238,7 @@ func (h *host) flush() {
 	}
 }
 
-// replicate moves offsets: primaries are written to, replicas follow.
+// replicate advances offsets: primaries get writes, replicas follow.
 func (h *host) replicate() {
 	now := h.w.net.Now()
 	if h.follows < 0 {
@@ -252,7 +252,7 @@ func (h *host) replicate() {
 	}
 }
 
-// received takes what comes on a link. A bad message ends the world.
+// received handles a message on a link. A malformed message is a failure of the world.
 func (h *host) received(l *Link, e *end, message any) {
 	if l.Closed() || e.silent {
 		return
@@ -283,7 +283,7 @@ func (h *host) accept(c *simnet.Conn) {
 	c.Send(opened{})
 }
 
-// The host as the state's Outside.
+// The host implements the state's Outside.
 
 func (h *host) Dial(l *Link) {
 	e := &end{}
@@ -322,12 +322,12 @@ func (h *host) Ask(e Errand) {
 	})
 }
 
-// note has the world's digest depend on p.
+// note adds p to the world's hash.
 func (w *world) note(p []byte) {
 	w.events = fnv64a(fnv64a(0xcbf29ce484222325, binary.BigEndian.AppendUint64(make([]byte, 0, 8), w.events)), p)
 }
 
-// fnv64a goes on with a sum over p.
+// fnv64a extends a hash with p.
 func fnv64a(sum uint64, p []byte) uint64 {
 	for _, c := range p {
 		sum = (sum ^ uint64(c)) * 0x100000001b3
@@ -335,7 +335,7 @@ func fnv64a(sum uint64, p []byte) uint64 {
 	return sum
 }
 
-// check holds the rules that no failure may break, against what a host says. to is who hears it.
+// check compares a message from a host with the rules that no fault may break. to is the receiver.
 func (w *world) check(from *host, p []byte, to *simnet.Host) {
 	w.note(p[12:80])
 	sender, epoch := string(p[40:80]), binary.BigEndian.Uint64(p[24:])
@@ -382,8 +382,7 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// disagreement says how the nodes differ in who owns the slots with which epoch and who follows whom; "" if they do
-// not.
+// disagreement describes how the nodes differ about owners of slots, epochs and primaries; "" if they agree.
 func (w *world) disagreement() string {
 	var first *host
 	for _, h := range w.hosts {
@@ -415,7 +414,7 @@ func (h *host) line(n *Node) string {
 	return h.s.Line(n, false)
 }
 
-// unwell says which node calls the cluster failed, or another node.
+// unwell names a node that reports the cluster, or another node, as failed.
 func (w *world) unwell() string {
 	for _, h := range w.hosts {
 		if !h.Up() {
@@ -433,7 +432,7 @@ func (w *world) unwell() string {
 	return ""
 }
 
-// nodesConf is the file with which host i begins in a cluster of so many hosts, of which the first are primaries.
+// nodesConf returns the file with which host i starts, in a cluster of hosts nodes of which the first are primaries.
 func nodesConf(i, hosts, primaries int) string {
 	id := func(i int) string { return fmt.Sprintf("%040x", 0x1000+(i*7919)%4096) }
 	var b strings.Builder

@@ -24,9 +24,10 @@ import (
 //	10______ u32 BE              string of any length        11100000  integer of 64 bits              x = 1..13
 //	                                                         11110000  integer of 24 bits
 //
-// legacy.Z1. bytes is the size of the whole ziplist, with header and 0xFF. legacy.Z2. tail is the offset of the last
-// entry, if there is one. legacy.Z3. count is the number of entries; 0xFFFF: unknown, count by a walk. legacy.Z4. Each
-// entry holds the length of the entry before it.
+// legacy.Z1. bytes is the size of the whole ziplist, with header and 0xFF.
+// legacy.Z2. tail is the offset of the last entry, if there is one.
+// legacy.Z3. count is the number of entries; 0xFFFF: unknown, count by a walk.
+// legacy.Z4. Each entry holds the length of the entry before it.
 //
 // ReadZiplist checks legacy.Z1..legacy.Z4. A quicklist of RDB version 7 to 9 (kind 14) is a sequence of ziplists.
 // Source: the ziplist as RDB files hold it.

@@ -16,10 +16,12 @@ import (
 //	+-------+--------+-------+--------+------+-------+------+--------+-- ~ --+------+          the value mean nothing
 //	   u8                                u8            bytes                            length: u8, or 0xFE and u32 LE
 //
-// legacy.M1. The last byte is 0xFF. No field's length begins with 0xFF. legacy.M2. count is the number of fields; 0xFE:
-// unknown, count by a walk. legacy.M3. A length below 0xFE is one byte.
+// legacy.M1. The last byte is 0xFF. No field's length begins with 0xFF.
+// legacy.M2. count is the number of fields; 0xFE: unknown, count by a walk.
+// legacy.M3. A length below 0xFE is one byte.
 //
-// ReadZipmap checks these rules. Source: the zipmap as RDB files of versions 1 to 3 hold it.
+// ReadZipmap checks these rules.
+// Source: the zipmap as RDB files of versions 1 to 3 hold it.
 type Zipmap struct {
 	p     []byte
 	count int
