@@ -13,18 +13,18 @@ import (
 	"spindle/protocol"
 )
 
-// Commands are what clients ask a Sentinel.
+// Commands are a Sentinel's command handlers.
 type Commands struct {
 	Machine *Machine
 	Now     func() int64
-	// LogLevel and SetLogLevel are loglevel, which SENTINEL CONFIG knows, too.
+	// LogLevel and SetLogLevel read and set loglevel, for SENTINEL CONFIG.
 	LogLevel    func() string
 	SetLogLevel func(string) error
-	// Wake has the core run a command again that waits for a host name.
+	// Wake makes the core retry a command that waits for a host name.
 	Wake func(cl *client.Client)
 }
 
-// Family is SENTINEL, and what Sentinels answer in their own way.
+// Family returns SENTINEL, and other commands with a Sentinel's own replies.
 func (s *Commands) Family() command.Family {
 	const (
 		admin = command.Admin | command.OnlySentinel
@@ -75,13 +75,13 @@ var (
 	errName = protocol.Errorf("ERR", "A master's name can't be empty, nor have commas or control characters")
 )
 
-// begin gives the machine the time of the call.
+// begin sets the Machine's time for this call.
 func (s *Commands) begin() *Machine {
 	s.Machine.now = s.Now()
 	return s.Machine
 }
 
-// of finds the primary that the first argument names, and gives it to run.
+// of returns a handler that finds the primary in the first argument and passes it to run.
 func (s *Commands) of(run func(c *command.Context, m *Machine, p *Instance) error) command.Handler {
 	return func(c *command.Context) error {
 		m := s.begin()
@@ -93,7 +93,7 @@ func (s *Commands) of(run func(c *command.Context, m *Machine, p *Instance) erro
 	}
 }
 
-// publish is PUBLISH channel message: a hello that another Sentinel sends straight here.
+// publish is PUBLISH channel message: another Sentinel sends a hello directly to this one.
 func (s *Commands) publish(c *command.Context) error {
 	if string(c.Args[1]) != helloChannel {
 		return errOnlyHello
@@ -182,7 +182,7 @@ func (s *Commands) failover(c *command.Context, m *Machine, p *Instance) error {
 	return nil
 }
 
-// saved writes the file and answers.
+// saved writes the file and replies.
 func (s *Commands) saved(c *command.Context) error {
 	if s.Machine.save() != nil {
 		return errNotSaved
@@ -197,7 +197,7 @@ func (s *Commands) flush(c *command.Context) error {
 	return s.saved(c)
 }
 
-// where is SENTINEL GET-MASTER-ADDR-BY-NAME name. A null array: there is none of that name.
+// where is SENTINEL GET-MASTER-ADDR-BY-NAME name. Replies: a null array if no primary has that name.
 func (s *Commands) where(c *command.Context) error {
 	m := s.begin()
 	p := m.primaries.find(string(c.Args[2]))
@@ -212,8 +212,8 @@ func (s *Commands) where(c *command.Context) error {
 	return nil
 }
 
-// isDown is SENTINEL IS-MASTER-DOWN-BY-ADDR ip port epoch runid: whether this Sentinel sees that primary down, its vote
-// ("*" if there is none, or none was asked for), and the vote's epoch.
+// isDown is SENTINEL IS-MASTER-DOWN-BY-ADDR ip port epoch runid.
+// Replies: whether this Sentinel sees that primary down; its vote ("*" if none); the vote's epoch.
 func (s *Commands) isDown(c *command.Context) error {
 	m := s.begin()
 	port, err := command.Int(c.Args[3])
@@ -232,7 +232,7 @@ func (s *Commands) isDown(c *command.Context) error {
 	return nil
 }
 
-// monitor is SENTINEL MONITOR name host port quorum. A host name is resolved beside the core, and the client waits.
+// monitor is SENTINEL MONITOR name host port quorum. A host name is resolved outside the turn while the client waits.
 func (s *Commands) monitor(c *command.Context) error {
 	m := s.begin()
 	quorum, err := command.Int(c.Args[5])
@@ -257,7 +257,7 @@ func (s *Commands) monitor(c *command.Context) error {
 	return s.addPrimary(c, name, host, port, quorum)
 }
 
-// knows says whether nothing has to be looked up to tell where host is.
+// knows reports whether host's address is known without a lookup.
 func (m *Machine) knows(host string) bool {
 	if _, ok := literal(host); ok || !m.resolve || !isHost(host) {
 		return true
@@ -350,7 +350,7 @@ func (s *Commands) simulateFailure(c *command.Context) error {
 	return nil
 }
 
-// A period is a time that SENTINEL DEBUG knows, by its name in upper case.
+// A period is a duration that SENTINEL DEBUG shows and sets, by its name in upper case.
 type period struct {
 	name string
 	of   func(*Periods) *int64
@@ -372,8 +372,8 @@ var periods = []period{
 	{"SCRIPT-RETRY-DELAY", func(p *Periods) *int64 { return &p.scriptRetry }},
 }
 
-// debug is SENTINEL DEBUG, which shows the periods, and SENTINEL DEBUG name ms…, which sets some. What stands before a
-// wrong one is set, as in Redis.
+// debug is SENTINEL DEBUG, which shows the periods, and SENTINEL DEBUG name ms…, which sets some. As in Redis, the
+// values before a wrong one are set.
 func (s *Commands) debug(c *command.Context) error {
 	m := s.begin()
 	if len(c.Args) == 2 {

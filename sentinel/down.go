@@ -8,8 +8,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// checkSubjectively says whether the instance is down as far as this Sentinel can see. It also hangs up connections
-// that seem to stand and on which nothing comes.
+// checkSubjectively decides whether this Sentinel sees the instance down. It also closes connections that seem to be
+// connected but deliver nothing.
 func (m *Machine) checkSubjectively(i *Instance) {
 	l := i.link
 	silent := int64(0)
@@ -26,8 +26,8 @@ func (m *Machine) checkSubjectively(i *Instance) {
 	if l.channel != nil && m.now-l.channelAt > m.reconnect && m.now-l.heardAt > 3*m.publish {
 		l.hangUp(l.channel)
 	}
-	// A primary that has called itself a replica for long enough counts as down, and so does one that was started anew
-	// and has answered no PING since.
+	// A primary that has reported itself a replica for long enough counts as down. So does one that was restarted and
+	// has not answered a PING since.
 	denies := i.kind == primary && !i.saysPrimary && m.now-i.roleSince > i.downAfter+2*m.info
 	restarted := i.is(rebooted) && m.now-i.rebootSince > i.rebootDownAfter
 	switch down := silent > i.downAfter || denies || restarted; {
@@ -41,7 +41,7 @@ func (m *Machine) checkSubjectively(i *Instance) {
 	}
 }
 
-// checkObjectively says whether enough Sentinels have lately called the primary down.
+// checkObjectively decides whether enough Sentinels have recently reported the primary down.
 func (m *Machine) checkObjectively(p *Instance) {
 	agree := int64(0)
 	if p.is(subjectivelyDown) {
@@ -63,8 +63,8 @@ func (m *Machine) checkObjectively(p *Instance) {
 	}
 }
 
-// askOthers asks the other Sentinels whether they too see a primary down that this one does. While a failover is under
-// way it asks for their votes as well. now asks those, too, who have just answered.
+// askOthers asks the other Sentinels whether they see a primary down that this Sentinel sees down. During a failover it
+// also asks for their votes. now includes Sentinels that have just answered.
 func (m *Machine) askOthers(p *Instance, now bool) {
 	for _, s := range p.sentinels.list {
 		since := m.now - s.answered
@@ -84,7 +84,7 @@ func (m *Machine) askOthers(p *Instance, now bool) {
 	}
 }
 
-// answeredDown takes another Sentinel's answer: whether it sees the primary down, and its vote.
+// answeredDown handles another Sentinel's answer: whether it sees the primary down, and its vote.
 func (m *Machine) answeredDown(s *Instance, v respclient.Value) {
 	if v.Kind != '*' || len(v.Elems) != 3 || v.Elems[0].Kind != ':' || v.Elems[1].Kind != '$' || v.Elems[1].Null ||
 		v.Elems[2].Kind != ':' {
@@ -105,8 +105,8 @@ func (m *Machine) answeredDown(s *Instance, v respclient.Value) {
 	}
 }
 
-// judge answers another Sentinel: 1 if this one sees the primary at an address down, and its vote with the epoch, if a
-// candidate stands for election. The vote is "*" if there is none.
+// judge answers another Sentinel. down is 1 if this one sees the primary at host:port down. If a candidate is given,
+// leader is this Sentinel's vote and of the vote's epoch. leader is "*" without a vote.
 func (m *Machine) judge(host string, port, epoch int64, candidate string) (down int64, leader string, of uint64) {
 	p := m.findPrimary(host, port)
 	if p == nil {
@@ -124,7 +124,7 @@ func (m *Machine) judge(host string, port, epoch int64, candidate string) (down 
 	return down, leader, of
 }
 
-// findPrimary is the primary at an address.
+// findPrimary returns the primary at an address.
 func (m *Machine) findPrimary(host string, port int64) *Instance {
 	if port < 0 || port > 65535 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"spindle/internal/logging"
 )
 
-// tell makes an event about an instance: "master NAME IP PORT", or the same of a replica or Sentinel and behind an @
-// that of its primary, then the format's text.
+// tell emits an event about an instance. Its text is "master NAME IP PORT", or the same for a replica or Sentinel and,
+// after an @, its primary's name and address. The formatted text follows.
 func (m *Machine) tell(level logging.Level, event string, i *Instance, format string, args ...any) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s %d", i.kind, i.name, m.shown(i.at), i.at.port)
@@ -22,8 +22,8 @@ func (m *Machine) tell(level logging.Level, event string, i *Instance, format st
 	m.say(level, event, i, b.String())
 }
 
-// say makes an event: a line of the log, a message on the channel of the event's name, and, if it is a warning, a run
-// of the notification script. i may be nil.
+// say emits an event: a log line, and a message on the channel with the event's name. A warning also runs the
+// notification script. i may be nil.
 func (m *Machine) say(level logging.Level, event string, i *Instance, text string) {
 	m.out.Log(level, event+" "+text)
 	if level == logging.LevelDebug {
@@ -38,7 +38,7 @@ func (m *Machine) say(level logging.Level, event string, i *Instance, text strin
 	}
 }
 
-// shown is an address as others are told of it.
+// shown returns an address as other programs see it.
 func (m *Machine) shown(a address) string {
 	if m.announceNames {
 		return a.host
@@ -46,7 +46,7 @@ func (m *Machine) shown(a address) string {
 	return a.ip
 }
 
-// shownWithPort is the name of a replica.
+// shownWithPort returns the name of a replica.
 func (m *Machine) shownWithPort(a address) string {
 	text := m.shown(a)
 	if strings.Contains(text, ":") {

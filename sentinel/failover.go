@@ -11,7 +11,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// A failoverState is how far a failover has come.
+// A failoverState is the state of a failover.
 type failoverState uint8
 
 const (
@@ -19,12 +19,12 @@ const (
 	waitStart                  // for the votes
 	selectReplica
 	sendPromotion
-	waitPromotion // for an INFO of the chosen replica that says that it is a primary
+	waitPromotion // for an INFO in which the chosen replica reports the role of a primary
 	reconfReplicas
-	updateConfig // the next tick has the primary stand for the new server
+	updateConfig // the next tick switches the primary to the new server's address
 )
 
-// String is what SENTINEL MASTER calls the state.
+// String returns the state's name in SENTINEL MASTER.
 func (s failoverState) String() string {
 	return [...]string{"none", "wait_start", "select_slave", "send_slaveof_noone", "wait_promotion", "reconf_slaves",
 		"update_config"}[s]
@@ -32,7 +32,7 @@ func (s failoverState) String() string {
 
 func (m *Machine) enter(p *Instance, s failoverState) { p.state, p.stateSince = s, m.now }
 
-// startFailoverIfDue begins to fail over a primary that is objectively down, unless somebody has tried lately.
+// startFailoverIfDue starts a failover of a primary that is objectively down, unless a Sentinel has tried recently.
 func (m *Machine) startFailoverIfDue(p *Instance) bool {
 	if !p.is(objectivelyDown) || p.is(failingOver) {
 		return false
@@ -71,7 +71,7 @@ func (m *Machine) abort(p *Instance, why string) {
 	}
 }
 
-// failOver goes on with a failover, if there is one.
+// failOver continues a failover, if there is one.
 func (m *Machine) failOver(p *Instance) {
 	if !p.is(failingOver) {
 		return
@@ -109,14 +109,14 @@ func (m *Machine) awaitElection(p *Instance) {
 	m.tell(logging.LevelWarning, "+failover-state-select-slave", p, "")
 }
 
-// crash is what SENTINEL SIMULATE-FAILURE asked for.
+// crash does what SENTINEL SIMULATE-FAILURE asked for.
 func (m *Machine) crash() {
 	m.warn("Sentinel CRASH because of SENTINEL simulate-failure")
 	m.stopped = true
 	m.out.Crash()
 }
 
-// choose takes the replica that is to be promoted.
+// choose chooses the replica to promote.
 func (m *Machine) choose(p *Instance) {
 	r := m.best(p)
 	if r == nil {
@@ -130,10 +130,10 @@ func (m *Machine) choose(p *Instance) {
 	m.tell(logging.LevelNotice, "+failover-state-send-slaveof-noone", r, "")
 }
 
-// best is the replica to promote, or nil: one that had its primary until lately.
+// best returns the replica to promote, or nil. It must have had its primary until recently.
 //
-// A primary that calls itself a replica may have been one for longer than its replicas may be without one, because that
-// takes some INFOs to believe. Then any replica will do, where in Redis there is never a primary again.
+// If the primary reports itself a replica, any replica will do. Believing such a report takes several INFOs, so its
+// replicas may have been without a primary for too long. In Redis such a group stays without a primary.
 func (m *Machine) best(p *Instance) *Instance {
 	maxLinkDown := 10 * p.downAfter
 	if p.is(subjectivelyDown) {
@@ -146,8 +146,9 @@ func (m *Machine) best(p *Instance) *Instance {
 	return r
 }
 
-// bestOf is the replica to promote among those that are there, whose INFO is fresh, whose link was not down for longer,
-// and whose priority is not 0. The lowest priority comes first, then the largest offset, then the smallest run id.
+// bestOf returns the replica to promote. It must be reachable and have a fresh INFO, a link not down for longer than
+// maxLinkDown, and a priority other than 0. The lowest priority wins, then the largest offset, then the smallest run
+// id.
 func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
 	fresh := 3 * m.info
 	if p.is(subjectivelyDown) {
@@ -165,7 +166,7 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
 	})
 }
 
-// compareRunIDs puts an id that is not known last.
+// compareRunIDs sorts an unknown id last.
 func compareRunIDs(a, b string) int {
 	if a == "" || b == "" {
 		return cmp.Compare(b, a)
@@ -173,7 +174,7 @@ func compareRunIDs(a, b string) int {
 	return strings.Compare(strings.ToLower(a), strings.ToLower(b))
 }
 
-// promote tells the chosen replica to be a primary.
+// promote makes the chosen replica a primary.
 func (m *Machine) promote(p *Instance) {
 	if !p.chosen.link.disconnected && m.sendReplicaOf(p.chosen, nil) {
 		m.tell(logging.LevelNotice, "+failover-state-wait-promotion", p.chosen, "")
@@ -185,9 +186,9 @@ func (m *Machine) promote(p *Instance) {
 	}
 }
 
-// sendReplicaOf has an instance follow a server, or, without one, be a primary. It also has it write that down, and
-// close its clients, which then ask anew who the primary is. It says whether the requests have left; what comes of them
-// the next INFO shows.
+// sendReplicaOf makes an instance follow a server, or be a primary if to is nil. The instance also rewrites its
+// configuration and closes its clients, which then ask again for the primary. sent: the requests were sent; the next
+// INFO shows their effect.
 func (m *Machine) sendReplicaOf(i *Instance, to *address) bool {
 	host, port := "NO", "ONE"
 	if to != nil {
@@ -204,12 +205,12 @@ func (m *Machine) sendReplicaOf(i *Instance, to *address) bool {
 	return m.request(i, toNothing, "EXEC")
 }
 
-// promotionSeen goes on when the chosen replica says that it is a primary. From here on the failover cannot fail: the
-// new address has the epoch that this Sentinel has won, and all others will take it.
+// promotionSeen continues when the chosen replica reports itself a primary. Then the failover cannot fail any more: the
+// new address has the epoch that this Sentinel has won, and all others will accept it.
 func (m *Machine) promotionSeen(p, r *Instance) {
 	p.configEpoch = p.failoverEpoch
 	m.enter(p, reconfReplicas)
-	_ = m.save() // it has told the log
+	_ = m.save() // save logs the error
 	m.tell(logging.LevelWarning, "+promoted-slave", r, "")
 	if m.crashOnPromotion {
 		m.crash()
@@ -220,12 +221,12 @@ func (m *Machine) promotionSeen(p, r *Instance) {
 	m.hurryHello(p)
 }
 
-// reconfigureNext tells replicas of the new primary, parallel-syncs of them at a time.
+// reconfigureNext makes replicas follow the new primary, parallel-syncs of them at a time.
 func (m *Machine) reconfigureNext(p *Instance) {
 	underWay := int64(0)
 	for _, r := range p.replicas.list {
 		if r.is(reconfSent) && m.now-r.reconfSentAt > m.reconfTimeout {
-			// It is put right later, as any replica that follows the wrong server. Here Redis lets it hold up the
+			// It is corrected later, like any replica that follows the wrong server. In Redis it would delay the
 			// others.
 			m.tell(logging.LevelNotice, "-slave-reconf-sent-timeout", r, "")
 			r.flags = r.flags&^reconfSent | reconfDone
@@ -251,8 +252,8 @@ func (m *Machine) reconfigureNext(p *Instance) {
 	m.endFailoverIfDone(p)
 }
 
-// endFailoverIfDone ends the failover when all replicas that are up follow the new primary, or when it took too long.
-// In that case those that were not told are told without further ado.
+// endFailoverIfDone ends the failover when all live replicas follow the new primary, or after the timeout. At a
+// timeout, all replicas left get their request at once.
 func (m *Machine) endFailoverIfDone(p *Instance) {
 	if p.chosen == nil || p.chosen.is(subjectivelyDown) {
 		return
@@ -278,7 +279,7 @@ func (m *Machine) endFailoverIfDone(p *Instance) {
 	}
 }
 
-// switchToPromoted has the primary stand for the server that was promoted.
+// switchToPromoted switches the primary to the address of the promoted server.
 func (m *Machine) switchToPromoted(p *Instance) {
 	to := p.at
 	if p.chosen != nil {
@@ -286,18 +287,18 @@ func (m *Machine) switchToPromoted(p *Instance) {
 	}
 	m.switched(p, m.shown(p.at), p.at.port, m.shown(to), to.port)
 	if m.changeAddress(p, to.host, to.port) != nil {
-		// The name was resolved when the failover began. Its address from then will do.
+		// The address from when the failover began.
 		_ = m.changeAddress(p, to.ip, to.port)
 	}
 }
 
-// switched makes the event that clients wait for.
+// switched emits the event that clients wait for.
 func (m *Machine) switched(p *Instance, fromHost string, fromPort int, toHost string, toPort int) {
 	m.say(logging.LevelWarning, "+switch-master", p,
 		p.name+" "+fromHost+" "+strconv.Itoa(fromPort)+" "+toHost+" "+strconv.Itoa(toPort))
 }
 
-// reconfigureClients runs the script that tells clients of a new address.
+// reconfigureClients runs the script that tells clients a new address.
 func (m *Machine) reconfigureClients(p *Instance, leads bool, from, to address) {
 	if p.reconfigure == "" {
 		return

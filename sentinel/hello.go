@@ -7,7 +7,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// A hello is what a Sentinel tells of itself and of a primary:
+// A hello is a Sentinel's message about itself and a primary:
 //
 //	IP,PORT,ID,EPOCH,PRIMARY,PRIMARY-IP,PRIMARY-PORT,CONFIG-EPOCH
 type hello struct {
@@ -21,7 +21,7 @@ type hello struct {
 	configEpoch uint64
 }
 
-// parseHello reads a hello. Not ok: it is none.
+// parseHello reads a hello. ok is false if the text is not one.
 func parseHello(text string) (h hello, ok bool) {
 	f := strings.Split(text, ",")
 	if len(f) != 8 {
@@ -41,14 +41,14 @@ func parseHello(text string) (h hello, ok bool) {
 	return h, isID(h.id) && isPort(h.port) && isPort(h.primaryPort) && isHost(h.host) && isHost(h.primaryHost)
 }
 
-// isID, isPort and isHost keep out what could not stand in the configuration file.
+// isID, isPort and isHost refuse text that would break the configuration file.
 func isID(s string) bool { return len(s) == 40 && !strings.ContainsAny(s, " \t\r\n\"'") && isPlain(s) }
 
 func isPort(n int) bool { return n >= 0 && n <= 65535 }
 
 func isHost(s string) bool { return s != "" && len(s) < 256 && isPlain(s) }
 
-// isPlain says whether text is printable, without blanks and quotes.
+// isPlain reports whether text is printable, without blanks and quotes.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\'' {
@@ -58,7 +58,7 @@ func isPlain(s string) bool {
 	return true
 }
 
-// Hello takes a hello, whichever way it came. One about a primary that is not watched says nothing.
+// Hello handles a hello from any source. It ignores one about a primary that is not watched.
 func (m *Machine) Hello(text string, nowMs int64) {
 	m.now = nowMs
 	h, ok := parseHello(text)
@@ -72,12 +72,12 @@ func (m *Machine) Hello(text string, nowMs int64) {
 	}, h.host, h.primaryHost)
 }
 
-// greeted learns what a hello says: that Sentinel, a newer epoch, a newer address of the primary.
+// greeted handles a hello's facts: the sender, a newer epoch, a newer address of the primary.
 func (m *Machine) greeted(p *Instance, h hello) {
 	s := m.meet(p, h)
-	if epoch := max(h.epoch, h.configEpoch); epoch > m.epoch { // Redis raises it to the second at the next start only
+	if epoch := max(h.epoch, h.configEpoch); epoch > m.epoch { // Redis raises it to the config epoch only at its next start
 		m.epoch = epoch
-		_ = m.save() // it has told the log
+		_ = m.save() // save logs the error
 		m.say(logging.LevelWarning, "+new-epoch", p, strconv.FormatUint(m.epoch, 10))
 	}
 	if s == nil {
@@ -89,10 +89,10 @@ func (m *Machine) greeted(p *Instance, h hello) {
 	s.heard = m.now
 }
 
-// sentinelsMax bounds what hellos can make a Sentinel watch.
+// sentinelsMax bounds how many Sentinels hellos can add.
 const sentinelsMax = 1024
 
-// meet is the Sentinel that h is from. One that is new, or at another address, is entered.
+// meet returns the Sentinel that sent h. It adds a new one, and updates one at a new address.
 func (m *Machine) meet(p *Instance, h hello) *Instance {
 	at, err := m.address(h.host, h.port, true)
 	if err != nil {
@@ -105,7 +105,7 @@ func (m *Machine) meet(p *Instance, h hello) *Instance {
 	if moved {
 		m.tell(logging.LevelNotice, "+sentinel-address-switch", p, " ip %s port %d for %s", h.host, h.port, h.id)
 	} else if old := m.findSentinel(p, &at, ""); old != nil {
-		// Another Sentinel has taken the place of one that is no longer there.
+		// A new Sentinel uses the address of an old one that is gone.
 		m.tell(logging.LevelNotice, "+sentinel-invalid-addr", old, "")
 		for _, each := range m.primaries.each() {
 			m.removeSentinel(each, old.runID)
@@ -126,11 +126,11 @@ func (m *Machine) meet(p *Instance, h hello) *Instance {
 	if moved {
 		m.moveSentinel(s)
 	}
-	_ = m.save() // it has told the log
+	_ = m.save() // save logs the error
 	return s
 }
 
-// moveSentinel has the other primaries know a Sentinel's new address, and its links connect anew.
+// moveSentinel updates a Sentinel's address for the other primaries, and reconnects its links.
 func (m *Machine) moveSentinel(s *Instance) {
 	n := 0
 	for _, p := range m.primaries.list {
@@ -149,8 +149,9 @@ func (m *Machine) moveSentinel(s *Instance) {
 	}
 }
 
-// follow takes a newer configuration of the primary from another Sentinel. A failover of this one's that has promoted
-// somebody else ends by that, also if the newer address is the one that it began with: else an epoch had two addresses.
+// follow accepts a primary's newer configuration from another Sentinel. It ends this Sentinel's own failover if that
+// promoted another server. That holds even if the newer address is the old one; otherwise an epoch would have two
+// addresses.
 func (m *Machine) follow(p, from *Instance, h hello) {
 	old := p.current()
 	if h.primaryPort == old.port && m.isAt(old, h.primaryHost) {
@@ -158,11 +159,11 @@ func (m *Machine) follow(p, from *Instance, h hello) {
 		return
 	}
 	if _, err := m.address(h.primaryHost, h.primaryPort, false); err != nil {
-		return // a later hello may name a host that is known by then
+		return // a later hello may come after the name is resolved
 	}
 	p.configEpoch = h.configEpoch
 	m.tell(logging.LevelWarning, "+config-update-from", from, "")
 	m.switched(p, m.shown(old), old.port, h.primaryHost, h.primaryPort)
-	_ = m.changeAddress(p, h.primaryHost, h.primaryPort) // the address was just made
+	_ = m.changeAddress(p, h.primaryHost, h.primaryPort) // the address was just checked
 	m.reconfigureClients(p, false, old, p.at)
 }

@@ -7,7 +7,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// A report is what an INFO says, as far as a Sentinel asks.
+// A report holds the fields of an INFO that a Sentinel uses.
 type report struct {
 	runID       string
 	replicas    []place // of a primary
@@ -27,8 +27,8 @@ type place struct {
 	port int
 }
 
-// parseReport reads the lines of an INFO. Fields of a replica count from the line on that says that it is one. What
-// cannot be read counts as absent.
+// parseReport reads the lines of an INFO. A replica's fields count after the line with its role. A field that cannot be
+// parsed counts as absent.
 func parseReport(info string) (r report) {
 	for line := range strings.SplitSeq(info, "\r\n") {
 		name, value, found := strings.Cut(line, ":")
@@ -43,7 +43,7 @@ func parseReport(info string) (r report) {
 		case name == "master_link_down_since_seconds":
 			seconds, _ := strconv.ParseInt(value, 10, 64)
 			if r.linkDown = seconds * 1000; seconds < 0 || seconds > 1<<40 {
-				r.linkDown = 1 << 50 // it never stood, or for longer than any limit
+				r.linkDown = 1 << 50 // it was never connected, or not for a very long time
 			}
 		case len(name) > 5 && strings.HasPrefix(name, "slave") && name[5] >= '0' && name[5] <= '9':
 			if at, ok := parsePlace(value); ok {
@@ -82,7 +82,7 @@ func (r *report) ofReplica(name, value string) {
 	}
 }
 
-// parsePlace reads a primary's line of a replica: ip=…,port=…,… or the IP,PORT,… of old servers.
+// parsePlace reads a primary's line for a replica: ip=…,port=…,… or the IP,PORT,… of old servers.
 func parsePlace(value string) (p place, ok bool) {
 	fields := strings.Split(value, ",")
 	if !strings.Contains(value, "ip=") {
@@ -110,7 +110,7 @@ func parsePlace(value string) (p place, ok bool) {
 	return p, isPort(p.port) && isHost(p.host)
 }
 
-// informed takes an INFO: when the host names in it have been looked up.
+// informed handles an INFO, after the host names in it have been looked up.
 func (m *Machine) informed(i *Instance, info string) {
 	i.info, i.hasInfo = info, true
 	r := parseReport(info)
@@ -119,7 +119,7 @@ func (m *Machine) informed(i *Instance, info string) {
 		hosts = append(hosts, at.host)
 	}
 	if i.readingDelayed {
-		return // an older one waits for names, and a newer one comes
+		return // an older INFO waits for names, and a newer one will come
 	}
 	i.readingDelayed = true
 	m.withNames(func() {
@@ -130,7 +130,7 @@ func (m *Machine) informed(i *Instance, info string) {
 	}, hosts...)
 }
 
-// learn takes in a report, and then acts on it, unless in TILT.
+// learn stores a report and acts on it, except in TILT.
 func (m *Machine) learn(i *Instance, r report) {
 	m.learnIdentity(i, r)
 	if i.kind == primary {
@@ -157,7 +157,7 @@ func (m *Machine) learn(i *Instance, r report) {
 		m.tell(logging.LevelVerbose, word, i, " new reported role is %s", role)
 	}
 	if m.tilt || i.kind != replica {
-		return // a primary that says that it is a replica is soon taken for down
+		return // a primary that reports itself a replica will soon count as down
 	}
 	if r.role == "master" {
 		m.replicaIsPrimary(i)
@@ -166,7 +166,7 @@ func (m *Machine) learn(i *Instance, r report) {
 	}
 }
 
-// learnIdentity notes the run id. Another one means that the server was started anew.
+// learnIdentity records the run id. A changed one means that the server was restarted.
 func (m *Machine) learnIdentity(i *Instance, r report) {
 	if r.runID == "" || r.runID == i.runID {
 		return
@@ -181,10 +181,10 @@ func (m *Machine) learnIdentity(i *Instance, r report) {
 	i.runID = r.runID
 }
 
-// replicasMax bounds what an INFO can make a Sentinel watch.
+// replicasMax bounds how many replicas an INFO can add.
 const replicasMax = 4096
 
-// learnReplica enters a replica of the primary's, unless it is known.
+// learnReplica adds a replica of a primary, unless it is known.
 func (m *Machine) learnReplica(p *Instance, at place) {
 	to, err := m.address(at.host, at.port, false)
 	if err != nil || p.replicas.find(m.shownWithPort(to)) != nil || p.replicas.len() >= replicasMax {
@@ -192,11 +192,11 @@ func (m *Machine) learnReplica(p *Instance, at place) {
 	}
 	if r, err := m.create(replica, "", at.host, at.port, p.quorum, p); err == nil {
 		m.tell(logging.LevelNotice, "+slave", r, "")
-		_ = m.save() // it has told the log
+		_ = m.save() // save logs the error
 	}
 }
 
-// learnFollowing notes whom a replica follows, and how.
+// learnFollowing records which server a replica follows, and the state of its link.
 func (m *Machine) learnFollowing(i *Instance, r report) {
 	if r.primaryHost != "" && !strings.EqualFold(r.primaryHost, i.primaryHost) {
 		i.primaryHost, i.followsSince = r.primaryHost, m.now
@@ -216,22 +216,22 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	}
 }
 
-// replicaIsPrimary acts on a replica that says that it is a primary: it was promoted by us, or it has to be told.
+// replicaIsPrimary handles a replica that reports itself a primary: either we promoted it, or it is made a replica
+// again.
 func (m *Machine) replicaIsPrimary(i *Instance) {
 	p := i.primary
 	if i.is(promoted) && p.is(failingOver) && p.state == waitPromotion {
 		m.promotionSeen(p, i)
 		return
 	}
-	// It gets some time, in which the news of another Sentinel's failover may arrive.
+	// Another Sentinel's failover may be announced meanwhile.
 	wait := 4 * m.publish
 	if !i.is(promoted) && m.looksSane(p) && m.upFor(i, wait) && m.now-i.roleSince > wait && m.sendReplicaOf(i, &p.at) {
 		m.tell(logging.LevelNotice, "+convert-to-slave", i, "")
 	}
 }
 
-// checkFollowing acts on a replica that follows another server than it should, or that has come further in being
-// reconfigured.
+// checkFollowing handles a replica that follows the wrong server, and one that makes progress in a failover.
 func (m *Machine) checkFollowing(i *Instance) {
 	p := i.primary
 	if i.primaryPort != p.at.port || !m.isAt(p.at, i.primaryHost) {
@@ -250,7 +250,7 @@ func (m *Machine) checkFollowing(i *Instance) {
 	}
 }
 
-// looksSane says whether a primary is one by its own word, too, and is up.
+// looksSane reports whether a primary also reports itself a primary, and is up.
 func (m *Machine) looksSane(p *Instance) bool {
 	return p.saysPrimary && !p.is(subjectivelyDown|objectivelyDown) && m.now-p.infoAt < 2*m.info
 }

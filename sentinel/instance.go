@@ -8,42 +8,42 @@ import (
 	"spindle/internal/logging"
 )
 
-// kind says what an instance is.
+// kind is the kind of an instance.
 type kind uint8
 
 const (
 	primary kind = iota
 	replica
-	other // Sentinel
+	other // another Sentinel
 )
 
-// String is the word of events and replies.
+// String returns the word in events and replies.
 func (k kind) String() string { return [...]string{"master", "slave", "sentinel"}[k] }
 
-// flags are what is true of an instance at the moment.
+// flags are the current states of an instance.
 type flags uint16
 
 const (
 	subjectivelyDown flags = 1 << iota
 	objectivelyDown
-	saysPrimaryDown // a Sentinel: it has said that the primary is down
+	saysPrimaryDown // of a Sentinel: it has reported the primary down
 	failingOver
 	promoted
 	reconfSent
 	reconfUnderWay
 	reconfDone
-	forced // the failover was asked for by a client
+	forced // a client asked for the failover
 	scriptKilled
 	rebooted
 )
 
-// An address is where an instance is. ip is empty while a host name could not be resolved.
+// An address is the place of an instance. ip is empty while a host name is not resolved.
 type address struct {
 	host, ip string
 	port     int
 }
 
-// same says whether two addresses are one, by their IP or by their host name.
+// same reports whether two addresses are equal, by IP or by host name.
 func (a address) same(b address) bool {
 	return a.port == b.port && (a.ip == b.ip || strings.EqualFold(a.host, b.host))
 }
@@ -52,26 +52,26 @@ func (a address) same(b address) bool {
 type Instance struct {
 	kind    kind
 	flags   flags
-	gone    bool   // it was removed: late replies to it count for nothing
-	name    string // of a primary as configured, of a replica its address, of a Sentinel its id
+	gone    bool   // it was removed; later replies to it are ignored
+	name    string // of a primary its configured name, of a replica its address, of a Sentinel its id
 	runID   string // empty until it is known
 	at      address
 	link    *link
 	primary *Instance // nil for a primary
 
-	published   int64 // when the last hello left
-	heard       int64 // a Sentinel: when its last hello came
-	answered    int64 // a Sentinel: when it last said whether the primary is down
+	published   int64 // when the last hello was sent
+	heard       int64 // of a Sentinel: when its last hello came
+	answered    int64 // of a Sentinel: when it last answered whether the primary is down
 	downSince   int64 // subjectively; 0: never
 	odownSince  int64
 	downAfter   int64
-	infoAt      int64 // of the last INFO; 0: none came yet
+	infoAt      int64 // when the last INFO came; 0: none came yet
 	info        string
 	hasInfo     bool
-	saysPrimary bool // by its INFO its role is primary
+	saysPrimary bool // its last INFO has the role of a primary
 	roleSince   int64
 
-	// Of a replica, as its INFO says.
+	// Of a replica, from its INFO.
 	linkDown       int64 // ms
 	priority       int64
 	announced      bool
@@ -79,7 +79,7 @@ type Instance struct {
 	primaryPort    int
 	primaryUp      bool
 	offset         uint64
-	followsSince   int64 // when it began to follow whom it follows
+	followsSince   int64 // since when it follows its current primary
 	reconfSentAt   int64
 	readingDelayed bool // an INFO waits for names
 
@@ -94,7 +94,7 @@ type Instance struct {
 	rebootSince         int64
 	notify, reconfigure string // scripts
 
-	// Of a primary its vote, of a Sentinel whom it has voted for.
+	// leader is a primary's or a Sentinel's vote.
 	leader      string
 	leaderEpoch uint64
 
@@ -110,7 +110,7 @@ type Instance struct {
 // A rename is one of sentinel rename-command.
 type rename struct{ from, to string }
 
-// group is the primary that the instance belongs to.
+// group returns the primary that the instance belongs to.
 func (i *Instance) group() *Instance {
 	if i.primary != nil {
 		return i.primary
@@ -120,7 +120,7 @@ func (i *Instance) group() *Instance {
 
 func (i *Instance) is(f flags) bool { return i.flags&f != 0 }
 
-// command is the name by which the instance knows a command.
+// command returns the instance's name for a command.
 func (i *Instance) command(name string) string {
 	for _, r := range i.group().renamed {
 		if strings.EqualFold(r.from, name) {
@@ -130,8 +130,8 @@ func (i *Instance) command(name string) string {
 	return name
 }
 
-// A table is a few instances by name, in the order in which they came. An order that is fixed is what makes a
-// Machine's decisions depend on its calls alone.
+// A table holds instances by name and in order of arrival. The fixed order makes a Machine's decisions depend only on
+// its calls.
 type table struct {
 	list   []*Instance
 	byName map[string]*Instance
@@ -141,7 +141,7 @@ func (t *table) find(name string) *Instance { return t.byName[name] }
 
 func (t *table) len() int { return len(t.list) }
 
-// each is the list as it is now: who is removed meanwhile is gone, and stays in it.
+// each returns a copy of the list, so that callers may remove instances while they iterate.
 func (t *table) each() []*Instance { return slices.Clone(t.list) }
 
 func (t *table) add(i *Instance) {
@@ -167,9 +167,9 @@ var (
 	errPort              = errors.New("Invalid port number.")
 )
 
-// create makes an instance and enters it where it belongs. name counts for primaries and Sentinels.
+// create makes an instance and adds it to its table. name is for primaries and Sentinels.
 //
-// Errors: a name that is taken, an address that cannot be.
+// Errors: a duplicate name, an invalid address.
 func (m *Machine) create(k kind, name, host string, port int, quorum int64, p *Instance) (*Instance, error) {
 	at, err := m.address(host, port, true)
 	if err != nil {
@@ -198,7 +198,7 @@ func (m *Machine) create(k kind, name, host string, port int, quorum int64, p *I
 	return i, nil
 }
 
-// release takes an instance away, with all that belongs to it.
+// release removes an instance, with everything that belongs to it.
 func (m *Machine) release(i *Instance) {
 	for _, s := range i.sentinels.each() {
 		m.release(s)
@@ -221,7 +221,7 @@ func (m *Machine) release(i *Instance) {
 	}
 }
 
-// findSentinel looks for a Sentinel by what is not empty of its address and its id.
+// findSentinel finds a Sentinel by its address and id; an empty one of them is ignored.
 func (m *Machine) findSentinel(p *Instance, at *address, id string) *Instance {
 	for _, s := range p.sentinels.list {
 		if (id == "" || s.runID == id) && (at == nil || s.at.same(*at)) {
@@ -231,7 +231,7 @@ func (m *Machine) findSentinel(p *Instance, at *address, id string) *Instance {
 	return nil
 }
 
-// removeSentinel forgets the Sentinel of that id. It says whether there was one.
+// removeSentinel removes the Sentinel with that id. It returns whether there was one.
 func (m *Machine) removeSentinel(p *Instance, id string) bool {
 	s := m.findSentinel(p, nil, id)
 	if s == nil || id == "" {
@@ -241,7 +241,7 @@ func (m *Machine) removeSentinel(p *Instance, id string) bool {
 	return true
 }
 
-// reset forgets what was learnt of a primary: its replicas, its Sentinels unless they are kept, and a failover.
+// reset forgets what was learned about a primary: its replicas, a failover and, unless keepSentinels, its Sentinels.
 func (m *Machine) reset(p *Instance, keepSentinels bool) {
 	for _, r := range p.replicas.each() {
 		m.release(r)
@@ -258,9 +258,9 @@ func (m *Machine) reset(p *Instance, keepSentinels bool) {
 	p.roleSince, p.saysPrimary = m.now, true
 }
 
-// changeAddress has a primary stand for another server. Its old address becomes one of its replicas.
+// changeAddress switches a primary to another server. Its old address becomes one of its replicas.
 //
-// Errors: a host name that is not known. Then nothing has changed.
+// Errors: an unknown host name. Then nothing has changed.
 func (m *Machine) changeAddress(p *Instance, host string, port int) error {
 	to, err := m.address(host, port, false)
 	if err != nil {
@@ -282,11 +282,11 @@ func (m *Machine) changeAddress(p *Instance, host string, port int) error {
 			m.tell(logging.LevelNotice, "+slave", r, "")
 		}
 	}
-	_ = m.save() // it has told the log
+	_ = m.save() // save logs the error
 	return nil
 }
 
-// current is where the primary is: from the moment on that the promotion is known, that is the chosen replica.
+// current returns the primary's address. As soon as the promotion is known, this is the chosen replica's.
 func (p *Instance) current() address {
 	if p.is(failingOver) && p.chosen != nil && p.state >= reconfReplicas {
 		return p.chosen.at
@@ -294,7 +294,7 @@ func (p *Instance) current() address {
 	return p.at
 }
 
-// spreadDownAfter gives replicas and Sentinels their primary's patience.
+// spreadDownAfter copies the primary's downAfter to its replicas and Sentinels.
 func (p *Instance) spreadDownAfter() {
 	for _, i := range p.replicas.list {
 		i.downAfter = p.downAfter
@@ -304,7 +304,7 @@ func (p *Instance) spreadDownAfter() {
 	}
 }
 
-// upFor says whether the instance was neither subjectively nor objectively down in the last ms.
+// upFor reports whether the instance was not down in the last ms, neither subjectively nor objectively.
 func (m *Machine) upFor(i *Instance, ms int64) bool {
 	last := max(i.downSince, i.odownSince)
 	return last == 0 || m.now-last > ms

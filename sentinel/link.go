@@ -9,38 +9,38 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A link is the connections to one server: one for commands, and for primaries and replicas one that is subscribed.
+// A link holds the connections to one server: one for commands and, for primaries and replicas, one that is subscribed.
 //
-// Sentinels that several primaries have in common share a link: the server behind it answers one PING for all.
+// A Sentinel that watches several primaries has one shared link for all of them. One PING serves all.
 type link struct {
 	owners       int
 	disconnected bool
-	pending      int64 // replies that are awaited
+	pending      int64 // requests without a reply yet
 	commands     *Wire // nil: not connected
-	channel      *Wire // the same, subscribed
+	channel      *Wire // the subscribed connection; nil: not connected
 	commandsAt   int64 // when it was connected
 	channelAt    int64
 	heardAt      int64 // the last message of the channel
-	availableAt  int64 // the last reply to PING that means the server is there
+	availableAt  int64 // the last reply to PING that shows a live server
 	pingingSince int64 // the first PING without such a reply; 0: none
 	pingedAt     int64 // the last PING
 	pongAt       int64 // the last reply to PING of any kind
 	triedAt      int64 // the last attempt to connect
 }
 
-// pendingMax is how many replies of a shared link each owner may wait for before PING, INFO and hello rest.
+// pendingMax is how many replies may be missing for each owner of a link. Beyond it no PING, INFO or hello is sent.
 const pendingMax = 100
 
 // A Wire is one connection of a link.
 type Wire struct {
 	link       *link
-	of         *Instance // who had it dialled
-	conn       Conn      // nil: it is over
+	of         *Instance // the instance for which it was dialled
+	conn       Conn      // nil: closed
 	subscribes bool
 	awaited    []await // in the order of the requests
 }
 
-// An await is what a reply that comes will mean.
+// An await says what an expected reply is for.
 type await struct {
 	of *Instance
 	to what
@@ -63,8 +63,8 @@ func (m *Machine) newLink() *link {
 	return l
 }
 
-// revive has the link begin anew, as if the server had just been there. It counts as waiting for a PING, so that a
-// server that never connects is missed.
+// revive resets the link as if the server had just answered. It counts as waiting for a PING, so that a server that
+// never connects is noticed.
 func (l *link) revive(nowMs int64) {
 	l.pingingSince, l.pingedAt, l.availableAt, l.pongAt = nowMs, 0, nowMs, nowMs
 }
@@ -80,7 +80,7 @@ func (l *link) hangUp(w *Wire) {
 	conn.Close()
 }
 
-// forget takes a connection that is over out of the link.
+// forget removes a closed connection from the link.
 func (l *link) forget(w *Wire) {
 	if l.commands == w {
 		l.commands, l.pending = nil, 0
@@ -91,20 +91,20 @@ func (l *link) forget(w *Wire) {
 	l.disconnected = true
 }
 
-// close hangs up both.
+// close closes both connections.
 func (l *link) close() {
 	l.hangUp(l.commands)
 	l.hangUp(l.channel)
 }
 
-// leave takes one owner away. The last one closes the link.
+// leave removes one owner. The last one closes the link.
 func (l *link) leave() {
 	if l.owners--; l.owners == 0 {
 		l.close()
 	}
 }
 
-// share has a Sentinel that another primary knows too use the other's link.
+// share makes a Sentinel that another primary also knows use that link.
 func (m *Machine) share(s *Instance) {
 	if s.runID == "" || s.link.owners > 1 {
 		return
@@ -141,7 +141,7 @@ func (m *Machine) dropSentinels() {
 	}
 }
 
-// connect makes the connections that are missing, at most once a second.
+// connect opens missing connections, at most once a second.
 func (m *Machine) connect(i *Instance) {
 	l := i.link
 	if !l.disconnected || i.at.port == 0 || m.now-l.triedAt < m.ping {
@@ -152,7 +152,7 @@ func (m *Machine) connect(i *Instance) {
 		m.dial(i)
 		return
 	}
-	// The server may have come back under another address.
+	// The server may have another address now.
 	m.withNames(func() {
 		if i.gone || i.link != l {
 			return
@@ -164,7 +164,7 @@ func (m *Machine) connect(i *Instance) {
 	}, i.at.host)
 }
 
-// dial connects what is not connected.
+// dial opens the missing connections.
 func (m *Machine) dial(i *Instance) {
 	l := i.link
 	if i.at.ip == "" {
@@ -215,7 +215,7 @@ func (w *Wire) send(of *Instance, to what, words ...string) {
 	w.conn.Send(words...)
 }
 
-// request sends a command to an instance, if it is connected.
+// request sends a command to an instance. It returns false if it is not connected.
 func (m *Machine) request(i *Instance, to what, name string, args ...string) bool {
 	w := i.link.commands
 	if w == nil || w.conn == nil {
@@ -242,7 +242,7 @@ func (m *Machine) sendPeriodic(i *Instance) {
 	if l.disconnected || l.pending >= pendingMax*int64(l.owners) {
 		return
 	}
-	// A replica is watched closely while its primary is in trouble, and while it says that it has lost it.
+	// A replica gets INFO more often while its primary is down or failing over, and while it has no link to it.
 	info := m.info
 	if i.kind == replica && (i.primary.is(objectivelyDown|failingOver) || i.linkDown != 0) {
 		info = min(info, 1000)
@@ -259,8 +259,7 @@ func (m *Machine) sendPeriodic(i *Instance) {
 	}
 }
 
-// sendHello tells an instance, and with it every Sentinel that is subscribed there, of this Sentinel and its view of
-// the primary.
+// sendHello sends this Sentinel's hello to an instance, and so to every Sentinel subscribed there.
 func (m *Machine) sendHello(i *Instance) {
 	w := i.link.commands
 	if i.link.disconnected || w == nil {
@@ -286,19 +285,19 @@ func (m *Machine) sendHello(i *Instance) {
 	}, ","))
 }
 
-// hurryHello has everybody who knows the primary get a hello at the next tick.
+// hurryHello makes the next tick send a hello to all instances of the primary.
 func (m *Machine) hurryHello(p *Instance) {
 	for _, i := range slices.Concat([]*Instance{p}, p.replicas.list, p.sentinels.list) {
 		i.published = min(i.published, m.now-m.publish-1)
 	}
 }
 
-// received takes a reply to its request, or a message of the channel.
+// received handles a reply, or a message of the channel.
 func (m *Machine) received(w *Wire, v respclient.Value) {
 	l := w.link
 	if len(w.awaited) == 0 {
 		switch {
-		case v.Err() != nil: // too many clients, say
+		case v.Err() != nil: // such as too many clients
 			l.hangUp(w)
 		case w.subscribes:
 			m.message(w, v)
@@ -309,7 +308,7 @@ func (m *Machine) received(w *Wire, v respclient.Value) {
 	w.awaited = w.awaited[1:]
 	if a.to == toSubscribe {
 		if l.heardAt = m.now; v.Err() != nil {
-			l.hangUp(w) // it may go better next time, with another password
+			l.hangUp(w) // the next attempt may have another password
 		}
 		return
 	}
@@ -333,7 +332,7 @@ func (m *Machine) received(w *Wire, v respclient.Value) {
 	}
 }
 
-// message takes what the channel says. All of it is a sign of life, our own messages too.
+// message handles a message of the channel. Each one is a sign of life, even our own.
 func (m *Machine) message(w *Wire, v respclient.Value) {
 	w.link.heardAt = m.now
 	if v.Kind != '*' && v.Kind != '>' || len(v.Elems) != 3 || v.Elems[0].Text != "message" || v.Elems[2].Kind != '$' {
@@ -344,7 +343,7 @@ func (m *Machine) message(w *Wire, v respclient.Value) {
 	}
 }
 
-// ponged takes the reply to a PING. An instance that a script keeps busy is told to kill it, once.
+// ponged handles the reply to a PING. If a script keeps the instance busy, it gets SCRIPT KILL, once.
 func (m *Machine) ponged(i *Instance, l *link, v respclient.Value) {
 	if v.Kind == '+' || v.Kind == '-' {
 		switch {

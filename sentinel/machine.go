@@ -1,8 +1,8 @@
-// Package sentinel watches primaries and their replicas, agrees with other Sentinels on what is down, and fails over.
+// Package sentinel watches primaries and their replicas, agrees with other Sentinels on failures, and fails over.
 //
-// Owner: the turn, for all of [Machine]. The goroutines of [Net] and of scripts tell it in turns what came.
-// Never: the Machine opens a socket, waits, reads a clock or draws a random number of its own.
-// Start here; instance.go is what is watched, down.go, vote.go and failover.go decide, net.go has the sockets.
+// Owner: the turn owns the [Machine]. The goroutines of [Net] and of scripts report to it in turns.
+// Never: the Machine opens a socket, waits, reads a clock or makes its own random numbers.
+// Start here; instance.go has what is watched; down.go, vote.go and failover.go decide; net.go has the sockets.
 package sentinel
 
 import (
@@ -12,18 +12,18 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A Machine is one Sentinel: what it knows, and what it does about it. All depends on the calls, their times and the
-// random numbers it was given, so that a simulator can run many of them.
+// A Machine is one Sentinel: its knowledge and its decisions. Everything depends on its calls, their times and the
+// given random numbers, so that a simulator can run many Machines.
 //
-// sentinel.M1. One goroutine at a time calls a Machine, and nothing that Outside does calls it back at once.
-// sentinel.M2. No vote is given, and no epoch taken, that Save has not put on disk first.
-// sentinel.M3. Between Dial and the Lost or Close of a Wire there is one connection. Nothing comes of an earlier one.
+// sentinel.M1. One goroutine at a time calls a Machine. No method of Outside calls it back directly.
+// sentinel.M2. Save has put a vote or an epoch on disk before it is used.
+// sentinel.M3. Between Dial and the Lost or Close of a Wire there is one connection. Nothing comes from an earlier one.
 type Machine struct {
 	Periods
 
 	out Outside
 	rng *rand.Rand
-	now int64 // Unix ms, of the call that is under way
+	now int64 // Unix ms, of the current call
 
 	id        string // 40 hex digits; empty before Start
 	epoch     uint64 // the newest of any primary
@@ -35,56 +35,56 @@ type Machine struct {
 
 	announceIP       string
 	announcePort     int
-	denyScripts      bool // SENTINEL SET may not name scripts
+	denyScripts      bool // SENTINEL SET may not set scripts
 	resolve          bool // resolve-hostnames
 	announceNames    bool // announce-hostnames
 	user, password   string
 	crashOnElection  bool
 	crashOnPromotion bool
 	scripts          []*job
-	running          int // of scripts
+	running          int // running scripts
 	lastJob          int
 	names            map[string]*name
-	asking           int  // lookups that are under way
+	asking           int  // running lookups
 	deferred         int  // messages that wait for lookups
-	configuring      bool // names are resolved at once
-	stopped          bool // Crash was called: nothing is done any more
+	configuring      bool // names are resolved synchronously
+	stopped          bool // Crash was called: do nothing any more
 }
 
-// Outside is what a Machine has done. None of it waits, apart from Save and LookupNow.
+// Outside is a Machine's access to the world. Only Save and LookupNow block.
 type Outside interface {
-	// Dial begins a connection. Requests may be sent at once, and leave when it stands.
+	// Dial starts a connection. Requests may be sent at once; they leave when it is connected.
 	Dial(w *Wire, ip string, port int) Conn
-	// Lookup has a host name resolved; Resolved gets the answer.
+	// Lookup resolves a host name; Resolved gets the answer.
 	Lookup(host string)
 	// LookupNow resolves a name while the configuration is read.
 	LookupNow(host string) (ip string, ok bool)
-	// Save puts what Lines says on disk, and returns when it would survive a loss of power.
+	// Save writes the directives of Lines to disk, and returns when they survive a loss of power.
 	Save() error
 	Publish(channel, message string)
 	Log(level logging.Level, text string)
-	// StartScript runs a program beside the server. ScriptStarted and ScriptEnded tell what becomes of it.
+	// StartScript runs a program. ScriptStarted and ScriptEnded report on it.
 	StartScript(job int, argv []string)
 	KillScript(job int)
 	// Crash ends the process, for SENTINEL SIMULATE-FAILURE.
 	Crash()
-	// Port is where clients reach this Sentinel.
+	// Port returns this Sentinel's port for clients.
 	Port() int
-	// Password is requirepass, with which Sentinels without sentinel-pass know each other.
+	// Password returns requirepass. Sentinels without sentinel-pass use it between each other.
 	Password() string
-	// Executable says whether path is a program that may be run.
+	// Executable reports whether path is an executable program.
 	Executable(path string) bool
 }
 
-// A Conn is one connection, as Outside sees it.
+// A Conn is one connection of Outside.
 type Conn interface {
 	Send(words ...string)
 	Close()
-	// LocalIP is this host's address on the connection; not ok before it stands.
+	// LocalIP returns this host's address on the connection. ok is false before it is connected.
 	LocalIP() (ip string, ok bool)
 }
 
-// Periods are the times that SENTINEL DEBUG shows and sets, in ms.
+// Periods are the durations that SENTINEL DEBUG shows and sets, in ms.
 type Periods struct {
 	info, ping, ask, publish         int64
 	downAfter, failoverTimeout       int64 // of new primaries
@@ -101,13 +101,13 @@ func defaultPeriods() Periods {
 	}
 }
 
-// desyncMs spreads what Sentinels begin at the same time.
+// desyncMs spreads the start times of failovers that Sentinels begin together.
 const desyncMs = 1000
 
-// helloChannel is where Sentinels tell of themselves.
+// helloChannel is the channel for hellos.
 const helloChannel = "__sentinel__:hello"
 
-// New is a Machine that watches nothing yet. Configure comes next, then Start.
+// New returns a Machine that watches nothing yet. Call Configure, then Start.
 func New(out Outside, rng *rand.Rand, nowMs int64) *Machine {
 	return &Machine{
 		Periods: defaultPeriods(), out: out, rng: rng, now: nowMs, lastTick: nowMs,
@@ -115,9 +115,9 @@ func New(out Outside, rng *rand.Rand, nowMs int64) *Machine {
 	}
 }
 
-// Start ends the configuration: a Sentinel without an id gets one, and each primary is announced.
+// Start ends the configuration: it makes an id if there is none, and announces each primary.
 //
-// Errors: those of Save, if an id had to be written.
+// Errors: those of Save, if a new id had to be written.
 func (m *Machine) Start(nowMs int64) error {
 	m.now, m.lastTick = nowMs, nowMs
 	var err error
@@ -132,7 +132,7 @@ func (m *Machine) Start(nowMs int64) error {
 	return err
 }
 
-// newID is 40 hex digits.
+// newID makes 40 random hex digits.
 func (m *Machine) newID() string {
 	const digits = "0123456789abcdef"
 	id := make([]byte, 40)
@@ -142,7 +142,7 @@ func (m *Machine) newID() string {
 	return string(id)
 }
 
-// Tick does what is due, about ten times a second.
+// Tick runs periodic work, about ten times a second.
 func (m *Machine) Tick(nowMs int64) {
 	m.now = nowMs
 	m.checkTilt()
@@ -169,8 +169,8 @@ func (m *Machine) Tick(nowMs int64) {
 	m.killScripts()
 }
 
-// checkTilt enters TILT when the clock has jumped, or when nothing could be done for a while. What has timed out
-// meanwhile says nothing about others.
+// checkTilt enters TILT when the clock has jumped, or when this Sentinel was stopped for a while. Timeouts in that time
+// say nothing about other servers.
 func (m *Machine) checkTilt() {
 	passed := m.now - m.lastTick
 	m.lastTick = m.now
@@ -180,7 +180,7 @@ func (m *Machine) checkTilt() {
 	}
 }
 
-// look does what is due for one instance: first what tells of it, then what is decided about it.
+// look does one instance's periodic work: first it asks the server, then it decides about it.
 func (m *Machine) look(i *Instance) {
 	if i.gone {
 		return
@@ -208,7 +208,7 @@ func (m *Machine) look(i *Instance) {
 	}
 }
 
-// save puts the state on disk.
+// save puts the state on disk, and logs the result.
 func (m *Machine) save() error {
 	err := m.out.Save()
 	if err != nil {
@@ -220,14 +220,14 @@ func (m *Machine) save() error {
 	return nil
 }
 
-// Received takes a reply, or a message of a subscription.
+// Received handles a reply, or a message of a subscription.
 func (m *Machine) Received(w *Wire, v respclient.Value, nowMs int64) {
 	if m.now = nowMs; !m.stopped && w.conn != nil {
 		m.received(w, v)
 	}
 }
 
-// Lost says that a connection is gone, or could not be made.
+// Lost tells that a connection is gone, or could not be opened.
 func (m *Machine) Lost(w *Wire, why string, nowMs int64) {
 	m.now = nowMs
 	if w.conn == nil || m.stopped {

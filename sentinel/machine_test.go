@@ -21,7 +21,7 @@ func newBench(t *testing.T, lines ...Directive) *bench {
 	return &bench{m, q, 1_000_000}
 }
 
-// pass has time go by in ticks, while every PING and hello is answered, and INFO by info unless that is nil.
+// pass lets time pass in ticks. Every PING and hello gets a reply, and INFO the reply of info, unless info is nil.
 func (b *bench) pass(ms int64, ping string, info func(i *Instance) string) {
 	for end := b.now + ms; b.now < end; b.now += 100 {
 		for _, w := range slices.Clone(b.q.conns) {
@@ -42,7 +42,7 @@ func (b *bench) pass(ms int64, ping string, info func(i *Instance) string) {
 	}
 }
 
-// sentCount is how often a request was sent.
+// sentCount returns how often a request was sent.
 func (b *bench) sentCount(words ...string) (n int) {
 	for _, s := range b.q.sent {
 		if slices.Equal(s, words) {
@@ -56,8 +56,8 @@ func (b *bench) has(event string) bool {
 	return slices.ContainsFunc(b.q.events, func(e string) bool { return strings.HasPrefix(e, event) })
 }
 
-// TestBusyScriptIsKilledOnce: a server that is down because a script runs is told to kill it, once for each time it
-// goes down. Renamed commands go by their other names.
+// TestBusyScriptIsKilledOnce: a server that is down because a script runs gets one SCRIPT KILL each time it goes down.
+// Renamed commands are sent with their new names.
 func TestBusyScriptIsKilledOnce(t *testing.T) {
 	b := newBench(t, Directive{"down-after-milliseconds", "m", "3000"},
 		Directive{"rename-command", "m", "SCRIPT", "SCRIBE"})
@@ -76,8 +76,8 @@ func TestBusyScriptIsKilledOnce(t *testing.T) {
 	}
 }
 
-// TestNoConfigurationIsAheadOfTheEpoch: a peer that names a configuration of a later epoch than its own raises the
-// epoch, so that the next failover's is later still.
+// TestNoConfigurationIsAheadOfTheEpoch: a peer's configuration with a later epoch raises this Sentinel's epoch. So the
+// next failover has a later epoch still.
 func TestNoConfigurationIsAheadOfTheEpoch(t *testing.T) {
 	m, q := watching(t)
 	m.Hello("10.0.0.5,26379,"+strings.Repeat("c", 40)+",3,m,10.0.0.2,6379,7", 1_000_000)
@@ -87,7 +87,7 @@ func TestNoConfigurationIsAheadOfTheEpoch(t *testing.T) {
 	readsItself(t, m)
 }
 
-// TestLoadingServerIsThere: LOADING and MASTERDOWN are signs of life, other errors are none.
+// TestLoadingServerIsThere: LOADING and MASTERDOWN are signs of life, other errors are not.
 func TestLoadingServerIsThere(t *testing.T) {
 	for reply, down := range map[string]bool{"LOADING x": false, "MASTERDOWN x": false, "NOAUTH x": true, "ERR x": true} {
 		b := newBench(t, Directive{"down-after-milliseconds", "m", "3000"})
@@ -116,7 +116,7 @@ func TestTilt(t *testing.T) {
 	}
 }
 
-// TestVoteIsWrittenFirst: a vote is on disk before it is told, and one that cannot be written is not given.
+// TestVoteIsWrittenFirst: a vote is on disk before it is sent. One that cannot be written is not given.
 func TestVoteIsWrittenFirst(t *testing.T) {
 	b := newBench(t)
 	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
@@ -139,15 +139,15 @@ func TestVoteIsWrittenFirst(t *testing.T) {
 	}
 }
 
-// ofReplica is the INFO of a replica.
+// ofReplica returns the INFO of a replica.
 func ofReplica(priority int, offset int64, runID string, linkDownSeconds int64) string {
 	return fmt.Sprintf("run_id:%s\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\nmaster_link_status:up\r\n"+
 		"master_link_down_since_seconds:%d\r\nslave_repl_offset:%d\r\nslave_priority:%d\r\n",
 		runID, linkDownSeconds, offset, priority)
 }
 
-// TestChoice: the lowest priority is promoted, then the largest offset, then the smallest run id; never priority 0, nor
-// who has been without the primary for too long.
+// TestChoice: the replica with the lowest priority is promoted, then the largest offset, then the smallest run id. One
+// with priority 0, or too long without its primary, never is.
 func TestChoice(t *testing.T) {
 	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
 	for name, infos := range map[string][3]string{
@@ -172,7 +172,7 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// TestParallelSyncs: a forced failover promotes one replica and points the others to it, so many at a time.
+// TestParallelSyncs: a forced failover promotes one replica and reconfigures the others, parallel-syncs at a time.
 func TestParallelSyncs(t *testing.T) {
 	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
 		Directive{"known-replica", "m", "10.0.0.4", "1"}, Directive{"known-replica", "m", "10.0.0.5", "1"},
@@ -202,7 +202,7 @@ func TestParallelSyncs(t *testing.T) {
 	}
 }
 
-// TestRebootedPrimary: a primary that was started anew and answers only LOADING counts as down after its own period.
+// TestRebootedPrimary: a restarted primary that only replies LOADING counts as down after its own period.
 func TestRebootedPrimary(t *testing.T) {
 	b := newBench(t, Directive{"master-reboot-down-after-period", "m", "5000"})
 	run := strings.Repeat("a", 40)
@@ -281,7 +281,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// named is an Outside that knows names when it is asked to.
+// named is an Outside that resolves names when the test tells it to.
 type named struct {
 	quiet
 	asked []string
@@ -289,7 +289,7 @@ type named struct {
 
 func (n *named) Lookup(host string) { n.asked = append(n.asked, host) }
 
-// TestNamesAreNotWaitedFor: a hello with host names counts when they are resolved, and the Sentinel goes on meanwhile.
+// TestNamesAreNotWaitedFor: a hello with host names counts when they are resolved. The Sentinel does not wait for them.
 func TestNamesAreNotWaitedFor(t *testing.T) {
 	b := newBench(t, Directive{"resolve-hostnames", "yes"})
 	out := &named{}
@@ -310,7 +310,7 @@ func TestNamesAreNotWaitedFor(t *testing.T) {
 		p.at.ip != "10.0.0.8" || p.at.host != "Primary.example" {
 		t.Errorf("the Sentinel: %+v, the primary is at %+v", p.sentinels.list, p.at)
 	}
-	// A flood of names is bounded.
+	// The number of names is bounded.
 	for i := range 5000 {
 		b.Hello(fmt.Sprintf("h%d,26379,%040d,0,m,10.0.0.8,6379,5", i, i), b.now)
 	}
@@ -319,8 +319,8 @@ func TestNamesAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestSentinelsAreBounded: hellos of Sentinels that there are not cost no more than so many entries, and those that are
-// known are still heard.
+// TestSentinelsAreBounded: hellos of invented Sentinels cost only a bounded number of entries. Known Sentinels are
+// still heard.
 func TestSentinelsAreBounded(t *testing.T) {
 	b := newBench(t)
 	p := b.primaries.list[0]
@@ -337,8 +337,8 @@ func TestSentinelsAreBounded(t *testing.T) {
 	}
 }
 
-// TestPrimaryThatIsAReplica: a primary that was made a replica is failed over, although its replicas have been without
-// one for longer than they may after a crash.
+// TestPrimaryThatIsAReplica: a primary that was made a replica is failed over. Its replicas may have been without a
+// primary for longer than after a crash.
 func TestPrimaryThatIsAReplica(t *testing.T) {
 	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
 		Directive{"down-after-milliseconds", "m", "1000"})
@@ -358,8 +358,8 @@ func TestPrimaryThatIsAReplica(t *testing.T) {
 	}
 }
 
-// TestNewerConfigurationEndsFailover: a Sentinel that has promoted a replica takes a newer configuration that names the
-// address it began with, and no longer tells of its own choice under the newer epoch.
+// TestNewerConfigurationEndsFailover: a Sentinel that has promoted a replica accepts a newer configuration with the old
+// address. It no longer announces its own choice.
 func TestNewerConfigurationEndsFailover(t *testing.T) {
 	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
 	p := b.primaries.list[0]

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// A name is what is known of a host name.
+// A name is a cached host name.
 type name struct {
 	ip      string // empty: it could not be resolved
 	known   bool   // an answer has come
-	at      int64  // when
+	at      int64  // when the answer came
 	waiting []func()
-	asked   bool // a lookup is under way
+	asked   bool // a lookup is running
 }
 
 const (
 	nameFreshMs = 1000 // how long an answer counts as new
-	namesKept   = 1024 // past it all are forgotten
-	lookupsMax  = 64   // under way at the same time
-	deferredMax = 1024 // messages that wait for names
+	namesKept   = 1024 // the most cached names; beyond it all are forgotten
+	lookupsMax  = 64   // the most lookups at the same time
+	deferredMax = 1024 // the most messages that wait for names
 )
 
-// literal is the IP address that a host is written as.
+// literal returns the IP address if host is written as one.
 func literal(host string) (string, bool) {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -30,7 +30,7 @@ func literal(host string) (string, bool) {
 	return ip.String(), true
 }
 
-// ipOf is a host's IP address, as far as it is known.
+// ipOf returns a host's IP address, if it is known.
 func (m *Machine) ipOf(host string) (string, bool) {
 	if ip, ok := literal(host); ok {
 		return ip, true
@@ -48,8 +48,8 @@ func (m *Machine) ipOf(host string) (string, bool) {
 	return n.ip, true
 }
 
-// withNames calls then when the hosts that are names have been looked up, with whatever outcome: at once, if they
-// were in the last second.
+// withNames calls then after the names in hosts have been looked up, successfully or not. It calls then at once if all
+// were looked up in the last second.
 func (m *Machine) withNames(then func(), hosts ...string) {
 	for i, host := range hosts {
 		if _, ok := literal(host); ok || !m.resolve || host == "" {
@@ -61,7 +61,7 @@ func (m *Machine) withNames(then func(), hosts ...string) {
 			continue
 		}
 		if m.deferred >= deferredMax || (n == nil || !n.asked) && m.asking >= lookupsMax {
-			continue // what is known has to do
+			continue // use the cached answer
 		}
 		if n == nil {
 			if len(m.names) >= namesKept {
@@ -91,7 +91,7 @@ func (m *Machine) forgetNames() {
 	}
 }
 
-// Resolved is the answer to a Lookup. ip is empty if there is none.
+// Resolved handles the answer to a Lookup. ip is empty if the name has no address.
 func (m *Machine) Resolved(host, ip string, nowMs int64) {
 	n := m.names[host]
 	if m.now = nowMs; n == nil || !n.asked || m.stopped {
@@ -107,7 +107,7 @@ func (m *Machine) Resolved(host, ip string, nowMs int64) {
 	}
 }
 
-// address makes an address. A name that is not resolved is taken only where a later lookup may mend it.
+// address makes an address. A name that is not resolved is only accepted with unresolved, where later lookups follow.
 //
 // Errors: errPort, errUnresolved.
 func (m *Machine) address(host string, port int, unresolved bool) (address, error) {
@@ -124,7 +124,7 @@ func (m *Machine) address(host string, port int, unresolved bool) (address, erro
 	return address{host, ip, port}, nil
 }
 
-// isAt says whether a host that somebody names is the one at a.
+// isAt reports whether host, from a message, is the host of a.
 func (m *Machine) isAt(a address, host string) bool {
 	if ip, ok := m.ipOf(host); ok {
 		return a.ip == ip

@@ -19,22 +19,22 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A Net is the world of a Machine: sockets, names, scripts and the clock. Nothing in it waits inside a turn, apart from
-// Save and, while the configuration is read, LookupNow.
+// A Net is the Outside of a real Machine: sockets, names, scripts and the clock. In turns only Save blocks and, while
+// the configuration is read, LookupNow.
 type Net struct {
 	Parts
 	machine *Machine
 
 	mu       sync.Mutex
-	children map[int]*os.Process // scripts that run, by job
-	doomed   map[int]bool        // those that are to be killed as soon as they run
+	children map[int]*os.Process // running scripts, by job
+	doomed   map[int]bool        // scripts to kill as soon as they run
 }
 
-// Parts are what a Net asks of the server.
+// Parts are the functions of the server that a Net needs.
 type Parts struct {
 	// Do runs f in a turn.
 	Do func(f func())
-	// Open opens a connection, under TLS if links are. It may wait; the end of ctx ends that.
+	// Open opens a connection, with TLS if configured. It may block until ctx ends.
 	Open func(ctx context.Context, address string) (net.Conn, error)
 	// Write puts the state on disk.
 	Write func() error
@@ -44,15 +44,15 @@ type Parts struct {
 	Pass  func() string // requirepass
 }
 
-// NewNet is the world of m, which Serve names.
+// NewNet returns a Net; Serve sets its Machine.
 func NewNet(parts Parts) *Net {
 	return &Net{Parts: parts, children: map[int]*os.Process{}, doomed: map[int]bool{}}
 }
 
-// Serve says whose world this is. Before the first call of the Machine's.
+// Serve sets the Machine, before its first call.
 func (n *Net) Serve(m *Machine) { n.machine = m }
 
-// nowMs is the Sentinel's clock. It begins as Unix time, and setting the wall clock does not move it.
+// nowMs is the Sentinel's clock. It starts at Unix time, and changes of the wall clock do not affect it.
 func nowMs() int64 { return clock.Steady() }
 
 // Save implements Outside.
@@ -73,13 +73,13 @@ func (n *Net) Password() string { return n.Pass() }
 // Executable implements Outside.
 func (n *Net) Executable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
 
-// crashCode is what a Sentinel ends with that was told to crash.
+// crashCode is the exit code of Crash.
 const crashCode = 99
 
 // Crash implements Outside.
 func (n *Net) Crash() { os.Exit(crashCode) }
 
-// lookupPatience bounds how long a name server may take.
+// lookupPatience bounds a lookup.
 const lookupPatience = 10 * time.Second
 
 // LookupNow implements Outside.
@@ -106,7 +106,7 @@ func (n *Net) Lookup(host string) {
 	}()
 }
 
-// A wireConn is one connection to a server. A goroutine opens and reads it, another one writes.
+// A wireConn is one connection to a server. One goroutine opens and reads it, another one writes.
 type wireConn struct {
 	n      *Net
 	w      *Wire
@@ -114,13 +114,13 @@ type wireConn struct {
 	local  atomic.Pointer[string]
 
 	mu     sync.Mutex
-	filled sync.Cond // out has something, or it is over
+	filled sync.Cond // out has bytes, or the connection is closed
 	out    []byte
 	over   bool
 }
 
 const (
-	outMax   = 1 << 20  // requests that a server does not read: past it the connection is over
+	outMax   = 1 << 20  // bytes of unsent requests; beyond it the connection is closed
 	replyMax = 32 << 20 // bytes of one reply
 )
 
@@ -166,7 +166,7 @@ func (c *wireConn) read(ctx context.Context, address string) error {
 	}
 }
 
-// A boundedConn fails when one reply has more bytes than it may.
+// A boundedConn fails when one reply is too long.
 type boundedConn struct {
 	net.Conn
 	left int
@@ -240,7 +240,7 @@ func (c *wireConn) LocalIP() (string, bool) {
 	return "", false
 }
 
-// plain is an error of the network in the system's own words.
+// plain returns the operating system's text of a network error.
 func plain(err error) string {
 	if number := syscall.Errno(0); errors.As(err, &number) {
 		return number.Error()
@@ -248,7 +248,7 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// notRun is the exit code of a script that could not be begun. It is not tried again.
+// notRun is the exit code of a script that could not be started. It is not tried again.
 const notRun = 2
 
 // StartScript implements Outside.
@@ -263,11 +263,11 @@ func (n *Net) StartScript(job int, argv []string) {
 		n.mu.Lock()
 		n.children[job] = cmd.Process
 		if n.doomed[job] {
-			_ = cmd.Process.Kill() // it may be over by itself
+			_ = cmd.Process.Kill() // it may have ended before
 		}
 		n.mu.Unlock()
 		n.Do(func() { n.machine.ScriptStarted(job, cmd.Process.Pid, nowMs()) })
-		_ = cmd.Wait() // ProcessState has the outcome
+		_ = cmd.Wait() // ProcessState has the result
 		n.mu.Lock()
 		delete(n.children, job)
 		delete(n.doomed, job)
@@ -285,7 +285,7 @@ func (n *Net) KillScript(job int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if child := n.children[job]; child != nil {
-		_ = child.Kill() // it may be over by itself
+		_ = child.Kill() // it may have ended before
 		return
 	}
 	n.doomed[job] = true

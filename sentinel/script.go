@@ -7,24 +7,24 @@ import (
 	"spindle/internal/logging"
 )
 
-// A job is one run of an operator's script, and its repetitions.
+// A job is one run of an operator's script, with its retries.
 type job struct {
 	id      int
 	argv    []string
 	pid     int
 	running bool
 	tries   int
-	at      int64 // running: since when; else: not before then
+	at      int64 // running: when it started; waiting: its earliest start
 	killed  bool
 }
 
 const (
-	scriptsMax   = 256 // that wait or run
-	scriptsAtOne = 16  // that run at the same time
+	scriptsMax   = 256 // waiting or running
+	scriptsAtOne = 16  // running at the same time
 	scriptTries  = 10
 )
 
-// schedule queues a run. If too many wait, the oldest that does not run is dropped.
+// schedule queues a run. If too many wait, it drops the oldest one that does not run.
 func (m *Machine) schedule(argv ...string) {
 	m.lastJob++
 	m.scripts = append(m.scripts, &job{id: m.lastJob, argv: argv})
@@ -36,7 +36,7 @@ func (m *Machine) schedule(argv ...string) {
 	}
 }
 
-// runScripts starts those that are due, the oldest first.
+// runScripts starts the scripts that are due, the oldest first.
 func (m *Machine) runScripts() {
 	for _, j := range m.scripts {
 		if m.running >= scriptsAtOne {
@@ -52,7 +52,7 @@ func (m *Machine) runScripts() {
 	}
 }
 
-// killScripts ends those that run for too long.
+// killScripts kills scripts that run for too long.
 func (m *Machine) killScripts() {
 	for _, j := range m.scripts {
 		if j.running && !j.killed && m.now-j.at > m.scriptMax {
@@ -63,7 +63,7 @@ func (m *Machine) killScripts() {
 	}
 }
 
-// ScriptStarted tells the process that runs a job.
+// ScriptStarted tells the process id of a job.
 func (m *Machine) ScriptStarted(id, pid int, nowMs int64) {
 	m.now = nowMs
 	if j := m.job(id); j != nil {
@@ -72,8 +72,8 @@ func (m *Machine) ScriptStarted(id, pid int, nowMs int64) {
 	}
 }
 
-// ScriptEnded tells how a run ended: with an exit code, or by a signal that is not 0. A signal and the code 1 ask for
-// another try, each later than the one before.
+// ScriptEnded tells how a run ended: with an exit code, or by signal if that is not 0. After a signal or code 1 it is
+// tried again, each time later.
 func (m *Machine) ScriptEnded(id, code, signal int, nowMs int64) {
 	m.now = nowMs
 	j := m.job(id)

@@ -18,17 +18,17 @@ var (
 	errReconfigs = protocol.Errorf("ERR", "Client reconfiguration script seems non existing or non executable")
 )
 
-// An option is one of SENTINEL SET's. secret hides the value from the log.
+// An option is one of SENTINEL SET's. The log does not show the value of a secret one.
 type option struct {
 	name   string
 	secret bool
 	set    func(m *Machine, p *Instance, value string) error
 }
 
-// errInvalid stands for the value's own refusal, which names both.
+// errInvalid marks a wrong value. The caller replaces it by an error that names option and value.
 var errInvalid = protocol.Errorf("ERR", "invalid")
 
-// atLeast reads a number for an option.
+// atLeast returns a setter for a number.
 func atLeast(least int64, to func(p *Instance) *int64) func(m *Machine, p *Instance, value string) error {
 	return func(_ *Machine, p *Instance, value string) error {
 		n, ok := number.ParseInt([]byte(value))
@@ -40,7 +40,7 @@ func atLeast(least int64, to func(p *Instance) *int64) func(m *Machine, p *Insta
 	}
 }
 
-// script reads a program's path for an option; an empty one is none.
+// script returns a setter for a program's path; an empty one removes it.
 func script(refusal error, to func(p *Instance) *string) func(m *Machine, p *Instance, value string) error {
 	return func(m *Machine, p *Instance, value string) error {
 		if m.denyScripts {
@@ -78,7 +78,7 @@ var options = []option{
 	{"master-reboot-down-after-period", false, atLeast(0, func(p *Instance) *int64 { return &p.rebootDownAfter })},
 }
 
-// set is SENTINEL SET name option value… What stands before a wrong option is set, as in Redis.
+// set is SENTINEL SET name option value… As in Redis, the options before a wrong one are set.
 func (s *Commands) set(c *command.Context, m *Machine, p *Instance) error {
 	changed := false
 	err := s.setAll(c, m, p, &changed)
@@ -86,7 +86,7 @@ func (s *Commands) set(c *command.Context, m *Machine, p *Instance) error {
 		return s.saved(c)
 	}
 	if changed {
-		_ = m.save() // it has told the log
+		_ = m.save() // save logs the error
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func (s *Commands) setAll(c *command.Context, m *Machine, p *Instance, changed *
 	return nil
 }
 
-// rename has the primary and its replicas be asked by another name of a command. The same name again ends that.
+// rename sends a command to the primary and its replicas under another name. The same name again ends that.
 func (p *Instance) rename(option, from, to string) error {
 	for _, empty := range []string{from, to} {
 		if empty == "" {
@@ -141,10 +141,10 @@ type parameter struct {
 	get   func(s *Commands) string
 	check func(s *Commands, value string) bool
 	set   func(s *Commands, value string) error
-	drops bool // the links to other Sentinels connect anew
+	drops bool // setting it reconnects the links to other Sentinels
 }
 
-// general is a parameter that is a directive, too.
+// general completes a parameter that is also a directive.
 func (p parameter) general() parameter {
 	set := general[p.name]
 	p.check = func(s *Commands, value string) bool {

@@ -20,7 +20,7 @@ var flagNames = []struct {
 	{scriptKilled, "script_kill_sent"},
 }
 
-// words are the instance's flags as clients read them.
+// words returns the instance's flags as clients see them.
 func (i *Instance) words() string {
 	var words []string
 	for _, f := range flagNames {
@@ -37,7 +37,7 @@ func (i *Instance) words() string {
 	return strings.Join(words, ",")
 }
 
-// A sheet is an instance as names and values.
+// A sheet writes an instance as names and values.
 type sheet struct {
 	c *command.Context
 	n int
@@ -55,7 +55,7 @@ func (s *sheet) int(name string, value int64) {
 	s.n++
 }
 
-// display replies a map of all that is known of the instance.
+// display replies a map of all facts about the instance.
 func (m *Machine) display(c *command.Context, i *Instance) {
 	s, begin := &sheet{c: c}, c.Reply.Mark()
 	since := func(ms int64) int64 {
@@ -161,7 +161,7 @@ func (s *Commands) masters(c *command.Context) error {
 	return nil
 }
 
-// replicas is SENTINEL REPLICAS name, and SLAVES. Those that do not want to be announced are left out.
+// replicas is SENTINEL REPLICAS name, and SLAVES. Replicas with replica-announced no are left out.
 func (s *Commands) replicas(c *command.Context, m *Machine, p *Instance) error {
 	begin, n := c.Reply.Mark(), 0
 	for _, r := range p.replicas.list {
@@ -183,8 +183,8 @@ func (s *Commands) sentinels(c *command.Context, m *Machine, p *Instance) error 
 	return nil
 }
 
-// infoCache is SENTINEL INFO-CACHE name…: for each primary that is known its name, and then its last INFO and those of
-// its replicas, each with its age in ms.
+// infoCache is SENTINEL INFO-CACHE name… For each known primary it replies its name, and then its last INFO and those
+// of its replicas, each with its age in ms.
 func (s *Commands) infoCache(c *command.Context) error {
 	m := s.begin()
 	var found []*Instance
@@ -253,7 +253,7 @@ func (m *Machine) Section() info.Section {
 	}}
 }
 
-// line is a primary's line of INFO.
+// line writes a primary's line of INFO.
 func (m *Machine) line(w *info.Writer, n int, p *Instance) {
 	status := "ok"
 	switch {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// simSeeds is how many seeds are played: 200, or as many as SPINDLE_SENTINEL_SEEDS says.
+// simSeeds returns how many seeds are played: 200, or as many as SPINDLE_SENTINEL_SEEDS says.
 func simSeeds() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("SPINDLE_SENTINEL_SEEDS"), 10, 32); err == nil && n > 0 {
 		return n
@@ -16,15 +16,15 @@ func simSeeds() uint64 {
 	return 200
 }
 
-// play runs one seed: three Sentinels or five, over three servers or four.
+// play runs one seed: three or five Sentinels, over three or four servers.
 func play(seed uint64, forgets bool) *sim {
 	s := newSim(seed, 3+2*int(seed%2), 3+int(seed/2%2), forgets)
 	s.run(90_000, 180_000)
 	return s
 }
 
-// TestSimulation: whatever is cut off, crashes, stands still or cannot write, no epoch has two leaders, nobody votes
-// twice, and in the end all agree on one primary, which all others follow. A failure prints the seed that replays it.
+// TestSimulation: hosts are cut off, crash, stop, or cannot write. Still no epoch has two leaders and no Sentinel votes
+// twice. In the end all agree on one primary, which all others follow. A failure prints the seed that replays it.
 func TestSimulation(t *testing.T) {
 	failovers, began := 0, time.Now()
 	n := simSeeds()
@@ -51,7 +51,7 @@ func TestSeedReplays(t *testing.T) {
 	}
 }
 
-// TestPlantedBugIsFound: Sentinels whose disks forget what they were told vote twice, and the simulator sees it.
+// TestPlantedBugIsFound: Sentinels whose disks lose data vote twice, and the simulator detects it.
 func TestPlantedBugIsFound(t *testing.T) {
 	for seed := range uint64(1000) {
 		if s := play(seed, true); strings.Contains(s.failed, "has voted for") || strings.Contains(s.failed, "two leaders") {

@@ -15,17 +15,17 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// Simulated Sentinels and servers on a simulated network. The Sentinels are real Machines; the servers are as little of
-// a server as a Sentinel can tell from one.
+// This file has simulated Sentinels and servers on a simulated network. The Sentinels are real Machines. The servers
+// only do what a Sentinel can observe.
 
 const simPort = 1000
 
-// A simWorld is Outside for one Machine on one host.
+// A simWorld is the Outside of one Machine on one host.
 type simWorld struct {
 	sim     *sim
 	host    *simnet.Host
 	machine *Machine
-	disk    []Directive // what Save wrote last
+	disk    []Directive // the last state that Save wrote
 	badDisk bool        // Save fails
 	forgets bool        // the planted bug: votes and the epoch are not written
 	crashed bool
@@ -73,7 +73,7 @@ func (w *simWorld) Save() error {
 	return nil
 }
 
-// boot begins the Sentinel with what is on its disk.
+// boot starts the Sentinel with the state on its disk.
 func (w *simWorld) boot() {
 	n := w.sim.net
 	w.machine = New(w, rand.New(rand.NewPCG(n.Rand.Uint64(), n.Rand.Uint64())), n.Now())
@@ -93,7 +93,7 @@ func (w *simWorld) boot() {
 	w.host.After(n.Rand.Int64N(100), tick)
 }
 
-// answer is what a Sentinel says to another.
+// answer returns a Sentinel's reply to another.
 func (w *simWorld) answer(m *Machine, words []string) respclient.Value {
 	switch words[0] {
 	case "PING":
@@ -115,12 +115,12 @@ func (w *simWorld) answer(m *Machine, words []string) respclient.Value {
 
 func status(text string) respclient.Value { return respclient.Value{Kind: '+', Text: text} }
 
-// A simServer is a server that has a role, an offset, subscribers, and a connection to its primary.
+// A simServer is a server with a role, an offset, subscribers, and a connection to its primary.
 type simServer struct {
 	sim     *sim
 	host    *simnet.Host
 	runID   string
-	follows string // a host, or nobody: it is a primary. It survives a crash.
+	follows string // a host; "": it is a primary. It survives a crash.
 	offset  uint64
 
 	link      *simnet.Conn
@@ -128,7 +128,7 @@ type simServer struct {
 	downSince int64
 	replicas  []*simnet.Conn
 	listeners []*simnet.Conn
-	queued    map[*simnet.Conn][][]string // of an open MULTI
+	queued    map[*simnet.Conn][][]string // requests of an open MULTI
 }
 
 func (s *simServer) boot() {
@@ -149,7 +149,7 @@ func (s *simServer) boot() {
 	s.host.After(s.sim.net.Rand.Int64N(500), beat)
 }
 
-// beat is the replication: a primary writes and tells its replicas, a replica keeps its connection.
+// beat simulates replication: a primary writes and sends to its replicas; a replica keeps its connection.
 func (s *simServer) beat() {
 	if s.follows == "" {
 		s.offset += s.sim.net.Rand.Uint64N(100)
@@ -164,7 +164,7 @@ func (s *simServer) beat() {
 		}, func() { s.lose() })
 		s.link.Send("REPLICATE")
 		s.upAt = s.sim.net.Now()
-	} else if s.sim.net.Now()-s.upAt > 3000 { // it may follow one that is no primary yet
+	} else if s.sim.net.Now()-s.upAt > 3000 { // the server it follows may not be a primary yet
 		s.link.Close()
 		s.lose()
 	}
@@ -274,9 +274,9 @@ type sim struct {
 	hash      uint64
 	failovers int
 
-	leaders map[uint64]string    // who was elected, by epoch
-	votes   map[[2]string]string // whom a Sentinel has voted for, by it and the epoch
-	address map[uint64]string    // what an epoch's configuration says
+	leaders map[uint64]string    // elected Sentinels, by epoch
+	votes   map[[2]string]string // votes, by Sentinel and epoch
+	address map[uint64]string    // the configured address, by epoch
 }
 
 func (s *sim) fail(format string, args ...any) {
@@ -285,7 +285,7 @@ func (s *sim) fail(format string, args ...any) {
 	}
 }
 
-// newSim is a primary with replicas, and Sentinels that know the primary.
+// newSim makes a primary with replicas, and Sentinels that know the primary.
 func newSim(seed uint64, sentinels, servers int, forgets bool) *sim {
 	s := &sim{
 		net: simnet.New(seed, 1_700_000_000_000), leaders: map[uint64]string{},
@@ -312,7 +312,7 @@ func newSim(seed uint64, sentinels, servers int, forgets bool) *sim {
 	return s
 }
 
-// heard takes an event of a Sentinel, and holds it against what may be.
+// heard checks an event of a Sentinel against the rules.
 func (s *sim) heard(w *simWorld, event, text string) {
 	line := fmt.Sprint(s.net.Now(), " ", w.host.Name, " ", event, " ", text)
 	s.history = append(s.history, line)
@@ -338,7 +338,7 @@ func (s *sim) heard(w *simWorld, event, text string) {
 	}
 }
 
-// check looks at all Sentinels: one epoch's configuration is one address.
+// check checks over all Sentinels that one epoch's configuration has one address.
 func (s *sim) check() {
 	for _, w := range s.sentinels {
 		p := w.machine.primaries.find("m")
@@ -350,7 +350,7 @@ func (s *sim) check() {
 	}
 }
 
-// fault does something bad, or ends it.
+// fault starts or ends a random fault.
 func (s *sim) fault() {
 	r := s.net.Rand
 	hosts := s.net.Hosts()
@@ -394,7 +394,7 @@ func (s *sim) fault() {
 	}
 }
 
-// restart brings a host up that is down, with what was on its disk.
+// restart boots a host that is down, with the state on its disk.
 func (s *sim) restart(h *simnet.Host) {
 	if h.Up() {
 		return
@@ -412,7 +412,7 @@ func (s *sim) restart(h *simnet.Host) {
 	}
 }
 
-// run has faults come for some time, ends them all, and looks whether everybody agrees in the end.
+// run starts faults for some time, ends them all, and checks that all agree in the end.
 func (s *sim) run(faultsMs, calmMs int64) {
 	r := s.net.Rand
 	s.net.Run(s.net.Now() + 12_000) // until they have met
@@ -443,8 +443,8 @@ func (s *sim) run(faultsMs, calmMs int64) {
 	}
 }
 
-// whyNotSettled says what is not yet as it should be: all Sentinels name one server, it alone is a primary, and all
-// others follow it.
+// whyNotSettled returns what is still wrong: all Sentinels should name one server, only it should be a primary, and all
+// others should follow it.
 func (s *sim) whyNotSettled() string {
 	var at string
 	for _, w := range s.sentinels {

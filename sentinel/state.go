@@ -12,7 +12,7 @@ import (
 // A Directive is a line of sentinel.conf that begins with the word sentinel, without that word.
 type Directive []string
 
-// A DirectiveError is a line that cannot be taken. Index is that of the directive in Configure's list.
+// A DirectiveError is the error for an invalid line. Index is the directive's in Configure's list.
 type DirectiveError struct {
 	Index  int
 	Reason string
@@ -37,7 +37,7 @@ var (
 	errAnnouncePortNo = errors.New("Invalid announce-port.")
 )
 
-// general are the directives that concern no primary. They count before all others, wherever they stand.
+// general are the directives that belong to no primary. They are read before all others.
 var general = map[string]func(m *Machine, value string) error{
 	"announce-ip": func(m *Machine, v string) error { m.announceIP = v; return nil },
 	"announce-port": func(m *Machine, v string) error {
@@ -67,7 +67,7 @@ var general = map[string]func(m *Machine, value string) error{
 	"announce-hostnames": func(m *Machine, v string) error { return yesNo(&m.announceNames, v, errAnnounceYesNo) },
 }
 
-// ofPrimary are the directives that name a primary first, with how many words follow the name.
+// ofPrimary are the directives that name a primary first, with the number of words after the name.
 var ofPrimary = map[string]struct {
 	words int
 	set   func(m *Machine, p *Instance, v []string) error
@@ -185,8 +185,8 @@ func parseEpoch(text string) (uint64, error) {
 	return n, nil
 }
 
-// Configure reads the lines of sentinel.conf. What concerns all primaries counts first, then the primaries are made,
-// then comes what concerns one: so the order of the lines is free.
+// Configure reads the lines of sentinel.conf. It reads directives for all primaries first, then creates the primaries,
+// then reads their directives. So the order of the lines is free.
 //
 // Errors: *DirectiveError.
 func (m *Machine) Configure(lines []Directive) error {
@@ -216,7 +216,7 @@ func phaseOf(word string) int {
 	return 2
 }
 
-// configure takes one line.
+// configure reads one line.
 func (m *Machine) configure(line Directive) error {
 	word := strings.ToLower(line[0])
 	if set, ok := general[word]; ok {
@@ -233,7 +233,7 @@ func (m *Machine) configure(line Directive) error {
 	}
 	d, ok := ofPrimary[word]
 	if ok && word == "known-sentinel" && len(line) == 4 {
-		return nil // an old form, which says too little
+		return nil // an old form with too little data
 	}
 	if !ok || len(line) != d.words+2 {
 		return errDirective
@@ -258,7 +258,7 @@ func (m *Machine) configureMonitor(line Directive) error {
 	return err
 }
 
-// Lines are the state as directives, which Configure reads back.
+// Lines returns the state as directives that Configure can read.
 func (m *Machine) Lines() (lines []setting.Grouped) {
 	add := func(format string, args ...any) {
 		lines = append(lines, setting.Grouped{Text: fmt.Sprintf(format, args...)})
@@ -339,7 +339,7 @@ func (m *Machine) addPrimary(add func(format string, args ...any), p *Instance) 
 	}
 }
 
-// kept is an address as the file has it. A name whose address is not known stays a name.
+// kept returns an address for the file: the name if the IP is unknown.
 func (m *Machine) kept(a address) string {
 	if shown := m.shown(a); shown != "" {
 		return shown
@@ -347,7 +347,7 @@ func (m *Machine) kept(a address) string {
 	return a.host
 }
 
-// word is text as one word of a directive, in quotes where it needs them.
+// word returns text as one word of a directive, quoted if needed.
 func word(text string) string {
 	if text == "" || !isPlain(text) || strings.ContainsAny(text, "\\#") {
 		return setting.Quote(text)

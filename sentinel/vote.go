@@ -7,10 +7,10 @@ import (
 	"spindle/internal/logging"
 )
 
-// vote gives this Sentinel's vote for an epoch to a candidate, unless it has voted in that epoch or a later one. It
-// returns the vote that stands, with its epoch.
+// vote votes for a candidate in an epoch, unless this Sentinel has voted in that epoch or a later one. It returns the
+// current vote, with its epoch.
 //
-// What was voted is on disk when vote returns (sentinel.M2). A vote that could not be written was not given.
+// The vote is on disk when vote returns (sentinel.M2). A vote that could not be written was not given.
 func (m *Machine) vote(p *Instance, epoch uint64, candidate string) (leader string, of uint64) {
 	if epoch > m.epoch {
 		before := m.epoch
@@ -32,15 +32,14 @@ func (m *Machine) vote(p *Instance, epoch uint64, candidate string) (leader stri
 	}
 	m.say(logging.LevelWarning, "+vote-for-leader", p, p.leader+" "+strconv.FormatUint(epoch, 10))
 	if !strings.EqualFold(candidate, m.id) {
-		// Who was voted for gets the time to fail over, before this Sentinel would try itself.
+		// The candidate gets time to fail over before this Sentinel tries itself.
 		p.failoverStart = m.now + m.rng.Int64N(desyncMs)
 	}
 	return p.leader, p.leaderEpoch
 }
 
-// elected is the Sentinel that has won an epoch: most of all Sentinels that are known have voted for it, and at least
-// as many as the quorum. Empty: nobody has. This Sentinel votes here, if it has not: for whom most have voted, or for
-// itself.
+// elected returns the Sentinel that won an epoch, or "". The winner has the votes of a majority of all known Sentinels,
+// and at least quorum votes. If this Sentinel has not voted, it votes here: for the leader so far, or for itself.
 func (m *Machine) elected(p *Instance, epoch uint64) string {
 	votes := map[string]int64{}
 	winner, most := "", int64(0)
