@@ -75,7 +75,8 @@ func (m *Machine) Hello(text string, nowMs int64) {
 // greeted handles a hello's facts: the sender, a newer epoch, a newer address of the primary.
 func (m *Machine) greeted(p *Instance, h hello) {
 	s := m.meet(p, h)
-	if epoch := max(h.epoch, h.configEpoch); epoch > m.epoch { // Redis raises it to the config epoch only at its next start
+	// Redis raises it to the config epoch only at its next start.
+	if epoch := max(h.epoch, h.configEpoch); epoch > m.epoch {
 		m.epoch = epoch
 		_ = m.save() // save logs the error
 		m.say(logging.LevelWarning, "+new-epoch", p, strconv.FormatUint(m.epoch, 10))
