@@ -21,6 +21,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/family/conn"
 	"spindle/engine/family/tx"
+	parts "spindle/engine/part"
 	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/protocol"
@@ -114,7 +115,7 @@ func newServer(t testing.TB, d disk.System) *server {
 		t.Fatal(err)
 	}
 	s.SetCatalogue(rows)
-	s.SetHooks(engine.Hooks{Wrote: s.aof.Wrote})
+	s.Subscribe(parts.Listeners{Wrote: s.aof.Wrote})
 	s.AddOwnBarriers()
 	s.aof.Locate()
 	session, _ := s.Open(socket{})

@@ -35,7 +35,7 @@ type Parts struct {
 	Held func() bool
 	// Changed runs in a turn when Refusal, or what is under way, may have changed.
 	Changed func()
-	// Latency is engine.Hooks.Latency; past the threshold it is told in a turn.
+	// Latency is part.Listeners.Latency; past the threshold it is told in a turn.
 	Latency func(event string, took time.Duration)
 	Now     func() time.Time
 	// Room is how much may wait for the disk, if that is less than aof-buffer-limit. It is asked in turns; nil: no less.

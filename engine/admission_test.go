@@ -8,6 +8,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/protocol"
 )
 
@@ -213,10 +214,10 @@ func TestFlushMakesRoom(t *testing.T) {
 func TestDutiesAreWatched(t *testing.T) {
 	h := newHouse(t)
 	var events []string
-	hooks := h.hooks
-	hooks.Publish = func(_, _ []byte) { h.pass(3 * time.Millisecond) }
-	hooks.Latency = func(event string, took time.Duration) { events = append(events, event) }
-	h.SetHooks(hooks)
+	h.Subscribe(part.Listeners{
+		Publish: func(_, _ []byte) { h.pass(3 * time.Millisecond) },
+		Latency: func(event string, took time.Duration) { events = append(events, event) },
+	})
 	h.settings.NotifyEvents.Set(int64(command.EventKeyspace | command.EventExpired | command.EventEvicted))
 	cl, _ := h.arrive()
 	for _, threshold := range []int64{0, 2, 60_000} {

@@ -18,6 +18,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/insight"
+	"spindle/engine/part"
 	"spindle/internal/clock"
 	"spindle/internal/invariant"
 	"spindle/internal/slots"
@@ -43,7 +44,7 @@ type Core struct {
 	common    *command.Settings
 	whole     *command.Whole
 	users     acl.Users
-	hooks     Hooks
+	hooks     part.Events
 	lazy      *lazyfree.Queue
 	takeJob   func() lazyfree.Job
 
@@ -100,7 +101,6 @@ type Parts struct {
 	Clients   *client.Registry
 	Settings  *Settings
 	Common    *command.Settings
-	Hooks     Hooks
 	Lazy      *lazyfree.Queue
 	Whole     *command.Whole
 	Gate      *protocol.Gate   // holds back what is pushed; nil: nothing is held back
@@ -111,7 +111,7 @@ type Parts struct {
 func New(p Parts) *Core {
 	c := &Core{
 		space: p.Space, catalogue: p.Catalogue, clients: p.Clients, settings: p.Settings,
-		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, gate: p.Gate,
+		common: p.Common, lazy: p.Lazy, whole: p.Whole, gate: p.Gate,
 	}
 	c.clock, c.wall = time.Now, clock.WallFrom(time.Now())
 	if p.Clock != nil {

@@ -10,6 +10,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/internal/invariant"
 	"spindle/protocol"
 )
@@ -272,7 +273,7 @@ func TestErrorsAreCounted(t *testing.T) {
 		t.Errorf("INCR: %d failed, %d rejected", s.Failed, s.Rejected)
 	}
 	var told []string
-	h.SetHooks(Hooks{ManyCodes: func(codes []string) { told = append(told, codes...) }})
+	h.Subscribe(part.Listeners{ManyCodes: func(codes []string) { told = append(told, codes...) }})
 	for i := range 2 * errorCodesMax {
 		if n := len(h.meter.errors); i == errorCodesMax-1 && (n != errorCodesMax || h.Figures().ErrorsFull) {
 			t.Errorf("%d codes", n) // ERR is one of them

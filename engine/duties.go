@@ -248,7 +248,7 @@ func (c *Core) tick(nanos int64) {
 	c.timeOutClients()
 	c.noteClients()
 	c.dutyDone("clients")
-	for _, f := range c.hooks.Tick {
+	for _, f := range c.hooks.Ticks {
 		f(c.nowMs)
 		c.tickDone(f)
 	}

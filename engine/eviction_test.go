@@ -8,6 +8,7 @@ import (
 
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/part"
 )
 
 const outOfMemory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
@@ -65,9 +66,7 @@ func TestEvictionIsBookedToNobody(t *testing.T) {
 			c.Reply.OK()
 			return nil
 		}})
-	hooks := h.hooks
-	hooks.Publish = func(_, _ []byte) { h.pass(evicting) }
-	h.SetHooks(hooks)
+	h.Subscribe(part.Listeners{Publish: func(_, _ []byte) { h.pass(evicting) }})
 	h.settings.NotifyEvents.Set(int64(command.EventKeyevent | command.EventEvicted))
 	h.settings.Policy.Set(EvictionPolicy(keyspace.AllKeysRandom))
 	h.settings.MaxMemory.Set(uint64(h.UsedMemory() + 50_000))

@@ -16,6 +16,7 @@ import (
 	"spindle/engine/family/keys"
 	"spindle/engine/family/str"
 	"spindle/engine/family/tx"
+	"spindle/engine/part"
 	"spindle/internal/setting"
 	"spindle/protocol"
 )
@@ -173,7 +174,6 @@ func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
 	common.MaxBulk = &setting.Int{}
 	space := keyspace.New(heap, o)
 	h.watches = tx.NewWatches(space)
-	space.Hooks.Touched = h.watches.Touched
 	registry := client.NewRegistry()
 	h.Core = New(Parts{Space: space, Clients: registry, Settings: settings, Common: common, Whole: whole,
 		Clock: h.testClock.Now})
@@ -208,8 +208,8 @@ func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
 		t.Fatal(err)
 	}
 	h.SetCatalogue(catalogue)
-	h.SetHooks(Hooks{
-		ExecRefused: h.watches.Abort, Gone: h.watches.Forget,
+	h.Subscribe(part.Listeners{
+		ExecRefused: h.watches.Abort, Gone: h.watches.Forget, Touched: h.watches.Touched,
 		Slow: func(_ *client.Client, args [][]byte, _ time.Duration) { h.slow = append(h.slow, string(args[0])) },
 	})
 	h.AddOwnBarriers()

@@ -1,6 +1,6 @@
 package engine
 
-// What the core knows of those above it: the sinks, the hooks of hooks.go, and nothing else.
+// What the core knows of those above it: the sinks, the listeners of events.go, and nothing else.
 
 // A Sink takes the effects of the core's turns: the append-only file, the replicas.
 //

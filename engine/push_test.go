@@ -8,6 +8,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/protocol"
 )
 
@@ -103,10 +104,11 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 func TestUnheardEventsCostNothing(t *testing.T) {
 	h := newHouse(t)
 	h.settings.NotifyEvents.Set(1<<31 - 1)
-	hooks, heard, published := h.hooks, false, atomic.Int64{}
-	hooks.Heard = func() bool { return heard }
-	hooks.Publish = func(channel, payload []byte) { published.Add(1) }
-	h.SetHooks(hooks)
+	heard, published := false, atomic.Int64{}
+	h.Subscribe(part.Listeners{
+		Heard:   func() bool { return heard },
+		Publish: func(channel, payload []byte) { published.Add(1) },
+	})
 	h.RemoveSink(h.sink)
 	cl, _ := h.arrive()
 	h.do(cl, "SET k v")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"spindle/engine/insight"
+	"spindle/engine/part"
 )
 
 // TestStallsOfDuties: a duty that takes long is named, and so are what was left for a turn's end and whoever had a turn
@@ -19,12 +20,12 @@ func TestStallsOfDuties(t *testing.T) {
 		h.stalls.processCPU = func() int64 { return int64(h.Uptime()) } // as if it never slept
 	})
 	slow := false
-	h.OnTick(func(int64) {
+	h.Subscribe(part.Listeners{Tick: func(int64) {
 		if slow {
 			slow = false
 			h.pass(60 * time.Millisecond)
 		}
-	})
+	}})
 	noted := func() (list []insight.Stall) {
 		h.Do(func() {
 			list = h.Stalls().List(-1)

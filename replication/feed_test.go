@@ -18,6 +18,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/family/str"
 	"spindle/engine/family/tx"
+	"spindle/engine/part"
 	"spindle/protocol"
 )
 
@@ -197,10 +198,8 @@ func newPrimary(t *testing.T) *primary {
 		t.Fatal(err)
 	}
 	p.SetCatalogue(catalogue)
-	p.SetHooks(engine.Hooks{Wrote: p.feed.Wrote, Gone: func(cl *client.Client) {
-		p.feed.Gone(cl)
-		p.follower.Gone(cl)
-	}, Diverged: p.follower.Diverged})
+	p.Subscribe(part.Listeners{Wrote: p.feed.Wrote, Gone: p.feed.Gone})
+	p.Subscribe(part.Listeners{Gone: p.follower.Gone, Diverged: p.follower.Diverged})
 	p.AddOwnBarriers()
 	return p
 }

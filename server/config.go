@@ -113,18 +113,18 @@ type loader struct {
 // A source is the text of one file or more, one behind the other, and where each begins.
 type source struct {
 	strings.Builder
-	parts []part
+	parts []stretch
 	lines int // line ends so far
 }
 
-// A part is one file's share of a source.
-type part struct {
+// A stretch is the share of a source that came from one file.
+type stretch struct {
 	name string
 	from int // lines of the source before it
 }
 
 // begin says that what is written from now on comes from there.
-func (s *source) begin(name string) { s.parts = append(s.parts, part{name, s.lines}) }
+func (s *source) begin(name string) { s.parts = append(s.parts, stretch{name, s.lines}) }
 
 // Write implements io.Writer.
 func (s *source) Write(p []byte) (int, error) {

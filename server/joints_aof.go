@@ -49,12 +49,6 @@ func (in *instance) logLatency(event string, took time.Duration) {
 	}
 }
 
-// wrote is told of each command that has had effects.
-func (in *instance) wrote(cl *client.Client) {
-	in.feed.Wrote(cl)
-	in.aof.Wrote(cl)
-}
-
 // switchLog is CONFIG SET appendonly.
 func (in *instance) switchLog() error {
 	if in.aofSettings.On.Get() {

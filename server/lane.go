@@ -16,6 +16,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/family/conn"
 	"spindle/engine/family/observe"
+	"spindle/engine/part"
 	"spindle/internal/logging"
 	"spindle/internal/setting"
 	"spindle/protocol"
@@ -165,8 +166,8 @@ func (in *instance) startLane() error {
 		l.report = observe.NewReport(in.sections)
 		l.publish()
 		in.lane.Store(l)
+		in.core.Subscribe(part.Listeners{Order: part.Later, Gone: l.gone, Tick: func(int64) { l.tick() }})
 	})
-	in.core.OnTick(func(int64) { l.tick() })
 	l.reactor.Serve()
 	for _, address := range l.reactor.Addrs() {
 		in.log.Notice("Admin lane on %s", address)

@@ -16,6 +16,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/observe"
+	"spindle/engine/part"
 	"spindle/internal/info"
 	"spindle/internal/version"
 	"spindle/reactor"
@@ -72,10 +73,11 @@ func (p *bufferPeak) recent(nowMs int64) (in, out int64) {
 // joinObservation makes INFO's sections and the recorders behind SLOWLOG and LATENCY.
 func (in *instance) joinObservation(args Arguments) {
 	in.buffers = &bufferPeak{clients: in.clients}
-	in.core.OnTick(in.buffers.tick)
-	in.core.OnTick(func(int64) { in.measureProcess() })
 	garbage := newCollector()
-	in.core.OnTick(func(int64) { garbage.tick(int64(in.engine.MaxMemory.Get())) })
+	for _, tick := range []func(int64){in.buffers.tick, func(int64) { in.measureProcess() },
+		func(int64) { garbage.tick(int64(in.engine.MaxMemory.Get())) }} {
+		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: tick})
+	}
 	in.slowlog = observe.NewSlowlog(in.observe.SlowlogLen.Get)
 	in.events = observe.NewEvents()
 	in.sections = append(in.sections,

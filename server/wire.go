@@ -34,6 +34,7 @@ import (
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
+	"spindle/engine/part"
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/process"
@@ -214,13 +215,6 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.hub = pubsub.NewHub(in.core)
 	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Take)
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
-	in.space.Hooks.Touched = func(db int, key []byte) {
-		in.watches.Touched(db, key)
-		in.tracker.Touched(db, key)
-	}
-	in.whole.Renewing = append(in.whole.Renewing, in.tracker.Invalidate)
-	in.whole.Emptying = append(in.whole.Emptying, in.watches.Emptying)
-	in.whole.Swapping = append(in.whole.Swapping, in.watches.Swapping)
 	in.shutdown = &shutdown{in: in, log: in.log, done: make(chan struct{})}
 	in.rewriter = &Rewriter{Registry: in.registry, File: in.config.File, Umask: process.Umask(), Log: in.log}
 	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
@@ -264,7 +258,6 @@ func (in *instance) joinSaving() {
 		Turn:          in.core.Do, Writable: func(f func()) { in.core.DoWhenWritable(f) }, Wake: in.core.Wake, Readmit: in.core.Readmit,
 		Latch: in.core.Latch,
 	}
-	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
 }
 
 // header is what a file says of this server. Turn only.
@@ -301,55 +294,54 @@ func (in *instance) joinReplication() {
 	}
 	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
 	in.follower = in.newFollower()
-	in.core.SetHooks(engine.Hooks{
-		ExecRefused: in.watches.Abort,
-		Slow:        in.slow,
-		Latency:     in.latency,
-		Publish:     func(channel, payload []byte) { in.hub.Publish(channel, payload) },
-		Heard:       in.hub.Heard,
-		Read:        in.tracker.Read,
-		Gone: func(cl *client.Client) {
-			in.watches.Forget(cl)
-			in.hub.Forget(cl)
-			in.tracker.Forget(cl)
-			in.feed.Gone(cl)
-			in.follower.Gone(cl)
-			if l := in.lane.Load(); l != nil {
-				l.gone(cl)
-			}
-		},
-		EvictingClient: func(cl *client.Client) {
-			in.log.Notice("Evicting client: %s", in.describe(cl))
-		},
-		Stuck:  func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Wrote:  in.wrote,
-		Attack: in.logAttack(),
-		Frozen: func() { in.threads.follow(true, false) },
-		Lent: func() {
-			in.countThreads()
-			in.tellHealth() // duties stand still until the command is over
-		},
-		Denied:   in.denied,
-		Diverged: in.follower.Diverged, Answered: in.follower.Answered,
-		Laden: in.countThreads,
-		OtherMemory: func() (used, spared int64) {
-			scripts, libraries := in.scripts.Kept()
+	in.subscribe()
+}
+
+// subscribe has the core call the features. The orders are those of part.Order.
+func (in *instance) subscribe() {
+	for _, l := range []part.Listeners{
+		{Order: part.ForgetKeys, Touched: in.watches.Touched, Emptying: in.watches.Emptying, Swapping: in.watches.Swapping,
+			Gone: in.watches.Forget, ExecRefused: in.watches.Abort},
+		{Order: part.ForgetKeys, Gone: in.hub.Forget, Publish: func(channel, payload []byte) { in.hub.Publish(channel, payload) }, Heard: in.hub.Heard},
+		{Order: part.ForgetKeys, Touched: in.tracker.Touched, Renewing: in.tracker.Invalidate, Gone: in.tracker.Forget,
+			Read: in.tracker.Read},
+		{Order: part.Streams, Gone: in.feed.Gone, Wrote: in.feed.Wrote, Tick: in.tickStreams},
+		{Order: part.Streams, Gone: in.follower.Gone, Diverged: in.follower.Diverged, Answered: in.follower.Answered},
+		{Order: part.Log, Wrote: in.aof.Wrote, Tick: in.tickLog, OtherMemory: func() (used, spared int64) {
 			log := in.aof.Memory()
-			return scripts + libraries + log, log
-		},
-		ManyCodes: func(codes []string) {
-			in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. "+
-				"Scripts can make them up. CONFIG RESETSTAT counts anew.", len(codes))
-			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
-		},
-		Tick: []func(int64){func(int64) {
-			steady := in.core.SteadyMs()
-			in.beatMs.Store(steady)
-			in.feed.Tick(steady)
-			in.follower.Tick(steady)
-		}, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
-			func(int64) { in.tracker.Trim() }, in.boundKept},
-	})
+			return log, log
+		}},
+		{Order: part.Saving, Tick: in.saveByRules, Emptied: func(removed int) { in.scheduler.Flushed(int64(removed)) }},
+		{Order: part.Ending, Tick: in.shutdown.tick},
+		{Order: part.Later, Tick: in.sampleRates, Slow: in.slow, Latency: in.latency, Denied: in.denied},
+		{Order: part.Later, Tick: in.tickThreads, Frozen: func() { in.threads.follow(true, false) }, Lent: in.countThreads,
+			Laden: in.countThreads},
+		{Order: part.Later, Tick: func(int64) { in.tracker.Trim() }},
+		{Order: part.Later, Tick: in.boundKept},
+		{Order: part.Later, Lent: in.tellHealth}, // duties stand still until the command is over
+		{Order: part.Later, OtherMemory: func() (used, spared int64) {
+			scripts, libraries := in.scripts.Kept()
+			return scripts + libraries, 0
+		}},
+		{Order: part.Later, Attack: in.logAttack(),
+			EvictingClient: func(cl *client.Client) { in.log.Notice("Evicting client: %s", in.describe(cl)) },
+			Stuck:          func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
+			ManyCodes: func(codes []string) {
+				in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. "+
+					"Scripts can make them up. CONFIG RESETSTAT counts anew.", len(codes))
+				in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
+			}},
+	} {
+		in.core.Subscribe(l)
+	}
+}
+
+// tickStreams lets both ends of replication do what is due.
+func (in *instance) tickStreams(int64) {
+	steady := in.core.SteadyMs()
+	in.beatMs.Store(steady)
+	in.feed.Tick(steady)
+	in.follower.Tick(steady)
 }
 
 // tickThreads comes ten times a second.
@@ -632,8 +624,10 @@ func (in *instance) startAdmin() error {
 	if in.own.AdminTLS.Get() {
 		scheme, in.admin.tls = "https", in.adminConfig()
 	}
-	in.core.Do(in.tellHealth)
-	in.core.OnTick(func(int64) { in.tellHealth() })
+	in.core.Do(func() {
+		in.tellHealth()
+		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: func(int64) { in.tellHealth() }})
+	})
 	in.health.beatMs = in.beatMs.Load
 	in.admin.page = in.newPage()
 	in.admin.serve(listener)

@@ -10,6 +10,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/bloom"
+	"spindle/engine/part"
 	"spindle/internal/info"
 	"spindle/protocol"
 )
@@ -34,7 +35,7 @@ type Migrator struct {
 // New returns a Migrator with these parts.
 func New(p Parts) *Migrator {
 	m := &Migrator{parts: p, pool: pool{dial: p.Dial}}
-	p.Core.OnTick(func(int64) { m.tick(time.Now()) })
+	p.Core.Subscribe(part.Listeners{Order: part.Later, Tick: func(int64) { m.tick(time.Now()) }})
 	return m
 }
 

@@ -2,15 +2,12 @@ package command
 
 import "spindle/engine/data/keyspace"
 
-// Whole is told of changes to whole databases, inside the turn and before they happen: who watches or tracks keys would
-// not hear of each. The zero value, or nil, tells nobody.
+// Whole changes whole databases, and calls its functions inside the turn: part.Listeners has them. Each may be nil.
 type Whole struct {
-	Emptying []func(db int)   // every key of db is about to be removed
-	Swapping []func(a, b int) // the contents of a and b are about to change places
-	// Renewing says, once, that one of the above is about to happen to one database or to all.
-	Renewing []func()
-	// Emptied says that FLUSHALL has removed all keys, of which there were removed. Its changes are not counted yet.
-	Emptied []func(removed int)
+	Emptying func(db int)
+	Swapping func(a, b int)
+	Renewing func()
+	Emptied  func(removed int)
 }
 
 // Empty removes every key of db, in O(1), and says how many there were.
@@ -19,20 +16,15 @@ func (w *Whole) Empty(db *keyspace.DB) (removed int) {
 	return w.empty(db)
 }
 
-// renew tells of what is about to happen to one database or to all.
 func (w *Whole) renew() {
-	if w != nil {
-		for _, f := range w.Renewing {
-			f()
-		}
+	if w != nil && w.Renewing != nil {
+		w.Renewing()
 	}
 }
 
 func (w *Whole) empty(db *keyspace.DB) (removed int) {
-	if w != nil {
-		for _, f := range w.Emptying {
-			f(db.Index())
-		}
+	if w != nil && w.Emptying != nil {
+		w.Emptying(db.Index())
 	}
 	return db.Flush()
 }
@@ -49,10 +41,8 @@ func (w *Whole) EmptyAllKeepingSaves(k *keyspace.Keyspace) (removed int) {
 // EmptyAll is Empty of all databases.
 func (w *Whole) EmptyAll(k *keyspace.Keyspace) (removed int) {
 	removed = w.EmptyAllKeepingSaves(k)
-	if w != nil {
-		for _, f := range w.Emptied {
-			f(removed)
-		}
+	if w != nil && w.Emptied != nil {
+		w.Emptied(removed)
 	}
 	return removed
 }
@@ -63,10 +53,8 @@ func (w *Whole) Swap(k *keyspace.Keyspace, a, b int) {
 		return
 	}
 	w.renew()
-	if w != nil {
-		for _, f := range w.Swapping {
-			f(a, b)
-		}
+	if w != nil && w.Swapping != nil {
+		w.Swapping(a, b)
 	}
 	k.Swap(a, b)
 }

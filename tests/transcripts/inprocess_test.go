@@ -111,8 +111,7 @@ func newCore(t *testing.T) *commandtest.Core {
 	core.Settings.Rows() // sets the defaults
 	core.Abort = watches.Abort
 	space.Hooks.Touched = watches.Touched
-	core.Whole.Emptying = append(core.Whole.Emptying, watches.Emptying)
-	core.Whole.Swapping = append(core.Whole.Swapping, watches.Swapping)
+	core.Whole.Emptying, core.Whole.Swapping = watches.Emptying, watches.Swapping
 	return core
 }
 

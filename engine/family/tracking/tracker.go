@@ -56,8 +56,7 @@ type Tracker struct {
 // own is what one client tracks beside what it reads: its prefixes, in order.
 type own struct{ prefixes []string }
 
-// New makes a Tracker that nobody uses. Wire Touched into keyspace.Hooks, Read and Forget into the core's, and
-// Invalidate into command.Whole.
+// New makes a Tracker without clients. Touched, Read, Invalidate (Renewing) and Forget (Gone) are its listeners.
 func New(core Core, registry *client.Registry, space *keyspace.Keyspace, settings *Settings) *Tracker {
 	return &Tracker{
 		core: core, registry: registry, space: space, settings: settings, table: tracked.New(space.Heap()),

@@ -40,8 +40,7 @@ type watcher struct {
 // watched is the client's own entry of the key. It holds until the client watches another key.
 func (w watcher) watched() *client.WatchedKey { return &w.cl.Watched[w.at] }
 
-// NewWatches returns watches over the keys of space. Wire Touched into keyspace.Hooks, Emptying and Swapping into
-// command.Whole, and Forget to the end of a client.
+// NewWatches returns watches over the keys of space. Touched, Emptying, Swapping and Forget (Gone) are its listeners.
 func NewWatches(space *keyspace.Keyspace) *Watches { return &Watches{space: space} }
 
 // Clients is how many clients watch a key (INFO watching_clients).

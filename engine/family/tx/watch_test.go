@@ -99,7 +99,7 @@ func newCore(t *testing.T) (*commandtest.Core, *Watches) {
 	}
 	space := keyspace.New(heap, keyspace.Options{Databases: 2})
 	w := NewWatches(space)
-	whole := &command.Whole{Emptying: []func(int){w.Emptying}, Swapping: []func(int, int){w.Swapping}}
+	whole := &command.Whole{Emptying: w.Emptying, Swapping: w.Swapping}
 	core, err := commandtest.New(space, 1_700_000_000_000, w.Family(), family(whole))
 	if err != nil {
 		t.Fatal(err)
