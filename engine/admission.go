@@ -3,6 +3,7 @@ package engine
 import (
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/protocol"
 )
 
@@ -30,31 +31,15 @@ const (
 	elsewhere         // answered with a redirection
 )
 
-// A Barrier refuses commands while it is up: loading, a full disk, a primary that is missing.
-//
-// Its owner raises and lowers it inside a turn (Core.Raise); the order in which barriers are added is the order
-// in which a client meets them.
-type Barrier struct {
-	Name string
-	// Refuse gives the refusal, or nil, which lets the command pass.
-	Refuse func(cl *client.Client, call Call) error
-	// Spares says that it lets every command of a script pass that has written: half of it would be worse.
-	Spares bool
-	up     bool
-}
-
-// A Call is what admission decides about: a request of a client's, or a command of a script.
-//
-// Lifetime: Args are lent.
-type Call struct {
-	Spec  *command.Spec
-	Args  [][]byte
-	Flags command.Flags // what the call may do: for EXEC what it is about to run, for a script what it says of itself
-}
+// A feature's barriers and the calls that they judge are part's.
+type (
+	Barrier = part.Barrier
+	Call    = part.Call
+)
 
 // callOf is cl's call of spec. EXEC does what was queued, and lacks what one of those lacks.
 func callOf(cl *client.Client, spec *command.Spec, args [][]byte) Call {
-	return Call{spec, args, flagsOf(cl, spec, args)}
+	return Call{Spec: spec, Args: args, Flags: flagsOf(cl, spec, args)}
 }
 
 func flagsOf(cl *client.Client, spec *command.Spec, args [][]byte) command.Flags {
@@ -74,10 +59,10 @@ func (c *Core) AddBarrier(b *Barrier) { c.barriers = append(c.barriers, b) }
 // Raise puts b up or down.
 func (c *Core) Raise(b *Barrier, up bool) {
 	c.assertHeld()
-	if b.up == up {
+	if b.Up == up {
 		return
 	}
-	b.up = up
+	b.Up = up
 	if up {
 		c.raised++
 	} else {
@@ -150,7 +135,7 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 // obstacle is the first barrier that refuses the call, for a client and for a script alike.
 func (c *Core) obstacle(cl *client.Client, call Call) error {
 	for _, b := range c.barriers {
-		if !b.up {
+		if !b.Up {
 			continue
 		}
 		if err := b.Refuse(cl, call); err != nil {
@@ -186,7 +171,7 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 		return nil
 	}
 	for _, b := range c.barriers {
-		if !b.up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
+		if !b.Up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
 			continue
 		}
 		if err := b.Refuse(cl, call); err != nil {

@@ -132,7 +132,7 @@ func (c *Core) Readmit(ctx *command.Context, key []byte) error {
 	}
 	call := callOf(p.cl, p.spec, p.args)
 	for _, b := range c.barriers {
-		if !b.up || b == c.eviction.barrier { // the memory is used already: its value has been built
+		if !b.Up || b == c.eviction.barrier { // the memory is used already: its value has been built
 			continue
 		}
 		if err := b.Refuse(p.cl, call); err != nil {

@@ -145,7 +145,7 @@ func (c *Core) runDuties() {
 		}
 		c.dutyDone("expiry")
 	}
-	if c.eviction.barrier.up {
+	if c.eviction.barrier.Up {
 		c.evict()
 		c.dutyDone("eviction")
 	}

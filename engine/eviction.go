@@ -111,7 +111,7 @@ func (c *Core) ApplyMemoryLimit() {
 // OutOfMemory says whether the outermost command began while maxmemory was exceeded, and nothing was left to evict.
 func (c *Core) OutOfMemory() bool {
 	c.assertHeld()
-	return c.eviction.barrier.up && c.eviction.short
+	return c.eviction.barrier.Up && c.eviction.short
 }
 
 // overLimit is by how many bytes the data exceed maxmemory.

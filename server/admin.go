@@ -43,8 +43,8 @@ type admin struct {
 	profiles   int           // that run or have been asked for; turn only
 	page       *live.Page
 	at         net.Addr
-	tls        *tls.Config                          // nil: in the clear
-	sights     func(keys bool) prometheus.Collector // with the names of keys, or without
+	tls        *tls.Config                            // nil: in the clear
+	figures    func(keys bool) []prometheus.Collector // of the features: with those that name keys, or without
 	http       http.Server
 	crowd      crowd
 }
@@ -99,7 +99,7 @@ func (in *instance) adminPlace() (network string, at *net.TCPAddr, err error) {
 // collected serves the figures, with the names of keys or without.
 func (a *admin) collected(keys bool) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&metrics{a}, a.sights(keys), prometheus.NewGoCollector())
+	registry.MustRegister(append(a.figures(keys), &metrics{a}, prometheus.NewGoCollector())...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: metricsAtOnce})
 }
 
@@ -363,6 +363,11 @@ type metrics struct{ *admin }
 
 // Describe sends nothing: which fields there are may change.
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// figure describes a figure, and its labels.
+func figure(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("spindle_"+name, help, labels, nil)
+}
 
 var (
 	callsDesc          = figure("command_calls_total", "Calls of a command.", "command")

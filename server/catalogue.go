@@ -9,7 +9,6 @@ import (
 	"spindle/engine/family/conn"
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/observe"
-	"spindle/engine/family/sight"
 )
 
 // families is the command set of a server: those on data, and those that are joined to its other parts.
@@ -20,8 +19,9 @@ func (in *instance) families() []command.Family {
 		in.watches.Family(), in.hub.Family(), config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(),
 		in.feed.WaitFamily(), in.scripts.Family(), in.aof.Family(), acl.Family(in.aclDeps()), in.modules.Family(),
 		cluster.Family(in.cluster),
-		in.migrator.Family(), sight.Family(in.sightDeps()),
+		in.migrator.Family(),
 	)
+	all = append(all, in.parts.families()...)
 	all = append(all, in.saver.Families()...)
 	if in.asSentinel {
 		return in.sentinelFamilies(all)

@@ -91,6 +91,7 @@ func (in *instance) resetStatistics() {
 	in.scripts.ResetStats()
 	in.reactor.ResetStats()
 	in.inputRate, in.outputRate = engine.Rate{}, engine.Rate{}
+	in.parts.reset()
 }
 
 // connDeps are what the connection commands ask of the rest.

@@ -105,7 +105,6 @@ func (in *instance) joinObservation(args Arguments) {
 	in.sections = append(in.sections, in.tracker.Sections()...)
 	in.sections = append(in.sections, in.modules.Section())
 	in.sections = append(in.sections, in.clusterSections()...)
-	in.sections = append(in.sections, in.replySection())
 }
 
 func (in *instance) serverFacts(args Arguments) observe.ServerFacts {

@@ -246,6 +246,7 @@ func (in *instance) stop(duties chan struct{}) {
 		in.cluster.Stop()
 	}
 	close(duties)
+	in.parts.stop()
 	if in.admin != nil {
 		in.admin.close()
 	}

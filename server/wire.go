@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"spindle/aof"
 	"spindle/bgsave"
 	"spindle/bgsave/codec"
@@ -53,6 +51,7 @@ import (
 // An instance is one server: its parts, and how they were joined.
 type instance struct {
 	log      *logging.Logger
+	parts    parts
 	settings *Settings
 	core     *engine.Core
 	registry *setting.Registry
@@ -141,10 +140,11 @@ type instance struct {
 // newInstance makes the settings, which the configuration is read into before anything else exists.
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
+	in.parts = in.makeParts()
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
 		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(),
-		in.tls.Rows(), in.clustering.Rows())
+		in.tls.Rows(), in.clustering.Rows(), in.parts.rows())
 	if err != nil {
 		return nil, err
 	}
@@ -225,17 +225,24 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinObservation(args)
 	in.joinScripts()
 	in.joinMigrate()
+	if err := in.parts.join(in.core.Subscribe); err != nil {
+		return err
+	}
 	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
 	if in.asSentinel {
 		if err := in.joinSentinel(); err != nil {
 			return err
 		}
 	}
+	for _, p := range in.parts {
+		in.sections = append(in.sections, p.Sections...)
+	}
 	if err := in.joinCommands(args); err != nil {
 		return err
 	}
 	in.joinSettings()
-	in.core.AddOwnBarriers(append([]*engine.Barrier{in.diskBarrier(), in.replicasBarrier()}, in.roleBarriers()...)...)
+	in.core.AddOwnBarriers(append([]*engine.Barrier{in.diskBarrier(), in.replicasBarrier()},
+		append(in.roleBarriers(), in.parts.barriers()...)...)...)
 	in.core.Do(in.registry.Loaded)
 	if err := in.loadUsers(); err != nil {
 		return err
@@ -359,8 +366,9 @@ func (in *instance) countThreads() {
 	// So are a Sentinel's links.
 	linked := in.follower.Following() || in.asSentinel
 	lane := in.lane.Load() != nil && in.lane.Load().connected() > 0
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(),
-		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight() || lane)
+	need := in.parts.need()
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent() || need == part.Working,
+		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight() || lane || need == part.Laden)
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
@@ -488,8 +496,6 @@ func (in *instance) joinSettings() {
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
-	in.registry.Follow(in.core.ApplyHotKeys, "hot-keys")
-	in.registry.Follow(in.core.ApplyStallThreshold, "stall-threshold")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
 	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
 	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj",
@@ -508,6 +514,7 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(in.aof.HistoryChanged, "aof-disable-auto-gc")
 	in.joinUsers()
 	in.joinUnsupported()
+	in.parts.follow(in.registry)
 }
 
 // listen opens the sockets; what connects waits until load serves it.
@@ -618,7 +625,7 @@ func (in *instance) startAdmin() error {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
-		sights: func(keys bool) prometheus.Collector { return sightMetrics{in, keys} }, at: listener.Addr(),
+		figures: in.parts.collectors, at: listener.Addr(),
 	}
 	scheme := "http"
 	if in.own.AdminTLS.Get() {
@@ -653,6 +660,8 @@ func (in *instance) tellHealth() {
 		s.Reason = "writes refused: the last background save failed"
 	case in.aof.Refusal() != nil:
 		s.Reason = "writes refused: the append-only file cannot be written"
+	default:
+		s.Reason = in.parts.ill()
 	}
 	in.health.tell(s)
 }

@@ -1,5 +1,57 @@
-// Package part is what a feature gives to the server: the functions that the core calls for it.
+// Package part is what a feature gives to the server.
 //
-// Owner: the turn.
-// Start at Listeners.
+// Owner: the main goroutine while the server is put together; the functions of a Part run inside the turn.
+// Start at Part.
 package part
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"spindle/engine/command"
+	"spindle/internal/info"
+	"spindle/internal/setting"
+)
+
+// A Part is a feature as the server sees it. Every field but Name may be empty.
+//
+// The server makes all parts before it reads the configuration, and then takes their Rows. After that it calls Join
+// once, in the order of the parts; Join fills in the fields below it. Only then the server reads those.
+type Part struct {
+	Name string
+	Rows []setting.Row // the settings of the feature
+	Join func(p *Part) error
+
+	Families  []command.Family
+	Follows   []Follow
+	Sections  []info.Section // what INFO shows; fields of one section come in the order of the parts
+	Barriers  []*Barrier     // a client meets them in the order of the parts
+	Listeners []Listeners
+
+	Threads func() Need            // what the feature needs threads for now
+	Ill     func() (reason string) // why this server should get no traffic; "" is no reason
+	Reset   func()                 // CONFIG RESETSTAT: the feature forgets what it has counted
+	Metrics []prometheus.Collector // figures of /metrics; they collect outside the turn
+	Named   []prometheus.Collector // figures that name keys: for readers with the token
+	Stop    func()                 // the last step of the feature at shutdown; it runs outside the turn
+}
+
+// A Follow is what a feature does when one of some settings changes.
+type Follow struct {
+	Names []string
+	// Do runs once the configuration is read, and after each CONFIG SET that changes one of them.
+	Do func()
+	// Try runs after such a CONFIG SET only. An error undoes the CONFIG SET.
+	Try func() error
+}
+
+// On is a Follow that cannot fail.
+func On(do func(), names ...string) Follow { return Follow{Names: names, Do: do} }
+
+// A Need is why a server runs more threads than loops.
+type Need uint8
+
+const (
+	Idle    Need = iota
+	Laden        // one thread beside the loops: a goroutine waits in the kernel, or reclaimers have much to free
+	Working      // several: a saver, a loader or a script works beside the loops
+)

@@ -39,7 +39,7 @@ var floors = []rule{
 	{"engine/catalogue", []string{"engine/family/", "engine/command", "engine/data/keyspace"}},
 	{"engine/insight", nil},
 	{"engine/family", []string{"engine/acl", "engine/insight", "engine/command", "engine/client",
-		"engine/data/", "protocol/"}},
+		"engine/part", "engine/data/", "protocol/"}},
 	{"engine/acl", []string{"engine/command", "engine/client", "protocol/"}},
 	{"engine/command", []string{"engine/client", "engine/data/", "protocol/"}},
 	{"engine/command/commandtest", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},

@@ -6,8 +6,14 @@
 package sight
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
+
 	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
 	"spindle/engine/insight"
+	"spindle/engine/part"
+	"spindle/internal/histogram"
+	"spindle/internal/info"
 	"spindle/internal/number"
 	"spindle/protocol"
 )
@@ -15,10 +21,25 @@ import (
 // Name is the family's, and COMMAND DOCS' group of its commands. Redis has none of them.
 const Name = "insight"
 
-// Deps is what the family shows. Functions are called in a turn.
+// Deps is what the feature shows. HotKeys and Stalls are called in a turn, the others by any goroutine.
 type Deps struct {
-	HotKeys func() *insight.HotKeys
-	Stalls  func() *insight.Stalls
+	Do        func(f func()) // runs f in a turn
+	Space     *keyspace.Keyspace
+	HotKeys   func() *insight.HotKeys
+	Stalls    func() *insight.Stalls
+	Catalogue func() *command.Catalogue
+	Replies   func(yield func(row int, h *histogram.H) bool) // how long replies took, by the IDs of rows
+
+	HotKeysChanged, StallsChanged func() // apply the settings hot-keys and stall-threshold
+}
+
+// Join fills in the part of the feature.
+func Join(p *part.Part, d Deps) {
+	p.Families = []command.Family{Family(d)}
+	p.Sections = []info.Section{d.replySection()}
+	p.Follows = []part.Follow{part.On(d.HotKeysChanged, "hot-keys"), part.On(d.StallsChanged, "stall-threshold")}
+	p.Metrics = []prometheus.Collector{figures{&d}}
+	p.Named = []prometheus.Collector{keyFigures{&d}}
 }
 
 type family struct{ Deps }

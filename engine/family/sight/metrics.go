@@ -1,76 +1,17 @@
-package server
+package sight
 
 import (
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"spindle/engine/data/keyspace"
-	"spindle/engine/family/observe"
-	"spindle/engine/family/sight"
 	"spindle/engine/insight"
 	"spindle/internal/histogram"
-	"spindle/internal/info"
 )
-
-// Always-on insight, for its commands and for /metrics.
-
-// sightDeps are what HOTKEYS and STALLS ask of the rest.
-func (in *instance) sightDeps() sight.Deps {
-	return sight.Deps{HotKeys: in.core.HotKeys, Stalls: in.core.Stalls}
-}
-
-// A CommandLatency is how long replies of a command took, from the request's reading to the reply's writing.
-type CommandLatency struct {
-	Command string
-	histogram.H
-}
-
-// replyLatency gives the commands that have run, in the order of COMMAND. Any goroutine.
-func (in *instance) replyLatency() (list []CommandLatency) {
-	if in.reactor == nil {
-		return nil
-	}
-	all := in.catalogue.All()
-	names := make([]string, in.catalogue.IDs())
-	for _, row := range all {
-		names[row.ID] = row.Full
-	}
-	for row, h := range in.reactor.Timings {
-		list = append(list, CommandLatency{names[row], *h})
-	}
-	return list
-}
-
-// replySection is INFO replylatency: "reply_usec_get:calls=3,mean=21.3,p50=18.4,p99=33.0,p99.9=33.0,max=33.0".
-func (in *instance) replySection() info.Section {
-	return info.Section{Name: "Replylatency", Fields: []info.Field{info.Lines("reply_usec", func(w *info.Writer) {
-		for _, c := range in.replyLatency() {
-			b := append(append(w.B, "reply_usec_"...), c.Command...)
-			b = strconv.AppendUint(append(b, ":calls="...), c.Total, 10)
-			for _, f := range []struct {
-				name string
-				d    time.Duration
-			}{{"mean", c.Sum / time.Duration(max(c.Total, 1))}, {"p50", c.Percentile(50)}, {"p99", c.Percentile(99)},
-				{"p99.9", c.Percentile(99.9)}, {"max", c.Max}} {
-				b = append(append(append(b, ','), f.name...), '=')
-				b = strconv.AppendFloat(b, float64(f.d)/1e3, 'f', 1, 64)
-			}
-			w.B = append(b, '\r', '\n')
-		}
-	})}}
-}
-
-// A sightMetrics is always-on insight as Prometheus collects it. What a key is called decides no more than a label, and
-// how many are named is bounded.
-type sightMetrics struct {
-	in   *instance
-	keys bool // name keys
-}
 
 // How many keys /metrics names: hot ones, and big ones of each type.
 const (
@@ -84,7 +25,6 @@ func figure(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	purposeDesc   = figure("memory_purpose_bytes", "Resident memory by what it is for; the sum is the resident set.", "purpose")
 	stallsDesc    = figure("stalls_total", "Times that a turn was held past stall-threshold.", "kind")
 	stalledDesc   = figure("stall_seconds_total", "How long turns were held then.", "kind")
 	replyDesc     = figure("reply_seconds", "Time from reading a request to writing its reply.", "command")
@@ -98,35 +38,41 @@ var (
 	hotCPUDesc    = figure("hotkey_cpu_seconds_per_second", "Time in turns for a hot key.", "db", "key")
 )
 
-// Describe sends nothing: which keys are named changes.
-func (m sightMetrics) Describe(chan<- *prometheus.Desc) {}
+// figures are the stalls and the times of replies as /metrics shows them.
+type figures struct{ d *Deps }
+
+// Describe implements prometheus.Collector. It sends nothing: which commands are named changes.
+func (figures) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
-	var hot []insight.HotKey
-	var big []keyspace.BigKey
-	var purposes []observe.Purpose
+func (f figures) Collect(out chan<- prometheus.Metric) {
 	var stalls [insight.Kinds]insight.Total
-	m.in.core.Do(func() {
-		if m.keys {
-			big = m.in.space.BigKeys(bigKeysTold)
-			hot = m.in.core.HotKeys().Top(hotKeysTold)
-		}
-		stalls = m.in.core.Stalls().Totals()
-		purposes = observe.Purposes(m.in.space)
-	})
-	m.collectBig(out, big)
-	for _, p := range purposes {
-		out <- prometheus.MustNewConstMetric(purposeDesc, prometheus.GaugeValue, float64(p.Bytes), p.Name)
-	}
+	f.d.Do(func() { stalls = f.d.Stalls().Totals() })
 	for kind, n := range stalls {
 		name := insight.Kind(kind).String()
 		out <- prometheus.MustNewConstMetric(stallsDesc, prometheus.CounterValue, float64(n.Count), name)
 		out <- prometheus.MustNewConstMetric(stalledDesc, prometheus.CounterValue, n.Took.Seconds(), name)
 	}
-	for _, c := range m.in.replyLatency() {
+	for _, c := range f.d.replyLatency() {
 		out <- prometheus.MustNewConstHistogram(replyDesc, c.Total, c.Sum.Seconds(), c.Below(replyBounds), c.Command)
 	}
+}
+
+// keyFigures are the hot keys and the big keys as /metrics shows them. A key is a label, and few are named.
+type keyFigures struct{ d *Deps }
+
+// Describe implements prometheus.Collector. It sends nothing: which keys are named changes.
+func (keyFigures) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (f keyFigures) Collect(out chan<- prometheus.Metric) {
+	var hot []insight.HotKey
+	var big []keyspace.BigKey
+	f.d.Do(func() {
+		big = f.d.Space.BigKeys(bigKeysTold)
+		hot = f.d.HotKeys().Top(hotKeysTold)
+	})
+	collectBig(out, big)
 	seen := map[string]bool{}
 	for _, k := range hot {
 		db, key := strconv.Itoa(k.DB), labelOf(k.Key, k.KeyLen)
@@ -145,7 +91,7 @@ func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
 }
 
 // collectBig sends the largest keys.
-func (m sightMetrics) collectBig(out chan<- prometheus.Metric, big []keyspace.BigKey) {
+func collectBig(out chan<- prometheus.Metric, big []keyspace.BigKey) {
 	seen := map[[3]string]bool{}
 	for _, k := range big {
 		at := [3]string{strconv.Itoa(k.DB), k.TypeName, labelOf(k.Key[:min(len(k.Key), labelMost)], len(k.Key))}
