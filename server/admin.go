@@ -17,12 +17,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"spindle/engine/command"
+	"spindle/internal/config"
 	"spindle/internal/info"
 	"spindle/scripting"
 	"spindle/server/live"
@@ -305,31 +305,7 @@ func endOnPanic(next http.Handler) http.Handler {
 // passwords are among them.
 func showArguments(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, strings.Join(withoutValues(os.Args), "\x00"))
-}
-
-// withoutValues is a command line with (redacted) in the place of each option's value.
-func withoutValues(words []string) []string {
-	shown := slices.Clone(words)
-	options, named := false, false // named: an option's value comes next, whatever it begins with
-	for i := 1; i < len(words); i++ {
-		name, rest := words[i], ""
-		if at := strings.IndexFunc(name, unicode.IsSpace); at >= 0 {
-			name, rest = name[:at], name[at:]
-		}
-		switch {
-		case named || !strings.HasPrefix(name, "--"):
-			if options {
-				shown[i] = "(redacted)"
-			}
-			named = false
-		case strings.TrimSpace(rest) != "":
-			shown[i], options = name+" (redacted)", true
-		default:
-			shown[i], options, named = name, true, !valueless(words, i)
-		}
-	}
-	return shown
+	_, _ = io.WriteString(w, strings.Join(config.Redacted(os.Args), "\x00"))
 }
 
 func (a *admin) close() {

@@ -13,30 +13,6 @@ import (
 	"time"
 )
 
-// TestArgumentsWithoutValues: what follows the name of an option may be a password.
-func TestArgumentsWithoutValues(t *testing.T) {
-	for line, want := range map[string]string{
-		"spindle": "spindle", "spindle a.conf": "spindle a.conf", "spindle a.conf -": "spindle a.conf -",
-		"spindle a.conf --requirepass pw --port 1":     "spindle a.conf --requirepass (redacted) --port (redacted)",
-		"spindle --requirepass --pw --port 1":          "spindle --requirepass (redacted) --port (redacted)",
-		"spindle --user u on >pw ~*":                   "spindle --user (redacted) (redacted) (redacted) (redacted)",
-		"spindle --requirepass_pw --appendonly yes":    "spindle --requirepass (redacted) --appendonly (redacted)",
-		"spindle a.conf --sentinel --requirepass --pw": "spindle a.conf --sentinel --requirepass (redacted)",
-		"spindle --save --requirepass --pw":            "spindle --save --requirepass (redacted)",
-		"spindle --save x --requirepass --pw":          "spindle --save (redacted) --requirepass (redacted)",
-		"spindle --requirepass --save --port 1":        "spindle --requirepass (redacted) --port (redacted)",
-		"spindle --requirepass@pw --port 1":            "spindle --requirepass (redacted) --port (redacted)",
-	} {
-		words := strings.Fields(line)
-		for i := range words {
-			words[i] = strings.NewReplacer("_", " ", "@", "\t").Replace(words[i]) // name and value in one word
-		}
-		if got := strings.Join(withoutValues(words), " "); got != want {
-			t.Errorf("%s: %s, want %s", line, got, want)
-		}
-	}
-}
-
 // TestPanicEndsTheProcess: a handler of the admin address that panics ends the process, however it was started.
 func TestPanicEndsTheProcess(t *testing.T) {
 	if os.Getenv("SPINDLE_TEST_PANIC") != "" {

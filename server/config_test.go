@@ -7,15 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"spindle/internal/config"
 	"spindle/internal/setting"
 )
 
 // load reads text as the file of a server, in a folder of its own.
-func load(t testing.TB, registry *setting.Registry, text string, options ...string) (*Config, error) {
+func load(t testing.TB, registry *setting.Registry, text string, options ...string) (*config.Config, error) {
 	t.Helper()
-	args := ParseArguments(append([]string{"spindle"}, options...))
+	args := config.ParseArguments(append([]string{"spindle"}, options...))
 	args.Stdin = true
-	return Load(registry, args, strings.NewReader(text), Directives{})
+	return config.Load(registry, args, strings.NewReader(text), config.Options{})
 }
 
 // TestConfigValues is text, and what some settings are afterwards.
@@ -148,34 +149,31 @@ func TestConfigErrors(t *testing.T) {
 func TestDirectives(t *testing.T) {
 	const text = "rename-command get \"\"\nrename-command set put\nuser a on >p\nloadmodule /m.so 1\nx.y " +
 		"2\nactive-defrag-max-scan-fields 500\nappendfsync everysec\n"
-	var renamed []string
 	registry := newRegistry(t)
-	config, err := Load(registry, Arguments{Stdin: true}, strings.NewReader(text), Directives{
-		Rename: func(from, to string) error {
-			renamed = append(renamed, from+">"+to)
-			return nil
-		},
-	})
+	found, err := config.Load(registry, config.Arguments{Stdin: true}, strings.NewReader(text), config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Join(renamed, " ") != "get> set>put" || len(config.Users) != 1 ||
-		strings.Join(config.Users[0], " ") != "a on >p" ||
-		len(config.Modules) != 1 || config.Modules[0][1] != "1" || len(config.Ignored) != 1 {
-		t.Errorf("%v %+v", renamed, config)
+	for what, lines := range map[string][]config.Line{
+		"get , set put": found.Renames, "a on >p": found.Users, "/m.so 1": found.Modules,
+	} {
+		var got []string
+		for _, line := range lines {
+			got = append(got, strings.Join(line.Words, " "))
+		}
+		if strings.Join(got, ", ") != what {
+			t.Errorf("%q, want %q", got, what)
+		}
+	}
+	if len(found.Ignored) != 1 {
+		t.Errorf("ignored: %v", found.Ignored)
 	}
 	if idle := registry.Idle(); len(idle) != 1 || idle[0] != "active-defrag-max-scan-fields" {
 		t.Errorf("idle: %v", idle)
 	}
-	err = config.RefuseRename(1, errors.New("No such command in rename-command"))
+	err = found.Renames[1].Refuse(errors.New("No such command in rename-command"))
 	if err.Error() != "\n*** FATAL CONFIG FILE ERROR (Redis 7.4.1) ***\nReading the configuration file, at line 2\n>>> "+
 		"'rename-command set put'\nNo such command in rename-command" {
-		t.Error(err)
-	}
-	_, err = Load(newRegistry(t), Arguments{Stdin: true}, strings.NewReader("rename-command get x\n"), Directives{
-		Rename: func(string, string) error { return errors.New("No such command in rename-command") },
-	})
-	if err == nil || !strings.HasSuffix(err.Error(), "\nNo such command in rename-command") {
 		t.Error(err)
 	}
 }
@@ -208,7 +206,7 @@ func TestOwnConfig(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	registry := newRegistry(t)
-	if _, err := Load(registry, Arguments{ConfigFile: file}, nil, Directives{}); err != nil {
+	if _, err := config.Load(registry, config.Arguments{ConfigFile: file}, nil, config.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range registry.Rows() {
@@ -228,7 +226,7 @@ func TestRewriteFile(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	registry := newRegistry(t)
-	if _, err := Load(registry, Arguments{ConfigFile: file}, nil, Directives{}); err != nil {
+	if _, err := config.Load(registry, config.Arguments{ConfigFile: file}, nil, config.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	err := registry.SetMany([]setting.Pair{{Name: "maxmemory", Value: "100mb"}, {Name: "save", Value: "5 5"},
@@ -236,7 +234,7 @@ func TestRewriteFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := Rewriter{Registry: registry, File: file, Umask: 0o022}
+	w := config.Rewriter{Registry: registry, File: file, Umask: 0o022}
 	for range 2 { // the second changes nothing
 		if err := w.Rewrite(false); err != nil {
 			t.Fatal(err)
@@ -262,10 +260,10 @@ func TestRewriteFile(t *testing.T) {
 	if err := w.Rewrite(true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(all, Arguments{ConfigFile: file}, nil, Directives{}); err != nil {
+	if _, err := config.Load(all, config.Arguments{ConfigFile: file}, nil, config.Options{}); err != nil {
 		t.Fatalf("a file with every setting: %v", err)
 	}
-	if err := (&Rewriter{Registry: registry}).Rewrite(false); err == nil ||
+	if err := (&config.Rewriter{Registry: registry}).Rewrite(false); err == nil ||
 		err.Error() != "The server is running without a config file" {
 		t.Error(err)
 	}
@@ -291,7 +289,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		registry := newRegistry(t)
 		if _, err := load(t, registry, text); err != nil {
-			var wrong *ConfigError
+			var wrong *config.Error
 			if !errors.As(err, &wrong) || wrong.Reason == "" {
 				t.Fatalf("%#v", err)
 			}

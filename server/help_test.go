@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"spindle/internal/config"
 )
 
 // page is spindle.conf.
@@ -21,7 +23,7 @@ func page(t *testing.T) string {
 // TestHelp: --help has every setting with its default and all that spindle.conf says of it, and the lines of the tools.
 func TestHelp(t *testing.T) {
 	var out bytes.Buffer
-	if code := Help(page(t), []Form{{"tool FILE", "does this"}}, nil, &out); code != 1 {
+	if code := config.Help(newRegistry(t), page(t), []config.Form{{Args: "tool FILE", Text: "does this"}}, nil, &out); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
 	text := out.String()
@@ -37,7 +39,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	said := strings.Join(strings.Fields(text), " ")
-	_, chapters, err := Chapters(page(t))
+	_, chapters, err := config.Chapters(newRegistry(t), page(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func TestHelpOfDirectives(t *testing.T) {
 		{"nosuch", 1, []string{"No directive is called nosuch.\n"}},
 	} {
 		var out bytes.Buffer
-		if code := Help(page(t), nil, strings.Fields(c.names), &out); code != c.code ||
+		if code := config.Help(newRegistry(t), page(t), nil, strings.Fields(c.names), &out); code != c.code ||
 			strings.Contains(out.String(), "Usage") {
 			t.Errorf("%s: %d, %s", c.names, code, &out)
 		}

@@ -7,42 +7,43 @@ import (
 	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/family/config"
+	family "spindle/engine/family/config"
 	"spindle/engine/family/conn"
+	"spindle/internal/config"
 	"spindle/internal/setting"
 	"spindle/reactor"
 )
 
 // joinCommands builds the catalogue, and renames in it what the configuration renames.
-func (in *instance) joinCommands(args Arguments) (err error) {
+func (in *instance) joinCommands(args config.Arguments) (err error) {
 	if in.catalogue, err = command.NewCatalogue(in.families()...); err != nil {
 		return err
 	}
-	for i, r := range in.config.Renames {
-		if err := in.catalogue.Rename(r[0], r[1]); err != nil {
-			if err := in.refused(in.config.RefuseRename(i, err)); err != nil {
+	for _, r := range in.config.Renames {
+		if err := in.catalogue.Rename(r.Words[0], r.Words[1]); err != nil {
+			if err := in.refused(r.Refuse(err)); err != nil {
 				return err
 			}
 		}
 	}
-	for i, line := range in.config.Modules {
-		module, err := in.modules.Configure(line[0], line[1:])
+	for _, line := range in.config.Modules {
+		module, err := in.modules.Configure(line.Words[0], line.Words[1:])
 		if err != nil {
-			in.log.Warning("Can't load module from %s: server aborting (%s)", line[0], err)
-			if err := in.refused(errLogged, in.config.moduleLines[i]); err != nil {
+			in.log.Warning("Can't load module from %s: server aborting (%s)", line.Words[0], err)
+			if err := in.refused(config.ErrLogged, line.At); err != nil {
 				return err
 			}
 			continue
 		}
-		in.log.Notice("Module '%s' is built in: %s is not read", module.Name, line[0])
+		in.log.Notice("Module '%s' is built in: %s is not read", module.Name, line.Words[0])
 	}
 	in.core.SetCatalogue(in.catalogue)
 	return nil
 }
 
 // configParts are what CONFIG acts on.
-func (in *instance) configParts() config.Parts {
-	return config.Parts{
+func (in *instance) configParts() family.Parts {
+	return family.Parts{
 		Registry:   in.registry,
 		MayProtect: func(local bool) bool { return in.own.Protected.Get().Allows(local) },
 		Loading:    func() bool { return in.core.Loading() || in.loading.Beside.Load() },

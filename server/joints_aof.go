@@ -13,6 +13,7 @@ import (
 	"spindle/bgsave"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/config"
 	"spindle/internal/process"
 	"spindle/protocol"
 	"spindle/replication"
@@ -98,12 +99,12 @@ func (in *instance) logTarget(turn func(f func())) aof.Target {
 // load reads the data set, while connections are answered with LOADING. Where there is none, nobody reads that:
 // connections are served behind it. With appendonly the log is the data set, whatever other files there are.
 //
-// Errors: context.Canceled, when a shutdown was asked for; errLogged. The server stays in the loading state then: what
-// is here is a part of the data set, which nobody may read, add to or save until the process has ended.
+// Errors: context.Canceled if a shutdown was asked for; config.ErrLogged. The server then stays in the loading state,
+// because the data set is not whole. No client may read, change or save it until the process has ended.
 func (in *instance) load() error {
 	in.aof.Locate()
 	if err := in.aof.ReadManifest(); err != nil {
-		return errLogged
+		return config.ErrLogged
 	}
 	paths, read := []string{in.save.FileName.Get()}, in.loadSnapshot
 	if in.aofSettings.On.Get() {
@@ -133,7 +134,7 @@ func (in *instance) load() error {
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return errLogged
+	return config.ErrLogged
 }
 
 // loadSnapshot reads the RDB file, if there is one. state is where it stands in the stream of a primary.

@@ -7,6 +7,7 @@ import (
 	"spindle/cluster"
 	"spindle/engine"
 	"spindle/engine/client"
+	"spindle/internal/config"
 	"spindle/internal/disk"
 	"spindle/internal/info"
 	"spindle/replication"
@@ -78,7 +79,7 @@ func (in *instance) checkBusPort() error {
 	}
 	if err := in.cluster.CheckPort(); err != nil {
 		in.log.Warning("%s", err)
-		return errLogged
+		return config.ErrLogged
 	}
 	return nil
 }
@@ -90,7 +91,7 @@ func (in *instance) openCluster() error {
 	}
 	if err := in.cluster.Open(); err != nil {
 		in.log.Warning("%s", err)
-		return errLogged
+		return config.ErrLogged
 	}
 	if host, port := in.cluster.Primary(); host != "" {
 		in.following.Of.Set(replication.Address{Host: host, Port: port}) // Follower.Start goes by it

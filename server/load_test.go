@@ -10,6 +10,7 @@ import (
 
 	"spindle/bgsave"
 	"spindle/engine/family/introspect"
+	"spindle/internal/config"
 	"spindle/internal/logging"
 )
 
@@ -90,9 +91,9 @@ func assembled(t testing.TB, more ...string) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := ParseArguments(append([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s")},
+	args := config.ParseArguments(append([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s")},
 		more...))
-	if in.config, err = Load(in.registry, args, bytes.NewReader(nil), Directives{Log: log}); err != nil {
+	if in.config, err = config.Load(in.registry, args, bytes.NewReader(nil), config.Options{Log: log}); err != nil {
 		t.Fatal(err)
 	}
 	if err := in.assemble(args); err != nil {

@@ -17,6 +17,7 @@ import (
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/observe"
 	"spindle/engine/part"
+	"spindle/internal/config"
 	"spindle/internal/info"
 	"spindle/internal/version"
 	"spindle/reactor"
@@ -71,7 +72,7 @@ func (p *bufferPeak) recent(nowMs int64) (in, out int64) {
 }
 
 // joinObservation makes INFO's sections and the recorders behind SLOWLOG and LATENCY.
-func (in *instance) joinObservation(args Arguments) {
+func (in *instance) joinObservation(args config.Arguments) {
 	in.buffers = &bufferPeak{clients: in.clients}
 	garbage := newCollector()
 	for _, tick := range []func(int64){in.buffers.tick, func(int64) { in.measureProcess() },
@@ -107,7 +108,7 @@ func (in *instance) joinObservation(args Arguments) {
 	in.sections = append(in.sections, in.clusterSections()...)
 }
 
-func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
+func (in *instance) serverFacts(args config.Arguments) observe.ServerFacts {
 	sha, modified := version.Revision()
 	var id [20]byte
 	rand.Read(id[:])
@@ -121,7 +122,7 @@ func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
 		RunID:      hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
 		Port: in.port, Uptime: in.core.Uptime,
-		Threads: func() bool { return in.sockets.Loops.Get() > 1 }, Hz: in.settings.Core.Hz.Get,
+		Threads: func() bool { return in.sockets.Loops.Get() > 1 }, Hz: in.settings.Idle.Hz.Get,
 		Listeners: func(w *info.Writer) {
 			for _, l := range in.reactor.Listeners() {
 				w.Text(fmt.Sprintf("listener%d", l.Kind), listenerLine(l))

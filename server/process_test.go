@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/process"
 )
@@ -246,13 +247,13 @@ func TestAnswer(t *testing.T) {
 		{[]string{"s", "--test-memory", "5"}, 1, "memtest86"},
 	} {
 		var out bytes.Buffer
-		code, done := Answer(ParseArguments(c.argv), &out, &out)
+		code, done := answer(config.ParseArguments(c.argv), Manual{}, nil, &out, &out)
 		if !done || c.code >= 0 && code != c.code || !strings.HasPrefix(out.String(), c.out) &&
 			!strings.Contains(out.String(), c.out) {
 			t.Errorf("%v: %d, %v, %s", c.argv, code, done, &out)
 		}
 	}
-	if _, done := Answer(ParseArguments([]string{"s", "--port", "1"}), nil, nil); done {
+	if _, done := answer(config.ParseArguments([]string{"s", "--port", "1"}), Manual{}, nil, nil, nil); done {
 		t.Error("a server is not started")
 	}
 }

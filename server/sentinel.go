@@ -15,6 +15,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/clock"
+	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/reason"
 	"spindle/internal/setting"
@@ -45,12 +46,12 @@ func (in *instance) checkSentinelFile() error {
 	file := in.config.File
 	if file == "" {
 		in.log.Warning("Sentinel needs config file on disk to save state. Exiting...")
-		return errLogged
+		return config.ErrLogged
 	}
 	for _, path := range []string{file, filepath.Dir(file)} {
 		if err := unix.Access(path, unix.W_OK); err != nil {
 			in.log.Warning("Sentinel config file %s is not writable: %s. Exiting...", path, reason.Of(err))
-			return errLogged
+			return config.ErrLogged
 		}
 	}
 	return nil
@@ -65,7 +66,7 @@ func (in *instance) joinSentinel() error {
 		Open: func(ctx context.Context, address string) (net.Conn, error) {
 			return in.dialPrimary(ctx, address, in.following.Source.Get())
 		},
-		Write: func() error { return in.rewriter.write(false) },
+		Write: func() error { return in.rewriter.Write(false) },
 		Tell:  func(channel, message string) { in.hub.Publish([]byte(channel), []byte(message)) },
 		Line:  func(level logging.Level, text string) { in.log.At(level, "%s", text) },
 		Here:  in.replicaPort, Pass: in.engine.RequirePass.Get,
@@ -76,9 +77,13 @@ func (in *instance) joinSentinel() error {
 	in.sections = append(in.sections, in.watcher.Section())
 	in.registry.OnRewriteGroup("sentinel", map[string]string{"known-slave": "known-replica"}, in.watcher.Lines)
 	var err error
-	in.core.Do(func() { err = in.watcher.Configure(in.config.Sentinel) })
+	lines := make([]sentinel.Directive, len(in.config.Sentinel))
+	for i, line := range in.config.Sentinel {
+		lines[i] = line.Words
+	}
+	in.core.Do(func() { err = in.watcher.Configure(lines) })
 	if wrong := (*sentinel.DirectiveError)(nil); errors.As(err, &wrong) {
-		return in.config.RefuseSentinel(wrong.Index, err)
+		return in.config.Sentinel[wrong.Index].Refuse(err)
 	}
 	return err
 }

@@ -17,22 +17,13 @@ import (
 	"time"
 
 	"spindle/bgsave"
+	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/process"
 )
 
 // outputPatience is how long a stopping server waits for clients to take what was decided for them.
 const outputPatience = 2 * time.Second
-
-// errLogged ends a start whose cause the log has already named, in its last line.
-var errLogged = errors.New("see the lines above")
-
-// A Manual is what --help shows beside what the server knows: the page of settings (spindle.conf), and further lines of
-// how to start the program.
-type Manual struct {
-	Settings string
-	Tools    []Form
-}
 
 // Run is the whole life of a server process; it returns the exit code.
 func Run(argv []string, manual Manual) int { return run(argv, manual, false) }
@@ -42,15 +33,9 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 	for i := range argv {
 		argv[i] = strings.Clone(argv[i]) // SetTitle writes over the originals
 	}
-	args := ParseArguments(argv)
-	if code, done := Answer(args, os.Stdout, os.Stderr); done {
+	args := config.ParseArguments(argv)
+	if code, done := answer(args, manual, os.Stdin, os.Stdout, os.Stderr); done {
 		return code
-	}
-	switch args.Task {
-	case TaskHelp:
-		return Help(manual.Settings, manual.Tools, args.Rest, os.Stdout)
-	case TaskCheckConfig:
-		return CheckConfig(args, os.Stdin, os.Stdout)
 	}
 	log := logging.New(os.Stdout)
 	in, err := newInstance(log)
@@ -70,12 +55,14 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 			return 1
 		}
 	}
-	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin),
-		Directives{Log: log, Sentinel: asSentinel}); err != nil {
-		return refuse(log, misspelt(err, argv, manual))
+	if in.config, err = config.Load(in.registry, args, bytes.NewReader(stdin),
+		config.Options{Log: log, Sentinel: asSentinel}); err != nil {
+		return refuse(log, config.Misspelt(err, argv, manual.Tools))
 	}
-	if err := in.refuseUnsupported(); err != nil {
-		return refuse(log, err)
+	if in.own.Unsupported.Get() == refuseUnsupported {
+		if err := config.RefuseUnsupported(in.registry, in.config); err != nil {
+			return refuse(log, err)
+		}
 	}
 	own := &in.settings.Process
 	process.OpenLog(log, own, in.registry)
@@ -101,7 +88,7 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 	defer process.RemovePidFile(pidFile)
 	in.pidFile = pidFile
 	if err := in.run(args); err != nil {
-		if !errors.Is(err, errLogged) {
+		if !errors.Is(err, config.ErrLogged) {
 			return refuse(log, err)
 		}
 		return 1
@@ -117,27 +104,9 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 	return 0
 }
 
-// misspelt adds to the error of a start that its first word is no command either, if it looks like one.
-func misspelt(err error, argv []string, manual Manual) error {
-	open := (*OpenError)(nil)
-	if !errors.As(err, &open) || !errors.Is(open.Err, os.ErrNotExist) ||
-		len(argv) < 2 || open.Path != absolute(argv[1]) || strings.ContainsAny(argv[1], "./") {
-		return err
-	}
-	var commands []string
-	for _, f := range manual.Tools {
-		word, _, _ := strings.Cut(f.Args, " ")
-		commands = append(commands, word)
-	}
-	if near := nearest(argv[1], commands); near != "" {
-		return fmt.Errorf("%w (no such command or file: did you mean '%s'?)", err, near)
-	}
-	return fmt.Errorf("%w (no such command or file: see --help)", err)
-}
-
 // refuse says why a configuration cannot be taken.
 func refuse(log *logging.Logger, err error) int {
-	if line := (*ConfigError)(nil); errors.As(err, &line) {
+	if line := (*config.Error)(nil); errors.As(err, &line) {
 		fmt.Fprintln(os.Stderr, err)
 	} else {
 		log.Warning("%s", err)
@@ -146,7 +115,7 @@ func refuse(log *logging.Logger, err error) int {
 }
 
 // run serves until a shutdown is decided.
-func (in *instance) run(args Arguments) error {
+func (in *instance) run(args config.Arguments) error {
 	log := in.log
 	process.Pin(&in.settings.Process, log)
 	if in.asSentinel {
@@ -189,7 +158,7 @@ func (in *instance) run(args Arguments) error {
 		log.Notice("%s", in.summary())
 	}
 	process.WarnOfHost(log)
-	LogIdle(log, in.registry, in.config)
+	config.LogIdle(log, in.registry, in.config)
 	if err := in.startLane(); err != nil {
 		return fmt.Errorf("admin-port: %w", err)
 	}

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"net"
 
+	"spindle/internal/config"
 	"spindle/internal/tlsconfig"
 	"spindle/reactor"
 	"spindle/replication"
 )
 
 // errTLS is what clients read of a TLS configuration that cannot be. The log has the cause.
-var errTLS = errors.New(tlsRefusal)
+var errTLS = errors.New("Unable to update TLS configuration. Check server logs.")
 
 // joinTLS has connections go by the tls-* directives.
 func (in *instance) joinTLS() {
@@ -53,7 +54,7 @@ func (in *instance) startTLS(o *reactor.Options) error {
 	configs, err := in.buildTLS()
 	if err != nil {
 		in.log.Warning("Failed to configure TLS. Check logs for more info.")
-		return errLogged
+		return config.ErrLogged
 	}
 	o.TLS = configs.Server
 	return nil
@@ -96,12 +97,12 @@ func (in *instance) adminConfig() *tls.Config {
 // dialPrimary opens the connection to a primary, under TLS if tls-replication says so. Any goroutine.
 func (in *instance) dialPrimary(ctx context.Context, address, source string) (net.Conn, error) {
 	conn, err := replication.Dial(ctx, address, source)
-	config := in.primaryTLS.Load()
-	if err != nil || config == nil {
+	secure := in.primaryTLS.Load()
+	if err != nil || secure == nil {
 		return conn, err
 	}
 	in.handshaking()
-	secured := tls.Client(conn, config)
+	secured := tls.Client(conn, secure)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()
 		return nil, err

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"slices"
 
 	"spindle/engine/acl"
@@ -8,6 +9,7 @@ import (
 	"spindle/engine/command"
 	family "spindle/engine/family/acl"
 	"spindle/engine/family/pubsub"
+	"spindle/internal/config"
 	"spindle/internal/setting"
 )
 
@@ -29,7 +31,7 @@ const (
 func (s *accessSettings) rows() []setting.Row {
 	return []setting.Row{
 		setting.NewString("aclfile", &s.File, "", setting.Immutable, setting.KeepEmpty),
-		setting.NewInt("acllog-max-len", &s.LogLength, 128, setting.Between(0, maxLong)),
+		setting.NewInt("acllog-max-len", &s.LogLength, 128, setting.Between(0, math.MaxInt64)),
 		setting.NewEnum("acl-pubsub-default", &s.PubSub, noChannels, []setting.Choice[channels]{
 			{Name: "allchannels", Value: allChannels}, {Name: "resetchannels", Value: noChannels},
 		}),
@@ -56,18 +58,18 @@ func (in *instance) joinUsers() {
 
 // loadUsers makes the users of the configuration, or those of the ACL file, when the settings are followed.
 //
-// Errors: a user line that is wrong; errLogged.
+// Errors: a user line that is wrong; config.ErrLogged.
 func (in *instance) loadUsers() error {
 	path, users := in.access.File.Get(), in.core.Users()
 	if path != "" && len(in.config.Users) > 0 {
 		in.log.Warning("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is " +
 			"invalid. " +
 			"Please define users either in the ACL file or in redis.conf, but not in both.")
-		return in.refused(errLogged, in.config.lines["aclfile"])
+		return in.refused(config.ErrLogged, in.config.At("aclfile"))
 	}
 	lines := make([][][]byte, len(in.config.Users))
-	for i, words := range in.config.Users {
-		for _, word := range words {
+	for i, line := range in.config.Users {
+		for _, word := range line.Words {
 			lines[i] = append(lines[i], []byte(word))
 		}
 	}
@@ -76,12 +78,11 @@ func (in *instance) loadUsers() error {
 		if err == nil {
 			break
 		}
-		if err := in.refused(in.config.RefuseUser(at, err)); err != nil {
+		if err := in.refused(in.config.Users[at].Refuse(err)); err != nil {
 			return err
 		}
 		lines = slices.Delete(lines, at, at+1)
-		in.config.Users, in.config.userLines = slices.Delete(in.config.Users, at, at+1),
-			slices.Delete(in.config.userLines, at, at+1)
+		in.config.Users = slices.Delete(in.config.Users, at, at+1)
 	}
 	var failure error
 	in.core.Do(func() {
@@ -90,7 +91,7 @@ func (in *instance) loadUsers() error {
 			if err != nil {
 				in.log.Warning("%s", err)
 				in.log.Warning("Critical error while loading ACLs. Exiting.")
-				if failure = in.refused(errLogged, in.config.userLines[i]); failure != nil {
+				if failure = in.refused(config.ErrLogged, in.config.Users[i].At); failure != nil {
 					return
 				}
 			}
@@ -104,7 +105,7 @@ func (in *instance) loadUsers() error {
 		}
 		if _, err := users.Load(path); err != nil {
 			in.log.Warning("Aborting Redis startup because of ACL errors: %s", err)
-			failure = in.refused(errLogged, in.config.lines["aclfile"])
+			failure = in.refused(config.ErrLogged, in.config.At("aclfile"))
 		}
 	})
 	return failure

@@ -33,6 +33,7 @@ import (
 	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
 	"spindle/engine/part"
+	"spindle/internal/config"
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/process"
@@ -52,11 +53,11 @@ import (
 type instance struct {
 	log      *logging.Logger
 	parts    parts
-	settings *Settings
+	settings processSettings
 	core     *engine.Core
 	registry *setting.Registry
 	cutAt    time.Time // when work was last cut off for what it kept (kept.go)
-	config   *Config
+	config   *config.Config
 	program  string // argv[0]
 
 	asSentinel bool
@@ -105,7 +106,7 @@ type instance struct {
 	migrator  *migrate.Migrator
 	reactor   *reactor.Reactor
 	whole     command.Whole
-	rewriter  *Rewriter
+	rewriter  *config.Rewriter
 	sections  []info.Section
 	slowlog   *observe.Slowlog
 	events    *observe.Events
@@ -124,7 +125,7 @@ type instance struct {
 	admin      *admin
 	lane       atomic.Pointer[lane] // nil: there is none
 	pidFile    string
-	checking   *configCheck // --check-config; nil in a server
+	checking   *config.Check // --check-config; nil in a server
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
@@ -139,9 +140,9 @@ type instance struct {
 
 // newInstance makes the settings, which the configuration is read into before anything else exists.
 func newInstance(log *logging.Logger) (*instance, error) {
-	in := &instance{log: log, settings: &Settings{}}
+	in := &instance{log: log}
 	in.parts = in.makeParts()
-	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
+	registry, err := setting.NewRegistry(in.settings.Process.Rows(), in.settings.Idle.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
 		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(),
 		in.tls.Rows(), in.clustering.Rows(), in.parts.rows())
@@ -151,6 +152,12 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in.registry = registry
 	in.loadContext, in.stopLoading = context.WithCancel(context.Background())
 	return in, nil
+}
+
+// processSettings are those of the process, and those without an effect.
+type processSettings struct {
+	Process process.Settings
+	Idle    config.Idle
 }
 
 // ownSettings are those of the joints themselves.
@@ -195,8 +202,16 @@ func (s *ownSettings) rows() []setting.Row {
 	}
 }
 
+// onUnsupported says what happens to a start that asks for an unsupported directive.
+type onUnsupported int
+
+const (
+	refuseUnsupported onUnsupported = iota
+	warnUnsupported                 // the server starts without the feature, and the log says so
+)
+
 // assemble builds the parts from the bottom up and joins them.
-func (in *instance) assemble(args Arguments) (err error) {
+func (in *instance) assemble(args config.Arguments) (err error) {
 	databases := 2 * int(in.engine.Databases.Get()) // keyspace.Keyspace.Beside
 	if in.heap, err = memory.New(memory.Options{Databases: databases}); err != nil {
 		return fmt.Errorf("reserving memory: %w", err)
@@ -216,7 +231,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Take)
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
 	in.shutdown = &shutdown{in: in, log: in.log, done: make(chan struct{})}
-	in.rewriter = &Rewriter{Registry: in.registry, File: in.config.File, Umask: process.Umask(), Log: in.log}
+	in.rewriter = &config.Rewriter{Registry: in.registry, File: in.config.File, Umask: process.Umask(), Log: in.log}
 	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
 	in.joinSaving()
 	in.joinLog()
@@ -513,7 +528,7 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(in.switchLog, "appendonly")
 	in.registry.Follow(in.aof.HistoryChanged, "aof-disable-auto-gc")
 	in.joinUsers()
-	in.joinUnsupported()
+	config.FollowUnsupported(in.registry)
 	in.parts.follow(in.registry)
 }
 
@@ -522,7 +537,7 @@ func (in *instance) listen() (err error) {
 	n := &in.sockets
 	if len(in.listenerKinds()) == 0 {
 		in.log.Warning("Configured to not listen anywhere, exiting.")
-		return errLogged
+		return config.ErrLogged
 	}
 	options := reactor.Options{
 		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.Loops.Get()),

@@ -12,19 +12,19 @@ import (
 	"path/filepath"
 	"strings"
 
-	"spindle/server"
+	"spindle/internal/config"
 )
 
 // A Tool is a program of its own, by its name, by a first word, or as Redis calls it.
 type Tool struct {
 	Name    string // the first word of the command line
 	Program string // what the program is called by itself; also behind "spindle-" or "redis-". Empty: it has no such name
-	Forms   []server.Form
+	Forms   []config.Form
 	run     func(p process) int
 }
 
 // Forms are the ways to call them, for the help of the whole program.
-func Forms() (forms []server.Form) {
+func Forms() (forms []config.Form) {
 	for _, t := range Tools {
 		forms = append(forms, t.Forms...)
 	}
@@ -33,18 +33,18 @@ func Forms() (forms []server.Form) {
 
 // Tools are all of them, as help shows them.
 var Tools = []Tool{
-	{"check-aof", "check-aof", []server.Form{
+	{"check-aof", "check-aof", []config.Form{
 		{Args: "check-aof FILE", Text: "is an append-only file whole? FILE may be its manifest"},
 		{Args: "check-aof --fix FILE", Text: "cuts off what is not whole at its end"},
 		{Args: "check-aof --truncate-to-timestamp SECONDS FILE", Text: "cuts off what came later"},
 	}, checkAOF},
-	{"check-rdb", "check-rdb", []server.Form{
+	{"check-rdb", "check-rdb", []config.Form{
 		{Args: "check-rdb [--keys] FILE ...", Text: "is an RDB file whole? --keys lists its keys"},
 	}, checkRDB},
-	{"rdb", "", []server.Form{
+	{"rdb", "", []config.Form{
 		{Args: "rdb report [OPTION ...] FILE|HOST:PORT", Text: "what takes the memory: by type, prefix, lifetime and key"},
 	}, rdbTool},
-	{"cluster", "", []server.Form{
+	{"cluster", "", []config.Form{
 		{Args: "cluster demo [OPTION ...] N",
 			Text: "starts N nodes on this host for a trial, and clears them away on Ctrl-C"},
 	}, clusterTool},

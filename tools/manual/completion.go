@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"spindle/server"
+	"spindle/internal/config"
 	"spindle/tools/cli"
 )
 
@@ -29,7 +29,7 @@ func isPath(name string) bool {
 }
 
 // bashCompletion is what bash sources.
-func bashCompletion(chapters []server.Chapter) string {
+func bashCompletion(chapters []config.Chapter) string {
 	var names, values strings.Builder
 	for _, c := range chapters {
 		for _, d := range c.Directives {
@@ -73,7 +73,7 @@ complete -o filenames -F _spindle spindle
 }
 
 // zshCompletion is what stands in zsh's fpath.
-func zshCompletion(chapters []server.Chapter) string {
+func zshCompletion(chapters []config.Chapter) string {
 	var b strings.Builder
 	b.WriteString("#compdef spindle\n# zsh completion of spindle; written by tools/manual.\n_arguments -s \\\n")
 	for _, c := range chapters {

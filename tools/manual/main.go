@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"spindle/internal/config"
 	"spindle/server"
 	"spindle/tools/cli"
 )
@@ -34,11 +35,15 @@ func main() {
 
 // write makes every file below folder. page is the page of settings.
 func write(folder, page string) error {
-	intro, chapters, err := server.Chapters(page)
+	registry, err := server.Registry()
 	if err != nil {
 		return err
 	}
-	forms := slices.Concat(server.Forms, cli.Forms())
+	intro, chapters, err := config.Chapters(registry, page)
+	if err != nil {
+		return err
+	}
+	forms := slices.Concat(config.Forms, cli.Forms())
 	for name, text := range map[string]string{
 		"man/spindle.1":           serverPage(forms),
 		"man/spindle-sentinel.1":  sentinelPage(),

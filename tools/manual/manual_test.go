@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"spindle/internal/config"
 	"spindle/server"
 )
 
 // made writes everything into a folder.
-func made(t *testing.T) (folder string, chapters []server.Chapter) {
+func made(t *testing.T) (folder string, chapters []config.Chapter) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "spindle.conf"))
 	if err != nil {
@@ -21,7 +22,11 @@ func made(t *testing.T) (folder string, chapters []server.Chapter) {
 	if err := write(folder, string(page)); err != nil {
 		t.Fatal(err)
 	}
-	if _, chapters, err = server.Chapters(string(page)); err != nil {
+	registry, err := server.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, chapters, err = config.Chapters(registry, string(page)); err != nil {
 		t.Fatal(err)
 	}
 	return folder, chapters

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"spindle/internal/config"
 	"spindle/internal/version"
-	"spindle/server"
 )
 
 // A roff is a manual page that is being written.
@@ -47,7 +47,7 @@ func escape(text string) string {
 }
 
 // serverPage is spindle(1).
-func serverPage(forms []server.Form) string {
+func serverPage(forms []config.Form) string {
 	p := newPage("spindle", 1, "an in-memory data store for Redis clients")
 	p.section("SYNOPSIS")
 	for i, f := range forms {
@@ -102,7 +102,7 @@ func sentinelPage() string {
 }
 
 // settingsPage is spindle.conf(5).
-func settingsPage(intro string, chapters []server.Chapter) string {
+func settingsPage(intro string, chapters []config.Chapter) string {
 	p := newPage("spindle.conf", 5, "the configuration of spindle")
 	p.section("DESCRIPTION")
 	p.paragraphs(intro)

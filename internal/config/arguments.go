@@ -1,14 +1,16 @@
-package server
+package config
 
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"unicode"
 
 	"spindle/internal/setting"
 )
 
-// Task is what a command line asks of the process.
+// Task is the task that a command line gives the process.
 type Task int
 
 const (
@@ -25,7 +27,7 @@ type Arguments struct {
 	Task       Task
 	Program    string // argv[0]
 	ConfigFile string // absolute; empty without one
-	Stdin      bool   // "-": more configuration comes on standard input
+	Stdin      bool   // "-": more of the configuration comes on standard input
 	Options    string // --name value …, as lines of a configuration file
 	Bare       bool   // no argument at all
 	Rest       []string
@@ -36,9 +38,9 @@ type Arguments struct {
 //	spindle [file] [-] [--name value …]…       file, then standard input, then options: the last one counts
 //	spindle --sentinel file [--name value …]…  the same
 //
-// A word that begins with -- names a directive, unless the directive before it still lacks its value: so a value may
-// begin with -- too ("--requirepass --secret"). "--name value" in one word is both. --save without a value, before
-// another name or at the end, means --save "".
+// A word that begins with -- names a directive, unless the directive before it still lacks its value. So a value may
+// begin with -- too ("--requirepass --secret"). "--name value" in one word is both. --save without a value means
+// --save "", before another name and at the end.
 func ParseArguments(argv []string) Arguments {
 	a := Arguments{Bare: len(argv) < 2}
 	if len(argv) > 0 {
@@ -78,8 +80,8 @@ func ParseArguments(argv []string) Arguments {
 	return a
 }
 
-// readOptions turns words into lines. atStart says that words[0] is the command line's first argument, where "-" may
-// stand.
+// readOptions turns words into lines. atStart says that words[0] is the first argument of the command line. "-" may
+// stand there.
 func (a *Arguments) readOptions(words []string, atStart bool) {
 	var lines strings.Builder
 	complete := true // the directive before has a value
@@ -109,8 +111,7 @@ func (a *Arguments) readOptions(words []string, atStart bool) {
 	a.Options = lines.String()
 }
 
-// valueless says that words[i] is an option that stands without a value: --save or --sentinel at the end, or before
-// another option.
+// valueless says that words[i] is an option without a value: --save or --sentinel at the end, or before another option.
 func valueless(words []string, i int) bool {
 	if !strings.EqualFold(words[i], "--save") && !strings.EqualFold(words[i], "--sentinel") {
 		return false
@@ -128,4 +129,28 @@ func absolute(path string) string {
 		return path
 	}
 	return filepath.Join(cwd, path)
+}
+
+// Redacted is a command line with "(redacted)" in place of each value of an option.
+func Redacted(words []string) []string {
+	shown := slices.Clone(words)
+	options, named := false, false // named: the value of an option comes next, even if it begins with --
+	for i := 1; i < len(words); i++ {
+		name, rest := words[i], ""
+		if at := strings.IndexFunc(name, unicode.IsSpace); at >= 0 {
+			name, rest = name[:at], name[at:]
+		}
+		switch {
+		case named || !strings.HasPrefix(name, "--"):
+			if options {
+				shown[i] = "(redacted)"
+			}
+			named = false
+		case strings.TrimSpace(rest) != "":
+			shown[i], options = name+" (redacted)", true
+		default:
+			shown[i], options, named = name, true, !valueless(words, i)
+		}
+	}
+	return shown
 }

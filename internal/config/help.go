@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"fmt"
@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"spindle/internal/logging"
 	"spindle/internal/setting"
 	"spindle/internal/version"
 )
 
-// A Form is one way to start the program: what stands behind its name, and what it does then.
+// A Form is one way to start the program: its arguments, and what the program does then.
 type Form struct{ Args, Text string }
 
 // Forms are the ways to start a server, as help and the manual show them.
@@ -34,7 +33,7 @@ var Examples = []string{
 	"--help 'maxmemory*'",
 }
 
-// A Directive is what help says of one: its row, and its entry of the page of settings.
+// A Directive is a row of the registry with its entry in the page of settings.
 type Directive struct {
 	setting.Entry
 	Accepts string   // in short; "" for any text
@@ -50,16 +49,12 @@ type Chapter struct {
 }
 
 // Chapters joins the page of settings with the rows of a server.
-func Chapters(page string) (intro string, chapters []Chapter, err error) {
-	in, err := newInstance(logging.New(io.Discard))
-	if err != nil {
-		return "", nil, err
-	}
+func Chapters(registry *setting.Registry, page string) (intro string, chapters []Chapter, err error) {
 	intro, sections := setting.ReadPage(page)
 	for _, s := range sections {
 		c := Chapter{Title: s.Title, Text: s.Text}
 		for _, e := range s.Entries {
-			row := in.registry.Lookup(e.Name)
+			row := registry.Lookup(e.Name)
 			if row == nil {
 				return "", nil, fmt.Errorf("the page of settings names %s, which is no setting", e.Name)
 			}
@@ -71,11 +66,12 @@ func Chapters(page string) (intro string, chapters []Chapter, err error) {
 	return intro, chapters, nil
 }
 
-// Help is --help: how to start the program and every directive, or those that names, which may be patterns, match.
-// tools are further lines of how to start it. It answers the exit code: 0 if directives are named and found, or 1, as
-// redis-server --help does.
-func Help(page string, tools []Form, names []string, out io.Writer) (code int) {
-	_, chapters, err := Chapters(page)
+// Help is --help. Without names it shows the ways to start the program and every directive, otherwise the directives
+// that match a name; names may be patterns. tools are further ways to start the program.
+//
+// It returns the exit code: 0 if directives are named and found, or 1, as redis-server --help does.
+func Help(registry *setting.Registry, page string, tools []Form, names []string, out io.Writer) (code int) {
+	_, chapters, err := Chapters(registry, page)
 	if err != nil {
 		fmt.Fprintln(out, err)
 		return 1
@@ -120,7 +116,7 @@ func Help(page string, tools []Form, names []string, out io.Writer) (code int) {
 	return 0
 }
 
-// matches says whether one of names means d; none means every directive.
+// matches says whether one of names means d. Without names every directive matches.
 func (d *Directive) matches(names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
 		name = strings.TrimLeft(strings.ToLower(name), "-")
@@ -129,7 +125,7 @@ func (d *Directive) matches(names []string) bool {
 	})
 }
 
-// print writes what help says of d.
+// print writes the help of d.
 func (d *Directive) print(out io.Writer) {
 	fmt.Fprintln(out)
 	for _, args := range d.Args {
@@ -141,7 +137,7 @@ func (d *Directive) print(out io.Writer) {
 	}
 }
 
-// Facts are what the row knows: what the directive accepts, its older name, and whether a running server takes it.
+// Facts are the facts of the row: the values it accepts, its older name, and whether a running server takes it.
 func (d *Directive) Facts() string {
 	var facts []string
 	if d.Accepts != "" {
@@ -156,7 +152,7 @@ func (d *Directive) Facts() string {
 	return strings.Join(facts, "; ")
 }
 
-// helpWidth is where lines of help end.
+// helpWidth is the column at which lines of help end.
 const helpWidth = 100
 
 // wrap cuts text into lines that begin with indent.

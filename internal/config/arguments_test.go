@@ -1,9 +1,10 @@
-package server
+package config
 
 import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -56,6 +57,30 @@ func TestArguments(t *testing.T) {
 			got.Stdin != c.want.Stdin || got.Options != c.want.Options || got.Bare != c.want.Bare ||
 			!slices.Equal(got.Rest, c.want.Rest) {
 			t.Errorf("%s: %+v\nwant %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestArgumentsWithoutValues: what follows the name of an option may be a password.
+func TestArgumentsWithoutValues(t *testing.T) {
+	for line, want := range map[string]string{
+		"spindle": "spindle", "spindle a.conf": "spindle a.conf", "spindle a.conf -": "spindle a.conf -",
+		"spindle a.conf --requirepass pw --port 1":     "spindle a.conf --requirepass (redacted) --port (redacted)",
+		"spindle --requirepass --pw --port 1":          "spindle --requirepass (redacted) --port (redacted)",
+		"spindle --user u on >pw ~*":                   "spindle --user (redacted) (redacted) (redacted) (redacted)",
+		"spindle --requirepass_pw --appendonly yes":    "spindle --requirepass (redacted) --appendonly (redacted)",
+		"spindle a.conf --sentinel --requirepass --pw": "spindle a.conf --sentinel --requirepass (redacted)",
+		"spindle --save --requirepass --pw":            "spindle --save --requirepass (redacted)",
+		"spindle --save x --requirepass --pw":          "spindle --save (redacted) --requirepass (redacted)",
+		"spindle --requirepass --save --port 1":        "spindle --requirepass (redacted) --port (redacted)",
+		"spindle --requirepass@pw --port 1":            "spindle --requirepass (redacted) --port (redacted)",
+	} {
+		words := strings.Fields(line)
+		for i := range words {
+			words[i] = strings.NewReplacer("_", " ", "@", "\t").Replace(words[i]) // name and value in one word
+		}
+		if got := strings.Join(Redacted(words), " "); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
 		}
 	}
 }

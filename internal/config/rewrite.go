@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// ErrNoConfigFile is CONFIG REWRITE's answer in a server that was started without a file.
-var ErrNoConfigFile = errors.New("The server is running without a config file")
+// errNoFile is the reply of CONFIG REWRITE if the server was started without a file.
+var errNoFile = errors.New("The server is running without a config file")
 
 // A Rewriter writes the settings back to the file they came from.
 type Rewriter struct {
@@ -25,21 +25,21 @@ type Rewriter struct {
 	Log      *logging.Logger
 }
 
-// Rewrite replaces the file by one that says what holds now: the old file or the whole new one is there at any instant.
-// all also writes what is at its default.
+// Rewrite replaces the file by one with the present values. At any instant there is the old file or the whole new one.
+// all also writes settings that have their default.
 func (w *Rewriter) Rewrite(all bool) error {
 	if w.File == "" {
-		return ErrNoConfigFile
+		return errNoFile
 	}
-	if err := w.write(all); err != nil {
+	if err := w.Write(all); err != nil {
 		return w.failed(err)
 	}
 	w.Log.Notice("CONFIG REWRITE executed with success.")
 	return nil
 }
 
-// write is Rewrite that tells nobody.
-func (w *Rewriter) write(all bool) error {
+// Write is Rewrite without a line in the log.
+func (w *Rewriter) Write(all bool) error {
 	old, err := os.ReadFile(w.File)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -47,7 +47,7 @@ func (w *Rewriter) write(all bool) error {
 	return w.replace([]byte(w.Registry.Rewrite(string(old), all)))
 }
 
-// failed logs err and makes it the reply's text.
+// failed logs err and returns the text of the reply.
 func (w *Rewriter) failed(err error) error {
 	text := reason.Of(err)
 	w.Log.Warning("CONFIG REWRITE failed: %s", text)
@@ -87,7 +87,7 @@ func (w *Rewriter) replace(text []byte) (err error) {
 	return syncDir(dir)
 }
 
-// syncDir makes a rename survive a loss of power. File systems that cannot sync a folder are left alone.
+// syncDir makes a rename survive a loss of power. An error of a file system that cannot sync a folder is ignored.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

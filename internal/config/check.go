@@ -1,0 +1,57 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// A Check collects every line of a configuration that a start would refuse, for --check-config.
+type Check struct {
+	Out io.Writer
+	Log bytes.Buffer // the log of the trial start since the last complaint
+	bad []Error
+}
+
+// Refused is the number of complaints.
+func (c *Check) Refused() int { return len(c.bad) }
+
+// Explain returns the reason why err would end a start. It has the line of err, or at. The reason is the text of err,
+// or for ErrLogged the lines of the log.
+func (c *Check) Explain(err error, at Error) Error {
+	if line := (*Error)(nil); errors.As(err, &line) {
+		return *line
+	}
+	at.Reason = err.Error()
+	if errors.Is(err, ErrLogged) {
+		var logged []string
+		for line := range strings.Lines(c.Log.String()) {
+			_, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " # ")
+			logged = append(logged, strings.TrimSuffix(text, "."))
+		}
+		at.Reason = strings.Join(logged, ". ")
+	}
+	return at
+}
+
+// Note keeps a complaint about a line, or about the whole configuration.
+func (c *Check) Note(e Error) {
+	c.bad = append(c.bad, e)
+	c.Log.Reset()
+}
+
+// Print writes the complaints in the order of their lines. Those about the whole configuration come last.
+func (c *Check) Print() {
+	slices.SortStableFunc(c.bad, func(a, b Error) int { return cmp.Compare(uint(a.order-1), uint(b.order-1)) })
+	for _, e := range c.bad {
+		if e.Place == "" {
+			fmt.Fprintf(c.Out, "%s\n", e.Reason)
+			continue
+		}
+		fmt.Fprintf(c.Out, "%s: %s: %q\n", e.Place, e.Reason, e.Text)
+	}
+}

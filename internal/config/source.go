@@ -1,0 +1,77 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A source is the text of one or more files in a row, with the place where each begins.
+type source struct {
+	strings.Builder
+	parts []part
+	lines int // line ends so far
+}
+
+// A part is one file's share of a source.
+type part struct {
+	name string
+	from int // lines of the source before it
+}
+
+// begin says that the text written next comes from name.
+func (s *source) begin(name string) { s.parts = append(s.parts, part{name, s.lines}) }
+
+// Write implements io.Writer.
+func (s *source) Write(p []byte) (int, error) {
+	s.lines += bytes.Count(p, []byte("\n"))
+	return s.Builder.Write(p)
+}
+
+// place is the place of a line of the source, counted from 1.
+func (s *source) place(line int) string {
+	for i := len(s.parts) - 1; i >= 0; i-- {
+		if p := s.parts[i]; p.from < line {
+			return fmt.Sprintf("%s:%d", p.name, line-p.from)
+		}
+	}
+	return ""
+}
+
+// readFiles appends the files that path names. A pattern may match none; a plain path must be there.
+func readFiles(path string, text *source) error {
+	paths := []string{path}
+	if strings.ContainsAny(path, "*?[") {
+		paths, _ = filepath.Glob(path) // a malformed pattern matches no file
+	}
+	for _, p := range paths {
+		f, err := os.Open(p)
+		if err != nil {
+			return &OpenError{p, err}
+		}
+		text.begin(p)
+		err = readBounded(p, f, text)
+		_ = f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxConfig bounds a file: a longer one is a device or a mistake.
+const maxConfig = 64 << 20
+
+func readBounded(path string, r io.Reader, text *source) error {
+	n, err := io.Copy(text, io.LimitReader(r, maxConfig+1))
+	if err == nil && n > maxConfig {
+		err = fmt.Errorf("longer than %d bytes", maxConfig)
+	}
+	if err != nil {
+		return &OpenError{path, err}
+	}
+	return nil
+}
