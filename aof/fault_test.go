@@ -29,6 +29,35 @@ func begin(t *testing.T, policy Policy) (*server, *faulty.Disk) {
 	return s, d
 }
 
+// TestSyncFailsInsideAUnit: a sync fails while a command lends the turn. The log keeps its file until the unit has ended,
+// and a load finds the unit whole.
+func TestSyncFailsInsideAUnit(t *testing.T) {
+	s, d := begin(t, EverySecond)
+	s.do("SET", "before", "1")
+	s.do("SLOW", "2")
+	d.Fail(faulty.Fault{Op: faulty.Sync, Name: "incr", Err: syscall.EIO, Times: 1})
+	s.waitFor("the failed sync", func() bool {
+		s.aof.w.askSync()
+		return s.aof.Refusal() != nil
+	})
+	s.Do(func() {
+		s.aof.Tick(0)
+		if !s.Lent() || !s.aof.attached {
+			t.Errorf("lent %t, attached %t: the log let go of an open unit", s.Lent(), s.aof.attached)
+		}
+	})
+	s.endSlow.Store(true)
+	s.waitFor("the rewrite", func() bool { return !s.Lent() && s.aof.Refusal() == nil && s.aof.state == on })
+	s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.Synced(s.cl) })
+	loaded := newServer(t, d.Crash())
+	if err := loaded.start(); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := loaded.text("a"), loaded.text("b"); a != "2" || b != "2" {
+		t.Errorf("the log has a %q and b %q, want the whole unit", a, b)
+	}
+}
+
 // again loads what the disk has into another server.
 func again(t *testing.T, d *faulty.Disk) (steps int) {
 	t.Helper()

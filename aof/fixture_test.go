@@ -1,6 +1,7 @@
 package aof
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,7 @@ type server struct {
 
 	saving   bool   // a snapshot, as far as the log knows
 	freezing func() // in the turn that freezes, before it does; nil: nothing
+	endSlow  atomic.Bool
 
 	mu     sync.Mutex
 	lines  []string                 // of the log
@@ -109,7 +111,8 @@ func newServer(t testing.TB, d disk.System) *server {
 			s.events[event] = max(s.events[event], took)
 		},
 	})
-	families := append(catalogue.Data(data), conn.Family(conn.Deps{}), tx.NewWatches(s.space).Family(), s.aof.Family())
+	families := append(catalogue.Data(data), conn.Family(conn.Deps{}), tx.NewWatches(s.space).Family(), s.aof.Family(),
+		s.slow())
 	rows, err := command.NewCatalogue(families...)
 	if err != nil {
 		t.Fatal(err)
@@ -197,6 +200,29 @@ func (s *server) doAs(cl *client.Client, words ...string) (reply string, turn ui
 	b.Requests = []protocol.Request{{Args: args}}
 	s.Serve(b)
 	return string(b.Reply.B), b.Turn
+}
+
+// slow is a family of one command: SLOW value sets a, then lends the turn until endSlow, then sets b.
+func (s *server) slow() command.Family {
+	set := func(c *command.Context, key, value []byte) {
+		c.DB.SetString(key, value, 0)
+		c.Changed(1)
+		c.Propagate([]byte("SET"), key, value)
+	}
+	return command.Family{Name: "test", Rows: []command.Spec{{Name: "slow", Arity: 2, Flags: command.Write,
+		Run: func(c *command.Context) error {
+			value := bytes.Clone(c.Args[1])
+			set(c, []byte("a"), value)
+			c.Core.Lend(c, func(c *command.Context) (over bool, err error) {
+				if !s.endSlow.Load() {
+					return false, nil
+				}
+				set(c, []byte("b"), value)
+				c.Reply.OK()
+				return true, nil
+			})
+			return nil
+		}}}}
 }
 
 // resting says that the writer sleeps.
