@@ -30,16 +30,14 @@ func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	if cl == nil {
 		return nil, refusal
 	}
-	c.Do(func() { c.Enter(cl) })
+	c.Do(func() { c.enter(cl) })
 	return cl, nil
 }
 
-// Enter takes a new client in, as the default user. One that has its id already has its age, too. Turn only.
-func (c *Core) Enter(cl *client.Client) {
+// enter takes a new client in, as the default user. Turn only.
+func (c *Core) enter(cl *client.Client) {
 	c.assertHeld()
-	if cl.ID == 0 {
-		cl.ID, cl.CreatedMs = c.clients.NextID(), c.nowMs
-	}
+	cl.ID, cl.CreatedMs = c.clients.NextID(), c.nowMs
 	cl.Authenticated = c.users.DefaultIsOpen()
 	c.SetUser(cl, c.users.Default())
 	cl.LastMs = c.nowMs
@@ -47,7 +45,7 @@ func (c *Core) Enter(cl *client.Client) {
 	c.meter.connections++
 }
 
-// NewClient is a client that has yet to Enter, or what to tell a stranger who may not come in. Any goroutine.
+// NewClient returns a client that has not entered, or the text that refuses the connection. Any goroutine.
 func (c *Core) NewClient(conn protocol.Conn) (cl *client.Client, refusal []byte) {
 	user := c.users.Default()
 	if user.Rights().NoPass() && c.settings.ProtectedMode.Get() && !protocol.IsLocal(conn) {

@@ -153,24 +153,6 @@ func (c *Core) Serve(b *protocol.Batch) {
 	c.release()
 }
 
-// ServeWithin is Serve for the client that before gives, if the turn can be had within patience. If before gives none,
-// nothing runs. after ends the turn. If it cannot be had, missed is called, and then, on another goroutine, later, when
-// it could have been.
-func (c *Core) ServeWithin(
-	patience time.Duration, b *protocol.Batch, before func() *client.Client, after, missed, later func(),
-) (had, ran bool) {
-	if !c.takeWithin(patience, missed, later) {
-		return false, false
-	}
-	cl := before()
-	if cl != nil {
-		c.hold(batchTurn, func() { c.serve(cl, b) })
-		after()
-	}
-	c.release()
-	return true, cl != nil
-}
-
 // serve runs a batch of cl's. Turn only.
 func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 	if cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs; b.Timed {

@@ -3,7 +3,6 @@ package engine
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"spindle/internal/invariant"
 )
@@ -32,44 +31,6 @@ func (t *turn) take() uint64 {
 	}
 	t.number++
 	return t.number
-}
-
-// takeWithin is take if the turn can be had within patience. If not, missed is called, and then, on another goroutine,
-// later, when it could have been had.
-func (t *turn) takeWithin(patience time.Duration, missed, later func()) bool {
-	if !t.mu.TryLock() {
-		const waits, taken, left = 0, 1, 2
-		told := make(chan struct{}) // missed has been called
-		var state atomic.Int32      // waits, then one of the others: whoever changes it decides
-		got := make(chan struct{})
-		go func() {
-			t.mu.Lock()
-			if state.CompareAndSwap(waits, taken) {
-				close(got) // the lock is now who waits there's
-				return
-			}
-			t.mu.Unlock()
-			<-told
-			later()
-		}()
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-got:
-		case <-timer.C:
-			if state.CompareAndSwap(waits, left) {
-				missed()
-				close(told)
-				return false
-			}
-			<-got
-		}
-	}
-	if invariant.Enabled {
-		t.holder.Store(invariant.Goroutine())
-	}
-	t.number++
-	return true
 }
 
 // release lets go of the turn. Turn only.

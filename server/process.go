@@ -7,6 +7,7 @@ import (
 	"spindle/internal/process"
 	"spindle/internal/setting"
 	"spindle/internal/version"
+	"spindle/lane"
 )
 
 // The process of an instance: its descriptors, its title in ps, and the line that describes it in the log.
@@ -21,7 +22,7 @@ const (
 func (in *instance) filesBeside() uint64 {
 	n := uint64(reservedFiles + filesPerLoop*max(0, in.sockets.Loops.Get()-1))
 	if in.hasLane() {
-		n += laneClients + laneComing + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get())) // the acceptor, and listeners
+		n += lane.Clients + lane.Newcomers + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get())) // the acceptor, and listeners
 	}
 	if in.own.Admin.Get() != "" {
 		n += adminConns + 2 // a newcomer before its victim is closed, and the listener

@@ -208,7 +208,7 @@ func (in *instance) obeySignals() {
 // stop ends what runs, in order: no new connections, what was decided leaves, then duties and reclaimers.
 func (in *instance) stop(duties chan struct{}) {
 	if l := in.lane.Load(); l != nil {
-		l.reactor.Stop(outputPatience)
+		l.Stop(outputPatience)
 	}
 	in.reactor.Stop(outputPatience)
 	if in.cluster != nil {

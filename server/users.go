@@ -155,7 +155,7 @@ func (in *instance) denied(cl *client.Client, e acl.Entry) {
 // refusals are ACL LOG and its counts, with what was refused beside the turn. Turn only.
 func (in *instance) refusals() *acl.Log {
 	if l := in.lane.Load(); l != nil {
-		l.book()
+		l.Book()
 	}
 	return &in.denials
 }

@@ -41,6 +41,7 @@ import (
 	"spindle/internal/slots"
 	"spindle/internal/tlsconfig"
 	"spindle/internal/version"
+	"spindle/lane"
 	"spindle/lazyfree"
 	"spindle/protocol"
 	"spindle/reactor"
@@ -123,7 +124,7 @@ type instance struct {
 	oom        *process.OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
-	lane       atomic.Pointer[lane] // nil: there is none
+	lane       atomic.Pointer[lane.Lane] // nil: there is none
 	pidFile    string
 	checking   *config.Check // --check-config; nil in a server
 	health     health
@@ -380,10 +381,11 @@ func (in *instance) countThreads() {
 	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
 	// So are a Sentinel's links.
 	linked := in.follower.Following() || in.asSentinel
-	lane := in.lane.Load() != nil && in.lane.Load().connected() > 0
+	l := in.lane.Load()
 	need := in.parts.need()
 	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent() || need == part.Working,
-		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight() || lane || need == part.Laden)
+		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight() || l != nil && l.Connected() > 0 ||
+			need == part.Laden)
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.

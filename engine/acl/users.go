@@ -137,11 +137,13 @@ func (u *User) Admits(password []byte) bool {
 	return found == 1
 }
 
-// Are says whether all, which All has given, still has every user and no other.
-func (u *Users) Are(all map[string]*User) bool { return maps.Equal(u.byName, all) }
+// Are says whether a copy still has every user and no other.
+func (u *Users) Are(copied *Users) bool { return maps.Equal(u.byName, copied.byName) }
 
-// All is a copy of what Find goes by, for who is going to ask outside the turn.
-func (u *Users) All() map[string]*User { return maps.Clone(u.byName) }
+// Copy returns the present users, for one goroutine outside the turn. Their rights stay up to date.
+func (u *Users) Copy() *Users {
+	return &Users{catalogue: u.catalogue, byName: maps.Clone(u.byName), fallback: u.fallback}
+}
 
 // Set is ACL SETUSER: it changes the user called name by rules, or makes it. All of the rules are applied, or none.
 //

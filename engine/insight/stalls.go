@@ -74,6 +74,9 @@ func (s *Stalls) List(n int) []Stall {
 	return list
 }
 
+// Copy is the present log, for a reader outside the turn.
+func (s *Stalls) Copy() *Stalls { return &Stalls{log: slices.Clone(s.log)} }
+
 // Len is how many are kept.
 func (s *Stalls) Len() int { return len(s.log) }
 

@@ -17,9 +17,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLaneUnderTurns: while the turn is held, lent, paused and free by turns, honest clients of the lane read the
-// replies to their requests in order, however the network cuts them. Odd clients send what they like and leave at any
-// point. When all is over nothing of them is left.
+// TestLaneUnderTurns: while the turn is held, lent, paused and free by turns, honest clients of the lane read the replies
+// to their requests in order. The network cuts the requests at random. Odd clients send random bytes and leave at any
+// point. At the end no goroutine and no client of them is left.
 func TestLaneUnderTurns(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s, dial := withLane(t, "--admin-address", address)
@@ -68,7 +68,7 @@ func TestLaneUnderTurns(t *testing.T) {
 	wait.Wait()
 	testkit.Until(t, testkit.Slowly(20*time.Second), "the end of all that came", func() error {
 		list := s.Do("CLIENT", "LIST").Text
-		if n := strings.Count(list, "\n"); n > 3 { // the kit's, holder and free
+		if n := strings.Count(list, "\n"); n > 2 { // the kit's, and holder
 			return fmt.Errorf("%d clients:\n%s", n, list)
 		}
 		if n := goroutines(); n > before+10 {
@@ -78,7 +78,7 @@ func TestLaneUnderTurns(t *testing.T) {
 	})
 }
 
-// honest sends batches whose replies it knows, in pieces, and reads them.
+// honest sends batches in pieces, and compares the replies with those it knows.
 func honest(t *testing.T, address string, rng *rand.Rand, over *atomic.Bool) {
 	c, err := respclient.Dial(address)
 	if err != nil {
@@ -87,7 +87,7 @@ func honest(t *testing.T, address string, rng *rand.Rand, over *atomic.Bool) {
 	}
 	defer c.Close()
 	c.SetTimeout(testkit.Slowly(20 * time.Second))
-	key, n := fmt.Sprint("key", rng.Uint64()), 0
+	n := 0
 	for batch := 0; !over.Load(); batch++ {
 		var bytes []byte
 		var want []string
@@ -106,14 +106,12 @@ func honest(t *testing.T, address string, rng *rand.Rand, over *atomic.Bool) {
 			case 1:
 				add(word, "PING", word)
 			case 2:
-				add(word, "ECHO", word)
+				add("*'echo' is not served on the admin lane", "ECHO", word)
 			case 3:
 				n++
-				add(fmt.Sprint(n), "INCR", key)
+				add(fmt.Sprint(n), "PING", fmt.Sprint(n))
 			case 4:
-				add("OK", "MULTI")
-				add("QUEUED", "PING")
-				add("[PONG]", "EXEC")
+				add("ERR Invalid client ID", "CLIENT", "LIST", "ID", word)
 			case 5:
 				add("WRONGPASS invalid username-password pair or user is disabled.", "AUTH", "nobody", word)
 			case 6:
@@ -122,7 +120,7 @@ func honest(t *testing.T, address string, rng *rand.Rand, over *atomic.Bool) {
 				add("*proto", "HELLO", fmt.Sprint(2+rng.IntN(2)))
 			case 8:
 				large := strings.Repeat(word, 1+rng.IntN(20_000))
-				add(large, "ECHO", large)
+				add(large, "PING", large)
 			}
 		}
 		for len(bytes) > 0 {
@@ -136,10 +134,7 @@ func honest(t *testing.T, address string, rng *rand.Rand, over *atomic.Bool) {
 		for i, w := range want {
 			v, err := c.Receive()
 			got := v.Text
-			switch {
-			case v.Kind == ':':
-				got = fmt.Sprint(v.Int)
-			case v.Elems != nil:
+			if v.Elems != nil {
 				got = v.String()
 			}
 			part, contains := strings.CutPrefix(w, "*")
@@ -151,7 +146,7 @@ func honest(t *testing.T, address string, rng *rand.Rand, over *atomic.Bool) {
 	}
 }
 
-// odd connects, sends something, whole or cut off, and leaves, often without having read a reply.
+// odd connects, sends requests, whole or cut, and leaves, often without reading a reply.
 func odd(address string, rng *rand.Rand, over *atomic.Bool) {
 	words := []string{
 		"PING\r\n", "QUIT\r\n", "MULTI\r\n", "BLPOP nothing 0\r\n", "SUBSCRIBE a\r\n", "MONITOR\r\n",

@@ -19,7 +19,9 @@ type rule struct {
 var floors = []rule{
 	{".", []string{"server", "tools/cli"}},
 	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/",
-		"scripting/", "sentinel", "server/"}},
+		"scripting/", "sentinel", "lane", "server/"}},
+	{"lane", []string{"engine/acl", "engine/client", "engine/command", "engine/insight", "engine/family/conn",
+		"engine/family/observe", "engine/family/sight", "protocol/", "reactor"}},
 	{"server/live", []string{"protocol/"}},
 	{"cluster", []string{"cluster/", "engine/command", "engine/client", "protocol/"}},
 	{"cluster/state", []string{"cluster/bus", "protocol/"}},

@@ -1,0 +1,100 @@
+package lane
+
+import (
+	"bytes"
+	"time"
+
+	"spindle/engine/acl"
+	"spindle/engine/command"
+	"spindle/engine/family/conn"
+	"spindle/engine/family/observe"
+	"spindle/internal/info"
+	"spindle/protocol"
+)
+
+// call runs a command of the lane. Commands that show state publish it first, if a turn is free.
+func (l *Lane) call(c *command.Context) error {
+	switch c.Spec.Full {
+	case "script|kill", "function|kill":
+		if err := l.Kill(c.Spec.Full == "script|kill"); err != nil {
+			return err
+		}
+		c.Reply.OK()
+		return nil
+	case "shutdown":
+		return l.shutdown(c)
+	case "info":
+		l.info(c, l.inTurn(l.publish))
+		return nil
+	case "auth", "hello", "slowlog|get", "stalls|get", "client|list", "client|kill":
+		l.inTurn(l.publish)
+	case "ping", "quit":
+	default:
+		return notServed(c.Spec.Full)
+	}
+	return l.view.Load().run[c.Spec.Full](c)
+}
+
+// info is INFO [section …]. Without a free turn one more section says how old the others are.
+func (l *Lane) info(c *command.Context, fresh bool) {
+	v := l.view.Load()
+	var w info.Writer
+	observe.AppendTexts(&w, v.info, c.Args[1:])
+	if !fresh {
+		w.B = append(w.B, "\r\n# Lane\r\n"...)
+		w.Int("lane_answered_beside_turn", 1)
+		w.Int("lane_report_age_ms", time.Since(v.at).Milliseconds())
+	}
+	c.Reply.Verbatim("txt", string(w.B))
+}
+
+// shutdown is SHUTDOWN NOSAVE [NOW] [FORCE]. Without a free turn the process ends at once, and the append-only file
+// gets no more data.
+func (l *Lane) shutdown(c *command.Context) (err error) {
+	nosave := false
+	for _, a := range c.Args[1:] {
+		switch {
+		case command.Is(a, "NOSAVE"):
+			nosave = true
+		case !command.Is(a, "NOW") && !command.Is(a, "FORCE"):
+			return protocol.ErrSyntax
+		}
+	}
+	if !nosave {
+		return errNoSave
+	}
+	if !l.inTurn(func() { err = l.Shutdown() }) {
+		l.End(c.Client.Conn)
+	}
+	return err
+}
+
+// A denial is a refused call and its reply.
+type denial struct {
+	acl.Entry
+	err *protocol.Error
+}
+
+// deny keeps a refused call of the client that is served, for ACL LOG. Further ones than fit are only counted.
+func (l *Lane) deny(e acl.Entry, err *protocol.Error) {
+	now := time.Now().UnixMilli()
+	e.Origin, e.Count, e.CreatedMs, e.UpdatedMs = acl.TopLevel, 1, now, now
+	e.Client = string(bytes.TrimSuffix(conn.AppendLine(nil, l.serving.cl, now, nil), []byte("\n")))
+	select {
+	case l.denied <- denial{e, err}:
+	default:
+		l.dropped.Add(1)
+	}
+}
+
+// Book puts the refused calls into ACL LOG and the counts of errors. Turn only.
+func (l *Lane) Book() {
+	n := l.dropped.Swap(0)
+	l.Denials.Count(acl.DeniedAuth, n)
+	l.CountErrors(errWrongPass, n)
+	for len(l.denied) > 0 {
+		d := <-l.denied
+		l.Denials.Merge(d.Entry)
+		l.CountErrors(d.err, 1)
+	}
+}

@@ -1,0 +1,203 @@
+// Package lane is the admin lane: an address for RESP that answers operators even while a command holds the turn.
+//
+// Its one loop owns the sessions, and answers from the last view that a turn has published. It waits for a free turn no
+// longer than patience. The core does not know the clients of the lane.
+//
+// Owner: the lane's loop, unless a method says otherwise.
+// Start at Serve; view.go publishes, answers.go has the commands.
+package lane
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/family/conn"
+	"spindle/engine/family/observe"
+	"spindle/engine/insight"
+	"spindle/internal/info"
+	"spindle/protocol"
+	"spindle/reactor"
+)
+
+// Clients that the lane has at most, and newcomers that may wait while others are closed for them.
+const (
+	Clients   = 64
+	Newcomers = 32
+)
+
+const (
+	patience = 3 * time.Millisecond // to wait for a turn
+	slice    = 2 * time.Millisecond // after it the requests of other clients are served
+	unread   = 64 << 20             // bytes of replies that a client may leave unread
+)
+
+// Parts are the doors of the lane to the rest of the server.
+type Parts struct {
+	Do        func(f func())                                          // runs f in a turn
+	NewClient func(protocol.Conn) (cl *client.Client, refusal []byte) // any goroutine
+	Came      func()                                                  // a client has come
+	Full      func()                                                  // a client is closed for its unread replies
+	Kill      func(isEval bool) error                                 // SCRIPT KILL or FUNCTION KILL; any goroutine
+	End       func(asks protocol.Conn)                                // ends the process without a turn
+
+	Shutdown    func() error                         // SHUTDOWN NOSAVE; turn only
+	CountErrors func(err error, n int64)             // turn only
+	Stalls      func() *insight.Stalls               // turn only
+	Connection  func() conn.Deps                     // with Mode, Modules and Role as they are now; turn only
+	Count       func(*client.Client) (int, int, int) // subscriptions; turn only
+
+	Clients   *client.Registry
+	Users     *acl.Users
+	Denials   *acl.Log
+	Slowlog   *observe.Slowlog
+	Catalogue *command.Catalogue
+	Sections  []info.Section
+}
+
+// A Lane is the address and its clients.
+type Lane struct {
+	Parts
+	reactor *reactor.Reactor
+	open    map[protocol.Conn]*session
+	count   atomic.Int64 // of open
+	serving *session     // during Serve
+
+	report      *observe.Report // turn only, like the next three
+	ticks       int
+	visit       int64   // the id of the client to copy next
+	shown, next clients // complete, and in the making
+	view        atomic.Pointer[view]
+	waits       atomic.Bool // a goroutine of the lane waits for the turn
+
+	denied  chan denial  // refused calls that ACL LOG has not got
+	dropped atomic.Int64 // refused calls beyond those
+}
+
+// A session is a client of the lane.
+type session struct {
+	cl    *client.Client
+	quits bool
+}
+
+// Limits implements protocol.Limiter.
+func (s *session) Limits() protocol.Limits { return s.cl.Limits() }
+
+// Address is the address of a session, which the hooks of the reactor get.
+func Address(s any) string { return s.(*session).cl.Conn.RemoteAddr() }
+
+// New opens the lane on the addresses of o. Its clients are served after Start.
+func New(p Parts, o reactor.Options) (l *Lane, err error) {
+	l = &Lane{Parts: p, open: map[protocol.Conn]*session{}, denied: make(chan denial, 1000)}
+	l.next = clients{client.NewRegistry(), map[int64][3]int{}}
+	l.shown = clients{client.NewRegistry(), nil}
+	o.Handler, o.MaxClients, o.Backend, o.Loops = l, Clients+Newcomers, reactor.Gnet, 1
+	l.reactor, err = reactor.New(o)
+	return l, err
+}
+
+// Start publishes the first view and serves. It returns the addresses.
+func (l *Lane) Start() []string {
+	l.Do(func() {
+		l.report = observe.NewReport(l.Sections)
+		l.publish()
+	})
+	l.reactor.Serve()
+	return l.reactor.Addrs()
+}
+
+// Stop closes the lane. Its clients get some time to take their replies.
+func (l *Lane) Stop(time time.Duration) { l.reactor.Stop(time) }
+
+// Connected counts the clients of the lane. Any goroutine.
+func (l *Lane) Connected() int { return int(l.count.Load()) }
+
+// Open implements protocol.Handler. A full lane closes a client for the newcomer: one without a password first. Among
+// equals it is the one that has been idle for longest.
+func (l *Lane) Open(c protocol.Conn) (any, []byte) {
+	cl, refusal := l.NewClient(c)
+	if cl == nil {
+		return nil, refusal
+	}
+	cl.ID, cl.CreatedMs = l.Clients.NextID(), time.Now().UnixMilli()
+	cl.User, cl.Authenticated = l.Users.Default(), l.Users.DefaultIsOpen()
+	if len(l.open) >= Clients {
+		var victim *session
+		active := func(s *session) int64 { return max(s.cl.CreatedMs, s.cl.Conn.LastActive()) }
+		for _, s := range l.open {
+			if victim == nil || s.cl.Authenticated == victim.cl.Authenticated && active(s) < active(victim) ||
+				!s.cl.Authenticated && victim.cl.Authenticated {
+				victim = s
+			}
+		}
+		l.Closed(victim)
+		victim.cl.Conn.Close(false)
+	}
+	s := &session{cl: cl}
+	l.open[c] = s
+	l.count.Store(int64(len(l.open)))
+	l.Came()
+	return s, nil
+}
+
+// Closed implements protocol.Handler.
+func (l *Lane) Closed(s any) {
+	delete(l.open, s.(*session).cl.Conn)
+	l.count.Store(int64(len(l.open)))
+}
+
+// Malformed implements protocol.Handler.
+func (l *Lane) Malformed(any, *protocol.Error) protocol.Verdict { return protocol.Tell }
+
+// Reserve implements protocol.Handler: large arguments are kept on the Go heap.
+func (l *Lane) Reserve(any, int) (*protocol.Bulk, *protocol.Error) { return nil, nil }
+
+// Serve implements protocol.Handler.
+func (l *Lane) Serve(b *protocol.Batch) {
+	s, began, mark := b.Session.(*session), time.Now(), b.Reply.Mark()
+	l.serving, b.Reply.RESP3 = s, s.cl.Protocol == 3
+	for ; b.Done < len(b.Requests) && !s.quits; b.Done++ {
+		if b.Done > 0 && time.Since(began) > slice {
+			s.cl.Conn.Resume()
+			return
+		}
+		if b.Reply.Since(mark)+s.cl.Conn.Usage().Output > unread {
+			l.Full()
+			b.Done = len(b.Requests)
+			s.cl.Conn.Close(false)
+			return
+		}
+		c := &command.Context{Client: s.cl, Args: slices.Clone(b.Requests[b.Done].Args), Reply: b.Reply}
+		if err := l.run(s, c); err != nil {
+			b.Reply.Error(err)
+		}
+	}
+	if s.quits {
+		b.Done = len(b.Requests)
+		s.cl.Conn.Close(true)
+	}
+}
+
+// run answers one request. The rights are the present ones of the published users.
+func (l *Lane) run(s *session, c *command.Context) error {
+	spec, err := l.Catalogue.Resolve(l.Catalogue.Lookup(c.Args[0]), c.Args)
+	users := l.view.Load().users
+	open := err == nil && spec.Flags&command.NoAuth != 0
+	if !open && !s.cl.Authenticated && !users.DefaultIsOpen() {
+		return protocol.ErrNoAuth
+	}
+	if err != nil {
+		return err
+	}
+	rights := s.cl.User.(*acl.User).Rights()
+	s.cl.LastCommand, s.cl.LastMs, c.Spec = spec.Full, time.Now().UnixMilli(), spec
+	if d := users.Check(rights, spec, c.Args); !open && d.Refused() {
+		err := d.Error(rights, spec)
+		l.deny(acl.Entry{Reason: d.Reason, Object: d.Object(spec, c.Args), User: s.cl.UserName()}, err)
+		return err
+	}
+	return l.call(c)
+}

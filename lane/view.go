@@ -1,0 +1,123 @@
+package lane
+
+import (
+	"time"
+
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/family/conn"
+	"spindle/engine/family/observe"
+	"spindle/engine/family/sight"
+	"spindle/engine/insight"
+)
+
+// A view is the state that a turn has published. It is not written again.
+type view struct {
+	at    time.Time
+	info  []observe.SectionText
+	users *acl.Users
+	run   map[string]func(*command.Context) error // the families' own commands on this state, by full name
+}
+
+// clients are copies of the core's clients, with the counts of their subscriptions.
+type clients struct {
+	*client.Registry
+	counts map[int64][3]int
+}
+
+// visits is the number of clients that are copied in a turn, or a twentieth of all. It is at most most, so that a turn
+// stays short.
+const visits, most = 128, 1000
+
+// inTurn runs f in a turn. It returns false if no turn is free within patience; f then runs later. While it waits, it
+// takes no other f.
+func (l *Lane) inTurn(f func()) bool {
+	if !l.waits.CompareAndSwap(false, true) {
+		return false
+	}
+	done := make(chan struct{})
+	go l.Do(func() {
+		f()
+		l.waits.Store(false)
+		close(done)
+	})
+	select {
+	case <-done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// Tick comes ten times a second. Turn only.
+func (l *Lane) Tick() {
+	if l.ticks++; l.ticks%10 == 0 || !l.Users.Are(l.view.Load().users) {
+		l.publish()
+	} else {
+		l.renew()
+	}
+}
+
+// publish makes a new view. Turn only.
+func (l *Lane) publish() {
+	l.renew()
+	v := &view{time.Now(), l.report.Texts(), l.Users.Copy(), map[string]func(*command.Context) error{}}
+	deps, shown, stalls := l.Connection(), l.shown, l.Stalls().Copy()
+	deps.Users, deps.Clients = v.users, shown.Registry
+	deps.Subscriptions = func(cl *client.Client) (channels, patterns, shards int) {
+		n := shown.counts[cl.ID]
+		return n[0], n[1], n[2]
+	}
+	deps.SetUser = func(cl *client.Client, user *acl.User) { cl.User = user }
+	deps.Kill = func(cl *client.Client, isCaller bool) {
+		if l.serving.quits = isCaller; !isCaller {
+			cl.Conn.Close(false)
+		}
+	}
+	deps.AuthFailed = func(c *command.Context, user []byte) {
+		l.deny(acl.Entry{Reason: acl.DeniedAuth, Object: string(c.Args[0]), User: string(user)}, errWrongPass)
+	}
+	for _, f := range []command.Family{conn.Family(deps), observe.Family(observe.Deps{Slowlog: l.Slowlog.Copy()}),
+		sight.Family(sight.Deps{Stalls: func() *insight.Stalls { return stalls }})} {
+		for _, row := range f.Rows {
+			v.run[row.Name] = row.Run
+			for _, sub := range row.Subs {
+				v.run[row.Name+"|"+sub.Name] = sub.Run
+			}
+		}
+	}
+	l.view.Store(v)
+}
+
+// renew books refused calls, and copies the next clients. All copies are shown once they are complete. Turn only.
+func (l *Lane) renew() {
+	l.Book()
+	left := min(max(visits, l.Clients.Len()/20), most)
+	for cl := range l.Clients.From(l.visit) {
+		if left--; left < 0 {
+			l.visit = cl.ID
+			return
+		}
+		if cl.Conn != nil {
+			l.next.Add(copied(cl))
+			a, b, c := l.Count(cl)
+			l.next.counts[cl.ID] = [3]int{a, b, c}
+		}
+	}
+	l.visit, l.shown, l.next = 0, l.next, clients{client.NewRegistry(), map[int64][3]int{}}
+}
+
+// copied is a copy of the fields that CLIENT LIST and CLIENT KILL look at.
+func copied(cl *client.Client) *client.Client {
+	c := &client.Client{
+		ID: cl.ID, Conn: cl.Conn, Flags: cl.Flags, DB: cl.DB, User: cl.User, Name: cl.Name, LibName: cl.LibName,
+		LibVersion: cl.LibVersion, CreatedMs: cl.CreatedMs, LastMs: cl.LastMs, LastCommand: cl.LastCommand,
+		Protocol: cl.Protocol, Redirect: cl.Redirect, Watched: cl.Watched, Kept: cl.Kept, CommandsRun: cl.CommandsRun,
+		InputBytes: cl.InputBytes, OutputBytes: cl.OutputBytes,
+	}
+	if q := cl.Queue; q != nil {
+		c.Queue = &client.Queue{Commands: q.Commands, Bytes: q.Bytes}
+	}
+	return c
+}
