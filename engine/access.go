@@ -59,46 +59,20 @@ func rightsOf(cl *client.Client) *acl.Rights {
 	return cl.User.(*acl.User).Rights()
 }
 
-// admitRestricted refuses what cl's user may not run.
-func (c *Core) admitRestricted(cl *client.Client, spec *command.Spec, args [][]byte) error {
-	r := rightsOf(cl)
-	if d := c.users.Check(r, spec, args); d.Refused() {
-		c.lap() // the next command is the first of a run, and names itself
-		cl.LastCommand = spec.Full
-		c.deny(cl, d, originOf(cl), spec, args)
-		return d.Error(r, spec)
+// checkRights says whether cl's user may make the call.
+func (c *Core) checkRights(cl *client.Client, call Call) (d acl.Decision) {
+	if cl.Conn != nil && !cl.Is(client.Restricted) { // engine.U1
+		return d
 	}
-	return nil
-}
-
-// recheck refuses a queued command that its user may no longer run.
-func (c *Core) recheck(cl *client.Client, spec *command.Spec, args [][]byte) error {
-	if !cl.Is(client.Restricted) {
-		return nil
+	if r := rightsOf(cl); r != nil && !r.Full() {
+		d = c.users.Check(r, call.Spec, call.Args)
 	}
-	if d := c.users.Check(rightsOf(cl), spec, args); d.Refused() {
-		c.deny(cl, d, acl.InMulti, spec, args)
-		return d.ExecError()
-	}
-	return nil
-}
-
-// admitUserOfScript refuses a script what its caller may not run.
-func (c *Core) admitUserOfScript(cl *client.Client, call Call) error {
-	r := rightsOf(cl)
-	if r == nil || r.Full() {
-		return nil
-	}
-	if d := c.users.Check(r, call.Spec, call.Args); d.Refused() {
-		c.deny(cl, d, acl.InLua, call.Spec, call.Args)
-		return d.ScriptError(r, call.Spec)
-	}
-	return nil
+	return d
 }
 
 // deny tells of a refused call. A script's client is shown as the one that called the script.
-func (c *Core) deny(cl *client.Client, d acl.Decision, from acl.Origin, spec *command.Spec, args [][]byte) {
-	c.told(cl, acl.Entry{Reason: d.Reason, Origin: from, Object: d.Object(spec, args), User: cl.UserName()})
+func (c *Core) deny(cl *client.Client, d acl.Decision, from acl.Origin, call Call) {
+	c.told(cl, acl.Entry{Reason: d.Reason, Origin: from, Object: d.Object(call.Spec, call.Args), User: cl.UserName()})
 }
 
 // DenyAuth tells of a wrong name or password. command is the name of the command that brought it.

@@ -122,22 +122,8 @@ func (c *Core) unitEnded() {
 // user may have lost a right, the slot may have moved, and the server may have become a replica. Turn only.
 func (c *Core) Readmit(ctx *command.Context, key []byte) error {
 	p := c.waiting.byClient[ctx.Client]
-	if err := c.refusal(p); err != nil {
-		return err
-	}
-	if c.slots != nil {
-		if err := c.routeParked(c.slots.Load(), p, key); err != nil {
-			return err
-		}
-	}
-	call := callOf(p.cl, p.spec, p.args)
-	for _, b := range c.barriers {
-		if !b.Up || b == c.eviction.barrier { // the memory is used already: its value has been built
-			continue
-		}
-		if err := b.Refuse(p.cl, call); err != nil {
-			return err
-		}
-	}
-	return nil
+	p.key = key
+	_, err := c.admit(returning, p.cl, callOf(p.cl, p.spec, p.args))
+	p.key = nil
+	return err
 }

@@ -86,7 +86,8 @@ type parked struct {
 	args   [][]byte
 	db     int
 	stands []stand
-	index  int // in timeouts; -1 if it waits forever
+	key    []byte // gateSlot's, of a command that returns
+	index  int    // in timeouts; -1 if it waits forever
 
 	unbooked bool  // its call is booked when the wait ends
 	took     int64 // by the command until it waited, in nanos
@@ -275,12 +276,10 @@ func (c *Core) serveReady() {
 				break // the key is used up: those behind wait on
 			}
 			if p.wait.Gone || v.Exists() && (p.wait.Type == value.None || p.wait.Type == v.Type()) {
-				switch err := c.refusal(p); {
-				case err != nil:
+				switch v, err := c.admit(unblocked, p.cl, plainCall(p.spec, p.args)); v {
+				case refuse:
 					c.refuseParked(p, err)
-				case c.latched(p.cl, p.spec, p.args):
-					c.latches.passed = true // engine.K3
-				default:
+				case run:
 					c.retry(p) // with all its keys: it may find what it wants at another of them
 				}
 			}
@@ -302,14 +301,6 @@ func (c *Core) retry(p *parked) {
 			c.noteRead(p.cl, p.spec, p.args)
 		}
 	})
-}
-
-// refusal is why a client that a key could serve may not run its command any more; nil if it may.
-func (c *Core) refusal(p *parked) error {
-	if !p.cl.Is(client.Restricted) {
-		return nil
-	}
-	return c.admitRestricted(p.cl, p.spec, p.args)
 }
 
 // refuseParked ends a wait with the error of a command that was never run: as such it is counted.
@@ -381,8 +372,6 @@ func (c *Core) Unblock(cl *client.Client, asError bool) bool {
 	c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(errUnblocked) })
 	return true
 }
-
-var errUnblocked = &protocol.Error{Code: "UNBLOCKED", Text: "client unblocked via CLIENT UNBLOCK"}
 
 // unpark ends a client's wait, if it waits.
 func (c *Core) unpark(cl *client.Client) {

@@ -3,7 +3,7 @@
 // Owner: whoever holds the turn (R1); a loop takes it for a batch, a duty for a slice.
 // Never: waits for a background goroutine (R5), touches a socket, or knows what stands above it but by
 // the interfaces of neighbours.go.
-// Start here: Serve is the walk. inner.go runs the commands that commands run; laps.go times them. admission.go
+// Start here: Serve is the walk. inner.go runs the commands that commands run; laps.go times them. gates.go
 // refuses, propagate.go tells the sinks, blocking.go parks clients, duties.go does what is due.
 package engine
 
@@ -382,8 +382,11 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 		}
 	}
 	if c.raised != 0 || spec.Flags&wantsScrutiny != 0 || cl.Flags&wantsScrutinyOf != 0 || !cl.Authenticated {
-		verdict, err := c.admit(cl, spec, req.Args)
-		switch verdict {
+		from := byClient
+		if cl.Is(client.Primary) {
+			from = byPrimary
+		}
+		switch verdict, err := c.admit(from, cl, callOf(cl, spec, req.Args)); verdict {
 		case hold:
 			return false
 		case refuse:

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
@@ -25,8 +24,6 @@ func NewGuest(u *acl.User) *client.Client {
 	}
 	return cl
 }
-
-var errGuestWrites = &protocol.Error{Code: "ERR", Text: "Only commands that read are allowed here"}
 
 // guestMost is how many elements a guest's command of inParts or asks may read: about a millisecond's work.
 const guestMost = 10_000
@@ -155,8 +152,7 @@ func (c *Core) admitWhole(cl *client.Client, call Call) error {
 	if n <= guestMost {
 		return nil
 	}
-	return &protocol.Error{Code: "ERR", Text: fmt.Sprintf("%s may read %d elements while all clients wait, "+
-		"and %d are allowed here: use %s", strings.ToUpper(call.Spec.Name), n, guestMost, use)}
+	return errGuestReadsMuch(strings.ToUpper(call.Spec.Name), n, use)
 }
 
 // forGuests says whether a guest may run commands with these flags: none that changes data, waits or listens.
@@ -176,7 +172,7 @@ func (c *Core) Consult(cl *client.Client, args [][]byte) error {
 	c.assertHeld()
 	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
 	if err == nil {
-		err = c.admitGuest(cl, callOf(cl, spec, args))
+		_, err = c.admit(byGuest, cl, callOf(cl, spec, args))
 	}
 	if err != nil {
 		c.meter.rejected(spec, err)
@@ -217,33 +213,4 @@ func (c *Core) invokeGuest(cl *client.Client, spec *command.Spec, args [][]byte)
 		c.flushUnit()
 	}
 	c.unitEnded()
-}
-
-// admitGuest is admit for a guest, which cannot wait. A pause and a latch hold back writers only, so no guest.
-func (c *Core) admitGuest(cl *client.Client, call Call) error {
-	if !forGuests(call.Flags) {
-		return errGuestWrites
-	}
-	if call.Flags&command.Protected != 0 {
-		if err := c.admitProtected(cl, call.Spec); err != nil {
-			return err
-		}
-	}
-	if r := rightsOf(cl); r != nil && !r.Full() {
-		if err := c.admitRestricted(cl, call.Spec, call.Args); err != nil {
-			return err
-		}
-	}
-	if c.slots != nil {
-		if err := c.admitSlots(cl, call.Spec, call.Args); err != nil {
-			return err
-		}
-	}
-	if err := c.obstacle(cl, call); err != nil {
-		return err
-	}
-	if call.Flags&command.AllowBusy == 0 && c.lent != nil {
-		return c.Busy()
-	}
-	return c.admitWhole(cl, call)
 }

@@ -4,7 +4,6 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/invariant"
-	"spindle/protocol"
 )
 
 // Commands that commands run: those of EXEC and of scripts. They have a depth, and are admitted and timed one by one.
@@ -18,9 +17,9 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 	c.assertHeld()
 	cl := outer.Client
 	if c.stack.depth == maxDepth {
-		return false, protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
+		return false, errTooDeep
 	}
-	if err := c.recheck(cl, spec, args); err != nil {
+	if _, err := c.admit(inExec, cl, plainCall(spec, args)); err != nil {
 		outer.Reply.Error(err)
 		c.meter.failed(outer.Spec, err)
 		return false, err
@@ -56,10 +55,10 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 		return errArityInScript
 	}
 	if c.stack.depth == maxDepth {
-		return protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
+		return errTooDeep
 	}
 	call := callOf(cl, spec, args)
-	if err := c.admitScript(cl, call); err != nil {
+	if _, err := c.admit(inScript, cl, call); err != nil {
 		c.meter.rejected(spec, err)
 		return err
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/protocol"
 )
 
 // Latches hold back the commands that name a key on its way to another server, and no others.
@@ -17,8 +16,6 @@ type latches struct {
 	passed bool           // engine.K3: somebody was not served
 	found  []command.KeyPosition
 }
-
-var errOnItsWay = &protocol.Error{Code: "TRYAGAIN", Text: "A key of this command is on its way to another server"}
 
 // Latch holds back every command that names one of keys, until release is called, which is for the turn and may be
 // called once. The keys are copied. Turn only.

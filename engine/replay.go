@@ -33,7 +33,7 @@ func NewReplayer() *client.Client {
 // told of its effects, and its reply is dropped: a command that failed when it was logged fails again. Turn only, while
 // keys past their deadline count as valid.
 //
-// passed says that the command was passed over, because it changes neither data nor scripts (replayable).
+// passed says that the command was passed over, because it changes neither data nor scripts (gateLog).
 //
 // Lifetime: args are lent until Replay returns.
 // Errors: a *ReplayError. Nothing was run then.
@@ -42,7 +42,7 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) (passed bool, err error)
 	if err != nil {
 		return false, err
 	}
-	if !replayable(spec) {
+	if v, _ := c.admit(fromLog, cl, plainCall(spec, args)); v == skip {
 		if spec.Has(command.ResetsDB) {
 			cl.DB = 0
 		}
@@ -84,12 +84,4 @@ type replayed struct {
 	began int64 // nanos
 	gave  bool
 	tardy bool // busy-reply-threshold is over
-}
-
-// replayable says whether a row is run from a log: it works on data or scripts, or chooses the database. Servers
-// before Redis 7 logged SCRIPT LOAD and SCRIPT FLUSH. No server logs the other rows, which act on the server or on a
-// connection. A log is data: what it holds does not configure a server.
-func replayable(spec *command.Spec) bool {
-	const data = command.Write | command.ReadOnly | command.MayReplicate
-	return spec.Flags&data != 0 || spec.Has(command.InLogs)
 }

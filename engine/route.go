@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"strconv"
-
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/slots"
@@ -32,14 +30,6 @@ type route struct {
 	slot int         // of its keys; -1: it has none
 	to   *slots.Node // of moved and asked
 }
-
-var (
-	errCrossSlot    = &protocol.Error{Code: "CROSSSLOT", Text: "Keys in request don't hash to the same slot"}
-	errUnstable     = &protocol.Error{Code: "TRYAGAIN", Text: "Multiple keys request during rehashing of slot"}
-	errDown         = &protocol.Error{Code: "CLUSTERDOWN", Text: "The cluster is down"}
-	errDownReadOnly = &protocol.Error{Code: "CLUSTERDOWN", Text: "The cluster is down and only accepts read commands"}
-	errUnbound      = &protocol.Error{Code: "CLUSTERDOWN", Text: "Hash slot not served"}
-)
 
 // RouteBy has calls routed by the Map of current. Before the first Serve; nobody calls it outside cluster mode.
 func (c *Core) RouteBy(current *slots.Current) { c.slots = current }
@@ -84,8 +74,7 @@ func redirection(m *slots.Map, cl *client.Client, r route) error {
 	if r.why == asked {
 		code = "ASK"
 	}
-	port := r.to.ClientPort(protocol.IsSecure(cl.Conn))
-	return &protocol.Error{Code: code, Text: strconv.Itoa(r.slot) + " " + m.Host(r.to) + ":" + strconv.Itoa(port)}
+	return errElsewhere(code, r.slot, m, r.to, protocol.IsSecure(cl.Conn))
 }
 
 // keysOf walks the keys of a call, shard channels among them, until each says stop.
@@ -200,17 +189,6 @@ func (c *Core) sendAway(cl *client.Client, spec *command.Spec, err error) {
 }
 
 // Scripts: what they name without having declared it is judged call by call.
-var (
-	errScriptDownReadOnly = &protocol.Error{Code: "ERR",
-		Text: "Script attempted to execute a write command while the cluster is down and readonly"}
-	errScriptDown = &protocol.Error{Code: "ERR",
-		Text: "Script attempted to execute a command while the cluster is down"}
-	errScriptUnbound   = &protocol.Error{Code: "ERR", Text: "Script attempted to access a slot not served"}
-	errScriptElsewhere = &protocol.Error{Code: "ERR",
-		Text: "Script attempted to access a non local key in a cluster node"}
-	errScriptOtherSlot = &protocol.Error{Code: "ERR",
-		Text: "Script attempted to access keys that do not hash to the same slot"}
-)
 
 // admitSlotsOfScript is admitSlots for a command of a script: as the client that has called the script.
 func (c *Core) admitSlotsOfScript(script *client.Script, call Call) error {
@@ -226,12 +204,9 @@ func (c *Core) admitSlotsOfScript(script *client.Script, call Call) error {
 	switch r.why {
 	case served:
 	case crossSlot:
-		return protocol.Errorf("ERR", "Command '%s' in script attempted to access keys that don't hash to the same slot",
-			call.Spec.Full)
+		return errScriptCrossSlot(call.Spec)
 	case unstable:
-		return protocol.Errorf("ERR",
-			"Unable to execute command '%s' in script because undeclared keys were accessed during "+
-				"rehashing of the slot", call.Spec.Full)
+		return errScriptUnstable(call.Spec)
 	case down:
 		return errScriptDown
 	case downReadOnly:

@@ -1,0 +1,354 @@
+package engine
+
+import (
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// The gates are all conditions that a call meets before it runs, in the reference's order. Each call has an origin.
+// For each origin a gate names the function that decides; without one the gate spares calls of that origin.
+//
+// A new condition is a row here. A new origin is a column.
+
+// An origin says where a call comes from.
+type origin uint8
+
+const (
+	byClient  origin = iota // a request of a client
+	byPrimary               // a command of our primary's stream
+	inExec                  // a queued command that EXEC runs
+	inScript                // a command that a script runs
+	fromLog                 // a command of a log
+	byGuest                 // a command of the page or the console
+	unblocked               // a blocked client's command, when a key is ready
+	returning               // a command that worked outside the turn and now wants to write
+	origins
+)
+
+// A gate is one condition. Calls of other rows and clients than those of rows and clients pass it; 0 means all.
+type gate struct {
+	name    string
+	rows    command.Flags
+	clients client.Flags
+	asks    by
+}
+
+// by has a gate's function for each origin; nil spares.
+type by [origins]ask
+
+// An ask decides about one call of cl. Only refuse and elsewhere come with an error. The Core is the turn's.
+type ask func(c *Core, cl *client.Client, call Call) (verdict, error)
+
+var gates = []gate{
+	{name: "a log holds data only", asks: by{fromLog: (*Core).gateLog}},
+	{name: "a guest reads only", asks: by{byGuest: (*Core).gateReads}},
+	{name: "not for scripts", rows: command.NoScript, asks: by{inScript: (*Core).gateNoScript}},
+	{name: "enable-debug-command", rows: command.Protected, asks: by{byClient: (*Core).gateProtected,
+		byPrimary: (*Core).gateProtected, byGuest: (*Core).gateProtected}},
+	{name: "a password", asks: by{byClient: (*Core).gatePassword}},
+	{name: "not in MULTI", rows: command.NoMulti, clients: client.Multi, asks: by{byClient: (*Core).gateNoMulti,
+		byPrimary: (*Core).gateNoMulti}},
+	{name: "the user's rights", asks: by{byClient: (*Core).gateRights, inExec: (*Core).gateRightsInExec,
+		inScript: (*Core).gateRightsInScript, byGuest: (*Core).gateRights, unblocked: (*Core).gateRights,
+		returning: (*Core).gateRights}},
+	{name: "the slots", asks: by{byClient: (*Core).gateSlots, byGuest: (*Core).gateSlots, returning: (*Core).gateSlot}},
+	{name: "a read-only script", asks: by{inScript: (*Core).gateReadOnlyScript}},
+	{name: "run before", asks: by{inScript: (*Core).gateReplaying}},
+	{name: "the barriers", asks: by{byClient: (*Core).gateBarriers, byPrimary: (*Core).gateBarriers,
+		inScript: (*Core).gateBarriersInScript, byGuest: (*Core).gateBarriers, returning: (*Core).gateBarriersButMemory}},
+	{name: "memory of a script", asks: by{inScript: (*Core).gateMemoryOfScript}},
+	{name: "the slots of a script", asks: by{inScript: (*Core).gateSlotsOfScript}},
+	{name: "subscribed", clients: client.PubSub, asks: by{byClient: (*Core).gateSubscribed,
+		byPrimary: (*Core).gateSubscribed}},
+	{name: "busy", asks: by{byClient: (*Core).gateBusy, byPrimary: (*Core).gateBusyHolds,
+		byGuest: (*Core).gateBusyRefuses}},
+	{name: "a fed stream", clients: fedStream, asks: by{byClient: (*Core).gateFedStream, byPrimary: (*Core).gateFedStream}},
+	{name: "a pause", asks: by{byClient: (*Core).gatePause, byPrimary: (*Core).gatePause}},
+	{name: "MULTI queues", clients: client.Multi, asks: by{byClient: (*Core).gateQueue, byPrimary: (*Core).gateQueue}},
+	{name: "a latch", asks: by{byClient: (*Core).gateLatch, inScript: (*Core).gateLatchInScript,
+		unblocked: (*Core).gateLatchServed}},
+	{name: "a guest reads little", asks: by{byGuest: (*Core).gateReadsLittle}},
+}
+
+// writes are the rows that change data or what replicas know.
+const writes = command.Write | command.MayReplicate
+
+// gatesOf has, by origin, the gates that ask.
+var gatesOf = func() (of [origins][]gate) {
+	for _, g := range gates {
+		for from, f := range g.asks {
+			if f != nil {
+				of[from] = append(of[from], g)
+			}
+		}
+	}
+	return of
+}()
+
+// admit asks the gates about a call of cl. Turn only.
+func (c *Core) admit(from origin, cl *client.Client, call Call) (verdict, error) {
+	c.assertHeld()
+	list := gatesOf[from]
+	for i := range list {
+		g := &list[i]
+		if g.rows != 0 && call.Spec.Flags&g.rows == 0 || g.clients != 0 && cl.Flags&g.clients == 0 {
+			continue
+		}
+		if v, err := g.asks[from](c, cl, call); v != pass {
+			return v, err
+		}
+	}
+	return run, nil
+}
+
+// refusal turns an error, or none, into a gate's answer.
+func refusal(err error) (verdict, error) {
+	if err != nil {
+		return refuse, err
+	}
+	return pass, nil
+}
+
+// gateLog passes over what changes neither data nor scripts, nor chooses the database. Servers before Redis 7 logged
+// SCRIPT LOAD and SCRIPT FLUSH. A log is data: what it holds does not configure a server.
+func (c *Core) gateLog(_ *client.Client, call Call) (verdict, error) {
+	if call.Flags&(writes|command.ReadOnly) == 0 && !call.Spec.Has(command.InLogs) {
+		return skip, nil
+	}
+	return pass, nil
+}
+
+func (c *Core) gateReads(_ *client.Client, call Call) (verdict, error) {
+	if !forGuests(call.Flags) {
+		return refuse, errGuestWrites
+	}
+	return pass, nil
+}
+
+func (c *Core) gateReadsLittle(cl *client.Client, call Call) (verdict, error) {
+	return refusal(c.admitWhole(cl, call))
+}
+
+func (c *Core) gateNoScript(*client.Client, Call) (verdict, error) {
+	if !c.anyInScripts {
+		return refuse, errNotInScript
+	}
+	return pass, nil
+}
+
+// gateProtected refuses DEBUG and MODULE unless the configuration allows them to this client.
+func (c *Core) gateProtected(cl *client.Client, call Call) (verdict, error) {
+	name, mode := "DEBUG", c.settings.EnableDebugCommand.Get()
+	option := "enable-debug-command"
+	if call.Spec.Has(command.OfModules) {
+		name, mode, option = "MODULE", c.settings.EnableModuleCommand.Get(), "enable-module-command"
+	}
+	if mode.Allows(protocol.IsLocal(cl.Conn)) {
+		return pass, nil
+	}
+	return refuse, errProtected(name, option)
+}
+
+func (c *Core) gatePassword(cl *client.Client, call Call) (verdict, error) {
+	if !cl.Authenticated && call.Spec.Flags&command.NoAuth == 0 && !c.users.DefaultIsOpen() {
+		return refuse, protocol.ErrNoAuth
+	}
+	return pass, nil
+}
+
+func (c *Core) gateNoMulti(*client.Client, Call) (verdict, error) { return refuse, errNotInMulti }
+
+func (c *Core) gateRights(cl *client.Client, call Call) (verdict, error) {
+	d := c.checkRights(cl, call)
+	if !d.Refused() {
+		return pass, nil
+	}
+	c.lap() // the next command is the first of a run, and names itself
+	cl.LastCommand = call.Spec.Full
+	c.deny(cl, d, originOf(cl), call)
+	return refuse, d.Error(rightsOf(cl), call.Spec)
+}
+
+func (c *Core) gateRightsInExec(cl *client.Client, call Call) (verdict, error) {
+	d := c.checkRights(cl, call)
+	if !d.Refused() {
+		return pass, nil
+	}
+	c.deny(cl, d, acl.InMulti, call)
+	return refuse, d.ExecError()
+}
+
+func (c *Core) gateRightsInScript(cl *client.Client, call Call) (verdict, error) {
+	d := c.checkRights(cl, call)
+	if !d.Refused() {
+		return pass, nil
+	}
+	c.deny(cl, d, acl.InLua, call)
+	return refuse, d.ScriptError(rightsOf(cl), call.Spec)
+}
+
+func (c *Core) gateSlots(cl *client.Client, call Call) (verdict, error) {
+	if c.slots == nil {
+		return pass, nil
+	}
+	if err := c.admitSlots(cl, call.Spec, call.Args); err != nil {
+		return elsewhere, err
+	}
+	return pass, nil
+}
+
+// gateSlot asks about the one key that a command wants to write.
+func (c *Core) gateSlot(cl *client.Client, _ Call) (verdict, error) {
+	if c.slots == nil {
+		return pass, nil
+	}
+	p := c.waiting.byClient[cl]
+	return refusal(c.routeParked(c.slots.Load(), p, p.key))
+}
+
+// gateSlotsOfScript comes after the barriers: a read-only replica says so first.
+func (c *Core) gateSlotsOfScript(cl *client.Client, call Call) (verdict, error) {
+	if c.slots == nil {
+		return pass, nil
+	}
+	return refusal(c.admitSlotsOfScript(cl.Script, call))
+}
+
+func (c *Core) gateReadOnlyScript(cl *client.Client, call Call) (verdict, error) {
+	if cl.Script.ReadOnly && call.Flags&writes != 0 {
+		return refuse, errReadOnlyScript
+	}
+	return pass, nil
+}
+
+// gateReplaying lets a script of a log run what it ran before.
+func (c *Core) gateReplaying(*client.Client, Call) (verdict, error) {
+	if c.replaying {
+		return run, nil
+	}
+	return pass, nil
+}
+
+func (c *Core) gateBarriers(cl *client.Client, call Call) (verdict, error) {
+	for _, b := range c.barriers {
+		if b.Up {
+			if err := b.Refuse(cl, call); err != nil {
+				return refuse, err
+			}
+		}
+	}
+	return pass, nil
+}
+
+// gateBarriersButMemory leaves memory out: the new value has been built, so its memory is used already.
+func (c *Core) gateBarriersButMemory(cl *client.Client, call Call) (verdict, error) {
+	for _, b := range c.barriers {
+		if !b.Up || b == c.eviction.barrier {
+			continue
+		}
+		if err := b.Refuse(cl, call); err != nil {
+			return refuse, err
+		}
+	}
+	return pass, nil
+}
+
+// gateBarriersInScript lets a script that has written pass the barriers that say so: half of its work would be worse.
+func (c *Core) gateBarriersInScript(cl *client.Client, call Call) (verdict, error) {
+	for _, b := range c.barriers {
+		if !b.Up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
+			continue
+		}
+		if err := b.Refuse(cl, call); err != nil {
+			return refuse, err
+		}
+	}
+	return pass, nil
+}
+
+// gateMemoryOfScript refuses a script for memory only before it has written.
+func (c *Core) gateMemoryOfScript(cl *client.Client, call Call) (verdict, error) {
+	if call.Flags&command.DenyOOM != 0 && c.OutOfMemory() && !cl.Script.Wrote && !cl.Script.AllowOOM {
+		return refuse, protocol.ErrOutOfMemory
+	}
+	return pass, nil
+}
+
+func (c *Core) gateSubscribed(cl *client.Client, call Call) (verdict, error) {
+	if cl.Protocol == 2 && !call.Spec.Has(command.WhileSubscribed) {
+		return refuse, errSubscribed(call.Spec)
+	}
+	return pass, nil
+}
+
+// gateBusy holds calls back while a command has lent the turn. After busy-reply-threshold it refuses them.
+func (c *Core) gateBusy(cl *client.Client, call Call) (verdict, error) {
+	if c.lent != nil && c.lent.tardy && call.Flags&command.AllowBusy == 0 {
+		return refuse, c.lent.refusal()
+	}
+	return c.gateBusyHolds(cl, call)
+}
+
+func (c *Core) gateBusyHolds(cl *client.Client, call Call) (verdict, error) {
+	if c.lent == nil || call.Flags&command.AllowBusy != 0 {
+		return pass, nil
+	}
+	c.pause.hold(cl)
+	return hold, nil
+}
+
+func (c *Core) gateBusyRefuses(_ *client.Client, call Call) (verdict, error) {
+	if c.lent == nil || call.Flags&command.AllowBusy != 0 {
+		return pass, nil
+	}
+	return refuse, c.lent.refusal()
+}
+
+func (c *Core) gateFedStream(_ *client.Client, call Call) (verdict, error) {
+	if call.Flags&(writes|command.ReadOnly) != 0 {
+		return refuse, errFedStream
+	}
+	return pass, nil
+}
+
+func (c *Core) gatePause(cl *client.Client, call Call) (verdict, error) {
+	if !c.pause.holds(cl, call.Flags) {
+		return pass, nil
+	}
+	c.pause.hold(cl)
+	return hold, nil
+}
+
+func (c *Core) gateQueue(_ *client.Client, call Call) (verdict, error) {
+	if call.Spec.Has(command.InMulti) {
+		return pass, nil
+	}
+	return queue, nil
+}
+
+// gateLatch spares all under a pause: nothing of a key changes then, so it may be read.
+func (c *Core) gateLatch(cl *client.Client, call Call) (verdict, error) {
+	if c.pause.on || !c.latched(cl, call.Spec, call.Args) {
+		return pass, nil
+	}
+	c.pause.hold(cl)
+	return hold, nil
+}
+
+// gateLatchServed leaves the client blocked (engine.K3).
+func (c *Core) gateLatchServed(cl *client.Client, call Call) (verdict, error) {
+	if !c.latched(cl, call.Spec, call.Args) {
+		return pass, nil
+	}
+	c.latches.passed = true
+	return hold, nil
+}
+
+func (c *Core) gateLatchInScript(_ *client.Client, call Call) (verdict, error) {
+	if call.Flags&writes != 0 && len(c.latches.keys) != 0 && c.namesLatched(call.Spec, call.Args) {
+		return refuse, errOnItsWay
+	}
+	return pass, nil
+}
