@@ -13,7 +13,7 @@ import (
 
 // clusters is a primary with all slots but one, its replica, and two primaries more, so that there is a majority
 // without any one of them.
-var clusters = &kind{name: "cluster", lanes: 3, set: func(s *scene) {
+var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
 	bus := 0
 	node := func() *testkit.Server {
 		port := testkit.FreePort(s)

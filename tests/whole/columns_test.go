@@ -34,10 +34,10 @@ type column struct {
 var columns = slices.Concat(pairColumns, replicaColumns, endColumns, loadColumns, clusterColumns)
 
 // pairs is a primary with a log, its replica, and two servers that are on their own.
-var pairs = &kind{name: "pair", lanes: 2, set: setPair}
+var pairs = &kind{name: "pair", lanes: 3, set: setPair}
 
 // handovers is the same, for columns that wait for ticks and seconds.
-var handovers = &kind{name: "handover", lanes: 3, set: setPair}
+var handovers = &kind{name: "handover", lanes: 4, set: setPair}
 
 func setPair(s *scene) {
 	s.p = testkit.Start(s, "--appendonly", "yes", "--repl-ping-replica-period", "1")

@@ -3,12 +3,12 @@ package whole
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,34 +39,37 @@ func (d draw) String() string { return fmt.Sprintf("%s/%s/%d", d.column.name, d.
 
 // TestMatrix plays random cells of units and observers. A failure names its cell, which -cell plays again.
 func TestMatrix(t *testing.T) {
+	t.Parallel()
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64() >> 1
 	}
 	draws := drawn(t, seed)
-	lanes := map[*kind][]draw{}
+	queues := map[*kind]chan draw{}
 	for _, d := range draws {
-		lanes[d.column.kind] = append(lanes[d.column.kind], d)
+		if queues[d.column.kind] == nil {
+			queues[d.column.kind] = make(chan draw, len(draws))
+		}
+		queues[d.column.kind] <- d
 	}
-	failed := &failures{seen: map[string]int{}}
+	results := &results{failed: map[string]int{}, took: map[string]time.Duration{}, played: map[string]int{}}
 	began := time.Now()
 	var group sync.WaitGroup
-	for k, all := range lanes {
-		for i := range k.lanes {
+	for k, queue := range queues {
+		close(queue)
+		for range k.lanes {
 			group.Go(func() {
-				own := []draw{}
-				for at := i; at < len(all); at += k.lanes {
-					own = append(own, all[at])
-				}
-				from := time.Now()
-				k.play(t, own, failed)
-				t.Logf("%s, lane %d: %d cells in %v", k.name, i, len(own), time.Since(from).Round(time.Millisecond))
+				k.play(t, queue, results)
+				t.Logf("a lane of %s is over after %v", k.name, time.Since(began).Round(time.Millisecond))
 			})
 		}
 	}
 	group.Wait()
 	t.Logf("%d cells of seed %d in %v", len(draws), seed, time.Since(began).Round(time.Millisecond))
-	for name, n := range failed.seen {
+	for _, name := range slices.Sorted(maps.Keys(results.took)) {
+		t.Logf("%5d cells of %-22s %v", results.played[name], name, results.took[name].Round(time.Millisecond))
+	}
+	for name, n := range results.failed {
 		t.Logf("%d failures of %s", n, name)
 	}
 }
@@ -109,29 +112,39 @@ func drawn(t *testing.T, seed uint64) (draws []draw) {
 	return draws
 }
 
-// failures are counted over all lanes.
-type failures struct {
+// results are counted over all lanes.
+type results struct {
 	mu     sync.Mutex
-	n      int
-	played atomic.Int64
-	seen   map[string]int // by column and row
+	n      int            // of cells that were played
+	bad    int            // of those, which failed
+	failed map[string]int // by column and row
+	played map[string]int // by column
+	took   map[string]time.Duration
 }
 
-func (f *failures) add(t *testing.T, d draw, wrong, notes string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n++
-	f.seen[d.column.name+"/"+d.row.name]++
+func (r *results) add(d draw, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n++
+	r.played[d.column.name]++
+	r.took[d.column.name] += took
+}
+
+func (r *results) fail(t *testing.T, d draw, wrong, notes string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bad++
+	r.failed[d.column.name+"/"+d.row.name]++
 	if !*keepFlag {
 		notes = ""
 	}
-	t.Errorf("-cell %v, the %dth: %s\n%s", d, f.played.Load(), wrong, notes)
+	t.Errorf("-cell %v, the %dth: %s\n%s", d, r.n, wrong, notes)
 }
 
-func (f *failures) enough() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.n >= enough || f.n > 0 && *firstFlag
+func (r *results) enough() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bad >= enough || r.bad > 0 && *firstFlag
 }
 
 // A kind is a set of servers on which some columns play.
@@ -141,33 +154,30 @@ type kind struct {
 	set   func(s *scene)
 }
 
-// play plays draws one after another. A stage on which a cell has failed is left, and the next cell has a new one.
-func (k *kind) play(t *testing.T, draws []draw, failed *failures) {
+// play plays the cells of a queue one after another. After a cell that has failed, the next one gets new servers.
+func (k *kind) play(t *testing.T, queue <-chan draw, results *results) {
 	var s *scene
-	for i, d := range draws {
-		if failed.enough() {
+	var last draw
+	for d := range queue {
+		if results.enough() {
 			break
 		}
 		if s == nil {
 			s = &scene{stage: &stage{TB: t}}
 		}
-		failed.played.Add(1)
+		began := time.Now()
 		s.try(d, k)
-		if s.Failed() {
+		results.add(d, time.Since(began))
+		if last = d; s.Failed() {
 			wrong, notes := s.close()
-			failed.add(t, d, wrong, notes)
+			results.fail(t, d, wrong, notes)
 			s = nil
-			continue
-		}
-		if i == len(draws)-1 {
-			if wrong, notes := s.close(); wrong != "" {
-				failed.add(t, d, "at the end: "+wrong, notes)
-			}
-			return
 		}
 	}
 	if s != nil {
-		s.close()
+		if wrong, notes := s.close(); wrong != "" {
+			results.fail(t, last, "at the end: "+wrong, notes)
+		}
 	}
 }
 
