@@ -187,6 +187,9 @@ func (c *cell) nap() {
 	time.Sleep(time.Duration(c.rng.Int64N(int64(c.unit.wait + c.unit.work + 2*time.Millisecond))))
 }
 
+// soon waits for a random moment in the first milliseconds. A large RESTORE or MIGRATE is then at work.
+func (c *cell) soon() { time.Sleep(time.Duration(c.rng.Int64N(int64(4 * time.Millisecond)))) }
+
 // end waits for the unit's end.
 func (c *cell) end() {
 	<-c.unit.done

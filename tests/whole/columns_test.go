@@ -313,10 +313,43 @@ var pairColumns = []*column{
 		c.nap()
 		c.tell(c.p, "CLIENT", "PAUSE", 1+c.rng.IntN(20), pick(c.rng, "WRITE", "ALL"))
 	}},
+	{name: "pause-writes", kind: pairs, weight: 60, rows: []*row{exec, restore, restore, move, move}, act: func(c *cell) {
+		c.soon()
+		c.noWritePasses(time.Duration(10+c.rng.IntN(10)) * time.Millisecond)
+	}},
 	{name: "reload", kind: pairs, weight: 20, rows: all, act: func(c *cell) {
 		c.nap()
 		c.must(c.p, pick(c.rng, []any{"DEBUG", "RELOAD"}, []any{"DEBUG", "LOADAOF"})...)
 	}},
+}
+
+// noWritePasses pauses writes. Until the pause ends, no write of the unit becomes visible.
+func (c *cell) noWritePasses(length time.Duration) {
+	u := &c.unit
+	ask := func() string {
+		v := c.must(c.p, "EXISTS", u.key("c"), u.key("l"), u.key("m"), u.key("k"))
+		return fmt.Sprintf("%d keys of the unit", v.Int)
+	}
+	var began time.Time
+	var paused respclient.Value
+	testkit.Until(c, testkit.Slowly(30*time.Second), "a pause", func() (err error) { // a busy server refuses it
+		began = time.Now()
+		if paused, err = c.p.Ask("CLIENT", "PAUSE", length.Milliseconds(), "WRITE"); err == nil {
+			err = paused.Err()
+		}
+		return err
+	})
+	first := ask()
+	for {
+		now := ask()
+		if time.Since(began) >= length { // the pause may have ended before this answer
+			return
+		}
+		if now != first {
+			c.Errorf("a write passed %v after the begin of a pause of %v: %s, then %s", time.Since(began), length, first, now)
+			return
+		}
+	}
 }
 
 func pick[T any](rng interface{ IntN(int) int }, from ...T) T { return from[rng.IntN(len(from))] }
