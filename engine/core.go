@@ -148,9 +148,7 @@ func New(p Parts) *Core {
 // Then it hands what was decided to sinks and neighbours, and lets go of the turn. At least one request is run if the
 // client can go on.
 func (c *Core) Serve(b *protocol.Batch) {
-	c.take()
-	c.hold(batchTurn, func() { c.serve(b.Session.(*client.Client), b) })
-	c.release()
+	c.inTurn(batchTurn, func() { c.serve(b.Session.(*client.Client), b) })
 }
 
 // serve runs a batch of cl's. Turn only.
@@ -178,49 +176,59 @@ func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 }
 
 // Do runs f inside a turn of its own: for duties, loading and neighbours' goroutines. f must be short.
-func (c *Core) Do(f func()) {
-	c.take()
-	c.hold(doTurn, f)
-	c.release()
-}
+func (c *Core) Do(f func()) { c.inTurn(doTurn, f) }
 
 // A turnKind says what a turn is for.
 type turnKind uint8
 
 const (
-	batchTurn turnKind = iota // of a client's batch, or of our primary's stream
-	dutyTurn                  // of duties alone
-	sliceTurn                 // of a lent command
-	doTurn                    // Do's: its CPU is not measured, and the stall log names its function
+	batchTurn turnKind = iota // a client's batch, or our primary's stream
+	dutyTurn                  // duties alone
+	sliceTurn                 // a lent command
+	doTurn                    // Do: the stall log names its function
+	pieceTurn                 // a piece of a turn in which a script of a log gives way
 )
 
-// hold is the ritual of a turn: read the clock, run f, hand on what was decided, close the books. The caller has taken
-// the turn, and releases it.
-func (c *Core) hold(kind turnKind, f func()) {
-	c.begin()
-	if kind != doTurn {
+// inTurn takes the turn for f, and releases it.
+func (c *Core) inTurn(kind turnKind, f func()) {
+	c.take()
+	c.within(kind, f)
+	c.release()
+}
+
+// within is all that belongs to a turn that the caller has taken: read the clock, run f, hand on what was decided,
+// close the books.
+func (c *Core) within(kind turnKind, f func()) {
+	c.begin(kind)
+	f()
+	c.end(kind)
+}
+
+// begin reads the clock for the turn that was just taken.
+func (c *Core) begin(kind turnKind) {
+	c.assertHeld()
+	c.nanos, c.nowMs = c.wall.Now()
+	c.space.SetNow(c.nowMs)
+	c.meter.begin(c.nanos)
+	if kind < doTurn {
 		c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
 	}
-	f()
+}
+
+// end hands on what the turn has decided, and closes its books.
+func (c *Core) end(kind turnKind) {
 	c.settle()
 	if c.labels != nil {
 		c.unlabel()
 	}
 	c.pushes.here = nil
-	if kind == doTurn {
-		if c.nanos = c.wall.Nanos(); c.nanos-c.meter.turnBegan >= c.stalls.limit {
-			c.watchDo(c.nanos - c.meter.turnBegan)
-		}
+	if kind >= doTurn {
+		c.nanos = c.wall.Nanos()
+	}
+	if took := c.nanos - c.meter.turnBegan; kind == doTurn && took >= c.stalls.limit {
+		c.watchDo(took)
 	}
 	c.meter.end(c)
-}
-
-// begin reads the clock for the turn that was just taken.
-func (c *Core) begin() {
-	c.assertHeld()
-	c.nanos, c.nowMs = c.wall.Now()
-	c.space.SetNow(c.nowMs)
-	c.meter.begin(c.nanos)
 }
 
 // settle gives sinks and neighbours what the turn has decided so far.

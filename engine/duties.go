@@ -83,7 +83,7 @@ func (c *Core) RunDuties(stop <-chan struct{}) {
 // dutySlice runs one slice and says how long nothing is due.
 func (c *Core) dutySlice() time.Duration {
 	c.take()
-	c.hold(dutyTurn, c.runDuties)
+	c.within(dutyTurn, c.runDuties)
 	wait := c.idleFor()
 	c.release()
 	return wait

@@ -62,7 +62,7 @@ func TestExpiryBehind(t *testing.T) {
 		for i := range 100_000 {
 			h.space.DB(0).SetString(fmt.Appendf(nil, "key:%09d", i), nil, due)
 		}
-		h.begin()
+		h.begin(dutyTurn)
 		h.nowMs = due + 17 + late // ticks are of 16 ms
 		h.space.SetNow(h.nowMs)
 		h.runDuties()

@@ -30,9 +30,7 @@ func (c *Core) Dismiss(cl *client.Client) {
 // Follow is Serve for the link to our primary: keys past their deadline are valid until it removes them, and nobody
 // reads the replies. applied runs behind the last request, when nothing else of the turn has been decided.
 func (c *Core) Follow(b *protocol.Batch, applied func()) {
-	c.take()
-	c.hold(batchTurn, func() { c.follow(b.Session.(*client.Client), b, applied) })
-	c.release()
+	c.inTurn(batchTurn, func() { c.follow(b.Session.(*client.Client), b, applied) })
 }
 
 // follow runs a batch of our primary's. Turn only.

@@ -111,13 +111,11 @@ func (c *Core) GiveWay(*command.Context) bool {
 	c.stack = c.other(l.stack)
 	c.raised++ // admission must look
 	c.space.Again(nil)
-	c.settle()
-	c.nanos = c.wall.Nanos()
-	c.meter.end(c)
+	c.end(pieceTurn)
 	c.release()
 	runtime.Gosched()
 	c.take()
-	c.begin()
+	c.begin(pieceTurn)
 	invariant.That(c.stack.depth == 0 && c.stack.unit.effects == 0,
 		"engine.N2: others left %d effects", c.stack.unit.effects)
 	c.stack, c.nowMs = l.stack, l.nowMs
@@ -225,7 +223,7 @@ func (c *Core) slice() (more bool) {
 	if c.hasHalted() {
 		return false
 	}
-	c.hold(sliceTurn, func() { more = c.runSlice() })
+	c.within(sliceTurn, func() { more = c.runSlice() })
 	return more
 }
 
