@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"spindle/internal/ascii"
-	"spindle/protocol"
 )
 
 // Search says what AppendKeys is to find.
@@ -129,9 +128,6 @@ func (s *Spec) appendFound(into []KeyPosition, args [][]byte, search Search) ([]
 
 // fixed says that k means the argument at Index in every call, and perhaps those after it.
 func (k *KeySpec) fixed() bool { return !k.Unknown && k.Keyword == "" && !k.KeyNum }
-
-// ErrInvalidKeyArguments is for a call from which no keys can be read.
-var ErrInvalidKeyArguments = &protocol.Error{Code: "ERR", Text: "Invalid arguments specified for command"}
 
 // appendBySpecs reads the keys that specs describe; false when one of them does not fit args.
 func appendBySpecs(into []KeyPosition, specs []KeySpec, args [][]byte, search Search) ([]KeyPosition, bool) {

@@ -34,6 +34,3 @@ func Int32(arg []byte) (int, error) {
 	}
 	return int(n), nil
 }
-
-var errOutOfInt = &protocol.Error{Code: "ERR",
-	Text: "value is out of range, value must between -2147483648 and 2147483647"}

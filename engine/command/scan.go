@@ -8,12 +8,6 @@ import (
 	"spindle/protocol"
 )
 
-// Errors of SCAN and its kin.
-var (
-	ErrCursor   = &protocol.Error{Code: "ERR", Text: "invalid cursor"}
-	ErrNoValues = &protocol.Error{Code: "ERR", Text: "NOVALUES option can only be used in HSCAN"}
-)
-
 // Scan is what stands behind the cursor of HSCAN, SSCAN and ZSCAN: [MATCH pattern] [COUNT count], and NOVALUES of
 // HSCAN.
 type Scan struct {

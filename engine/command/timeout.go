@@ -4,14 +4,6 @@ import (
 	"math"
 
 	"spindle/internal/number"
-	"spindle/protocol"
-)
-
-// Errors of Timeout.
-var (
-	errTimeoutFloat    = &protocol.Error{Code: "ERR", Text: "timeout is not a float or out of range"}
-	errTimeoutNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
-	errTimeoutRange    = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
 )
 
 // Timeout reads how long a blocking command waits, in seconds with a fraction, as the deadline in Unix ms that Wait

@@ -1,0 +1,69 @@
+package command
+
+import (
+	"errors"
+	"strings"
+
+	"spindle/protocol"
+)
+
+// What several families answer. The texts are the reference's.
+var (
+	ErrCursor   = &protocol.Error{Code: "ERR", Text: "invalid cursor"}
+	ErrNoValues = &protocol.Error{Code: "ERR", Text: "NOVALUES option can only be used in HSCAN"}
+	// ErrInvalidKeyArguments is for a call from which no keys can be read.
+	ErrInvalidKeyArguments = &protocol.Error{Code: "ERR", Text: "Invalid arguments specified for command"}
+
+	errOutOfInt = &protocol.Error{Code: "ERR",
+		Text: "value is out of range, value must between -2147483648 and 2147483647"}
+	errTimeoutFloat    = &protocol.Error{Code: "ERR", Text: "timeout is not a float or out of range"}
+	errTimeoutNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
+	errTimeoutRange    = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
+)
+
+// ErrArity is the reply to a call with too few or too many arguments.
+func ErrArity(s *Spec) *protocol.Error {
+	return protocol.Errorf("ERR", "wrong number of arguments for '%s' command", s.Full)
+}
+
+// unknownCommand names the command and the first 128 bytes of its arguments.
+func unknownCommand(args [][]byte) *protocol.Error {
+	var b strings.Builder
+	for _, a := range args[1:] {
+		if b.Len() >= 128 {
+			break
+		}
+		b.WriteByte('\'')
+		b.Write(cText(a, 128-b.Len()+1))
+		b.WriteString("' ")
+	}
+	return protocol.Errorf("ERR", "unknown command '%s', with args beginning with: %s", cText(args[0], 128), b.String())
+}
+
+// ErrUnknownSubcommand is the reply to a word that a container does not know.
+func ErrUnknownSubcommand(name, sub []byte) *protocol.Error {
+	return protocol.Errorf("ERR", "unknown subcommand '%s'. Try %s HELP.", cText(sub, 128), strings.ToUpper(string(name)))
+}
+
+// ErrSubcommandSyntax is the reply of a container that knows the word but not this form of it.
+func ErrSubcommandSyntax(name, sub []byte) *protocol.Error {
+	return protocol.Errorf("ERR", "unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
+		cText(sub, 128), strings.ToUpper(string(name)))
+}
+
+// cText is what C's %.*s shows of b: at most limit bytes, up to the first NUL.
+func cText(b []byte, limit int) []byte {
+	b = b[:min(len(b), max(limit, 0))]
+	for i, c := range b {
+		if c == 0 {
+			return b[:i]
+		}
+	}
+	return b
+}
+
+// What is wrong with a rename-command line.
+var (
+	errNotThere = errors.New("No such command in rename-command")
+	errTaken    = errors.New("Target command name already exists")
+)
