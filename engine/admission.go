@@ -44,7 +44,9 @@ func callOf(cl *client.Client, spec *command.Spec, args [][]byte) Call {
 }
 
 // plainCall is a call that does what its row says.
-func plainCall(spec *command.Spec, args [][]byte) Call { return Call{Spec: spec, Args: args, Flags: spec.Flags} }
+func plainCall(spec *command.Spec, args [][]byte) Call {
+	return Call{Spec: spec, Args: args, Flags: spec.Flags}
+}
 
 func flagsOf(cl *client.Client, spec *command.Spec, args [][]byte) command.Flags {
 	if spec.Means != nil {

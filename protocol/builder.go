@@ -7,39 +7,39 @@ import (
 	"spindle/internal/number"
 )
 
-// A Builder takes a reply as values instead of bytes: a script's machine makes its own values of them, and nothing is
-// encoded and parsed again.
+// A Builder takes a reply as values instead of bytes. A script engine makes its own values of them, without encoding
+// and parsing.
 //
-// It is told what the bytes would say, in their order: plain values, and announcements of aggregates before their
-// elements. An announcement may come late (BeginAt); then it belongs where the mark was set.
+// Its calls come in the order of the bytes: plain values, and headers of aggregates before their elements. A header may
+// come late (BeginAt); then it belongs at its mark.
 //
-// No method takes bytes: what an interface is given escapes, and callers keep short texts on their stacks. Room is
-// filled instead.
+// No method takes bytes, because arguments of an interface call escape to the heap, and callers keep short texts on the
+// stack. Instead the caller fills the result of Room.
 type Builder interface {
 	Status(line string)
 	Error(e *Error)
 	Room(n int) []byte // a bulk string of n bytes, which the caller fills before its next call
 	Int(n int64)
 	Uint(n uint64)
-	Null(array bool) // RESP2 tells a null array from a null string
+	Null(array bool) // RESP2 distinguishes a null array from a null string
 	Bool(b bool)
 	Double(text string)
 	BigNumber(digits string)
 	Verbatim(format, text string)
 	Begin(kind byte, n int)             // n values follow: kind is '*', '%', '~', '>' or '|', and a pair is two values
-	Mark() int                          // how many values and announcements there are so far
-	BeginAt(mark int, kind byte, n int) // Begin, where mark was set
-	Rollback(mark int)                  // what came since mark is forgotten
+	Mark() int                          // the number of values and headers so far
+	BeginAt(mark int, kind byte, n int) // Begin at mark
+	Rollback(mark int)                  // removes everything since mark
 	Full() bool                         // no more values are wanted
 }
 
-// Build has all that follows told to b instead of written as bytes; nil goes back to bytes. The reply must be empty.
+// Build sends everything that follows to b instead of encoding it; nil switches back. The reply must be empty.
 func (r *Reply) Build(b Builder) {
 	invariant.That(r.Len() == 0, "a reply of %d bytes cannot become values", r.Len())
 	r.into = b
 }
 
-// lendInto tells a builder of a lent bulk string, which is copied there.
+// lendInto copies a lent bulk string into the builder.
 func (r *Reply) lendInto(total int, release func(), pieces [][]byte) {
 	room := r.into.Room(total)
 	for _, piece := range pieces {
@@ -50,7 +50,7 @@ func (r *Reply) lendInto(total int, release func(), pieces [][]byte) {
 	}
 }
 
-// tell has a builder hear what RESP bytes say. They are our own, so they are well formed.
+// tell sends RESP bytes to a builder. The bytes are our own, so they are well formed.
 func tell(b Builder, p []byte) {
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\r')

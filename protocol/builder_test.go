@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// recorder is the simplest Builder that is right: it keeps what it is told, and writes the bytes from that.
+// recorder is the simplest correct Builder: it stores its calls, and encodes them as bytes.
 type recorder struct{ told [][]byte }
 
 func (b *recorder) plain(form string, args ...any) {
@@ -63,8 +63,8 @@ func (b *recorder) Rollback(mark int) { b.told = b.told[:mark] }
 func (b *recorder) Full() bool        { return false }
 func (b *recorder) encode() []byte    { return bytes.Join(b.told, nil) }
 
-// A builder hears exactly what the bytes say, whatever is written, by announcements before and behind, with marks that
-// are gone back to.
+// TestBuilderHearsTheBytes: a builder gets exactly the values of the bytes. Replies are random, with early and late
+// headers and rolled-back marks.
 func TestBuilderHearsTheBytes(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -76,7 +76,7 @@ func TestBuilderHearsTheBytes(t *testing.T) {
 			write(rng, [2]*Reply{built, written}, 3)
 		}
 		want := bytes.Join(pieces(written), nil)
-		if resp3 { // a recorder of RESP2's nulls
+		if resp3 { // the recorder writes RESP2's nulls
 			want = bytes.ReplaceAll(want, []byte("_\r\n"), []byte("$-1\r\n"))
 		}
 		got := heard.encode()
@@ -101,7 +101,7 @@ func pieces(r *Reply) (all [][]byte) {
 	return all
 }
 
-// write writes one value to both replies.
+// write writes one random value to both replies.
 func write(rng *rand.Rand, to [2]*Reply, depth int) {
 	n, count, text := rng.Int64()>>rng.IntN(64), rng.IntN(4), fmt.Sprint("text", rng.IntN(1000))
 	kind := rng.IntN(26)
@@ -168,7 +168,7 @@ func write(rng *rand.Rand, to [2]*Reply, depth int) {
 		for range count {
 			write(rng, to, depth-1)
 		}
-	case 22, 23, 24, 25: // an aggregate that is told behind its values, or taken back
+	case 22, 23, 24, 25: // an aggregate whose header comes after its values, or that is rolled back
 		for range 2 * count {
 			write(rng, to, depth-1)
 		}

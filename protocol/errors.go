@@ -5,16 +5,15 @@ import (
 	"fmt"
 )
 
-// An Error is an error reply: a code that clients match on and a text for people.
+// An Error is an error reply: a code for programs and a text for people.
 type Error struct{ Code, Text string }
 
-// Error gives the reply's line without the leading '-': "ERR no such key".
+// Error returns the reply's line without the leading '-': "ERR no such key".
 func (e *Error) Error() string { return e.Code + " " + e.Text }
 
-// Errorf is an error reply with a text made for the occasion; CR and LF in it become spaces when it is written.
+// Errorf returns an error reply with a formatted text. CR and LF in it become spaces when it is written.
 //
-// Shape: bytes of a client's among args count up to their first zero byte, as in the reference, where they are C
-// strings.
+// Shape: a client's bytes in args count up to their first zero byte, because they are C strings in the reference.
 func Errorf(code, format string, args ...any) *Error {
 	for i, a := range args {
 		if b, ok := a.([]byte); ok {
@@ -25,7 +24,7 @@ func Errorf(code, format string, args ...any) *Error {
 	return &Error{code, fmt.Sprintf(format, args...)}
 }
 
-// Named for the condition, worded exactly as clients already match it.
+// Errors named after their condition, with the exact texts that clients match.
 var (
 	ErrSyntax       = &Error{"ERR", "syntax error"}
 	ErrWrongType    = &Error{"WRONGTYPE", "Operation against a key holding the wrong kind of value"}
@@ -38,7 +37,7 @@ var (
 	ErrStringTooBig = &Error{"ERR", "string exceeds maximum allowed size (proto-max-bulk-len)"}
 )
 
-// What stands in a command's way whatever it is: admission's.
+// Errors of admission, for any command.
 var (
 	ErrLoading      = &Error{"LOADING", "Redis is loading the dataset in memory"}
 	ErrOutOfMemory  = &Error{"OOM", "command not allowed when used memory > 'maxmemory'."}
@@ -52,7 +51,7 @@ var (
 	ErrBusyKey      = &Error{"BUSYKEY", "Target key name already exists."}
 )
 
-// Protocol errors: the parser's. The connection is closed behind them.
+// The parser's protocol errors. The connection is closed after one.
 var (
 	ErrTooBigMultibulkCount     = &Error{"ERR", "Protocol error: too big mbulk count string"}
 	ErrMultibulkLength          = &Error{"ERR", "Protocol error: invalid multibulk length"}

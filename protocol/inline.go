@@ -2,8 +2,8 @@ package protocol
 
 // The telnet form of a request: words on one line, with quotes. "SET k \"a\\x00b\"\r\n".
 
-// parseInline reads the line at the beginning of buf. When it is complete, p.at is its length, newline included; a
-// blank line adds no argument and is no request.
+// parseInline reads the line at the start of buf. When it is complete, p.at is its length, with the newline. A blank
+// line is no request.
 func (p *Parser) parseInline(buf []byte, args [][]byte) (_ [][]byte, complete bool, err *Error) {
 	end, err := p.lineEnd(buf, '\n', ErrTooBigInline)
 	if err != nil || end < 0 {
@@ -23,15 +23,15 @@ func (p *Parser) parseInline(buf []byte, args [][]byte) (_ [][]byte, complete bo
 	return args, true, nil
 }
 
-// SplitWords cuts line into words as redis-cli, redis.conf and inline requests have them, and appends them to args.
+// SplitWords cuts line into words, like redis-cli, redis.conf and inline requests, and appends them to args.
 //
 //	plain  "double: \n \r \t \b \a \xHH and \anything"  'single: \' alone'
 //
-// A quote may open inside a word; a closing quote must be followed by a blank or the end. A NUL ends the line.
+// A quote may begin inside a word. A blank or the end must follow a closing quote. A NUL ends the line.
 //
-// Shape: a word without quotes is a view into line, one with quotes is made in text, which is returned grown. No word
-// is nil, which to a handler is an argument that was not given.
-// Errors: not ok for quotes that do not close, or are followed by something else.
+// Shape: a word without quotes is a view into line. A quoted one is made in text, which is returned longer. No word is
+// nil, because nil means a missing argument to handlers.
+// Errors: ok is false if a quote is not closed, or if no blank follows it.
 func SplitWords(line []byte, args [][]byte, text []byte) (_ [][]byte, _ []byte, ok bool) {
 	at := 0
 	for {
@@ -56,16 +56,15 @@ func SplitWords(line []byte, args [][]byte, text []byte) (_ [][]byte, _ []byte, 
 		}
 		word := text[begin:len(text):len(text)]
 		if word == nil {
-			word = []byte{} // the first one, and empty
+			word = []byte{} // the first word is empty
 		}
 		args = append(args, word)
 	}
 }
 
-// appendQuoted appends the rest of the word at line[at], of which line[at] is a quote, to dst, and returns the offset
-// behind it, or -1.
+// appendQuoted appends the rest of the word at line[at], a quote, to dst. It returns the offset after the word, or -1.
 func appendQuoted(dst, line []byte, at int) ([]byte, int) {
-	peek := func(i int) byte { // the byte behind the end is a NUL, and a NUL is an end
+	peek := func(i int) byte { // the byte after the end is a NUL, which ends the line
 		if i < len(line) {
 			return line[i]
 		}
@@ -120,13 +119,13 @@ func unescape(c byte) byte {
 	return c
 }
 
-// isBlank is C's isspace: what separates words, and may follow a closing quote.
+// isBlank is C's isspace: it separates words, and may follow a closing quote.
 func isBlank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// endsWord is narrower: vertical tab and form feed do not end a word they stand in.
+// endsWord is narrower: vertical tab and form feed do not end a word.
 func endsWord(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == 0 }
 
-// isPlain marks the bytes of a word that stand for themselves.
+// isPlain has the bytes of a word that stand for themselves.
 var isPlain = func() (plain [256]bool) {
 	for c := range plain {
 		plain[c] = !endsWord(byte(c)) && c != '"' && c != '\''
@@ -134,7 +133,7 @@ var isPlain = func() (plain [256]bool) {
 	return plain
 }()
 
-// hexDigit is a hexadecimal digit's value plus one, 0 for every other byte.
+// hexDigit has a hexadecimal digit's value plus one, and 0 for other bytes.
 var hexDigit = func() (value [256]byte) {
 	for i, c := range "0123456789abcdef" {
 		value[c] = byte(i + 1)

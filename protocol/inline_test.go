@@ -43,7 +43,7 @@ func TestSplitWords(t *testing.T) {
 	}
 }
 
-// referenceWords is the grammar of SplitWords, a rune of state at a time and without any thought of speed.
+// referenceWords is the grammar of SplitWords, written simply and slowly.
 func referenceWords(line string) (words []string, ok bool) {
 	line, _, _ = strings.Cut(line, "\x00")
 	const blanks = " \t\n\v\f\r"
@@ -109,7 +109,7 @@ func b2i(b bool) byte {
 	return 0
 }
 
-// FuzzInline: SplitWords reads what the grammar says.
+// FuzzInline: SplitWords follows the grammar.
 func FuzzInline(f *testing.F) {
 	for _, seed := range []string{`set k "a b\x00\n"`, `a"b c" 'd\'e'`, "x\vy \"", `"a"b`, `"\xZZ\x4"`} {
 		f.Add(seed)
@@ -123,7 +123,7 @@ func FuzzInline(f *testing.F) {
 	})
 }
 
-// TestEmptyIsNotNil: to a handler a nil argument is one that was not given, and an empty one is there.
+// TestEmptyIsNotNil: an empty argument is not nil, because nil means a missing argument to handlers.
 func TestEmptyIsNotNil(t *testing.T) {
 	for _, text := range []string{"\"\"\r\n", "SORT l STORE \"\"\r\n", "SORT l STORE ''\r\n", "*1\r\n$0\r\n\r\n",
 		"*2\r\n$1\r\nx\r\n$0\r\n\r\n"} {

@@ -8,40 +8,41 @@ import (
 	"spindle/internal/number"
 )
 
-// A Reply collects the bytes that answer a batch: a buffer that handlers append to, and between its bytes lent pieces
-// that leave without being copied.
+// A Reply collects the bytes that answer a batch. Handlers append to a buffer. Lent pieces between its bytes are sent
+// without copying.
 //
 //	B:     +OK\r\n $5\r\nhello\r\n $536870912\r\n | \r\n :1\r\n
 //	lent:                                         ^ At = 35: Data (off the heap), Release when it has left
 //
-// Lifetime: the loop owns it; a handler may append while Serve runs and keeps nothing of it.
+// Lifetime: the loop owns it. A handler may append during Serve and must not keep any of it.
 //
 // A long reply is not one buffer: see spill.go.
 //
 // protocol.L1. Lent is sorted by At, and no At is beyond len(B).
-// protocol.L2. lent is the sum of Lent's Data, and of what was dropped: a Mark's place in the reply is len(B)+lent.
+// protocol.L2. lent is the length of all Lent's Data and of dropped bytes. So a Mark's offset in the reply is
+// len(B)+lent.
 type Reply struct {
 	B      []byte
-	RESP3  bool // the client said HELLO 3: maps, sets, doubles, nulls and pushes have their own types
+	RESP3  bool // the client sent HELLO 3: maps, sets, doubles, nulls and pushes have their own types
 	Lent   []Lent
-	Chunks Chunks // where a long reply gets its memory; nil: it stays one buffer, B
+	Chunks Chunks // memory for long replies; nil: the reply stays in one buffer, B
 
-	into    Builder // takes values instead of bytes (Build); nil nearly always
+	into    Builder // takes values instead of bytes (Build); usually nil
 	lent    int
-	release func() // of the chunk that B lies in
-	full    bool   // Chunks has refused more
-	whole   int    // full: how long the reply was then; nothing of that has been dropped
-	kept    int    // full: how many of Lent that was
+	release func() // frees the chunk that holds B
+	full    bool   // Chunks has refused more memory
+	whole   int    // if full: the reply's length when it became full; nothing before that was dropped
+	kept    int    // if full: len(Lent) at that time
 }
 
-// Lent is a piece of a reply that stays where it is until the kernel has taken it.
+// Lent is a piece of a reply that is sent from its place.
 type Lent struct {
 	At      int // it goes before B[At]
 	Data    []byte
-	Release func() // called once, on any goroutine, when Data is no longer needed; nil: nothing to give back
+	Release func() // called once, on any goroutine, when Data is no longer needed; may be nil
 }
 
-// OK answers +OK.
+// OK replies +OK.
 func (r *Reply) OK() {
 	if r.into != nil {
 		r.into.Status("OK")
@@ -50,7 +51,7 @@ func (r *Reply) OK() {
 	r.B = append(r.B, "+OK\r\n"...)
 }
 
-// Simple answers a status line. s holds neither CR nor LF.
+// Simple replies a status line. s has no CR or LF.
 func (r *Reply) Simple(s string) {
 	if r.into != nil {
 		r.into.Status(s)
@@ -59,8 +60,8 @@ func (r *Reply) Simple(s string) {
 	r.B = append(append(append(r.B, '+'), s...), '\r', '\n')
 }
 
-// Error answers an error: "-CODE text" for an *Error (wrapped or not), "-ERR text" for any other. CR and LF at the ends
-// of the text are dropped and become spaces inside it, so that nothing a client sent can start a second reply.
+// Error replies an error: "-CODE text" for an *Error (also wrapped), "-ERR text" for any other. It removes CR and LF at
+// the ends of the text and replaces them by spaces inside. So a client's bytes cannot begin a second reply.
 func (r *Reply) Error(err error) {
 	e, ok := err.(*Error)
 	if !ok {
@@ -77,7 +78,7 @@ func (r *Reply) Error(err error) {
 	r.B = append(r.B, '\r', '\n')
 }
 
-// asError finds the *Error that err wraps, or makes one of it.
+// asError returns the *Error that err wraps, or makes one.
 func asError(err error) *Error {
 	if e := new(Error); errors.As(err, &e) {
 		return e
@@ -105,7 +106,7 @@ func appendLine(dst []byte, text string) []byte {
 
 func isNewline(c byte) bool { return c == '\r' || c == '\n' }
 
-// Bulk answers one string of any bytes.
+// Bulk replies one string of any bytes.
 func (r *Reply) Bulk(p []byte) {
 	if r.into != nil {
 		copy(r.into.Room(len(p)), p)
@@ -127,7 +128,7 @@ func (r *Reply) BulkString(s string) {
 	r.B = append(b, '\r', '\n')
 }
 
-// BulkInt answers n as a bulk string: "$2\r\n10\r\n".
+// BulkInt replies n as a bulk string: "$2\r\n10\r\n".
 func (r *Reply) BulkInt(n int64) {
 	if r.into != nil {
 		number.AppendInt(r.into.Room(number.IntLen(n))[:0], n)
@@ -137,7 +138,7 @@ func (r *Reply) BulkInt(n int64) {
 	r.B = append(number.AppendInt(b, n), '\r', '\n')
 }
 
-// BulkRoom answers a bulk string of n bytes and returns the n bytes for the caller to fill, at once.
+// BulkRoom replies a bulk string of n bytes and returns them for the caller to fill at once.
 func (r *Reply) BulkRoom(n int) []byte {
 	if r.into != nil {
 		return r.into.Room(n)
@@ -148,11 +149,10 @@ func (r *Reply) BulkRoom(n int) []byte {
 	return room
 }
 
-// LendBulk answers a bulk string of total bytes that stays where it is: pieces, one after the other, are its bytes.
+// LendBulk replies a bulk string of total bytes without copying it. pieces are its bytes, in order.
 //
-// Lifetime: the pieces belong to the reply until release is called, once, from any goroutine; nil if nobody needs to
-// know.
-// Cost: no copy; worth it from some ten KB on, below that Bulk is cheaper.
+// Lifetime: the pieces belong to the reply until it calls release, once, on any goroutine. release may be nil.
+// Cost: no copy. For less than about ten KB Bulk is cheaper.
 func (r *Reply) LendBulk(total int, release func(), pieces ...[]byte) {
 	if r.into != nil {
 		r.lendInto(total, release, pieces)
@@ -178,7 +178,7 @@ func (r *Reply) LendBulk(total int, release func(), pieces ...[]byte) {
 	r.B = append(r.B, '\r', '\n')
 }
 
-// Null answers that there is nothing: RESP3 "_", RESP2 the null bulk string "$-1".
+// Null replies null: RESP3 "_", RESP2 the null bulk string "$-1".
 func (r *Reply) Null() {
 	if r.into != nil {
 		r.into.Null(false)
@@ -191,7 +191,7 @@ func (r *Reply) Null() {
 	}
 }
 
-// NullArray answers that there is no list: RESP3 "_", RESP2 the null array "*-1".
+// NullArray replies a missing list: RESP3 "_", RESP2 the null array "*-1".
 func (r *Reply) NullArray() {
 	if r.into != nil {
 		r.into.Null(true)
@@ -204,7 +204,7 @@ func (r *Reply) NullArray() {
 	}
 }
 
-// Int answers an integer.
+// Int replies an integer.
 func (r *Reply) Int(n int64) {
 	if r.into != nil {
 		r.into.Int(n)
@@ -214,7 +214,7 @@ func (r *Reply) Int(n int64) {
 		r.B = append(r.B, ':', byte('0'+n), '\r', '\n')
 		return
 	}
-	if uint64(n) < 1e8 { // the usual ones, with one look at the room there is
+	if uint64(n) < 1e8 { // the usual ones, with one check of the room
 		const most = len(":12345678\r\n")
 		b := r.room(most)
 		text := b[len(b) : len(b)+most]
@@ -227,7 +227,7 @@ func (r *Reply) Int(n int64) {
 	r.B = append(number.AppendInt(append(r.room(number.MaxIntLen+3), ':'), n), '\r', '\n')
 }
 
-// Uint answers an integer that may be above the greatest int64.
+// Uint replies an integer that may exceed int64.
 func (r *Reply) Uint(n uint64) {
 	if r.into != nil {
 		r.into.Uint(n)
@@ -236,7 +236,7 @@ func (r *Reply) Uint(n uint64) {
 	r.B = append(number.AppendUint(append(r.B, ':'), n), '\r', '\n')
 }
 
-// Bool answers a truth: RESP3 "#t" or "#f", RESP2 1 or 0.
+// Bool replies a boolean: RESP3 "#t" or "#f", RESP2 1 or 0.
 func (r *Reply) Bool(b bool) {
 	switch {
 	case !r.RESP3 && b:
@@ -252,13 +252,13 @@ func (r *Reply) Bool(b bool) {
 	}
 }
 
-// Double answers a double: RESP3 ",3.14", RESP2 the same text as a bulk string.
+// Double replies a double: RESP3 ",3.14", RESP2 the same text as a bulk string.
 func (r *Reply) Double(f float64) {
 	var text [32]byte
 	r.DoubleText(number.AppendDouble(text[:0], f))
 }
 
-// DoubleText is Double for a text that is already made (a long double's, say).
+// DoubleText is Double for a formatted number, such as a long double.
 func (r *Reply) DoubleText(text []byte) {
 	if !r.RESP3 {
 		r.Bulk(text)
@@ -271,7 +271,7 @@ func (r *Reply) DoubleText(text []byte) {
 	r.B = append(append(append(r.B, ','), text...), '\r', '\n')
 }
 
-// BigNumber answers an integer of any length: RESP3 "(", RESP2 a bulk string.
+// BigNumber replies an integer of any length: RESP3 "(", RESP2 a bulk string.
 func (r *Reply) BigNumber(digits string) {
 	if !r.RESP3 {
 		r.BulkString(digits)
@@ -284,8 +284,7 @@ func (r *Reply) BigNumber(digits string) {
 	r.B = append(append(append(r.B, '('), digits...), '\r', '\n')
 }
 
-// Verbatim answers text that is meant for people: RESP3 "=" with its three-letter format ("txt", "mkd"), RESP2 a bulk
-// string.
+// Verbatim replies text for people: RESP3 "=" with its three-letter format ("txt", "mkd"), RESP2 a bulk string.
 func (r *Reply) Verbatim(format, text string) {
 	if !r.RESP3 {
 		r.BulkString(text)
@@ -307,7 +306,7 @@ func (r *Reply) Verbatim(format, text string) {
 	r.B = append(b, '\r', '\n')
 }
 
-// Array announces n elements, which follow as replies of their own.
+// Array announces n elements, which follow as replies.
 func (r *Reply) Array(n int) { r.begin('*', n, n) }
 
 // Map announces n pairs: RESP3 "%n", RESP2 an array of 2n.
@@ -325,7 +324,7 @@ func (r *Reply) Set(n int) { r.begin(r.kind('~'), n, n) }
 // Push announces n elements that answer no request: RESP3 ">n", RESP2 an array.
 func (r *Reply) Push(n int) { r.begin(r.kind('>'), n, n) }
 
-// Attribute announces n pairs that say more about the reply behind them. RESP3 only: ask r.RESP3 first.
+// Attribute announces n pairs about the reply that follows. RESP3 only: check r.RESP3 first.
 func (r *Reply) Attribute(n int) {
 	invariant.That(r.RESP3, "RESP2 has no attributes")
 	r.begin('|', n, 2*n)
@@ -340,7 +339,7 @@ func (r *Reply) begin(kind byte, n, values int) {
 	r.B = appendHeader(r.B, kind, n)
 }
 
-// kind is what an aggregate that RESP3 knows as c is announced with.
+// kind returns the type byte for an aggregate of RESP3's type c.
 func (r *Reply) kind(c byte) byte {
 	if r.RESP3 {
 		return c
@@ -357,7 +356,7 @@ func (r *Reply) Raw(p []byte) {
 	r.B = append(r.B, p...)
 }
 
-// Join appends what other holds and leaves other empty; lent pieces change hands.
+// Join moves everything from other to the end of r, with lent pieces.
 func (r *Reply) Join(other *Reply) {
 	if r.into != nil {
 		tell(r.into, slices.Concat(slices.Collect(other.Pieces)...))
@@ -372,18 +371,18 @@ func (r *Reply) Join(other *Reply) {
 	}
 	r.lent += other.lent
 	if other.full && !r.full {
-		r.full, r.whole, r.kept = true, 0, 0 // no mark from here on is one that can be found
+		r.full, r.whole, r.kept = true, 0, 0 // no mark of r can be found after this
 	}
 	other.B = other.B[:0]
 	clear(other.Lent)
 	other.Lent, other.lent, other.full = other.Lent[:0], 0, false
 }
 
-// Cut moves what stands behind m into other, which is empty: the command that wrote it goes on later, and its reply
-// leaves with the rest. Lent pieces change hands.
+// Cut moves everything after m into other, which is empty: the command that wrote it continues later, and its reply
+// leaves with the rest. Lent pieces move, too.
 func (r *Reply) Cut(m Mark, other *Reply) {
 	if r.full {
-		other.full = true // whoever reads r will not read that either
+		other.full = true // the client of r will not read that either
 		r.Rollback(m)
 		return
 	}
@@ -399,13 +398,13 @@ func (r *Reply) Cut(m Mark, other *Reply) {
 	r.B, r.Lent = r.B[:at], r.Lent[:i]
 }
 
-// Len is how many bytes will leave, lent pieces included.
+// Len returns how many bytes will be sent, with lent pieces.
 func (r *Reply) Len() int { return len(r.B) + r.lent }
 
-// Reset empties the reply for its next use, giving back what was lent and has not left.
+// Reset empties the reply for its next use, and releases lent pieces that were not sent.
 func (r *Reply) Reset() { r.Rollback(Mark{}) }
 
-// Taken empties a reply whose pieces, and the bytes in B, have gone elsewhere. release, if any, gives B's memory back.
+// Taken empties a reply whose pieces, and the bytes in B, belong to the caller now. release, if not nil, frees B.
 func (r *Reply) Taken() (release func()) {
 	release = r.release
 	r.B, r.lent, r.release, r.full = nil, 0, nil, false
@@ -416,10 +415,10 @@ func (r *Reply) Taken() (release func()) {
 	return release
 }
 
-// A Mark is a place in a reply: where a handler began, or where the length of an aggregate is missing.
+// A Mark is a place in a reply: where a handler began, or where the header of an aggregate is missing.
 type Mark struct{ pos int }
 
-// Mark notes the place that has been reached.
+// Mark returns the current place.
 func (r *Reply) Mark() Mark {
 	if r.into != nil {
 		return Mark{r.into.Mark()}
@@ -427,22 +426,22 @@ func (r *Reply) Mark() Mark {
 	return Mark{len(r.B) + r.lent}
 }
 
-// Moved is the mark's place when n bytes were inserted before it.
+// Moved returns the mark's place after n bytes were inserted before it.
 func (m Mark) Moved(n int) Mark { return Mark{m.pos + n} }
 
-// Offset is how many bytes stand before the mark.
+// Offset returns how many bytes are before the mark.
 func (m Mark) Offset() int { return m.pos }
 
-// Since is how many bytes were appended behind m.
+// Since returns how many bytes were appended after m.
 func (r *Reply) Since(m Mark) int { return len(r.B) + r.lent - m.pos }
 
-// place finds m: what is put there goes before Lent[i] and at B[at]. A spilled piece that m lies in is cut in two.
+// place finds m: bytes inserted there go before Lent[i] and at B[at]. It cuts a spilled piece that contains m.
 func (r *Reply) place(m Mark) (i, at int) {
 	last := 0
 	if n := len(r.Lent); n > 0 {
 		last = r.Lent[n-1].At
 	}
-	if at = m.pos - r.lent; at > last || len(r.Lent) == 0 { // the usual case: behind every piece
+	if at = m.pos - r.lent; at > last || len(r.Lent) == 0 { // the usual case: after every piece
 		return len(r.Lent), at
 	}
 	pos, from := 0, 0
@@ -464,8 +463,8 @@ func (r *Reply) place(m Mark) (i, at int) {
 	return len(r.Lent), at
 }
 
-// Rollback forgets everything behind m, and gives back what was lent there. Of a full reply only what was appended
-// before it was full can be gone back to: a mark behind that leaves it as it is.
+// Rollback removes everything after m, and releases pieces lent there. A full reply can only return to a mark from
+// before it was full; a later mark leaves it unchanged.
 func (r *Reply) Rollback(m Mark) {
 	if r.into != nil {
 		r.into.Rollback(m.pos)
@@ -473,7 +472,7 @@ func (r *Reply) Rollback(m Mark) {
 	}
 	if r.full {
 		if m.pos > r.whole {
-			return // nobody will read it
+			return // no client will read it
 		}
 		r.refill()
 	}
@@ -488,7 +487,7 @@ func (r *Reply) Rollback(m Mark) {
 	r.B, r.Lent = r.B[:at], r.Lent[:i]
 }
 
-// Insert puts p at m: bytes that were decided before what stands behind it.
+// Insert inserts p at m: bytes that were decided before those after m.
 func (r *Reply) Insert(m Mark, p []byte) {
 	if r.full {
 		return
@@ -504,7 +503,7 @@ func (r *Reply) insert(i, at int, p []byte) {
 	}
 }
 
-// InsertReply is Insert for a reply; its pieces go between those before and after.
+// InsertReply is Insert for a reply. Its pieces go between those before and after.
 func (r *Reply) InsertReply(m Mark, other *Reply) {
 	if r.full {
 		other.Reset()
@@ -520,14 +519,14 @@ func (r *Reply) InsertReply(m Mark, other *Reply) {
 	r.Lent = slices.Insert(r.Lent, i, pieces...)
 }
 
-// ArrayAt puts "*n" at m: for an array whose length is known only behind its last element. Marks behind m are void
-// afterwards; nested ones are therefore closed from the inside out.
+// ArrayAt inserts "*n" at m, for an array whose length is known only after its last element. Marks after m are invalid
+// afterwards, so close nested arrays from the inside out.
 //
 //	m := r.Mark()
 //	for … { r.Bulk(…); n++ }
 //	r.ArrayAt(m, n)
 //
-// Cost: what stands behind m moves by a few bytes; a large body stays where it is.
+// Cost: the bytes after m move by a few bytes; a large body stays in place.
 func (r *Reply) ArrayAt(m Mark, n int) { r.headerAt(m, '*', n, n) }
 
 // MapAt is ArrayAt for n pairs.
@@ -545,17 +544,17 @@ func (r *Reply) SetAt(m Mark, n int) { r.headerAt(m, r.kind('~'), n, n) }
 // PushAt is ArrayAt for a push.
 func (r *Reply) PushAt(m Mark, n int) { r.headerAt(m, r.kind('>'), n, n) }
 
-// largeBody is from where on a header that comes late is lent instead of moving the body behind it.
+// largeBody is the length of a body for which a late header is lent instead of moving the body.
 const largeBody = 64 << 10
 
-// headerAt puts the header of an aggregate at m: n goes into it, values stand behind it.
+// headerAt inserts an aggregate's header at m: n goes into it, values follow it.
 func (r *Reply) headerAt(m Mark, kind byte, n, values int) {
 	if r.into != nil {
 		r.into.BeginAt(m.pos, kind, values)
 		return
 	}
 	if r.full {
-		return // nobody will read it
+		return // no client will read it
 	}
 	var buf [headerMax]byte
 	header := appendHeader(buf[:0], kind, n)
@@ -568,7 +567,7 @@ func (r *Reply) headerAt(m Mark, kind byte, n, values int) {
 	r.insert(i, at, header)
 }
 
-// Pieces yields the reply's bytes in the order they leave.
+// Pieces yields the reply's bytes in the order they are sent.
 func (r *Reply) Pieces(yield func([]byte) bool) {
 	from := 0
 	for i := range r.Lent {
@@ -587,10 +586,10 @@ func (r *Reply) Pieces(yield func([]byte) bool) {
 	}
 }
 
-// headerMax is the longest header: its type, a length and CRLF.
+// headerMax is the longest header: type, length and CRLF.
 const headerMax = 1 + number.MaxIntLen + 2
 
-// room returns B with space for n more bytes, so that the appends behind it never grow it twice.
+// room returns B with space for n more bytes, so that the following appends do not grow it twice.
 func (r *Reply) room(n int) []byte {
 	if cap(r.B)-len(r.B) < n {
 		r.grow(n)

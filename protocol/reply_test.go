@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// wire is what would leave.
+// wire returns the bytes that would be sent.
 func wire(r *Reply) string {
 	var b strings.Builder
 	r.Pieces(func(p []byte) bool { b.Write(p); return true })
@@ -99,7 +99,7 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
-// Lent pieces stay in their place whatever comes late, before them, between them or around them.
+// TestLentPieces: lent pieces stay in their places, whatever is inserted late before, between or around them.
 func TestLentPieces(t *testing.T) {
 	for _, large := range []int{0, largeBody + 1} {
 		body := strings.Repeat("b", large)
@@ -163,8 +163,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Whatever stands on either side, a reply and what is cut from it are together what they were, and each piece is
-// released once.
+// TestCut: a reply and the part cut from it together have the old bytes. Each piece is released once.
 func TestCut(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 3))

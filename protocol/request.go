@@ -9,49 +9,49 @@ import (
 	"spindle/internal/number"
 )
 
-// Bounds of what a client may send before it is cut off.
+// Bounds of a client's requests.
 const (
-	MaxLine = 64 << 10 // an inline request, or the line of a length
+	MaxLine = 64 << 10 // an inline request, or a line with a length
 	BigBulk = 32 << 10 // a last argument of at least this many bytes may be streamed into a Bulk
 
 	unauthenticatedArgs = 10
 	unauthenticatedBulk = 16 << 10
-	maxBatch            = 1024 // requests of one Parse: keeps a batch, and so a turn, short
+	maxBatch            = 1024 // requests of one Parse, to keep a batch and so a turn short
 )
 
-// Limits are what the protocol allows one client at the moment of a Parse.
+// Limits are the protocol limits of one client during a Parse.
 type Limits struct {
-	MaxBulk         int  // proto-max-bulk-len; 0 means no limit (a primary's stream)
-	Unauthenticated bool // a password is asked for and has not been given: small requests only
+	MaxBulk         int  // proto-max-bulk-len; 0: no limit (a primary's stream)
+	Unauthenticated bool // a password is required and was not given: only small requests are allowed
 }
 
-// A Limiter is a Session (see Handler.Open) that knows its client's limits. The loop asks before each Parse, on the
+// A Limiter is a Session (see Handler.Open) with limits for its client. The loop asks before each Parse, on the
 // goroutine that calls Serve.
 type Limiter interface{ Limits() Limits }
 
-// A Scratch is the memory a Parse puts requests into. One serves any number of parsers as long as a batch has been
-// served before the next Parse: an event loop has one, whatever the number of its connections.
+// A Scratch is the memory for a Parse's requests. Several parsers may share one if each batch is served before the next
+// Parse. So an event loop needs one.
 type Scratch struct {
 	requests []Request
 	args     [][]byte
-	text     []byte // quoted words of inline requests, unescaped
+	text     []byte // unescaped quoted words of inline requests
 }
 
-// A Parser cuts the requests of one connection out of its bytes. The zero value is ready, without limits.
+// A Parser cuts the bytes of one connection into requests. The zero value is ready, without limits.
 //
 //	buf:  *1\r\n$4\r\nPING\r\n  *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhel
 //	      '---- request ----'   '-- incomplete: state below ----------'
 //	                            0                           at      len(buf)
 //
-// What is incomplete is remembered, not parsed again when more bytes arrive, so any number of reads costs time linear
-// in the bytes, whether a million arguments come one byte at a time or one argument of 512 MB comes in pieces.
+// An incomplete request is not parsed again when more bytes arrive. So any number of reads takes time linear in the
+// bytes: for a million arguments in single bytes as well as for one argument of 512 MB in pieces.
 //
-// protocol.I1. consumed is where the incomplete request begins: the caller keeps buf[consumed:], appends what arrives,
-// and calls Parse on that. Offsets of the state count from there.
-// protocol.I2. How the bytes are cut into reads never changes what is read, nor which error ends it.
-// protocol.I3. An error comes alone: requests before it were returned by the Parse before.
+// protocol.I1. consumed is where the incomplete request begins. The caller keeps buf[consumed:], appends new bytes, and
+// calls Parse on that. Offsets of the state count from there.
+// protocol.I2. How the bytes are cut into reads changes neither the requests nor the error that ends them.
+// protocol.I3. An error comes alone: the Parse before returned the requests before it.
 type Parser struct {
-	Requests []Request // what the last Parse, Feed or Advance completed
+	Requests []Request // requests that the last Parse, Feed or Advance completed
 	Limits   Limits
 
 	scratch *Scratch
@@ -59,13 +59,13 @@ type Parser struct {
 
 	// The incomplete request.
 	kind  byte // 0: none
-	bulk  bool // the header of an argument was read, its bytes are awaited
-	count int  // arguments it announced
-	left  int  // arguments still missing; 0: the count itself is
-	at    int  // offset of the first byte not understood: a header, or the argument's bytes
-	size  int  // of the argument awaited
-	seen  int  // offset up to which the end of a line has been looked for
-	need  int  // length of buf below which Parse cannot go on
+	bulk  bool // an argument's header was read, its bytes are missing
+	count int  // number of arguments it announced
+	left  int  // number of arguments still missing; 0: the count itself is missing
+	at    int  // offset of the first byte not parsed: a header, or the argument's bytes
+	size  int  // length of the current argument
+	seen  int  // offset up to which a line's end has been searched
+	need  int  // length of buf that the next Parse needs
 
 	stream stream
 }
@@ -75,19 +75,19 @@ const (
 	inline    = byte('i')
 )
 
-// NewParser returns a parser that puts its requests into s; nil gives it memory of its own.
+// NewParser returns a parser that puts its requests into s; nil gives it its own memory.
 func NewParser(s *Scratch) *Parser { return &Parser{scratch: s} }
 
-// Use gives p another scratch memory: when its connection moves to another loop.
+// Use gives p another scratch memory, when its connection moves to another loop.
 func (p *Parser) Use(s *Scratch) { p.scratch = s }
 
-// Parse cuts the complete requests out of buf into p.Requests and says how many bytes they took.
+// Parse cuts buf into complete requests (p.Requests) and returns how many bytes they took.
 //
-// Shape: arguments are views into buf, in wire order (quoted words of inline requests: into the scratch memory).
+// Shape: arguments are views into buf, in wire order. Quoted words of inline requests are in the scratch memory.
 // Lifetime: until the next Parse on the same scratch memory, or until buf changes.
-// Errors: the protocol error to answer before closing; nothing behind it can be trusted.
-// Cost: no allocation in steady state; some 10 ns an argument.
-// Source: the RESP2 specification; where it is silent, what Redis 7.4 does with the bytes.
+// Errors: the protocol error to send before closing; nothing after it can be parsed.
+// Cost: no allocation in steady state; about 10 ns an argument.
+// Source: the RESP2 specification; where it is silent, Redis 7.4's behaviour.
 func (p *Parser) Parse(buf []byte) (consumed int, err *Error) {
 	s := p.scratch
 	if s == nil {
@@ -118,7 +118,7 @@ next:
 			p.kind = inline
 			goto slow
 		}
-		// The usual case, without a state: a count and lengths of few digits, everything there.
+		// The usual case, without state: a count and lengths of few digits, and all bytes are present.
 		var count, pos int
 		first := len(args)
 		if w := word(buf, at); isOneDigit(w, '*') {
@@ -148,7 +148,7 @@ next:
 				size, pos = shortHeader(buf, pos, '$')
 			}
 			end := pos + size
-			if uint(size) > maxSize || end > len(buf)-2 { // too much, wrong, or not there yet
+			if uint(size) > maxSize || end > len(buf)-2 { // too long, wrong, or incomplete
 				args = args[:first]
 				p.kind = multibulk
 				goto slow
@@ -160,8 +160,8 @@ next:
 		if len(requests) == cap(requests) {
 			requests = slices.Grow(requests, 1)
 		}
-		// Field by field: append would put the request together elsewhere in words and copy it in pairs of words, which
-		// the processor makes wait until the words have reached the cache: 5 ns a request (BenchmarkBatch/PING of
+		// The fields are set one by one. append would build the request elsewhere in single words and copy pairs of
+		// words. The processor then waits until the words are in the cache: 5 ns a request (BenchmarkBatch/PING of
 		// package server).
 		requests = requests[:len(requests)+1]
 		r := &requests[len(requests)-1]
@@ -199,17 +199,17 @@ done:
 	return at, err
 }
 
-// More says that Parse stopped although more of buf can be understood: serve p.Requests, then call Parse on the rest.
+// More reports that Parse stopped although buf has more requests: serve p.Requests, then call Parse on the rest.
 func (p *Parser) More() bool { return p.more }
 
-// Pending says whether a request is incomplete.
+// Pending reports whether a request is incomplete.
 func (p *Parser) Pending() bool { return p.kind != 0 }
 
-// Need is how long the buffer must be, from the beginning of the incomplete request, before a Parse can get any
-// further: at least the end of the argument that is awaited. Parsing earlier is harmless. 0 if nothing is pending.
+// Need returns the buffer length, from the start of the incomplete request, that the next Parse needs to make progress:
+// at least the end of the current argument. Parsing earlier is harmless. 0 if no request is pending.
 func (p *Parser) Need() int { return p.need }
 
-// Awaited is the length of the argument that has begun and is not complete; 0 if there is none.
+// Awaited returns the length of the current incomplete argument; 0 if there is none.
 func (p *Parser) Awaited() int {
 	if !p.bulk {
 		return 0
@@ -217,8 +217,8 @@ func (p *Parser) Awaited() int {
 	return p.size
 }
 
-// Large says whether the incomplete request waits only for its last argument and that is worth a Bulk: size bytes of
-// which the first is, or will be, buf[at].
+// Large reports whether only the last argument is missing, and it is large enough for a Bulk. Its size bytes begin at
+// buf[at].
 func (p *Parser) Large() (at, size int, ok bool) {
 	if p.bulk && p.left == 1 && p.size >= BigBulk {
 		return p.at, p.size, true
@@ -238,7 +238,7 @@ func (p *Parser) forget() {
 	p.count, p.left, p.at, p.size, p.seen, p.need = 0, 0, 0, 0, 0, 0
 }
 
-// trim lets go of memory that a request of very many arguments left behind.
+// trim frees the memory of a request with very many arguments.
 func (s *Scratch) trim() {
 	const keep = 16 << 10
 	if cap(s.args) > keep && len(s.args) < keep/4 {
@@ -249,7 +249,7 @@ func (s *Scratch) trim() {
 	}
 }
 
-// word is the four bytes at buf[at], the first one lowest; 0 if there are not four.
+// word returns the four bytes at buf[at], the first one lowest; 0 if there are fewer.
 func word(buf []byte, at int) uint32 {
 	if len(buf)-at < 4 {
 		return 0
@@ -257,18 +257,18 @@ func word(buf []byte, at int) uint32 {
 	return binary.LittleEndian.Uint32(buf[at:])
 }
 
-// isOneDigit says that w is kind, a digit, CR and LF.
+// isOneDigit reports whether w is kind, a digit, CR and LF.
 func isOneDigit(w uint32, kind byte) bool {
 	return w&0xffff00ff == uint32(kind)|'\r'<<16|'\n'<<24 && w>>8&0xff-'0' <= 9
 }
 
-// isTwoDigits says that w is kind, two digits of which the first is not 0, and CR.
+// isTwoDigits reports whether w is kind, two digits without a leading zero, and CR.
 func isTwoDigits(w uint32, kind byte) bool {
 	return w&0xff0000ff == uint32(kind)|'\r'<<24 && w>>8&0xff-'1' <= 8 && w>>16&0xff-'0' <= 9
 }
 
-// shortHeader reads kind, one to nine digits, CR and LF at buf[at], and returns the number and the offset behind them.
-// -1 stands for everything else: incomplete, wrong, or merely unusual.
+// shortHeader reads kind, one to nine digits, CR and LF at buf[at]. It returns the number and the offset after them.
+// For everything else n is -1: incomplete, wrong, or unusual.
 func shortHeader(buf []byte, at int, kind byte) (n, next int) {
 	b := buf[at:]
 	if len(b) < 4 || b[0] != kind {
@@ -298,8 +298,8 @@ func shortHeader(buf []byte, at int, kind byte) (n, next int) {
 	return -1, at
 }
 
-// resume goes on with the incomplete multibulk request at the beginning of buf, as far as buf reaches. When it is
-// complete, p.count is the number of its arguments and p.at its length.
+// resume continues with the incomplete multibulk request at the start of buf. When it is complete, p.count is the
+// number of its arguments and p.at its length.
 func (p *Parser) resume(buf []byte) (complete bool, err *Error) {
 	if p.left == 0 {
 		n, ok, err := p.header(buf, ErrTooBigMultibulkCount)
@@ -338,7 +338,7 @@ func (p *Parser) resume(buf []byte) (complete bool, err *Error) {
 			p.need = p.at + p.size + 2
 			return false, nil
 		}
-		p.at += p.size + 2 // what stands in the place of the CRLF is not looked at
+		p.at += p.size + 2 // the bytes in place of the CRLF are not checked
 		p.bulk = false
 		p.left--
 	}
@@ -349,11 +349,11 @@ func (p *Parser) resume(buf []byte) (complete bool, err *Error) {
 type length struct {
 	value int64
 	bad   bool // not a number
-	next  int  // offset behind the line
+	next  int  // offset after the line
 }
 
-// header reads the line at p.at, of which the first byte is left to the caller. Not ok: it is not complete yet, or
-// longer than any line may be, which tooLong says.
+// header reads the line at p.at; the caller checks its first byte. ok is false if it is incomplete, or longer than a
+// line may be. In the last case err is tooLong.
 func (p *Parser) header(buf []byte, tooLong *Error) (n length, ok bool, err *Error) {
 	end, err := p.lineEnd(buf, '\r', tooLong)
 	if err != nil || end < 0 {
@@ -371,9 +371,8 @@ func (p *Parser) header(buf []byte, tooLong *Error) (n length, ok bool, err *Err
 	return n, true, nil
 }
 
-// lineEnd finds the first c at or behind p.at, not looking twice at what an earlier call has looked at. A NUL hides
-// everything behind it, as it does from the reference server: such a line ends only by being too long. -1: not there
-// yet.
+// lineEnd finds the first c at or after p.at, without searching bytes twice. A NUL hides everything after it, as in the
+// reference server: such a line only ends by being too long. It returns -1 if c has not come.
 func (p *Parser) lineEnd(buf []byte, c byte, tooLong *Error) (int, *Error) {
 	from := max(p.at, p.seen)
 	window := buf[min(from, len(buf)):min(len(buf), p.at+MaxLine+1)]
@@ -396,7 +395,7 @@ func (p *Parser) lineEnd(buf []byte, c byte, tooLong *Error) (int, *Error) {
 	return -1, nil
 }
 
-// collect appends views of the first n arguments of a multibulk request that is known to be well-formed so far.
+// collect appends views of the first n arguments of a multibulk request that is well-formed so far.
 func collect(request []byte, n int, args [][]byte) [][]byte {
 	at := bytes.IndexByte(request, '\r') + 2
 	for range n {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// read feeds wire to a parser in reads of the given sizes (the last one repeats) and returns what it made of it: the
-// requests' arguments, quoted, and the error that ended it.
+// read feeds wire to a parser in reads of the given sizes (the last one repeats). It returns the requests' quoted
+// arguments, and the error that ended them.
 func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) (got []string) {
 	t.Helper()
 	p := NewParser(&Scratch{})
@@ -29,7 +29,7 @@ func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) 
 		if len(cuts) > 0 {
 			n = min(n, max(1, cuts[min(i, len(cuts)-1)]))
 		}
-		// A buffer of its own for each read: nobody may still look into the last one.
+		// A new buffer for each read: the parser must not use the old one.
 		old := kept
 		kept = append(append(make([]byte, 0, len(kept)+n), kept...), wire[:n]...)
 		for i := range old {
@@ -148,7 +148,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What was refused under an older limit is looked at again after the requests before it have run.
+// TestLimitsChangeBetweenParses: a request beyond an old limit is checked again after the requests before it have run.
 func TestLimitsChangeBetweenParses(t *testing.T) {
 	wire := []byte("*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n*12\r\n" + strings.Repeat("$1\r\nx\r\n", 12))
 	var p Parser
@@ -177,8 +177,8 @@ func TestStreamedArgument(t *testing.T) {
 	}
 }
 
-// An argument moves to larger memory as it arrives, byte for byte, and the memory lent for it stays in proportion to
-// what has arrived.
+// TestStreamedArgumentGrows: an argument moves to larger memory as it arrives, byte for byte. The lent memory stays in
+// proportion to the bytes that have arrived.
 func TestStreamedArgumentGrows(t *testing.T) {
 	for _, size := range []int{bulkAtOnce, bulkAtOnce + 1, 2_500_001, 9 << 20, 17 << 20} {
 		value := make([]byte, size)
@@ -217,8 +217,8 @@ func TestStreamedArgumentGrows(t *testing.T) {
 	}
 }
 
-// Very many arguments in reads of a few bytes, and a long argument that is not the last: time linear in the bytes. It
-// is looked at through the bytes that are looked at: a quadratic parser would not come to an end here.
+// TestLinear: very many arguments in reads of a few bytes, and a long argument that is not the last, take time linear
+// in the bytes. A quadratic parser would not finish here.
 func TestLinear(t *testing.T) {
 	const count = 300_000
 	wire := append([]byte(fmt.Sprintf("*%d\r\n", count)), bytes.Repeat([]byte("$1\r\nx\r\n"), count)...)
@@ -262,7 +262,7 @@ func TestParseAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestNamesRepeat: of requests whose names are alike, or nearly so, none takes anything from the one before it.
+// TestNamesRepeat: requests with equal or similar names do not affect each other.
 func TestNamesRepeat(t *testing.T) {
 	for n := 1; n <= 12; n++ {
 		for at := range n {
@@ -313,7 +313,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, wire []byte, seed uint64, unauthenticated bool) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		// "<n>@" in the bytes stands for a run of n letters: what is long is found without long inputs.
+		// "<n>@" in the input becomes a run of letters, so that short inputs can hold long arguments.
 		if i := bytes.IndexByte(wire, '@'); i > 0 && len(wire) < 4096 {
 			wire = append(append(slices.Clone(wire[:i]), bytes.Repeat([]byte{'v'}, 30000+rng.IntN(40000))...), wire[i+1:]...)
 		}

@@ -5,27 +5,27 @@ import (
 	"sort"
 )
 
-// A reply of many elements is written in chunks. When the buffer that it began in is full, its bytes move to the first
-// chunk. What a full chunk holds becomes a piece that is never moved again, and the next one comes from the loop, which
-// keeps them outside the Go heap:
+// A reply of many elements is written in chunks. When its first buffer is full, the bytes move to the first chunk. A
+// full chunk becomes a piece that never moves again. The next chunk comes from the loop, which keeps chunks outside the
+// Go heap:
 //
 //	Lent: [ 256 KB ][ 256 KB ][ 256 KB ]      B: $5\r\nmem42\r\n…
 //
-// A Mark is a place in the whole, so it holds across spills.
+// A Mark is an offset in the whole reply, so it stays valid across spills.
 
 // Chunks lends memory for long replies. The goroutine that writes the reply calls it.
 type Chunks interface {
-	// Chunk lends room for at least n bytes behind a reply that is held bytes long by now; nil: nobody will read that
-	// much. release gives it back, once, on the goroutine that sends.
+	// Chunk lends room for at least n bytes after a reply that holds held bytes. A nil chunk means that no client will
+	// read that much. release frees it, once, on the goroutine that sends.
 	Chunk(n, held int) (chunk []byte, release func())
-	// Outgrown takes back the buffer that the reply began in.
+	// Outgrown takes back the reply's first buffer.
 	Outgrown(b []byte)
 }
 
-// spillFrom is from where on a buffer that is full is followed by a chunk, instead of a longer buffer.
+// spillFrom is the size at which a full buffer is followed by a chunk, instead of a longer buffer.
 const spillFrom = 128 << 10
 
-// ChunkSize is what a chunk has at least.
+// ChunkSize is the smallest chunk.
 const ChunkSize = 256 << 10
 
 // grow makes room for n more bytes.
@@ -39,10 +39,10 @@ func (r *Reply) grow(n int) {
 		r.B = slices.Grow(r.B, max(n, ChunkSize))
 		return
 	}
-	first := r.release == nil // or it would be left to the collector
+	first := r.release == nil // otherwise the collector has to free it
 	if first {
 		if n += len(r.B); n > ChunkSize {
-			n = max(n, 2*len(r.B)) // it may be one that has to be copied again: there was no memory for a chunk
+			n = max(n, 2*len(r.B)) // it may have to be copied again, because there was no memory for a chunk
 		}
 	}
 	n = max(n, ChunkSize)
@@ -62,11 +62,11 @@ func (r *Reply) grow(n int) {
 	}
 }
 
-// Full says that nobody will read what is appended from here on: it is dropped, unless Rollback takes it back. Who
-// makes a reply as long as the client asked for, and not as long as the data is, looks now and then.
+// Full reports that appended bytes are dropped, because no client will read them, unless Rollback removes them. Code
+// whose reply is as long as the client asked, not as long as the data, checks it now and then.
 func (r *Reply) Full() bool { return r.full || r.into != nil && r.into.Full() }
 
-// drop forgets B's bytes, and counts them as if they were there.
+// drop drops B's bytes, and counts them as if they were there.
 func (r *Reply) drop() {
 	for i := range r.Lent {
 		r.Lent[i].At = 0
@@ -75,8 +75,8 @@ func (r *Reply) drop() {
 	r.B = r.B[:0]
 }
 
-// refill makes a full reply what it was when it became that: what came later is being taken back, and what comes now
-// may be read again.
+// refill restores a full reply to its state when it became full. Later bytes are being removed, and new ones may be
+// read again.
 func (r *Reply) refill() {
 	for i := r.kept; i < len(r.Lent); i++ {
 		if release := r.Lent[i].Release; release != nil {
@@ -88,13 +88,13 @@ func (r *Reply) refill() {
 	r.full = false
 }
 
-// spill makes pieces of all that B holds.
+// spill turns everything in B into pieces.
 func (r *Reply) spill() {
 	first := sort.Search(len(r.Lent), func(i int) bool { return r.Lent[i].At > 0 })
 	between := slices.Clone(r.Lent[first:])
 	r.Lent = r.Lent[:first]
 	from := 0
-	var ours []int // which of them lie in B
+	var ours []int // indexes of those in B
 	for _, l := range between {
 		if l.At > from {
 			ours = append(ours, len(r.Lent))
@@ -114,7 +114,7 @@ func (r *Reply) spill() {
 	}
 }
 
-// Seal makes pieces of all that has been written, if it lies in chunks: the reply can go to another goroutine whole.
+// Seal turns all written bytes into pieces, if they are in chunks. The whole reply can then move to another goroutine.
 func (r *Reply) Seal() {
 	if r.release == nil {
 		return
@@ -127,7 +127,7 @@ func (r *Reply) Seal() {
 	r.B, r.release = nil, nil
 }
 
-// Discard gives back all that the reply holds. Nobody will read it, or append to it.
+// Discard frees everything in the reply. It must not be used afterwards.
 func (r *Reply) Discard() {
 	r.Reset()
 	if release := r.Taken(); release != nil {
@@ -135,7 +135,7 @@ func (r *Reply) Discard() {
 	}
 }
 
-// shared makes release something that each of parts calls once. The parts are given back on one goroutine.
+// shared returns a function that calls release when it was called parts times. All calls are on one goroutine.
 func shared(release func(), parts int) func() {
 	if release == nil || parts == 1 {
 		return release

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// lender counts what it lends and takes back, and lends up to limit bytes.
+// lender lends up to limit bytes, and counts the bytes lent.
 type lender struct {
 	limit, out int
 	outgrown   int
@@ -25,7 +25,7 @@ func (l *lender) Chunk(n, held int) ([]byte, func()) {
 	return b, func() {
 		l.out--
 		for i := range b[:cap(b)] {
-			b[:cap(b)][i] = 0xDB // who still reads it shows
+			b[:cap(b)][i] = 0xDB // so that a later reader of it is detected
 		}
 	}
 }
@@ -39,7 +39,7 @@ func (l *lender) Outgrown(b []byte) {
 
 func element(i int) string { return fmt.Sprintf("element-%07d", i) }
 
-// poor has no chunks: what it lends is for the collector.
+// poor lends memory that the collector frees, not chunks.
 type poor struct{ asked int }
 
 func (p *poor) Chunk(n, _ int) ([]byte, func()) {
@@ -49,7 +49,7 @@ func (p *poor) Chunk(n, _ int) ([]byte, func()) {
 
 func (p *poor) Outgrown([]byte) {}
 
-// A reply that gets no chunks is copied when it has doubled, not with each element.
+// TestNoMemoryForChunks: a reply without chunks is copied when it has doubled, not with each element.
 func TestNoMemoryForChunks(t *testing.T) {
 	chunks := &poor{}
 	r, want := &Reply{Chunks: chunks}, []byte(nil)
@@ -65,7 +65,7 @@ func TestNoMemoryForChunks(t *testing.T) {
 	}
 }
 
-// Marks hold across spills: what is rolled back to one, or announced at one, is the same as in one buffer.
+// TestSpilledMarks: marks stay valid across spills. A rollback or a late header has the same effect as in one buffer.
 func TestSpilledMarks(t *testing.T) {
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -121,7 +121,8 @@ func TestSpilledMarks(t *testing.T) {
 	}
 }
 
-// A long reply is not moved when it grows, but for its first buffer, which goes back: each chunk is filled once.
+// TestSpillMovesNothing: a growing long reply is not moved, except its first buffer, which is returned. Each chunk is
+// filled once.
 func TestSpillMovesNothing(t *testing.T) {
 	chunks := &lender{}
 	r := &Reply{Chunks: chunks}
@@ -140,10 +141,10 @@ func TestSpillMovesNothing(t *testing.T) {
 	}
 }
 
-// A long reply of integers (LPOS) is no different: it is not moved either, and what nobody will read of it costs no
+// TestIntegersSpill: the same holds for a long reply of integers (LPOS). Integers that no client will read cost no
 // memory.
 func TestIntegersSpill(t *testing.T) {
-	for _, n := range []int64{12_345, -12_345} { // with one look at the room, and without
+	for _, n := range []int64{12_345, -12_345} { // with one check of the room, and without
 		chunks := &lender{limit: 2 << 20}
 		r := &Reply{Chunks: chunks}
 		for range 400_000 {
@@ -160,7 +161,7 @@ func TestIntegersSpill(t *testing.T) {
 	}
 }
 
-// What nobody will read is dropped, and costs no memory.
+// TestFull: bytes that no client will read are dropped, and cost no memory.
 func TestFull(t *testing.T) {
 	chunks := &lender{limit: 1 << 20}
 	r := &Reply{Chunks: chunks}
@@ -190,8 +191,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A full reply that is taken back to where it was not full yet is what it was there, and goes on from there: a client
-// that wants no replies is not cut for the length of one.
+// TestFullTakenBack: a full reply that is rolled back to before it was full continues from there. So a client under
+// CLIENT REPLY OFF is not disconnected for a long reply.
 func TestFullTakenBack(t *testing.T) {
 	chunks := &lender{limit: 1 << 20}
 	r := &Reply{Chunks: chunks}
@@ -235,7 +236,7 @@ func TestFullTakenBack(t *testing.T) {
 	}
 }
 
-// A sealed reply holds nothing but pieces, which give back their chunks; a discarded one has given back all.
+// TestSealAndDiscard: a sealed reply has only pieces, which free their chunks. A discarded one has freed everything.
 func TestSealAndDiscard(t *testing.T) {
 	for _, n := range []int{0, 1, 9_000, 100_000} {
 		chunks := &lender{}
@@ -264,7 +265,7 @@ func TestSealAndDiscard(t *testing.T) {
 			r.BulkString(element(i))
 		}
 		if n == 9_000 {
-			r.Rollback(Mark{}) // its buffer is a chunk still
+			r.Rollback(Mark{}) // its buffer is still a chunk
 		}
 		if r.Discard(); chunks.out != 0 {
 			t.Errorf("%d elements: %d chunks are out behind Discard", n, chunks.out)

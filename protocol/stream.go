@@ -2,37 +2,37 @@ package protocol
 
 import "spindle/internal/invariant"
 
-// A stream is a request whose last argument is read into memory of its own as it arrives, instead of into the read
+// A stream is a request whose last argument is read into separate memory as it arrives, instead of into the read
 // buffer.
 //
 //	read buffer:  *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n | first bytes of the argument
 //	              '------------ head, copied -----------'  '--------> Bulk.Data[:got]
 //
-// Memory follows what arrives, not what was announced: it begins small and becomes eight times as large whenever it is
-// full. The new memory takes the bytes that arrive, and as many of the old ones at a time, so that no single read
-// copies much.
+// Memory grows with the bytes that arrive, not with the announced length: it begins small and becomes eight times as
+// large whenever it is full. New bytes go to the new memory. With each read, as many old bytes are copied there, so
+// that no single read copies much.
 //
 //	old   |xxxxxxxx|             len(old.Data) bytes, those below copied are in bulk too
 //	bulk  |xxx.....|yyyy......................|   y: arrived since
 //
-// got counts the two bytes behind the argument too: the request is complete at size+2.
+// got also counts the CRLF after the argument: the request is complete at size+2.
 type stream struct {
 	head   []byte
 	count  int
 	bulk   *Bulk
 	size   int // of the argument
 	got    int
-	old    *Bulk // the memory before, until all of it is copied; nil nearly always
+	old    *Bulk // the earlier memory, until all of it is copied; usually nil
 	copied int
 }
 
 const (
-	bulkAtOnce = 1 << 20 // an argument up to here gets all its memory at once
-	bulkGrowth = 8       // larger steps copy less, smaller ones hold less memory for what may never come
+	bulkAtOnce = 1 << 20 // an argument up to this size gets all its memory at once
+	bulkGrowth = 8       // larger steps copy less, smaller ones hold less memory for bytes that may never come
 )
 
-// bulkMemory is how much memory an argument of size bytes gets when filled of them are there: the smallest step above
-// that. The steps are size divided by powers of bulkGrowth, so that each is filled to the same share before the next.
+// bulkMemory returns how much memory an argument of size bytes gets when filled of them have come: the smallest step
+// above filled. Steps are size divided by powers of bulkGrowth, so that each step is filled to the same share.
 func bulkMemory(size, filled int) int {
 	for n := size; ; {
 		smaller := (n + bulkGrowth - 1) / bulkGrowth
@@ -43,18 +43,17 @@ func bulkMemory(size, filled int) int {
 	}
 }
 
-// Expects is how much memory Stream needs for the argument that Large spoke of, when buf is what the last Parse left.
+// Expects returns the memory that Stream needs for Large's argument. buf is what the last Parse left.
 func (p *Parser) Expects(buf []byte) int {
 	at, size, _ := p.Large()
 	return bulkMemory(size, len(buf)-at)
 }
 
-// Stream puts the argument that Large spoke of into b, whose Data has as many bytes as Expects says, or all the
-// argument has. It takes all of buf, which is what the last Parse left. From here on bytes go to Feed, or to Room and
-// Advance, until either says that the request is complete; it is p.Requests then, with End 0, because it was not cut
-// from a buffer. In between, Cramped may ask for more memory.
+// Stream moves Large's argument into b. b.Data has the size that Expects returns, or the argument's whole size. It
+// takes all of buf, which the last Parse left. Later bytes go to Feed, or to Room and Advance, until one of them
+// reports the request complete. It is then p.Requests, with End 0. In between, Cramped may ask for more memory.
 //
-// Ownership: b is the request's; the caller calls b.Release after serving it unless Taken, see Served.
+// Ownership: b is the request's. The caller calls b.Release after serving it unless Taken; see Served.
 func (p *Parser) Stream(buf []byte, b *Bulk) {
 	at, size, ok := p.Large()
 	invariant.That(ok && len(b.Data) > len(buf)-at || len(b.Data) == size,
@@ -65,7 +64,7 @@ func (p *Parser) Stream(buf []byte, b *Bulk) {
 	p.Feed(buf[at:])
 }
 
-// Cramped is how much memory the argument needs to go on: 0 while there is room, else Enlarge has to come before the
+// Cramped returns the memory that the argument needs to continue. 0: there is room; otherwise call Enlarge before the
 // next Feed.
 func (p *Parser) Cramped() int {
 	if s := &p.stream; s.bulk != nil && s.got == len(s.bulk.Data) && s.got < s.size {
@@ -74,8 +73,8 @@ func (p *Parser) Cramped() int {
 	return 0
 }
 
-// Enlarge goes on in b, whose Data has as many bytes as Cramped says. The memory before is released when all of it has
-// been copied.
+// Enlarge continues in b, whose Data has the size that Cramped returned. The old memory is released when all of it was
+// copied.
 func (p *Parser) Enlarge(b *Bulk) {
 	s := &p.stream
 	s.moveOld(s.got)
@@ -100,11 +99,11 @@ func (s *stream) dropOld() {
 	s.old, s.copied = nil, 0
 }
 
-// Streaming says whether a request is being streamed, or has been and waits for Served.
+// Streaming reports whether a request is being streamed, or is complete and waits for Served.
 func (p *Parser) Streaming() bool { return p.stream.bulk != nil }
 
-// Streamed is how much of the argument has arrived, how many bytes the handler or the Go heap has lent for it, and of
-// these how many are a copy of others, because the argument moves to larger memory.
+// Streamed returns how much of the argument has arrived, and how much memory is lent for it. twice is the part of that
+// memory that holds copies, because the argument is moving to larger memory.
 func (p *Parser) Streamed() (got, lent, twice int) {
 	s := &p.stream
 	if s.bulk == nil {
@@ -117,20 +116,20 @@ func (p *Parser) Streamed() (got, lent, twice int) {
 	return min(s.got, s.size), lent, s.copied
 }
 
-// Begun is the beginning of what has arrived of the argument, as far as it lies together. It is the bulk's memory.
+// Begun returns the argument's bytes so far, as far as they are contiguous. They are the bulk's memory.
 func (p *Parser) Begun() []byte {
 	got, _, _ := p.Streamed()
-	if old := p.stream.old; old != nil { // not all of it has been moved
+	if old := p.stream.old; old != nil { // not all of it has moved
 		return old.Data[:min(got, len(old.Data))]
 	}
 	return p.stream.bulk.Data[:got]
 }
 
-// Lent says whether the argument's memory is the handler's.
+// Lent reports whether the argument's memory is the handler's.
 func (p *Parser) Lent() bool { return p.stream.bulk != nil && p.stream.bulk.Release != nil }
 
-// Room is where the next bytes of the argument go, for a read straight into it; empty when only its CRLF is missing, or
-// Cramped.
+// Room returns where the argument's next bytes go, for a read directly into it. It is empty if only the CRLF is
+// missing, or when Cramped.
 func (p *Parser) Room() []byte {
 	if s := &p.stream; s.got < len(s.bulk.Data) {
 		return s.bulk.Data[s.got:]
@@ -138,14 +137,14 @@ func (p *Parser) Room() []byte {
 	return nil
 }
 
-// Advance says that n bytes were read into Room. It never completes the request: the CRLF has still to be fed.
+// Advance tells that n bytes were read into Room. It never completes the request: the CRLF must come through Feed.
 func (p *Parser) Advance(n int) {
 	p.stream.got += n
 	p.stream.moveOld(n)
 }
 
-// Feed takes what it needs of buf and says how much that was, and whether the request is complete. If it is Cramped, it
-// takes the rest of what it needs after Enlarge.
+// Feed takes the bytes it needs from buf. n is their number; complete: the request is complete. If Cramped, it takes
+// the rest after Enlarge.
 func (p *Parser) Feed(buf []byte) (n int, complete bool) {
 	s := &p.stream
 	n = copy(p.Room(), buf)
@@ -163,8 +162,7 @@ func (p *Parser) Feed(buf []byte) (n int, complete bool) {
 	return n, false
 }
 
-// Replay makes p.Requests again from a complete streamed request: when the core left it undone, it is submitted once
-// more.
+// Replay restores p.Requests from a complete streamed request that the core left undone, to submit it again.
 func (p *Parser) Replay() {
 	s, into := &p.stream, p.scratch
 	args := collect(s.head, s.count-1, into.args[:0])
@@ -174,7 +172,7 @@ func (p *Parser) Replay() {
 	p.Requests = into.requests
 }
 
-// Served ends a streamed request after its batch was served, or one that will never be complete, and returns its bulk.
+// Served ends a streamed request after its batch was served, or one that will never be complete. It returns its bulk.
 func (p *Parser) Served() *Bulk {
 	b := p.stream.bulk
 	p.stream.dropOld()

@@ -1,9 +1,10 @@
 // Package respclient is a small blocking client: one connection, requests out, replies in.
 //
-// Owner: one goroutine; Close alone may be called from another.
-// Never: reconnects, retries or pools. It is for tests, the bench, tools and the link to a primary.
-// Proof: tests, tools and the bench call what the server itself does not: it only reads replies, for its Sentinel.
-// Start here; read.go reads replies, value.go is what they become.
+// Owner: one goroutine; only Close may be called from another.
+// Never: reconnects, retries or pools. It serves tests, the bench, tools and the link to a primary.
+// Proof: tests, tools and the bench call functions that the server does not. The server only reads replies, for
+// Sentinel.
+// Start here; read.go reads replies, value.go has the values.
 package respclient
 
 import (
@@ -24,8 +25,8 @@ import (
 //	c.Send("GET", "a"); c.Send("GET", "b")
 //	a, err := c.Receive()                // pipelined: Receive flushes what is unsent
 type Client struct {
-	// OnPush takes RESP3 pushes as they come; Receive and Do then never return one. With nil, Receive returns them in
-	// their place, and Do, which waits for a reply, puts them into Pushes.
+	// OnPush gets RESP3 pushes as they come; then Receive and Do never return one. If it is nil, Receive returns pushes
+	// in their place. Do, which waits for a reply, appends them to Pushes.
 	OnPush func(Value)
 	Pushes []Value
 
@@ -33,14 +34,14 @@ type Client struct {
 	in      *bufio.Reader
 	out     []byte
 	timeout time.Duration
-	record  []byte // the bytes of the reply being read, while recording
+	record  []byte // the bytes of the current reply, while recording
 	records bool
 }
 
 // Dial connects to "host:port", or to the Unix socket of "unix:/path" or "/path".
 func Dial(addr string) (*Client, error) { return DialTimeout(addr, 5*time.Second) }
 
-// DialTimeout is Dial that gives up.
+// DialTimeout is Dial with a timeout.
 func DialTimeout(addr string, timeout time.Duration) (*Client, error) {
 	network := "tcp"
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok || strings.HasPrefix(addr, "/") {
@@ -53,24 +54,24 @@ func DialTimeout(addr string, timeout time.Duration) (*Client, error) {
 	return New(conn), nil
 }
 
-// New makes a client of a connection that exists (TLS, say).
+// New makes a client for an existing connection, such as TLS.
 func New(conn net.Conn) *Client { return &Client{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)} }
 
-// SetTimeout bounds each Flush and each Receive from here on; 0 waits forever.
+// SetTimeout bounds each later Flush and Receive; 0: no bound.
 func (c *Client) SetTimeout(d time.Duration) {
 	c.timeout = d
 	if d == 0 {
-		_ = c.conn.SetDeadline(time.Time{}) // fails only on a closed connection, which the next use will say
+		_ = c.conn.SetDeadline(time.Time{}) // fails only on a closed connection, which the next use reports
 	}
 }
 
-// Close ends the connection. Unsent requests are dropped.
+// Close closes the connection. Unsent requests are dropped.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Conn is the connection beneath, for addresses and for closing one half.
+// Conn returns the connection, for its addresses and to close one direction.
 func (c *Client) Conn() net.Conn { return c.conn }
 
-// Do sends one request and waits for its reply. An error reply is a Value (ask Err), an error is the connection's.
+// Do sends one request and waits for its reply. An error reply is a Value (see Err); err is the connection's.
 func (c *Client) Do(args ...any) (Value, error) {
 	c.Send(args...)
 	return c.reply()
@@ -87,7 +88,7 @@ func (c *Client) reply() (Value, error) {
 	}
 }
 
-// Must is Do for tests and tools: every error, an error reply too, is a panic.
+// Must is Do for tests and tools: it panics on any error, also on an error reply.
 func (c *Client) Must(args ...any) Value {
 	v, err := c.Do(args...)
 	if err == nil {
@@ -115,7 +116,8 @@ func (c *Client) Pipeline(requests ...[]any) ([]Value, error) {
 	return replies, nil
 }
 
-// Send puts one request into the output buffer: strings, byte slices, integers, floats, and whatever else fmt prints.
+// Send appends one request to the output buffer: strings, byte slices, integers, floats, and other values as fmt prints
+// them.
 func (c *Client) Send(args ...any) {
 	c.out = appendCount(c.out, '*', len(args))
 	for _, arg := range args {
@@ -139,7 +141,7 @@ func (c *Client) Send(args ...any) {
 	}
 }
 
-// SendRaw puts bytes into the output buffer as they are: inline requests, broken ones.
+// SendRaw appends bytes to the output buffer: inline requests, broken ones.
 func (c *Client) SendRaw(p []byte) { c.out = append(c.out, p...) }
 
 func (c *Client) bulk(p []byte) {

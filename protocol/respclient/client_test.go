@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// serve answers whatever comes with reply, in pieces of step bytes, and closes; what came is sent to got.
+// serve accepts a connection, sends reply in pieces of step bytes, and closes. The bytes it received go to got.
 func serve(t *testing.T, reply string, step int) (c *Client, got chan string) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
@@ -127,7 +127,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// FuzzReceive: no bytes from a peer make the client panic, hang or allocate what has not arrived.
+// FuzzReceive: no bytes from a peer make the client panic, hang, or allocate for bytes that have not arrived.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte("*2\r\n$3\r\nabc\r\n%1\r\n+a\r\n_\r\n"))
 	f.Add([]byte("$1000000000\r\nabc"))

@@ -10,14 +10,14 @@ import (
 	"spindle/internal/number"
 )
 
-// ErrProtocol means that the peer did not speak RESP. The connection is of no use any more.
+// ErrProtocol means that the peer did not send RESP. The connection cannot be used any more.
 var ErrProtocol = errors.New("respclient: not RESP")
 
 const (
 	maxLine  = 64 << 10  // a status, an error or a number
 	maxBulk  = 1 << 30   // a string
-	maxDepth = 64        // aggregates within each other
-	atOnce   = 256 << 10 // what an announced length may make us allocate before bytes arrive
+	maxDepth = 64        // nested aggregates
+	atOnce   = 256 << 10 // the most memory that an announced length may allocate before bytes arrive
 )
 
 // Receive flushes, then reads one reply. See OnPush for pushes.
@@ -37,7 +37,7 @@ func (c *Client) Receive() (Value, error) {
 	}
 }
 
-// ReceiveRaw is Receive that also returns the bytes as they came: for transcripts.
+// ReceiveRaw is Receive that also returns the raw bytes, for transcripts.
 func (c *Client) ReceiveRaw() (Value, []byte, error) {
 	c.record, c.records = nil, true
 	v, err := c.Receive()
@@ -45,13 +45,13 @@ func (c *Client) ReceiveRaw() (Value, []byte, error) {
 	return v, c.record, err
 }
 
-// Reader is the input behind what Receive has read, for what is not RESP: a snapshot on the way to a replica.
+// Reader returns the input after the replies read so far, for data that is not RESP: a snapshot for a replica.
 func (c *Client) Reader() *bufio.Reader { return c.in }
 
-// Pending says whether input has been read from the connection that no Receive has taken yet.
+// Pending reports whether bytes were read from the connection that no Receive has returned yet.
 func (c *Client) Pending() bool { return c.in.Buffered() > 0 }
 
-// line reads up to CRLF, which it leaves out. The line holds until the next read.
+// line reads up to CRLF and returns the line without it. The line is valid until the next read.
 func (c *Client) line() ([]byte, error) {
 	line, err := c.in.ReadSlice('\n')
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *Client) readBulk(v Value, n int64) (Value, error) {
 	}
 	p := make([]byte, 0, min(n+2, atOnce))
 	for missing := n + 2; missing > 0; missing = n + 2 - int64(len(p)) {
-		if len(p) == cap(p) { // what has arrived so far vouches for as much again
+		if len(p) == cap(p) { // allocate as much again as has arrived
 			p = append(make([]byte, 0, min(n+2, 2*int64(cap(p)))), p...)
 		}
 		more, err := io.ReadFull(c.in, p[len(p):min(cap(p), len(p)+int(missing))])

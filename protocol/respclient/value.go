@@ -14,10 +14,10 @@ type Value struct {
 	Elems []Value // of * ~ > and %, where keys and values alternate
 
 	Format string  // of =: "txt", "mkd"
-	Attrs  []Value // what a | before the reply said: keys and values alternate
+	Attrs  []Value // of a | before the reply: keys and values alternate
 }
 
-// Err is the error reply as an error; nil for every other reply.
+// Err returns the error reply as an error; nil for every other reply.
 func (v Value) Err() error {
 	if v.Kind == '-' || v.Kind == '!' {
 		return ReplyError(v.Text)
@@ -30,13 +30,13 @@ type ReplyError string
 
 func (e ReplyError) Error() string { return string(e) }
 
-// Code is the word that programs match on: "WRONGTYPE".
+// Code returns the word that programs match on: "WRONGTYPE".
 func (e ReplyError) Code() string {
 	code, _, _ := strings.Cut(string(e), " ")
 	return code
 }
 
-// Strings are the elements' texts; integers become decimal, nulls "".
+// Strings returns the elements' texts; integers become decimal, nulls "".
 func (v Value) Strings() []string {
 	texts := make([]string, len(v.Elems))
 	for i, e := range v.Elems {
@@ -45,7 +45,7 @@ func (v Value) Strings() []string {
 	return texts
 }
 
-// Word is a scalar as text: an integer in decimal, a truth as "true" or "false", null as "".
+// Word returns a scalar as text: an integer in decimal, a boolean as "true" or "false", null as "".
 func (v Value) Word() string {
 	switch {
 	case v.Kind == ':':
@@ -66,7 +66,7 @@ func (v Value) Get(key string) (Value, bool) {
 	return Value{}, false
 }
 
-// String shows the value on one line, for test failures: "OK", (int) 5, [a b], {k: v}, (nil), (error) ERR ….
+// String returns the value on one line, for test failures: "OK", (int) 5, [a b], {k: v}, (nil), (error) ERR ….
 func (v Value) String() string {
 	var b strings.Builder
 	v.write(&b)
