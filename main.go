@@ -1,6 +1,6 @@
-// Spindle is a Redis-compatible server; under another name, or with another first word, it is one of its own tools.
+// Spindle is a Redis-compatible server. Under another name, or with another first word, it is one of its tools.
 //
-// It only chooses: server, Sentinel, one of the tools, or what is still to come, a proxy.
+// This file only chooses: server, Sentinel or one of the tools.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"spindle/tools/cli"
 )
 
-// settings is the page that --help tells of.
+// settings is the page that --help shows.
 //
 //go:embed spindle.conf
 var settings string
@@ -35,8 +35,8 @@ func main() {
 	}
 }
 
-// roleOf says which process argv asks for: by the program's name, or a flag that stands first or behind the
-// configuration file.
+// roleOf returns the kind of process that argv asks for. The program's name decides, or a flag that comes first or
+// after the configuration file.
 func roleOf(argv []string) string {
 	name := ""
 	if len(argv) > 0 {

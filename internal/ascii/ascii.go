@@ -1,10 +1,10 @@
-// Package ascii compares words without regard to the case of ASCII letters, as commands, options and patterns are
-// compared. Other bytes stay as they are, whatever the locale.
+// Package ascii compares words without regard to the case of ASCII letters, for commands, options and patterns. It
+// leaves other bytes unchanged, whatever the locale.
 //
 // Owner: its caller; pure functions, which allocate nothing.
 package ascii
 
-// Lower is c, as a small letter if it is a capital.
+// Lower returns c in lower case.
 func Lower(c byte) byte {
 	if c-'A' < 26 {
 		return c | 0x20
@@ -12,7 +12,7 @@ func Lower(c byte) byte {
 	return c
 }
 
-// EqualFold says whether a and b are the same word, capitals or not.
+// EqualFold reports whether a and b are equal except for case.
 func EqualFold[A, B ~[]byte | ~string](a A, b B) bool {
 	if len(a) != len(b) {
 		return false

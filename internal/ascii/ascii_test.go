@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLower holds every byte to the standard library's idea of ASCII.
+// TestLower compares every byte with the standard library's result for ASCII.
 func TestLower(t *testing.T) {
 	for c := range 256 {
 		want := byte(c)
@@ -25,7 +25,7 @@ func TestEqualFold(t *testing.T) {
 	}{
 		{"", "", true}, {"get", "GET", true}, {"gEt", "GeT", true}, {"get", "gets", false}, {"get", "gat", false},
 		{"[", "{", false}, {"@", "`", false}, {"\xc4", "\xe4", false},
-		{"k", "\xe2\x84\xaa", false}, // the Kelvin sign is no K here
+		{"k", "\xe2\x84\xaa", false}, // the Kelvin sign is not a K here
 	} {
 		if got := EqualFold([]byte(c.a), c.b); got != c.want {
 			t.Errorf("%q, %q: %t", c.a, c.b, got)

@@ -1,7 +1,7 @@
-// Package authority makes certificates that are good for an hour: for tests, and for the bench. No server calls it.
+// Package authority makes certificates that are valid for an hour, for tests and the bench. The server does not use it.
 //
-// Owner: its caller; nothing here has a state.
-// Never: writes a file that it was not told to, or makes a certificate for anybody but this run.
+// Owner: its caller; the package has no state.
+// Never: writes a file that it was not told to, or makes a certificate for use beyond this run.
 package authority
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// New is an authority of that name: a certificate by which others are signed. Its key is of ECDSA P-256.
+// New returns a certificate authority with that name, which can sign certificates. Its key is ECDSA P-256.
 func New(name string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -31,7 +31,7 @@ func New(name string) (tls.Certificate, error) {
 
 // SelfSigned makes a certificate for key, signed by that key.
 //
-// The serial number and the hour are filled in, here and by Sign. Leaf is the certificate as it is read again.
+// SelfSigned and Sign set the serial number and the hour. Leaf is the parsed certificate.
 func SelfSigned(template *x509.Certificate, key crypto.Signer) (tls.Certificate, error) {
 	return sign(template, template, key, key)
 }
@@ -53,7 +53,7 @@ func sign(template, parent *x509.Certificate, key crypto.Signer, by crypto.Priva
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// Write puts a certificate and its key into two files, as PEM.
+// Write writes a certificate and its key to two files, as PEM.
 func Write(c tls.Certificate, certificate, key string) error {
 	secret, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {

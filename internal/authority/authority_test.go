@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What an authority has signed is its own, also when it is read from files. What another has signed is not.
+// TestSign: a certificate belongs to the authority that signed it, also when read from files, and to no other.
 func TestSign(t *testing.T) {
 	ca, err := New("ca")
 	if err != nil {

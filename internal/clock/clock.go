@@ -1,7 +1,7 @@
-// Package clock reads the times the server goes by, as plain integers.
+// Package clock reads the server's clocks, as plain integers.
 //
-// Owner: whoever calls. A turn reads its [Wall] and hands the number on (command.Context.Now); nothing below the core
-// reads a clock of its own.
+// Owner: the caller. A turn reads its [Wall] and passes the time on (command.Context.Now). Nothing below the core reads
+// a clock itself.
 // Never: allocates.
 // Start at wall.go.
 package clock
@@ -17,17 +17,17 @@ const (
 	threadCPU  = 3 // CLOCK_THREAD_CPUTIME_ID
 )
 
-// ProcessCPU is the CPU time that all threads of the process have used, in nanoseconds. Costs a system call.
+// ProcessCPU returns the CPU time of all the process's threads, in nanoseconds. It costs a system call.
 func ProcessCPU() int64 { return cpu(processCPU) }
 
-// ThreadCPU is the CPU time the calling thread has used, in nanoseconds: what a turn cost, whoever else the machine was
-// busy for. It means something between two calls on one locked thread. Costs a system call, some 200 ns.
+// ThreadCPU returns the calling thread's CPU time, in nanoseconds: the cost of a turn, whatever else the machine does.
+// Only the difference of two calls on one locked thread has a meaning. It costs a system call, some 200 ns.
 func ThreadCPU() int64 { return cpu(threadCPU) }
 
 func cpu(which uintptr) int64 {
 	var t syscall.Timespec
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, which, uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
-		return 0 // a kernel without this clock: everything took no time
+		return 0 // the kernel lacks this clock: all durations are 0
 	}
 	return t.Nano()
 }

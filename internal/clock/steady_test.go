@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// TestSteady: it begins as Unix time, and goes by the monotonic clock from there. Setting the wall clock does not move
-// it.
+// TestSteady: the clock starts at Unix time and follows the monotonic clock. Setting the wall clock does not move it.
 func TestSteady(t *testing.T) {
 	now := time.Now()
 	if got, want := SteadyAt(now), now.UnixMilli(); got < want-60_000 || got > want+60_000 {

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// A Wall tells the monotonic and the wall clock. Both are read once a millisecond, so a jump of the wall clock is seen
-// then; in between they move on with the processor's counter, or with the monotonic clock where the counter cannot be
-// trusted. For one goroutine at a time.
+// A Wall reads the monotonic and the wall clock. It reads both once a millisecond, so it notices a jump of the wall
+// clock then. In between it adds the processor's counter, or the monotonic clock if the counter is unreliable. One
+// goroutine at a time may use it.
 //
-// The counter's rate is measured against the monotonic clock all the time, over stretches of calibration and more, and
-// is gone by once two stretches in a row agree: not after the first one, and not after a suspension, or when a virtual
-// machine has moved.
+// The counter's rate is always measured against the monotonic clock, over stretches of at least calibration. The rate
+// is used when two consecutive stretches agree. So it is not used after the first stretch, nor after a suspension or a
+// move of the virtual machine.
 type Wall struct {
 	origin time.Time
 	by     func() time.Time // the clock of WallBy; nil: the machine's clocks
-	last   int64            // the last answer: none is less
+	last   int64            // the last result; results never decrease
 	read   reading          // of the clocks
 
-	span uint64 // how far the counter may be from read: a millisecond; 0: it is not gone by
+	span uint64 // how far the counter may be from read: a millisecond; 0: do not use the counter
 	step uint64 // nanoseconds a tick, times 2^32
 
-	stretch reading // where the present one began
-	rate    float64 // nanoseconds a tick in the one before; 0: there is none
+	stretch reading // the beginning of the current stretch
+	rate    float64 // nanoseconds a tick in the stretch before; 0: none
 }
 
-// A reading is what the clocks say at one instant, and the processor's counter right behind it.
+// A reading is the clocks at one instant, and the processor's counter directly after it.
 type reading struct {
 	nanos  int64 // monotonic, since the Wall's origin
 	unixNs int64
@@ -35,25 +35,25 @@ type reading struct {
 const (
 	calibration = int64(16 * time.Millisecond)
 	maxDrift    = 1e-3    // of the rate between two stretches
-	maxTook     = 1 << 12 // ticks, a microsecond or two: a reading that something came between is not gone by
+	maxTook     = 1 << 12 // ticks, a microsecond or two; a slower reading was interrupted and is not used
 )
 
-// WallFrom is a Wall that counts its monotonic time from origin, a reading of time.Now.
+// WallFrom returns a Wall whose monotonic time counts from origin, a result of time.Now.
 func WallFrom(origin time.Time) Wall {
 	return Wall{origin: origin, read: reading{nanos: -int64(time.Millisecond)}}
 }
 
-// WallBy is a Wall that goes by the caller's clock alone, and counts from its present time.
+// WallBy returns a Wall that only reads the clock now. Its Nanos count from now's present time.
 func WallBy(now func() time.Time) Wall {
 	w := WallFrom(now())
 	w.by = now
 	return w
 }
 
-// Origin is the instant from which Nanos counts.
+// Origin returns the instant from which Nanos counts.
 func (w *Wall) Origin() time.Time { return w.origin }
 
-// Nanos is the nanoseconds since the origin, never going back.
+// Nanos returns the nanoseconds since the origin. It never decreases.
 func (w *Wall) Nanos() int64 {
 	if w.span != 0 {
 		if d := uint64(ticks() - w.read.ticks); d < w.span {
@@ -72,7 +72,7 @@ func (w *Wall) answer(nanos int64) int64 {
 	return w.last
 }
 
-// Now is Nanos and Unix milliseconds.
+// Now returns Nanos and Unix milliseconds.
 func (w *Wall) Now() (nanos, unixMs int64) {
 	nanos = w.Nanos()
 	return nanos, (w.read.unixNs + nanos - w.read.nanos) / int64(time.Millisecond)
@@ -91,7 +91,7 @@ func (w *Wall) readClocks() int64 {
 	return w.answer(r.nanos)
 }
 
-// take goes on from r: exact says that its counter belongs to its clocks.
+// take continues from r. exact: r's counter and clocks were read without an interruption.
 func (w *Wall) take(r reading, exact bool) {
 	w.read, w.span = r, 0
 	if !exact {
@@ -104,7 +104,7 @@ func (w *Wall) take(r reading, exact bool) {
 	if length := r.nanos - w.stretch.nanos; length >= calibration {
 		rate := float64(length) / float64(r.ticks-w.stretch.ticks)
 		w.step = 0
-		if rate > 0 && math.Abs(rate/w.rate-1) <= maxDrift { // false of no rate
+		if rate > 0 && math.Abs(rate/w.rate-1) <= maxDrift { // false without a rate
 			w.step = uint64(rate * (1 << 32))
 		}
 		w.rate, w.stretch = rate, r

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestWall: it says what the two clocks say, never goes back, and its reading of the wall clock does not grow old.
+// TestWall: it agrees with both clocks, never decreases, and its wall time stays fresh.
 func TestWall(t *testing.T) {
 	origin := time.Now()
 	w := WallFrom(origin)
@@ -15,7 +15,7 @@ func TestWall(t *testing.T) {
 		if after := time.Now().UnixMilli(); ms < before-1 || ms > after+1 {
 			t.Fatalf("reading %d: %d, not within %d and %d", i, ms, before, after)
 		}
-		const off = 10 * time.Microsecond // by what it may be
+		const off = 10 * time.Microsecond // the allowed difference
 		if until := time.Since(origin); nanos < int64(since-off) || nanos > int64(until+off) {
 			t.Fatalf("reading %d: %d ns, not within %d and %d", i, nanos, since, until)
 		}
@@ -23,7 +23,7 @@ func TestWall(t *testing.T) {
 			t.Fatalf("reading %d: %d after %d", i, again, nanos)
 		}
 		if i%100 == 0 {
-			w.read.unixNs += 5 * int64(time.Second) // the clock is put back
+			w.read.unixNs += 5 * int64(time.Second) // the clock is set back
 			time.Sleep(1100 * time.Microsecond)
 		}
 	}
@@ -32,7 +32,7 @@ func TestWall(t *testing.T) {
 	}
 }
 
-// A bench of clocks that go on as told, read once a millisecond or less often.
+// A fakeClocks is a set of clocks that advance as told. They are read once a millisecond or less often.
 type fakeClocks struct {
 	t    *testing.T
 	w    Wall
@@ -40,7 +40,7 @@ type fakeClocks struct {
 	rate float64 // ticks a nanosecond
 }
 
-// run goes on for so many milliseconds. Wherever the Wall goes by the counter it has to be right.
+// run advances by ms milliseconds. Whenever the Wall uses the counter, its time must be right.
 func (f *fakeClocks) run(ms int) {
 	f.t.Helper()
 	for range ms {
@@ -59,7 +59,8 @@ func (f *fakeClocks) run(ms int) {
 	}
 }
 
-// TestWallTrustsAnEvenCounter: only after two stretches, and not across what upsets the counter or the clock.
+// TestWallTrustsAnEvenCounter: the counter is used only after two stretches, and not after a disturbance of it or of
+// the clock.
 func TestWallTrustsAnEvenCounter(t *testing.T) {
 	const hour = int64(time.Hour)
 	for name, upset := range map[string]func(f *fakeClocks){
@@ -93,7 +94,7 @@ func TestWallTrustsAnEvenCounter(t *testing.T) {
 	}
 }
 
-// TestWallBy: a Wall that goes by a caller's clock says what that one says, and never goes back.
+// TestWallBy: a Wall with a caller's clock returns that clock's time, and never decreases.
 func TestWallBy(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	w := WallBy(func() time.Time { return now })
@@ -107,8 +108,8 @@ func TestWallBy(t *testing.T) {
 	}
 }
 
-// TestWallDropsInexactReadings: what came between the clocks and the counter is not taken for its rate, and the counter
-// is not gone by until the next reading.
+// TestWallDropsInexactReadings: an interruption between clocks and counter does not change the rate. The counter is not
+// used until the next reading.
 func TestWallDropsInexactReadings(t *testing.T) {
 	f := &fakeClocks{t: t, w: WallFrom(time.Now()), at: reading{ticks: 1 << 50}, rate: 2.9}
 	f.run(50)
@@ -124,7 +125,7 @@ func TestWallDropsInexactReadings(t *testing.T) {
 	}
 }
 
-// BenchmarkNanos is beside what it saves. Watch ns/op of counter: a half of clock's.
+// BenchmarkNanos compares the counter with the clock that it replaces. Watch ns/op of counter: a half of clock's.
 func BenchmarkNanos(b *testing.B) {
 	w := WallFrom(time.Now())
 	b.Run("counter", func(b *testing.B) {

@@ -1,6 +1,6 @@
-// Package crc computes CRC-64 as RDB files and DUMP payloads carry it.
+// Package crc computes the CRC-64 of RDB files and DUMP payloads.
 //
-// Owner: whoever calls; it is pure functions.
+// Owner: the caller; it has only pure functions.
 // Never: allocates.
 // Start here; fold_amd64.s is the fast path.
 package crc
@@ -10,14 +10,14 @@ import (
 	"math/bits"
 )
 
-// The CRC is "Jones": polynomial 0xad93d23594c935a9, reflected, from 0, not inverted. Check value of "123456789":
+// The CRC is "Jones": polynomial 0xad93d23594c935a9, reflected, initially 0, not inverted. Check value of "123456789":
 // 0xe9c6d914c4b8d9ca.
 const jones = 0xad93d23594c935a9
 
-// reflected is jones with its bits in the order of the algorithm: bit 63-i is the coefficient of x^i.
+// reflected is jones with its bits in the algorithm's order: bit 63-i is the coefficient of x^i.
 var reflected = bits.Reverse64(jones)
 
-// tables[k][b] is the CRC of byte b with k zero bytes behind it.
+// tables[k][b] is the CRC of byte b followed by k zero bytes.
 var tables = func() (t [16][256]uint64) {
 	for b := range t[0] {
 		crc := uint64(b)
@@ -36,7 +36,8 @@ var tables = func() (t [16][256]uint64) {
 	return t
 }()
 
-// Update64 is the CRC of some bytes, of which crc is the CRC, and p behind them. The CRC of nothing is 0.
+// Update64 returns the CRC of earlier bytes followed by p, where crc is the CRC of the earlier bytes. The CRC of no
+// bytes is 0.
 func Update64(crc uint64, p []byte) uint64 {
 	if hasFold && len(p) >= foldMin {
 		whole := len(p) &^ (foldBlock - 1)
@@ -46,7 +47,7 @@ func Update64(crc uint64, p []byte) uint64 {
 	return updateTables(crc, p)
 }
 
-// updateTables takes sixteen bytes a step.
+// updateTables processes sixteen bytes a step.
 func updateTables(crc uint64, p []byte) uint64 {
 	for len(p) >= 16 {
 		a := crc ^ binary.LittleEndian.Uint64(p)
@@ -63,7 +64,7 @@ func updateTables(crc uint64, p []byte) uint64 {
 	return crc
 }
 
-// multiply is a×b modulo the polynomial, all three reflected.
+// multiply returns a×b modulo the polynomial, all three reflected.
 func multiply(a, b uint64) uint64 {
 	var product uint64
 	for b != 0 { // the highest bit is the coefficient of 1, the next that of x
@@ -83,7 +84,7 @@ var squares = func() (s [64]uint64) {
 	return s
 }()
 
-// power is x^n modulo the polynomial.
+// power returns x^n modulo the polynomial.
 func power(n uint64) uint64 {
 	result := uint64(1) << 63 // 1
 	for k := 0; n != 0; k, n = k+1, n>>1 {

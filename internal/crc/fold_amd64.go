@@ -2,16 +2,15 @@ package crc
 
 import "encoding/binary"
 
-// On processors that multiply without carries the message is folded: the 512 bits read so far, times x^512 modulo
-// the polynomial, are congruent to what 128-bit products of their halves with two constants say, and are added to the
-// next
-// 512 bits. Nothing is divided until the end. Source: Gopal et al., "Fast CRC Computation for Generic Polynomials
-// Using PCLMULQDQ Instruction", Intel 2009.
+// Processors with carry-less multiplication fold the message. The 512 bits so far are multiplied by x^512 modulo the
+// polynomial. That takes 128-bit products of their halves with two constants. The result is added to the next 512 bits,
+// and the only division is at the end.
+// Source: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009.
 //
 //	lane:  lo · x^64 + hi        lo = its first eight bytes, so the higher powers
 //	D bits further: lo · x^(64+D) + hi · x^D
 //
-// A product of two reflected words comes out times x, so the constants are x^(64+D-1) and x^(D-1).
+// A product of two reflected words has an extra factor x, so the constants are x^(64+D-1) and x^(D-1).
 
 const (
 	foldBlock = 64
@@ -32,7 +31,8 @@ func updateFold(crc uint64, p []byte) uint64 {
 	return updateTables(0, rest[:])
 }
 
-// fold returns sixteen bytes with the same CRC, from 0, as blocks × 64 bytes at p have from crc. blocks is at least 1.
+// fold returns sixteen bytes whose CRC, from 0, equals the CRC of blocks × 64 bytes at p from crc. blocks is at least
+// 1.
 //
 //go:noescape
 func fold(crc uint64, p *byte, blocks int, constants *[4]uint64) (lo, hi uint64)

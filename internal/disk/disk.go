@@ -1,8 +1,8 @@
-// Package disk is the door to the files that data lives in: the append-only file, its manifest and RDB files.
+// Package disk gives access to the data files: the append-only file, its manifest and RDB files.
 //
 // Owner: its caller. A [File] has one user at a time, a [System] any number.
 // Never: retries, buffers, or hides an error.
-// Start here: OS is the real system. Package faulty is one that loses, fails and stalls by seed.
+// Start here: OS is the real system. Package faulty is a simulated one that loses data, fails and stalls by seed.
 package disk
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A System is where files are.
+// A System is a file system.
 //
 // Errors are the operating system's, as *fs.PathError, *os.LinkError or syscall.Errno.
 type System interface {
@@ -24,20 +24,21 @@ type System interface {
 	Open(name string, flag int, mode fs.FileMode) (File, error)
 	Rename(from, to string) error
 	Remove(name string) error
-	// Mkdir makes a folder. One that is there already is no error.
+	// Mkdir makes a folder. It is no error if it exists.
 	Mkdir(name string, mode fs.FileMode) error
-	// Size is how long the file is.
+	// Size returns the file's length.
 	Size(name string) (int64, error)
-	// ReadDir gives the names in a folder, in order.
+	// ReadDir returns the names in a folder, in order.
 	ReadDir(name string) ([]string, error)
-	// SyncDir makes the names in a folder outlast a power cut.
+	// SyncDir makes the names in a folder survive a power cut.
 	SyncDir(name string) error
-	// Lock makes an empty file, if it is not there, and holds it for this process alone until release is called or the
-	// process ends. The file stays. Errors: ErrLocked, if it is held already.
+	// Lock creates an empty file if needed, and locks it for this process until release is called or the process ends.
+	// The file stays.
+	// Errors: ErrLocked, if it is locked already.
 	Lock(name string) (release func(), err error)
 }
 
-// ErrLocked is a lock that another process holds, or this one.
+// ErrLocked is the error for a lock that another process holds, or this one.
 var ErrLocked = errors.New("the lock is held")
 
 // A File is one open file.
@@ -45,13 +46,13 @@ type File interface {
 	io.Reader
 	io.Writer
 	io.Closer
-	// Truncate cuts the file. Files opened to append go on at its new end.
+	// Truncate cuts the file. Files opened to append continue at its new end.
 	Truncate(size int64) error
-	// Sync makes what was written outlast a power cut. After an error nothing that was written before is believed.
+	// Sync makes the written data survive a power cut. After an error no earlier write is reliable.
 	Sync() error
-	// WriteOut starts to write n bytes at from to the disk. With wait it also waits for them. It promises nothing.
+	// WriteOut starts writing n bytes at from to the disk. With wait it also waits for them. It guarantees nothing.
 	WriteOut(from, n int64, wait bool) error
-	// Forget says that what was written will not be read soon.
+	// Forget tells that the written data will not be read soon.
 	Forget()
 }
 
@@ -106,7 +107,7 @@ func (system) SyncDir(name string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // a file system that has no such thing
+		err = nil // the file system does not support it
 	}
 	if closed := d.Close(); err == nil {
 		err = closed
@@ -114,7 +115,7 @@ func (system) SyncDir(name string) error {
 	return err
 }
 
-// Lock holds for file systems that have no locks, too: then it guards nothing.
+// Lock also succeeds on file systems without locks; then it protects nothing.
 func (system) Lock(name string) (release func(), err error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -131,7 +132,7 @@ func (system) Lock(name string) (release func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// Sync leaves out what only tells when the file was touched.
+// Sync does not sync timestamps.
 func (f file) Sync() error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
@@ -158,16 +159,16 @@ func (f file) WriteOut(from, n int64, wait bool) error {
 
 func (f file) Forget() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }
 
-// Exists says whether there is something by that name. What cannot be looked at is taken to be there.
+// Exists reports whether name exists. A file that cannot be examined counts as existing.
 func Exists(s System, name string) bool {
 	_, err := s.Size(name)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// WriteWhole puts a small file in the place of name: at every instant there is the old one or the new, whole.
+// WriteWhole replaces the small file name: at every instant there is the old file or the new one, complete.
 //
-// temp is a name in the same folder. Errors: a *StepError, after which temp is gone and name is as it was, unless only
-// the folder could not be synced.
+// temp is a name in the same folder.
+// Errors: a *StepError. After it temp is gone and name is unchanged, unless only the sync of the folder failed.
 func WriteWhole(s System, name, temp string, content []byte) error {
 	f, err := s.Open(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -194,7 +195,7 @@ func WriteWhole(s System, name, temp string, content []byte) error {
 	return nil
 }
 
-// A Step is one of those in which a file is put in the place of another.
+// A Step is one of the steps of replacing a file.
 type Step string
 
 const (

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Liken gives f the mode of the file at old, which it is to replace, and its owner and group where the system allows
-// that. It says whether there is such a file.
+// Liken gives f the mode of the file at old, which f will replace, and its owner and group if the system allows. there
+// reports whether old exists.
 func Liken(f *os.File, old string) (there bool, err error) {
 	info, err := os.Stat(old)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -19,7 +19,7 @@ func Liken(f *os.File, old string) (there bool, err error) {
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
 		if f.Chown(int(owner.Uid), int(owner.Gid)) != nil {
-			_ = f.Chown(-1, int(owner.Gid)) // to give a file away takes root
+			_ = f.Chown(-1, int(owner.Gid)) // giving a file away requires root
 		}
 	}
 	return true, f.Chmod(info.Mode().Perm())

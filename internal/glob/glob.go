@@ -1,6 +1,6 @@
 // Package glob matches the patterns of KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules.
 //
-// Owner: whoever calls; it is pure functions.
+// Owner: the caller; it has only pure functions.
 // Never: allocates, or takes more than len(pattern) × len(text) steps, whatever the pattern.
 // Start here.
 package glob
@@ -11,34 +11,34 @@ import (
 	"spindle/internal/ascii"
 )
 
-// Match says whether all of text matches pattern.
+// Match reports whether all of text matches pattern.
 //
-//   - any bytes, none too      [abc] [a-z] [z-a]   one of these bytes
-//     ?      any one byte             [^abc]              one byte that is none of these
-//     \x     x itself                 [abc                a class that is not closed ends with the pattern
+//	?      any one byte             [abc] [a-z] [z-a]   one of these bytes
+//	*      any bytes, or none       [^abc]              one byte that is none of these
+//	\x     x itself                 [abc                a class that is not closed ends with the pattern
 //
-// The corners are the reference server's: the empty text matches the empty pattern only, not "*"; "[a-]" is a range
-// from 'a' to ']', not closed; bytes from 0x80 on stand before the others in a range; and what would need more than
-// MaxStars does not match.
+// Special cases are the reference server's. The empty text matches only the empty pattern, not "*". "[a-]" is an
+// unclosed range from 'a' to ']'. Bytes from 0x80 to 0xff sort before the others in a range. A match that needs more
+// than MaxStars fails.
 func Match(pattern, text []byte) bool { return match(pattern, text, false) }
 
 // MatchFold is Match without regard to the case of ASCII letters, except for an escaped letter in a class.
 func MatchFold(pattern, text []byte) bool { return match(pattern, text, true) }
 
-// MaxStars is how many runs of stars a text may need, one at the pattern's end not counted.
+// MaxStars is how many runs of stars a match may need, without one at the pattern's end.
 const MaxStars = 1000
 
-// IsLiteral says that pattern matches one text only: itself.
+// IsLiteral reports whether pattern matches only itself.
 func IsLiteral(pattern []byte) bool { return !bytes.ContainsAny(pattern, "*?[\\") }
 
-// match walks both once, and goes back only to the last star: what an earlier star took can stay as it is, because
-// whatever a longer match of it would allow, the last star can take instead.
+// match walks both once, and only returns to the last star. An earlier star need not change: the last star can match
+// whatever a longer match of an earlier star would allow.
 func match(pattern, text []byte, fold bool) bool {
 	if len(text) == 0 {
 		return len(pattern) == 0
 	}
 	p, t := 0, 0
-	star, from := -1, 0 // offset behind the last star, and where the text behind it begins at present
+	star, from := -1, 0 // offset after the last star, and where the text after its match begins
 	stars := 0
 	for t < len(text) {
 		if p < len(pattern) {
@@ -89,7 +89,7 @@ func match(pattern, text []byte, fold bool) bool {
 
 func isLiteral(c byte) bool { return c != '*' && c != '?' && c != '[' && c != '\\' }
 
-// matchOne matches c with the element at pattern[p], which is no star, and returns the offset behind that element.
+// matchOne matches c with the element at pattern[p], which is no star. It returns the offset after that element.
 func matchOne(pattern []byte, p int, c byte, fold bool) (next int, ok bool) {
 	switch pattern[p] {
 	case '?':
@@ -104,7 +104,7 @@ func matchOne(pattern []byte, p int, c byte, fold bool) (next int, ok bool) {
 	return p + 1, same(pattern[p], c, fold)
 }
 
-// matchClass matches c with the class whose first byte behind '[' is pattern[p].
+// matchClass matches c with the class whose first byte after '[' is pattern[p].
 func matchClass(pattern []byte, p int, c byte, fold bool) (next int, ok bool) {
 	negated := p < len(pattern) && pattern[p] == '^'
 	if negated {
@@ -126,7 +126,7 @@ func matchClass(pattern []byte, p int, c byte, fold bool) (next int, ok bool) {
 	return min(p+1, len(pattern)), ok != negated
 }
 
-// inRange compares as signed characters, as C does where the corners of Match come from.
+// inRange compares signed characters, as the reference's C code does.
 func inRange(first, last, c byte, fold bool) bool {
 	if int8(first) > int8(last) {
 		first, last = last, first

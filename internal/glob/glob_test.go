@@ -78,7 +78,7 @@ func TestStarsAreBounded(t *testing.T) {
 	}
 }
 
-// reference is the recursive statement of what the pattern means.
+// reference is the recursive definition of a pattern's meaning.
 func reference(p, s []byte, fold bool) bool {
 	if len(p) == 0 {
 		return len(s) == 0

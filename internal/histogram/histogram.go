@@ -1,6 +1,6 @@
-// Package histogram counts durations, to an eighth of what they are, in memory of a fixed size.
+// Package histogram counts durations with a precision of an eighth, in memory of fixed size.
 //
-// Owner: its caller; nothing here is for several goroutines at a time.
+// Owner: its caller; one goroutine at a time.
 // Never: allocates after it was made.
 package histogram
 
@@ -26,7 +26,7 @@ const (
 	buckets = steps * octaves
 )
 
-// bucketOf is where a duration counts.
+// bucketOf returns a duration's bucket.
 func bucketOf(nanos int64) int {
 	v := uint64(max(nanos, 0)) >> 10
 	if v < steps {
@@ -36,7 +36,7 @@ func bucketOf(nanos int64) int {
 	return min(m*steps+int(v>>m), buckets-1)
 }
 
-// end is where the durations of a bucket end.
+// end returns the end of a bucket's durations.
 func end(at int) time.Duration {
 	if at < steps {
 		return time.Duration(at+1) << 10
@@ -53,7 +53,7 @@ func (h *H) Add(nanos int64, n uint64) {
 	h.buckets[bucketOf(nanos)] += n
 }
 
-// Merge adds what other has counted.
+// Merge adds the counts of other.
 func (h *H) Merge(other *H) {
 	h.Total += other.Total
 	h.Sum += other.Sum
@@ -63,7 +63,7 @@ func (h *H) Merge(other *H) {
 	}
 }
 
-// Percentile is what p percent did not exceed, to an eighth; 0 if nothing was counted.
+// Percentile returns the duration that p percent did not exceed, to an eighth; 0 if nothing was counted.
 func (h *H) Percentile(p float64) time.Duration {
 	wanted := max(uint64(p/100*float64(h.Total)+0.5), 1)
 	seen := uint64(0)
@@ -75,7 +75,7 @@ func (h *H) Percentile(p float64) time.Duration {
 	return 0
 }
 
-// Below counts the durations under each of bounds, which ascend, in seconds: what Prometheus calls buckets.
+// Below counts the durations under each of bounds, which ascend, in seconds: Prometheus's buckets.
 func (h *H) Below(bounds []float64) map[float64]uint64 {
 	counts := make(map[float64]uint64, len(bounds))
 	seen, at := uint64(0), 0
@@ -89,7 +89,7 @@ func (h *H) Below(bounds []float64) map[float64]uint64 {
 	return counts
 }
 
-// Bounds are those that Below counts without a rest: from 16 µs to 17 s, each four times the one before.
+// Bounds returns bounds that Below counts exactly: from 16 µs to 17 s, each four times the one before.
 func Bounds() (bounds []float64) {
 	for d := time.Duration(16 << 10); d < 20*time.Second; d *= 4 {
 		bounds = append(bounds, d.Seconds())

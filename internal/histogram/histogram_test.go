@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestBuckets: each duration lies in its bucket, and no bucket is wider than an eighth of it.
+// TestBuckets: each duration is in its bucket, and no bucket is wider than an eighth of it.
 func TestBuckets(t *testing.T) {
 	for at := range buckets - 1 {
 		last := int64(end(at)) - 1
@@ -27,7 +27,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestPercentiles: as sorting says, to an eighth; halves that are merged say the same.
+// TestPercentiles: results agree with sorting to an eighth; two merged halves give the same.
 func TestPercentiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all, half H

@@ -1,7 +1,7 @@
-// Package info gives INFO its vocabulary: sections of fields, each contributed by the package that knows the figure.
+// Package info has the building blocks of INFO: sections of fields. Each package contributes the fields it knows.
 //
-// Owner: none; a field's function runs in the turn that answers INFO, so it may read what the core may read.
-// Never: fixes the order of a report; the observe family does, after the reference server's.
+// Owner: none. A field's function runs in the turn that replies to INFO, so it may read what the core may read.
+// Never: sets the order of a report; the observe family does, after the reference server's.
 // Start here: a package exports Sections() []info.Section, server/wire.go joins them.
 package info
 
@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// A Section is what one package adds to one section of INFO. Several packages may add to the same one.
+// A Section holds one package's fields for a section of INFO. Several packages may add to the same section.
 type Section struct {
-	Name   string // as printed: "Memory"; asked for in any case
+	Name   string // as printed: "Memory"; clients may use any case
 	Fields []Field
 }
 
-// A Field is one line, or a run of lines whose number is not fixed.
+// A Field is one line, or a varying number of lines.
 //
-// Exactly one of Value and Lines is set. Both extend b and return it.
+// Exactly one of Value and Lines is set. Value extends b and returns it.
 type Field struct {
-	Name  string                // "used_memory"; of Lines: the name whose place in the section they take
-	Value func(b []byte) []byte // appends the value alone
-	Lines func(w *Writer)       // writes whole lines, or none at all (fields that are there only at times)
+	Name  string                // "used_memory"; with Lines: the name whose place in the section they take
+	Value func(b []byte) []byte // appends only the value
+	Lines func(w *Writer)       // writes whole lines, or none (fields that only exist at times)
 }
 
 // A Writer collects the lines of a report.
@@ -70,17 +70,17 @@ func appendClean(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// Int is a field that counts.
+// Int is a field with an integer.
 func Int(name string, f func() int64) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return strconv.AppendInt(b, f(), 10) }}
 }
 
-// Uint is a field that counts without a sign.
+// Uint is a field with an unsigned integer.
 func Uint(name string, f func() uint64) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return strconv.AppendUint(b, f(), 10) }}
 }
 
-// Text is a field of words.
+// Text is a field with text.
 func Text(name string, f func() string) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return appendClean(b, f()) }}
 }
@@ -90,7 +90,7 @@ func Constant(name, value string) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return appendClean(b, value) }}
 }
 
-// Bool is a field of 1 or 0.
+// Bool is a field with 1 or 0.
 func Bool(name string, f func() bool) Field {
 	return Field{Name: name, Value: func(b []byte) []byte {
 		if f() {
@@ -105,7 +105,7 @@ func Float(name string, decimals int, f func() float64) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return strconv.AppendFloat(b, f(), 'f', decimals, 64) }}
 }
 
-// Bytes is two fields: name, and name_human beside it.
+// Bytes is two fields: name and name_human.
 func Bytes(name string, f func() int64) Field {
 	return Field{Name: name, Lines: func(w *Writer) {
 		n := f()
@@ -114,7 +114,7 @@ func Bytes(name string, f func() int64) Field {
 	}}
 }
 
-// Lines is a run of lines that stands where name stands in the section's order.
+// Lines is a varying number of lines in the place of name in the section's order.
 func Lines(name string, f func(w *Writer)) Field { return Field{Name: name, Lines: f} }
 
 // AppendHuman writes a number of bytes for people: 512B, 1.50K, 23.54G.

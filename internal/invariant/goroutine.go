@@ -4,13 +4,14 @@ package invariant
 
 import "runtime"
 
-// Goroutine names the goroutine that calls. No two that live at the same time have the same name; 0 is none's.
+// Goroutine returns a name of the calling goroutine. No two live goroutines have the same name; 0 is no goroutine's.
 //
-// Only for assertions, in builds that check: "the caller is who took this".
+// Only for assertions in builds with invariants: "the caller is the goroutine that took this".
 func Goroutine() uintptr { return running() }
 
-// numbered is the number that a stack trace gives the goroutine: "goroutine 17 [running]:". Cost: some microseconds.
-// Proof: where the processor has a shorter way, tests compare the two.
+// numbered returns the number that a stack trace gives the goroutine: "goroutine 17 [running]:".
+// Cost: some microseconds.
+// Proof: where the processor has a shorter way, tests compare both.
 func numbered() (n uintptr) {
 	var text [32]byte
 	for _, c := range text[len("goroutine "):runtime.Stack(text[:], false)] {

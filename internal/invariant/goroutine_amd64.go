@@ -2,5 +2,5 @@
 
 package invariant
 
-// running is the address of the runtime's record of the goroutine that calls, which stays while the goroutine lives.
+// running returns the address of the runtime's record of the calling goroutine, which stays while the goroutine lives.
 func running() uintptr

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestGoroutine: each way to name a goroutine tells those that live from one another, and says the same each time,
-// also when the stack has moved.
+// TestGoroutine: both ways to name a goroutine distinguish live goroutines. The name stays, also when the stack has
+// moved.
 func TestGoroutine(t *testing.T) {
 	for name, of := range map[string]func() uintptr{"Goroutine": Goroutine, "numbered": numbered} {
 		const n = 100
@@ -29,7 +29,7 @@ func TestGoroutine(t *testing.T) {
 				seen[before] = true
 				mu.Unlock()
 				named <- true
-				<-over // so that its name is nobody else's
+				<-over // so that no new goroutine gets its name
 			})
 		}
 		for range n {
@@ -40,7 +40,7 @@ func TestGoroutine(t *testing.T) {
 	}
 }
 
-// deep asks below so many large frames, for which the stack has to grow.
+// deep calls of below several large frames, for which the stack has to grow.
 func deep(frames int, of func() uintptr) uintptr {
 	var room [1 << 10]byte
 	if frames == 0 {

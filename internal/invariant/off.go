@@ -1,6 +1,6 @@
 //go:build !invariants && !race
 
-// Package invariant states what only a mistake of our own can break.
+// Package invariant asserts conditions that only our own bug can break.
 //
 // Owner: none; it is a function. It costs nothing in a release build and panics under -race or -tags invariants.
 package invariant
@@ -11,5 +11,5 @@ const Enabled = false
 // That panics when ok is false, in builds that check.
 func That(ok bool, format string, args ...any) {}
 
-// Goroutine names the goroutine that calls, in builds that check.
+// Goroutine returns a name of the calling goroutine, in builds that check.
 func Goroutine() uintptr { return 0 }

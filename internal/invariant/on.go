@@ -7,7 +7,7 @@ import "fmt"
 // Enabled is true in builds that check.
 const Enabled = true
 
-// That panics when ok is false: our own mistake, after which the data is not known to be right.
+// That panics when ok is false. It is our own bug, and the data may be wrong after it.
 func That(ok bool, format string, args ...any) {
 	if !ok {
 		panic("invariant broken: " + fmt.Sprintf(format, args...))

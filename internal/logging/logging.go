@@ -1,8 +1,8 @@
-// Package logging writes the server's log: one line an event, in the form that tools which read Redis's log know.
+// Package logging writes the server's log: one line an event, in the form that tools for Redis's log know.
 //
-// Owner: server makes the [Logger] and hands it down. Any goroutine may write to it; a nil *Logger is silent.
-// Never: buffers, so that a line is in the file before the caller goes on, or keeps the file open, so that it may be
-// moved away at any time.
+// Owner: server makes the [Logger] and passes it down. Any goroutine may write to it; a nil *Logger is silent.
+// Never: buffers: a line is in the file before the caller continues. Nor does it keep the file open, so that the file
+// may be moved at any time.
 //
 //	16320:M 21 Nov 2026 08:50:01.123 * Ready to accept connections tcp
 //	^pid  ^role                      ^level: . debug  - verbose  * notice  # warning
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// A Level is how much a line matters.
+// A Level is the importance of a line.
 type Level int
 
 const (
@@ -33,20 +33,20 @@ const (
 
 const levelMarks = ".-*#"
 
-// A Logger is where lines go, and which.
+// A Logger writes lines from a level upwards to a file, a stream and syslog.
 type Logger struct {
 	level atomic.Int64
 	role  atomic.Int64
 	pid   int
 
-	mu     sync.Mutex // lines do not mix
-	out    io.Writer  // where there is no file
+	mu     sync.Mutex // keeps lines apart
+	out    io.Writer  // if there is no file
 	path   string
 	syslog *syslog.Writer
 	now    func() time.Time
 }
 
-// New is a logger of notices and worse, to out until ToFile.
+// New returns a logger with level notice, which writes to out until ToFile.
 func New(out io.Writer) *Logger {
 	l := &Logger{pid: os.Getpid(), out: out, now: time.Now}
 	l.SetLevel(LevelNotice)
@@ -60,26 +60,26 @@ func (l *Logger) Verbose(format string, args ...any) { l.write(LevelVerbose, for
 func (l *Logger) Notice(format string, args ...any)  { l.write(LevelNotice, format, args) }
 func (l *Logger) Warning(format string, args ...any) { l.write(LevelWarning, format, args) }
 
-// At writes one line of a level that is known only now.
+// At writes one line with a level chosen at run time.
 func (l *Logger) At(level Level, format string, args ...any) { l.write(level, format, args) }
 
-// Enabled says whether a line of this level would be written; for lines that are costly to make.
+// Enabled reports whether a line of this level would be written; for lines that are costly to make.
 func (l *Logger) Enabled(level Level) bool { return l != nil && int64(level) >= l.level.Load() }
 
-// SetLevel hides lines that matter less.
+// SetLevel hides lines below level.
 func (l *Logger) SetLevel(level Level) { l.level.Store(int64(level)) }
 
-// SetRole changes the letter behind the PID: M, S, X or C.
+// SetRole changes the letter after the PID: M, S, X or C.
 func (l *Logger) SetRole(role byte) { l.role.Store(int64(role)) }
 
-// ToFile sends lines to a file, opened anew for each of them; "" is back to standard output.
+// ToFile sends lines to a file, which is opened for each line; "": back to standard output.
 func (l *Logger) ToFile(path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.path = path
 }
 
-// ToSyslog sends lines to syslog as well. A syslog that is not there is no error: nobody could be told.
+// ToSyslog sends lines to syslog as well. A missing syslog is no error, because there is no place to report it.
 func (l *Logger) ToSyslog(ident string, facility syslog.Priority) {
 	w, err := syslog.New(facility|syslog.LOG_NOTICE, ident)
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *Logger) ToSyslog(ident string, facility syslog.Priority) {
 	l.syslog = w
 }
 
-// Raw writes text as it is, whatever the level: the logo, a crash report.
+// Raw writes text unchanged at any level: the logo, a crash report.
 func (l *Logger) Raw(text string) {
 	if l == nil {
 		return
@@ -100,7 +100,7 @@ func (l *Logger) Raw(text string) {
 	l.put([]byte(text))
 }
 
-// Signal writes a line about a signal, in the form of lines that a signal handler writes.
+// Signal writes a line about a signal, in the form that a signal handler uses.
 func (l *Logger) Signal(level Level, text string) {
 	if l.Enabled(level) {
 		l.Raw(fmt.Sprintf("%d:signal-handler (%d) %s\n", l.pid, l.now().Unix(), text))
@@ -138,7 +138,7 @@ func (l *Logger) put(line []byte) {
 	}
 	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
-		return // as with syslog: there is nobody to tell
+		return // as with syslog, there is no place to report it
 	}
 	_, _ = f.Write(line)
 	_ = f.Close()

@@ -40,7 +40,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestFileMayMove: a log that was moved away is begun anew.
+// TestFileMayMove: after a log file is moved away, a new one begins.
 func TestFileMayMove(t *testing.T) {
 	var out bytes.Buffer
 	path := filepath.Join(t.TempDir(), "log")

@@ -1,13 +1,13 @@
-// Package murmur is MurmurHash2 as the formats of sketches and Bloom filters name it, reading little endian.
+// Package murmur is MurmurHash2 as the formats of sketches and Bloom filters define it, reading little endian.
 //
 // Source: Austin Appleby's MurmurHash2, in the public domain.
 // Owner: its caller.
-// Never: keeps anything, or serves tables of ours, whose hash is seeded anew in each process.
+// Never: keeps state. It is not for our tables, whose hash has another seed in each process.
 package murmur
 
 import "encoding/binary"
 
-// Hash64A is MurmurHash64A of p.
+// Hash64A returns MurmurHash64A of p.
 func Hash64A(p []byte, seed uint64) uint64 {
 	const (
 		mul   = 0xc6a4a7935bd1e995
@@ -31,7 +31,7 @@ func Hash64A(p []byte, seed uint64) uint64 {
 	return h ^ h>>shift
 }
 
-// Hash2 is MurmurHash2 of p, of 32 bits.
+// Hash2 returns the 32-bit MurmurHash2 of p.
 func Hash2(p []byte, seed uint32) uint32 {
 	const (
 		mul   = 0x5bd1e995

@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// AppendDouble appends f as ZSCORE and RESP3's ',' show it: "nan", "inf", "-inf", "-0", whole numbers of less than
-// 2^62 in full, and everything else as the shortest text that reads back as f, give or take Grisu2 (see grisu.go).
+// AppendDouble appends f as ZSCORE and RESP3's ',' show it: "nan", "inf", "-inf", "-0", and whole numbers below 2^62 in
+// full. Other numbers become the shortest text that reads back as f, as far as Grisu2 finds it (see grisu.go).
 func AppendDouble(dst []byte, f float64) []byte {
-	// The bounds are those of a double that may be cast to an int64 without a thought.
+	// A double within these bounds converts safely to int64.
 	if f >= -math.MaxInt64/2 && f <= math.MaxInt64/2 && f != 0 {
 		if n := int64(f); float64(n) == f {
 			return AppendInt(dst, n)
@@ -18,8 +18,7 @@ func AppendDouble(dst []byte, f float64) []byte {
 	return AppendShortest(dst, f)
 }
 
-// AppendShortest appends f as AppendDouble does, but large whole numbers like any other: 1e+20. DEBUG DIGEST takes
-// scores so.
+// AppendShortest is AppendDouble, but large whole numbers are like any other: 1e+20. DEBUG DIGEST uses it for scores.
 func AppendShortest(dst []byte, f float64) []byte {
 	switch {
 	case f != f:
@@ -37,14 +36,14 @@ func AppendShortest(dst []byte, f float64) []byte {
 	return appendShortest(dst, f)
 }
 
-// ParseDouble reads a double as C's strtod does, with what the server refuses on top: blanks, an empty text, bytes
-// left over, nan, overflow to infinity and underflow to zero. "inf", "infinity", "0x1p3" and a leading '+' are fine.
+// ParseDouble reads a double as C's strtod does. Like the server it also refuses blanks, an empty text, trailing bytes,
+// nan, overflow to infinity and underflow to zero. "inf", "infinity", "0x1p3" and a leading '+' are valid.
 func ParseDouble(text []byte) (f float64, ok bool) {
 	form, nonzero := scanFloat(text)
 	if form == notFloat {
 		return 0, false
 	}
-	s := unsafe.String(unsafe.SliceData(text), len(text)) // ParseFloat keeps nothing of it
+	s := unsafe.String(unsafe.SliceData(text), len(text)) // ParseFloat does not keep it
 	if form == hexFloatNoExponent {
 		s += "p0"
 	}
@@ -55,7 +54,7 @@ func ParseDouble(text []byte) (f float64, ok bool) {
 	return f, true
 }
 
-// A floatForm is how a text that strtod takes whole is written.
+// A floatForm is the form of a text that strtod accepts.
 type floatForm uint8
 
 const (
@@ -63,10 +62,10 @@ const (
 	infinity
 	decimalFloat
 	hexFloat
-	hexFloatNoExponent // 0x1F: strtod takes it, strconv wants an exponent
+	hexFloatNoExponent // 0x1F: valid for strtod, but strconv requires an exponent
 )
 
-// scanFloat says what form text has, and whether any digit of its mantissa is not zero. NaN is not a float here.
+// scanFloat returns text's form, and whether its mantissa has a digit that is not zero. NaN is not a float here.
 func scanFloat(text []byte) (form floatForm, nonzero bool) {
 	i := 0
 	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
@@ -125,7 +124,7 @@ func scanFloat(text []byte) (form floatForm, nonzero bool) {
 	return form, nonzero
 }
 
-// isFold says whether text is word in any case; word is in lower case.
+// isFold reports whether text is word in any case; word is in lower case.
 func isFold(text []byte, word string) bool {
 	if len(text) != len(word) {
 		return false

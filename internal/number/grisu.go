@@ -7,12 +7,12 @@ import (
 )
 
 // Doubles are printed by Grisu2 (Florian Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with
-// Integers", 2010), because the reference server does: it always reads back exactly, and in about one number of a
-// thousand it is a digit longer than the shortest text, so a printer that is always shortest would differ there.
+// Integers", 2010), as in the reference server. The text always reads back exactly. In about one number of a thousand
+// it has one digit more than the shortest text. A printer that is always shortest would differ there.
 //
-// A double f and the two boundaries halfway to its neighbours are scaled by a cached power of ten so that their
-// binary exponent lands in [minExp, maxExp]; then digits of the upper boundary are made until what is left is
-// within the interval, and the last digit is brought as close to f as the interval allows.
+// A double f and its two boundaries, halfway to its neighbours, are scaled by a cached power of ten. That brings their
+// binary exponent into [minExp, maxExp]. Then digits of the upper boundary are produced until the rest is within the
+// interval. Finally the last digit is moved as close to f as the interval allows.
 
 // A float is frac × 2^exp.
 type float struct {
@@ -105,7 +105,7 @@ func grisu2(f float64, digits *[18]byte) (n, k int) {
 	return n, kappa - k
 }
 
-// interval writes the fewest digits that lie between lower and upper: digits × 10^kappa.
+// interval writes the fewest digits that are between lower and upper: digits × 10^kappa.
 func interval(w, upper, lower float, digits *[18]byte) (n, kappa int) {
 	distance, delta := upper.frac-w.frac, upper.frac-lower.frac
 	shift := uint(-upper.exp)
@@ -152,8 +152,8 @@ func nearer(digits []byte, delta, rest, ten, distance uint64) {
 	}
 }
 
-// appendShortest appends f, finite and not zero, in the layout of the reference server: plain while the exponent is
-// small, else with e+NN.
+// appendShortest appends f, finite and not zero, in the reference server's layout: plain while the exponent is small,
+// otherwise with e+NN.
 func appendShortest(dst []byte, f float64) []byte {
 	most := 18
 	if f < 0 {

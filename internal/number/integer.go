@@ -14,7 +14,7 @@ const pairs = "0001020304050607080910111213141516171819" +
 	"6061626364656667686970717273747576777879" +
 	"8081828384858687888990919293949596979899"
 
-// MaxIntLen is the longest text of an int64: "-9223372036854775808".
+// MaxIntLen is the length of the longest int64: "-9223372036854775808".
 const MaxIntLen = 20
 
 // AppendInt appends n in decimal.
@@ -53,12 +53,12 @@ func AppendUint(dst []byte, n uint64) []byte {
 	return dst
 }
 
-// Put8 writes n, which is below 1e8, in decimal at the beginning of dst and returns how many digits that are; what lies
-// behind them is undefined. It is what AppendUint does where there is room to spare, at a third of the price: all
-// digits at once, in the bytes of a word.
+// Put8 writes n, which is below 1e8, in decimal to the start of dst and returns the number of digits. The bytes after
+// them are undefined. It takes a third of the time of AppendUint, because it makes all digits at once, in the bytes of
+// a word.
 func Put8(dst *[8]byte, n uint64) (digits int) {
-	// Two numbers of four digits in the halves of a word, then four of two digits in its quarters, then eight of one
-	// digit in its bytes; the division by 100 is a multiplication by 10486 >> 20, that by 10 one by 103 >> 10.
+	// A word holds two numbers of four digits in its halves. Then it holds four of two digits in its quarters, then
+	// eight digits in its bytes. The division by 100 is a multiplication by 10486 >> 20, that by 10 one by 103 >> 10.
 	halves := n/10_000 | n%10_000<<32
 	hundreds := halves * 10486 >> 20 & 0x7f_0000_007f
 	quarters := (halves-100*hundreds)<<16 | hundreds
@@ -69,7 +69,7 @@ func Put8(dst *[8]byte, n uint64) (digits int) {
 	return 8 - zeros
 }
 
-// IntLen is len(AppendInt(nil, n)) without writing it.
+// IntLen returns len(AppendInt(nil, n)) without writing it.
 func IntLen(n int64) int {
 	if n < 0 {
 		return 1 + UintLen(-uint64(n))
@@ -77,7 +77,7 @@ func IntLen(n int64) int {
 	return UintLen(uint64(n))
 }
 
-// UintLen is len(AppendUint(nil, n)) without writing it.
+// UintLen returns len(AppendUint(nil, n)) without writing it.
 func UintLen(n uint64) int {
 	digits := bits.Len64(n|1) * 1233 >> 12 // at most one too few
 	if n >= powers[digits] {
@@ -86,12 +86,12 @@ func UintLen(n uint64) int {
 	return digits
 }
 
-// powers are those of ten; 0 in the place of 1, because zero has a digit.
+// powers are the powers of ten, with 0 in place of 1 because zero has one digit.
 var powers = [20]uint64{0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
 	1e17, 1e18, 1e19}
 
-// ParseInt reads the one canonical text of an int64: an optional '-', no '+', no blanks, no leading zero, no "-0".
-// So AppendInt of the result gives text back, which is why a value may be kept as an integer instead of its bytes.
+// ParseInt reads the canonical text of an int64: an optional '-', no '+', no blanks, no leading zero, no "-0".
+// AppendInt of the result returns the same text, so a value may be stored as an integer instead of its bytes.
 func ParseInt(text []byte) (n int64, ok bool) {
 	if len(text) == 0 || len(text) > MaxIntLen {
 		return 0, false
@@ -111,7 +111,7 @@ func ParseInt(text []byte) (n int64, ok bool) {
 	}
 }
 
-// ParseUint reads the one canonical text of a uint64: digits alone, without a leading zero.
+// ParseUint reads the canonical text of a uint64: digits only, without a leading zero.
 func ParseUint(text []byte) (n uint64, ok bool) {
 	if len(text) == 0 || len(text) > MaxIntLen {
 		return 0, false

@@ -6,13 +6,13 @@ import (
 	"math/bits"
 )
 
-// A Long is an x87 long double, the type INCRBYFLOAT and HINCRBYFLOAT reckon in: ±mant × 2^exp with 64 bits of
-// mantissa and 15 of exponent.
+// A Long is an x87 long double, the type of INCRBYFLOAT and HINCRBYFLOAT. Its value is ±mant × 2^exp, with a mantissa
+// of 64 bits and an exponent of 15.
 //
-// number.I1. mant has its highest bit set, or is 0 (then exp is 0 and neg false).
+// number.I1. The highest bit of mant is set, or mant is 0 (then exp is 0 and neg false).
 //
-// Long doubles below the smallest normal one keep their whole mantissa here; with 17 decimals both are "0", so nobody
-// can tell.
+// Long doubles below the smallest normal one keep their whole mantissa here. The difference is invisible, because with
+// 17 decimals both print as "0".
 type Long struct {
 	mant uint64
 	exp  int
@@ -23,12 +23,12 @@ type Long struct {
 const (
 	longMaxTop   = 16383    // the greatest exponent of the highest bit
 	longMinTop   = -16446   // at or below this power of two a text is zero, which is refused as underflow
-	longMaxText  = 5 * 1024 // texts of this length and more are refused
-	longDecimals = 17       // digits behind the point
+	longMaxText  = 5 * 1024 // texts of at least this length are refused
+	longDecimals = 17       // digits after the point
 	ten17        = uint64(1e17)
 )
 
-// LongFromInt is exact.
+// LongFromInt converts exactly.
 func LongFromInt(n int64) Long {
 	l := Long{neg: n < 0, mant: uint64(n)}
 	if l.neg {
@@ -47,10 +47,10 @@ func (l Long) normal() Long {
 	return l
 }
 
-// top is the exponent of the highest bit.
+// top returns the exponent of the highest bit.
 func (l Long) top() int { return l.exp + 63 }
 
-// ParseLong reads a long double as C's strtold does, with the refusals of ParseDouble.
+// ParseLong reads a long double as C's strtold does, and refuses what ParseDouble refuses.
 func ParseLong(text []byte) (l Long, ok bool) {
 	if len(text) >= longMaxText {
 		return Long{}, false
@@ -77,7 +77,7 @@ func ParseLong(text []byte) (l Long, ok bool) {
 	return l, true
 }
 
-// parseDecimal reads digits × 10^exp, of which the sign does not count, rounded to nearest, ties to even.
+// parseDecimal reads digits × 10^exp, ignores the sign, and rounds to nearest, ties to even.
 func parseDecimal(text []byte) (Long, bool) {
 	var mantissa uint64
 	digits, exp, point, exact := 0, 0, false, true
@@ -125,7 +125,7 @@ func parseDecimal(text []byte) (Long, bool) {
 	return parseDecimalSlowly(text[from:end], power), true
 }
 
-// parseExponent reads the digits behind 'e', which are known to be such; what is beyond ±100000 stays there.
+// parseExponent reads the digits after 'e', which are known to be valid. Values beyond ±100000 are clamped.
 func parseExponent(text []byte) (n int) {
 	negative := false
 	for _, c := range text {
@@ -142,7 +142,7 @@ func parseExponent(text []byte) (n int) {
 	return n
 }
 
-// pow5 is 5^n for n up to 27, the greatest that fits.
+// pow5 returns 5^n for n up to 27, the greatest that fits.
 func pow5(n int) uint64 {
 	power := uint64(1)
 	for range n {
@@ -151,7 +151,7 @@ func pow5(n int) uint64 {
 	return power
 }
 
-// roundLong is (hi,lo) × 2^exp to nearest even.
+// roundLong returns (hi,lo) × 2^exp, rounded to nearest even.
 func roundLong(hi, lo uint64, exp int) Long {
 	if hi == 0 {
 		return Long{mant: lo, exp: exp}.normal()
@@ -171,7 +171,7 @@ func roundUp(mant uint64, exp int, up bool) Long {
 	return Long{mant: mant, exp: exp}
 }
 
-// divideLong is a/b × 2^exp to nearest even. Neither is 0.
+// divideLong returns a/b × 2^exp, rounded to nearest even. Neither is 0.
 func divideLong(a, b uint64, exp int) Long {
 	shiftA, shiftB := bits.LeadingZeros64(a), bits.LeadingZeros64(b)
 	a <<= shiftA
@@ -241,7 +241,7 @@ func parseHex(text []byte) (Long, bool) {
 	return l, true
 }
 
-// fromBig takes over a number of 64 bits of precision that is not negative.
+// fromBig converts a number of 64 bits of precision that is not negative.
 func fromBig(f *big.Float) Long {
 	if f.Sign() == 0 {
 		return Long{}
@@ -252,7 +252,7 @@ func fromBig(f *big.Float) Long {
 	return Long{mant: mant, exp: exp - 64}
 }
 
-// Add is a+b, rounded to nearest even. Not ok: the sum is infinite, or not a number.
+// Add returns a+b, rounded to nearest even. ok is false if the sum is infinite or not a number.
 func (a Long) Add(b Long) (sum Long, ok bool) {
 	switch {
 	case a.inf || b.inf:
@@ -264,7 +264,7 @@ func (a Long) Add(b Long) (sum Long, ok bool) {
 	case a.exp < b.exp || a.exp == b.exp && a.mant < b.mant:
 		a, b = b, a
 	}
-	// a is the greater one. b is moved below it into 128 bits; what falls out at the end is sticky.
+	// a is the greater one. b is shifted below it into 128 bits; bits shifted out are sticky.
 	distance := uint(a.exp - b.exp)
 	var hi, lo, sticky uint64
 	switch {
@@ -330,7 +330,7 @@ func AppendLong(dst []byte, l Long) []byte {
 	}
 	whole, part := uint64(0), uint64(0)
 	if l.exp == 0 {
-		whole = l.mant // here the integer may exceed what Div64 takes
+		whole = l.mant // here the integer may exceed what Div64 accepts
 	} else {
 		whole, part = bits.Div64(hi, lo, ten17)
 	}
@@ -352,9 +352,9 @@ func AppendLong(dst []byte, l Long) []byte {
 	return dst
 }
 
-// shiftRound is (hi,lo) >> shift to nearest even; 0 < shift < 128.
+// shiftRound returns (hi,lo) >> shift, rounded to nearest even; 0 < shift < 128.
 func shiftRound(hi, lo uint64, shift uint) (uint64, uint64) {
-	var rest, half uint64 // the bits shifted out, from the highest on
+	var rest, half uint64 // the bits shifted out, the highest first
 	var below uint64      // those that do not fit rest
 	if shift <= 64 {
 		rest = lo << (64 - shift)
@@ -384,7 +384,7 @@ func appendWhole(dst []byte, l Long) []byte {
 	return n.Lsh(n, uint(l.exp)).Append(dst, 10)
 }
 
-// Float64 is l as a double, for a reader that wants one.
+// Float64 returns l as a double.
 func (l Long) Float64() float64 {
 	f := math.Ldexp(float64(l.mant), l.exp)
 	if l.inf {

@@ -93,7 +93,7 @@ func TestParseDouble(t *testing.T) {
 	}
 }
 
-// The sums are those the reference server gives for INCRBYFLOAT.
+// The sums are the reference server's for INCRBYFLOAT.
 func TestLong(t *testing.T) {
 	for _, c := range []struct{ a, b, want string }{
 		{"10.5", "0.1", "10.6"},
@@ -145,7 +145,7 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// exact is l without rounding.
+// exact returns l without rounding.
 func exact(l Long) *big.Rat {
 	r := new(big.Rat).SetInt(new(big.Int).SetUint64(l.mant))
 	two := new(big.Int).Lsh(big.NewInt(1), uint(max(l.exp, -l.exp)))
@@ -160,7 +160,7 @@ func exact(l Long) *big.Rat {
 	return r
 }
 
-// Parsing, adding and printing round as arbitrary precision does that is rounded once.
+// TestLongAgainstBig: parsing, adding and printing round as arbitrary precision does that is rounded once.
 func TestLongAgainstBig(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	round := func(r *big.Rat) Long {
@@ -188,7 +188,7 @@ func TestLongAgainstBig(t *testing.T) {
 		if want := round(new(big.Rat).Add(exact(a), exact(b))); !ok || sum != want {
 			t.Fatalf("%s + %s: %v, want %v", sa, sb, sum, want)
 		}
-		// FloatString rounds halves away from zero, not to even: a tie in the 18th digit is left to TestLong.
+		// FloatString rounds halves away from zero, not to even: TestLong covers a tie in the 18th digit.
 		printed := exact(sum).FloatString(longDecimals)
 		printed = strings.TrimSuffix(strings.TrimRight(printed, "0"), ".")
 		if printed == "-0" {
@@ -204,7 +204,7 @@ func TestLongAgainstBig(t *testing.T) {
 	}
 }
 
-// FuzzNumbers: what is printed is read back as the same number, and what one of two readers takes the other takes.
+// FuzzNumbers: printed numbers read back the same, and two readers accept the same texts.
 func FuzzNumbers(f *testing.F) {
 	f.Add("1.5e3", 0.1, int64(-5))
 	f.Add("0x1p-3", 5e-324, int64(math.MinInt64))
@@ -241,7 +241,7 @@ func FuzzNumbers(f *testing.F) {
 	})
 }
 
-// BenchmarkNumbers: Watch allocs/op: 0.
+// BenchmarkNumbers: watch allocs/op: 0.
 func BenchmarkNumbers(b *testing.B) {
 	var buf [64]byte
 	for name, run := range map[string]func(){

@@ -1,5 +1,5 @@
-// Package reason words errors of the operating system as C programs print them, which is how logs and replies of the
-// reference have them.
+// Package reason words errors of the operating system as C programs print them, and so as the reference's logs and
+// replies.
 //
 // Owner: its caller; pure functions.
 package reason
@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Of is the system's text for err alone: "No such file or directory". Any other error is its own text, from a capital
-// on.
+// Of returns only the system's text for err: "No such file or directory". Any other error returns its own text with a
+// capital first letter.
 func Of(err error) string {
 	text := err.Error()
 	if number := syscall.Errno(0); errors.As(err, &number) {
@@ -20,7 +20,7 @@ func Of(err error) string {
 	return capital(text)
 }
 
-// InContext is err's whole text, with the system's part at its end as Of has it: "bind: Address already in use".
+// InContext returns err's whole text, with the system's part as Of returns it: "bind: Address already in use".
 func InContext(err error) string {
 	text := err.Error()
 	if number := syscall.Errno(0); errors.As(err, &number) {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// ErrQuotes is the answer to a line whose quotes do not pair, or are followed by more than a blank.
+// ErrQuotes is the error for a line with an unclosed quote, or with other text directly after a quote.
 var ErrQuotes = errors.New("Unbalanced quotes in configuration line")
 
 // SplitArgs cuts a line into arguments at blanks. "…" may hold \n \r \t \b \a \xHH and \ before any other byte; '…'
-// knows only \'. A quote must be followed by a blank or the end.
+// only knows \'. A blank or the end must follow a quote.
 func SplitArgs(line string) ([]string, error) {
 	args := []string{}
 	for at := 0; ; {
@@ -28,7 +28,7 @@ func SplitArgs(line string) ([]string, error) {
 	}
 }
 
-// cutArg reads one argument and says how many bytes it took.
+// cutArg reads one argument and returns how many bytes it took.
 func cutArg(s string) (string, int, error) {
 	var arg []byte
 	for at := 0; at < len(s); {
@@ -50,7 +50,7 @@ func cutArg(s string) (string, int, error) {
 	return string(arg), len(s), nil
 }
 
-// cutQuoted reads what stands between s[0], a quote, and its pair.
+// cutQuoted reads the text between s[0], a quote, and its closing quote.
 func cutQuoted(s string) ([]byte, int, error) {
 	quote := s[0]
 	inside := []byte{}
@@ -76,7 +76,7 @@ func cutQuoted(s string) ([]byte, int, error) {
 	return nil, 0, ErrQuotes
 }
 
-// unescape reads what follows a backslash and says how many bytes that was.
+// unescape reads the text after a backslash and returns how many bytes it took.
 func unescape(s string) (byte, int) {
 	switch s[0] {
 	case 'x':

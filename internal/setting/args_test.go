@@ -36,7 +36,7 @@ func TestSplitArgs(t *testing.T) {
 	}
 }
 
-// FuzzQuote: what Quote writes is one argument, and the same.
+// FuzzQuote: Quote's text is read back as one argument with the same bytes.
 func FuzzQuote(f *testing.F) {
 	for _, s := range []string{"", "a b", "\x00\xff\n", `\"'`} {
 		f.Add(s)

@@ -37,7 +37,7 @@ func (c *boolCodec) set(args []string, _ How) error {
 	return nil
 }
 
-// A Choice is one word an Enum knows.
+// A Choice is one word of an Enum.
 type Choice[T ~int] struct {
 	Name  string
 	Value T
@@ -47,11 +47,11 @@ type enumCodec[T ~int] struct {
 	load    func() T
 	store   func(T)
 	choices []Choice[T]
-	flags   bool // any number of the words, their bits together
+	flags   bool // any number of words; their bits are joined
 	check   func(T) error
 }
 
-// NewEnum is one word of choices. Of two words for one value the first is shown.
+// NewEnum is one word of choices. If two words have one value, the first is shown.
 func NewEnum[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, codec: &enumCodec[T]{load: v.Get, store: v.Set, choices: choices}}, options)
@@ -125,7 +125,7 @@ func (c *enumCodec[T]) get() string {
 
 func (c *enumCodec[T]) lines() []string { return []string{c.get()} }
 
-// A Letter is one character of a NewLetters value: the bits it sets.
+// A Letter is one character of a NewLetters value, with the bits it sets.
 type Letter struct {
 	Char byte
 	Bits int64
@@ -137,9 +137,9 @@ type lettersCodec struct {
 	refusal error
 }
 
-// NewLetters is a set of bits written as letters in any order: notify-keyspace-events. Shown are the letters, in their
-// order here, whose bits are all set and not yet shown; so a letter for many bits stands before theirs. refusal answers
-// any other character.
+// NewLetters is a set of bits written as letters in any order, such as notify-keyspace-events. It shows a letter if all
+// its bits are set and not shown yet, in the order of letters. So a letter for many bits must come before letters for
+// single bits. refusal is the error for any other character.
 func NewLetters(name string, v *Int, deflt int64, letters []Letter, refusal error, options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, codec: &lettersCodec{v, letters, refusal}}, options)

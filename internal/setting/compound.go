@@ -11,7 +11,7 @@ func NewString(name string, v *String, deflt string, options ...Option) Row {
 	return finish(Row{Name: name, codec: &stringCodec{v: v}}, options)
 }
 
-// CheckString refuses texts: a path where a name is asked for.
+// CheckString sets a function that refuses texts, such as a path instead of a name.
 func CheckString(f func(string) error) Option {
 	return option(func(r *Row) { r.codec.(*stringCodec).check = f })
 }
@@ -30,13 +30,14 @@ func (c *stringCodec) set(args []string, _ How) error {
 
 // A Codec reads and writes values that are more than a word.
 type Codec[T any] struct {
-	// Parse makes a value of one line's arguments. old is what the row holds now: classes that the arguments do not
-	// name keep theirs, and a line FromFileMore may add to it. old is shared and must not be changed.
+	// Parse makes a value of one line's arguments. old is the current value: classes that the arguments do not name
+	// keep their values, and a line FromFileMore may add to it. old is shared and must not be changed.
 	Parse func(args []string, old T, how How) (T, error)
-	// Format is CONFIG GET's text. Split at blanks (or whole, without MultiArg) it must Parse to the same value.
+	// Format returns the text for CONFIG GET. Split at blanks (or whole, without MultiArg) it must Parse to the same
+	// value.
 	Format func(T) string
-	// Lines are what the file says, a string a line without the directive's name; nil writes Format's text, quoted
-	// where the row takes one argument. No line at all takes the directive out of the file.
+	// Lines returns the lines for the file, without the directive's name. nil writes Format's text, quoted if the row
+	// takes one argument. No lines remove the directive from the file.
 	Lines func(T) []string
 }
 
@@ -46,7 +47,7 @@ type valueCodec[T any] struct {
 	multi bool
 }
 
-// NewValue is a setting with a grammar of its own. Give it the flag MultiArg if it takes more than one argument.
+// NewValue is a setting with its own grammar. Give it the flag MultiArg if it takes more than one argument.
 func NewValue[T any](name string, v *Value[T], deflt T, c Codec[T], options ...Option) Row {
 	v.Set(deflt)
 	codec := &valueCodec[T]{v: v, Codec: c}
@@ -80,14 +81,14 @@ func (c *valueCodec[T]) set(args []string, how How) error {
 	return nil
 }
 
-// A Call is a row whose value lies outside this process's memory or has a life of its own: the working directory.
+// A Call is a row whose value is outside this process's memory, such as the working directory.
 type Call struct {
 	Set   func(args []string, how How) error
 	Get   func() string
 	Lines func() []string // nil: Get's text, quoted
 }
 
-// NewCall is a row that asks functions.
+// NewCall is a row that calls functions.
 func NewCall(name string, c Call, options ...Option) Row {
 	return finish(Row{Name: name, codec: &callCodec{c}}, options)
 }

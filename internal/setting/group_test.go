@@ -2,8 +2,8 @@ package setting
 
 import "testing"
 
-// TestRewriteOfAGroup: each line takes the place of one with the same first argument. Older words count as newer ones,
-// what is no longer said goes, and optional lines stay only where they were.
+// TestRewriteOfAGroup: each line replaces one with the same first argument, and older words count as newer ones. Lines
+// no longer needed are removed, and optional lines stay only where they were.
 func TestRewriteOfAGroup(t *testing.T) {
 	r, err := NewRegistry()
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// A unit is how a number is written.
+// A unit is the format of a number.
 type unit uint8
 
 const (
 	plain         unit = iota // 10
 	memory                    // 1gb, 512mb, 100k
-	memoryPercent             // memory, or 5% kept as -5
+	memoryPercent             // memory, or 5% stored as -5
 	octal                     // 755
 )
 
-// Worded as Redis words them.
+// Errors in Redis's words.
 var (
 	errNotInteger = errors.New("argument couldn't be parsed into an integer")
 	errNotMemory  = errors.New("argument must be a memory value")
@@ -27,8 +27,7 @@ var (
 	errTooBig     = errors.New("number past 1<<63") // becomes the text about bounds
 )
 
-// Example shows what would have been right in place of what err refuses: ", such as 2gb". "" if there is nothing to
-// show.
+// Example returns an example of a valid value for the error err: ", such as 2gb". "": there is none.
 func Example(err error) string {
 	switch {
 	case errors.Is(err, errNotMemory):
@@ -39,25 +38,25 @@ func Example(err error) string {
 	return ""
 }
 
-// intCodec is every number but the two that need all 64 bits.
+// intCodec is every number that fits int64.
 type intCodec struct {
 	v        *Int
 	unit     unit
 	min, max int64
-	adjust   func(int64) int64 // nil keeps the number as it is
+	adjust   func(int64) int64 // nil keeps the number unchanged
 }
 
-// NewInt is a plain whole number; without Between it is any that is not negative.
+// NewInt is a plain whole number; without Between it must not be negative.
 func NewInt(name string, v *Int, deflt int64, options ...Option) Row {
 	return newNumber(name, v, deflt, plain, options)
 }
 
-// NewMemory is a number of bytes, which may carry a unit: 100, 1k, 1kb, 5MB, 2gb.
+// NewMemory is a number of bytes, which may have a unit: 100, 1k, 1kb, 5MB, 2gb.
 func NewMemory(name string, v *Int, deflt int64, options ...Option) Row {
 	return newNumber(name, v, deflt, memory, options)
 }
 
-// NewMemoryPercent is a number of bytes, or a percentage, which is kept as its negative: 5% is -5.
+// NewMemoryPercent is a number of bytes, or a percentage, which is stored negative: 5% is -5.
 func NewMemoryPercent(name string, v *Int, deflt int64, options ...Option) Row {
 	return newNumber(name, v, deflt, memoryPercent, options)
 }
@@ -80,12 +79,12 @@ func Between(min, max int64) Option {
 	})
 }
 
-// Adjust keeps f's result in place of a number that is allowed, without an error.
+// Adjust stores f's result instead of a valid number, without an error.
 func Adjust(f func(int64) int64) Option {
 	return option(func(r *Row) { r.codec.(*intCodec).adjust = f })
 }
 
-// Clamp keeps the nearest number of a narrower range, without an error.
+// Clamp stores the nearest number of a narrower range, without an error.
 func Clamp(least, most int64) Option {
 	return Adjust(func(n int64) int64 { return min(max(n, least), most) })
 }
@@ -122,7 +121,7 @@ func (c *intCodec) bound(n int64) error {
 	return nil
 }
 
-// outside is the answer to a number past the bounds.
+// outside returns the error for a number out of bounds.
 func (c *intCodec) outside() error {
 	if c.unit == octal {
 		return fmt.Errorf("argument must be between %o and %o inclusive", c.min, c.max)
@@ -178,14 +177,14 @@ func parseNumber(u unit, s string) (int64, error) {
 	return 0, errNotPercent
 }
 
-// parseInt takes the one canonical spelling of a number: no plus, no blanks, no leading zeros.
+// parseInt reads the canonical text of a number: no plus, no blanks, no leading zeros.
 func parseInt(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == s
 }
 
-// ParseMemory reads a number of bytes: digits, then nothing, b, k (1000), kb (1024), m, mb, g or gb in any case.
-// Digits alone that do not fit saturate.
+// ParseMemory reads a number of bytes: digits, then nothing, b, k (1000), kb (1024), m, mb, g or gb in any case. Digits
+// without a unit that do not fit saturate.
 func ParseMemory(s string) (uint64, bool) {
 	at := 0
 	for at < len(s) && s[at] >= '0' && s[at] <= '9' {
@@ -213,14 +212,14 @@ func ParseMemory(s string) (uint64, bool) {
 	if at == 0 {
 		return 0, true
 	}
-	n, _ := strconv.ParseUint(s[:at], 10, 64) // out of range gives the greatest
+	n, _ := strconv.ParseUint(s[:at], 10, 64) // out of range returns the greatest
 	if n > math.MaxUint64/scale {
 		return 0, false
 	}
 	return n * scale, true
 }
 
-// FormatMemory writes a number of bytes with the greatest unit that leaves nothing over.
+// FormatMemory writes a number of bytes with the greatest unit that divides it.
 func FormatMemory(n uint64) string {
 	switch {
 	case n != 0 && n%(1<<30) == 0:
@@ -236,7 +235,7 @@ func FormatMemory(n uint64) string {
 // uintCodec is a number of bytes that may use all 64 bits.
 type uintCodec struct{ v *Uint }
 
-// NewMemoryUint is a number of bytes up to the greatest there is.
+// NewMemoryUint is a number of bytes up to the greatest uint64.
 func NewMemoryUint(name string, v *Uint, deflt uint64, options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, codec: &uintCodec{v}}, options)

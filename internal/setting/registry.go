@@ -8,31 +8,31 @@ import (
 	"sync"
 )
 
-// A Registry is every row of a process under its names.
+// A Registry holds every row of a process under its names.
 //
 // setting.G1. A name or alias, in any case, leads to one row.
-// setting.G2. SetMany stores all of its values or none, and no hook has run whose values did not stay.
-// Any goroutine may call it; the calls that write take its lock, and hooks run under it.
+// setting.G2. SetMany stores all of its values or none. After a failure, hooks have run again for the old values. Any
+// goroutine may call it. Calls that write take its lock, and hooks run under it.
 type Registry struct {
 	mu         sync.Mutex
 	rows       []*Row          // by name
-	byName     map[string]*Row // lower case, aliases included
+	byName     map[string]*Row // lower case, with aliases
 	names      []string        // keys of byName, in order
 	hooks      map[*Row][]*hook
-	given      map[*Row]bool // named by the configuration
+	given      map[*Row]bool // set by the configuration file
 	directives []directive
 	groups     []group
 	followers  []func()
 	warn       func(format string, args ...any)
 }
 
-// A directive is what only a configuration file may say, and REWRITE has to write.
+// A directive is only allowed in a configuration file, and CONFIG REWRITE writes it.
 type directive struct {
 	name  string
 	lines func() []string
 }
 
-// A group is a directive whose first argument is as good as a name.
+// A group is a directive that is repeated per first argument.
 type group struct {
 	name    string
 	aliases map[string]string
@@ -74,10 +74,10 @@ func (r *Registry) add(row *Row) error {
 	return nil
 }
 
-// LogWarnings has the registry tell of what went wrong beside the reply.
+// LogWarnings sets the function for problems that do not appear in the reply.
 func (r *Registry) LogWarnings(f func(format string, args ...any)) { r.warn = f }
 
-// Rows are all rows by name.
+// Rows returns all rows, ordered by name.
 func (r *Registry) Rows() []*Row { return r.rows }
 
 // Lookup finds a row by name or alias; nil if there is none.
@@ -88,9 +88,9 @@ func (r *Registry) Lookup(name string) *Row {
 	return r.byName[strings.ToLower(name)]
 }
 
-// OnChange has f run once after a CONFIG SET that changed any of the named rows, never on the file's values.
-// An error undoes the whole CONFIG SET: every row gets its old value back and the hooks run once more.
-// Hooks run in the order of the arguments they belong to. An unknown name is our own mistake and panics.
+// OnChange registers f to run once after a CONFIG SET that changed any of the named rows. It does not run for the
+// file's values. An error of f undoes the whole CONFIG SET: every row gets its old value and the hooks run once more.
+// Hooks run in the order of their arguments. An unknown name is our own bug and panics.
 func (r *Registry) OnChange(f func() error, names ...string) {
 	h := &hook{run: f}
 	for _, name := range names {
@@ -102,34 +102,34 @@ func (r *Registry) OnChange(f func() error, names ...string) {
 	}
 }
 
-// Follow has f run once the configuration is read (Loaded), and after each CONFIG SET that changes any of the named
-// rows: for what copies a setting to where it is read, and cannot fail.
+// Follow registers f to run once the configuration is read (Loaded), and after each CONFIG SET that changes any of the
+// named rows. It is for functions that copy a setting and cannot fail.
 func (r *Registry) Follow(f func(), names ...string) {
 	r.followers = append(r.followers, f)
 	r.OnChange(func() error { f(); return nil }, names...)
 }
 
-// Loaded says that every line of the configuration has been taken.
+// Loaded tells that the whole configuration has been read.
 func (r *Registry) Loaded() {
 	for _, f := range r.followers {
 		f()
 	}
 }
 
-// OnRewrite has lines give the arguments of each line of a directive that is no row: user, loadmodule.
+// OnRewrite registers the writer of a directive without a row, such as user. lines returns the arguments of each line.
 func (r *Registry) OnRewrite(name string, lines func() []string) {
 	r.directives = append(r.directives, directive{name, lines})
 }
 
-// A Grouped line is the arguments of a directive whose first word says which line it is. An Optional one need not be
-// in the file, but takes its place if it is there.
+// A Grouped is a line's arguments, of which the first selects the line to replace. An Optional line is only written if
+// the file has it already.
 type Grouped struct {
 	Text     string
 	Optional bool
 }
 
-// OnRewriteGroup has lines give the lines of a directive whose first argument is as good as a name: sentinel. Each
-// takes the place of an old one with the same first argument. aliases are older words for some.
+// OnRewriteGroup registers the writer of a directive that is repeated per first argument, such as `sentinel monitor`.
+// Each line replaces an old one with the same first argument. aliases maps older words to newer ones.
 func (r *Registry) OnRewriteGroup(name string, aliases map[string]string, lines func() []Grouped) {
 	r.groups = append(r.groups, group{name, aliases, lines})
 }
@@ -137,9 +137,8 @@ func (r *Registry) OnRewriteGroup(name string, aliases map[string]string, lines 
 // A Pair is a name and its value's text.
 type Pair struct{ Name, Value string }
 
-// Get answers CONFIG GET: names are looked up as they are, patterns are matched against every name that is not Hidden.
-// A name appears once, spelled as the first pattern that found it spells it. match compares a glob without regard to
-// case.
+// Get answers CONFIG GET. It looks up names directly, and matches patterns against every name that is not Hidden. A
+// name appears once, in the spelling of the first pattern that found it. match matches a glob without regard to case.
 func (r *Registry) Get(patterns []string, match func(pattern, name string) bool) []Pair {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,18 +166,18 @@ func (r *Registry) Get(patterns []string, match func(pattern, name string) bool)
 	return found
 }
 
-// ErrLoading is SetMany's answer to a row that waits until the data set is loaded; the client sees LOADING.
+// ErrLoading is SetMany's error for a row that cannot change while the data set loads; the client gets LOADING.
 var ErrLoading = errors.New("loading")
 
 var errImmutable = errors.New("can't set immutable config")
 
-// Conditions are what SetMany needs to know of the moment and the client.
+// Conditions are facts about the moment and the client for SetMany.
 type Conditions struct {
 	Loading   bool // the data set is being loaded
 	Protected bool // enable-protected-configs lets this client change Protected rows
 }
 
-// SetMany answers CONFIG SET (setting.G2). Errors other than ErrLoading are the text of the reply behind "ERR ".
+// SetMany answers CONFIG SET (setting.G2). Errors other than ErrLoading are the reply's text after "ERR ".
 func (r *Registry) SetMany(pairs []Pair, now Conditions) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,14 +220,14 @@ func (r *Registry) SetMany(pairs []Pair, now Conditions) error {
 	return nil
 }
 
-// A dueHook is a hook and the name it runs for.
+// A dueHook is a hook and the name for which it runs.
 type dueHook struct {
 	hook *hook
 	name string
 }
 
-// mayChange finds the rows of pairs, or the first reason why none of them changes. A row may be named twice, by its
-// name and its older one: the later value holds, as clients know it.
+// mayChange finds the rows of pairs, or returns the first reason why they cannot change. A row may be named twice, by
+// its name and its alias; the later value wins, as clients expect.
 func (r *Registry) mayChange(pairs []Pair, now Conditions) ([]*Row, error) {
 	rows := make([]*Row, 0, len(pairs))
 	for i, p := range pairs {
@@ -266,7 +265,7 @@ func (r *Row) split(value string) []string {
 	return strings.Split(value, " ")
 }
 
-// restore gives rows their values before.
+// restore gives rows their old values.
 func (r *Registry) restore(rows []*Row, before []string) {
 	for i, row := range rows {
 		if err := row.Set(row.split(before[i]), FromCommand); err != nil {
@@ -275,7 +274,7 @@ func (r *Registry) restore(rows []*Row, before []string) {
 	}
 }
 
-// again runs hooks for values that came back.
+// again runs hooks for restored values.
 func (r *Registry) again(due []dueHook) {
 	for _, d := range due {
 		if err := d.hook.run(); err != nil {
@@ -310,8 +309,7 @@ func (r *Registry) Load(name string, args []string) (known bool, err error) {
 	return true, nil
 }
 
-// Idle names the rows that the configuration set to something else than their default and that have no effect in this
-// version.
+// Idle names the rows that the configuration changed from their default although they have no effect in this version.
 func (r *Registry) Idle() []string {
 	var names []string
 	for _, row := range r.rows {

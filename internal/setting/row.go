@@ -2,11 +2,11 @@ package setting
 
 import "errors"
 
-// A Row is one directive: how it is called, what it accepts, and where its value lies.
+// A Row is one directive: its name, its valid values, and the place of its value.
 //
-// setting.R1. A row's text (Get) given back to Set leaves the value as it was. CONFIG SET's rollback goes by it.
+// setting.R1. Set with Get's text leaves the value unchanged. CONFIG SET's rollback relies on it.
 // setting.R2. Set either stores the whole new value or returns an error and stores nothing.
-// setting.R3. A row holds its default from the moment it is made.
+// setting.R3. A new row holds its default.
 type Row struct {
 	Name  string
 	Alias string // an older name; CONFIG GET shows both, the file may use either
@@ -14,48 +14,48 @@ type Row struct {
 
 	codec   codec
 	deflt   string   // Get's text of the default
-	atStart []string // the default's lines, of a row that is Apart
-	missing string   // why NoEffect has no effect
+	atStart []string // the default's lines, for an Apart row
+	missing string   // why it has no effect (NoEffect)
 }
 
-// A codec is what a kind of row knows: text to value and back.
+// A codec converts a kind of row between text and value.
 type codec interface {
 	set(args []string, how How) error
 	get() string
-	// lines are the arguments of each line that states the value in a file; none at all removes the directive.
+	// lines returns the arguments of each line that states the value in a file; none removes the directive.
 	lines() []string
 }
 
-// How says where a new value comes from.
+// How is the source of a new value.
 type How uint8
 
 const (
 	FromCommand  How = iota // CONFIG SET, which replaces the value
 	FromFile                // the first line of this name in the configuration
-	FromFileMore            // a later line: save rules and their kin add to what the earlier ones said
+	FromFileMore            // a later line, which adds to the earlier ones (such as save rules)
 )
 
-// Flags say what may be done with a row, and by whom.
+// Flags restrict the use of a row.
 type Flags uint16
 
 const (
 	Immutable Flags = 1 << iota // only the file and the command line can set it
-	// The same, but CONFIG SET of the value it has is no error: for settings that Redis does not have.
+	// Like Immutable, but CONFIG SET with the current value is no error: for settings that Redis does not have.
 	Fixed
 	Sensitive   // CONFIG SET's value is kept out of the slow log and MONITOR
-	Hidden      // CONFIG GET shows it by its whole name only
+	Hidden      // CONFIG GET shows it only by its whole name
 	Protected   // CONFIG SET needs enable-protected-configs
-	DenyLoading // CONFIG SET answers LOADING while the data set loads
+	DenyLoading // CONFIG SET replies LOADING while the data set loads
 	MultiArg    // takes several arguments on its line
-	// CONFIG SET applies it even when the text is the same: files that changed under their name.
+	// CONFIG SET applies it even when the text is the same, because the named file may have changed.
 	Volatile
-	NoEffect   // accepted; does nothing in this version, and start-up says so
+	NoEffect   // accepted, but has no effect in this version; start-up logs it
 	AlwaysFile // REWRITE writes it even when it is the default
-	KeepEmpty  // REWRITE keeps a line whose value is empty, as is the default
-	Apart      // its lines stand each for itself: REWRITE appends none that says what the default does
+	KeepEmpty  // REWRITE keeps a line with an empty value that is the default
+	Apart      // its lines are independent: REWRITE appends none that equals a default line
 )
 
-// Mutable is a row that CONFIG SET changes at once: the default, and its name where a reader might wonder.
+// Mutable is a row that CONFIG SET changes at once. It is the default, for rows where a reader might wonder.
 const Mutable Flags = 0
 
 // An Option refines a row: a flag, or one of Between, Also, Adjust, Clamp, Nothing.
@@ -73,12 +73,12 @@ func Also(alias string) Option { return option(func(r *Row) { r.Alias = alias })
 // A hook is compared by address, so that one hook over several rows runs once.
 type hook struct{ run func() error }
 
-// Nothing marks a row that is accepted and does nothing yet; why says what it would need, for the operator.
+// Nothing marks a row that is accepted and has no effect yet; why tells the operator what is missing.
 func Nothing(why string) Option {
 	return option(func(r *Row) { r.Flags |= NoEffect; r.missing = why })
 }
 
-// finish refines the row and notes its default: every constructor ends here.
+// finish refines the row and records its default. Every constructor ends here.
 func finish(r Row, options []Option) Row {
 	for _, o := range options {
 		o.refine(&r)
@@ -90,19 +90,19 @@ func finish(r Row, options []Option) Row {
 	return r
 }
 
-// Get is the value as CONFIG GET shows it.
+// Get returns the value as CONFIG GET shows it.
 func (r *Row) Get() string { return r.codec.get() }
 
-// Default is the value at start, as CONFIG GET would show it.
+// Default returns the value at start, as CONFIG GET would show it.
 func (r *Row) Default() string { return r.deflt }
 
-// Why says what a NoEffect row waits for.
+// Why returns why a NoEffect row has no effect.
 func (r *Row) Why() string { return r.missing }
 
-// IsDefault says that REWRITE may leave the row out.
+// IsDefault reports whether REWRITE may leave the row out.
 func (r *Row) IsDefault() bool { return r.codec.get() == r.deflt }
 
-// ErrArguments is the answer to too few or too many arguments.
+// ErrArguments is the error for too few or too many arguments.
 var ErrArguments = errors.New("wrong number of arguments")
 
 // Set parses args and stores the value (setting.R2). It runs no hook.

@@ -1,5 +1,5 @@
-// Package setting gives configuration parameters their types: a value that any goroutine may read, and a row that
-// CONFIG GET, SET, REWRITE and the configuration file share.
+// Package setting types configuration parameters: a value that any goroutine may read, and a row for CONFIG GET, SET,
+// REWRITE and the configuration file.
 //
 // Owner: each package owns the settings it reads and exports their rows; server joins them in one [Registry].
 // Elsewhere: any goroutine may call Get of a value. Only the registry writes, under its lock.
@@ -29,7 +29,7 @@ import "sync/atomic"
 // Int, Uint, Bool and String hold one value; a read is a single atomic load.
 type (
 	Int    struct{ v atomic.Int64 }
-	Uint   struct{ v atomic.Uint64 } // for the few limits that go past 1<<63
+	Uint   struct{ v atomic.Uint64 } // for the few limits that exceed 1<<63
 	Bool   struct{ v atomic.Bool }
 	String struct{ v atomic.Pointer[string] }
 )
@@ -48,13 +48,13 @@ func (s *String) Get() string {
 	return ""
 }
 
-// An Enum holds one of several named values, or, under NewFlags, a set of them.
+// An Enum holds one of several named values, or, with NewFlags, a set of them.
 type Enum[T ~int] struct{ v atomic.Int64 }
 
 func (s *Enum[T]) Get() T  { return T(s.v.Load()) }
 func (s *Enum[T]) Set(v T) { s.v.Store(int64(v)) }
 
-// A Value holds anything else: save rules, addresses, limits by class. What Get returns is shared: nobody changes it.
+// A Value holds anything else: save rules, addresses, limits by class. Get's result is shared and must not be changed.
 type Value[T any] struct{ v atomic.Pointer[T] }
 
 func (s *Value[T]) Set(v T) { s.v.Store(&v) }

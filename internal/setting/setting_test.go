@@ -75,7 +75,7 @@ func newSample(t testing.TB) (*sample, *Registry) {
 
 func match(pattern, name string) bool { ok, _ := path.Match(pattern, name); return ok }
 
-// TestSetOne holds each kind of row to its texts: a value and what CONFIG GET then says, or a value and the refusal.
+// TestSetOne: for each kind of row, a value and the text of CONFIG GET, or a value and its error.
 func TestSetOne(t *testing.T) {
 	for _, c := range []struct{ name, value, want, refusal string }{
 		{"count", "50", "50", ""},
@@ -131,13 +131,13 @@ func TestSetOne(t *testing.T) {
 	}
 }
 
-// TestSetMany is all or nothing (setting.G2).
+// TestSetMany sets all or nothing (setting.G2).
 func TestSetMany(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		pairs []Pair
 		now   Conditions
-		err   string // empty: the values hold
+		err   string // empty: the values are set
 	}{
 		{"two", []Pair{{"count", "50"}, {"bytes", "20"}}, Conditions{}, ""},
 		{"unknown", []Pair{{"count", "50"}, {"Nosuch", "20"}}, Conditions{},
@@ -181,7 +181,7 @@ func TestSetMany(t *testing.T) {
 	}
 }
 
-// TestHooks: a hook over several rows runs once, not at all for values that stay, and its refusal undoes everything.
+// TestHooks: a hook over several rows runs once. It does not run for unchanged values, and its error undoes everything.
 func TestHooks(t *testing.T) {
 	s, r := newSample(t)
 	runs, refuse := 0, false
@@ -248,7 +248,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestRollbackText is setting.R1: Get's text given back to Set changes nothing.
+// TestRollbackText is setting.R1: Set with Get's text changes nothing.
 func TestRollbackText(t *testing.T) {
 	_, r := newSample(t)
 	for _, p := range []Pair{{"share", "7%"}, {"letters", "xz"}, {"words", "b a"}, {"list", ""}, {"list", "1 2 3"},
@@ -299,7 +299,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// BenchmarkGet is what a hot path pays to look at a setting. Watch allocs/op: 0.
+// BenchmarkGet is the cost of reading a setting in a hot path. Watch allocs/op: 0.
 func BenchmarkGet(b *testing.B) {
 	s, _ := newSample(b)
 	for b.Loop() {

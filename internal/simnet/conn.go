@@ -2,24 +2,25 @@ package simnet
 
 import "slices"
 
-// A Conn is one end of a connection. Both ends have one.
+// A Conn is one end of a connection. Each end has its own.
 type Conn struct {
 	Local, Remote *Host
 
 	peer     *Conn
 	net      *Net
-	life     int // of Local, when it was opened
+	life     int // life of Local when it was opened
 	closed   bool
 	received func(message any)
 	ended    func()
-	early    []any // came before Handle
+	early    []any // messages that came before Handle
 	lastAt   int64 // when the last message from the peer arrives
-	held     []any // from the peer, kept back by a cut
+	held     []any // messages from the peer, held back by a cut
 	heldEnd  bool
-	opening  bool // what is sent is kept until somebody accepts
+	opening  bool // sent messages wait until the connection is accepted
 }
 
-// Dial opens a connection from h. It can be sent on at once. If there is nobody, or nobody is reached, it ends later.
+// Dial opens a connection from h, which can be used at once. If no host listens, or it cannot be reached, the
+// connection ends later.
 func (h *Host) Dial(to string, port int, received func(message any), ended func()) *Conn {
 	n := h.net
 	remote := n.find(to)
@@ -61,7 +62,7 @@ const (
 	connectRetryMs    = 500
 )
 
-// Handle says what becomes of messages, and of the end, of a connection that was accepted.
+// Handle sets the functions for messages, and for the end, of an accepted connection.
 func (c *Conn) Handle(received func(message any), ended func()) {
 	c.received, c.ended = received, ended
 	early := c.early
@@ -78,7 +79,7 @@ func (c *Conn) Send(message any) {
 	}
 }
 
-// carry brings a message, or the end, on its way to c.
+// carry sends a message, or the end, to c.
 func (c *Conn) carry(message any, end bool) {
 	if c.opening || len(c.held) > 0 || c.heldEnd || !c.net.Reaches(c.peer.Local, c.Local) {
 		if end {
@@ -92,7 +93,7 @@ func (c *Conn) carry(message any, end bool) {
 	c.net.After(c.lastAt-c.net.now, func() { c.arrive(message, end) })
 }
 
-// flush sends on what a cut has kept back.
+// flush sends the messages that a cut has held back.
 func (c *Conn) flush() {
 	if c.peer == nil || c.opening || !c.net.Reaches(c.peer.Local, c.Local) {
 		return
@@ -107,7 +108,7 @@ func (c *Conn) flush() {
 	}
 }
 
-// arrive is a message at its host.
+// arrive delivers a message at its host.
 func (c *Conn) arrive(message any, end bool) {
 	if c.closed || c.Local.life != c.life {
 		return
@@ -131,7 +132,7 @@ func (c *Conn) deliver(message any) {
 	}
 }
 
-// end is the end that came from the other side.
+// end handles the end from the other side.
 func (c *Conn) end() {
 	if c.closed {
 		return
@@ -142,7 +143,7 @@ func (c *Conn) end() {
 	}
 }
 
-// Close ends the connection from this side.
+// Close closes the connection from this side.
 func (c *Conn) Close() {
 	if c.closed {
 		return
@@ -153,7 +154,7 @@ func (c *Conn) Close() {
 	}
 }
 
-// Reset ends the connection for both sides at once.
+// Reset closes the connection for both sides at once.
 func (c *Conn) Reset() {
 	peer := c.peer
 	c.end()
@@ -175,5 +176,5 @@ func (c *Conn) forget() {
 	c.Local.conns = slices.DeleteFunc(c.Local.conns, func(x *Conn) bool { return x == c })
 }
 
-// Conns are the open connections of a host.
+// Conns returns the open connections of a host.
 func (h *Host) Conns() []*Conn { return slices.Clone(h.conns) }

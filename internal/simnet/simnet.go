@@ -1,9 +1,9 @@
-// Package simnet is a clock and a network that exist in one goroutine. What happens depends on a seed and on the calls
-// alone, so that a failure is played again exactly.
+// Package simnet is a clock and a network in one goroutine. All events depend only on a seed and on the calls, so that
+// a failure can be replayed exactly.
 //
-// Owner: one test at a time. Nothing here is called by the server.
-// Never: reads a real clock, starts a goroutine, or draws from another source than its own.
-// Proof: simulators of what decides by messages and times run on it; the package has no other use.
+// Owner: one test at a time. The server does not use it.
+// Never: reads a real clock, starts a goroutine, or uses other random numbers.
+// Proof: simulators of code that decides by messages and times run on it; the package has no other use.
 // Start at Net; conn.go has the connections.
 package simnet
 
@@ -12,12 +12,12 @@ import (
 	"math/rand/v2"
 )
 
-// A Net is hosts, the connections between them, and what is to happen when.
+// A Net holds hosts, their connections, and pending events.
 //
-// simnet.N1. Events happen in the order of their times, and at one time in the order in which they were asked for.
-// simnet.N2. What one end of a connection sends arrives in order, or not at all.
-// simnet.N3. Nothing happens on a host that is down, and what was to happen on it is lost. On a host that is paused it
-// happens when the host goes on.
+// simnet.N1. Events happen in the order of their times; events of one time in the order of their requests.
+// simnet.N2. Messages of one end of a connection arrive in order, or not at all.
+// simnet.N3. On a host that is down nothing happens, and its events are lost. Events of a paused host happen when it
+// resumes.
 type Net struct {
 	Rand *rand.Rand
 
@@ -28,23 +28,23 @@ type Net struct {
 	cut    map[[2]*Host]bool
 }
 
-// New is a network without hosts, at the time startMs.
+// New returns a network without hosts, at the time startMs.
 func New(seed uint64, startMs int64) *Net {
 	return &Net{Rand: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), now: startMs, cut: map[[2]*Host]bool{}}
 }
 
-// Now is the time, Unix ms.
+// Now returns the time, Unix ms.
 func (n *Net) Now() int64 { return n.now }
 
 // A Host is one machine.
 type Host struct {
 	Name  string
-	LagMs int64 // what goes to it or comes from it takes so much longer
+	LagMs int64 // additional delay of messages to and from it
 
 	net       *Net
 	down      bool
 	paused    bool
-	life      int // counts the times it came up
+	life      int // how often it has booted
 	waiting   []func()
 	listeners map[int]func(*Conn)
 	conns     []*Conn
@@ -57,10 +57,10 @@ func (n *Net) Host(name string) *Host {
 	return h
 }
 
-// Hosts are all hosts, in the order in which they were added.
+// Hosts returns all hosts, in the order in which they were added.
 func (n *Net) Hosts() []*Host { return n.hosts }
 
-// find is the host of a name.
+// find returns the host with a name.
 func (n *Net) find(name string) *Host {
 	for _, h := range n.hosts {
 		if h.Name == name {
@@ -70,19 +70,19 @@ func (n *Net) find(name string) *Host {
 	return nil
 }
 
-// Up says whether the host runs, paused or not.
+// Up reports whether the host runs, paused or not.
 func (h *Host) Up() bool { return !h.down }
 
-// Paused says whether the host stands still.
+// Paused reports whether the host is paused.
 func (h *Host) Paused() bool { return h.paused }
 
-// After has f happen on the host in ms milliseconds, unless the host has gone down until then.
+// After runs f on the host after ms milliseconds, unless the host has crashed by then.
 func (h *Host) After(ms int64, f func()) {
 	life := h.life
 	h.net.After(ms, func() { h.do(life, f) })
 }
 
-// do is f on the host, now or when it goes on.
+// do runs f on the host, now or when it resumes.
 func (h *Host) do(life int, f func()) {
 	switch {
 	case h.down || h.life != life:
@@ -93,7 +93,7 @@ func (h *Host) do(life int, f func()) {
 	}
 }
 
-// Crash takes the host down. Its peers see their connections close, as far as they can be reached.
+// Crash takes the host down. Reachable peers see their connections close.
 func (h *Host) Crash() {
 	if h.down {
 		return
@@ -106,7 +106,7 @@ func (h *Host) Crash() {
 	h.conns = nil
 }
 
-// Boot brings a host up again that is down. It has no listeners and no timers.
+// Boot boots a host that is down. It has no listeners and no timers.
 func (h *Host) Boot() {
 	if h.down {
 		h.down = false
@@ -114,14 +114,14 @@ func (h *Host) Boot() {
 	}
 }
 
-// Pause has the host stand still, with its connections open.
+// Pause stops the host, with its connections open.
 func (h *Host) Pause() {
 	if !h.down {
 		h.paused = true
 	}
 }
 
-// Resume has it go on: what came meanwhile happens now.
+// Resume continues the host and runs the events of its pause.
 func (h *Host) Resume() {
 	if !h.paused {
 		return
@@ -134,16 +134,16 @@ func (h *Host) Resume() {
 	}
 }
 
-// Listen takes connections to a port.
+// Listen accepts connections to a port.
 func (h *Host) Listen(port int, accept func(*Conn)) { h.listeners[port] = accept }
 
-// After has f happen in ms milliseconds.
+// After runs f after ms milliseconds.
 func (n *Net) After(ms int64, f func()) {
 	n.asked++
 	heap.Push(&n.events, &event{n.now + max(ms, 0), n.asked, f})
 }
 
-// Cut keeps two hosts from hearing each other, or ends that. What is sent meanwhile arrives when it ends.
+// Cut separates two hosts, or ends that. Messages sent meanwhile arrive when it ends.
 func (n *Net) Cut(a, b *Host, on bool) {
 	if on {
 		n.cut[[2]*Host{a, b}], n.cut[[2]*Host{b, a}] = true, true
@@ -168,10 +168,10 @@ func (n *Net) Heal() {
 	}
 }
 
-// Reaches says whether a's bytes get to b.
+// Reaches reports whether a's messages reach b.
 func (n *Net) Reaches(a, b *Host) bool { return !n.cut[[2]*Host{a, b}] }
 
-// Run has everything happen that is to happen until a time.
+// Run runs all events up to a time.
 func (n *Net) Run(untilMs int64) {
 	for len(n.events) > 0 && n.events[0].at <= untilMs {
 		e := heap.Pop(&n.events).(*event)
@@ -181,7 +181,7 @@ func (n *Net) Run(untilMs int64) {
 	n.now = max(n.now, untilMs)
 }
 
-// latency is how long one message is on its way.
+// latency returns the delay of one message.
 func (n *Net) latency() int64 {
 	if n.Rand.IntN(50) == 0 {
 		return 1 + n.Rand.Int64N(200)

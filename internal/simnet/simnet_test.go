@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// talk runs two hosts that send numbers to each other through cuts, pauses and crashes, and says all that arrived.
+// talk runs two hosts that send numbers to each other through cuts, pauses and crashes. It returns all that arrived.
 func talk(t *testing.T, seed uint64) (log []string) {
 	n := New(seed, 1000)
 	a, b := n.Host("a"), n.Host("b")
@@ -63,7 +63,7 @@ func talk(t *testing.T, seed uint64) (log []string) {
 	return log
 }
 
-// TestOrder: what arrives does so in order (simnet.N2), and a seed gives the same run each time.
+// TestOrder: messages arrive in order (simnet.N2), and a seed gives the same run each time.
 func TestOrder(t *testing.T) {
 	for seed := range uint64(100) {
 		first := talk(t, seed)

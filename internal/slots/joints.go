@@ -1,30 +1,30 @@
 package slots
 
-// Keys is what the cluster asks of the keyspace, which implements it.
+// Keys is the cluster's access to the keyspace, which implements it.
 type Keys interface {
-	// Count is how many keys slot holds, expired ones that nobody has removed among them. Any goroutine, without a
+	// Count returns how many keys slot holds, with expired ones that are not removed yet. Any goroutine, without a
 	// turn.
 	Count(slot uint16) int
 	// Each calls yield with up to limit keys of slot, which are lent until yield returns. Turn only.
 	Each(slot uint16, limit int, yield func(key []byte))
-	// Drop has the keys of slots deleted in slices of turns, as deletions that replicas hear of. A slot that belongs to
-	// this node's shard again when its time comes is left alone. Any goroutine; does not block.
+	// Drop deletes the keys of slots in slices of turns, and replicas get the deletions. It skips a slot that by then
+	// belongs to this node's shard again. Any goroutine; does not block.
 	Drop(slots []uint16)
-	// Moved says that Current has another Map now: clients that wait for keys, or are subscribed to shard channels, of
-	// slots that have left are told in a turn to come. Any goroutine; does not block. before is nil for the first.
+	// Moved tells that Current has a new Map. In a later turn, clients that wait for keys of slots that left, or are
+	// subscribed to their shard channels, are told. Any goroutine; does not block. before is nil for the first.
 	Moved(before, now *Map)
 }
 
-// Bus is what the core tells the cluster, which implements it.
+// Bus is the core's access to the cluster, which implements it.
 type Bus interface {
 	// Publish sends a message to the nodes of the cluster, or to those of this node's shard if shard is set. Turn only;
 	// channel and message are copied; does not block.
 	Publish(channel, message []byte, shard bool)
 }
 
-// Messages takes what other nodes have published: the side of pub/sub implements it.
+// Messages takes messages that other nodes have published; pub/sub implements it.
 type Messages interface {
-	// Deliver hands a message to this node's own subscribers in a turn to come. The caller gives channel and message
-	// away. Any goroutine; does not block.
+	// Deliver sends a message to this node's own subscribers in a later turn. channel and message then belong to the
+	// receiver. Any goroutine; does not block.
 	Deliver(channel, message []byte, shard bool)
 }

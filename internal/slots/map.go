@@ -5,15 +5,15 @@ import "sync/atomic"
 // A Node is one node of the cluster as clients see it. It is immutable.
 type Node struct {
 	ID       string // 40 hex digits
-	IP       string // "" while nobody knows it
+	IP       string // "" while unknown
 	Hostname string // "" without cluster-announce-hostname
 	Port     int    // for clients without TLS; 0: none
 	TLSPort  int    // for clients with TLS; 0: none
-	Primary  string // the ID of the primary whose replica it is; "" for a primary
+	Primary  string // of a replica: its primary's ID; "" for a primary
 	Failed   bool   // FAIL by majority
 }
 
-// An EndpointType is cluster-preferred-endpoint-type: what a redirection names a node by.
+// An EndpointType is cluster-preferred-endpoint-type: how a redirection names a node.
 type EndpointType int
 
 const (
@@ -22,43 +22,43 @@ const (
 	EndpointUnknown
 )
 
-// A Map is who serves which slot, and whether this node may serve at all. It is immutable: every change makes
-// another one.
+// A Map states which node serves which slot, and whether this node may serve at all. It is immutable: every change
+// makes a new one.
 //
-// slots.M1. A slot has one owner at most, and an owner is a primary.
+// slots.M1. A slot has at most one owner, and an owner is a primary.
 type Map struct {
 	Me      *Node
-	Primary *Node // whose replica Me is; nil if Me is a primary, or its primary is unknown
+	Primary *Node // Me's primary; nil if Me is a primary, or its primary is unknown
 	Replica bool  // Me is a replica
 
 	OK     bool   // cluster_state:ok
-	Reason string // why it is not, in words for the log; "" if OK
+	Reason string // why it is not OK, for the log; "" if OK
 
 	AllowReadsWhenDown bool // cluster-allow-reads-when-down
 	AllowShardWhenDown bool // cluster-allow-pubsubshard-when-down
 	Endpoints          EndpointType
 
-	// Migrating has the slots of Me that are on their way to another node, Importing those that come to Me.
+	// Migrating has the slots that move from Me to another node, Importing those that move to Me.
 	Migrating, Importing map[uint16]*Node
 
-	owners [Count]uint16 // index in nodes; 0 for nobody
+	owners [Count]uint16 // index in nodes; 0: no owner
 	nodes  []*Node       // nodes[0] is nil
 }
 
-// Owner is the primary that serves a slot; nil if nobody does.
+// Owner returns the primary that serves a slot; nil if there is none.
 func (m *Map) Owner(slot uint16) *Node { return m.nodes[m.owners[slot]] }
 
-// Mine says that Me is the primary that owns slot.
+// Mine reports whether Me is the primary that owns slot.
 func (m *Map) Mine(slot uint16) bool { return m.Owner(slot) == m.Me }
 
-// Shard says that slot belongs to Me, or to the primary whose replica Me is.
+// Shard reports whether slot belongs to Me, or to Me's primary.
 func (m *Map) Shard(slot uint16) bool {
 	o := m.Owner(slot)
 	return o != nil && (o == m.Me || o == m.Primary)
 }
 
-// Host is what a redirection calls a node by: its IP address, its host name ("?" if it has none), or "" for the
-// address that the client uses already.
+// Host returns a node's name in redirections: its IP address, its host name ("?" if it has none), or "" for the address
+// that the client already uses.
 func (m *Map) Host(n *Node) string {
 	switch m.Endpoints {
 	case EndpointHostname:
@@ -73,7 +73,7 @@ func (m *Map) Host(n *Node) string {
 	}
 }
 
-// ClientPort is the port of a node for a client with or without TLS; 0 if it does not listen for such.
+// ClientPort returns a node's port for clients with or without TLS; 0 if it has none.
 func (n *Node) ClientPort(tls bool) int {
 	if tls {
 		return n.TLSPort
@@ -81,11 +81,11 @@ func (n *Node) ClientPort(tls bool) int {
 	return n.Port
 }
 
-// A Draft is a Map that is being made.
+// A Draft is a Map under construction.
 type Draft struct {
 	m     Map
 	index map[*Node]uint16
-	last  uint16 // whom Assign gave a slot last
+	last  uint16 // the last owner in Assign
 }
 
 // NewDraft begins a Map without owners.
@@ -96,12 +96,12 @@ func NewDraft(me *Node) *Draft {
 	}
 }
 
-// Map is the draft's, to be filled in before Done.
+// Map returns the draft's Map, to be filled before Done.
 func (d *Draft) Map() *Map { return &d.m }
 
-// Assign gives slot to owner. Nodes are told apart by their pointers: each node of a Map has one.
+// Assign gives slot to owner. Nodes are compared by their pointers: each node of a Map has one.
 func (d *Draft) Assign(slot uint16, owner *Node) {
-	if owner == nil || d.m.nodes[d.last] != owner { // slots come in runs
+	if owner == nil || d.m.nodes[d.last] != owner { // slots come in ranges
 		i, known := d.index[owner]
 		if !known {
 			i = uint16(len(d.m.nodes))
@@ -113,17 +113,17 @@ func (d *Draft) Assign(slot uint16, owner *Node) {
 	d.m.owners[slot] = d.last
 }
 
-// Done ends the draft. Nobody changes the Map from now on.
+// Done ends the draft. The Map must not be changed afterwards.
 func (d *Draft) Done() *Map {
 	m := d.m
 	d.index = nil
 	return &m
 }
 
-// A Current is where the Map of now is found. The zero value has none, as outside cluster mode.
+// A Current holds the current Map. The zero value has none, as outside cluster mode.
 type Current struct{ p atomic.Pointer[Map] }
 
-// Load gives the Map of now, or nil before the first. Any goroutine. Whoever decides by it loads it once.
+// Load returns the current Map, or nil before the first. Any goroutine. A decision should load it once.
 func (c *Current) Load() *Map { return c.p.Load() }
 
 // Store publishes m.

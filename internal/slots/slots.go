@@ -1,17 +1,17 @@
-// Package slots says who serves which hash slot: a key's slot, and the map that routes by it.
+// Package slots has a key's slot, and the map from slots to nodes.
 //
-// Owner: the cluster's goroutine makes a Map; nobody changes it afterwards, and anybody reads it.
-// Never: locks, blocks, or knows how nodes talk with each other.
-// Start here; map.go is the map, joints.go what the two sides of a cluster node ask of each other.
+// Owner: the cluster's goroutine makes a Map. Afterwards it does not change, and any goroutine may read it.
+// Never: locks, blocks, or knows how nodes communicate.
+// Start here; map.go is the map, joints.go the interfaces between the core and the cluster.
 package slots
 
 import "bytes"
 
-// Count is how many slots a cluster has.
+// Count is the number of slots.
 const Count = 16384
 
-// Of gives the slot of a key: 0 to Count-1. If the key has a hash tag, a text between its first brace and the next
-// closing one that is not empty, the tag alone counts.
+// Of returns the slot of a key: 0 to Count-1. If the key has a hash tag, only the tag counts. A hash tag is the text
+// between the first opening brace and the next closing one, if it is not empty.
 //
 // Source: the Redis Cluster specification.
 func Of(key []byte) uint16 {
@@ -23,10 +23,10 @@ func Of(key []byte) uint16 {
 	return checksum(key) & (Count - 1)
 }
 
-// OfPattern gives the slot of every key that a glob pattern can match, and false if they can lie in several. It is
-// so if the pattern has a hash tag without wildcards, or has no wildcards at all.
+// OfPattern returns the slot of every key that a glob pattern can match, and false if they can be in several. They are
+// in one if the pattern has a hash tag without wildcards, or no wildcards at all.
 //
-// Seam: KEYS and SCAN look at that slot alone.
+// Seam: KEYS and SCAN look only at that slot.
 func OfPattern(pattern []byte) (slot uint16, one bool) {
 	open := -1
 	for i, c := range pattern {
@@ -37,15 +37,15 @@ func OfPattern(pattern []byte) (slot uint16, one bool) {
 			open = i
 		case c == '}' && open >= 0 && i > open+1:
 			return checksum(pattern[open+1:i]) & (Count - 1), true
-		case c == '}' && open >= 0 && i == open+1: // an empty tag is none, and no later brace makes one
+		case c == '}' && open >= 0 && i == open+1: // an empty tag is no tag, and no later brace makes one
 			open = len(pattern)
 		}
 	}
 	return Of(pattern), true
 }
 
-// checksum is CRC16 with the polynomial 0x1021 and nothing reflected (XMODEM). It takes eight bytes at a time: the sum
-// is linear, so each byte has a table of what it is worth with so many bytes behind it (BenchmarkOf).
+// checksum is CRC16 with the polynomial 0x1021, not reflected (XMODEM). It processes eight bytes at a time: the sum is
+// linear, so there is a table for each byte position (BenchmarkOf).
 func checksum(p []byte) (crc uint16) {
 	for ; len(p) >= 8; p = p[8:] {
 		crc = crcTables[7][p[0]^byte(crc>>8)] ^ crcTables[6][p[1]^byte(crc)] ^ crcTables[5][p[2]] ^ crcTables[4][p[3]] ^
@@ -57,7 +57,7 @@ func checksum(p []byte) (crc uint16) {
 	return crc
 }
 
-// crcTables[n][b] is the checksum of byte b and n zero bytes behind it.
+// crcTables[n][b] is the checksum of byte b followed by n zero bytes.
 var crcTables = func() (t [8][256]uint16) {
 	for i := range t[0] {
 		crc := uint16(i) << 8

@@ -6,7 +6,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// TestOf holds the slots that the specification and redis-server give.
+// TestOf: slots from the specification and from redis-server.
 func TestOf(t *testing.T) {
 	for key, want := range map[string]uint16{
 		"": 0, "123456789": 0x31C3 & 16383, "foo": 12182, "bar": 5061, "hello": 866, "{foo}bar": 12182, "a{foo}b{bar}": 12182,
@@ -18,7 +18,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestOfPattern: a pattern has one slot if all that it matches have.
+// TestOfPattern: a pattern has one slot if all keys that it matches have it.
 func TestOfPattern(t *testing.T) {
 	for pattern, want := range map[string]int{
 		"foo": 12182, "{foo}*": 12182, "{foo}": 12182, "*{foo}": -1, "{f*}": -1, "f?o": -1, "{foo}[ab]": 12182, "": 0,
@@ -31,7 +31,7 @@ func TestOfPattern(t *testing.T) {
 	}
 }
 
-// TestMap: who owns a slot, and what is this node's.
+// TestMap: the owner of a slot, and this node's slots.
 func TestMap(t *testing.T) {
 	me, other := &slots.Node{ID: "me", IP: "10.0.0.1", Port: 7000},
 		&slots.Node{ID: "other", Hostname: "o.example", TLSPort: 7443}
@@ -55,7 +55,7 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestOfLongKeys holds the checksum of eight bytes at a time against that of single bits.
+// TestOfLongKeys compares the checksum of eight bytes at a time with that of single bits.
 func TestOfLongKeys(t *testing.T) {
 	simple := func(p []byte) (crc uint16) {
 		for _, b := range p {

@@ -18,7 +18,7 @@ import (
 	"spindle/internal/reason"
 )
 
-// What the log says of a configuration that cannot be, worded as monitoring already matches it.
+// Log texts for an invalid configuration, as monitoring already matches them.
 var (
 	errNoCertificate = errors.New("No tls-cert-file configured!")
 	errNoKey         = errors.New("No tls-key-file configured!")
@@ -28,15 +28,15 @@ var (
 		"and 'TLSv1.3'.")
 )
 
-// Configs are what the settings mean for either end of a connection.
+// Configs are the TLS configurations of both ends of connections.
 type Configs struct {
-	Server *tls.Config // of connections that clients open
-	Client *tls.Config // of those that this server opens
+	Server *tls.Config // for connections that clients open
+	Client *tls.Config // for connections that this server opens
 }
 
-// Build reads the files and makes the configurations. They go by the settings of this moment, but for Auth.
+// Build reads the files and makes the configurations, with the current settings. Only Auth is read later.
 //
-// Errors: a line for the operator; no configurations then.
+// Errors: a line for the operator; then there are no configurations.
 func Build(s *Settings) (*Configs, error) {
 	switch {
 	case s.Cert.Get() == "":
@@ -84,22 +84,22 @@ func Build(s *Settings) (*Configs, error) {
 		nil
 }
 
-// A chooser gives each client the variant of a configuration that the settings mean for it. crypto/tls knows neither
-// which of two ends prefers a cipher, nor a gap between versions: so a variant has one cipher, or one version.
+// A chooser chooses a variant of the configuration for each client. crypto/tls cannot express which end's cipher order
+// counts, nor a gap between versions. So a variant has one cipher, or one version.
 type chooser struct {
 	base         *tls.Config
 	settings     *Settings // for Auth
 	versions     []uint16  // ascending
-	gap          bool      // some version between them may not be spoken
+	gap          bool      // some version between them is not allowed
 	suites       []uint16  // up to TLS 1.2, the preferred first
 	preferServer bool
-	signs        int // what the certificate's key can do: ecdsaKey or rsaKey
+	signs        int // the kinds of the certificate's key: ecdsaKey or rsaKey
 
 	mu       sync.Mutex
 	variants map[variant]*tls.Config
 }
 
-// A variant is what a client's configuration depends on.
+// A variant is everything on which a client's configuration depends.
 type variant struct {
 	auth    Auth
 	version uint16 // 0: as in base
@@ -124,7 +124,7 @@ func newChooser(base *tls.Config, s *Settings, versions, suites []uint16) *choos
 	return c
 }
 
-// config asks the chooser at each handshake.
+// config returns a configuration that asks the chooser at each handshake.
 func (c *chooser) config() *tls.Config {
 	outer := c.base.Clone()
 	outer.GetConfigForClient = c.forClient
@@ -140,7 +140,7 @@ func (c *chooser) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		}
 	}
 	if c.gap {
-		if v.version = spoken; spoken == 0 { // it speaks none, or one in the gap: crypto/tls shall say so
+		if v.version = spoken; spoken == 0 { // it has no allowed version: crypto/tls shall return the error
 			v.version = c.versions[len(c.versions)-1]
 		}
 	}
@@ -176,7 +176,7 @@ func (c *chooser) make(v variant) *tls.Config {
 	return config
 }
 
-// choose is the first suite that both ends can use, in the order of the end that decides; 0 if there is none.
+// choose returns the first suite that both ends can use, in the order of the preferred end; 0 if there is none.
 func (c *chooser) choose(hello *tls.ClientHelloInfo, version uint16) uint16 {
 	first, other := hello.CipherSuites, c.suites
 	if c.preferServer {
@@ -217,13 +217,13 @@ func parseProtocols(text string) (versions []uint16, err error) {
 	return slices.Compact(versions), nil
 }
 
-// hashed is how a directory of authorities names their files: by the hash of the subject, and a number.
+// hashed matches the file names in a directory of authorities: the hash of the subject, and a number.
 var hashed = regexp.MustCompile(`^[0-9a-f]{8}\.[0-9]+$`)
 
-// loadAuthorities reads those of a file, and of the files in a directory that openssl-rehash(1) has given their names.
-// Others in it are not trusted, as OpenSSL does not find them. Without either there is none.
+// loadAuthorities reads the authorities in a file, and in those files of a directory that openssl-rehash(1) has named.
+// It ignores other files, as OpenSSL does not find them either. Without both there is no authority.
 func loadAuthorities(file, dir string) (*x509.CertPool, error) {
-	pool := x509.NewCertPool() // not nil: the system's authorities know nothing of our clients
+	pool := x509.NewCertPool() // not nil: the system's authorities must not be trusted for clients
 	refuse := func(err error) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("Failed to configure CA certificate(s) file/directory: %s", reason.InContext(err))
 	}

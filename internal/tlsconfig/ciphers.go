@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// A cipherInfo is a suite of TLS 1.2 and before that crypto/tls knows, as OpenSSL's cipher lists speak of it.
+// A cipherInfo describes a suite up to TLS 1.2 that crypto/tls has, in the terms of OpenSSL's cipher lists.
 type cipherInfo struct {
 	id        uint16
 	name      string // OpenSSL's
-	words     string // what it is selected by, each between blanks
+	words     string // the words that select it, separated by blanks
 	ephemeral bool   // ECDHE
 	signs     int    // if ephemeral: the kind of key that signs
 	since     uint16
@@ -20,7 +20,7 @@ type cipherInfo struct {
 	unnamed   bool // not in DEFAULT
 }
 
-// ciphers in the order in which DEFAULT prefers them.
+// ciphers has the suites in DEFAULT's order of preference.
 var ciphers = []cipherInfo{
 	{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, "ECDHE-ECDSA-AES256-GCM-SHA384",
 		"ecdsa AES256 AES AESGCM AEAD HIGH", true, ecdsaKey, tls.VersionTLS12, 256, false},
@@ -62,7 +62,7 @@ var ciphers = []cipherInfo{
 		tls.VersionTLS10, 112, true},
 }
 
-// cipherByID is nil for suites that are not in ciphers.
+// cipherByID returns nil for suites that are not in ciphers.
 func cipherByID(id uint16) *cipherInfo {
 	i := slices.IndexFunc(ciphers, func(c cipherInfo) bool { return c.id == id })
 	if i < 0 {
@@ -71,7 +71,7 @@ func cipherByID(id uint16) *cipherInfo {
 	return &ciphers[i]
 }
 
-// matches says whether word, one of those that + joins, selects c.
+// matches reports whether word, one part of words joined by +, selects c.
 func (c *cipherInfo) matches(word string) bool {
 	ecdsa := c.ephemeral && c.signs == ecdsaKey
 	switch word {
@@ -97,10 +97,10 @@ func (c *cipherInfo) matches(word string) bool {
 	return word == c.name || slices.Contains(strings.Fields(c.words), word)
 }
 
-// parseCiphers reads a cipher list in OpenSSL's language: what tls-ciphers says. What crypto/tls does not know selects
-// nothing, as OpenSSL has it with names that it does not know.
+// parseCiphers reads tls-ciphers, a cipher list in OpenSSL's language. Names that crypto/tls does not have select
+// nothing, as unknown names do in OpenSSL.
 //
-// Shape: the suites in order of preference; for an empty text those that crypto/tls calls secure.
+// Shape: the suites in order of preference; for an empty text those that crypto/tls considers secure.
 // Source: ciphers(1), of OpenSSL 3.
 func parseCiphers(text string) ([]uint16, error) {
 	if text == "" {
@@ -113,7 +113,7 @@ func parseCiphers(text string) ([]uint16, error) {
 			if len(level) != 1 || level[0] < '0' || level[0] > '5' {
 				return nil, refused
 			}
-			continue // crypto/tls has bounds of its own
+			continue // crypto/tls has its own bounds
 		}
 		if word == "@STRENGTH" {
 			slices.SortStableFunc(active, func(a, b *cipherInfo) int { return b.bits - a.bits })
@@ -122,7 +122,7 @@ func parseCiphers(text string) ([]uint16, error) {
 		if word[0] == '@' {
 			return nil, refused
 		}
-		if n > 0 && word == "DEFAULT" { // it means something in the first place alone
+		if n > 0 && word == "DEFAULT" { // it only has a meaning as the first word
 			continue
 		}
 		active = apply(active, gone, word)
@@ -137,7 +137,7 @@ func parseCiphers(text string) ([]uint16, error) {
 	return ids, nil
 }
 
-// apply does what one word of a list says to the suites that are active, and to those that are gone for good.
+// apply applies one word of a list to the active suites, and to those that are removed for good.
 func apply(active []*cipherInfo, gone map[*cipherInfo]bool, word string) []*cipherInfo {
 	operation := word[0]
 	if strings.IndexByte("!-+", operation) >= 0 {
@@ -180,7 +180,7 @@ func apply(active []*cipherInfo, gone map[*cipherInfo]bool, word string) []*ciph
 	return active
 }
 
-// defaultCiphers are those that crypto/tls calls secure, in our order.
+// defaultCiphers returns the suites that crypto/tls considers secure, in our order.
 func defaultCiphers() (ids []uint16) {
 	for _, c := range ciphers {
 		secure := slices.ContainsFunc(tls.CipherSuites(), func(s *tls.CipherSuite) bool { return s.ID == c.id })
@@ -191,7 +191,7 @@ func defaultCiphers() (ids []uint16) {
 	return ids
 }
 
-// suites13 are those of TLS 1.3: all that crypto/tls has, and it can be told to leave none out.
+// suites13 are the suites of TLS 1.3 in crypto/tls, which cannot disable any of them.
 var suites13 = []string{"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 
 var errSuites13 = errors.New("tls-ciphersuites: crypto/tls always offers " + strings.Join(suites13, ", ") +

@@ -12,18 +12,18 @@ var (
 	errPeerProtocol      = errors.New("the server speaks a version that tls-protocols leaves out")
 )
 
-// clientConfig is for the connections that this server opens. The server at the other end must show a certificate that
-// one of our authorities has signed. Its name is not asked for: primaries are known by addresses.
+// clientConfig is for connections that this server opens. The other end must show a certificate that one of our
+// authorities has signed. Its name is not checked, because primaries are known by addresses.
 func clientConfig(shown tls.Certificate, authorities *x509.CertPool, versions, suites []uint16) *tls.Config {
 	return &tls.Config{
 		MinVersion: versions[0], MaxVersion: versions[len(versions)-1], CipherSuites: suites,
 		DynamicRecordSizingDisabled: true,
-		// Shown also to a server that names other authorities: it may know the one that signed ours all the same.
+		// Shown also to a server that names other authorities: it may still know the one that signed ours.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &shown, nil },
-		InsecureSkipVerify:   true, // crypto/tls would ask for the name. VerifyConnection checks the rest
+		InsecureSkipVerify:   true, // crypto/tls would check the name; VerifyConnection checks the rest
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if !slices.Contains(versions, state.Version) {
-				return errPeerProtocol // crypto/tls knows no gap between versions
+				return errPeerProtocol // crypto/tls cannot express a gap between versions
 			}
 			return verifyServer(state.PeerCertificates, authorities)
 		},

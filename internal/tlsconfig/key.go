@@ -25,7 +25,7 @@ import (
 	"spindle/internal/reason"
 )
 
-// loadPair reads a certificate, those that lead to its authority, and the key of the first.
+// loadPair reads a certificate, its chain to the authority, and its key.
 func loadPair(certFile, keyFile, pass string) (pair tls.Certificate, err error) {
 	text, err := os.ReadFile(certFile)
 	if err == nil {
@@ -64,7 +64,7 @@ func parseChain(text []byte) (chain [][]byte, leaf *x509.Certificate, err error)
 	return chain, leaf, err
 }
 
-// belongs says that key is that of the certificate.
+// belongs reports whether key is the certificate's key.
 func belongs(key crypto.PrivateKey, leaf *x509.Certificate) bool {
 	signer, ok := key.(crypto.Signer)
 	if !ok {
@@ -120,7 +120,7 @@ func parseDER(der []byte) (crypto.PrivateKey, error) {
 	return nil, errors.New("the private key is of no kind that crypto/tls knows")
 }
 
-// What RFC 8018 (PKCS #5) calls the parts of an encrypted key.
+// The parts of an encrypted key, named as in RFC 8018 (PKCS #5).
 type (
 	encryptedKey struct {
 		Algorithm pkix.AlgorithmIdentifier
@@ -162,12 +162,12 @@ var (
 	}
 )
 
-// iterationsMost bounds the work that a key file can ask for: each is two hashes.
+// iterationsMost bounds the work that a key file can demand; each iteration is two hashes.
 const iterationsMost = 10_000_000
 
-// decryptPKCS8 decrypts a key by PBES2 with PBKDF2 and a block cipher in CBC mode, which is what openssl(1) writes.
+// decryptPKCS8 decrypts a key with PBES2, PBKDF2 and a block cipher in CBC mode, as openssl(1) writes it.
 //
-// Errors: errPassword; a name of what this does not know.
+// Errors: errPassword; or the name of an unsupported algorithm.
 // Source: RFC 8018.
 func decryptPKCS8(der []byte, pass string) ([]byte, error) {
 	var key encryptedKey

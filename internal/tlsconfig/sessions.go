@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Sessions remember what clients may resume. A client's ticket is a number; what it stands for stays here, so that size
-// and timeout hold. A new configuration begins with none.
+// sessions stores the sessions that clients may resume. A client's ticket is only a number; the session stays here, so
+// that size and timeout hold. A new configuration begins with none.
 //
-// tlsconfig.S1. order has the sessions by age, and order[head:] those of byID.
+// tlsconfig.S1. order has the sessions by age; order[head:] are those in byID.
 type sessions struct {
-	size    int           // how many are kept; 0: no bound
-	timeout time.Duration // for how long
+	size    int           // the most sessions; 0: no bound
+	timeout time.Duration // how long a session is stored
 	now     func() time.Time
 
 	mu    sync.Mutex
@@ -61,7 +61,7 @@ func (s *sessions) wrap(_ tls.ConnectionState, state *tls.SessionState) ([]byte,
 	return id[:], nil
 }
 
-// unwrap is tls.Config.UnwrapSession: nil for a session that is not known, or not any more.
+// unwrap is tls.Config.UnwrapSession. It returns nil for an unknown or expired session.
 func (s *sessions) unwrap(ticket []byte, _ tls.ConnectionState) (*tls.SessionState, error) {
 	if len(ticket) != len(sessionID{}) {
 		return nil, nil

@@ -1,8 +1,8 @@
-// Package tlsconfig makes what the tls-* directives say into a tls.Config.
+// Package tlsconfig makes a tls.Config from the tls-* directives.
 //
-// Owner: its caller. Build reads files and may be called from anywhere; what it returns never changes.
+// Owner: its caller. Build reads files, and any goroutine may call it; its result never changes.
 // Never: listens, or keeps a file open.
-// Start at Build; ciphers.go reads OpenSSL's cipher lists, key.go encrypted keys, sessions.go remembers sessions.
+// Start at Build; ciphers.go reads OpenSSL's cipher lists, key.go encrypted keys, sessions.go stores sessions.
 package tlsconfig
 
 import (
@@ -14,7 +14,7 @@ import (
 // Settings are the directives. Auth is read at each handshake, the others by Build.
 type Settings struct {
 	Cert, Key, KeyPass                setting.String
-	ClientCert, ClientKey, ClientPass setting.String // for links that this server opens; without them it shows the others
+	ClientCert, ClientKey, ClientPass setting.String // for links that this server opens; "": it shows the others
 	CAFile, CADir                     setting.String
 	Auth                              setting.Enum[Auth]
 	Protocols, Ciphers, Suites        setting.String
@@ -22,21 +22,21 @@ type Settings struct {
 	Caching                           setting.Bool
 	CacheSize                         setting.Int  // sessions; 0: no bound
 	CacheTimeout                      setting.Int  // seconds
-	Replication                       setting.Bool // the links to primaries are TLS links
-	Cluster                           setting.Bool // the links of the cluster bus are TLS links
+	Replication                       setting.Bool // links to primaries use TLS
+	Cluster                           setting.Bool // links of the cluster bus use TLS
 }
 
-// Auth is what a client has to show of itself.
+// Auth is the certificate that a client must show.
 type Auth int
 
-// What tls-auth-clients may say.
+// The values of tls-auth-clients.
 const (
-	AuthNo       Auth = iota // no certificate is asked for
-	AuthYes                  // one that an authority of ours has signed
-	AuthOptional             // none, or such a one
+	AuthNo       Auth = iota // none is requested
+	AuthYes                  // one signed by an authority of ours
+	AuthOptional             // none, or one signed by an authority of ours
 )
 
-// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+// Rows returns the settings' rows. It gives every setting its default.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewString("tls-cert-file", &s.Cert, "", setting.Volatile),
@@ -62,7 +62,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Reread are the names of the rows that Build goes by: after a change of one of them it has to be called again.
+// Reread returns the names of the rows that Build reads. After a change of one, Build must be called again.
 func Reread() []string {
 	return []string{
 		"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-client-cert-file", "tls-client-key-file",

@@ -31,12 +31,12 @@ type pair struct {
 	tls       tls.Certificate
 }
 
-// An issuer signs certificates of this run's own.
+// An issuer signs certificates of this run.
 type issuer struct {
 	t    *testing.T
 	dir  string
 	own  tls.Certificate
-	file string // of the certificate that is its own
+	file string // the issuer's own certificate
 }
 
 func newAuthority(t *testing.T) *issuer {
@@ -64,7 +64,7 @@ func (a *issuer) sign(name string, key crypto.Signer) pair {
 	return a.signFor(name, key)
 }
 
-// signFor is sign for a certificate that may be used for nothing else.
+// signFor is sign for a certificate that is valid only for these usages.
 func (a *issuer) signFor(name string, key crypto.Signer, usage ...x509.ExtKeyUsage) pair {
 	a.t.Helper()
 	template := &x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, ExtKeyUsage: usage}
@@ -93,7 +93,7 @@ func newECDSA(t *testing.T) crypto.Signer {
 	return key
 }
 
-// settingsOf are the defaults, but for pairs of names and values.
+// settingsOf returns the defaults, changed by pairs of names and values.
 func settingsOf(t *testing.T, pairs ...string) *Settings {
 	t.Helper()
 	s := &Settings{}
@@ -107,7 +107,7 @@ func settingsOf(t *testing.T, pairs ...string) *Settings {
 	return s
 }
 
-// shake connects a client to a server and says what they agreed on.
+// shake connects a client to a server and returns the negotiated state.
 func shake(server, client *tls.Config) (state tls.ConnectionState, err error) {
 	a, b := connection()
 	defer a.Close()
@@ -119,7 +119,7 @@ func shake(server, client *tls.Config) (state tls.ConnectionState, err error) {
 	go func() {
 		err := s.Handshake()
 		if err == nil {
-			_, err = s.Write([]byte("x")) // behind it come the tickets
+			_, err = s.Write([]byte("x")) // the tickets come after it
 		}
 		if err != nil {
 			a.Close()
@@ -135,7 +135,7 @@ func shake(server, client *tls.Config) (state tls.ConnectionState, err error) {
 	return c.ConnectionState(), errors.Join(err, <-done)
 }
 
-// connection is two ends of one, with room in it: both may write at a time.
+// connection returns the two ends of a connection with buffers, so that both may write at a time.
 func connection() (a, b net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -155,7 +155,7 @@ func client() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10}
 }
 
-// What cannot be is refused with the line that Redis logs, or one that names what is wrong.
+// TestBuildRefuses: invalid configurations are refused with Redis's log line, or one that names the fault.
 func TestBuildRefuses(t *testing.T) {
 	a := newAuthority(t)
 	p, other := a.sign("server", newRSA(t)), a.sign("other", newECDSA(t))
@@ -201,7 +201,7 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
-// buildServer is Build's configuration for connections that clients open.
+// buildServer returns Build's configuration for connections that clients open.
 func buildServer(s *Settings) (*tls.Config, error) {
 	made, err := Build(s)
 	if err != nil {
@@ -210,7 +210,7 @@ func buildServer(s *Settings) (*tls.Config, error) {
 	return made.Server, nil
 }
 
-// Clients are asked for a certificate as tls-auth-clients says now, without a new Build.
+// TestClientCertificates: the current tls-auth-clients decides about clients' certificates, without a new Build.
 func TestClientCertificates(t *testing.T) {
 	a, foreign := newAuthority(t), newAuthority(t)
 	p := a.sign("server", newECDSA(t))
@@ -249,7 +249,7 @@ func TestClientCertificates(t *testing.T) {
 			}
 		}
 	}
-	// Without an authority nobody is trusted: not those of the system, and not everybody.
+	// Without an authority no certificate is trusted, not even those of the system's authorities.
 	s = settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no")
 	if server, err = buildServer(s); err != nil {
 		t.Fatal(err)
@@ -262,8 +262,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// A link that this server opens shows the client's certificate, or else the server's, to whomever asks for one. It goes
-// on only with a server's certificate of a trusted authority, whatever its name, and with a version that may be spoken.
+// TestOpenedLinks: a link that this server opens shows the client's certificate, or else the server's. It requires a
+// server's certificate of a trusted authority, with any name, and an allowed version.
 func TestOpenedLinks(t *testing.T) {
 	a, foreign := newAuthority(t), newAuthority(t)
 	own, shown, primary := a.sign("server", newECDSA(t)), a.sign("client", newECDSA(t)), a.sign("elsewhere", newECDSA(t))
@@ -316,7 +316,7 @@ func TestOpenedLinks(t *testing.T) {
 	}
 }
 
-// A directory is read by the names that OpenSSL looks for.
+// TestAuthorityDirectory: a directory is read by the names that OpenSSL looks for.
 func TestAuthorityDirectory(t *testing.T) {
 	a := newAuthority(t)
 	p := a.sign("server", newECDSA(t))
@@ -338,7 +338,7 @@ func TestAuthorityDirectory(t *testing.T) {
 	}
 }
 
-// Versions are those that tls-protocols names, gaps included.
+// TestProtocols: the versions are those in tls-protocols, also with gaps.
 func TestProtocols(t *testing.T) {
 	a := newAuthority(t)
 	p := a.sign("server", newECDSA(t))
@@ -358,14 +358,15 @@ func TestProtocols(t *testing.T) {
 				t.Errorf("%q: version %x: %v", text, version, err)
 			}
 		}
-		config := client() // which speaks them all
+		config := client() // which allows all of them
 		if state, err := shake(server, config); err != nil || state.Version != want[len(want)-1] {
 			t.Errorf("%q: %x %v", text, state.Version, err)
 		}
 	}
 }
 
-// Up to TLS 1.2 the end that tls-prefer-server-ciphers names decides, and a suite that is not listed is not spoken.
+// TestCiphersOfAConnection: up to TLS 1.2 tls-prefer-server-ciphers selects the end that decides. A suite that is not
+// listed is not used.
 func TestCiphersOfAConnection(t *testing.T) {
 	a := newAuthority(t)
 	const aes128, aes256, old = tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
@@ -400,7 +401,7 @@ func TestCiphersOfAConnection(t *testing.T) {
 	}
 }
 
-// A cipher list means what openssl(1) says it means, as far as crypto/tls has the ciphers.
+// TestCipherLists: a cipher list has the meaning that openssl(1) gives it, for the ciphers that crypto/tls has.
 func TestCipherLists(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
@@ -425,7 +426,7 @@ func TestCipherLists(t *testing.T) {
 		ids, err := parseCiphers(list)
 		var got []string
 		for _, id := range ids {
-			if name := cipherByID(id).name; !strings.Contains(name, "CBC3") { // openssl has it or not, as it was built
+			if name := cipherByID(id).name; !strings.Contains(name, "CBC3") { // it depends on how openssl was built
 				got = append(got, name)
 			}
 		}
@@ -435,7 +436,7 @@ func TestCipherLists(t *testing.T) {
 	}
 }
 
-// Keys in the forms that tools write, encrypted and not.
+// TestEncryptedKeys: keys in the forms that tools write, encrypted and not.
 func TestEncryptedKeys(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
@@ -467,14 +468,14 @@ func TestEncryptedKeys(t *testing.T) {
 	}
 }
 
-// Sessions are resumed while they are remembered: as many and for as long as the settings say.
+// TestSessions: sessions are resumed while they are stored: as many and as long as the settings allow.
 func TestSessions(t *testing.T) {
 	a := newAuthority(t)
 	p := a.sign("server", newECDSA(t))
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for _, c := range []struct {
 			caching, size, timeout string
-			between                int // others that connect before
+			between                int // connections of others in between
 			want                   bool
 		}{
 			{"yes", "100", "300", 0, true},
@@ -511,7 +512,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// FuzzFiles reads certificates and keys of any bytes: a refusal, and nothing worse.
+// FuzzFiles: certificates and keys of any bytes are refused without a panic.
 func FuzzFiles(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "x")
 	f.Add([]byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"), "")

@@ -1,7 +1,7 @@
-// Package lzf compresses strings in the format of liblzf, which RDB files and DUMP payloads use.
+// Package lzf compresses strings in the format of liblzf, for RDB files and DUMP payloads.
 //
-// Owner: whoever calls; an Compressor serves one goroutine.
-// Never: allocates, but for a Packer's room, or reads or writes outside what it was given, whatever the bytes.
+// Owner: the caller; a Compressor serves one goroutine.
+// Never: allocates, except a Packer's room, or accesses memory outside its arguments, whatever the bytes.
 // Start here.
 package lzf
 
@@ -10,13 +10,14 @@ import (
 	"errors"
 )
 
-// A compressed text is a sequence of items, each opened by a control byte:
+// A compressed text is a sequence of items. Each begins with a control byte:
 //
 //	000LLLLL  byte × (L+1)                 a run of L+1 bytes as they are
 //	LLLooooo  oooooooo                     L = 1..6: the L+2 bytes that stand (o+1) bytes before
 //	111ooooo  llllllll  oooooooo           the l+9 bytes that stand (o+1) bytes before
 //
-// o has 13 bits, its high five in the control byte. Source: the liblzf manual.
+// o has 13 bits; its high five are in the control byte.
+// Source: the liblzf manual.
 const (
 	maxRun      = 32
 	maxDistance = 1 << 13
@@ -26,29 +27,30 @@ const (
 	hashBits = 13
 )
 
-// ErrDamaged means that a text is not what Compress makes, or not of the length it should have.
+// ErrDamaged is the error for bytes that Compress cannot have made, or for a text of the wrong length.
 var ErrDamaged = errors.New("lzf: damaged data")
 
-// An Compressor remembers where three bytes were seen last. The zero value is ready. It need not be cleared between
-// texts: positions count on from text to text, so what an older text left behind is out of reach.
+// A Compressor remembers where three bytes were last seen. The zero value is ready. It need not be cleared between
+// texts: positions continue from text to text, so positions of an older text are out of reach.
 type Compressor struct {
 	last [1 << hashBits]uint32
-	base uint32 // the position of the present text's first byte
+	base uint32 // the position of the current text's first byte
 }
 
-// Compress writes src to dst and returns the length, or 0 if that would exceed len(dst): then src is not worth it.
+// Compress compresses src into dst and returns the length. It returns 0 if dst is too short, because compression is not
+// worthwhile then.
 func (e *Compressor) Compress(dst, src []byte) int {
 	if len(src) >= 1<<31 {
 		return 0
 	}
 	if e.base == 0 || uint64(e.base)+uint64(len(src)) >= 1<<32 {
 		clear(e.last[:])
-		e.base = maxDistance + 1 // so that an empty place is out of reach
+		e.base = maxDistance + 1 // so that an empty entry is out of reach
 	}
 	base := e.base
 	e.base += uint32(len(src)) + maxDistance + 1
 
-	out, run := 0, 0 // run: where the bytes begin that are not written yet
+	out, run := 0, 0 // run: start of the bytes that are not written yet
 	at, end := 0, len(src)-minMatch
 	for at <= end {
 		three := uint32(src[at]) | uint32(src[at+1])<<8 | uint32(src[at+2])<<16
@@ -59,7 +61,7 @@ func (e *Compressor) Compress(dst, src []byte) int {
 		from := at - int(distance)
 		if distance > maxDistance || from < 0 ||
 			src[from] != src[at] || src[from+1] != src[at+1] || src[from+2] != src[at+2] {
-			// Where nothing repeats, look at fewer and fewer places.
+			// Where nothing repeats, check fewer and fewer positions.
 			at += 1 + (at-run)>>6
 			continue
 		}
@@ -80,7 +82,7 @@ func (e *Compressor) Compress(dst, src []byte) int {
 		}
 		dst[out] = byte(o)
 		out++
-		for i := at + 1; i < at+size && i <= end; i += 2 { // every other place in the match is enough
+		for i := at + 1; i < at+size && i <= end; i += 2 { // every other position in the match is enough
 			three := uint32(src[i]) | uint32(src[i+1])<<8 | uint32(src[i+2])<<16
 			e.last[three*0x9E3779B1>>(32-hashBits)] = base + uint32(i)
 		}
@@ -93,13 +95,13 @@ func (e *Compressor) Compress(dst, src []byte) int {
 	return out
 }
 
-// A Packer is a Compressor with room for what it makes. The zero value is ready; it serves one goroutine.
+// A Packer is a Compressor with its own output memory. The zero value is ready; it serves one goroutine.
 type Packer struct {
 	compressor Compressor
 	room       []byte
 }
 
-// Pack is src in at most so many bytes; nil if it takes more.
+// Pack compresses src to at most most bytes; nil if it does not fit.
 //
 // Lifetime: until the next call.
 func (p *Packer) Pack(src []byte, most int) []byte {
@@ -113,7 +115,7 @@ func (p *Packer) Pack(src []byte, most int) []byte {
 	return p.room[:n]
 }
 
-// matchLen is how many bytes at from and at are the same, at most maxMatch; the first three are known to be.
+// matchLen returns how many bytes at from and at are equal, at most maxMatch. The first three are known to be.
 func matchLen(src []byte, from, at int) int {
 	most := min(maxMatch, len(src)-at)
 	n := minMatch
@@ -129,7 +131,7 @@ func matchLen(src []byte, from, at int) int {
 	return n
 }
 
-// putRun writes p as it is behind dst[:out]; -1 if it does not fit.
+// putRun writes p as literal bytes to dst[out:] and returns the new length; -1 if it does not fit.
 func putRun(dst []byte, out int, p []byte) int {
 	for len(p) > 0 {
 		n := min(len(p), maxRun)
@@ -143,9 +145,8 @@ func putRun(dst []byte, out int, p []byte) int {
 	return out
 }
 
-// Decompress writes the text of src to dst and returns its length, which is the caller's to compare with what it should
-// be.
-// Errors: ErrDamaged, for a text longer than dst too.
+// Decompress writes the text of src to dst and returns its length. The caller compares that with the expected length.
+// Errors: ErrDamaged, also for a text longer than dst.
 func Decompress(dst, src []byte) (n int, err error) {
 	in, out := 0, 0
 	for in < len(src) {
@@ -177,7 +178,7 @@ func Decompress(dst, src []byte) (n int, err error) {
 		if from < 0 || len(dst)-out < size {
 			return 0, ErrDamaged
 		}
-		// A match may reach into what it is making; then what is there grows until it suffices.
+		// A match may overlap its own output; each copy then doubles the bytes available.
 		for end := out + size; out < end; {
 			out += copy(dst[out:end], dst[from:out])
 		}

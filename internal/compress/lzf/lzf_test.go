@@ -55,7 +55,7 @@ func TestCompressWorth(t *testing.T) {
 	}
 }
 
-// Positions count on until they overflow: the text that does so is compressed all the same.
+// TestCompressorWraps: positions grow until they overflow. A text at the overflow is still compressed.
 func TestCompressorWraps(t *testing.T) {
 	var e Compressor
 	src := []byte(strings.Repeat("0123456789", 30))
@@ -85,7 +85,7 @@ func roundTrip(t *testing.T, e *Compressor, src []byte) {
 	}
 }
 
-// FuzzLZF: what was compressed comes back, with a compressor that has seen other texts before.
+// FuzzLZF: compressed text decompresses to itself, also after the compressor has seen other texts.
 func FuzzLZF(f *testing.F) {
 	f.Add([]byte("hello hello hello hello"), uint16(3))
 	f.Add(bytes.Repeat([]byte{0}, 1000), uint16(300))

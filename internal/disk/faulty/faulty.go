@@ -1,11 +1,11 @@
-// Package faulty is a disk in memory that fails as disks do: it loses what was not synced, tears what was being
-// written, refuses, and stalls.
+// Package faulty is a disk in memory that fails like real disks: it loses unsynced data, tears writes, refuses
+// operations, and stalls.
 //
-// Owner: one test. Its methods may be called by any goroutine.
-// Never: fails unless it was told to, or by another source of chance than its seed.
+// Owner: one test. Any goroutine may call its methods.
+// Never: fails unless it was told to, or uses randomness other than its seed.
 // Start at Disk; Crash is the power cut.
 //
-// Proof: tests of what goes through package disk.
+// Proof: tests of code that uses package disk.
 package faulty
 
 import (
@@ -25,10 +25,10 @@ import (
 	"spindle/internal/disk"
 )
 
-// ErrPower is what everything answers once the power is off.
+// ErrPower is the error of every operation after the power is off.
 var ErrPower = errors.New("the power is off")
 
-// An Op is a kind of operation that can be told to fail or to stall.
+// An Op is a kind of operation that can be made to fail or stall.
 type Op string
 
 const (
@@ -42,22 +42,23 @@ const (
 	SyncDir  Op = "syncdir"
 )
 
-// sector is what a disk writes whole, most of the time.
+// sector is the unit that a disk usually writes as a whole.
 const sector = 512
 
-// word is what reaches a disk whole, always.
+// word is the unit that a disk always writes as a whole.
 const word = 8
 
-// A Disk is a tree of files as programs see it, and beside it what would be left after a power cut.
+// A Disk is a file tree as programs see it, and what a power cut would leave of it.
 //
-// faulty.D1. names is what programs see; kept is what a power cut leaves at least; changes lead from kept to names, in
-// order.
-// faulty.D2. A file's kept bytes differ from its data in dirty sectors only, and in those that a failed Sync has lost.
-// faulty.D3. A power cut keeps a beginning of each folder's changes, and of each dirty sector the old bytes, the new,
-// or a beginning of the new in words of eight bytes.
+// faulty.D1. names is the tree that programs see; kept is the least that a power cut leaves. changes, in order, lead
+// from kept to names.
+// faulty.D2. A file's kept bytes differ from its data only in dirty sectors, and in sectors that a failed Sync has
+// lost.
+// faulty.D3. A power cut keeps a prefix of each folder's changes. Of each dirty sector it keeps the old bytes, the new
+// ones, or a prefix of the new ones in words of eight bytes.
 type Disk struct {
 	mu      sync.Mutex
-	moved   *sync.Cond // a stall is over
+	moved   *sync.Cond // a stall has ended
 	rng     *rand.Rand
 	names   map[string]*inode
 	kept    map[string]*inode
@@ -66,9 +67,9 @@ type Disk struct {
 	faults  []*Fault
 	stalls  map[Op]int
 	off     bool
-	left    int   // operations until the power goes off by itself; -1: it does not
+	left    int   // operations until the power fails; -1: never
 	Space   int64 // bytes that may still be written; -1: no bound
-	Ops     int   // how many operations there were that change something
+	Ops     int   // number of changing operations so far
 }
 
 // An inode is a file's content.
@@ -78,8 +79,8 @@ type inode struct {
 	dirty map[int]bool // sectors
 }
 
-// A change is one of a folder's entries: the file that a name has from here on, or nil. A rename also takes another
-// name away, at the same instant, and counts among the changes of the folder it goes to.
+// A change is a change of a folder's entry: the file that name gets, or nil. A rename also removes the name from at the
+// same instant. It counts among the changes of the folder it moves to.
 type change struct {
 	name string
 	to   *inode
@@ -89,14 +90,14 @@ type change struct {
 // A Fault makes operations fail.
 type Fault struct {
 	Op    Op
-	Name  string // a part of the file's name; "": any
+	Name  string // part of the file's name; "": any file
 	Err   syscall.Errno
-	After int // so many succeed before
-	Times int // so many fail; 0: all
+	After int // how many succeed first
+	Times int // how many fail; 0: all
 	Short bool
 }
 
-// New is an empty disk.
+// New returns an empty disk.
 func New(seed uint64) *Disk {
 	d := &Disk{
 		rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*inode{}, kept: map[string]*inode{},
@@ -106,7 +107,7 @@ func New(seed uint64) *Disk {
 	return d
 }
 
-// Fail has operations fail as f says. The answer ends that.
+// Fail makes operations fail as f says, until heal is called.
 func (d *Disk) Fail(f Fault) (heal func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,7 +119,7 @@ func (d *Disk) Fail(f Fault) (heal func()) {
 	}
 }
 
-// Stall has operations of a kind wait until release is called.
+// Stall makes operations of a kind wait until release is called.
 func (d *Disk) Stall(op Op) (release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,21 +132,21 @@ func (d *Disk) Stall(op Op) (release func()) {
 	}
 }
 
-// CrashAfter turns the power off behind n more operations that change something.
+// CrashAfter turns the power off after n more changing operations.
 func (d *Disk) CrashAfter(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left = n
 }
 
-// Off says whether the power is off.
+// Off reports whether the power is off.
 func (d *Disk) Off() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.off
 }
 
-// Crash turns the power off and gives the disk as the next start finds it. Whoever uses d hears ErrPower from now on.
+// Crash turns the power off and returns the disk that the next start finds. Operations on d then return ErrPower.
 func (d *Disk) Crash() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,7 +185,7 @@ func apply(names map[string]*inode, c change) {
 	}
 }
 
-// afterCrash is what is left of a file (faulty.D3).
+// afterCrash returns what is left of a file (faulty.D3).
 func (n *inode) afterCrash(rng *rand.Rand) []byte {
 	size := len(n.kept)
 	switch grown := len(n.data) - len(n.kept); rng.IntN(3) {
@@ -211,7 +212,7 @@ func (n *inode) afterCrash(rng *rand.Rand) []byte {
 	return left
 }
 
-// begin is the beginning of every operation: it waits out stalls, counts, and answers the fault that is due. Under mu.
+// begin begins every operation: it waits for stalls to end, counts, and returns the fault that is due. Under mu.
 func (d *Disk) begin(op Op, name string, changes bool) *Fault {
 	for d.stalls[op] > 0 && !d.off {
 		d.moved.Wait()
@@ -250,7 +251,7 @@ func (d *Disk) begin(op Op, name string, changes bool) *Fault {
 	return nil
 }
 
-// refusal is a fault as an error.
+// refusal returns a fault as an error.
 func (d *Disk) refusal(op Op, name string, f *Fault) error {
 	if f.Err == 0 {
 		return &fs.PathError{Op: string(op), Path: name, Err: ErrPower}
@@ -262,7 +263,7 @@ func notThere(op Op, name string) error {
 	return &fs.PathError{Op: string(op), Path: name, Err: syscall.ENOENT}
 }
 
-// change notes a new entry. Under mu.
+// change records a new entry. Under mu.
 func (d *Disk) change(name string, to *inode) {
 	c := change{name: name, to: to}
 	apply(d.names, c)
@@ -328,7 +329,7 @@ func (d *Disk) Remove(name string) error {
 	return nil
 }
 
-// Mkdir implements disk.System. A folder outlasts every power cut.
+// Mkdir implements disk.System. A folder survives every power cut.
 func (d *Disk) Mkdir(name string, _ fs.FileMode) error {
 	name = filepath.Clean(name)
 	d.mu.Lock()
@@ -397,7 +398,7 @@ func (d *Disk) SyncDir(name string) error {
 	return nil
 }
 
-// Content is a file's bytes as programs see them.
+// Content returns a file's bytes as programs see them.
 func (d *Disk) Content(name string) ([]byte, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -440,8 +441,8 @@ func (n *inode) cut(size int) {
 	n.put(len(n.data), make([]byte, size-len(n.data)))
 }
 
-// sync makes dirty sectors outlast a power cut. If lossy, most of them are forgotten instead: the kernel takes them for
-// clean.
+// sync makes dirty sectors survive a power cut. With lossy, most of them are lost instead, because the kernel then
+// considers them clean.
 func (n *inode) sync(rng *rand.Rand, lossy bool) {
 	kept := make([]byte, len(n.data))
 	copy(kept, n.kept)
@@ -455,7 +456,7 @@ func (n *inode) sync(rng *rand.Rand, lossy bool) {
 	n.kept, n.dirty = kept, map[int]bool{}
 }
 
-// A file is one opening of an inode.
+// A file is one open file on an inode.
 type file struct {
 	d       *Disk
 	n       *inode
@@ -489,7 +490,7 @@ func (f *file) Write(p []byte) (int, error) {
 	dark := d.off
 	fault := d.begin(Write, f.name, true)
 	if fault != nil && !fault.Short {
-		if fault.Err == 0 && len(p) > 0 && !dark { // the power went off in the middle of it
+		if fault.Err == 0 && len(p) > 0 && !dark { // the power failed during the write
 			f.put(p[:d.rng.IntN(len(p)+1)])
 		}
 		return 0, d.refusal(Write, f.name, fault)

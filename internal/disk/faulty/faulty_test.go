@@ -21,8 +21,7 @@ func write(t *testing.T, f disk.File, p string) {
 	}
 }
 
-// TestPowerCut: what was synced, name and bytes, is always there after a power cut; what was not is sometimes there,
-// sometimes not, and sometimes torn.
+// TestPowerCut: after a power cut, synced names and bytes are always there. Unsynced ones are there, missing or torn.
 func TestPowerCut(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(400) {
@@ -72,7 +71,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// TestFailedSync: what a failed Sync lost is not there after the next one that succeeds.
+// TestFailedSync: data that a failed Sync lost are not there after the next successful one.
 func TestFailedSync(t *testing.T) {
 	lost := 0
 	for seed := range uint64(50) {
@@ -96,7 +95,7 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestFaults: a full disk writes what fits, and faults come and go as they were told.
+// TestFaults: a full disk writes as much as fits. Faults begin and end as they were told.
 func TestFaults(t *testing.T) {
 	d := New(1)
 	f, _ := d.Open("a", create, 0o644)
