@@ -1,13 +1,13 @@
 // Command bench compares spindle with redis-server on this machine and writes BENCHMARKS.md.
 //
-// Owner: whoever runs it. It starts every server itself, on loopback ports and in folders of its own, and ends them
-// all, also on ^C.
+// Owner: its caller. It starts every server itself, on loopback ports and in its own folders, and ends them all, also
+// on ^C.
 // Never: imported, nor does it touch a server that it did not start.
 //
 //	bench quick            under a minute, prints a table, writes nothing
 //	bench full             every scenario; writes BENCHMARKS.md, bench/plots and bench/results
 //	bench run NAME…        some scenarios; prints their tables, and writes with -write
-//	bench report           writes BENCHMARKS.md anew from bench/results
+//	bench report           writes BENCHMARKS.md again from bench/results
 //	bench pgo              writes default.pgo
 //	bench list             names the scenarios
 //
@@ -36,7 +36,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 2 { // a copy of ours, started by us
+	if len(os.Args) == 2 { // a child process that the bench started
 		switch os.Args[1] {
 		case load.Arg:
 			exit(load.Main(os.Stdin, os.Stdout))
@@ -61,7 +61,7 @@ func exit(err error) {
 	os.Exit(1)
 }
 
-// options are the flags. What is left at its zero takes the subcommand's default.
+// options are the flags. A zero value means the subcommand's default.
 type options struct {
 	redis, spindle, root, scratch, serverCPUs, loadCPUs, plots string
 	also                                                       pairs
@@ -163,11 +163,11 @@ func run(args []string) error {
 	return o.start(args, names)
 }
 
-// start prepares what the scenarios need, runs them and cleans up whatever happens.
+// start prepares everything for the scenarios, runs them, and always cleans up.
 func (o *options) start(args, names []string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer cancel()
-	context.AfterFunc(ctx, process.KillAll) // whoever waits for a child or asks one fails at once
+	context.AfterFunc(ctx, process.KillAll) // then every wait for a child and every request to one fails at once
 	defer process.KillAll()
 	e, err := o.env(ctx, args)
 	if err != nil {
@@ -201,7 +201,7 @@ func (o *options) do(e *scenarios.Env, subcommand string, names []string) error 
 		if targets := section.Targets(); len(targets.Rows) > 0 {
 			targets.Print(os.Stdout)
 		}
-		if o.write { // after each, so that an interrupted run keeps what it has
+		if o.write { // after each, so that an interrupted run keeps its results
 			if err := section.Save(o.results()); err != nil {
 				return err
 			}
@@ -223,7 +223,7 @@ func (o *options) writeReport() error {
 	return report.Write(o.root, sections, beside)
 }
 
-// withoutFolder leaves out -root and the folders of programs: a page does not say where files lay on the machine.
+// withoutFolder removes -root and the folders of programs: a page does not show where files are on the machine.
 func withoutFolder(args []string) (rest []string) {
 	for i := 0; i < len(args); i++ {
 		switch name, _, joined := strings.Cut(args[i], "="); {
@@ -241,7 +241,7 @@ func withoutFolder(args []string) (rest []string) {
 	return rest
 }
 
-// env turns flags into what scenarios are given.
+// env makes the scenarios' Env from flags.
 func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error) {
 	e := &scenarios.Env{Context: ctx, Runs: max(1, o.runs), Duration: o.duration, Warmup: o.warmup, Keys: max(1, o.keys),
 		ManyKeys: max(1, o.many),
@@ -286,7 +286,7 @@ func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error
 	return e, process.PinSelf(e.LoadCPUs)
 }
 
-// binary is spindle's, built if none is named and none is there.
+// binary returns spindle's program. It builds it if none is named and none exists.
 func (o *options) binary() (string, error) {
 	path := o.spindle
 	if path == "" {

@@ -16,7 +16,7 @@ import (
 	"spindle/bench/scenarios"
 )
 
-// TestMain lets the test binary be the bench itself, and the bench's own children.
+// TestMain lets the test binary also run as the bench, and as its children.
 func TestMain(m *testing.M) {
 	if os.Getenv("BENCH_IS_MAIN") != "" {
 		main()
@@ -45,7 +45,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// ^C in the middle of a run leaves no server, no generator and no folder behind.
+// TestInterrupt: ^C during a run leaves no server, no generator and no folder.
 func TestInterrupt(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: make deps installs it")
@@ -114,7 +114,7 @@ func childrenOf(pid int) (children []int) {
 	return children
 }
 
-// TestCommandNamesNoFolder looks at the command that a page gives for making it again.
+// TestCommandNamesNoFolder checks the command that a page gives for its repetition.
 func TestCommandNamesNoFolder(t *testing.T) {
 	for _, args := range [][]string{{"run", "-root", "/a/b", "-n", "2"}, {"run", "--root=/a/b", "-n", "2"},
 		{"run", "-n", "2"}} {
@@ -128,7 +128,7 @@ func TestCommandNamesNoFolder(t *testing.T) {
 	}
 }
 
-// TestSummaryIsOfTheResults: the README's picture shows the results that lie beside it.
+// TestSummaryIsOfTheResults: the README's picture shows the stored results.
 func TestSummaryIsOfTheResults(t *testing.T) {
 	root := ".."
 	sections, _, err := report.Load(filepath.Join(root, "bench", "results"), scenarios.Names())

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A batch is the bytes of some requests, ready but for a few digits.
+// A batch is the bytes of some requests, complete except for a few digits.
 //
-// load.B1. ends[i] is where request i ends, so that a run may stop in the middle of a batch.
-// load.B2. patches are in the order of the bytes; all that follow a key's patch up to the next one belong to that key.
+// load.B1. ends[i] is the end of request i, so that a run may stop in the middle of a batch.
+// load.B2. patches are in byte order; all patches after a key's, up to the next key's, belong to that key.
 type batch struct {
 	bytes   []byte
 	ends    []int
@@ -26,15 +26,15 @@ type patchKind uint8
 
 const (
 	patchKey      patchKind = iota // 12 digits of the next key or member
-	patchValue                     // 12 digits of the key before
+	patchValue                     // 12 digits of the last key
 	patchNumber                    // the same without a leading zero
 	patchDeadline                  // 13 digits
 )
 
 const digits = 12
 
-// variants are the batches that the connections send in turn. There are as many as it takes for the whole mix to come
-// in its proportions, and at most 64.
+// variants returns the batches that the connections send in turn. There are enough for the whole mix to come in its
+// proportions, but at most 64.
 func variants(spec *Spec) ([]*batch, error) {
 	order := tile(spec.Mix)
 	count := 1
@@ -56,7 +56,7 @@ func variants(spec *Spec) ([]*batch, error) {
 	return all, nil
 }
 
-// tile lists every command as often as it weighs, spread evenly: weights 1 and 3 give b b a b.
+// tile lists every command as often as its weight, spread evenly: weights 1 and 3 give b b a b.
 func tile(mix []Command) []Command {
 	total := 0
 	for _, c := range mix {
@@ -129,7 +129,7 @@ func (b *batch) addWord(word string) error {
 
 const zeros = "0000000000000000"
 
-// filler is n bytes that no compressor makes shorter than its own header: letters of a fixed random sequence.
+// filler returns n incompressible bytes: letters of a fixed random sequence.
 func filler(n int) []byte {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	body := make([]byte, n)
@@ -170,7 +170,7 @@ func (b *batch) fill(keys *chooser, deadlines *Deadlines) {
 	}
 }
 
-// clone is b with bytes of its own.
+// clone returns a copy of b with its own bytes.
 func (b *batch) clone() *batch {
 	return &batch{bytes: append([]byte(nil), b.bytes...), ends: b.ends, patches: b.patches}
 }

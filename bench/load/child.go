@@ -16,19 +16,19 @@ import (
 	"spindle/bench/process"
 )
 
-// Arg is the hidden subcommand by which the bench runs itself as a generator.
+// Arg is the hidden subcommand with which the bench runs itself as a generator.
 const Arg = "load-child"
 
-// An order is what the generator's process is told: one Spec, or several that take turns.
+// An order is the input of the generator's process: one Spec, or several that take turns.
 type order struct {
 	Specs  []Spec
 	Slices Slices
 }
 
-// Main is the generator's process: an order comes in, each Spec's Results go out.
+// Main is the generator's process. It reads an order and writes each Spec's Results.
 func Main(in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(4 << 30) // a run of hours in an open loop may need one collection
+	debug.SetMemoryLimit(4 << 30) // an open-loop run of hours may need one collection
 	var o order
 	if err := json.NewDecoder(in).Decode(&o); err != nil {
 		return fmt.Errorf("the order of a run: %w", err)
@@ -60,7 +60,7 @@ func (o *order) run() ([][]Result, error) {
 	return [][]Result{{*r}}, nil
 }
 
-// A Runner is a generator at work in its own process.
+// A Runner is a running generator in its own process.
 type Runner struct {
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
@@ -108,17 +108,17 @@ func (r *Runner) wait() ([][]Result, error) {
 // Finish ends the counted time now and waits for the result. A run that is still warming up counts from its next
 // moment.
 func (r *Runner) Finish() (*Result, error) {
-	_ = r.cmd.Process.Signal(unix.SIGUSR1) // it may have ended by itself
+	_ = r.cmd.Process.Signal(unix.SIGUSR1) // it may have ended before
 	return r.Wait()
 }
 
-// Abandon ends a run whose result nobody wants.
+// Abandon ends a run and drops its result.
 func (r *Runner) Abandon() {
-	_ = r.cmd.Process.Kill() // it may have ended already
+	_ = r.cmd.Process.Kill() // it may have ended before
 	_ = process.Wait(r.cmd)
 }
 
-// DoTogether is Together in a process of its own.
+// DoTogether runs Together in its own process.
 func DoTogether(specs []Spec, slices Slices, cpus process.CPUs) ([][]Result, error) {
 	r, err := start(order{specs, slices}, cpus)
 	if err != nil {

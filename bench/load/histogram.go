@@ -13,9 +13,8 @@ import (
 //	              512 … 1023       128 buckets of 4, and so on to 2^40 ns (18 minutes)
 //	              longer           the last bucket
 //
-// load.H1. Every duration has exactly one bucket, and a longer one never an earlier bucket.
-// load.H2. Count is the sum of all buckets; Max is exact; Percentile answers with a bucket's upper end, but never more
-// than Max.
+// load.H1. Every duration has exactly one bucket, and a longer duration never has an earlier bucket.
+// load.H2. Count is the sum of all buckets, and Max is exact. Percentile returns a bucket's upper end, but at most Max.
 type Histogram struct {
 	counts [buckets]int64
 	count  int64
@@ -42,7 +41,7 @@ func bucketOf(ns int64) int {
 	return 1<<linearBits + (shift-1)<<halfBits + int(ns>>shift) - 1<<halfBits
 }
 
-// upperEnd is the greatest value of a bucket.
+// upperEnd returns the greatest value of a bucket.
 func upperEnd(bucket int) int64 {
 	if bucket < 1<<linearBits {
 		return int64(bucket)
@@ -60,7 +59,7 @@ func (h *Histogram) Record(d time.Duration, n int64) {
 	h.max = max(h.max, int64(d))
 }
 
-// Merge adds what o counted.
+// Merge adds the counts of o.
 func (h *Histogram) Merge(o *Histogram) {
 	for i, n := range o.counts {
 		h.counts[i] += n
@@ -70,13 +69,13 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.max = max(h.max, o.max)
 }
 
-// Count is how many durations there are.
+// Count returns the number of durations.
 func (h *Histogram) Count() int64 { return h.count }
 
-// Max is the longest.
+// Max returns the longest.
 func (h *Histogram) Max() time.Duration { return time.Duration(h.max) }
 
-// Mean is 0 of an empty histogram.
+// Mean returns 0 for an empty histogram.
 func (h *Histogram) Mean() time.Duration {
 	if h.count == 0 {
 		return 0
@@ -84,11 +83,11 @@ func (h *Histogram) Mean() time.Duration {
 	return time.Duration(h.sum / h.count)
 }
 
-// Percentile is the shortest duration that p percent of all do not exceed.
+// Percentile returns the shortest duration that p percent of all do not exceed.
 func (h *Histogram) Percentile(p float64) time.Duration {
 	rank := int64(p / 100 * float64(h.count))
 	if float64(rank) < p/100*float64(h.count) || rank == 0 {
-		rank++ // the rank'th of them, counted from 1
+		rank++ // the number of the duration, counted from 1
 	}
 	seen := int64(0)
 	for i, n := range h.counts {
@@ -109,7 +108,7 @@ type histogramJSON struct {
 	Max     int64
 }
 
-// MarshalJSON keeps every count.
+// MarshalJSON writes every count.
 func (h *Histogram) MarshalJSON() ([]byte, error) {
 	j := histogramJSON{Buckets: [][2]int64{}, Sum: h.sum, Max: h.max}
 	for i, n := range h.counts {

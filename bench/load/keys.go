@@ -5,13 +5,13 @@ import (
 	"math/rand/v2"
 )
 
-// A chooser says which key comes next.
+// A chooser chooses the next key.
 type chooser struct {
 	first, count uint64
-	state        uint64 // of a xorshift: a few cycles a number, and good enough to scatter keys
+	state        uint64 // of a xorshift: it takes a few cycles, and scatters keys well enough
 	next         uint64
 	sequential   bool
-	sampled      []uint32 // zipf: drawn beforehand, because a draw costs two powers
+	sampled      []uint32 // zipf: drawn in advance, because a draw needs two powers
 }
 
 func newChooser(space KeySpace, seed uint64) *chooser {

@@ -16,7 +16,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// load.H1, load.H2 against the sorted list of the same durations.
+// TestHistogram compares a histogram with the sorted list of the same durations (load.H1, load.H2).
 func TestHistogram(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var h, other Histogram
@@ -163,7 +163,7 @@ func TestChooser(t *testing.T) {
 	}
 }
 
-// How the pieces are cut never changes what is counted.
+// TestScanner: how the bytes are cut into pieces never changes the counts.
 func TestScanner(t *testing.T) {
 	wire := "+OK\r\n$-1\r\n$5\r\na\r\nbc\r\n:12\r\n-ERR " +
 		"no\r\n*2\r\n$1\r\na\r\n*1\r\n:1\r\n*0\r\n*-1\r\n%1\r\n+k\r\n_\r\n$0\r\n\r\n+OK\r\n,1.5\r\n|1\r\n+a\r\n:1\r\n" +
@@ -207,7 +207,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// fake answers every request with +OK, but for request stallAfter, which takes it stall. It counts the keys it saw.
+// A fake replies +OK to every request. It delays its reply to request stallAfter by stall. It counts the keys it saw.
 type fake struct {
 	net.Listener
 	stallAfter int
@@ -295,7 +295,7 @@ func TestDurationEndsARun(t *testing.T) {
 	}
 }
 
-// Two servers take turns, and neither hears anything while it is the other's.
+// TestTogether: two servers take turns, and each gets no request in the other's turn.
 func TestTogether(t *testing.T) {
 	a, b := newFake(t, 0, 0), newFake(t, 0, 0)
 	specs := []Spec{
@@ -345,7 +345,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A server that stalls for 200 ms at 1,000 requests a second is charged for the 200 requests that were due meanwhile.
+// TestOpenLoopOmitsNothing: a server that stalls for 200 ms at 1,000 requests a second is charged for the 200 requests
+// that were due meanwhile.
 func TestOpenLoopOmitsNothing(t *testing.T) {
 	f := newFake(t, 200, 200*time.Millisecond)
 	r, err := Run(Spec{Address: f.Addr().String(), Connections: 4, Rate: 1000, Requests: 1000,
@@ -359,7 +360,7 @@ func TestOpenLoopOmitsNothing(t *testing.T) {
 	if p := r.Latency.Percentile(90); p < 50*time.Millisecond {
 		t.Errorf("p90 is %v: what was due during the stall is missing", p)
 	}
-	if p := r.Latency.Percentile(1); p > 100*time.Millisecond { // not the median: the machine may have stalls of its own
+	if p := r.Latency.Percentile(1); p > 100*time.Millisecond { // not the median: the machine itself may stall
 		t.Errorf("p1 is %v: what was due outside the stall is charged for it", p)
 	}
 	if r.Elapsed < 950*time.Millisecond || r.SendDelay.Count() != 1000 {
@@ -383,8 +384,8 @@ func TestBadSpecs(t *testing.T) {
 	}
 }
 
-// BenchmarkFill is what the generator itself spends on a request before the system calls. Watch ns/request: a server's
-// is 300 and more.
+// BenchmarkFill measures the generator's own work for a request, without system calls. Watch ns/request: a server's is
+// 300 and more.
 func BenchmarkFill(b *testing.B) {
 	all, err := variants(&Spec{Pipeline: 64, Mix: []Command{Request("SET", "{key}", "{value:32}")}})
 	if err != nil {
@@ -400,7 +401,8 @@ func BenchmarkFill(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/request")
 }
 
-// A fake that is sent LISTEN pushes "+m" there for each request of the others, behind that request's reply.
+// spread serves a connection. A connection that sends LISTEN gets a push "+m" for each request of the others, after
+// that request's reply.
 func (f *fake) spread(c net.Conn, listeners *[]net.Conn) {
 	client := respclient.New(readOnly{bufio.NewReader(c), c})
 	for {
@@ -410,7 +412,7 @@ func (f *fake) spread(c net.Conn, listeners *[]net.Conn) {
 			return
 		}
 		f.mu.Lock()
-		_, _ = io.WriteString(c, "+OK\r\n") // a failure shows as a run that does not end well
+		_, _ = io.WriteString(c, "+OK\r\n") // after a failure the run ends with an error
 		if v.Elems[0].Text == "LISTEN" {
 			*listeners = append(*listeners, c)
 		} else {
@@ -423,7 +425,8 @@ func (f *fake) spread(c net.Conn, listeners *[]net.Conn) {
 	}
 }
 
-// A batch goes out only when every listener has had a push for each request of the batch before.
+// TestListenersAreWaitedFor: a batch is sent only when every listener has had a push for each request of the last
+// batch.
 func TestListenersAreWaitedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 
 // A loop is one run: all connections, on one thread.
 //
-// System calls are raw, that is, the Go scheduler does not hear of them: there is nothing else that it could run.
+// System calls are raw: the Go scheduler does not notice them, because it has nothing else to run.
 type loop struct {
 	spec  *Spec
 	epoll int
 	conns []*conn
 	keys  *chooser
-	in    []byte // what was read last; connections keep no input but a line's beginning
+	in    []byte // the bytes read last; connections only keep the beginning of a line
 
 	events []unix.EpollEvent
 
-	begin     time.Time // all times are since this
+	begin     time.Time // all times count from it
 	countFrom time.Duration
 	endAt     time.Duration
 	counting  bool
@@ -38,17 +38,17 @@ type loop struct {
 	replies        int64         // all, counted or not
 	result         Result
 
-	toHear int64   // pushes that listeners have not had yet
-	held   []*conn // answered, and waiting for the listeners
+	toHear int64   // pushes that listeners have not received yet
+	held   []*conn // answered connections that wait for the listeners
 }
 
 // A conn is one connection.
 //
-// Closed loop: one batch is out, sent at sentAt, awaited replies of it are missing.
-// Open loop: due holds when each request that is not yet answered was due, oldest first.
+// Closed loop: one batch was sent at sentAt, and awaited of its replies are missing. Open loop: due has the due time of
+// each unanswered request, oldest first.
 type conn struct {
 	fd       int
-	id       int32 // its place in loop.conns, which epoll hands back
+	id       int32 // index in loop.conns, which epoll returns
 	scan     scanner
 	batches  []*batch
 	turn     int
@@ -63,7 +63,7 @@ type conn struct {
 
 const (
 	readBytes = 256 << 10
-	// overrunAt is how many requests may be unanswered in an open loop before the run is cut short.
+	// overrunAt is how many requests may be unanswered in an open loop before the run is aborted.
 	overrunAt = 4 << 20
 )
 
@@ -101,7 +101,7 @@ func newLoop(spec *Spec) *loop {
 		keys: newChooser(spec.Keys, spec.Seed+1), left: spec.Requests}
 }
 
-// sumReplies moves what the connections counted to the result.
+// sumReplies adds the connections' counts to the result.
 func (l *loop) sumReplies() {
 	for _, c := range l.conns {
 		l.result.Nulls += c.scan.nulls
@@ -162,7 +162,7 @@ func resolve(address string) (*unix.SockaddrInet4, error) {
 	return &unix.SockaddrInet4{Port: n, Addr: [4]byte(ip)}, nil
 }
 
-// connect opens one connection and has its prelude answered; one without models stays idle.
+// connect opens one connection and sends its prelude. One without models stays idle.
 func (l *loop) connect(address *unix.SockaddrInet4, models []*batch, prelude [][]string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -194,7 +194,7 @@ func (l *loop) connect(address *unix.SockaddrInet4, models []*batch, prelude [][
 	return l.arm(unix.EPOLL_CTL_ADD, c, unix.EPOLLIN)
 }
 
-// ask sends one request over a connection that blocks, and waits for its reply.
+// ask sends one request over a blocking connection, and waits for its reply.
 func (l *loop) ask(c *conn, words []string) error {
 	request := &batch{}
 	if err := request.add(Request(words...)); err != nil {
@@ -206,8 +206,8 @@ func (l *loop) ask(c *conn, words []string) error {
 	}
 	readable := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
 	for replies := int64(0); replies == 0; {
-		// The scheduler knows of this call. A raw read that waits would hold up a collection, and with it a server of
-		// this process whose reply is waited for.
+		// The scheduler notices this call. A raw read that blocks would delay a garbage collection, and with it a
+		// server in this process whose reply is awaited.
 		if _, err := unix.Poll(readable, -1); err != nil && err != unix.EINTR {
 			return err
 		}
@@ -240,7 +240,7 @@ func (l *loop) close() {
 
 func (l *loop) now() time.Duration { return time.Since(l.begin) }
 
-// runClosed keeps one batch of every connection under way.
+// runClosed keeps one batch of every connection in flight.
 func (l *loop) runClosed() error {
 	l.countFrom = l.spec.Warmup
 	if l.countFrom == 0 {
@@ -302,7 +302,7 @@ func (l *loop) runClosed() error {
 	return nil
 }
 
-// releaseHeld sends the next batches of those that are answered, once no listener waits for a push.
+// releaseHeld sends the next batches of answered connections when no listener waits for a push.
 func (l *loop) releaseHeld() error {
 	if l.toHear > 0 {
 		return nil
@@ -318,7 +318,7 @@ func (l *loop) releaseHeld() error {
 
 var errUnasked = errors.New("a reply that nobody asked for")
 
-// serve writes and reads what an event is about and returns how many replies came.
+// serve writes and reads for an event and returns how many replies came.
 func (l *loop) serve(event *unix.EpollEvent) (c *conn, replies int64, err error) {
 	c = l.conns[event.Fd]
 	if event.Events&unix.EPOLLOUT != 0 {
@@ -335,7 +335,7 @@ func (l *loop) serve(event *unix.EpollEvent) (c *conn, replies int64, err error)
 	return c, replies, err
 }
 
-// sendBatch sends c's next batch, or what is left of the run.
+// sendBatch sends c's next batch, or the rest of the run.
 func (l *loop) sendBatch(c *conn, now time.Duration) error {
 	b := c.batches[c.turn]
 	if c.turn++; c.turn == len(c.batches) {
@@ -370,8 +370,8 @@ func (l *loop) allAnswered() bool {
 	return true
 }
 
-// runOpen sends at fixed times. It sleeps only when nothing is due for a while: a wake-up costs what a request may
-// take.
+// runOpen sends at fixed times. It sleeps only when nothing is due for a while, because a wake-up costs as much as a
+// request.
 func (l *loop) runOpen() error {
 	l.countFrom = l.spec.Warmup
 	if l.countFrom == 0 {
@@ -399,7 +399,7 @@ func (l *loop) runOpen() error {
 				turn = 0
 			}
 			sent := l.queue(c, next)
-			if sent == 0 { // Spec.Requests are out
+			if sent == 0 { // Spec.Requests were sent
 				if unanswered == 0 {
 					return l.finish(now)
 				}
@@ -461,10 +461,10 @@ func (l *loop) runOpen() error {
 	return nil
 }
 
-// spinBelow is the wait that is too short to sleep through.
+// spinBelow is the wait that is too short for a sleep.
 const spinBelow = 50 * time.Microsecond
 
-// queue puts c's next batch behind what it has not yet written and returns the number of requests.
+// queue appends c's next batch to its unwritten bytes and returns the number of requests.
 func (l *loop) queue(c *conn, due time.Duration) int64 {
 	b := c.batches[c.turn]
 	if c.turn++; c.turn == len(c.batches) {
@@ -486,7 +486,7 @@ func (l *loop) queue(c *conn, due time.Duration) int64 {
 	return n
 }
 
-// record counts replies once the warm-up is over.
+// record counts replies after the warm-up.
 func (l *loop) record(latency time.Duration, replies int64, now time.Duration) {
 	if !l.counting || l.over {
 		return
@@ -504,7 +504,7 @@ func (l *loop) record(latency time.Duration, replies int64, now time.Duration) {
 	}
 }
 
-// stopped ends the run of this process before its time. Only the generator's own process sets it.
+// stopped ends the run of this process early. Only the generator's own process sets it.
 var stopped atomic.Bool
 
 // tick begins and ends the counted time.
@@ -552,7 +552,7 @@ func (l *loop) clocks() (server, load time.Duration, err error) {
 	return server, time.Duration(ts.Nano()), err
 }
 
-// read takes what has come and returns the number of replies in it.
+// read reads the bytes that have come and returns the number of replies in them.
 func (l *loop) read(c *conn) (int64, error) {
 	n, errno := rawRead(c.fd, l.in)
 	switch {
@@ -570,7 +570,7 @@ func (l *loop) read(c *conn) (int64, error) {
 	return replies, nil
 }
 
-// write sends what c has to say; what the socket does not take waits for EPOLLOUT.
+// write writes c's unwritten bytes. Bytes that the socket does not accept wait for EPOLLOUT.
 func (l *loop) write(c *conn) error {
 	for len(c.out) > 0 {
 		n, errno := rawWrite(c.fd, c.out)

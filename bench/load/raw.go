@@ -33,7 +33,7 @@ func epollWait(epoll int, events []unix.EpollEvent, timeout time.Duration) (int,
 	return int(n), nil
 }
 
-// goFirst makes the calling thread a real-time one. Who may not runs on as before, and is seen to by the spread.
+// goFirst gives the calling thread real-time priority. Without permission it has no effect; the spread then shows it.
 func goFirst() {
 	param := struct{ priority int32 }{1}
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, unix.SCHED_FIFO, uintptr(unsafe.Pointer(&param)))

@@ -2,11 +2,10 @@ package load
 
 import "bytes"
 
-// A scanner counts replies in a stream without keeping them. It knows RESP2 and RESP3, whatever the pieces.
+// A scanner counts replies in a stream without storing them. It reads RESP2 and RESP3, in any pieces.
 //
-// load.S1. need is the number of values missing from the reply being read; a reply is complete when it falls to 0.
-// load.S2. skip is the number of bytes of a bulk, its CRLF included, that are still to come; partial is a line without
-// its end.
+// load.S1. need is the number of values missing from the current reply; a reply is complete when it is 0.
+// load.S2. skip is how many bytes of a bulk, with its CRLF, are still to come. partial is a line without its end.
 type scanner struct {
 	need     int64
 	skip     int64
@@ -14,10 +13,10 @@ type scanner struct {
 	errors   int64
 	firstErr string
 	nulls    int64
-	broken   bool // what came is not RESP
+	broken   bool // the bytes are not RESP
 }
 
-// feed takes what was read and returns how many replies it completed.
+// feed reads p and returns how many replies it completed.
 func (s *scanner) feed(p []byte) (replies int64) {
 	for len(p) > 0 {
 		if s.skip > 0 {
@@ -56,7 +55,7 @@ func (s *scanner) feed(p []byte) (replies int64) {
 	return replies
 }
 
-// value books one value of the current reply and returns 1 if it was the last.
+// value counts one value of the current reply and returns 1 if it was the last.
 func (s *scanner) value() int64 {
 	if s.need > 1 {
 		s.need--
@@ -100,7 +99,7 @@ func (s *scanner) line(line []byte) int64 {
 			n *= 2
 		}
 		if line[0] == '|' {
-			n++ // attributes come before the value they speak of
+			n++ // attributes come before their value
 		}
 		s.need = max(s.need, 1) + n
 	default:

@@ -1,13 +1,11 @@
 // Package load is the bench's generator: one thread, many connections, requests built before they are needed.
 //
-// Owner: a process of its own (see [Start]), so that no other goroutine and no garbage collector stands between a reply
-// and the clock. Closed loop: each connection sends a batch and waits for its replies; it measures what a server can
-// do. Open loop: requests are due at fixed times whatever the server does, and latency counts from the time a request
-// was due, sent or not. So a server that stalls for a second is charged for every request of that second: nothing is
-// left out.
+// Owner: its own process (see [Start]), so that no other goroutine and no garbage collector delays the clock. In a
+// closed loop each connection sends a batch and waits for its replies. That measures a server's capacity. In an open
+// loop requests are due at fixed times, and latency counts from the due time, sent or not. So a server that stalls for
+// a second is charged for every request of that second.
 // Never: waits for one connection while another has work.
-// Start at spec.go; loop.go is the thread, batch.go what it sends, reply.go how it counts, histogram.go where latency
-// goes.
+// Start at spec.go; loop.go is the thread, batch.go its requests, reply.go the counting, histogram.go the latencies.
 package load
 
 import (
@@ -17,7 +15,7 @@ import (
 	"time"
 )
 
-// A Spec is one run of load. It crosses to the generator's process as JSON.
+// A Spec is one run of load. The generator's process gets it as JSON.
 type Spec struct {
 	Address     string // host:port
 	Connections int
@@ -28,37 +26,37 @@ type Spec struct {
 	Deadlines   Deadlines
 
 	Prelude   [][]string // requests that each connection sends first; an error reply ends the run
-	Listeners int        // connections that are sent only ListenTo, and then a push for each request of the others
-	ListenTo  []string   // closed loop: a connection's next batch waits until all listeners have had theirs
+	Listeners int        // connections that only send ListenTo, and then get a push for each request of the others
+	ListenTo  []string   // closed loop: a connection's next batch waits until all listeners have had their pushes
 
 	Warmup   time.Duration // sent but not counted
 	Duration time.Duration // counted; 0: until Requests
 	Requests int64         // counted from the first; 0: until Duration
-	Idle     int           // connections that say nothing, opened first
+	Idle     int           // connections without requests, opened first
 	Interval time.Duration // of Result.Timeline; 0: none
 	Server   int           // process whose CPU clock is read at both ends of the counted time; 0: none
 	Seed     uint64
-	// Goes before every other process on its core, where we may: for a probe beside a load that leaves none of it.
+	// Runs before every other process on its core, if permitted: for a probe next to a load that uses the whole core.
 	RealTime bool
 }
 
-// A Command is one request and how often it comes among the others.
+// A Command is one request, with its share in the mix.
 //
-// Words may hold {key} (a key: "key:" and 12 digits, 16 bytes), {member} (the digits alone), {value:n} (n bytes that
-// begin with "v" and the key's digits, n ≥ 13, or n bytes always the same), {number} (12 digits, no leading zero) and
-// {deadline} (see [Deadlines]). Every {key} and {member} of a request is another key; the rest go with the key before
-// them.
+// Words may hold placeholders. {key} is a key: "key:" and 12 digits, 16 bytes. {member} is only the digits. {value:n}
+// is n bytes: "v" and the key's digits first if n ≥ 13, otherwise always the same bytes. {number} is 12 digits
+// without a leading zero. {deadline}: see [Deadlines]. Every {key} and {member} of a request is another key; the others
+// belong to the key before them.
 type Command struct {
 	Words  []string
 	Weight int // 0 counts as 1
 }
 
-// Request is a Command of one weight: Request("SET", "{key}", "{value:32}").
+// Request returns a Command of weight one: Request("SET", "{key}", "{value:32}").
 func Request(words ...string) Command { return Command{Words: words, Weight: 1} }
 
 func (c Command) String() string { return strings.Join(c.Words, " ") }
 
-// A KeySpace is which keys are asked for.
+// A KeySpace is the set of keys in requests.
 type KeySpace struct {
 	First, Count uint64
 	Order        Order
@@ -67,21 +65,21 @@ type KeySpace struct {
 // Order is how the next key is chosen.
 type Order string
 
-// Zipf is the law of rank^-0.99 that YCSB made usual: of a million keys, the first tenth get three quarters of the
-// requests. Ranks are spread over the key space, so that neighbours are not hot together.
+// Zipf is the distribution rank^-0.99 of YCSB. Of a million keys, the first tenth get three quarters of the requests.
+// Ranks are scattered over the key space, so that neighbours are not hot together.
 const (
 	Uniform    Order = "uniform"
 	Zipf       Order = "zipf"
 	Sequential Order = "sequential"
 )
 
-// Deadlines are what {deadline} becomes: First + (key's number modulo Spread), Unix ms.
+// Deadlines are the values of {deadline}: First + (key's number modulo Spread), Unix ms.
 type Deadlines struct {
 	FirstMs  int64
 	SpreadMs int64
 }
 
-// A Result is what one run saw.
+// A Result holds the figures of one run.
 type Result struct {
 	Requests  int64
 	Elapsed   time.Duration
@@ -92,11 +90,11 @@ type Result struct {
 	FirstErr  string
 	Nulls     int64
 	Latency   Histogram
-	SendDelay Histogram     // open loop: how late requests were sent; the generator's own share of latency
-	Overrun   bool          // open loop: replies fell so far behind that the run was cut short
+	SendDelay Histogram     // open loop: how late requests were sent, which is the generator's share of latency
+	Overrun   bool          // open loop: replies came so late that the run was aborted
 	Timeline  []Point       `json:",omitempty"`
 	Began     int64         // Unix ns of the counted time's begin
-	IdleOpen  time.Duration // what opening the idle connections took
+	IdleOpen  time.Duration // the time to open the idle connections
 }
 
 // A Point is one interval of a timeline.
@@ -106,16 +104,16 @@ type Point struct {
 	Max      time.Duration
 }
 
-// PerSecond is the throughput.
+// PerSecond returns the throughput.
 func (r *Result) PerSecond() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 
-// A Whole is a slice with what is not counted of it, from the end of the same server's slice before to the last reply.
+// A Whole is a slice with its uncounted parts: from the end of the same server's last slice to the last reply.
 type Whole struct {
 	Requests  int64
 	ServerCPU time.Duration
 }
 
-// NanosPerRequest is the server's CPU over the requests, of a slice over all of them.
+// NanosPerRequest returns the server's CPU time for a request; for a slice, over its Whole.
 func (r *Result) NanosPerRequest() float64 {
 	requests, used := r.Requests, r.ServerCPU
 	if r.Whole.Requests > 0 {
@@ -127,15 +125,15 @@ func (r *Result) NanosPerRequest() float64 {
 	return float64(used) / float64(requests)
 }
 
-// LoadShare is how busy the generator was; near 1 it, and not the server, was the limit.
+// LoadShare returns how busy the generator was. Near 1 it was the limit, not the server.
 func (r *Result) LoadShare() float64 { return r.LoadCPU.Seconds() / r.Elapsed.Seconds() }
 
-// ServerShare is how busy the server was, 1 being one core.
+// ServerShare returns how busy the server was; 1 is one core.
 func (r *Result) ServerShare() float64 { return r.ServerCPU.Seconds() / r.Elapsed.Seconds() }
 
 var errNoEnd = errors.New("a run needs Duration or Requests")
 
-// complete fills in what was left out and says what cannot be run.
+// complete sets missing fields, and refuses an invalid Spec.
 func (s *Spec) complete() error {
 	if s.Connections <= 0 {
 		return fmt.Errorf("%d connections", s.Connections)

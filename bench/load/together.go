@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Slices are how runs that are compared take turns: each server is loaded for a slice while the others wait, A B C, B C
-// A, and so on.
+// Slices describe how compared runs take turns. Each server is loaded for a slice while the others wait: A B C, B C A,
+// and so on.
 //
-// A machine that others share changes its speed within a second, by a third and more. What is to be compared must lie
-// closer together than that, and must lie so often that neither server has the better moments.
+// A shared machine changes its speed by a third and more within a second. So compared measurements must be closer
+// together than that, and so many that no server has the better moments.
 type Slices struct {
-	Count  int           // of each server; Spec.Duration and Spec.Requests are cut into as many
-	Settle time.Duration // what Spec.Warmup is at the first slice, at each that follows
+	Count  int           // of each server; Spec.Duration and Spec.Requests are divided by it
+	Settle time.Duration // the warm-up of each slice after the first, which has Spec.Warmup
 }
 
-// Together executes closed-loop Specs in slices, each with connections of its own that stay open. It returns, for each
-// Spec, a Result a slice: the i-th slices of all Specs followed each other. What a connection has sent when a slice
-// ends is answered, uncounted, before the next begins.
+// Together executes closed-loop Specs in slices. Each has its own connections, which stay open. It returns a Result for
+// each slice of each Spec; the i-th slices of all Specs followed each other. Requests in flight at a slice's end are
+// answered, uncounted, before the next slice.
 //
-// CPU per request is exact, however long a batch takes (Result.Whole): all that a server used from the end of its slice
-// before, over all that it was asked in this one. So what it puts off until it is the others' turn is charged, too.
+// CPU per request is exact, however long a batch takes (Result.Whole). It is the server's CPU time since the end of its
+// last slice, over the requests of this slice. So work that a server postpones into the others' slices is charged, too.
 func Together(specs []Spec, slices Slices) ([][]Result, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -56,7 +56,7 @@ func Together(specs []Spec, slices Slices) ([][]Result, error) {
 	return results, nil
 }
 
-// slice is the at-th part of a run.
+// slice runs the at-th part of a run.
 func (l *loop) slice(at int, slices Slices) (Result, error) {
 	n := int64(slices.Count)
 	whole := *l.spec
@@ -92,10 +92,10 @@ func (l *loop) slice(at int, slices Slices) (Result, error) {
 
 var errUnanswered = errors.New("no answer to what was sent")
 
-// drainLimit is how long a server may take to answer what it was sent in a slice.
+// drainLimit is how long a server may take to answer the requests of a slice.
 const drainLimit = time.Minute
 
-// drain takes the replies that are still on their way.
+// drain reads the missing replies.
 func (l *loop) drain() error {
 	for from := l.now(); !l.allAnswered(); {
 		if l.now()-from > drainLimit {

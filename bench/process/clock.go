@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime is the CPU that all threads of a process have used, those that ended included, in user and kernel mode
-// together.
+// CPUTime returns the CPU time of all threads of a process, user and kernel mode together, with threads that have
+// ended.
 //
-// It reads the process's CPU clock, which counts nanoseconds; utime and stime of /proc/pid/stat add up to the same in
+// It reads the process's CPU clock, which counts nanoseconds. utime and stime of /proc/pid/stat have the same sum in
 // units of 10 ms.
 func CPUTime(pid int) (time.Duration, error) {
 	var ts unix.Timespec
@@ -24,7 +24,7 @@ func CPUTime(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// Ticks are a process's user and kernel time as /proc/pid/stat has them, in units of 10 ms.
+// Ticks returns a process's user and kernel time from /proc/pid/stat, in units of 10 ms.
 func Ticks(pid int) (user, kernel time.Duration, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -47,8 +47,8 @@ func parseStat(text string) (user, kernel time.Duration, err error) {
 	return time.Duration(u) * tick, time.Duration(k) * tick, err
 }
 
-// RunDelay is how long the process's threads have been ready to run and did not: behind each other, or behind somebody
-// else.
+// RunDelay returns how long the process's threads were ready but not running, because of each other or of other
+// processes.
 func RunDelay(pid int) (total time.Duration) {
 	for _, tid := range threads(strconv.Itoa(pid)) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
@@ -63,7 +63,7 @@ func RunDelay(pid int) (total time.Duration) {
 	return total
 }
 
-// Steal is the time that the hypervisor gave our cores to others, over all cores.
+// Steal returns the time that the hypervisor gave our cores to others, over all cores.
 func Steal() time.Duration {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {

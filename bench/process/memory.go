@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// RSS is a process's resident memory in bytes, without the files it maps.
+// RSS returns a process's resident memory in bytes, without mapped files.
 func RSS(pid int) int64 { return statusField(pid, "RssAnon") + statusField(pid, "RssShmem") }
 
-// PeakRSS is the most that was resident since the process began or since ResetPeak, mapped files included.
+// PeakRSS returns the peak resident memory since the process began or since ResetPeak, with mapped files.
 func PeakRSS(pid int) int64 { return statusField(pid, "VmHWM") }
 
-// ResetPeak makes PeakRSS begin anew.
+// ResetPeak restarts PeakRSS.
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
@@ -26,7 +26,7 @@ func statusField(pid int, name string) int64 {
 	return kilobytes(string(text), name)
 }
 
-// kilobytes finds "name:  123 kB" and returns bytes.
+// kilobytes finds "name: 123 kB" and returns bytes.
 func kilobytes(text, name string) int64 {
 	for line := range strings.SplitSeq(text, "\n") {
 		if rest, ok := strings.CutPrefix(line, name+":"); ok {

@@ -1,6 +1,6 @@
-// Package process starts the bench's children, pins them to cores and reads what the kernel knows of them.
+// Package process starts the bench's children, pins them to cores and reads the kernel's data about them.
 //
-// Owner: the bench's main goroutine and the samplers it starts; every function may be called from any goroutine.
+// Owner: the bench's main goroutine and its samplers; any goroutine may call every function.
 // Never: ends a process it did not start, and never looks one up by name.
 // Start here; clock.go, memory.go and stall.go read /proc.
 package process
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUs is a set of core numbers; empty means wherever the kernel likes.
+// CPUs is a set of core numbers; empty: no pinning.
 type CPUs []int
 
 // ParseCPUs reads "0", "0,2" or "0-3"; "" and "any" are the empty set.
@@ -56,7 +56,7 @@ func (c CPUs) String() string {
 	return strings.Join(words, ",")
 }
 
-// set is the mask of c, which for the empty set is the mask that this process began with.
+// set returns the mask of c. For the empty set it is the mask with which this process began.
 func (c CPUs) set() unix.CPUSet {
 	if len(c) == 0 {
 		return everywhere
@@ -77,10 +77,10 @@ var everywhere = func() (set unix.CPUSet) {
 	return set
 }()
 
-// Available is the number of cores this process began with.
+// Available returns the number of cores with which this process began.
 func Available() int { return everywhere.Count() }
 
-// Holds says whether every core of c exists and is ours to use.
+// Holds reports whether every core of c exists and may be used.
 func (c CPUs) Holds() bool {
 	for _, n := range c {
 		if !everywhere.IsSet(n) {
@@ -96,10 +96,10 @@ var (
 	starts   chan func()
 )
 
-// Start starts cmd on the given cores and sees to it that it dies with us.
+// Start starts cmd on the given cores. The kernel ends it when this process ends.
 //
-// The kernel copies the starting thread's affinity, and sends the death signal when that thread ends: so one thread,
-// which lives as long as the process, starts them all. Every thread the child makes inherits its cores.
+// The kernel copies the starting thread's affinity, and sends the death signal when that thread ends. So one thread,
+// which lives as long as the process, starts all children. Every thread of a child inherits its cores.
 func Start(cmd *exec.Cmd, cpus CPUs) error {
 	mu.Lock()
 	if starts == nil {
@@ -146,22 +146,22 @@ func Wait(cmd *exec.Cmd) error {
 	return err
 }
 
-// KillAll ends every child that is still there. It does not wait for them.
+// KillAll ends every child. It does not wait for them.
 func KillAll() {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, cmd := range children {
-		_ = cmd.Process.Kill() // one that has just ended is as dead as we want it
+		_ = cmd.Process.Kill() // it may have just ended
 	}
 }
 
-// PinSelf binds every thread of this process, and those it will make, to cpus.
+// PinSelf binds every thread of this process, and its later ones, to cpus.
 func PinSelf(cpus CPUs) error {
 	if len(cpus) == 0 {
 		return nil
 	}
 	set := cpus.set()
-	for range 3 { // a thread made while we read the list is caught the next time round
+	for range 3 { // a thread created while the list is read is bound in the next round
 		for _, tid := range threads("self") {
 			if err := unix.SchedSetaffinity(tid, &set); err != nil && err != unix.ESRCH {
 				return err

@@ -16,40 +16,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stalls are what the machine does to everyone on a core: what a real-time thread that asks to be woken every half a
-// millisecond, and then reads a few words of its own memory, sees of it. No server can answer within such a moment, so
-// they stand beside every longest turn.
+// Stalls are the machine's stalls on one core. A real-time thread observes them. It wakes every half a millisecond and
+// then reads a few words of its memory. No server can answer during a stall, so stalls are shown next to every longest
+// turn.
 //
-// Two kinds. The core runs nobody who is due: a hypervisor has it, which may or may not count as CPU time of whoever
-// was on it, or, where the kernel is not preemptible, the kernel works on somebody's behalf, the server's too. Or
-// memory that is resident answers late, as under a hypervisor that moves pages: that counts as CPU time of whoever
-// reads it.
+// There are two kinds. In the first, no due thread runs. A hypervisor uses the core, or a kernel that is not
+// preemptible works for some process, perhaps for the server. It may or may not count as CPU time of the thread that
+// was running. In the second, resident memory answers late, as under a hypervisor that moves pages. That counts as CPU
+// time of the reader.
 type Stalls struct {
-	Longest  time.Duration // the core's: beyond the time it asked for
-	Memory   time.Duration // CPU time of the slowest handful of reads
+	Longest  time.Duration // of the core: beyond the requested time
+	Memory   time.Duration // CPU time of the slowest few reads
 	Over1ms  int
-	Gaps     []Gap // of the core, from gapMin on, in order
+	Gaps     []Gap // of the core, at least gapMin long, in order
 	Wakes    int
-	RealTime bool // false: it had to queue with the others, so what it saw may be the server itself
+	RealTime bool // false: it had no priority, so its stalls may be the server itself
 }
 
-// A Gap is when the core ran nobody who was due, in Unix µs: what is seen of it, from the watcher's time to wake on.
+// A Gap is a time in which no due thread ran, in Unix µs, as far as the watcher saw it after its wake-up time.
 type Gap struct{ From, To int64 }
 
-// gapMin is what is worth noting.
+// gapMin is the shortest gap that is recorded.
 const gapMin = 50 * time.Microsecond
 
-// StallArg is the hidden subcommand by which the bench runs itself as the watcher.
+// StallArg is the hidden subcommand with which the bench runs itself as the watcher.
 const StallArg = "stall-watch"
 
-// A StallWatch is a watcher at work.
+// A StallWatch is a running watcher.
 type StallWatch struct {
 	cmd *exec.Cmd
 	in  io.Closer
 	out *bufio.Reader
 }
 
-// WatchStalls starts a watcher on the given core. It costs that core about 2 %, and 256 MB.
+// WatchStalls starts a watcher on the given core. It costs about 2 % of that core, and 256 MB.
 func WatchStalls(cpus CPUs) (*StallWatch, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -76,7 +76,7 @@ func WatchStalls(cpus CPUs) (*StallWatch, error) {
 	return w, nil
 }
 
-// Stop ends the watcher and says what it saw.
+// Stop ends the watcher and returns its stalls.
 func (w *StallWatch) Stop() (s Stalls, err error) {
 	w.in.Close()
 	err = json.NewDecoder(w.out).Decode(&s)
@@ -92,7 +92,7 @@ func StallMain(in io.Reader, out io.Writer) error {
 	ended := make(chan struct{})
 	runtime.GOMAXPROCS(2)
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // its end is the message, however it ends
+		_, _ = io.Copy(io.Discard, in) // its end is the signal, however it ends
 		close(ended)
 	}()
 	runtime.LockOSThread()
@@ -147,13 +147,13 @@ const (
 
 var touched byte // so that the reads are not optimized away
 
-// residentMemory has its pages, small ones as most of a server's that has run for a while.
+// residentMemory returns resident memory in small pages, like most of a server's.
 func residentMemory() ([]byte, error) {
 	m, err := unix.Mmap(-1, 0, 1<<watchedBits, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("mmap: %w", err)
 	}
-	_ = unix.Madvise(m, unix.MADV_NOHUGEPAGE) // refused by kernels that have no huge pages: as well
+	_ = unix.Madvise(m, unix.MADV_NOHUGEPAGE) // an error means a kernel without huge pages, which is fine
 	for i := 0; i < len(m); i += 4096 {
 		m[i] = 1
 	}

@@ -26,7 +26,7 @@ var headlines = []string{
 	"full synchronisation of",
 }
 
-// headlineTable has a row for each headline that was measured, with a pair of columns for each reference.
+// headlineTable has a row for each measured headline, with a pair of columns for each reference.
 func headlineTable(sections, beside []*Section) Table {
 	t := Table{Columns: []string{"what", "target", "redis " + references(sections), "spindle", "verdict"}}
 	second := references(beside)
@@ -62,7 +62,7 @@ func find(sections []*Section, name string) *Figure {
 	return nil
 }
 
-// references names the versions that sections were measured beside: mostly one.
+// references names the versions of the reference in sections: usually one.
 func references(sections []*Section) string {
 	var versions []string
 	for _, s := range sections {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A loss is a cause of lost cases. It takes every lost case of its section whose name contains one of its words.
+// A loss is a cause of lost cases. It explains every lost case of its section whose name contains one of its words.
 type loss struct {
-	section, words string // words: alternatives, parted by "|"; empty takes all
+	section, words string // words: alternatives, separated by "|"; empty matches all
 	what           string
 	cause, mend    string
 }
 
-// known are the causes that have been found. A lost case that none of them takes is printed as not explained.
+// known are the causes that were found. A lost case without one is printed as not explained.
 var known = []loss{
 	{"throughput", "netpoll", "netpoll backend, pipeline 1",
 		"netpoll hands each readiness to a goroutine; with one thread to run on that is a switch a request",
@@ -58,7 +58,7 @@ var known = []loss{
 // A lostCase is a row of a table, or a figure, in which the reference is better.
 type lostCase struct{ section, what, figure string }
 
-// lossTable has a row for each known cause that took a case, and one for each case without a cause.
+// lossTable has a row for each known cause with cases, and one for each case without a cause.
 func lossTable(sections []*Section) Table {
 	t := Table{Columns: []string{"what", "figures", "cause", "what would mend it"}}
 	cases := lostCases(sections)
@@ -95,8 +95,8 @@ func (k loss) takes(c lostCase) bool {
 	return false
 }
 
-// lostCases lists every row of a table, and every figure, whose verdict ends in Lost. A figure that a row has told
-// already is left out.
+// lostCases lists every row of a table, and every figure, whose verdict ends in Lost. It leaves out a figure that a row
+// already states.
 func lostCases(sections []*Section) (cases []lostCase) {
 	for _, s := range sections {
 		rows := len(cases)
@@ -120,7 +120,7 @@ func lostCases(sections []*Section) (cases []lostCase) {
 	return cases
 }
 
-// ratio is the cell that says how a row compares with the reference.
+// ratio returns the cell that compares a row with the reference.
 func (t *Table) ratio(row []string) string {
 	for i, column := range t.Columns {
 		if column == "× redis" && i < len(row) {

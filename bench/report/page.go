@@ -12,15 +12,15 @@ import (
 	_ "embed"
 )
 
-// The words of BENCHMARKS.md. Figures are put in where it says so.
+// The text of BENCHMARKS.md, with places for figures.
 //
 //go:embed template.md
 var words string
 
-// Write makes BENCHMARKS.md in the folder root, a page with all tables of each section in bench/results, and the
+// Write writes BENCHMARKS.md in the folder root, a page with all tables of each section in bench/results, and the
 // README's picture.
 //
-// beside are sections of the same scenarios that were measured beside another reference. Headlines show both.
+// beside are sections of the same scenarios with another reference. Headlines show both.
 func Write(root string, sections, beside []*Section) error {
 	page, err := Page(sections, beside)
 	if err != nil {
@@ -42,7 +42,7 @@ func Write(root string, sections, beside []*Section) error {
 	return os.WriteFile(filepath.Join(root, "BENCHMARKS.md"), page, 0o644)
 }
 
-// Page is the text of BENCHMARKS.md.
+// Page returns the text of BENCHMARKS.md.
 func Page(sections, beside []*Section) ([]byte, error) {
 	parsed, err := template.New("BENCHMARKS.md").Parse(words)
 	if err != nil {
@@ -66,7 +66,7 @@ func text(t Table) string {
 	return strings.TrimSpace(b.String())
 }
 
-// losses is the table of the lost cases, or a sentence that there are none.
+// losses returns the table of the lost cases, or a sentence that there are none.
 func losses(sections []*Section) string {
 	if t := lossTable(sections); len(t.Rows) > 0 {
 		return text(t)
@@ -90,7 +90,7 @@ func missed(sections []*Section) string {
 	return text(t)
 }
 
-// results lists the pages of the full tables, with the commands that make them again.
+// results lists the pages of the full tables, with the commands that repeat them.
 func results(sections []*Section) string {
 	t := Table{Columns: []string{"tables", "what", "taken", "beside redis"}}
 	for _, s := range sections {
@@ -100,7 +100,7 @@ func results(sections []*Section) string {
 	return text(t)
 }
 
-// plotFiles are the pictures of BENCHMARKS.md. All others stand in the pages of results.
+// plotFiles are the pictures of BENCHMARKS.md. All others are in the pages of results.
 var plotFiles = []string{"cpu-p16", "bgsave"}
 
 func plots(sections []*Section) string {
@@ -115,7 +115,7 @@ func plots(sections []*Section) string {
 	return strings.TrimSpace(b.String())
 }
 
-// machines describes the machine once, or each that a section was taken on.
+// machines describes each machine of the sections once.
 func machines(sections []*Section) string {
 	var b strings.Builder
 	var seen [][]string

@@ -17,7 +17,7 @@ type Line struct {
 	X, Y []float64 // bars leave X out
 }
 
-// Okabe and Ito's colours, which colour-blind readers can tell apart. The first is the reference's.
+// Okabe and Ito's colours, which colour-blind readers can distinguish. The first is the reference's.
 var colours = []color.Color{
 	color.RGBA{0x99, 0x99, 0x99, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xd5, 0x5e, 0x00, 0xff},
 	color.RGBA{0x00, 0x9e, 0x73, 0xff}, color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff},
@@ -29,7 +29,7 @@ const (
 	plotHeight = 4 * vg.Inch
 )
 
-// Bars draws groups of bars, one bar a line in each, into the file (.svg or .png).
+// Bars draws groups of bars, one bar per line in each, into the file (.svg or .png).
 func Bars(file, title, yLabel string, groups []string, lines []Line) error {
 	p := plot.New()
 	p.Title.Text, p.Y.Label.Text, p.Y.Min = title, yLabel, 0

@@ -27,7 +27,7 @@ func TestSample(t *testing.T) {
 		none.Short(Number) != "–" {
 		t.Error("an empty sample has figures")
 	}
-	// The machine was twice as slow in the second round: the ratio does not see it.
+	// The machine was twice as slow in the second round: the ratio does not change.
 	if r := (Sample{1, 2, 1}).Ratio(Sample{2, 4, 2}); r != 0.5 {
 		t.Error(r)
 	}
@@ -79,7 +79,7 @@ func TestWrite(t *testing.T) {
 	other.Figures = []Figure{{headlines[0], "≤ 1", "20", "5", Met}}
 	first := section("throughput")
 	first.Reference, first.Figures = "7", append(first.Figures, Figure{headlines[0] + " and more", "≤ 1", "3", "1", Met})
-	for range 2 { // the second time over what the first wrote
+	for range 2 { // the second time it overwrites the first
 		if err := Write(root, []*Section{first, section("memory")}, []*Section{other}); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,8 @@ func read(t *testing.T, folder, name string) string {
 	return string(text)
 }
 
-// A cause takes the lost cases of its own section that it names, and no figure that a row has told already.
+// TestLosses: a cause explains the lost cases that it names, in one section. It explains no figure that a row already
+// states.
 func TestLosses(t *testing.T) {
 	table := Table{Title: "Pipeline 1", Columns: []string{"size", "server", "× redis", "verdict"}, Rows: [][]string{
 		{"SET, 64 KB", "spindle", "1.07", string(Lost)}, {"SET, 1 KB", "spindle", "1.5", string(Lost)},

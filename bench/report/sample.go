@@ -1,9 +1,8 @@
-// Package report turns what the scenarios measured into text: medians and spreads, tables, plots, and the sections of
-// BENCHMARKS.md.
+// Package report turns measurements into text: medians and spreads, tables, plots, and the sections of BENCHMARKS.md.
 //
 // Owner: the bench's main goroutine.
-// Never: measures anything, or chooses which runs count: every run that was made is in the spread.
-// Start at section.go; sample.go has the statistics, markers.go the replacing, plot.go the pictures.
+// Never: measures anything, or selects runs: every run is in the spread.
+// Start at section.go; sample.go has the statistics, plot.go the pictures.
 package report
 
 import (
@@ -17,7 +16,7 @@ import (
 // A Sample is one figure of all repetitions, in the order they ran.
 type Sample []float64
 
-// Median is the middle, or the mean of the two in the middle. It is NaN of an empty sample.
+// Median returns the middle value, or the mean of the two in the middle. It is NaN for an empty sample.
 func (s Sample) Median() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -29,7 +28,7 @@ func (s Sample) Median() float64 {
 	return sorted[len(sorted)/2]
 }
 
-// Min is NaN of an empty sample.
+// Min is NaN for an empty sample.
 func (s Sample) Min() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -37,7 +36,7 @@ func (s Sample) Min() float64 {
 	return slices.Min(s)
 }
 
-// Above is how many of them are greater than limit.
+// Above returns how many values are greater than limit.
 func (s Sample) Above(limit float64) (n int) {
 	for _, v := range s {
 		if v > limit {
@@ -47,7 +46,7 @@ func (s Sample) Above(limit float64) (n int) {
 	return n
 }
 
-// Max is NaN of an empty sample.
+// Max is NaN for an empty sample.
 func (s Sample) Max() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -55,7 +54,7 @@ func (s Sample) Max() float64 {
 	return slices.Max(s)
 }
 
-// Text is "median (min..max)" in the given form, and the median alone of one run.
+// Text returns "median (min..max)" in the given form, and only the median of one run.
 func (s Sample) Text(form func(float64) string) string {
 	switch len(s) {
 	case 0:
@@ -66,7 +65,7 @@ func (s Sample) Text(form func(float64) string) string {
 	return fmt.Sprintf("%s (%s..%s)", form(s.Median()), form(s.Min()), form(s.Max()))
 }
 
-// Short is the median alone.
+// Short returns only the median.
 func (s Sample) Short(form func(float64) string) string {
 	if len(s) == 0 {
 		return "–"
@@ -74,8 +73,8 @@ func (s Sample) Short(form func(float64) string) string {
 	return form(s.Median())
 }
 
-// Ratio is the median of the pairwise ratios s[i]/base[i]: runs that follow each other are paired, so that a slow
-// minute of the machine counts on both sides.
+// Ratio returns the median of the pairwise ratios s[i]/base[i]. Consecutive runs are paired, so that a slow minute of
+// the machine affects both sides.
 func (s Sample) Ratio(base Sample) float64 {
 	var ratios Sample
 	for i := range min(len(s), len(base)) {
@@ -88,7 +87,7 @@ func (s Sample) Ratio(base Sample) float64 {
 
 // Forms of figures.
 
-// Number prints about three digits that matter.
+// Number prints about three significant digits.
 func Number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):

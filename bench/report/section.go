@@ -11,18 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// A Section is what one scenario found. It is kept as JSON beside the bench, so that BENCHMARKS.md can be written anew
-// without running anything.
+// A Section is the result of one scenario. It is stored as JSON, so that BENCHMARKS.md can be written without running
+// anything.
 type Section struct {
 	Name      string // of the scenario
 	Title     string // what the scenario does
-	Reference string // version of the server that spindle was compared with
+	Reference string // version of the server with which spindle was compared
 	Beside    bool   // that server was named by hand, and is not the machine's own redis-server
 	Taken     string // date
 	Machine   []string
 	Servers   []string // name, version and command line
 	Text      []string // what was done, in sentences
-	Commands  []string // that make this section again
+	Commands  []string // that repeat this section
 	Tables    []Table
 	Plots     []Plot
 	Figures   []Figure
@@ -36,16 +36,16 @@ type Table struct {
 	Notes   []string
 }
 
-// A Plot is a picture that has been written.
+// A Plot is a picture that was written.
 type Plot struct{ File, Caption string }
 
-// A Figure is a line of the summary: a target of the design, and what was found.
+// A Figure is a line of the summary: a target of the design, and the result.
 type Figure struct {
 	What, Target, Reference, Ours string
 	Verdict                       Verdict
 }
 
-// A Verdict says how a comparison came out. What is lost is printed as such, with no softer word.
+// A Verdict is the result of a comparison. A loss is printed as such, without softer words.
 type Verdict string
 
 // Met: the target is reached. Missed: it is not, but the reference is not better. Lost: the reference is better, which
@@ -58,7 +58,7 @@ const (
 	NotDecided Verdict = "–"
 )
 
-// Judge compares where less is better. A reference that is unknown (NaN) cannot win.
+// Judge compares figures of which less is better. An unknown reference (NaN) cannot win.
 func Judge(ours, target, reference float64) Verdict {
 	switch {
 	case ours != ours:
@@ -73,8 +73,7 @@ func Judge(ours, target, reference float64) Verdict {
 	return Missed
 }
 
-// file is the name of the section's files, without their ending. Sections beside another reference have files of their
-// own.
+// file returns the name of the section's files, without extension. Sections with another reference have other files.
 func (s *Section) file() string {
 	if s.Beside {
 		return s.Name + "-beside-" + s.Reference
@@ -82,7 +81,7 @@ func (s *Section) file() string {
 	return s.Name
 }
 
-// Markdown is the section as a page in bench/results.
+// Markdown returns the section as a page in bench/results.
 func (s *Section) Markdown() string {
 	var b strings.Builder
 	if s.Title != "" {
@@ -175,7 +174,7 @@ func (t *Table) Print(out io.Writer) {
 	}
 }
 
-// Save keeps the section in dir.
+// Save writes the section to dir.
 func (s *Section) Save(dir string) error {
 	text, err := json.MarshalIndent(s, "", "\t")
 	if err != nil {
@@ -187,8 +186,8 @@ func (s *Section) Save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, s.file()+".json"), append(text, '\n'), 0o644)
 }
 
-// Load reads the sections that are kept in dir, in the order of names: those beside the machine's own redis-server, and
-// those beside others. What was never run is left out.
+// Load reads the stored sections in dir, in the order of names: those with the machine's own redis-server, and those
+// with other references (beside). It leaves out scenarios that never ran.
 func Load(dir string, names []string) (sections, beside []*Section, err error) {
 	for _, name := range names {
 		files, err := filepath.Glob(filepath.Join(dir, name+"-beside-*.json"))
@@ -217,7 +216,7 @@ func Load(dir string, names []string) (sections, beside []*Section, err error) {
 	return sections, beside, nil
 }
 
-// Targets is the table of all figures of a section that have a target.
+// Targets returns the table of all figures of a section that have a target.
 func (s *Section) Targets() Table {
 	t := Table{Title: "Targets", Columns: []string{"what", "target", "redis", "spindle", "verdict"}}
 	for _, f := range s.Figures {
@@ -226,11 +225,11 @@ func (s *Section) Targets() Table {
 	return t
 }
 
-// names are the cells that say what a row is about: those up to the server's.
+// names returns the cells that identify a row: those up to the server's.
 func (t *Table) names(row []string) []string {
 	server := slices.Index(t.Columns, "server")
 	return row[:min(max(server, 0)+1, len(row))]
 }
 
-// lost says whether the reference is better.
+// lost reports whether the reference is better.
 func (v Verdict) lost() bool { return strings.HasSuffix(string(v), string(Lost)) }

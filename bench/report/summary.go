@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// compared are the rows of the README's picture: a headline, by the beginning of its name, and what it is for readers.
+// compared are the rows of the README's picture: a headline, by the beginning of its name, and its label for readers.
 var compared = []struct{ figure, label string }{
 	{"CPU per GET, pipeline 1, spindle gnet", "CPU per GET"},
 	{"CPU per SET, pipeline 16, spindle gnet", "CPU per SET, 16 at a time"},
@@ -30,8 +30,8 @@ const (
 	headHeight   = 40
 )
 
-// Summary is the README's picture as SVG: a pair of bars for each row, on a scale of its own, less is better.
-// Rows that were not measured are left out.
+// Summary returns the README's picture as SVG. Each row has a pair of bars on its own scale; less is better. Rows that
+// were not measured are left out.
 func Summary(sections []*Section) []byte {
 	var rows strings.Builder
 	y := headHeight
@@ -78,8 +78,8 @@ func bar(b *strings.Builder, class string, y int, part float64, text string) {
 		html.EscapeString(text))
 }
 
-// quantity is the first number of a figure and its unit, left out what stands in brackets: "1.38 (1.35..1.46) µs" is
-// 1.38 and "1.38 µs".
+// quantity returns the first number of a figure and its text with the unit, without the part in brackets. "1.38
+// (1.35..1.46) µs" gives 1.38 and "1.38 µs".
 func quantity(figure string) (n float64, text string, ok bool) {
 	if from := strings.Index(figure, "("); from >= 0 {
 		if to := strings.Index(figure, ")"); to > from {
@@ -94,7 +94,7 @@ func quantity(figure string) (n float64, text string, ok bool) {
 	return n, words[0] + " " + words[1], err == nil
 }
 
-// SummaryFile is where the picture lies, below the tree's root.
+// SummaryFile is the picture's path, below the tree's root.
 var SummaryFile = filepath.Join("bench", "plots", "summary.svg")
 
 func writeSummary(root string, sections []*Section) error {

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// An allocator is on whose behalf the server's Go allocations were made.
+// An allocator is the cause of Go allocations in the server.
 type allocator int
 
 const (
-	byRequests allocator = iota // who is not one of the others
-	byGnetList                  // gnet's list of epoll events, made anew as it grows and shrinks
-	byDuties                    // what the core does ten times a second, whatever is asked
+	byRequests allocator = iota // all other causes
+	byGnetList                  // gnet's list of epoll events, which is allocated again as it grows and shrinks
+	byDuties                    // the core's periodic work, ten times a second
 	byAsking                    // the admin address answering this bench
 	allocators
 )
 
-// allocations are the objects and bytes allocated so far, by whom.
+// allocations are the objects and bytes allocated so far, by cause.
 type allocations [allocators]struct{ objects, bytes float64 }
 
-// since takes away what had been allocated before.
+// since subtracts the allocations before.
 func (a allocations) since(before allocations) allocations {
 	for by := range a {
 		a[by].objects -= before[by].objects
@@ -28,17 +28,17 @@ func (a allocations) since(before allocations) allocations {
 	return a
 }
 
-// Allocations is every allocation of the server so far, if it was started with GODEBUG=memprofilerate=1.
+// Allocations returns the server's allocations so far. It must run with GODEBUG=memprofilerate=1.
 func (s *Server) Allocations() (allocations, error) {
-	text, err := s.fromAdmin("/debug/pprof/heap?debug=1&gc=1", 0) // which tells of all before the gc
+	text, err := s.fromAdmin("/debug/pprof/heap?debug=1&gc=1", 0) // which counts everything before the gc
 	if err != nil {
 		return allocations{}, err
 	}
 	return parseAllocations(string(text))
 }
 
-// parseAllocations adds up a heap profile in text: a record is "live: bytes [allocated: bytes] @ 0x…", with its frames
-// in the lines that follow.
+// parseAllocations sums a heap profile in text form. A record is "live: bytes [allocated: bytes] @ 0x…", and its
+// frames are in the following lines.
 // Source: package runtime/pprof, writeHeapInternal.
 func parseAllocations(text string) (a allocations, err error) {
 	header, records, ok := strings.Cut(text, "\n")
@@ -57,7 +57,7 @@ func parseAllocations(text string) (a allocations, err error) {
 	return a, nil
 }
 
-// allocatedBy goes by the frames of a record.
+// allocatedBy returns the cause by a record's frames.
 func allocatedBy(frames string) allocator {
 	switch {
 	case strings.Contains(frames, "netpoll.(*eventList)."):

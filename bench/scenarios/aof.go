@@ -10,7 +10,7 @@ import (
 	"spindle/bench/report"
 )
 
-// A logTest is SET with the append-only file, under one way of syncing it.
+// A logTest is SET with the append-only file, with one setting of appendfsync.
 type logTest struct {
 	name        string
 	fsync       string
@@ -26,16 +26,16 @@ var logTests = []logTest{
 	{"SET, no, 50 connections", "no", 50, 16, 2},
 }
 
-// logArguments switch the log on and its rewrites off.
+// logArguments enable the append-only file and disable its rewrites.
 var logArguments = []string{"--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"}
 
 const (
-	slowSync  = 5 * time.Millisecond // of both servers alike, by strace
+	slowSync  = 5 * time.Millisecond // of both servers, by strace
 	stuckSync = time.Second
 )
 
-// logs measures writes that go to the append-only file, on the disk as it is and on one that is slow to sync, and the
-// load of a file of commands.
+// logs measures writes with the append-only file, on the real disk and on one with slow syncs. It also measures loading
+// such a file.
 func logs(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("aof", contenders,
@@ -77,8 +77,8 @@ func logs(e *Env) (*report.Section, error) {
 	return s, err
 }
 
-// slowDisk runs a server whose syncs take that much longer; nil if there is no strace. strace is the server's child, so
-// that the server keeps the process that was started.
+// slowDisk returns a wrapper that runs a server with syncs slower by that time; nil without strace. strace is the
+// server's child, so that the server stays the started process.
 func slowDisk(by time.Duration) []string {
 	if _, err := exec.LookPath("strace"); err != nil {
 		return nil
@@ -96,7 +96,7 @@ func (e *Env) logCells(contenders []Contender, m matrix, prefix string, start St
 		return load.Spec{Connections: t.connections, Pipeline: t.pipeline, Warmup: e.Warmup, Duration: e.Duration,
 			Mix: []load.Command{load.Request(setWords...)}, Keys: load.KeySpace{Count: e.Keys}}, err
 	}
-	// The fill is not what is measured: it need not wait for the disk.
+	// The fill is not measured: it need not wait for the disk.
 	start.Args = append(start.Args[:len(start.Args):len(start.Args)], "--appendfsync", "no")
 	return e.sideBySide(contenders, start, prepare, len(tests), ready,
 		func(server *Server, at int, slices []load.Result) error {
@@ -132,10 +132,10 @@ func (e *Env) logTable(m matrix, contenders []Contender, prefix string, tests []
 	return t
 }
 
-// stuckRate is how many requests a second ask while the disk is stuck.
+// stuckRate is the number of requests a second while the disk is stuck.
 const stuckRate = 2000
 
-// stuckFigure is how long a SET waits under everysec while each sync takes a second.
+// stuckFigure measures how long a SET waits under everysec while each sync takes a second.
 func (e *Env) stuckFigure(contenders []Contender, wrap []string) (report.Figure, error) {
 	p99, longest := map[string]report.Sample{}, map[string]report.Sample{}
 	start := Start{Args: append(logArguments[:len(logArguments):len(logArguments)], "--appendfsync", "everysec"),
@@ -166,7 +166,7 @@ func (e *Env) stuckFigure(contenders []Contender, wrap []string) (report.Figure,
 		Verdict: report.Judge(ours.Median(), float64(time.Millisecond), base.Median())}, err
 }
 
-// logLoading starts every server on its own file of commands, on one core.
+// logLoading starts every server on its own append-only file, on one core.
 func (e *Env) logLoading(contenders []Contender) (report.Figure, error) {
 	commands := e.ManyKeys / 2
 	took := map[string]report.Sample{}
@@ -210,7 +210,7 @@ func (e *Env) logLoading(contenders []Contender) (report.Figure, error) {
 		Verdict: report.Judge(share, 0.5, 1)}, err
 }
 
-// shutDown ends the server as an operator would, so that its log is whole. [Server.Stop] follows.
+// shutDown ends the server as an operator would, so that its file is complete. [Server.Stop] follows.
 func (s *Server) shutDown() error {
 	_, _ = s.Client.Do("SHUTDOWN", "NOSAVE") // its reply is the closed connection
 	select {

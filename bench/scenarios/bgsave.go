@@ -15,7 +15,7 @@ import (
 // saves collects one contender's runs.
 type saves struct {
 	sights
-	before          sights // the same load with nothing being saved
+	before          sights // the same load without a save
 	wall, quiet     report.Sample
 	growth, size    report.Sample
 	fork            report.Sample
@@ -129,7 +129,7 @@ func (e *Env) saveOnce(c Contender, x *saves) error {
 	x.add(sight)
 	x.rps = append(x.rps, r.PerSecond())
 	x.wall = append(x.wall, float64(ended.Sub(began)))
-	if c.Kind == Redis { // what the child copied is not in the parent's peak
+	if c.Kind == Redis { // the parent's peak lacks the child's copies
 		copied, err := s.number("rdb_last_cow_size")
 		if err != nil {
 			return err
@@ -214,7 +214,7 @@ func (s *Server) save() error {
 	return err
 }
 
-// checkFile asks redis-check-rdb.
+// checkFile runs redis-check-rdb.
 func (e *Env) checkFile(file string) string {
 	path, err := exec.LookPath("redis-check-rdb")
 	if err != nil {
@@ -228,9 +228,8 @@ func (e *Env) checkFile(file string) string {
 	return "redis-check-rdb accepts it"
 }
 
-// loadedBy starts the reference server on the file and compares what it finds: the number of keys, a digest if one is
-// given, and else
-// 1,000 values with their keys.
+// loadedBy starts the reference server on the file and compares the data. It compares the number of keys, and a digest
+// if one is given, otherwise 1,000 values with their keys.
 func (e *Env) loadedBy(file string, keys uint64, digest string) string {
 	s, err := e.Begin(e.Reference, Start{Dir: filepath.Dir(file), Wait: 10 * time.Minute})
 	if err != nil {

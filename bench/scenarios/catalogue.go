@@ -43,7 +43,7 @@ var Catalogue = []Scenario{
 	{"connections", "10,000 idle and 1,000 busy connections", connections},
 }
 
-// Names are the scenarios' names.
+// Names returns the scenarios' names.
 func Names() (names []string) {
 	for _, s := range Catalogue {
 		names = append(names, s.Name)
@@ -51,7 +51,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Find is nil for a name that no scenario has.
+// Find returns nil for an unknown name.
 func Find(name string) *Scenario {
 	for i := range Catalogue {
 		if Catalogue[i].Name == name {

@@ -18,7 +18,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// What a cluster is measured with.
+// Sizes of the measured cluster.
 const (
 	clusterSize      = 30
 	clusterPrimaries = 10
@@ -29,12 +29,12 @@ const (
 	clusterPatience  = 2 * time.Minute
 )
 
-// gathered is what the clusters of one kind showed. Times are ns; rates are of one node.
+// gathered collects the figures of one kind of cluster. Times are ns; rates are of one node.
 type gathered struct {
 	met, well, recovered, reshard report.Sample
 	cpu, sent, memory             report.Sample // share of a core, bytes/s, bytes
-	moved, errors                 report.Sample // writes a second beside the reshard, and what failed of them
-	known                         report.Line   // how many nodes all others knew, by seconds since the first MEET
+	moved, errors                 report.Sample // writes a second during the reshard, and how many of them failed
+	known                         report.Line   // how many nodes were known to all others, by seconds since the first MEET
 }
 
 // clusterNodes measures 30 nodes at once, and a reshard among three.
@@ -105,7 +105,7 @@ func clusterNodes(e *Env) (*report.Section, error) {
 		})
 }
 
-// beginNodes starts so many nodes, of which the first have all slots.
+// beginNodes starts count nodes, of which the first have all slots.
 func (e *Env) beginNodes(c Contender, count, primaries, timeout int) (nodes []*Server, end func(), err error) {
 	end = func() {
 		for _, n := range nodes {
@@ -136,7 +136,7 @@ func (e *Env) beginNodes(c Contender, count, primaries, timeout int) (nodes []*S
 	return nodes, end, nil
 }
 
-// line is what a node's CLUSTER NODES says of itself.
+// line returns a node's line about itself in CLUSTER NODES.
 func (s *Server) line() ([]string, error) {
 	v, err := s.Do("CLUSTER", "NODES")
 	for line := range strings.SplitSeq(v.Text, "\n") {
@@ -147,7 +147,7 @@ func (s *Server) line() ([]string, error) {
 	return nil, errors.Join(err, fmt.Errorf("%s does not list itself", s.Name))
 }
 
-// meet has all nodes meet the first.
+// meet makes all nodes meet the first.
 func meet(nodes []*Server) error {
 	words, err := nodes[0].line()
 	if err != nil {
@@ -164,7 +164,7 @@ func meet(nodes []*Server) error {
 	return nil
 }
 
-// leastKnown is how many nodes the one that knows the fewest knows, and whether all call the cluster ok.
+// leastKnown returns the smallest number of nodes that a node knows, and whether all report the cluster ok.
 func leastKnown(nodes []*Server) (least int, ok bool, err error) {
 	least, ok = 1<<30, true
 	for _, n := range nodes {
@@ -188,7 +188,7 @@ func leastKnown(nodes []*Server) (least int, ok bool, err error) {
 	return least, ok, nil
 }
 
-// thirtyNodes makes a cluster, looks at it at rest, and kills primaries.
+// thirtyNodes makes a cluster, measures it at rest, and kills primaries.
 func (e *Env) thirtyNodes(c Contender, x *gathered) error {
 	nodes, end, err := e.beginNodes(c, clusterSize, clusterPrimaries, clusterTimeout)
 	defer end()
@@ -226,13 +226,13 @@ func (e *Env) thirtyNodes(c Contender, x *gathered) error {
 			v, err := nodes[clusterKilled].Do("CLUSTER", "NODES")
 			for line := range strings.SplitSeq(v.Text, "\n") {
 				if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "fail") {
-					failed++ // it has slots still
+					failed++ // it still has slots
 				}
 			}
 			if err != nil {
 				return false, err
 			}
-			killed := 0 // of whose FAIL this node has heard
+			killed := 0 // whose FAIL this node knows
 			for line := range strings.SplitSeq(v.Text, "\n") {
 				if words := strings.Fields(line); len(words) > 2 && slices.Contains(strings.Split(words[2], ","), "fail") {
 					killed++
@@ -245,7 +245,7 @@ func (e *Env) thirtyNodes(c Contender, x *gathered) error {
 	return err
 }
 
-// replicate gives the nodes behind the primaries to them in turn, and waits until all is known to all.
+// replicate makes the other nodes replicas of the primaries in turn, and waits until all nodes know it.
 func replicate(nodes []*Server, primaries int) (time.Duration, error) {
 	began := time.Now()
 	for i, n := range nodes[primaries:] {
@@ -276,7 +276,7 @@ func replicate(nodes []*Server, primaries int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// atRest measures what nodes cost that nobody asks anything.
+// atRest measures the cost of nodes without clients.
 func (e *Env) atRest(nodes []*Server, x *gathered) error {
 	const rest = 10 * time.Second
 	usage := func() (cpu time.Duration, err error) {
@@ -315,7 +315,7 @@ func (e *Env) atRest(nodes []*Server, x *gathered) error {
 	return nil
 }
 
-// busBytes is what has been sent on the connections of all buses, both ways; NaN without ss.
+// busBytes returns the bytes sent on all bus connections, in both directions; NaN without ss.
 func busBytes(nodes []*Server) (total float64) {
 	buses := map[string]bool{}
 	for _, n := range nodes {
@@ -343,7 +343,7 @@ func busBytes(nodes []*Server) (total float64) {
 		}
 		for _, w := range words {
 			if text, is := strings.CutPrefix(w, "bytes_sent:"); is && onBus {
-				n, _ := strconv.ParseFloat(text, 64) // of a kernel that counts otherwise, nothing
+				n, _ := strconv.ParseFloat(text, 64) // 0 if the kernel counts differently
 				total += n
 			}
 		}
@@ -351,7 +351,7 @@ func busBytes(nodes []*Server) (total float64) {
 	return total
 }
 
-// A router writes keys where their slots are.
+// A router writes keys to the nodes of their slots.
 type router struct {
 	conns map[string]*respclient.Client
 	where [slots.Count]string
@@ -384,7 +384,7 @@ func (r *router) conn(address string) (*respclient.Client, error) {
 	return c, nil
 }
 
-// write sends one SET for each key, all at once, and follows redirections. It counts the keys that were refused.
+// write sends one SET for each key, all at once, and follows redirections. It returns the number of failed keys.
 func (r *router) write(keys []string) (failed int, err error) {
 	const value = "a value of thirty-two bytes here"
 	byNode := map[string][]string{}
@@ -415,7 +415,7 @@ func (r *router) write(keys []string) (failed int, err error) {
 				if words[0] != "MOVED" && words[0] != "ASK" {
 					break
 				}
-				c, err := respclient.DialTimeout(words[2], 5*time.Second) // the others have replies on their way
+				c, err := respclient.DialTimeout(words[2], 5*time.Second) // the others still await replies
 				if err != nil {
 					return 0, err
 				}

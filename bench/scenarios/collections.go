@@ -7,17 +7,17 @@ import (
 	"spindle/bench/load"
 )
 
-// elementsPerCall is how many elements a call adds where a command takes several, so that 10 M of them are there within
-// seconds.
+// elementsPerCall is how many elements a call adds if the command takes several, so that 10 M are added within seconds.
 const elementsPerCall = 100
 
-// A collection is a type of value, as it is filled and written to. Elements are 14 bytes long, a hash's values 16.
+// A collection is a type of value, with its commands for filling and writing. Elements are 14 bytes long, a hash's
+// values 16.
 type collection struct {
 	name    string
 	add     []string // command and key are "…", "big"
 	element []string
 	single  bool // a call adds one element
-	// writes change elements of one of n, without making it much larger or smaller.
+	// writes returns commands that change elements of a value of n, without changing its size much.
 	writes func(n uint64) []load.Command
 	count  string // the command that counts the elements
 }
@@ -25,13 +25,13 @@ type collection struct {
 // member is one of the 14-byte elements.
 const member = "m-{member}"
 
-// score is a number of which all digits count, so that every version prints it alike.
+// score is a number in which all digits count, so that every version prints it alike.
 const score = "{number}1"
 
 var collections = []collection{
 	{name: "list", add: []string{"RPUSH", "big"}, element: []string{member}, count: "LLEN",
 		writes: func(n uint64) (mix []load.Command) {
-			rng := rand.New(rand.NewPCG(1, 2)) // the same places on every server
+			rng := rand.New(rand.NewPCG(1, 2)) // the same positions on every server
 			for range 62 {
 				mix = append(mix, load.Request("LSET", "big", fmt.Sprint(1+rng.Uint64N(max(1, n-2))), member))
 			}
@@ -55,7 +55,7 @@ var collections = []collection{
 		}},
 }
 
-// elements is n as a number of elements that whole calls add.
+// elements rounds n to a number of elements that whole calls add.
 func elements(n uint64) uint64 { return max(n-n%elementsPerCall, elementsPerCall) }
 
 // fillWith adds the elements first to first+n to the value at key.
@@ -78,7 +78,7 @@ func (c *collection) fillWith(key string, first, n uint64) load.Spec {
 	return spec
 }
 
-// fillCollection makes a value of n elements, and looks whether it has them.
+// fillCollection makes a value of n elements, and checks their number.
 func (s *Server) fillCollection(c *collection, key string, first, n uint64) error {
 	if err := s.Fill(c.fillWith(key, first, n)); err != nil {
 		return err

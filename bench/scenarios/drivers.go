@@ -14,13 +14,13 @@ import (
 	"spindle/bench/report"
 )
 
-// A DriverResult is what somebody else's generator says of one test.
+// A DriverResult is another generator's result of one test.
 type DriverResult struct {
 	Test           string
 	PerSecond      float64
 	Mean, P50, P99 time.Duration
-	P999           time.Duration // memtier alone
-	Max            time.Duration // redis-benchmark alone
+	P999           time.Duration // only memtier
+	Max            time.Duration // only redis-benchmark
 }
 
 // parseRedisBenchmark reads redis-benchmark --csv.
@@ -105,8 +105,7 @@ func parseMemtier(text string) ([]DriverResult, error) {
 	return results, nil
 }
 
-// A driven is one run of somebody else's generator: what it printed, how long it ran, and the CPU that either side used
-// meanwhile.
+// A driven is one run of another generator: its output, its duration, and the CPU time of both sides.
 type driven struct {
 	out                  string
 	took, server, driver time.Duration
@@ -137,7 +136,7 @@ func (s *Server) drive(name string, args ...string) (d driven, err error) {
 		cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, err
 }
 
-// A drivenCost is cost by somebody else's clock.
+// A drivenCost is a cost measured by another generator.
 type drivenCost struct{ cpu, rps, p50, p99, tail, server, driver report.Sample }
 
 func (c *drivenCost) add(r DriverResult, requests float64, d driven) {
@@ -150,10 +149,10 @@ func (c *drivenCost) add(r DriverResult, requests float64, d driven) {
 	c.tail = append(c.tail, float64(max(r.P999, r.Max)))
 }
 
-// drivenCosts are what a driver measured, by depth, test and server.
+// drivenCosts are a driver's results, by depth, test and server.
 type drivenCosts map[string]*drivenCost
 
-// at is the place of what is measured at one depth.
+// at returns the results at one depth.
 func (d drivenCosts) at(pipeline int) func(test, contender string) *drivenCost {
 	return func(test, contender string) *drivenCost {
 		key := fmt.Sprint(pipeline, test, contender)
@@ -186,8 +185,7 @@ func drivenTable(title, tail string, tests []string, contenders []Contender,
 	return t
 }
 
-// redisBenchmarkTests are redis-benchmark's names. The rate is a guess that makes a test last about as long as it
-// should.
+// redisBenchmarkTests are redis-benchmark's names. The rate is a guess that gives a test about the right duration.
 var redisBenchmarkTests = []struct {
 	name string
 	rate map[int]float64

@@ -7,13 +7,13 @@ import (
 	"spindle/bench/report"
 )
 
-// A filling is what memory is divided by: so many of something, made by one load.
+// A filling is a load that makes n things, by which memory is divided.
 type filling struct {
 	name   string
 	of     string // what is counted
 	n      uint64
 	spec   load.Spec
-	target float64 // of the design; 0: what the reference takes
+	target float64 // of the design; 0: the reference's figure
 }
 
 // smallHash is a key of 16 bytes with 5 fields of 2 bytes and values of 8.
@@ -32,7 +32,7 @@ func fillings(e *Env) []filling {
 	return all
 }
 
-// elementMemory fills a fresh server with one value, or with many small hashes, and divides what it grew by.
+// elementMemory fills a fresh server with one value, or with many small hashes, and divides the growth of its memory.
 func elementMemory(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("elements", contenders,
@@ -87,7 +87,7 @@ func elementMemory(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// grownBy is what a fresh server grows by under a load.
+// grownBy returns the growth of a fresh server's memory under a load.
 func (e *Env) grownBy(c Contender, spec load.Spec) (used, rss float64, err error) {
 	s, err := e.Begin(c, Start{})
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package scenarios holds what the bench measures: each scenario starts servers, puts load on them, reads their figures
-// and returns a section of results.
+// Package scenarios holds the bench's measurements: each scenario starts servers, loads them, reads their figures and
+// returns a section of results.
 //
 // Owner: the bench's main goroutine; a scenario starts samplers and ends them itself.
 // Never: leaves a server running, talks to one it did not start, or leaves a run out of the figures.
-// Start at env.go; server.go runs a server, info.go reads it; then a file a scenario, listed in catalogue.go.
+// Start at env.go; server.go runs a server, info.go reads it; each scenario has a file, listed in catalogue.go.
 package scenarios
 
 import (
@@ -23,12 +23,12 @@ import (
 	"spindle/bench/report"
 )
 
-// An Env is what every scenario is given.
+// An Env is the input of every scenario.
 type Env struct {
 	Context    context.Context
 	Reference  Contender   // redis-server
-	Beside     bool        // it was named by hand: results are kept beside those of the machine's own
-	Also       []Contender // further servers to put beside: valkey-server, another Redis
+	Beside     bool        // it was named by hand: results are stored separately from those of the machine's own
+	Also       []Contender // more servers to compare with: valkey-server, another Redis
 	Spindle    string      // path of the binary
 	ServerCPUs process.CPUs
 	LoadCPUs   process.CPUs
@@ -37,20 +37,20 @@ type Env struct {
 	Warmup     time.Duration
 	Keys       uint64 // of scenarios that need a key space
 	ManyKeys   uint64 // of scenarios that need a large one
-	Port       int    // the first of twenty that may be used
+	Port       int    // the first of twenty ports for servers
 	Scratch    string // a folder of ours
 	PlotDir    string // "": no plots
-	PlotBase   string // how BENCHMARKS.md names that folder
+	PlotBase   string // that folder's name in BENCHMARKS.md
 	PlotForm   string // svg or png
 	Log        io.Writer
-	Command    string         // how this run was called
+	Command    string         // this run's command line
 	Only       *regexp.Regexp // cells of throughput and types to measure, as "LPOP 16"; nil: all
 
 	nextPort int
-	ports    int // how many from Port on may be used; 0: twenty
+	ports    int // how many ports there are, the first being Port; 0: twenty
 }
 
-// A Kind is how a server wants to be spoken to.
+// A Kind is a server's dialect.
 type Kind int
 
 // Redis is everything that takes Redis's arguments and has Redis's INFO.
@@ -67,21 +67,21 @@ type Contender struct {
 	Args []string
 }
 
-// With is c under another name with more arguments.
+// With returns c under another name with more arguments.
 func (c Contender) With(name string, args ...string) Contender {
 	c.Name, c.Args = name, append(append([]string(nil), c.Args...), args...)
 	return c
 }
 
-// Ours is spindle with its default settings.
+// Ours returns spindle with its default settings.
 func (e *Env) Ours() Contender { return Contender{Name: "spindle", Kind: Spindle, Path: e.Spindle} }
 
-// Pair is the reference, whatever else was asked for, and ours.
+// Pair returns the reference, further contenders, and spindle.
 func (e *Env) Pair() []Contender {
 	return append(append([]Contender{e.Reference}, e.Also...), e.Ours())
 }
 
-// Backends is ours on each of its event loops, and with a second loop.
+// Backends returns spindle with each of its event loops, and with a second loop.
 func (e *Env) Backends() []Contender {
 	var all []Contender
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -90,10 +90,10 @@ func (e *Env) Backends() []Contender {
 	return append(all, e.Ours().With("spindle gnet io-threads 2", "--reactor-backend", "gnet", "--io-threads", "2"))
 }
 
-// logf says what is being done.
+// logf logs progress.
 func (e *Env) logf(format string, args ...any) { fmt.Fprintf(e.Log, format+"\n", args...) }
 
-// section begins a section with all that every section says.
+// section begins a section with the data that every section has.
 func (e *Env) section(name string, contenders []Contender, text ...string) *report.Section {
 	s := &report.Section{
 		Name: name, Reference: versionNumber(e.Reference.Path), Beside: e.Beside,
@@ -117,7 +117,7 @@ func plural(n int, what string) string {
 
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// Machine describes where we run.
+// Machine describes this machine.
 func Machine() []string {
 	model, kernel := "unknown CPU", "unknown kernel"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -142,7 +142,7 @@ func Machine() []string {
 		runtime.Version() + " for the bench; spindle's own is with its version"}
 }
 
-// Version is the first lines of what a server says of itself.
+// Version returns the first lines of a server's version text.
 func Version(path string) string {
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {
@@ -151,14 +151,14 @@ func Version(path string) string {
 	return parseVersion(string(out))
 }
 
-// versionNumber is a server's version without what it adds.
+// versionNumber returns only the number of a server's version.
 func versionNumber(path string) string {
 	number, _, _ := strings.Cut(Version(path), " ")
 	return number
 }
 
-// parseVersion shortens "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…" and keeps the line
-// that spindle adds.
+// parseVersion shortens "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…" and keeps the
+// line that spindle adds.
 func parseVersion(text string) string {
 	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	var words []string
@@ -192,8 +192,8 @@ func (e *Env) alternate(contenders []Contender, do func(c Contender, run int) er
 	return nil
 }
 
-// sideBySide starts all contenders at once and compares them in cell after cell, Runs times. A cell is made ready on
-// each of them, and then measured on all in slices that take turns. Who comes first changes with the run.
+// sideBySide starts all contenders at once and compares them in cell after cell, Runs times. For each cell, ready
+// prepares every contender; then all are measured in slices that take turns. The first contender changes with the run.
 func (e *Env) sideBySide(contenders []Contender, start Start, prepare func(*Server) error, cells int,
 	ready func(s *Server, cell int) (load.Spec, error), seen func(s *Server, cell int, slices []load.Result) error) error {
 	for run := range e.Runs {
@@ -250,16 +250,16 @@ func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepar
 	return nil
 }
 
-// Slices of cells that are compared: short, because this machine's speed changes within a second, and long beside the
-// millisecond for which the monitor of Go's runtime looks after its threads every 20 µs when a server that slept has
-// something to do again. In slices of 50 ms that alone is 1 to 2 % of an unpipelined request, which under a load
-// without pauses nobody pays; the scenario latency, at its lowest rates, shows what it costs who sleeps.
+// Slices must be short, because this machine's speed changes within a second. But they must be long compared with one
+// millisecond: for that long the monitor of Go's runtime runs every 20 µs after a server wakes up. In slices of 50 ms
+// that alone is 1 to 2 % of an unpipelined request. Under a steady load no server pays it. The scenario latency shows
+// its cost at the lowest rates.
 const (
 	sliceLength = 250 * time.Millisecond
-	sliceSettle = 10 * time.Millisecond // after two slices of others
+	sliceSettle = 10 * time.Millisecond // after the slices of two others
 )
 
-// slices are as many as a cell's counted time has.
+// slices returns the slices of a cell's counted time.
 func (e *Env) slices() load.Slices {
 	return load.Slices{Count: max(1, int(e.Duration/sliceLength)), Settle: sliceSettle}
 }
@@ -270,7 +270,7 @@ func fill(keys uint64, first uint64, words ...string) load.Spec {
 		Keys: load.KeySpace{First: first, Count: keys, Order: load.Sequential}}
 }
 
-var nan = math.NaN() // a figure that is not known
+var nan = math.NaN() // an unknown figure
 
 // setWords is a SET of 16 bytes of key and 32 of value.
 var setWords = []string{"SET", "{key}", "{value:32}"}

@@ -14,7 +14,7 @@ import (
 // Info is INFO's fields by name.
 type Info map[string]string
 
-// Info asks for all fields.
+// Info requests all fields.
 func (s *Server) Info() (Info, error) {
 	v, err := s.Do("INFO", "everything")
 	if err != nil {
@@ -33,7 +33,7 @@ func parseInfo(text string) Info {
 	return info
 }
 
-// Int is a field as a number; false if it is not there or no number.
+// Int returns a field as a number; false if it is missing or not a number.
 func (i Info) Int(name string) (int64, bool) {
 	n, err := strconv.ParseInt(i[name], 10, 64)
 	return n, err == nil
@@ -45,7 +45,7 @@ func (i Info) Float(name string) (float64, bool) {
 	return n, err == nil
 }
 
-// number is a field that must be there.
+// number returns a field that must exist.
 func (s *Server) number(name string) (int64, error) {
 	info, err := s.Info()
 	if err != nil {
@@ -58,12 +58,12 @@ func (s *Server) number(name string) (int64, error) {
 	return n, nil
 }
 
-// Turns is what spindle says of its longest turn since ResetTurns.
+// Turns is spindle's report of its longest turn since ResetTurns.
 type Turns struct {
 	Wall, CPU time.Duration
-	HasCPU    bool // the server counts thread CPU time too
+	HasCPU    bool // the server also counts thread CPU time
 	Known     bool
-	Long      []longTurn // those that took the most CPU, the longest first
+	Long      []longTurn // those with the most CPU time, the longest first
 }
 
 // A longTurn is one turn.
@@ -87,9 +87,9 @@ func parseLongTurns(line string) (turns []longTurn, err error) {
 	return turns, nil
 }
 
-// without is the longest turn when what the machine took away during a turn does not count: the lesser of its CPU time,
-// and its wall time less the gaps that fall into it. A gap may hide work of the kernel on the turn's behalf, so CPU
-// time is always shown beside it. Turns that are not on the list took no more than the last on it.
+// without returns the longest turn without the time that the machine took away. That is the smaller of a turn's CPU
+// time, and its wall time minus the gaps within it. A gap may hide work of the kernel for the turn, so CPU time is
+// always shown, too. Turns that are not on the list took at most as long as its last.
 func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 	for _, x := range t.Long {
 		end, held := x.began+x.wall.Microseconds(), int64(0)
@@ -106,8 +106,8 @@ func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 
 const longTurnsKept = 16 // by the server
 
-// ResetTurns begins a new longest turn. Of a spindle it also begins to measure turns in CPU time, at two system calls
-// each: it is for scenarios that look at turns, not at CPU per request.
+// ResetTurns restarts the longest turn. Spindle then also measures the CPU time of turns, with two system calls each.
+// So it is for scenarios about turns, not about CPU per request.
 func (s *Server) ResetTurns() error {
 	if s.Kind == Spindle {
 		if _, err := s.Do("CONFIG", "SET", "measure-turn-cpu", "yes"); err != nil {
@@ -118,7 +118,7 @@ func (s *Server) ResetTurns() error {
 	return err
 }
 
-// Turns reads the longest turn. Of a Redis it is unknown.
+// Turns reads the longest turn. For Redis it is unknown.
 func (s *Server) Turns() (t Turns, err error) {
 	if s.Kind != Spindle {
 		return t, nil
@@ -137,7 +137,7 @@ func (s *Server) Turns() (t Turns, err error) {
 		HasCPU: hasCPU && cpu > 0, Known: known}, nil
 }
 
-// fromAdmin is what the admin address has at path, whose making may take so long.
+// fromAdmin fetches path from the admin address, which may take up to limit to produce it.
 func (s *Server) fromAdmin(path string, limit time.Duration) ([]byte, error) {
 	client := http.Client{Timeout: limit + time.Minute}
 	response, err := client.Get("http://" + s.Admin + path)
@@ -151,7 +151,7 @@ func (s *Server) fromAdmin(path string, limit time.Duration) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// Metrics are the samples of /metrics that have no label.
+// Metrics returns the samples of /metrics that have no label.
 func (s *Server) Metrics() (map[string]float64, error) {
 	text, err := s.fromAdmin("/metrics", 0)
 	return parseMetrics(string(text)), err
@@ -171,10 +171,10 @@ func parseMetrics(text string) map[string]float64 {
 	return metrics
 }
 
-// RSS is the server's resident memory.
+// RSS returns the server's resident memory.
 func (s *Server) RSS() int64 { return process.RSS(s.PID) }
 
-// until asks every interval until done says so.
+// until calls done every interval until it returns true.
 func (s *Server) until(limit, interval time.Duration, what string, done func() (bool, error)) (time.Duration, error) {
 	began := time.Now()
 	for {

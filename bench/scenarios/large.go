@@ -9,17 +9,17 @@ import (
 	"spindle/bench/report"
 )
 
-// A largeCase is requests to one large value.
+// A largeCase is a load on one large value.
 type largeCase struct {
 	name        string
 	prepare     func(*Server) error
 	mix         []load.Command
 	members     uint64
-	requests    int64 // so many are sent; 0: as many as there is time for
+	requests    int64 // requests to send; 0: as many as there is time for
 	connections int
 }
 
-// overlap is which part of two sets is in both.
+// overlap is the part of two sets that is in both: one element of so many.
 const overlap = 100
 
 func largeCases(e *Env) []largeCase {
@@ -65,7 +65,7 @@ func largeCases(e *Env) []largeCase {
 	}
 }
 
-// anywhere is requests for ten elements at places all over n, the same on every server.
+// anywhere returns requests for ten elements at places all over n, the same on every server.
 func anywhere(n uint64, request func(at, end string) load.Command) (mix []load.Command) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 256 {
@@ -75,7 +75,7 @@ func anywhere(n uint64, request func(at, end string) load.Command) (mix []load.C
 	return mix
 }
 
-// bigString is the length of the longest string: that of Redis, but for tries with few keys.
+// bigString returns the length of the longest string: Redis's maximum, or less in a trial with few keys.
 func (e *Env) bigString() int {
 	if e.ManyKeys < 100_000 {
 		return 1 << 20
@@ -83,7 +83,7 @@ func (e *Env) bigString() int {
 	return bigString
 }
 
-// large measures what depends on the size of a value.
+// large measures costs that depend on the size of a value.
 func large(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("large", contenders,

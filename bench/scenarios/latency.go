@@ -8,11 +8,11 @@ import (
 	"spindle/bench/report"
 )
 
-// latencyRates are requests a second without pipelining. At the lowest a server mostly sleeps; the highest is past what
-// one core of Redis answers here.
+// latencyRates are requests a second without pipelining. At the lowest a server mostly sleeps; the highest is more than
+// one core of Redis can answer here.
 var latencyRates = []float64{10, 50, 500, 10_000, 30_000, 50_000, 70_000, 90_000, 110_000}
 
-// judged is how many requests it takes for a p99 to be worth a verdict.
+// judged is the number of requests that a p99 needs for a verdict.
 const judged = 1000
 
 // latency asks at fixed rates and measures from the intended time.

@@ -9,13 +9,13 @@ import (
 	"spindle/bench/report"
 )
 
-// A freeing is one way of getting rid of much at once. prepare fills, act frees and returns when the server says that
-// it is gone.
+// A freeing is one way to free much memory at once. prepare fills. act frees, and returns when the server reports that
+// it is freed.
 type freeing struct {
 	name    string
 	prepare func(*Server) error
 	act     func(*Server) error
-	keeps   bool             // what replaces it is as large: memory is not to come back
+	keeps   bool             // what replaces it is as large, so memory does not shrink
 	from    func() time.Time // when the freeing could begin; nil: when act does
 }
 

@@ -8,14 +8,14 @@ import (
 	"spindle/bench/report"
 )
 
-// A letting is one way in which a value stops being reachable. Each finds the value at "victim".
+// A letting is one way in which a value becomes unreachable. Each finds the value at "victim".
 type letting struct {
 	name string
 	act  [][]any
-	gone func(*Server) (bool, error) // nil: when the replies are there
+	gone func(*Server) (bool, error) // nil: when the replies have come
 }
 
-// resting lets go of nothing: what turns take on this machine all the same.
+// resting frees nothing: it shows how long turns take on this machine anyway.
 var resting = letting{name: "nothing"}
 
 func lettings() []letting {
@@ -33,13 +33,13 @@ func lettings() []letting {
 	}
 }
 
-// letGoLimit is the design's: what a turn may take to let go of a value, whatever its size.
+// letGoLimit is the design's limit for a turn that drops a value of any size.
 const letGoLimit = 100 * time.Microsecond
 
-// letGoTimes is how often spindle lets go in each way.
+// letGoTimes is how often spindle drops a value in each way.
 const letGoTimes = 5
 
-// letGo lets go of values of many elements, of each type in each way.
+// letGo drops values of many elements, of each type in each way.
 func letGo(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := elements(e.ManyKeys)
@@ -111,7 +111,7 @@ func letGo(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// letGoOnce fills one server and lets go in every way.
+// letGoOnce fills one server and drops values in every way.
 func (e *Env) letGoOnce(who Contender, c *collection, n uint64, ways []letting,
 	seen func(l letting, sight Sight, took time.Duration)) error {
 	s, err := e.Begin(who, Start{})
@@ -124,7 +124,7 @@ func (e *Env) letGoOnce(who Contender, c *collection, n uint64, ways []letting,
 		return err
 	}
 	times, watched := 1, []letting{{}}
-	if who.Name == e.Ours().Name { // the reference does not tell of its turns
+	if who.Name == e.Ours().Name { // the reference does not report its turns
 		times, watched = letGoTimes, []letting{resting, {}}
 	}
 	for _, l := range ways {
@@ -155,7 +155,7 @@ func (e *Env) letGoOnce(who Contender, c *collection, n uint64, ways []letting,
 	return nil
 }
 
-// watchLetting lets go once, under watch.
+// watchLetting drops one value and watches.
 func (s *Server) watchLetting(l letting) (sight Sight, took time.Duration, err error) {
 	w, err := s.watch(load.KeySpace{First: 999_999_000_000, Count: 1})
 	if err != nil {
@@ -185,9 +185,9 @@ func (s *Server) letGo(l letting) (took time.Duration, err error) {
 		began = began.Add(20 * time.Millisecond)
 	}
 	took = time.Since(began)
-	time.Sleep(s.env.Duration / 2) // what comes behind shows too
+	time.Sleep(s.env.Duration / 2) // to see later effects, too
 	if s.Kind == Spindle {
-		if _, err := s.Do("MEMORY", "PURGE"); err != nil { // as it would do unasked, but later
+		if _, err := s.Do("MEMORY", "PURGE"); err != nil { // the server would do it itself, but later
 			return 0, err
 		}
 	}

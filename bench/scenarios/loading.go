@@ -10,8 +10,8 @@ import (
 	"spindle/bench/report"
 )
 
-// loading starts every server on the file of every server that could write one: on one core, and with all of them, as
-// at the start of a machine that serves nobody yet.
+// loading starts every server on the file of every server that could write one. It does so on one core, and on all
+// cores, as at the start of a machine without other work.
 func loading(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("loading", contenders,
@@ -76,7 +76,7 @@ func (l *loads) at(reader, writer, place string) *loadCost {
 	return l.costs[key]
 }
 
-// measure has c load the file of each writer once.
+// measure starts c on each writer's file once.
 func (l *loads) measure(c Contender, writers []Contender, place string) error {
 	e := l.e
 	cpus := &e.ServerCPUs

@@ -6,7 +6,7 @@ import (
 	"spindle/bench/report"
 )
 
-// A shape is what a key looks like, and how many bytes of it the design allows.
+// A shape is a kind of key, with the design's limit for its bytes.
 type shape struct {
 	name   string
 	words  []string
@@ -19,7 +19,7 @@ var shapes = []shape{
 	{"16 B key, integer value", []string{"SET", "{key}", "{number}"}, 45},
 }
 
-// memory fills a fresh server with one shape and divides what it grew by.
+// memory fills a fresh server with one shape and divides the growth of its memory.
 func memory(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	sizes := []uint64{e.Keys}

@@ -9,14 +9,14 @@ import (
 	"spindle/bench/report"
 )
 
-// An audience is a number of subscribers of one channel, and what PUBLISH to them may cost.
+// An audience is a number of subscribers of one channel, with limits for the cost of PUBLISH.
 type audience struct {
 	subscribers, publishers int
 	limit                   map[int]float64 // by depth
 }
 
-// audiences have the publishers that a server of one core can serve. Few publish to many, so that the time goes into
-// receivers.
+// audiences have as many publishers as a server of one core can serve. Few publish to many subscribers, so that the
+// time goes into receivers.
 var audiences = []audience{
 	{0, 50, map[int]float64{1: 0.95, 16: 0.60}},
 	{1, 50, map[int]float64{1: 0.95, 16: 0.60}},
@@ -28,13 +28,13 @@ func (a *audience) name() string {
 	return "PUBLISH to " + report.Thousands(float64(a.subscribers))
 }
 
-// crowd is from how many subscribers on servers are measured one after the other: the load's process cannot have more
-// open at once than the machine allows.
+// crowd is the number of subscribers for which servers are measured one after the other: the load's process cannot open
+// enough connections for all.
 const crowd = 5000
 
 const channel = "channel:of:bench"
 
-// pubsub measures PUBLISH by the number of subscribers, and what a subscriber costs beyond its connection.
+// pubsub measures PUBLISH by the number of subscribers, and the memory of a subscriber beyond its connection.
 func pubsub(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	for i := range contenders {
@@ -107,7 +107,7 @@ func pubsub(e *Env) (*report.Section, error) {
 	return s, e.subscriberMemory(s, contenders)
 }
 
-// subscriberMemory measures what 10,000 subscribers take beyond their connections.
+// subscriberMemory measures the memory of 10,000 subscribers beyond their connections.
 func (e *Env) subscriberMemory(s *report.Section, contenders []Contender) error {
 	const subscribers = 10_000
 	silent := load.Spec{Connections: 1, Rate: 1, Duration: time.Hour, Idle: subscribers,
@@ -135,7 +135,7 @@ func (e *Env) subscriberMemory(s *report.Section, contenders []Contender) error 
 	return nil
 }
 
-// memoryUnder is what a fresh server's resident memory grows by once all of a load is connected and at work.
+// memoryUnder returns the growth of a fresh server's resident memory when a whole load is connected and running.
 func (e *Env) memoryUnder(c Contender, spec load.Spec) (int64, error) {
 	server, err := e.Begin(c, Start{})
 	if err != nil {

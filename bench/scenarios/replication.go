@@ -10,14 +10,14 @@ import (
 	"spindle/bench/report"
 )
 
-// An attached is what a replica showed.
+// An attached holds the figures of a replica.
 type attached struct {
-	cpu        report.Sample // ns a command that it applied
+	cpu        report.Sample // ns of CPU time per applied command
 	took       report.Sample // ns from REPLICAOF to link up
 	grew, turn report.Sample // of the primary meanwhile: its greatest RSS over the RSS before, its longest turn in ns
 }
 
-// replicas measures what a command costs a replica, and how long a full synchronisation takes.
+// replicas measures the cost of a command on a replica, and the time of a full synchronisation.
 func replicas(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	applied := uint64(max(e.Duration.Seconds(), 0.1) * 1e6)
@@ -74,7 +74,7 @@ func replicas(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// applyOnce has c follow a primary that is written to.
+// applyOnce makes c follow a primary that gets writes.
 func (e *Env) applyOnce(c Contender, commands uint64, x *attached) error {
 	primary, err := e.Begin(e.Reference.With("primary"),
 		Start{CPUs: &e.LoadCPUs, Args: []string{"--client-output-buffer-limit", "replica 0 0 0"}})
@@ -106,7 +106,7 @@ func (e *Env) applyOnce(c Contender, commands uint64, x *attached) error {
 	return err
 }
 
-// syncOnce has c follow a full server of its own kind.
+// syncOnce makes c follow a full server of the same kind.
 func (e *Env) syncOnce(c Contender, x *attached) error {
 	all := &process.CPUs{}
 	primary, err := e.Begin(c, Start{CPUs: all, Args: []string{"--repl-diskless-sync-delay", "0"}})
@@ -162,7 +162,7 @@ func (s *Server) follow(primary *Server, limit time.Duration) (time.Duration, er
 	})
 }
 
-// catchUp waits until s has applied all that primary has sent.
+// catchUp waits until s has applied everything that primary has sent.
 func (s *Server) catchUp(primary *Server, limit time.Duration) error {
 	want, err := primary.number("master_repl_offset")
 	if err != nil {

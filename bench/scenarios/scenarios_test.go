@@ -180,7 +180,7 @@ func TestTurnTargetGoesByTheWorstRun(t *testing.T) {
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Missed {
 		t.Error(f)
 	}
-	x.cpu = report.Sample{1e5, 2e5, 1e5} // CPU time counts where it is known: a stall of the machine is not our turn
+	x.cpu = report.Sample{1e5, 2e5, 1e5} // CPU time counts if it is known: a stall of the machine is not our turn
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Met {
 		t.Error(f)
 	}
@@ -188,7 +188,7 @@ func TestTurnTargetGoesByTheWorstRun(t *testing.T) {
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Missed {
 		t.Error(f)
 	}
-	x.own = report.Sample{1e5, 2e5, 1e5} // and what the machine held up while it counted does not
+	x.own = report.Sample{1e5, 2e5, 1e5} // and time that the machine took away while it counted does not
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Met {
 		t.Error(f)
 	}
@@ -197,8 +197,8 @@ func TestTurnTargetGoesByTheWorstRun(t *testing.T) {
 	}
 }
 
-// TestTurnTargetOfWays: what the machine does to a server at rest is not held against it, but what is the rule of a
-// way, or much more frequent than at rest, is.
+// TestTurnTargetOfWays: stalls that also occur at rest are not counted against the server. Long turns that are usual in
+// one way, or much more frequent than at rest, are.
 func TestTurnTargetOfWays(t *testing.T) {
 	of := func(own ...float64) *sights { return &sights{cpu: own, own: own} }
 	calm, one, two, rule := of(2e4, 5e4, 9e4), of(2e4, 5e4, 2.5e5), of(2.8e5, 5e4, 9e4), of(2e4, 2e5, 2.5e5)
@@ -213,7 +213,7 @@ func TestTurnTargetOfWays(t *testing.T) {
 		{[]*sights{one, two}, calm, report.Met},
 		{[]*sights{one, two, one}, calm, report.Missed},
 		{[]*sights{one, two, one}, one, report.Met},
-		{[]*sights{calm, of(2e4, 5e4, 4e5)}, calm, report.Missed}, // one, but far beyond
+		{[]*sights{calm, of(2e4, 5e4, 4e5)}, calm, report.Missed}, // only one, but far beyond
 		{[]*sights{calm, of(2e4, 5e4, 4e5)}, one, report.Met},
 		{[]*sights{{}}, calm, report.NotDecided},
 	} {
@@ -223,7 +223,7 @@ func TestTurnTargetOfWays(t *testing.T) {
 	}
 }
 
-// TestWithoutGaps: what the machine held up during a turn does not count, what it held up beside it does not help.
+// TestWithoutGaps: time that the machine took away during a turn does not count. Gaps outside a turn change nothing.
 func TestWithoutGaps(t *testing.T) {
 	long, err := parseLongTurns("began=1000000,usec=16000,cpu_usec=15000;began=5000000,usec=900,cpu_usec=300")
 	if err != nil || len(long) != 2 {
@@ -259,7 +259,7 @@ func TestWithoutGaps(t *testing.T) {
 	}
 }
 
-// testEnv puts redis-server against itself: the bench's own walls are what is tested.
+// testEnv compares redis-server with itself: the test is about the bench.
 func testEnv(t *testing.T, port int) *Env {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -354,7 +354,7 @@ func TestMeasureAlternates(t *testing.T) {
 	}
 }
 
-// TestCollections: every type is filled to the element, written to without an error, saved and let go of in every way.
+// TestCollections: every type is filled exactly, written to without an error, saved, and dropped in every way.
 func TestCollections(t *testing.T) {
 	e := testEnv(t, 21470)
 	for i := range collections {
@@ -394,7 +394,7 @@ func TestCollections(t *testing.T) {
 	}
 }
 
-// TestTypeTests: each of redis-benchmark's tests is answered without an error, and takes what there is to take.
+// TestTypeTests: each of redis-benchmark's tests runs without an error, and removes all elements it should remove.
 func TestTypeTests(t *testing.T) {
 	e := testEnv(t, 21470)
 	e.Duration, e.Warmup = 10*time.Millisecond, time.Millisecond

@@ -14,15 +14,15 @@ import (
 type scriptTest struct {
 	name   string
 	source string
-	args   []string // behind the key
-	drains bool     // a call takes its key away: there are as many as are called
+	args   []string // after the key
+	drains bool     // a call removes its key, so there are as many keys as calls
 	limit  map[int]float64
 }
 
 // scriptPipelines are the depths at which scripts are called.
 var scriptPipelines = []int{1, 16}
 
-// short is the target of scripts that spend most of their time in redis.call, long that of those that do not.
+// short is the target of scripts that mostly call redis.call, long that of the others.
 var (
 	short = map[int]float64{1: 0.95, 16: 0.80}
 	long  = map[int]float64{1: 1, 16: 1}
@@ -77,14 +77,14 @@ return #cjson.encode(cjson.decode(cjson.encode(list)))`},
 return #cmsgpack.pack(cmsgpack.unpack(cmsgpack.pack(list)))`},
 }
 
-// document makes a list of records, of some 10 KB as JSON.
+// document makes a list of records, about 10 KB as JSON.
 const document = `
 local list = {}
 for i = 1, 100 do
 	list[i] = {id = i, name = 'item number ' .. i, price = i * 1.25, tags = {'red', 'round', 'small'}, stock = i % 2 == 0}
 end`
 
-// sha is the name that SCRIPT LOAD gives.
+// sha returns the name that SCRIPT LOAD gives.
 func (t *scriptTest) sha() string {
 	sum := sha1.Sum([]byte(t.source))
 	return hex.EncodeToString(sum[:])
@@ -93,7 +93,7 @@ func (t *scriptTest) sha() string {
 // scriptRate is a guess at how many of the shortest scripts a second the faster server runs, by depth.
 var scriptRate = map[int]float64{1: 100e3, 16: 500e3}
 
-// scripting measures EVALSHA of scripts as they are in use.
+// scripting measures EVALSHA of typical scripts.
 func scripting(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("scripting", contenders,
@@ -170,10 +170,10 @@ func (s *Server) empty() error {
 	return s.untilFreed()
 }
 
-// garbageOfScripts are those whose allocations have a target.
+// garbageOfScripts is how many of the first scripts have a target for allocations.
 const garbageOfScripts = 3
 
-// scriptGarbage counts what calls of the first scripts allocate on the Go heap.
+// scriptGarbage measures what calls of the first scripts allocate on the Go heap.
 func (e *Env) scriptGarbage(s *report.Section) error {
 	server, err := e.Begin(e.Ours(), Start{Env: []string{"GODEBUG=memprofilerate=1"}})
 	if err != nil {
@@ -202,7 +202,7 @@ func (e *Env) scriptGarbage(s *report.Section) error {
 	return nil
 }
 
-// allocationsOf is what a call of the command allocates on the Go heap under a load of such requests, on average.
+// allocationsOf returns the average Go allocations of a call of command, under a load of such requests.
 func (s *Server) allocationsOf(command string, words []string) (objects, bytes float64, err error) {
 	runner, err := s.StartLoad(load.Spec{Connections: 50, Pipeline: 16, Duration: time.Hour,
 		Mix: []load.Command{load.Request(words...)}, Keys: load.KeySpace{Count: 1000}})

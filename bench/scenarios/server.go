@@ -17,14 +17,14 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A Server is a contender at work, in a folder of its own.
+// A Server is a running contender, in its own folder.
 type Server struct {
 	Contender
 	Address string
 	Admin   string // spindle's admin-address
 	Dir     string
 	PID     int
-	Client  *respclient.Client // for asking; load has connections of its own
+	Client  *respclient.Client // for the bench's questions; load has its own connections
 
 	env  *Env
 	cmd  *exec.Cmd
@@ -33,17 +33,17 @@ type Server struct {
 	done chan error
 }
 
-// A Start says how a server is started beyond what its contender says.
+// A Start has the options of a server's start beyond its contender's.
 type Start struct {
 	Args []string
 	Env  []string
 	Wrap []string      // a program, with its arguments, that becomes the server; nil: none
 	Dir  string        // data; "": a new one
 	CPUs *process.CPUs // nil: Env.ServerCPUs
-	Wait time.Duration // for it to answer; 0: 20 s
+	Wait time.Duration // until it answers; 0: 20 s
 }
 
-// arguments are the same for all: no saving but when told, no log of the slow, DEBUG allowed from this machine.
+// arguments are common to all: no automatic saves, DEBUG allowed from this machine.
 func (c Contender) arguments() []string {
 	return append([]string{"--save", "", "--enable-debug-command", "local"}, c.Args...)
 }
@@ -91,14 +91,14 @@ func (e *Env) Begin(c Contender, start Start) (*Server, error) {
 	if err := s.await(start.Wait); err != nil {
 		err = fmt.Errorf("%w; its log ends: %s", err, s.logTail())
 		if s.Stop(); start.Dir == "" {
-			_ = os.RemoveAll(s.Dir) // Env.Scratch goes as a whole at the end
+			_ = os.RemoveAll(s.Dir) // Env.Scratch is removed as a whole at the end
 		}
 		return nil, err
 	}
 	return s, nil
 }
 
-// port finds the next port of ours that nobody listens on.
+// port returns the next of our ports on which no server listens.
 func (e *Env) port() (int, error) {
 	count := max(e.ports, 20)
 	for range count {
@@ -112,7 +112,7 @@ func (e *Env) port() (int, error) {
 	return 0, fmt.Errorf("no port from %d to %d is free", e.Port, e.Port+count-1)
 }
 
-// errLoading means that the server is there but has not read its file yet.
+// errLoading means that the server runs but has not read its file yet.
 var errLoading = errors.New("the server is loading")
 
 // await asks until the server answers a PING.
@@ -162,7 +162,7 @@ func (s *Server) ping() error {
 // End kills the server, waits for it and removes its data.
 func (s *Server) End() {
 	s.Stop()
-	_ = os.RemoveAll(s.Dir) // Env.Scratch goes as a whole at the end
+	_ = os.RemoveAll(s.Dir) // Env.Scratch is removed as a whole at the end
 }
 
 // Stop is End that keeps the data.
@@ -171,7 +171,7 @@ func (s *Server) Stop() {
 		s.Client.Close()
 		s.Client = nil
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGKILL) // it may have ended already
+	_ = s.cmd.Process.Signal(syscall.SIGKILL) // it may have ended before
 	err := <-s.done
 	s.done <- err
 	s.log.Close()
@@ -188,7 +188,7 @@ func (s *Server) logTail() string {
 	return strings.TrimSpace(string(text))
 }
 
-// Do asks the server; an error reply is an error.
+// Do sends a request to the server; an error reply is an error.
 func (s *Server) Do(args ...any) (respclient.Value, error) {
 	v, err := s.Client.Do(args...)
 	if err == nil {
@@ -214,7 +214,7 @@ func (s *Server) StartLoad(spec load.Spec) (*load.Runner, error) {
 	return load.Start(s.address(spec), s.env.LoadCPUs)
 }
 
-// address is spec for s.
+// address returns spec with the address of s.
 func (s *Server) address(spec load.Spec) load.Spec {
 	spec.Address, spec.Server = s.Address, s.PID
 	return spec
@@ -229,7 +229,7 @@ func (s *Server) finish(r *load.Runner) (*load.Result, error) {
 	return result, s.refuseErrors(result)
 }
 
-// refuseErrors refuses a run's figures if the server answered with errors: an error is cheaper than an answer.
+// refuseErrors refuses a run's figures if the server replied errors: an error is cheaper than a result.
 func (s *Server) refuseErrors(r *load.Result) error {
 	if r.Errors > 0 {
 		return fmt.Errorf("%s answered %d requests with errors, the first: %s", s.Name, r.Errors, r.FirstErr)

@@ -10,11 +10,11 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A session is a state in which GET is asked for.
+// A session is a state of a connection in which GET is measured.
 type session struct {
 	name    string
 	prelude [][]string // of each connection
-	monitor bool       // a MONITOR is fed meanwhile
+	monitor bool       // a MONITOR is connected meanwhile
 }
 
 const aclRules = 1000
@@ -59,7 +59,7 @@ func sessions(e *Env) (*report.Section, error) {
 		if err != nil {
 			return err
 		}
-		// The connections are closed again, but the table keeps what they have read.
+		// The connections are closed again, but the table keeps the keys they read.
 		if err := server.Fill(tracked(fill(e.Keys, 0, "GET", "{key}"))); err != nil {
 			return err
 		}
@@ -115,13 +115,13 @@ func sessions(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// tracked is spec over one connection that is told of changes.
+// tracked returns spec over one connection with CLIENT TRACKING.
 func tracked(spec load.Spec) load.Spec {
 	spec.Connections, spec.Prelude = 1, [][]string{{"HELLO", "3"}, {"CLIENT", "TRACKING", "ON"}}
 	return spec
 }
 
-// monitor is a connection in MONITOR, whose lines are read and forgotten until it is closed.
+// monitor opens a connection in MONITOR, and drops its lines until it is closed.
 func (s *Server) monitor() (net.Conn, error) {
 	c, err := net.Dial("tcp", s.Address)
 	if err != nil {

@@ -14,7 +14,7 @@ type sortCase struct {
 	key  string
 	n    int
 	kind string
-	args []any // behind the key
+	args []any // after the key
 }
 
 // sortCalls is how many elements all calls of one case sort together, at least.
@@ -49,7 +49,7 @@ func (c *sortCase) name() string {
 	return fmt.Sprintf("%s %s%s", report.Thousands(float64(c.n)), c.kind, limit)
 }
 
-// sorting measures SORT of lists of numbers, by what the server books for the command itself.
+// sorting measures SORT of lists of numbers, by the server's own statistics of the command.
 func sorting(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("sort", contenders,
@@ -141,7 +141,7 @@ func (s *Server) fillNumbers(c *sortCase, r *rand.Rand) error {
 	return nil
 }
 
-// meanCall is what the server booked for a call of a command since CONFIG RESETSTAT, on average.
+// meanCall returns the average time of a command's call since CONFIG RESETSTAT, by the server's statistics.
 func (s *Server) meanCall(name string) (time.Duration, error) {
 	calls, took, err := s.booked(name)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Server) meanCall(name string) (time.Duration, error) {
 	return took / time.Duration(calls), nil
 }
 
-// booked is how often a command was called since CONFIG RESETSTAT, at least once, and the time booked for it.
+// booked returns how often a command was called since CONFIG RESETSTAT, at least 1, and its total time.
 func (s *Server) booked(name string) (calls int64, took time.Duration, err error) {
 	v, err := s.Do("INFO", "commandstats")
 	if err != nil {

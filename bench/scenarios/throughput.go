@@ -11,13 +11,14 @@ import (
 	"spindle/bench/report"
 )
 
-// A workload is a request whose cost is asked for.
+// A workload is a request whose cost is measured.
 type workload struct {
 	name  string
 	words []string
 }
 
-// workloads are what the design sets figures for, and two neighbours. INCR has keys of its own: they hold numbers.
+// workloads are the requests with a target in the design, and two similar ones. INCR has its own keys: they hold
+// numbers.
 var workloads = []workload{
 	{"GET", []string{"GET", "{key}"}},
 	{"SET", setWords},
@@ -35,7 +36,7 @@ func msetWords(n int) []string {
 
 var pipelines = []int{1, 16, 64}
 
-// A cell is one workload at one depth; cost collects what its runs showed.
+// A cell is one workload at one depth; cost collects the figures of its runs.
 type cell struct {
 	workload string
 	pipeline int
@@ -46,7 +47,7 @@ type cost struct {
 	server, load                  report.Sample
 }
 
-// add takes one run's slices. Latency is the run's, all else a slice's.
+// add adds one run's slices. Latency is the run's, everything else a slice's.
 func (c *cost) add(slices []load.Result) {
 	var latency load.Histogram
 	for i := range slices {
@@ -115,7 +116,7 @@ func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []
 		})
 }
 
-// slicesText says how sideBySide measures.
+// slicesText describes how sideBySide measures.
 func (e *Env) slicesText() string {
 	slices := e.slices()
 	return fmt.Sprintf("All servers run at once and are measured cell by cell, in slices that take turns: %d of %v for "+
@@ -125,7 +126,7 @@ func (e *Env) slicesText() string {
 		slices.Count, e.Duration/time.Duration(slices.Count), e.Warmup, min(e.Warmup, slices.Settle))
 }
 
-// cells are the pairs of a workload's index and a depth that are asked for, workload by workload.
+// cells returns the requested pairs of a workload's index and a depth, workload by workload.
 func (e *Env) cells(n int, name func(int) string, pipelines []int) (cells [][2]int) {
 	for i := range n {
 		for _, p := range pipelines {
@@ -146,7 +147,7 @@ func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, 
 		at := cell{w.name, pipeline}
 		base := m.at(contenders[0].Name, at)
 		if len(base.cpu) == 0 {
-			continue // not asked for
+			continue // not requested
 		}
 		for i, c := range contenders {
 			x := m.at(c.Name, at)
@@ -155,7 +156,7 @@ func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, 
 			switch {
 			case x.load.Median() > 0.95:
 				busy += " ⚠"
-			case x.server.Median() < 0.9 && len(e.ServerCPUs) > 0: // neither was the limit: somebody else had the cores
+			case x.server.Median() < 0.9 && len(e.ServerCPUs) > 0: // neither was the limit: other processes used the cores
 				server += " ⚠"
 			}
 			verdict := ""
@@ -221,7 +222,7 @@ func (e *Env) costPlots(s *report.Section, m matrix, contenders []Contender) err
 	return nil
 }
 
-// plot draws one picture, if pictures are wanted, and lists it in the section.
+// plot draws one picture, if pictures are wanted, and adds it to the section.
 func (e *Env) plot(s *report.Section, name, caption string, draw func(file string) error) error {
 	if e.PlotDir == "" {
 		return nil

@@ -36,7 +36,7 @@ var keyKinds = []keyKind{
 // handshakes is how many are counted for a figure.
 const handshakes = 1000
 
-// overTLS measures GET and SET over TLS, and what a handshake costs.
+// overTLS measures GET and SET over TLS, and the cost of a handshake.
 func overTLS(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("tls", contenders,
@@ -111,7 +111,7 @@ func overTLS(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// beginTLS starts c with a fresh certificate of its own on a second port.
+// beginTLS starts c with a new certificate on a second port.
 func (e *Env) beginTLS(c Contender, kind keyKind) (s *Server, roots *x509.CertPool, address string, err error) {
 	dir, err := os.MkdirTemp(e.Scratch, "tls-")
 	if err != nil {
@@ -132,7 +132,7 @@ func (e *Env) beginTLS(c Contender, kind keyKind) (s *Server, roots *x509.CertPo
 	return s, roots, address, err
 }
 
-// writeCertificate makes a key and a certificate that it has signed itself, for this machine.
+// writeCertificate makes a key and a self-signed certificate for this machine.
 func writeCertificate(kind keyKind, certificate, key string) (*x509.CertPool, error) {
 	signer, err := kind.make()
 	if err != nil {
@@ -150,7 +150,7 @@ func writeCertificate(kind keyKind, certificate, key string) (*x509.CertPool, er
 	return roots, authority.Write(made, certificate, key)
 }
 
-// handshakes is the server's CPU for a connection with one PING, on average.
+// handshakes returns the server's average CPU time for a connection with one PING.
 func (s *Server) handshakes(address string, roots *x509.CertPool) (time.Duration, error) {
 	before, err := process.CPUTime(s.PID)
 	if err != nil {

@@ -7,18 +7,18 @@ import (
 	"spindle/bench/report"
 )
 
-// A typeTest is one of redis-benchmark's tests, driven by our load: it sends the same requests, and knows when to stop.
+// A typeTest is one of redis-benchmark's tests, with our load: it sends the same requests, but a known number of them.
 type typeTest struct {
 	workload
-	filled *collection // there is such a value before the test
-	drains bool        // a request takes an element: the value has as many as requests are sent
-	keys   bool        // there are keys before the test, as for throughput
+	filled *collection // a value of this type exists before the test
+	drains bool        // a request removes an element, so the value has as many as there are requests
+	keys   bool        // keys exist before the test, as for throughput
 }
 
-// shortList is what LRANGE reads.
+// shortList is the length of LRANGE's list.
 const shortList = 600
 
-// collectionOf is the collection of a type.
+// collectionOf returns the collection of a type.
 func collectionOf(name string) *collection {
 	for i := range collections {
 		if collections[i].name == name {
@@ -54,8 +54,8 @@ var typeTests = func() []typeTest {
 		typeTest{workload: workload{"XADD", []string{"XADD", "stream", "*", "field", "{value:32}"}}})
 }()
 
-// drainRate is a guess at how many requests a second the faster server answers, by depth: as many elements are there as
-// a test would take.
+// drainRate is a guess at how many requests a second the faster server answers, by depth. A test gets as many elements
+// as it would remove.
 var drainRate = map[int]float64{1: 120e3, 16: 1e6, 64: 1.5e6}
 
 // types measures every test of redis-benchmark -q at three depths.
@@ -109,18 +109,19 @@ func types(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// isSingle says that a request is about one key and one element: PING is about none, LRANGE and MSET are about many.
+// isSingle reports whether a request is about one key and one element. PING is about none, LRANGE and MSET are about
+// many.
 func (t *typeTest) isSingle() bool {
 	return t.words[0] != "PING" && t.words[0] != "LRANGE" && t.words[0] != "MSET"
 }
 
-// readyTypeTest prepares one cell and says what is to be sent.
+// readyTypeTest prepares one cell and returns its load.
 func (s *Server) readyTypeTest(t *typeTest, pipeline int) (spec load.Spec, err error) {
 	e := s.env
 	if _, err := s.Do("FLUSHALL"); err != nil {
 		return spec, err
 	}
-	if err := s.untilFreed(); err != nil { // or what the cell before left behind would be charged to this one
+	if err := s.untilFreed(); err != nil { // otherwise this cell would be charged for freeing the last one's data
 		return spec, err
 	}
 	spec = load.Spec{Connections: 50, Pipeline: pipeline, Warmup: e.Warmup, Duration: e.Duration,
@@ -141,7 +142,7 @@ func (s *Server) readyTypeTest(t *typeTest, pipeline int) (spec load.Spec, err e
 	return spec, nil
 }
 
-// typeFigure is the test among these, at one depth, in which ours stands worst beside the reference.
+// typeFigure returns the figure of the test with the worst ratio to the reference, at one depth.
 func typeFigure(m matrix, reference, ours, of string, tests []workload, pipeline int, limit float64) report.Figure {
 	worst, name := 0.0, ""
 	for _, w := range tests {

@@ -8,10 +8,10 @@ import (
 	"spindle/bench/report"
 )
 
-// valueSizes are those of long values, in KB.
+// valueSizes are lengths of values, in KB.
 var valueSizes = []int{1, 4, 16, 64, 256}
 
-// longestBatch is how many KB a connection may have under way: 50 of them are sent in a slice several times over.
+// longestBatch is how many KB a connection may have in flight: 50 of them are sent several times in a slice.
 const longestBatch = 1 << 10
 
 // valuesTogether is how many bytes the values of one size have together.
@@ -48,7 +48,7 @@ func values(e *Env) (*report.Section, error) {
 			return spec, err
 		}
 		set := fill(keys, 0, "SET", "{key}", fmt.Sprintf("{value:%d}", kb<<10))
-		set.Pipeline = 1 // a batch of 128 would be held whole by each connection
+		set.Pipeline = 1 // each connection would hold a batch of 128 values
 		return spec, server.Fill(set)
 	}
 	none := func(*Server) error { return nil }

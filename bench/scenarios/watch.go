@@ -9,8 +9,8 @@ import (
 	"spindle/bench/report"
 )
 
-// A watched time is a stretch of a server's life in which we look for stalls from four sides: the server's own longest
-// turn, what a client that asks 500 times a second sees, what the machine kept from everybody on that core, and memory.
+// A watched time is a time in which stalls are observed from four sides. These are the server's own longest turn, a
+// client that asks 500 times a second, the core, and memory.
 type watched struct {
 	server  *Server
 	probe   *load.Runner
@@ -21,19 +21,19 @@ type watched struct {
 	closing bool
 }
 
-// A Sight is what a watched time showed.
+// A Sight holds the figures of a watched time.
 type Sight struct {
 	Took   time.Duration
 	Turns  Turns
 	Probe  *load.Result
 	Stalls process.Stalls
 	Steal  time.Duration
-	Delay  time.Duration // the server's threads waited for a core, for each other's sake too
+	Delay  time.Duration // the server's threads waited for a core, also for each other
 }
 
 const probeRate = 500
 
-// watch begins a watched time. keys are what the probe reads.
+// watch begins a watched time. keys are those that the probe reads.
 func (s *Server) watch(keys load.KeySpace) (*watched, error) {
 	w := &watched{server: s}
 	var err error
@@ -46,7 +46,7 @@ func (s *Server) watch(keys load.KeySpace) (*watched, error) {
 		w.probe.Abandon()
 		return nil, err
 	}
-	time.Sleep(200 * time.Millisecond) // both are at work
+	time.Sleep(200 * time.Millisecond) // until both run
 	w.steal, w.delay, w.began = process.Steal(), process.RunDelay(s.PID), time.Now()
 	return w, s.ResetTurns()
 }
@@ -72,7 +72,7 @@ func (w *watched) end() (sight Sight, err error) {
 	return sight, err
 }
 
-// abandon ends what is left when a scenario fails in between.
+// abandon ends everything when a scenario fails in between.
 func (w *watched) abandon() {
 	if w.closing {
 		return
@@ -82,7 +82,7 @@ func (w *watched) abandon() {
 	_, _ = w.stalls.Stop() // the scenario's error is the one to report
 }
 
-// sightColumns head what sights.cells prints.
+// sightColumns are the headings of sights.cells.
 var sightColumns = []string{"longest turn, CPU", "longest turn, wall", "without gaps", "probe p99", "probe max",
 	"machine stall, core", "machine stall, memory"}
 
@@ -101,13 +101,13 @@ func (x *sights) add(s Sight) {
 	}
 	x.p99 = append(x.p99, float64(s.Probe.Latency.Percentile(99)))
 	x.max = append(x.max, float64(s.Probe.Latency.Max()))
-	if s.Stalls.RealTime { // else it was the server that it waited for
+	if s.Stalls.RealTime { // otherwise it waited for the server itself
 		x.stall = append(x.stall, float64(s.Stalls.Longest))
 	}
 	x.memory = append(x.memory, float64(s.Stalls.Memory))
 }
 
-// turn is the figure that targets are held against: the turn's own time if it is known of every run (Turns.without).
+// turn returns the figure for targets: the turn's own time if it is known for every run (Turns.without).
 func (x *sights) turn() report.Sample {
 	switch {
 	case len(x.own) > 0 && len(x.own) == len(x.cpu):
@@ -131,7 +131,7 @@ func (x *sights) join(y *sights) {
 	x.stall, x.memory = append(x.stall, y.stall...), append(x.memory, y.memory...)
 }
 
-// turnTarget judges the worst run, not the median: "no turn over 1 ms" is said of all.
+// turnTarget judges the worst run, not the median: "no turn over 1 ms" is a claim about all.
 func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
 	turn := ours.turn()
 	verdict := report.Judge(turn.Max(), float64(limit), nan)
@@ -145,10 +145,9 @@ func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
 		Verdict: verdict}
 }
 
-// turnTargetOfWays is for a limit that is broken now and then on this machine, whatever the server does: rest is what
-// the same server showed when it had nothing of the sort to do, watched as often and as long. The median of each way
-// has to be within the limit, in all not many more turns beyond it than there were at rest, and none far beyond the
-// longest of those.
+// turnTargetOfWays is for a limit that this machine sometimes breaks whatever the server does. rest has the turns of
+// the same server without such work, watched as often and as long. The median of each way must be within the limit.
+// Only few more turns may be beyond it than at rest, and none far beyond the longest at rest.
 func turnTargetOfWays(what string, limit time.Duration, ways []*sights, rest *sights) report.Figure {
 	all, worst := &sights{}, report.Sample(nil)
 	for _, way := range ways {

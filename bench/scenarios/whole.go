@@ -12,7 +12,7 @@ type wholeCase struct {
 	name    string
 	prepare [][]any // before each call, not counted
 	act     []any
-	payload bool // the last argument is what DUMP of "set" gave
+	payload bool // the last argument is DUMP's payload of "set"
 }
 
 // wholeCalls is how often each command is called on a server; the values are the same each time.
@@ -46,7 +46,7 @@ func wholeCases(n int64) []wholeCase {
 	return all
 }
 
-// whole measures the commands whose turn is as long as a value, because what they do has to be seen at once.
+// whole measures commands whose turn is as long as a value, because their effect must be visible at once.
 func whole(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := elements(e.Keys)

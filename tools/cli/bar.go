@@ -13,14 +13,14 @@ import (
 // barWidth is how many characters a full progress bar has.
 const barWidth = 40
 
-// A bar draws on a terminal how far something long has come, ten times a second. nil draws nothing.
+// A bar draws the progress of a long run on a terminal, ten times a second. nil draws nothing.
 type bar struct {
 	out   io.Writer
 	next  time.Time
 	shown bool
 }
 
-// newBar is for who watches; a short run draws nothing.
+// newBar returns a bar if err is a terminal; a short run draws nothing.
 func newBar(p process) *bar {
 	if !p.terminal {
 		return nil
@@ -28,7 +28,7 @@ func newBar(p process) *bar {
 	return &bar{out: p.err, next: time.Now().Add(time.Second / 2)}
 }
 
-// at draws done of total. Of an unknown total, 0, it tells what was done.
+// at draws done of total. If the total is unknown (0), it shows done.
 func (b *bar) at(done, total int64) {
 	if b == nil {
 		return
@@ -47,7 +47,7 @@ func (b *bar) at(done, total int64) {
 	fmt.Fprintf(b.out, "\r[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), done*100/total)
 }
 
-// end leaves the line to what comes next.
+// end clears the line.
 func (b *bar) end() {
 	if b != nil && b.shown {
 		fmt.Fprint(b.out, "\r"+strings.Repeat(" ", barWidth+8)+"\r")
@@ -60,7 +60,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes for people.
 func size(bytes int64) string {
 	n, unit := float64(bytes), 0
 	units := []string{"B", "KB", "MB", "GB", "TB"}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestBar: a terminal gets a bar, drawn over itself and taken away at the end. Nobody else gets one.
+// TestBar: a terminal gets a bar, which is redrawn in place and cleared at the end. Other outputs get none.
 func TestBar(t *testing.T) {
 	var out bytes.Buffer
 	b := newBar(process{err: &out, terminal: true})

@@ -18,8 +18,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A census counts what the keys of an RDB file would cost in memory, by type, prefix, lifetime and database. It is a
-// bgsave.Inserter that keeps nothing.
+// A census sums what the keys of an RDB file would cost in memory, by type, prefix, lifetime and database. It is a
+// bgsave.Inserter that stores no keys.
 //
 // Memory: maxPrefixes prefixes and as many databases, the largest keys, and one value at a time.
 type census struct {
@@ -36,20 +36,20 @@ type census struct {
 	all       total
 	kinds     map[kind]*total
 	databases map[int]*total
-	otherDBs  total // past maxPrefixes
+	otherDBs  total // beyond maxPrefixes
 	lifetimes [len(lifetimes)]total
 	prefixes  map[string]*total
-	folded    total // prefixes that were given up: there were too many
+	folded    total // prefixes that were dropped because there were too many
 	folds     int
 	largest   largestKeys
 
-	lastPrefix []byte // the last key's, with the total it led to
+	lastPrefix []byte // the last key's prefix, with its total
 	lastTally  *total
 	lastDB     int
-	lastOf     *total // lastDB's
+	lastOf     *total // of lastDB
 }
 
-// A total is what some keys come to.
+// A total sums some keys.
 type total struct {
 	Keys     int64 `json:"keys"`
 	Bytes    int64 `json:"bytes"`
@@ -77,7 +77,7 @@ type kind struct {
 	enc value.Encoding
 }
 
-// lifetimes are how long keys have to live, each up to so many milliseconds.
+// lifetimes are classes of the time that keys have left, each up to so many milliseconds.
 var lifetimes = [...]struct {
 	name  string
 	below int64
@@ -86,7 +86,7 @@ var lifetimes = [...]struct {
 	{"under a week", 7 * 86_400_000}, {"under a month", 30 * 86_400_000}, {"longer", math.MaxInt64}, {"no deadline", 0},
 }
 
-// lifetime is the place in lifetimes of a key.
+// lifetime returns a key's index in lifetimes.
 func (c *census) lifetime(deadlineMs int64) int {
 	if deadlineMs == rdb.None {
 		return len(lifetimes) - 1
@@ -100,10 +100,10 @@ func (c *census) lifetime(deadlineMs int64) int {
 	return len(lifetimes) - 2
 }
 
-// maxPrefixes is how many prefixes are told apart; past it the smaller half of them becomes one.
+// maxPrefixes is how many prefixes are counted separately. Beyond it the smaller half of them becomes one.
 const maxPrefixes = 1 << 16
 
-// maxPrefix is how many bytes of a prefix are told apart.
+// maxPrefix is how many bytes of a prefix are compared.
 const maxPrefix = 256
 
 func newCensus(o *reportOptions, out io.Writer) (*census, error) {
@@ -152,7 +152,7 @@ func (c *census) Insert(records []rdb.Record) (done int, err error) {
 	return len(records), nil
 }
 
-// WritePlain implements bgsave.PlainInserter: nothing is written ahead.
+// WritePlain implements bgsave.PlainInserter: it writes nothing early.
 func (c *census) WritePlain(*rdb.Batch, []rdb.Plain, func(int64) bool, []keyspace.Written) {}
 
 // Unwrite implements bgsave.PlainInserter.
@@ -169,7 +169,7 @@ func (c *census) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, _ []keyspac
 	return len(keys), nil
 }
 
-// count books a key.
+// count counts a key.
 func (c *census) count(db int, key []byte, deadlineMs int64, w *bgsave.Weight) {
 	c.all.add(w)
 	if db != c.lastDB {
@@ -187,7 +187,7 @@ func (c *census) count(db int, key []byte, deadlineMs int64, w *bgsave.Weight) {
 	}
 }
 
-// database is the total of a database, or of those past maxPrefixes: a file may name any.
+// database returns the total of a database, or of those beyond maxPrefixes, because a file may name any number.
 func (c *census) database(db int) *total {
 	if c.databases[db] == nil && len(c.databases) >= maxPrefixes {
 		return &c.otherDBs
@@ -195,7 +195,7 @@ func (c *census) database(db int) *total {
 	return at(c.databases, db)
 }
 
-// at is the total of k, a new one if need be.
+// at returns the total of k, and creates it if needed.
 func at[K comparable](m map[K]*total, k K) *total {
 	t := m[k]
 	if t == nil {
@@ -205,7 +205,7 @@ func at[K comparable](m map[K]*total, k K) *total {
 	return t
 }
 
-// prefix is the total of the prefix of a key: up to its depth-th separator; of a key with fewer, up to its last.
+// prefix returns the total of a key's prefix: up to its depth-th separator, or up to its last one if it has fewer.
 func (c *census) prefix(key []byte) *total {
 	p := key[:c.prefixLen(key)]
 	if c.lastTally != nil && bytes.Equal(p, c.lastPrefix) {
@@ -235,7 +235,7 @@ func (c *census) prefixLen(key []byte) int {
 	return min(n, maxPrefix)
 }
 
-// fold gives up the smaller half of the prefixes, so that memory stays bounded.
+// fold drops the smaller half of the prefixes, so that memory stays bounded.
 func (c *census) fold() {
 	sizes := make([]int64, 0, len(c.prefixes))
 	for _, t := range c.prefixes {
@@ -275,7 +275,7 @@ func (l *largestKeys) Pop() any {
 	return last
 }
 
-// take adds k, and lets go of the smallest past most.
+// take adds k, and drops the smallest if there are more than most.
 func (l *largestKeys) take(k largeKey, most int) {
 	heap.Push(l, k)
 	if len(*l) > most {
@@ -283,14 +283,14 @@ func (l *largestKeys) take(k largeKey, most int) {
 	}
 }
 
-// A share is one row of the report: some keys, and what they are called.
+// A share is one row of the report: some keys, and their name.
 type share struct {
 	Name  string  `json:"name"`
 	Share float64 `json:"share"` // of all bytes, from 0 to 1
 	total
 }
 
-// shares are rows in order of their bytes, at most so many. What is left becomes one more, called rest.
+// shares sorts rows by bytes and returns at most most. The others become one more row, named rest.
 func (c *census) shares(rows []share, most int, rest string) []share {
 	slices.SortFunc(rows, func(a, b share) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Name, b.Name))

@@ -18,11 +18,11 @@ import (
 
 const checkRDBUsage = "Usage: spindle check-rdb [--keys] <file.rdb> ...\n"
 
-// checkRDB is the program check-rdb: it reads RDB files to their end, wrapped or not, and says whether they are whole.
-// That is every length, type and compressed string, every packed collection, and the checksum.
-// Values of every type of versions 1 to 12 are stepped through, and their elements counted.
+// checkRDB is the program check-rdb: it reads whole RDB files, compressed or not, and reports whether they are valid.
+// It checks every length, type and compressed string, every packed collection, and the checksum. It skips through
+// values of every type of versions 1 to 12, and counts their elements.
 //
-// Lines that redis-check-rdb has too are as that tool words them. Exit code: 0 if every file is whole, or 1.
+// Lines that redis-check-rdb also prints have the same words. Exit code: 0 if every file is valid, or 1.
 func checkRDB(p process) (code int) {
 	files, keys := p.args, false
 	if len(files) > 0 && files[0] == "--keys" {
@@ -41,7 +41,7 @@ func checkRDB(p process) (code int) {
 	return code
 }
 
-// A checker goes through one file and keeps count.
+// A checker checks one file and counts its keys.
 type checker struct {
 	out   io.Writer
 	path  string
@@ -50,7 +50,7 @@ type checker struct {
 	bar   *bar
 
 	dec        *rdb.Decoder
-	last       rdb.Record // the last record that was in order; its Key is a copy
+	last       rdb.Record // the last valid record; its Key is a copy
 	keys       int
 	volatile   int
 	expired    int
@@ -60,10 +60,10 @@ type checker struct {
 	sum        string
 }
 
-// A tally is how many keys of a kind there are, and what they hold.
+// A tally is how many keys of a kind there are, and how many elements they have.
 type tally struct{ keys, elements int }
 
-// check says whether the file is whole, and everything else on out.
+// check reports whether the file is valid, and prints everything else to out.
 func (c *checker) check() bool {
 	c.kinds = map[rdb.Kind]tally{}
 	c.reader.Env = codec.Env{Limits: codec.DefaultLimits}
@@ -94,7 +94,7 @@ func (c *checker) check() bool {
 	return err == nil
 }
 
-// read goes through the file.
+// read reads the whole file.
 func (c *checker) read() error {
 	file, err := os.Open(c.path)
 	if err != nil {
@@ -119,16 +119,16 @@ func (c *checker) read() error {
 	for {
 		err := c.dec.Next(&b)
 		c.reader.Reset()
-		if expanded := b.Expand(c.count); expanded != nil { // it lies before what Next met
+		if expanded := b.Expand(c.count); expanded != nil { // its fault comes before the error of Next
 			err = expanded
 		}
 		c.bar.at(c.dec.Offset(), total)
 		for i := range b.Records {
-			behind := c.dec.Offset()
+			next := c.dec.Offset()
 			if i+1 < len(b.Records) {
-				behind = b.Records[i+1].Offset
+				next = b.Records[i+1].Offset
 			}
-			c.note(&b.Records[i], behind)
+			c.note(&b.Records[i], next)
 		}
 		if err == io.EOF {
 			return nil
@@ -139,8 +139,8 @@ func (c *checker) read() error {
 	}
 }
 
-// note counts a record that is in order. behind is the offset of the next.
-func (c *checker) note(r *rdb.Record, behind int64) {
+// note counts a valid record. next is the offset of the record after it.
+func (c *checker) note(r *rdb.Record, next int64) {
 	switch r.Op {
 	case rdb.OpKey:
 		c.keys++
@@ -164,14 +164,14 @@ func (c *checker) note(r *rdb.Record, behind int64) {
 			c.say("%d\tdb %d\t%q\t%s\t%d\t%d", r.Offset, r.DB, r.Key, c.kindOf(r), r.DeadlineMs, size)
 		}
 	case rdb.OpAux:
-		c.at(behind, "AUX FIELD %s = '%s'", harmless(r.Key), harmless(r.Value.Bytes))
+		c.at(next, "AUX FIELD %s = '%s'", harmless(r.Key), harmless(r.Value.Bytes))
 	case rdb.OpSelectDB:
 		c.at(r.Offset+selectLen(r.DB), "Selecting DB ID %d", r.DB)
 	case rdb.OpFunction2:
-		c.at(behind, "a function library of %d bytes", len(r.Value.Bytes))
+		c.at(next, "a function library of %d bytes", len(r.Value.Bytes))
 	case rdb.OpModuleAux:
 		name, version := rdb.ModuleName(r.Keys)
-		c.at(behind, "what module type %q (version %d) keeps beside the keys", name, version)
+		c.at(next, "what module type %q (version %d) keeps beside the keys", name, version)
 	case rdb.OpEOF:
 		switch {
 		case c.dec.Version() < 5:
@@ -187,8 +187,8 @@ func (c *checker) note(r *rdb.Record, behind int64) {
 	c.last.Key = append(key, r.Key...)
 }
 
-// count notes how many elements a value has, and proves it as loading would. Two things are seen only when a value is
-// put together: members twice in a table, and what a stream's groups say of its entries.
+// count counts a value's elements, and checks the value as loading would. Two faults are found only when a value is
+// built: equal members in a table, and what a stream's groups state about its entries.
 func (c *checker) count(r *rdb.Record) error {
 	n, err := elements(&c.reader, r.Kind, r.Raw)
 	if known, _ := codec.Known(r.Kind, r.Raw); known && err == nil && n != 0 { // files of old servers hold empty ones
@@ -201,7 +201,7 @@ func (c *checker) count(r *rdb.Record) error {
 	return nil
 }
 
-// kindOf names a record's type, a module's by its own name.
+// kindOf returns the name of a record's type; a module's value has its module's name.
 func (c *checker) kindOf(r *rdb.Record) string {
 	if r.Kind != rdb.KindModule2 {
 		return r.Kind.String()
@@ -210,19 +210,19 @@ func (c *checker) kindOf(r *rdb.Record) string {
 	return strings.TrimPrefix(what, "a value of ")
 }
 
-// selectLen is how many bytes a SELECTDB takes.
+// selectLen returns how many bytes a SELECTDB takes.
 func selectLen(db int) int64 {
 	return int64(len(rdb.AppendLength([]byte{byte(rdb.OpSelectDB)}, uint64(db))))
 }
 
-// explain says what is wrong, where, and how far the file can be trusted.
+// explain prints the fault, its place, and how far the file can be trusted.
 func (c *checker) explain(err error) {
 	c.say("--- RDB ERROR DETECTED ---")
 	var format *rdb.FormatError
 	var sum *rdb.ChecksumError
 	switch {
 	case errors.As(err, &format):
-		c.at(format.Offset, "%s", strings.TrimSuffix(format.What, ",")) // its own text goes on behind the comma
+		c.at(format.Offset, "%s", strings.TrimSuffix(format.What, ",")) // the text continues after the comma
 		if format.Doing != "" {
 			c.say("[additional info] While doing: reading %s", format.Doing)
 		}
@@ -244,12 +244,12 @@ func (c *checker) explain(err error) {
 	}
 }
 
-// at says something about a place in the file.
+// at prints a line about a place in the file.
 func (c *checker) at(offset int64, format string, args ...any) {
 	c.say("[offset %d] %s", offset, fmt.Sprintf(format, args...))
 }
 
 func (c *checker) say(format string, args ...any) {
-	c.bar.end() // else the line would begin behind it
+	c.bar.end() // otherwise the line would begin after the bar
 	fmt.Fprintf(c.out, format+"\n", args...)
 }

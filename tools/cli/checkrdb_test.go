@@ -12,7 +12,7 @@ import (
 	"spindle/internal/crc"
 )
 
-// file is one string key and one list, whole.
+// file returns a valid file with one string key and one list.
 func file() []byte {
 	e := &rdb.Encoder{Compress: true}
 	p := rdb.AppendSelectDB(rdb.AppendHeader(nil, 11), 2, 2, 1)
@@ -22,7 +22,7 @@ func file() []byte {
 	return rdb.AppendEOF(p, crc.Update64(0, p))
 }
 
-// packedSet is a set of two members, with twice equal ones.
+// packedSet returns a set of two members; with twice they are equal.
 func packedSet(twice bool) []byte {
 	second := "b"
 	if twice {
@@ -36,14 +36,14 @@ func packedSet(twice bool) []byte {
 	return rdb.AppendEOF(w.Buf, 0)
 }
 
-// oneKey is a file with one key of this kind.
+// oneKey returns a file with one key of this kind.
 func oneKey(kind rdb.Kind, value string) []byte {
 	p := append(rdb.AppendHeader(nil, 11), byte(kind))
 	return rdb.AppendEOF(append(append(append(p, "\x03key"...), value...), byte(rdb.OpEOF)), 0)
 }
 
 func TestCheck(t *testing.T) {
-	// A stream of one entry, without groups; the length stands behind the node.
+	// A stream of one entry, without groups; the length follows the node.
 	const node = "\x01\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01" +
 		"\x1d\x1d\x00\x00\x00\x0a\x00\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01\xff"
 	const behind = "\x01\x01\x01\x01\x00\x00\x01\x00"
@@ -101,7 +101,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestHostileNames: what a file calls its fields and keys cannot act on the terminal that shows it.
+// TestHostileNames: names of fields and keys in a file cannot control the terminal that shows them.
 func TestHostileNames(t *testing.T) {
 	const escape = "\x1b]0;owned\x07\x1b[2J"
 	e := &rdb.Encoder{}
@@ -152,7 +152,7 @@ func TestManyDatabases(t *testing.T) {
 	}
 }
 
-// TestPlainTerminal: a terminal that does not speak UTF-8 gets ASCII.
+// TestPlainTerminal: a terminal without UTF-8 gets ASCII.
 func TestPlainTerminal(t *testing.T) {
 	c := &census{o: &reportOptions{ascii: true}}
 	for in, want := range map[string]string{"user:": "user:", "日本:": `\u65e5\u672c:`, strings.Repeat("x", 9): "xxxx..."} {

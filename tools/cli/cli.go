@@ -1,9 +1,9 @@
-// Package cli holds the programs within the program: check-aof, check-rdb, rdb and cluster.
+// Package cli holds spindle's tools: check-aof, check-rdb, rdb and cluster.
 //
-// Owner: a process of its own for each; no server runs in it. main alone imports the package.
+// Owner: a separate process for each; no server runs in it. Only main imports the package.
 // Never: needs a server's settings, or memory in proportion to a file.
-// Start at Find. checkrdb.go and checkaof.go look through files, rdb.go tells what an RDB file is made of,
-// clusterdemo.go starts nodes for a trial.
+// Start at Find. checkrdb.go and checkaof.go check files, rdb.go reports an RDB file's contents, clusterdemo.go starts
+// nodes for a trial.
 package cli
 
 import (
@@ -15,15 +15,15 @@ import (
 	"spindle/internal/config"
 )
 
-// A Tool is a program of its own, by its name, by a first word, or as Redis calls it.
+// A Tool is a program with its name, its first word, and its name in Redis.
 type Tool struct {
 	Name    string // the first word of the command line
-	Program string // what the program is called by itself; also behind "spindle-" or "redis-". Empty: it has no such name
+	Program string // its program name, also after "spindle-" or "redis-". Empty: it has none
 	Forms   []config.Form
 	run     func(p process) int
 }
 
-// Forms are the ways to call them, for the help of the whole program.
+// Forms returns the ways to call them, for the help of the whole program.
 func Forms() (forms []config.Form) {
 	for _, t := range Tools {
 		forms = append(forms, t.Forms...)
@@ -31,7 +31,7 @@ func Forms() (forms []config.Form) {
 	return forms
 }
 
-// Tools are all of them, as help shows them.
+// Tools are all tools, in the order of help.
 var Tools = []Tool{
 	{"check-aof", "check-aof", []config.Form{
 		{Args: "check-aof FILE", Text: "is an append-only file whole? FILE may be its manifest"},
@@ -50,18 +50,18 @@ var Tools = []Tool{
 	}, clusterTool},
 }
 
-// A process is what a tool gets of it.
+// A process is a tool's access to its process.
 type process struct {
-	args     []string // behind the name
+	args     []string // after the name
 	in       io.Reader
 	out      io.Writer
 	err      io.Writer
-	terminal bool // somebody watches err
-	ascii    bool // out is a terminal that does not speak UTF-8
+	terminal bool // err is a terminal
+	ascii    bool // out is a terminal without UTF-8
 }
 
-// Find is the tool that argv asks for, ready to run: by the program's name, or by the first word. nil: none.
-// The function it returns gives the exit code.
+// Find returns the tool that argv asks for, ready to run: by the program's name, or by the first word. nil: none. The
+// returned function returns the exit code.
 func Find(argv []string) func() int {
 	for _, t := range Tools {
 		args, asked := t.asked(argv)
@@ -77,7 +77,7 @@ func Find(argv []string) func() int {
 	return nil
 }
 
-// asked says whether argv asks for t, and with which arguments.
+// asked reports whether argv asks for t, and with which arguments.
 func (t *Tool) asked(argv []string) (args []string, asked bool) {
 	switch {
 	case len(argv) == 0:

@@ -25,7 +25,7 @@ const (
 	clusterUsage = "Usage: spindle cluster demo [OPTION ...] N\n"
 	demoMost     = 100 // nodes
 	demoPatience = 60 * time.Second
-	demoTimeout  = 2000 // ms, cluster-node-timeout: who kills a node wants to see the failover soon
+	demoTimeout  = 2000 // ms, cluster-node-timeout: short, because users kill a node to see the failover
 	busDistance  = 10000
 )
 
@@ -82,7 +82,7 @@ func clusterTool(p process) int {
 	return 0
 }
 
-// A demo is nodes on this host for a trial.
+// A demo is a cluster on this host for a trial.
 type demo struct {
 	process
 	port, replicas int
@@ -91,7 +91,7 @@ type demo struct {
 	ended          chan *demoNode
 }
 
-// A demoNode is one node, a process of its own.
+// A demoNode is one node, in its own process.
 type demoNode struct {
 	port    int
 	address string
@@ -99,12 +99,12 @@ type demoNode struct {
 	cmd     *exec.Cmd
 	over    bool
 	exit    error
-	of      *demoNode // whose replica it is; nil for a primary
+	of      *demoNode // of a replica: its primary; nil for a primary
 	slots   [2]int    // of a primary: the first and the last
 	id      string
 }
 
-// run starts the nodes, makes them a cluster, waits for a signal, and clears all away.
+// run starts the nodes, makes them a cluster, waits for a signal, and removes everything.
 func (d *demo) run(count int) (err error) {
 	// The kernel ends a child when the thread that has started it ends.
 	runtime.LockOSThread()
@@ -141,7 +141,7 @@ func (d *demo) run(count int) (err error) {
 	}
 }
 
-// plan gives nodes ports and parts.
+// plan assigns ports and roles to nodes.
 func (d *demo) plan(count int) error {
 	primaries := count / (d.replicas + 1)
 	for i := range count {
@@ -189,7 +189,7 @@ func (d *demo) start(n *demoNode) error {
 		return err
 	}
 	n.cmd = exec.Command(program, n.file())
-	n.cmd.Args[0] = "spindle" // whatever this process is called
+	n.cmd.Args[0] = "spindle" // whatever this program's file is called
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := n.cmd.Start(); err != nil {
 		return fmt.Errorf("%s did not start: %s", n.address, reason.Of(err))
@@ -201,7 +201,7 @@ func (d *demo) start(n *demoNode) error {
 	return nil
 }
 
-// join makes the nodes a cluster. over says that a signal came.
+// join makes the nodes a cluster. over reports that a signal came.
 func (d *demo) join(signals <-chan os.Signal) (over bool, err error) {
 	deadline := time.Now().Add(demoPatience)
 	steps := []func() error{d.assign, d.attach, d.settled}
@@ -229,7 +229,7 @@ func (d *demo) join(signals <-chan os.Signal) (over bool, err error) {
 	return false, nil
 }
 
-// assign gives each node its epoch and slots, and has the first one meet it. It is tried until all answer.
+// assign gives each node its epoch and slots, and makes the first one meet it. It is repeated until all answer.
 func (d *demo) assign() error {
 	for i, n := range d.nodes {
 		if n.id != "" {
@@ -257,7 +257,7 @@ func (d *demo) assign() error {
 	return nil
 }
 
-// attach has replicas follow. It is tried until each knows its primary.
+// attach makes replicas follow. It is repeated until each knows its primary.
 func (d *demo) attach() error {
 	for _, n := range d.nodes {
 		if n.of == nil {
@@ -270,7 +270,7 @@ func (d *demo) attach() error {
 	return nil
 }
 
-// settled looks whether each node knows all others and calls the cluster well, and replicas have their data.
+// settled checks that each node knows all others and reports the cluster ok, and that replicas have their data.
 func (d *demo) settled() error {
 	for _, n := range d.nodes {
 		known, err := n.ask("CLUSTER", "INFO")
@@ -296,7 +296,7 @@ func (d *demo) settled() error {
 	return nil
 }
 
-// ask sends one command on a connection of its own.
+// ask sends one command on a new connection.
 func (n *demoNode) ask(args ...any) (string, error) {
 	c, err := respclient.DialTimeout(n.address, time.Second)
 	if err != nil {
@@ -314,7 +314,7 @@ func (n *demoNode) ask(args ...any) (string, error) {
 	return v.Text, nil
 }
 
-// show tells what there is.
+// show prints the nodes.
 func (d *demo) show() {
 	for _, n := range d.nodes {
 		if n.of == nil {
@@ -327,7 +327,7 @@ func (d *demo) show() {
 		d.folder, d.port)
 }
 
-// clear ends the nodes, also those that were started again by hand, and removes their files.
+// clear ends the nodes, also those that the user has started again, and removes their files.
 func (d *demo) clear() error {
 	running := 0
 	for _, n := range d.nodes {
@@ -335,10 +335,10 @@ func (d *demo) clear() error {
 		case n.cmd == nil || n.cmd.Process == nil: // it was not started
 		case n.over:
 			if id, err := n.ask("CLUSTER", "MYID"); err == nil && id == n.id {
-				_, _ = n.ask("SHUTDOWN", "NOSAVE", "NOW") // it ends without an answer
+				_, _ = n.ask("SHUTDOWN", "NOSAVE", "NOW") // it ends without a reply
 			}
 		default:
-			_ = n.cmd.Process.Kill() // it may have ended by itself
+			_ = n.cmd.Process.Kill() // it may have ended before
 			running++
 		}
 	}

@@ -8,16 +8,16 @@ import (
 	"spindle/engine/data/value/stream"
 )
 
-// elements counts what a value holds: members, pairs of field and value or member and score, entries of a stream; -1
-// for a module's value, which only that module understands. On the way everything that is packed is proven to the last
-// byte.
+// elements counts a value's elements: members, pairs of field and value or member and score, entries of a stream. It
+// returns
+// -1 for a module's value, which only that module understands. It also checks all packed bytes.
 func elements(x *codec.Expander, kind rdb.Kind, raw []byte) (n int, err error) {
 	r := rdb.NewReader(raw)
 	switch kind {
 	case rdb.KindModulePre, rdb.KindModule2:
 		return -1, nil
 	case rdb.KindHashTTL, rdb.KindHashTTLListpack:
-		if _, err = r.Take(8); err != nil { // the least deadline
+		if _, err = r.Take(8); err != nil { // the earliest deadline
 			return 0, err
 		}
 	}
@@ -83,7 +83,7 @@ func quicklist(x *codec.Expander, kind rdb.Kind, r *rdb.Reader) (total int, err 
 	return total, err
 }
 
-// entries counts the entries of a stream, and proves its nodes.
+// entries counts the entries of a stream, and checks its nodes.
 func entries(x *codec.Expander, r *rdb.Reader) (total int, err error) {
 	nodes, err := r.Count(2)
 	for ; err == nil && nodes > 0; nodes-- {
@@ -101,7 +101,7 @@ func entries(x *codec.Expander, r *rdb.Reader) (total int, err error) {
 	return total, err
 }
 
-// entriesOf is how many entries a node has.
+// entriesOf returns how many entries a node has.
 func entriesOf(x *codec.Expander, r *rdb.Reader) (int, error) {
 	key, err := x.Text(r)
 	if err != nil {

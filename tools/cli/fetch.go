@@ -16,7 +16,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// An origin is a server's view of who asks it for an RDB file, and how.
+// An origin has the options for fetching an RDB file from a server.
 type origin struct {
 	user, password              string
 	tls, insecure               bool
@@ -24,10 +24,10 @@ type origin struct {
 	name                        string
 }
 
-// fetch asks the server at address for its data set, as a replica does that wants the file alone. The server makes a
-// snapshot for it and streams it. patience bounds the connection and each step before the stream.
+// fetch requests the data set of the server at address, like a replica that only wants the file. The server makes a
+// snapshot and streams it. patience bounds the connection and each step before the stream.
 //
-// Shape: size is 0 if the server does not say it.
+// Shape: size is 0 if the server does not state it.
 func (s *origin) fetch(address string, patience time.Duration) (stream io.ReadCloser, size int64, err error) {
 	conn, err := s.dial(address, patience)
 	if err != nil {
@@ -49,13 +49,13 @@ func (s *origin) fetch(address string, patience time.Duration) (stream io.ReadCl
 			return nil, 0, err
 		}
 	}
-	// A server that does not know these sends the stream all the same, in its older form.
+	// A server that does not know these sends the stream anyway, in its older form.
 	for _, args := range [][]any{{"REPLCONF", "capa", "eof"}, {"REPLCONF", "rdb-only", "1"}} {
 		if refused := respclient.ReplyError(""); errors.As(ask(c, args...), &refused) && refused.Code() == "NOAUTH" {
 			return nil, 0, refused
 		}
 	}
-	c.SetTimeout(0) // the snapshot may be long in coming; blank lines come meanwhile
+	c.SetTimeout(0) // the snapshot may take long; blank lines come meanwhile
 	c.Send("SYNC")
 	if err := c.Flush(); err != nil {
 		return nil, 0, err
@@ -70,7 +70,7 @@ func (s *origin) fetch(address string, patience time.Duration) (stream io.ReadCl
 		case line == "":
 			continue
 		case strings.HasPrefix(line, "$EOF:"):
-			return closer{c.Reader(), conn}, 0, nil // the file knows its own end
+			return closer{c.Reader(), conn}, 0, nil // the file marks its own end
 		case strings.HasPrefix(line, "$"):
 			size, err := strconv.ParseInt(line[1:], 10, 64)
 			if err != nil || size <= 0 {
@@ -82,13 +82,13 @@ func (s *origin) fetch(address string, patience time.Duration) (stream io.ReadCl
 	}
 }
 
-// closer is a stream, and the connection that it comes over.
+// closer is a stream with its connection.
 type closer struct {
 	io.Reader
 	io.Closer
 }
 
-// ask is a request whose reply must not be an error.
+// ask sends a request whose reply must not be an error.
 func ask(c *respclient.Client, args ...any) error {
 	v, err := c.Do(args...)
 	if err != nil {

@@ -66,5 +66,5 @@ func (c *census) draw(w io.Writer) {
 	fmt.Fprintln(w, "</svg>")
 }
 
-// shownText is text within SVG: no markup, and not longer than so many characters.
+// shownText returns text for SVG: without markup, and with at most most characters.
 func shownText(s string, most int) string { return html.EscapeString(shortened(s, most)) }

@@ -71,15 +71,15 @@ func rdbTool(p process) int {
 	return 0
 }
 
-// reportOptions are what the command line of rdb report says.
+// reportOptions are the options of rdb report.
 type reportOptions struct {
 	format, svg, separator string
-	keys, ascii            bool // ascii: the table is for a terminal that knows no more
+	keys, ascii            bool // ascii: the table is for a terminal without UTF-8
 	top, depth             int
 	from                   origin
 }
 
-// run makes the report of what source names: a file, or a server by host and port.
+// run makes the report of source: a file, or a server by host and port.
 func (o *reportOptions) run(source string, p process) error {
 	in, size, err := o.open(source)
 	if err != nil {
@@ -131,7 +131,7 @@ func (o *reportOptions) run(source string, p process) error {
 	return c.out.Flush()
 }
 
-// explained is a reading error for the operator.
+// explained returns a reading error for the operator.
 func explained(err error) error {
 	if sum := (*rdb.ChecksumError)(nil); errors.As(err, &sum) {
 		return fmt.Errorf("%w: spindle check-rdb says more", err)
@@ -139,7 +139,7 @@ func explained(err error) error {
 	return err
 }
 
-// open finds the RDB file that source names, and its size, or 0 if that is not known.
+// open opens the RDB file that source names. The size is 0 if unknown.
 func (o *reportOptions) open(source string) (io.ReadCloser, int64, error) {
 	file, err := os.Open(source)
 	if err == nil {

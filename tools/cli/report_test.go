@@ -20,7 +20,7 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// many is an RDB file of n strings that is never there as a whole. Every tenth key has a deadline.
+// many is an RDB file of n strings that is generated while it is read. Every tenth key has a deadline.
 type many struct {
 	n, at int
 	buf   []byte
@@ -96,7 +96,7 @@ func TestCensus(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-// TestPrefixesAreBounded: with more prefixes than are told apart no byte is lost, and the largest stay.
+// TestPrefixesAreBounded: with too many prefixes no byte is lost, and the largest prefixes stay.
 func TestPrefixesAreBounded(t *testing.T) {
 	var o = reportOptions{top: 5, separator: ":", depth: 1}
 	c, err := newCensus(&o, io.Discard)
@@ -131,8 +131,7 @@ func report(t *testing.T, args ...string) (out, complaints string, code int) {
 	return o.String(), e.String(), code
 }
 
-// TestForms: the table, CSV, JSON, the list of keys and the picture of one file say the same, and what a key's name
-// holds does not break them.
+// TestForms: the table, CSV, JSON, the list of keys and the picture of one file agree. No key's name breaks them.
 func TestForms(t *testing.T) {
 	dir := t.TempDir()
 	path, picture := filepath.Join(dir, "a.rdb"), filepath.Join(dir, "a.svg")
@@ -191,7 +190,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestReportRefuses what is no RDB file, damaged, or not asked for rightly, with a line that says so.
+// TestReportRefuses: bytes that are no RDB file, a damaged file and wrong arguments are refused with a line that says
+// so.
 func TestReportRefuses(t *testing.T) {
 	dir := t.TempDir()
 	cut := filepath.Join(dir, "cut.rdb")
@@ -211,7 +211,7 @@ func TestReportRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkCensus counts strings of a file. Watch keys/s: a million is asked for.
+// BenchmarkCensus counts strings of a file. Watch keys/s: the goal is a million.
 func BenchmarkCensus(b *testing.B) {
 	n := 1_000_000
 	file, err := io.ReadAll(&many{n: n})

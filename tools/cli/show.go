@@ -15,7 +15,7 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// text is a key or prefix for people: as it is, unless it has bytes that no terminal should get, or quotes.
+// text returns a key or prefix for people: quoted only if it has bytes that may harm a terminal, or quotes.
 func text(key []byte) string {
 	plain := utf8.Valid(key)
 	for _, r := range string(key) {
@@ -27,7 +27,7 @@ func text(key []byte) string {
 	return strconv.Quote(string(key))
 }
 
-// harmless is bytes of a file between quotes of our own: as they are, unless no terminal should get them.
+// harmless returns a file's bytes for output between quotes. It escapes them if they may harm a terminal.
 func harmless(b []byte) string {
 	if s := string(b); utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s
@@ -36,14 +36,14 @@ func harmless(b []byte) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// speaksUTF8 says whether the locale that the environment names is one of UTF-8.
+// speaksUTF8 reports whether the locale of the environment uses UTF-8.
 func speaksUTF8(getenv func(string) string) bool {
 	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
 	locale = strings.ToUpper(locale)
 	return strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
 }
 
-// named is a name of the table, of at most so many runes.
+// named returns a name for the table, of at most most runes.
 func (c *census) named(s string, most int) string {
 	if s = shortened(s, most); !c.o.ascii {
 		return s
@@ -56,7 +56,7 @@ func (c *census) named(s string, most int) string {
 	return s
 }
 
-// largestFirst are the largest keys in order.
+// largestFirst returns the largest keys in order.
 func (c *census) largestFirst() []largeKey {
 	sorted := slices.Clone(c.largest)
 	slices.SortFunc(sorted, func(a, b largeKey) int {
@@ -68,7 +68,7 @@ func (c *census) largestFirst() []largeKey {
 	return sorted
 }
 
-// table is the report for people.
+// table prints the report for people.
 func (c *census) table() {
 	fmt.Fprintf(c.out, "%s: %s keys, %s in memory here; RDB version %d, %s\n",
 		c.source, grouped(c.all.Keys), size(c.all.Bytes), c.version, size(c.fileBytes))
@@ -89,7 +89,7 @@ func (c *census) table() {
 	}
 }
 
-// section is one part of the table.
+// section prints one part of the table.
 func (c *census) section(title string, rows []share) {
 	if len(rows) == 0 {
 		return
@@ -103,7 +103,7 @@ func (c *census) section(title string, rows []share) {
 	}
 }
 
-// grouped is n with commas between thousands.
+// grouped returns n with commas between thousands.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -112,7 +112,7 @@ func grouped(n int64) string {
 	return s
 }
 
-// shortened is s with at most so many runes.
+// shortened returns s with at most most runes.
 func shortened(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
@@ -131,7 +131,7 @@ type shownKey struct {
 	Deadline int64  `json:"deadline,omitempty"` // Unix ms
 }
 
-// json is the report for programs.
+// json prints the report for programs.
 func (c *census) json() {
 	report := struct {
 		Source     string     `json:"source"`
@@ -157,7 +157,7 @@ func (c *census) json() {
 	_ = e.Encode(report) // the writer keeps its error for Flush
 }
 
-// csv is the report as one table: what a row is of, its name, and its figures.
+// csv prints the report as one table: the kind of row, its name, and its figures.
 func (c *census) csv() {
 	w := csv.NewWriter(c.out)
 	_ = w.Write([]string{"of", "name", "keys", "bytes", "share", "elements", "largest"})
@@ -182,7 +182,7 @@ func (c *census) csv() {
 	w.Flush()
 }
 
-// line is a key's line of --keys.
+// line prints a key's line of --keys.
 func (c *census) line(db int, key []byte, deadlineMs int64, w *bgsave.Weight) {
 	p := c.out.AvailableBuffer()
 	p = append(strconv.AppendInt(p, int64(db), 10), ',')

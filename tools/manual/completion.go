@@ -8,7 +8,7 @@ import (
 	"spindle/tools/cli"
 )
 
-// firstWords are what a command line may begin with.
+// firstWords returns the words with which a command line may begin.
 func firstWords() []string {
 	words := []string{"--help", "--version", "--check-system", "--check-config"}
 	for _, t := range cli.Tools {
@@ -17,7 +17,7 @@ func firstWords() []string {
 	return words
 }
 
-// isPath says whether a directive's value is the name of a file or folder.
+// isPath reports whether a directive's value is the name of a file or folder.
 func isPath(name string) bool {
 	switch name {
 	case "dir", "logfile", "pidfile", "aclfile", "unixsocket", "tls-cert-file", "tls-key-file", "tls-ca-cert-file",
@@ -28,7 +28,7 @@ func isPath(name string) bool {
 	return false
 }
 
-// bashCompletion is what bash sources.
+// bashCompletion returns the file for bash to source.
 func bashCompletion(chapters []config.Chapter) string {
 	var names, values strings.Builder
 	for _, c := range chapters {
@@ -72,7 +72,7 @@ complete -o filenames -F _spindle spindle
 `, values.String(), strings.ReplaceAll(names.String(), "--", "")[1:], strings.Join(firstWords(), " "), names.String()[1:])
 }
 
-// zshCompletion is what stands in zsh's fpath.
+// zshCompletion returns the file for zsh's fpath.
 func zshCompletion(chapters []config.Chapter) string {
 	var b strings.Builder
 	b.WriteString("#compdef spindle\n# zsh completion of spindle; written by tools/manual.\n_arguments -s \\\n")
@@ -93,7 +93,7 @@ func zshCompletion(chapters []config.Chapter) string {
 	return b.String()
 }
 
-// zshText is text within the brackets of an option of _arguments.
+// zshText returns text for the brackets of an option of _arguments.
 func zshText(text string) string {
 	return strings.NewReplacer("'", "", "[", "(", "]", ")", ":", ";", `\`, "", "`", "").Replace(text)
 }

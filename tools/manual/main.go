@@ -1,10 +1,10 @@
-// Command manual writes the manual pages and the shell completion, from what the program itself knows: its forms, its
-// settings' rows, and the page of settings.
+// Command manual writes the manual pages and the shell completion from the program's own data: its forms, its settings'
+// rows, and the page of settings.
 //
 //	manual FOLDER      man/*.1, man/*.5, bash/spindle, zsh/_spindle below it; run in the root of the tree
 //
 // Owner: none; make install runs it.
-// Start at write; pages.go has what is said by hand, completion.go the shells.
+// Start at write; pages.go has the text written by hand, completion.go the shells.
 package main
 
 import (

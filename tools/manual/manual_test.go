@@ -32,7 +32,7 @@ func made(t *testing.T) (folder string, chapters []config.Chapter) {
 	return folder, chapters
 }
 
-// TestPages: every directive is in spindle.conf(5), and nothing in a page is more than man can show.
+// TestPages: every directive is in spindle.conf(5), and man can show every page.
 func TestPages(t *testing.T) {
 	folder, chapters := made(t)
 	text, err := os.ReadFile(filepath.Join(folder, "man", "spindle.conf.5"))
@@ -93,7 +93,7 @@ func TestBash(t *testing.T) {
 	}
 }
 
-// TestZsh: zsh takes the file, where there is a zsh.
+// TestZsh: zsh accepts the file, if zsh is installed.
 func TestZsh(t *testing.T) {
 	folder, chapters := made(t)
 	path := filepath.Join(folder, "zsh", "_spindle")

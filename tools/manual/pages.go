@@ -8,7 +8,7 @@ import (
 	"spindle/internal/version"
 )
 
-// A roff is a manual page that is being written.
+// A roff is a manual page under construction.
 type roff struct{ strings.Builder }
 
 func newPage(name string, section int, what string) *roff {
@@ -22,22 +22,22 @@ func newPage(name string, section int, what string) *roff {
 
 func (p *roff) section(title string) { fmt.Fprintf(p, ".SH %s\n", escape(title)) }
 
-// text is a paragraph.
+// text writes a paragraph.
 func (p *roff) text(text string) { fmt.Fprintf(p, ".PP\n%s\n", escape(text)) }
 
-// paragraphs are what empty lines divide.
+// paragraphs writes the paragraphs of text, which empty lines separate.
 func (p *roff) paragraphs(text string) {
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		p.text(paragraph)
 	}
 }
 
-// item is a term and what is said of it.
+// item writes a term and its text.
 func (p *roff) item(term, text string) {
 	fmt.Fprintf(p, ".TP\n\\fB%s\\fR\n%s\n", escape(term), escape(text))
 }
 
-// escape has roff show text as it is.
+// escape makes roff show text unchanged.
 func escape(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "^", `\(ha`, "~", `\(ti`, "|", `|\:`).Replace(text)
 	if strings.HasPrefix(text, ".") {
