@@ -16,13 +16,10 @@ func (in *instance) families() []command.Family {
 	all := append(catalogue.Data(&in.data),
 		conn.Family(in.connDeps(), in.tracker.Rows()...), observe.Family(in.observeDeps()),
 		introspect.Family(in.introspectDeps()),
-		in.watches.Family(), in.hub.Family(), config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(),
-		in.feed.WaitFamily(), in.scripts.Family(), in.aof.Family(), acl.Family(in.aclDeps()), in.modules.Family(),
+		in.watches.Family(), in.hub.Family(), config.Family(in.configParts()), in.scripts.Family(), acl.Family(in.aclDeps()), in.modules.Family(),
 		cluster.Family(in.cluster),
-		in.migrator.Family(),
 	)
 	all = append(all, in.parts.families()...)
-	all = append(all, in.saver.Families()...)
 	if in.asSentinel {
 		return in.sentinelFamilies(all)
 	}

@@ -46,7 +46,7 @@ func (in *instance) configParts() family.Parts {
 	return family.Parts{
 		Registry:   in.registry,
 		MayProtect: func(local bool) bool { return in.own.Protected.Get().Allows(local) },
-		Loading:    func() bool { return in.core.Loading() || in.loading.Beside.Load() },
+		Loading:    func() bool { return in.core.Loading() || in.set.Loading.Beside.Load() },
 		Rewrite:    func() error { return in.rewriter.Rewrite(false) },
 		ResetStat:  in.resetStatistics,
 		Await:      in.awaitNames,
@@ -84,11 +84,7 @@ func (in *instance) resetStatistics() {
 	in.space.Stats.ExpiredFields, in.space.Stats.TimeCapReached = 0, 0
 	in.space.ResetLag()
 	in.heap.ResetPeak()
-	in.scheduler.ResetStats()
-	in.saver.ResetStats()
 	in.heap.ResetLazyObjects()
-	in.feed.ResetStats()
-	in.aof.ResetStats()
 	in.scripts.ResetStats()
 	in.reactor.ResetStats()
 	in.inputRate, in.outputRate = engine.Rate{}, engine.Rate{}

@@ -39,17 +39,17 @@ func (in *instance) joinCluster() {
 	if !in.clustering.Enabled.Get() {
 		return
 	}
-	in.following.Unwritten = true
+	in.storage.Follow.Unwritten = true
 	in.cluster = cluster.New(cluster.Parts{
 		Settings: &in.clustering, Current: &in.slots, Keys: &divided{in: in}, Messages: &deliveries{in: in},
 		Disk: disk.OS, Log: in.log,
 		Between: in.core.Between, DoBetween: in.core.DoBetween, AtUnitEnd: in.core.AtUnitEnd, Turn: in.core.TurnNumber,
 		Gate: in.gate,
 		Wake: func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
-		Role: clusterRole{in}, Offset: in.feed.Offset, HeardMs: in.follower.HeardMs, BeatMs: in.beatMs.Load,
+		Role: clusterRole{in}, Offset: in.set.Feed.Offset, HeardMs: in.set.Follower.HeardMs, BeatMs: in.beatMs.Load,
 		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },
-		Bind:  in.sockets.Bind.Get, Source: in.following.Source.Get,
-		ReplicationPing: func() int64 { return in.feeding.PingPeriod.Get() * 1000 },
+		Bind:  in.sockets.Bind.Get, Source: in.storage.Follow.Source.Get,
+		ReplicationPing: func() int64 { return in.storage.Feed.PingPeriod.Get() * 1000 },
 		TLSReplication:  in.tls.Replication.Get, TLSCluster: in.tls.Cluster.Get,
 		TLS: func() (server, client *tls.Config) {
 			if c := in.busTLS.Load(); c != nil {
@@ -94,7 +94,7 @@ func (in *instance) openCluster() error {
 		return config.ErrLogged
 	}
 	if host, port := in.cluster.Primary(); host != "" {
-		in.following.Of.Set(replication.Address{Host: host, Port: port}) // Follower.Start goes by it
+		in.storage.Follow.Of.Set(replication.Address{Host: host, Port: port}) // Follower.Start goes by it
 	}
 	return nil
 }
@@ -105,12 +105,12 @@ type clusterRole struct{ in *instance }
 // Follow implements cluster.Role.
 func (r clusterRole) Follow(host string, port int) {
 	r.in.core.AssertWhole("the cluster makes this server a replica")
-	r.in.follower.Follow(replication.Address{Host: host, Port: port})
+	r.in.set.Follower.Follow(replication.Address{Host: host, Port: port})
 	r.in.log.Notice("Connecting to MASTER %s:%d", host, port)
 }
 
 // Promote implements cluster.Role.
-func (r clusterRole) Promote() { r.in.follower.Promote() }
+func (r clusterRole) Promote() { r.in.set.Follower.Promote() }
 
 // Empty implements cluster.Role.
 func (r clusterRole) Empty() {
@@ -122,12 +122,12 @@ func (r clusterRole) Empty() {
 func (r clusterRole) Pause(untilMs int64) {
 	r.in.core.AssertWhole("an offset is announced to the cluster")
 	r.in.core.Pause(engine.PauseFailover, false, r.in.core.Now()+untilMs-r.in.core.SteadyMs())
-	r.in.feed.HoldStill(true)
+	r.in.set.Feed.HoldStill(true)
 }
 
 // Unpause implements cluster.Role.
 func (r clusterRole) Unpause() {
-	r.in.feed.HoldStill(false)
+	r.in.set.Feed.HoldStill(false)
 	r.in.core.Unpause(engine.PauseFailover)
 }
 

@@ -11,10 +11,9 @@ import (
 // joinMigrate connects the core with MIGRATE.
 func (in *instance) joinMigrate() {
 	in.migrator = migrate.New(migrate.Parts{
-		Core: in.core, Dumper: in.saver.Dumper, Dial: in.dialNode, Begun: in.countThreads,
+		Core: in.core, Dumper: in.set.Saver.Dumper, Dial: in.dialNode, Begun: in.countThreads,
 		Cluster: in.clustering.Enabled.Get(),
 	})
-	in.sections = append(in.sections, in.migrator.Section())
 }
 
 // dialNode opens a connection to another server's port for clients, under TLS if tls-cluster says so. Any goroutine.

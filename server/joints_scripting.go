@@ -19,18 +19,19 @@ func (in *instance) joinScripts() {
 		Libraries:  []func(*lua.State){lib.Open},
 		Find:       func(args [][]byte) *command.Spec { return in.catalogue.Find(args) },
 		MayRun:     in.mayRun,
-		Conditions: in.scriptConditions,
+		Conditions: in.set.ScriptConditions,
 		Log:        func(level int, text string) { in.log.At(logging.Level(level), "%s", text) },
 		LogLevel:   in.logLevel,
 		BusyMs:     in.engine.BusyReplyThreshold.Get,
 		Pack: func(libraries [][]byte) []byte {
-			return bgsave.PackFunctions(libraries, in.save.Compress.Get())
+			return bgsave.PackFunctions(libraries, in.storage.Save.Compress.Get())
 		},
 		Unpack: func(payload []byte) ([][]byte, bool, error) {
-			return bgsave.UnpackFunctions(payload, in.saver.AnyChecksum)
+			return bgsave.UnpackFunctions(payload, in.set.Saver.AnyChecksum)
 		},
 		Version: version.Redis,
 	})
+	in.set.Scripts = in.scripts
 	in.sections = append(in.sections, in.scripts.Sections()...)
 }
 
@@ -51,22 +52,4 @@ func (in *instance) logLevel() int {
 		level++
 	}
 	return int(level)
-}
-
-// scriptConditions are what may stand in the way of a script that says what it does.
-func (in *instance) scriptConditions() scripting.Conditions {
-	return scripting.Conditions{
-		Cluster:     in.clustering.Enabled.Get(),
-		SaveFailed:  in.scheduler.WritesStopped(),
-		Stale:       in.isStale(),
-		ReadOnly:    in.follower.Following() && in.following.ReadOnly.Get(),
-		FewReplicas: in.feed.WantsReplicas() && !in.feed.EnoughReplicas(),
-		OutOfMemory: in.core.OutOfMemory(),
-	}
-}
-
-// restoreLibrary takes a function library from a file that is being loaded, outside the turn.
-func (in *instance) restoreLibrary(source []byte) (err error) {
-	in.core.Do(func() { err = in.scripts.Restore(source, false) })
-	return err
 }

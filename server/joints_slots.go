@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"spindle/bgsave"
 	"spindle/engine/data/value"
 	"spindle/internal/slots"
 )
@@ -30,19 +29,6 @@ func (d *divided) Each(slot uint16, limit int, yield func(key []byte)) {
 
 // dropSlice is how long a turn deletes keys of slots that have left.
 const dropSlice = 300 * time.Microsecond
-
-// slotSizes are the slots that have keys, for the head of a file. Turn only.
-func (in *instance) slotSizes() (sizes []bgsave.SlotSize) {
-	if !in.space.BySlot() || !in.space.FieldsHaveDeadlines() { // a file without them is not of version 12
-		return nil
-	}
-	for slot := range uint16(slots.Count) {
-		if n := in.space.InSlot(slot); n > 0 {
-			sizes = append(sizes, bgsave.SlotSize{Slot: slot, Keys: n})
-		}
-	}
-	return sizes
-}
 
 // Drop implements slots.Keys.
 func (d *divided) Drop(all []uint16) {

@@ -31,11 +31,11 @@ func (in *instance) startLane() error {
 			in.log.Notice("A client of the admin lane is closed: it does not read what it asks for.")
 		},
 		Kill: in.scripts.KillBeside, End: in.endAtOnce,
-		Shutdown:    func() error { return in.shutdown.request(nil, process.ShutdownNoSave) },
+		Shutdown:    func() error { return in.set.Shutdown.Request(nil, process.ShutdownNoSave) },
 		CountErrors: in.core.CountErrors, Stalls: in.core.Stalls, Count: in.hub.Count,
 		Connection: func() conn.Deps {
 			role := "master"
-			if in.follower.Following() {
+			if in.set.Follower.Following() {
 				role = "replica"
 			}
 			return conn.Deps{Mode: in.mode, Modules: in.modules.Append, Role: func() string { return role }}

@@ -33,7 +33,7 @@ func TestFailedLoadServesNobody(t *testing.T) {
 			}
 			in := assembled(t)
 			in.core.Do(func() { in.core.SetLoading(true) })
-			if err := in.load(); (err != nil) != tt.fails {
+			if err := in.set.Load(); (err != nil) != tt.fails {
 				t.Fatalf("load: %v", err)
 			}
 			loading := false
@@ -53,16 +53,16 @@ func TestReloadBesideASave(t *testing.T) {
 	var wait func(time.Duration)
 	in.core.Do(func() { // one turn: the save cannot end meanwhile
 		in.space.DB(0).SetString([]byte("k"), []byte("v"), 0)
-		if _, err := in.scheduler.Background(false, false); err != nil {
+		if _, err := in.set.Scheduler.Background(false, false); err != nil {
 			t.Error(err)
 		}
-		if err := in.reload(nil, introspect.ReloadOptions{}); err != bgsave.ErrInProgress {
+		if err := in.set.Reload(nil, introspect.ReloadOptions{}); err != bgsave.ErrInProgress {
 			t.Errorf("reload: %v", err)
 		}
 		if n := in.space.DB(0).Len(); n != 1 {
 			t.Errorf("%d keys", n)
 		}
-		wait = in.scheduler.AbortAndWait("the test ends")
+		wait = in.set.Scheduler.AbortAndWait("the test ends")
 	})
 	wait(patience)
 }
@@ -72,12 +72,12 @@ func TestReloadWithoutAFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	in := assembled(t)
 	in.core.Do(func() {
-		err := in.reload(nil, introspect.ReloadOptions{NoSave: true})
+		err := in.set.Reload(nil, introspect.ReloadOptions{NoSave: true})
 		if err == nil || err.Error() != "ERR Error trying to load the RDB dump, check server logs." {
 			t.Errorf("%v", err)
 		}
 		in.space.DB(0).SetString([]byte("k"), []byte("v"), 0)
-		if err := in.reload(nil, introspect.ReloadOptions{}); err != nil || in.space.DB(0).Len() != 1 {
+		if err := in.set.Reload(nil, introspect.ReloadOptions{}); err != nil || in.space.DB(0).Len() != 1 {
 			t.Errorf("%v, %d keys", err, in.space.DB(0).Len())
 		}
 	})

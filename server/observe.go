@@ -100,9 +100,6 @@ func (in *instance) joinObservation(args config.Arguments) {
 	in.sections = append(in.sections, in.core.DefragSections()...)
 	in.sections = append(in.sections, observe.CommandSections(func() *command.Catalogue { return in.catalogue },
 		in.observe.Percentiles.Get)...)
-	in.sections = append(in.sections, in.scheduler.Sections(&in.loading)...)
-	in.sections = append(in.sections, in.saver.Sections()...)
-	in.sections = append(in.sections, in.feed.Sections()...)
 	in.sections = append(in.sections, in.tracker.Sections()...)
 	in.sections = append(in.sections, in.modules.Section())
 	in.sections = append(in.sections, in.clusterSections()...)
@@ -128,7 +125,7 @@ func (in *instance) serverFacts(args config.Arguments) observe.ServerFacts {
 				w.Text(fmt.Sprintf("listener%d", l.Kind), listenerLine(l))
 			}
 		},
-		ShutdownInMs: func() (int64, bool) { return in.shutdown.remaining(), in.shutdown.waiting },
+		ShutdownInMs: func() (int64, bool) { return in.set.Shutdown.Remaining(), in.set.Shutdown.Waiting() },
 		StartedMs:    time.Now().UnixMilli(),
 	}
 }
@@ -175,14 +172,14 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	}
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	scripts, libraries := in.scripts.Kept()
-	stream, excess := in.feed.StreamBytes()
+	stream, excess := in.set.Feed.StreamBytes()
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed, Process: in.startupProcess,
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas() + excess,
 		Backlog: stream - excess, Stream: stream,
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy: in.registry.Lookup("maxmemory-policy").Get(),
-		Links:  in.linkBytes(), Scripts: scripts, Log: in.aof.Memory(), Libraries: libraries, LazyPending: pending,
+		Links:  in.linkBytes(), Scripts: scripts, Log: in.set.AOF.Memory(), Libraries: libraries, LazyPending: pending,
 		LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
 	}
 }
@@ -196,8 +193,8 @@ func (in *instance) counters() observe.Counters {
 		ThreadedReads: uint64(n.ThreadedReads), ThreadedWrites: uint64(n.ThreadedWrites),
 		InputPerSecond: in.inputRate.PerSecond(), OutputPerSecond: in.outputRate.PerSecond(),
 		EvictedClients: f.EvictedClients, QueryLimitHits: n.QueryLimitCloses,
-		OutputLimitHits: n.OutputLimitCloses + in.feed.OutputLimitCloses(),
-		ErrorReplies:    f.ErrorReplies, UnexpectedErrors: f.Unexpected + in.follower.Errors(),
+		OutputLimitHits: n.OutputLimitCloses + in.set.Feed.OutputLimitCloses(),
+		ErrorReplies:    f.ErrorReplies, UnexpectedErrors: f.Unexpected + in.set.Follower.Errors(),
 		Turns: f.Turns, TurnTime: time.Duration(f.TurnNanos), CommandTime: time.Duration(f.TurnNanos - f.DutyNanos),
 		LongTurns: longTurns(f.LongTurns), LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU,
 		MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
@@ -229,13 +226,13 @@ func (in *instance) observeDeps() observe.Deps {
 func (in *instance) introspectDeps() introspect.Deps {
 	d := introspect.Deps{
 		Catalogue: func() *command.Catalogue { return in.catalogue },
-		Reload:    in.reload, LoadAOF: in.loadAOF, FlushSleep: in.aof.SetFlushSleep,
+		Reload:    in.set.Reload, LoadAOF: in.set.LoadAOF, FlushSleep: in.set.AOF.SetFlushSleep,
 		SetActiveExpire: in.core.SetActiveExpire, PauseCron: in.core.PauseCron,
 		AllowAnyInScripts: in.core.AllowAnyInScripts,
-		SkipChecksums:     func(on bool) { in.saver.AnyChecksum = on },
-		ChangeReplID:      in.feed.ChangeID, RewriteConfig: func() error { return in.rewriter.Rewrite(true) },
+		SkipChecksums:     func(on bool) { in.set.Saver.AnyChecksum = on },
+		ChangeReplID:      in.set.Feed.ChangeID, RewriteConfig: func() error { return in.rewriter.Rewrite(true) },
 		Log:   func(text string) { in.log.Warning("DEBUG LOG: %s", text) },
-		Crash: in.crash, ClientCosts: in.clientCosts, SerializedLength: in.saver.SerializedLength,
+		Crash: in.crash, ClientCosts: in.clientCosts, SerializedLength: in.set.Saver.SerializedLength,
 	}
 	if in.cluster != nil {
 		d.Still, d.DropPackets, d.KillLinks = in.cluster.Sleep, in.cluster.Drop, in.cluster.Debug

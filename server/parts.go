@@ -8,12 +8,36 @@ import (
 	"spindle/engine/family/sight"
 	"spindle/engine/part"
 	"spindle/internal/histogram"
+	"spindle/internal/info"
 	"spindle/internal/setting"
 )
 
 // makeParts lists the features, in the order in which they join.
 func (in *instance) makeParts() []*part.Part {
 	return []*part.Part{
+		{Name: "data set", Rows: in.storage.Rows(), Join: func(p *part.Part) error {
+			in.set.Join(p)
+			return nil
+		}},
+		{Name: "migration", Join: func(p *part.Part) error {
+			p.Families, p.Sections = []command.Family{in.migrator.Family()}, []info.Section{in.migrator.Section()}
+			p.Threads = func() part.Need {
+				if in.migrator.InFlight() {
+					return part.Laden
+				}
+				return part.Idle
+			}
+			return nil
+		}},
+		{Name: "links of a Sentinel and clients of the admin lane", Join: func(p *part.Part) error {
+			p.Threads = func() part.Need {
+				if l := in.lane.Load(); in.asSentinel || l != nil && l.Connected() > 0 {
+					return part.Laden
+				}
+				return part.Idle
+			}
+			return nil
+		}},
 		{Name: "memory purposes", Join: func(p *part.Part) error {
 			p.Metrics = []prometheus.Collector{observe.PurposeFigures{Purposes: func() (list []observe.Purpose) {
 				in.core.Do(func() { list = observe.Purposes(in.space) })

@@ -2,7 +2,10 @@ package server
 
 import (
 	"fmt"
+	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"spindle/internal/process"
 	"spindle/internal/setting"
@@ -74,4 +77,18 @@ func (in *instance) summary() string {
 	}
 	return fmt.Sprintf("spindle %s on %s: %s, folder %s, %s, %s, %s", version.Spindle, strings.Join(addresses, ", "), file,
 		value("dir"), memory, disk, saves)
+}
+
+// crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC takes the road that a mistake of ours
+// would take.
+func (in *instance) crash(how string) {
+	if how == "panic" {
+		panic("DEBUG PANIC")
+	}
+	if how == "segfault" {
+		_ = unix.Kill(os.Getpid(), unix.SIGSEGV) // the report, and the death of one, come from the signal's handler
+		select {}
+	}
+	in.log.Raw(process.CrashReport("DEBUG "+how, process.Stacks()))
+	os.Exit(1)
 }

@@ -64,7 +64,7 @@ func (in *instance) joinSentinel() error {
 	world := sentinel.NewNet(sentinel.Parts{
 		Do: in.core.Do,
 		Open: func(ctx context.Context, address string) (net.Conn, error) {
-			return in.dialPrimary(ctx, address, in.following.Source.Get())
+			return in.dialPrimary(ctx, address, in.storage.Follow.Source.Get())
 		},
 		Write: func() error { return in.rewriter.Write(false) },
 		Tell:  func(channel, message string) { in.hub.Publish([]byte(channel), []byte(message)) },

@@ -132,7 +132,7 @@ func (in *instance) run(args config.Arguments) error {
 	if err := in.assemble(args); err != nil {
 		return err
 	}
-	in.signals = process.WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
+	in.signals = process.WatchSignals(&in.settings.Process, log, in.removeTemporary, in.set.Loading.Active.Load)
 	defer in.signals.Stop()
 	process.LogMode(log, &in.settings.Process, in.mode(), in.port())
 	process.CheckBacklog(in.sockets.Backlog.Get(), log)
@@ -165,14 +165,14 @@ func (in *instance) run(args config.Arguments) error {
 	stopDuties := make(chan struct{})
 	go in.core.RunDuties(stopDuties)
 	progress := &bgsave.Reporter{
-		Log: log, Loading: &in.loading, Saving: in.scheduler.Progress, Underway: in.supervisor.Underway,
+		Log: log, Loading: &in.set.Loading, Saving: in.set.Scheduler.Progress, Underway: in.supervisor.Underway,
 	}
 	go progress.Run(stopDuties)
 	go in.obeySignals()
 	if in.asSentinel {
 		in.watch(stopDuties)
 	} else {
-		err = in.load()
+		err = in.set.Load()
 	}
 	switch {
 	case errors.Is(err, context.Canceled): // a shutdown was asked for meanwhile
@@ -184,24 +184,16 @@ func (in *instance) run(args config.Arguments) error {
 		}
 		in.supervisor.Ready()
 	}
-	<-in.shutdown.done
+	<-in.set.Shutdown.Done
 	in.supervisor.Stopping()
 	in.stop(stopDuties)
 	return nil
 }
 
-// wordOfExpiry is the command that removes expired keys at replicas.
-func (in *instance) wordOfExpiry() string {
-	if in.common.LazyfreeExpire.Get() {
-		return "UNLINK"
-	}
-	return "DEL"
-}
-
 // obeySignals carries out the shutdowns that signals ask for.
 func (in *instance) obeySignals() {
 	for mode := range in.signals.Shutdown {
-		in.core.Do(func() { in.shutdown.signalled(mode) })
+		in.core.Do(func() { in.set.Shutdown.Signalled(mode) })
 	}
 }
 

@@ -159,9 +159,3 @@ func (in *instance) refusals() *acl.Log {
 	}
 	return &in.denials
 }
-
-// skipsSanitize says whether cl's user has skip-sanitize-payload.
-func skipsSanitize(cl *client.Client) bool {
-	user, ok := cl.User.(*acl.User)
-	return ok && user.Rights().SkipsSanitize()
-}

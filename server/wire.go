@@ -1,23 +1,18 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"time"
 
-	"spindle/aof"
-	"spindle/bgsave"
-	"spindle/bgsave/codec"
 	"spindle/cluster"
 	"spindle/cluster/migrate"
+	"spindle/dataset"
 	"spindle/engine"
 	"spindle/engine/acl"
 	"spindle/engine/catalogue"
@@ -25,7 +20,6 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
-	"spindle/engine/data/value"
 	"spindle/engine/family/conn"
 	"spindle/engine/family/modules"
 	"spindle/engine/family/observe"
@@ -40,7 +34,6 @@ import (
 	"spindle/internal/setting"
 	"spindle/internal/slots"
 	"spindle/internal/tlsconfig"
-	"spindle/internal/version"
 	"spindle/lane"
 	"spindle/lazyfree"
 	"spindle/protocol"
@@ -57,7 +50,6 @@ type instance struct {
 	settings processSettings
 	core     *engine.Core
 	registry *setting.Registry
-	cutAt    time.Time // when work was last cut off for what it kept (kept.go)
 	config   *config.Config
 	program  string // argv[0]
 
@@ -71,10 +63,7 @@ type instance struct {
 	data           catalogue.Settings
 	observe        observe.Settings
 	scriptSettings scripting.Settings
-	save           bgsave.Settings
-	feeding        replication.Settings
-	following      replication.FollowerSettings
-	aofSettings    aof.Settings
+	storage        dataset.Settings
 	access         accessSettings
 	tracking       tracking.Settings
 	tls            tlsconfig.Settings
@@ -93,12 +82,7 @@ type instance struct {
 	hub       *pubsub.Hub
 	tracker   *tracking.Tracker
 	modules   *modules.Modules
-	scheduler *bgsave.Scheduler
-	saver     *bgsave.Commands
-	loading   bgsave.Loading
-	feed      *replication.Feed
-	follower  *replication.Follower
-	aof       *aof.Log
+	set       *dataset.Set
 	gate      *protocol.Gate
 	scripts   *scripting.Scripts
 	slots     slots.Current    // who serves which slot; none outside cluster mode
@@ -122,36 +106,25 @@ type instance struct {
 	signals    *process.Signals
 	supervisor *process.Supervisor
 	oom        *process.OomAdjuster
-	shutdown   *shutdown
 	admin      *admin
 	lane       atomic.Pointer[lane.Lane] // nil: there is none
 	pidFile    string
 	checking   *config.Check // --check-config; nil in a server
 	health     health
-	stopWrites func() // puts the disk's barrier up or down; turn only
-
-	copying     bool   // a full copy is being loaded; turn only
-	emptied     bool   // the data here went for a full copy that could not be loaded; turn only
-	roleChanged func() // puts the barriers of a replica up or down; turn only
-	diskToldMs  int64  // when the log last said that a replica goes on although its disk fails, Unix ms
-
-	loadContext context.Context
-	stopLoading func()
 }
 
 // newInstance makes the settings, which the configuration is read into before anything else exists.
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log}
 	in.parts = in.makeParts()
-	registry, err := setting.NewRegistry(in.settings.Process.Rows(), in.settings.Idle.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
-		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(),
+	registry, err := setting.NewRegistry(in.settings.Process.Rows(), in.settings.Idle.Rows(), in.own.rows(),
+		in.access.rows(), in.network.Rows(), in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(),
+		in.observe.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(),
 		in.tls.Rows(), in.clustering.Rows(), in.parts.rows())
 	if err != nil {
 		return nil, err
 	}
 	in.registry = registry
-	in.loadContext, in.stopLoading = context.WithCancel(context.Background())
 	return in, nil
 }
 
@@ -231,12 +204,10 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.hub = pubsub.NewHub(in.core)
 	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Take)
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
-	in.shutdown = &shutdown{in: in, log: in.log, done: make(chan struct{})}
 	in.rewriter = &config.Rewriter{Registry: in.registry, File: in.config.File, Umask: process.Umask(), Log: in.log}
 	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
-	in.joinSaving()
-	in.joinLog()
-	in.joinReplication()
+	in.set = in.newSet()
+	in.subscribe()
 	in.joinCluster()
 	in.joinObservation(args)
 	in.joinScripts()
@@ -257,67 +228,42 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 		return err
 	}
 	in.joinSettings()
-	in.core.AddOwnBarriers(append([]*engine.Barrier{in.diskBarrier(), in.replicasBarrier()},
-		append(in.roleBarriers(), in.parts.barriers()...)...)...)
+	in.core.AddOwnBarriers(in.parts.barriers()...)
 	in.core.Do(in.registry.Loaded)
 	if err := in.loadUsers(); err != nil {
 		return err
 	}
-	return in.oom.Apply(in.following.Of.Get().Host != "")
+	return in.oom.Apply(in.storage.Follow.Of.Get().Host != "")
 }
 
-// joinSaving connects the core with bgsave.
-func (in *instance) joinSaving() {
-	in.scheduler = bgsave.NewScheduler(bgsave.Parts{
-		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty,
-		Turn: in.core.Do, Between: in.core.Between,
-		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
-		Streaming: func() bool { return in.feed.Sending() },
-		Held:      in.holdsFiles,
-		Busy:      func() bool { return in.aof.Rewriting() }, Forks: func() int64 { return in.aof.Forks() },
+// newSet makes the data set.
+func (in *instance) newSet() *dataset.Set {
+	return dataset.New(dataset.Parts{
+		Settings: &in.storage, Core: in.core, Space: in.space, Heap: in.heap, Whole: &in.whole, Clients: in.clients,
+		Gate: in.gate, Log: in.log, Common: &in.common, Data: &in.data,
+		Cluster: in.clustering.Enabled.Get(), Sentinel: in.asSentinel,
+		Dial: in.dialPrimary, Port: in.replicaPort,
+		ReplicaOutput: func() replication.OutputLimit {
+			l := in.network.Output.Get()[protocol.ClassReplica]
+			return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)),
+				Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
+		},
+		LatencyThreshold: in.engine.LatencyThreshold.Get, Latency: in.latency,
+		Serve: func() { in.reactor.Serve() },
+		Loaded: func() {
+			if in.cluster != nil {
+				in.cluster.Start()
+			}
+		},
+		Changed: func() {
+			in.tellHealth()
+			in.countThreads()
+		},
+		Role:         func(replica bool) { _ = in.oom.Apply(replica) }, // it has told the log
+		ShutdownWait: in.settings.Process.ShutdownWait.Get,
+		Supervisor:   func() *process.Supervisor { return in.supervisor },
+		Refused:      func() { in.signals.Refused() },
 	})
-	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log,
-		SkipsSanitize: skipsSanitize,
-		Turn:          in.core.Do, Writable: func(f func()) { in.core.DoWhenWritable(f) }, Wake: in.core.Wake, Readmit: in.core.Readmit,
-		Latch: in.core.Latch,
-	}
-}
-
-// header is what a file says of this server. Turn only.
-func (in *instance) header() bgsave.Header {
-	var state *bgsave.ReplicationState
-	if id, offset, db, ok := in.feed.State(); ok {
-		state = &bgsave.ReplicationState{ID: id, Offset: offset, StreamDB: db}
-	}
-	return bgsave.Header{
-		Replication:   state,
-		ServerVersion: version.Redis, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(),
-		Encodings: in.space.Store().Used,
-		Deadlines: in.space.FieldsHaveDeadlines(), Functions: in.scripts.Sources(), Slots: in.slotSizes(),
-	}
-}
-
-// clockOf tells savers how to read a key's clock, if a policy is set that goes by it.
-func (in *instance) clockOf() bgsave.ClockFunc {
-	return in.space.Clocks().Of
-}
-
-// retained is how much memory lives only because a view may still read it.
-func (in *instance) retained() int64 {
-	return in.heap.Retained()
-}
-
-// joinReplication connects the core with the feed.
-func (in *instance) joinReplication() {
-	in.feeding.Log, in.feeding.Disk = in.log, in.aof
-	in.feeding.Output = func() replication.OutputLimit {
-		l := in.network.Output.Get()[protocol.ClassReplica]
-		return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)), Soft: int64(min(l.Soft, math.MaxInt64)),
-			Seconds: l.Seconds}
-	}
-	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
-	in.follower = in.newFollower()
-	in.subscribe()
 }
 
 // subscribe has the core call the features. The orders are those of part.Order.
@@ -328,19 +274,11 @@ func (in *instance) subscribe() {
 		{Order: part.ForgetKeys, Gone: in.hub.Forget, Publish: func(channel, payload []byte) { in.hub.Publish(channel, payload) }, Heard: in.hub.Heard},
 		{Order: part.ForgetKeys, Touched: in.tracker.Touched, Renewing: in.tracker.Invalidate, Gone: in.tracker.Forget,
 			Read: in.tracker.Read},
-		{Order: part.Streams, Gone: in.feed.Gone, Wrote: in.feed.Wrote, Tick: in.tickStreams},
-		{Order: part.Streams, Gone: in.follower.Gone, Diverged: in.follower.Diverged, Answered: in.follower.Answered},
-		{Order: part.Log, Wrote: in.aof.Wrote, Tick: in.tickLog, OtherMemory: func() (used, spared int64) {
-			log := in.aof.Memory()
-			return log, log
-		}},
-		{Order: part.Saving, Tick: in.saveByRules, Emptied: func(removed int) { in.scheduler.Flushed(int64(removed)) }},
-		{Order: part.Ending, Tick: in.shutdown.tick},
+		{Order: part.ForgetKeys, Tick: func(int64) { in.beatMs.Store(in.core.SteadyMs()) }},
 		{Order: part.Later, Tick: in.sampleRates, Slow: in.slow, Latency: in.latency, Denied: in.denied},
 		{Order: part.Later, Tick: in.tickThreads, Frozen: func() { in.threads.follow(true, false) }, Lent: in.countThreads,
 			Laden: in.countThreads},
 		{Order: part.Later, Tick: func(int64) { in.tracker.Trim() }},
-		{Order: part.Later, Tick: in.boundKept},
 		{Order: part.Later, Lent: in.tellHealth}, // duties stand still until the command is over
 		{Order: part.Later, OtherMemory: func() (used, spared int64) {
 			scripts, libraries := in.scripts.Kept()
@@ -359,14 +297,6 @@ func (in *instance) subscribe() {
 	}
 }
 
-// tickStreams lets both ends of replication do what is due.
-func (in *instance) tickStreams(int64) {
-	steady := in.core.SteadyMs()
-	in.beatMs.Store(steady)
-	in.feed.Tick(steady)
-	in.follower.Tick(steady)
-}
-
 // tickThreads comes ten times a second.
 func (in *instance) tickThreads(int64) {
 	in.threads.tick(in.core.Turns())
@@ -378,21 +308,8 @@ func (in *instance) tickThreads(int64) {
 
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
-	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
-	// So are a Sentinel's links.
-	linked := in.follower.Following() || in.asSentinel
-	l := in.lane.Load()
 	need := in.parts.need()
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent() || need == part.Working,
-		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight() || l != nil && l.Connected() > 0 ||
-			need == part.Laden)
-}
-
-// saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
-func (in *instance) saveByRules(int64) {
-	if !in.shutdown.over && !in.core.Loading() {
-		in.scheduler.Tick()
-	}
+	in.threads.follow(in.heap.Holding() || in.core.Lent() || need == part.Working, in.core.Laden() || need == part.Laden)
 }
 
 // logAttack says, at most once a minute, that a browser was led here.
@@ -409,113 +326,14 @@ func (in *instance) logAttack() func(*client.Client) {
 	}
 }
 
-// diskBarrier refuses writes while saving is asked for and fails.
-func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
-		if call.Flags&command.Write == 0 && (!call.Spec.Has(command.Probes) || cl.Script != nil) {
-			return nil
-		}
-		if in.scheduler.WritesStopped() {
-			return bgsave.ErrStopWrites
-		}
-		if cl.Is(client.Primary) {
-			in.writeThrough(call)
-			return nil
-		}
-		if err := in.aof.Refusal(); err != nil && !in.scheduler.WritesStopped() {
-			return err
-		}
-		return bgsave.ErrStopWrites
-	}}
-	in.stopWrites = func() { in.core.Raise(b, in.scheduler.WritesStopped() || in.aof.Refusal() != nil) }
-	in.registry.Follow(func() { in.stopWrites() }, "stop-writes-on-bgsave-error", "save")
-	return b
-}
-
-// replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
-func (in *instance) replicasBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call engine.Call) error {
-		if call.Flags&command.Write == 0 || in.feed.EnoughReplicas() {
-			return nil
-		}
-		return protocol.ErrNoReplicas
-	}}
-	in.registry.Follow(func() { in.core.Raise(b, in.feed.WantsReplicas()) },
-		"min-replicas-to-write", "min-replicas-max-lag")
-	return b
-}
-
-// A streamer is bgsave's encoder as replication wants it.
-type streamer struct{ in *instance }
-
-// Prepare implements replication.Saver.
-func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only replication.Filter) (
-	stream func(io.Writer, *keyspace.View) error) {
-	h := s.in.header()
-	if only.NoFunctions {
-		h.Functions = nil
-	}
-	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset, StreamDB: s.in.feed.StreamDB()}
-	o := bgsave.Options{
-		Compress: s.in.save.Compress.Get(), Checksum: s.in.save.Checksum.Get(), Delay: s.in.save.SaveDelay.Get(), Header: h,
-		Savers: int(s.in.save.SaverConcurrency.Get()), Newest: int(s.in.save.Version.Get()),
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.in.loadContext, cancel)
-	context.AfterFunc(ctx, func() { stop() })
-	return func(w io.Writer, view *keyspace.View) error {
-		var v bgsave.View = view
-		if only.NoKeys {
-			v = keyless{view}
-		}
-		_, err := bgsave.WriteTo(ctx, w, v, o)
-		return err
-	}
-}
-
-// Holds implements replication.Saver.
-func (s streamer) Holds() (forms replication.Forms) {
-	if s.in.space.FieldsHaveDeadlines() {
-		forms |= replication.FieldDeadlines
-	}
-	if s.in.space.Store().Used.Any(value.Module) {
-		forms |= replication.Blooms
-	}
-	return forms
-}
-
-// Find implements replication.Saver.
-func (s streamer) Find(view *keyspace.View, forms replication.Forms) (x replication.Find, found bool) {
-	for _, db := range view.DBs() {
-		view.Walk(db, 0, 1, func(v value.Value) bool {
-			has := replication.FormsOf(codec.Kind(v, codec.CommonVersion)) & forms
-			if found = has != 0; found {
-				x = replication.Find{DB: db, Key: string(v.Key()), Forms: has}
-			}
-			return !found
-		})
-		if found {
-			break
-		}
-	}
-	return x, found
-}
-
-// keyless is a view of which nothing is written.
-type keyless struct{ bgsave.View }
-
-// DBs implements bgsave.View.
-func (keyless) DBs() []int { return nil }
-
 // joinSettings has the parts follow their settings.
 func (in *instance) joinSettings() {
 	in.registry.Follow(in.core.ApplyMemoryLimit, "maxmemory", "maxmemory-policy",
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
-	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
 	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
-	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj",
+	in.registry.OnChange(func() error { return in.oom.Apply(in.storage.Follow.Of.Get().Host != "") }, "oom-score-adj",
 		"oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return process.CheckMaxClients(in.network.MaxClients.Get(), in.filesBeside(), in.log)
@@ -527,8 +345,6 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled")
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
-	in.registry.OnChange(in.switchLog, "appendonly")
-	in.registry.Follow(in.aof.HistoryChanged, "aof-disable-auto-gc")
 	in.joinUsers()
 	config.FollowUnsupported(in.registry)
 	in.parts.follow(in.registry)
@@ -662,45 +478,14 @@ func (in *instance) startAdmin() error {
 // tellHealth tells /healthz how the server does. Turn only.
 func (in *instance) tellHealth() {
 	s := healthState{Role: "primary", Loading: in.core.Loading(), Busy: in.core.Lent()}
-	if in.follower.Following() {
-		s.Role, s.heardMs, s.LinkUp = "replica", in.follower.HeardMs(), in.follower.Up()
+	if in.set.Follower.Following() {
+		s.Role, s.heardMs, s.LinkUp = "replica", in.set.Follower.HeardMs(), in.set.Follower.Up()
 	}
 	if in.asSentinel {
 		s.Role = "sentinel"
 	}
-	switch {
-	case s.Loading:
+	if s.Reason = in.parts.ill(); s.Loading {
 		s.Reason = "loading"
-	case in.shutdown.waiting || in.shutdown.over:
-		s.Reason = "shutting down"
-	case in.scheduler.WritesStopped():
-		s.Reason = "writes refused: the last background save failed"
-	case in.aof.Refusal() != nil:
-		s.Reason = "writes refused: the append-only file cannot be written"
-	default:
-		s.Reason = in.parts.ill()
 	}
 	in.health.tell(s)
-}
-
-// limits are the settings of all types as values that are loaded or restored go by them.
-func (in *instance) limits() codec.Limits {
-	s, sets, zsets, lists := &in.data, in.common.Sets.Limits(), in.common.ZSets.Limits(), in.common.Lists.Limits()
-	n := func(v *setting.Int) int { return int(v.Get()) }
-	return codec.Limits{
-		HashEntries: n(&s.Hashes.Entries), HashValue: n(&s.Hashes.Value),
-		SetIntset: sets.IntSet, SetEntries: sets.Entries, SetValue: sets.Value,
-		ZSetEntries: zsets.Entries, ZSetValue: zsets.Value,
-		ListSize: lists.Fill, ListDepth: lists.Depth,
-		StreamBytes: n(&s.Streams.NodeBytes), StreamEntries: n(&s.Streams.NodeEntries),
-	}
-}
-
-// loadOptions are how the data set is read at start.
-func (in *instance) loadOptions(path string) bgsave.LoadOptions {
-	return bgsave.LoadOptions{
-		NoChecksum: !in.save.Checksum.Get(), SkipModuleData: in.save.ModuleData.Get() == bgsave.SkipModuleData,
-		Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
-		Name: path, Log: in.log, Progress: &in.loading,
-	}
 }

@@ -19,10 +19,11 @@ type rule struct {
 var floors = []rule{
 	{".", []string{"server", "tools/cli"}},
 	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/",
-		"scripting/", "sentinel", "lane", "server/"}},
+		"scripting/", "sentinel", "lane", "dataset", "server/"}},
 	{"lane", []string{"engine/acl", "engine/client", "engine/command", "engine/insight", "engine/family/conn",
 		"engine/family/observe", "engine/family/sight", "protocol/", "reactor"}},
 	{"server/live", []string{"protocol/"}},
+	{"dataset", []string{"aof", "bgsave/", "engine/", "replication", "scripting", "protocol/"}},
 	{"cluster", []string{"cluster/", "engine/command", "engine/client", "protocol/"}},
 	{"cluster/state", []string{"cluster/bus", "protocol/"}},
 	{"cluster/bus", nil},

@@ -1,4 +1,4 @@
-package server
+package dataset
 
 import (
 	"fmt"
@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// What is used beyond maxmemory is bounded by kept-memory-limit: what views keep alive, what reclaimers have not freed,
-// what replicas have not read, and what the log has not written. Past it the work that has gone on for longest is cut
-// off, if such work is the reason: its view is the oldest, and keeps most. What the log may still keep holds writers.
-// Replicas that follow have a bound of their own, client-output-buffer-limit.
+// kept-memory-limit bounds the memory used beyond maxmemory. It counts blocks that views keep alive or that wait for
+// reclaimers, and bytes that replicas or the log's disk have not taken. Past the limit the oldest save, rewrite or full
+// synchronisation is cut off, if such work is the reason: the oldest view keeps most. A full log buffer holds writers.
+// Replicas that follow have their own bound, client-output-buffer-limit.
 
 // cutEvery is how long what was cut off has to close its view, before the next is looked for.
 const cutEvery = 2 * time.Second
 
 // boundKept cuts off a save, a rewrite or a full synchronisation if too much is kept. Ten times a second.
-func (in *instance) boundKept(int64) {
-	kept, limit := in.core.Kept()
+func (d *Set) boundKept(int64) {
+	kept, limit := d.Core.Kept()
 	now := time.Now()
-	if limit == 0 || kept <= limit || now.Sub(in.cutAt) < cutEvery {
+	if limit == 0 || kept <= limit || now.Sub(d.cutAt) < cutEvery {
 		return
 	}
-	share := in.heap.Retained()
-	if in.feed.Sending() {
-		share += in.clients.Costs.Replicas()
+	share := d.Heap.Retained()
+	if d.Feed.Sending() {
+		share += d.Clients.Costs.Replicas()
 	}
 	if share < limit/2 {
 		return // cutting off would not help
@@ -34,16 +34,16 @@ func (in *instance) boundKept(int64) {
 		began time.Time
 		cut   func(why string)
 	}{
-		{in.scheduler.Began(), in.scheduler.CutOff},
-		{in.aof.RewriteBegan(), in.aof.CutOff},
-		{in.feed.Began(), in.feed.CutOff},
+		{d.Scheduler.Began(), d.Scheduler.CutOff},
+		{d.AOF.RewriteBegan(), d.AOF.CutOff},
+		{d.Feed.Began(), d.Feed.CutOff},
 	} {
 		if !work.began.IsZero() && (cut == nil || work.began.Before(oldest)) {
 			oldest, cut = work.began, work.cut
 		}
 	}
 	if cut != nil {
-		in.cutAt = now
+		d.cutAt = now
 		cut(fmt.Sprintf("%d MB are kept for it and its like since %.1f s, which is more than kept-memory-limit admits",
 			kept>>20, now.Sub(oldest).Seconds()))
 	}
@@ -53,10 +53,10 @@ func (in *instance) boundKept(int64) {
 const leastLogRoom = 1 << 20
 
 // logRoom is how much may wait for the log's disk by kept-memory-limit, beside what else is kept. Turn only.
-func (in *instance) logRoom() int64 {
-	kept, limit := in.core.Kept()
+func (d *Set) logRoom() int64 {
+	kept, limit := d.Core.Kept()
 	if limit == 0 {
 		return math.MaxInt64
 	}
-	return max(leastLogRoom, limit-(kept-in.aof.Memory()))
+	return max(leastLogRoom, limit-(kept-d.AOF.Memory()))
 }

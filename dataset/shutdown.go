@@ -1,4 +1,4 @@
-package server
+package dataset
 
 import (
 	"math"
@@ -12,12 +12,12 @@ import (
 	"spindle/protocol"
 )
 
-// A shutdown takes the server from the wish to end to the point where nothing can be lost any more.
+// A Shutdown takes the server to the point where nothing can be lost any more.
 //
-// It runs in turns. With replicas that lag it first holds writes back and gives them shutdown-timeout seconds; then it
-// saves, if asked to or if save rules exist, and only then lets go.
-type shutdown struct {
-	in      *instance
+// It runs in turns. If replicas lag, it first holds writes and gives the replicas shutdown-timeout seconds. Then it
+// saves, if the client asked for that or save rules exist. Only then the process may end.
+type Shutdown struct {
+	d       *Set
 	log     *logging.Logger
 	mode    process.ShutdownMode
 	asked   bool // a signal waits for the next tick, because DEBUG PAUSE-CRON holds ticks back
@@ -26,7 +26,7 @@ type shutdown struct {
 	until   int64            // Unix ms: how long lagging replicas are waited for
 	callers []*client.Client // blocked in SHUTDOWN
 	over    bool
-	done    chan struct{} // closed when the process may end
+	Done    chan struct{} // closed when the process may end
 }
 
 var (
@@ -35,7 +35,7 @@ var (
 )
 
 // Family is SHUTDOWN.
-func (s *shutdown) Family() command.Family {
+func (s *Shutdown) Family() command.Family {
 	return command.Family{Name: "server", Rows: []command.Spec{
 		{Name: "shutdown", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale |
 			command.NoMulti |
@@ -44,7 +44,7 @@ func (s *shutdown) Family() command.Family {
 }
 
 // run is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. It replies only when there is no shutdown, or no more.
-func (s *shutdown) run(c *command.Context) error {
+func (s *Shutdown) run(c *command.Context) error {
 	mode, abort := process.ShutdownMode(0), false
 	for _, arg := range c.Args[1:] {
 		switch {
@@ -68,39 +68,39 @@ func (s *shutdown) run(c *command.Context) error {
 	if c.Client.Is(client.DenyBlocking | client.Multi) {
 		return protocol.Errorf("ERR", "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
 	}
-	if busy := s.in.core.Busy(); busy != nil && mode&process.ShutdownNoSave == 0 {
+	if busy := s.d.Core.Busy(); busy != nil && mode&process.ShutdownNoSave == 0 {
 		return busy
 	}
-	return s.request(c, mode)
+	return s.Request(c, mode)
 }
 
-// request begins a shutdown for a client, or for a signal when c is nil.
-func (s *shutdown) request(c *command.Context, mode process.ShutdownMode) error {
+// Request begins a shutdown for a client, or for a signal or the admin lane when c is nil. Turn only.
+func (s *Shutdown) Request(c *command.Context, mode process.ShutdownMode) error {
 	if s.over {
 		return nil
 	}
-	if s.in.core.Loading() || s.in.asSentinel {
+	if s.d.Core.Loading() || s.d.Sentinel {
 		mode = mode&^process.ShutdownSave | process.ShutdownNoSave // what is in memory is a part of what is on disk
 	}
-	if s.in.holdsFiles() && mode&process.ShutdownNoSave == 0 {
+	if s.d.holdsFiles() && mode&process.ShutdownNoSave == 0 {
 		s.log.Warning("The data here are not whole: a copy of the primary's is being loaded, or could not be. " +
 			"They are not saved: what is on disk stays.")
 		mode = mode&^process.ShutdownSave | process.ShutdownNoSave
 	}
-	if s.in.core.Lent() {
+	if s.d.Core.Lent() {
 		// Half of what a script writes is not saved, and no tick comes.
 		mode = mode&^process.ShutdownSave | process.ShutdownNoSave | process.ShutdownNow
 	}
 	s.mode = mode
 	if !s.waiting {
 		s.log.Notice("User requested shutdown...")
-		if lagging := s.in.feed.Lagging(); lagging > 0 && mode&process.ShutdownNow == 0 &&
-			s.in.settings.Process.ShutdownWait.Get() > 0 {
+		if lagging := s.d.Feed.Lagging(); lagging > 0 && mode&process.ShutdownNow == 0 &&
+			s.d.ShutdownWait() > 0 {
 			s.waiting = true
-			s.until = s.in.core.Now() + s.in.settings.Process.ShutdownWait.Get()*1000
+			s.until = s.d.Core.Now() + s.d.ShutdownWait()*1000
 			s.log.Notice("Waiting for replicas before shutting down.")
-			s.in.core.Pause(engine.PauseShutdown, false, s.until+1000)
-			s.in.feed.Prompt()
+			s.d.Core.Pause(engine.PauseShutdown, false, s.until+1000)
+			s.d.Feed.Prompt()
 		}
 	}
 	wait := s.waiting && mode&process.ShutdownNow == 0
@@ -108,108 +108,128 @@ func (s *shutdown) request(c *command.Context, mode process.ShutdownMode) error 
 		s.fail()
 		return errShutdown
 	}
-	if c != nil { // who asked hears no more, unless the shutdown is given up
+	if c != nil { // the client gets no reply, unless the shutdown is given up
 		c.Core.Block(c, command.Wait{})
 		s.callers = append(s.callers, c.Client)
 	}
 	return nil
 }
 
-// signalled is a signal's wish. It waits for the tick behind a script that runs: half of what that writes must not be
-// saved, and nothing may be lost. Turn only.
-func (s *shutdown) signalled(mode process.ShutdownMode) {
-	if s.in.core.Lent() || s.in.core.CronPaused() && !s.in.core.Loading() {
+// Signalled begins the shutdown that a signal asks for. A script that runs ends first: half of its writes must not be
+// saved, and no unit may be lost. Turn only.
+func (s *Shutdown) Signalled(mode process.ShutdownMode) {
+	if s.d.Core.Lent() || s.d.Core.CronPaused() && !s.d.Core.Loading() {
 		s.asked, s.askedAs = true, mode
 		return
 	}
-	if s.request(nil, mode) != nil {
-		s.in.signals.Refused()
+	if s.Request(nil, mode) != nil {
+		s.d.Refused()
 	}
 }
 
 // tick looks whether the replicas that were waited for have caught up, ten times a second.
-func (s *shutdown) tick(nowMs int64) {
+func (s *Shutdown) tick(nowMs int64) {
 	if s.asked {
 		s.asked = false
-		s.signalled(s.askedAs)
+		s.Signalled(s.askedAs)
 	}
-	if !s.waiting || (nowMs < s.until && s.in.feed.Lagging() > 0) {
+	if !s.waiting || (nowMs < s.until && s.d.Feed.Lagging() > 0) {
 		return
 	}
 	if !s.finish() {
 		s.fail()
-		s.in.signals.Refused()
+		s.d.Refused()
 	}
 }
 
 // fail is the end of a shutdown that cannot be: the log has just told why.
-func (s *shutdown) fail() {
+func (s *Shutdown) fail() {
 	s.log.Warning("Errors trying to shut down the server. Check the logs for more information.")
 	s.release(errShutdown)
 }
 
-// finish saves and lets the process end; false if that failed and the server goes on.
-func (s *shutdown) finish() bool {
-	s.in.feed.LogLag()
+// finish saves and lets the process end. It returns false if the save failed: then the server continues.
+func (s *Shutdown) finish() bool {
+	s.d.Feed.LogLag()
 	endLog, ok := s.endLog()
 	if !ok {
 		return false
 	}
-	wait := s.in.scheduler.AbortAndWait("the server shuts down")
-	save := s.mode&process.ShutdownSave != 0 || (s.in.scheduler.Saving() && s.mode&process.ShutdownNoSave == 0)
+	wait := s.d.Scheduler.AbortAndWait("the server shuts down")
+	save := s.mode&process.ShutdownSave != 0 || (s.d.Scheduler.Saving() && s.mode&process.ShutdownNoSave == 0)
 	if save {
 		s.log.Notice("Saving the final RDB snapshot before exiting.")
-		s.in.supervisor.Status("Saving the final RDB snapshot", "")
-		if err := s.in.scheduler.Now(); err != nil {
+		s.d.Supervisor().Status("Saving the final RDB snapshot", "")
+		if err := s.d.Scheduler.Now(); err != nil {
 			if s.mode&process.ShutdownForce == 0 {
 				s.log.Warning("Error trying to save the DB, can't exit.")
-				s.in.supervisor.Status("Error trying to save the DB, can't exit.", "")
+				s.d.Supervisor().Status("Error trying to save the DB, can't exit.", "")
 				return false
 			}
 			s.log.Warning("Error trying to save the DB. Exit anyway.")
 		}
 	}
 	s.over, s.waiting = true, false
-	// What was written now would be lost, and must not be promised.
-	s.in.core.Halt()
-	s.in.core.Pause(engine.PauseShutdown, true, math.MaxInt64)
-	s.in.stopLoading()
+	// A later write would be lost: no client may get OK for it.
+	s.d.Core.Halt()
+	s.d.Core.Pause(engine.PauseShutdown, true, math.MaxInt64)
+	s.d.stopLoading()
 	go func() {
 		wait(time.Second)
 		endLog(logPatience)
-		close(s.done)
+		close(s.Done)
 	}()
 	return true
 }
 
 // abort is SHUTDOWN ABORT.
-func (s *shutdown) abort(c *command.Context) error {
+func (s *Shutdown) abort(c *command.Context) error {
 	if !s.waiting && !s.asked {
 		return errNoShutdown
 	}
 	s.asked = false
 	s.log.Notice("Shutdown manually aborted.")
 	s.release(errShutdown)
-	s.in.signals.Refused()
+	s.d.Refused()
 	c.Reply.OK()
 	return nil
 }
 
-// release lets everything go on: the shutdown does not happen.
-func (s *shutdown) release(err error) {
+// release ends the pause: the shutdown does not happen.
+func (s *Shutdown) release(err error) {
 	s.waiting, s.until = false, 0
-	s.in.core.Unpause(engine.PauseShutdown)
-	s.in.feed.Resume()
+	s.d.Core.Unpause(engine.PauseShutdown)
+	s.d.Feed.Resume()
 	for _, cl := range s.callers {
-		s.in.core.Answer(cl, func(c *command.Context) { c.Reply.Error(err) })
+		s.d.Core.Answer(cl, func(c *command.Context) { c.Reply.Error(err) })
 	}
 	s.callers = nil
 }
 
-// remaining is INFO's shutdown_in_milliseconds: -1 when none is under way.
-func (s *shutdown) remaining() int64 {
+// Remaining is INFO's shutdown_in_milliseconds: -1 when none is under way.
+func (s *Shutdown) Remaining() int64 {
 	if !s.waiting {
 		return -1
 	}
-	return max(0, s.until-s.in.core.Now())
+	return max(0, s.until-s.d.Core.Now())
 }
+
+// endLog writes what the log still has, when the server ends. It answers false if that must not be: the data set is not
+// on disk yet. Turn only.
+func (s *Shutdown) endLog() (wait func(limit time.Duration), ok bool) {
+	if s.d.AOF.Waiting() && s.d.AOF.Rewriting() {
+		if s.mode&process.ShutdownForce == 0 {
+			s.log.Warning("Writing initial AOF, can't exit.")
+			s.d.Supervisor().Tell("STATUS=Writing initial AOF, can't exit.\n")
+			return nil, false
+		}
+		s.log.Warning("Writing initial AOF. Exit anyway.")
+	}
+	return s.d.AOF.Close(), true
+}
+
+// logPatience is how long a server that ends waits for the disk to take the last of the log.
+const logPatience = time.Duration(math.MaxInt64)
+
+// Waiting says that a shutdown gives lagging replicas time.
+func (s *Shutdown) Waiting() bool { return s.waiting }

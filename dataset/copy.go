@@ -1,0 +1,267 @@
+package dataset
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"spindle/bgsave"
+	"spindle/replication"
+)
+
+// A taker takes full copies.
+type taker struct{ d *Set }
+
+var (
+	errMark    = errors.New("the mark behind the copy is not the one that was announced")
+	errGivenUp = errors.New("the link was given up before the copy was loaded")
+)
+
+// Take implements replication.Taker.
+func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) error {
+	d := t.d
+	how, empty := d.Settings.Follow.Load.Get(), true
+	d.Core.Do(func() {
+		for i := range d.Space.Len() {
+			empty = empty && d.Space.DB(i).Len() == 0
+		}
+	})
+	bySocket := how == replication.LoadBeside || how == replication.LoadOnEmpty && empty
+	target, form := "disk", "receiving streamed RDB from master with EOF to "
+	if bySocket {
+		target = "parser"
+	}
+	if c.Mark != "" {
+		d.Log.Notice("MASTER <-> REPLICA sync: %s%s", form, target)
+	} else {
+		d.Log.Notice("MASTER <-> REPLICA sync: receiving %d bytes from master to %s", c.Size, target)
+	}
+	if bySocket && how == replication.LoadBeside {
+		return t.beside(c, begin, done)
+	}
+	if bySocket {
+		return t.inPlace(d.turnBetween, begin, done, c.Size, nil,
+			func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
+				return readCopy(d, c, to, o)
+			})
+	}
+	return t.byDisk(c, begin, done)
+}
+
+// byDisk receives the copy into a temporary file and loads it from there. Only a copy that was loaded takes the place
+// of this server's own file.
+func (t taker) byDisk(c *replication.Copy, begin func() bool, done func(db int)) error {
+	d := t.d
+	path := d.Settings.Save.FileName.Get()
+	file, err := bgsave.ReceiveFile(path, func(w io.Writer) error { return receive(w, c) })
+	if err != nil {
+		d.Log.Warning("Failed trying to receive the copy of the MASTER that is to become %s: %s", path, err)
+		return err
+	}
+	read := func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
+		stored, err := os.Open(file.Name)
+		if err != nil {
+			return bgsave.Loaded{}, err
+		}
+		defer stored.Close()
+		o.Live = false
+		return bgsave.Read(d.loadContext, stored, to, o)
+	}
+	if t.fitsATurn(file.Size) {
+		err = t.wholly(begin, done, c.Size, file, read)
+	} else {
+		err = t.inPlace(d.turnBetween, begin, done, c.Size, file, read)
+	}
+	if syncing := file.Close(); syncing != nil {
+		d.Log.Warning("The folder of %s cannot be synced, after the copy of the MASTER was put there: %s", path, syncing)
+	}
+	if err == nil && d.Settings.Save.DeleteSyncFiles.Get() && !d.Scheduler.Saving() && !d.Settings.Log.On.Get() {
+		d.Log.Notice("Removing the RDB file obtained from the master. This replica has persistence disabled")
+		_ = os.Remove(path)
+	}
+	return err
+}
+
+// holdsFiles says that the files on disk stay as they are, because memory holds no data set. A full copy is being
+// loaded, or its load failed. Turn only.
+func (d *Set) holdsFiles() bool { return d.copying || d.emptied }
+
+// beginCopy says that a full copy is going to take the data's place. A save under way is called off in this turn, and
+// no other begins before endCopy. Turn only.
+func (d *Set) beginCopy() {
+	d.copying = true
+	d.Scheduler.Abort("a copy of the primary's takes the place of what it saves")
+}
+
+// endCopy says that a full copy is in memory, or that it could not be loaded. A copy that came in a file takes the
+// place of this server's own file only now. Turn only.
+func (d *Set) endCopy(file *bgsave.CopyFile, l bgsave.Loaded, err error) {
+	d.copying = false
+	if err != nil {
+		return
+	}
+	d.emptied = false
+	d.AOF.Replaced()
+	if file == nil {
+		d.Scheduler.Replaced(l.Keys)
+	} else if err := file.Place(); err != nil {
+		d.Log.Warning("The copy of the MASTER is loaded, but cannot become this server's RDB file: %s", err)
+		d.Scheduler.Replaced(l.Keys)
+	} else {
+		d.Scheduler.Loaded()
+	}
+}
+
+// copyOptions are how a full copy is read.
+func (t taker) copyOptions(size int64) bgsave.LoadOptions {
+	o := t.d.loadOptions("the primary's copy")
+	o.KeepExpired, o.Size = true, max(size, 0) // it is for the primary to remove them
+	return o
+}
+
+// smallCopy is the size up to which a copy is read in one turn. Then no client meets a server that is loading.
+const smallCopy = 64 << 10
+
+// fitsATurn says whether a copy of so many bytes is read in one turn. It is not if settings ask for shorter turns, or
+// for a pause after each key.
+func (t taker) fitsATurn(size int64) bool {
+	save := &t.d.Settings.Save
+	interval := save.LoadingInterval.Get()
+	return size <= smallCopy && (interval == 0 || size <= interval) && save.LoadDelay.Get() == 0
+}
+
+// wholly is inPlace within one turn, for a small copy in a file.
+func (t taker) wholly(begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
+	read reader) (err error) {
+	t.d.Core.DoBetween(func() { err = t.inPlace(t.d.Core.OnBehalf(), begin, done, size, file, read) })
+	return err
+}
+
+// turnBetween runs f in a turn in which no unit is open.
+func (d *Set) turnBetween(f func()) { d.Core.DoBetween(f) }
+
+// A reader reads a copy.
+type reader func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)
+
+// inPlace empties the databases and reads the copy into them: from file, or if that is nil from the socket. No client
+// is served meanwhile. turn runs a function in a turn.
+//
+// The files on disk stay as they are until the copy has been loaded, the append-only file too.
+func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
+	read reader) error {
+	d := t.d
+	still, from := true, "disk"
+	if file == nil {
+		from = "socket"
+	}
+	d.Log.Notice("MASTER <-> REPLICA sync: Flushing old data")
+	d.Loading.Begin(max(size, 0))
+	turn(func() {
+		if still = begin(); !still {
+			return
+		}
+		d.beginCopy()
+		d.AOF.Suspend()
+		d.Whole.EmptyAllKeepingSaves(d.Space)
+		d.Scripts.Clear()
+		d.Core.SetLoading(true)
+		d.Changed()
+	})
+	if !still {
+		d.Loading.Active.Store(false)
+		return errGivenUp
+	}
+	d.Log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
+	l, err := read(&bgsave.Into{Space: d.Space, Turn: turn, Functions: func(source []byte) (err error) {
+		turn(func() { err = d.Scripts.Restore(source, false) })
+		return err
+	}}, t.copyOptions(size))
+	d.Loading.Active.Store(false)
+	turn(func() {
+		if err != nil { // half a copy is nothing
+			d.Whole.EmptyAllKeepingSaves(d.Space)
+			d.Scripts.Clear()
+			d.emptied = d.Follower.Following()
+		}
+		d.endCopy(file, l, err)
+		d.Core.SetLoading(false)
+		if err == nil {
+			done(streamDB(l))
+		}
+		d.Changed()
+	})
+	if err != nil {
+		d.Log.Warning("Failed trying to load the MASTER synchronization DB from %s, check server logs.", from)
+		d.Log.Warning("What it met: %s", err)
+		d.Log.Notice("What is on disk stays as it was before the copy: nothing is saved until a copy has been loaded.")
+	}
+	return err
+}
+
+// beside reads the copy into hidden databases, and then exchanges all databases in one turn. If the copy is of the same
+// history, clients read the old data meanwhile.
+func (t taker) beside(c *replication.Copy, begin func() bool, done func(db int)) error {
+	d := t.d
+	d.Log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
+	first, staged, still := 0, d.Scripts.Stage(), true
+	d.Loading.Beside.Store(c.Same)
+	d.Loading.Begin(max(c.Size, 0))
+	d.Core.DoBetween(func() {
+		if !c.Same {
+			if still = begin(); !still {
+				return
+			}
+			d.Core.SetLoading(true)
+		}
+		d.beginCopy()
+		first = d.Space.Beside()
+		d.roleChanged()
+		d.Changed()
+	})
+	if !still {
+		d.Loading.Active.Store(false)
+		d.Loading.Beside.Store(false)
+		return errGivenUp
+	}
+	o := t.copyOptions(c.Size)
+	o.First = first
+	l, err := readCopy(d, c, &bgsave.Into{Space: d.Space,
+		Turn: func(f func()) { d.Core.Do(func() { d.Core.Trusting(f) }) },
+		Functions: func(source []byte) (err error) {
+			d.Core.Do(func() { err = staged.Add(source) })
+			return err
+		}}, o)
+	d.Loading.Active.Store(false)
+	d.Loading.Beside.Store(false)
+	if err == nil {
+		d.Log.Notice("MASTER <-> REPLICA sync: Swapping active DB with loaded DB")
+	} else {
+		d.Log.Warning("Failed trying to load the MASTER synchronization DB from socket, check server logs.")
+		d.Log.Warning("What it met: %s", err)
+		d.Log.Notice("MASTER <-> REPLICA sync: Discarding temporary DB in background")
+	}
+	d.Core.DoBetween(func() {
+		if err == nil && !begin() {
+			err = errGivenUp // a server that was promoted meanwhile keeps its data
+		}
+		if err == nil {
+			for i := range d.Space.Len() {
+				d.Whole.Swap(d.Space, i, first+i)
+			}
+			staged.Install()
+		} else {
+			staged.Discard()
+		}
+		d.endCopy(nil, l, err)
+		for i := range d.Space.Len() {
+			d.Space.DB(first + i).Flush() // in the background
+		}
+		d.Core.SetLoading(false)
+		if err == nil {
+			done(streamDB(l))
+		}
+		d.roleChanged()
+		d.Changed()
+	})
+	return err
+}

@@ -1,0 +1,136 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"spindle/aof"
+	"spindle/bgsave"
+	"spindle/internal/config"
+	"spindle/replication"
+)
+
+// workingDir is where the process is, so that a later CONFIG SET dir moves no file that is in use.
+func workingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	return dir
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// logTarget is how a log is loaded. A nil turn says that the caller holds one.
+func (d *Set) logTarget(turn func(f func())) aof.Target {
+	t := aof.Target{Replay: d.Core.Replay, CanReplay: d.Core.CanReplay, Turn: turn, Options: d.loadOptions}
+	t.Into = func() bgsave.Inserter {
+		if turn != nil {
+			return &bgsave.Into{Space: d.Space, Turn: turn, Functions: d.restoreLibrary}
+		}
+		held := d.Core.OnBehalf() // the load of a base has two goroutines
+		return &bgsave.Into{Space: d.Space, Turn: held, Functions: func(source []byte) (err error) {
+			held(func() { err = d.Scripts.Restore(source, false) })
+			return err
+		}}
+	}
+	return t
+}
+
+// Load reads the data set, while connections are answered with LOADING. If there is no file, connections are served
+// after it, and no client reads LOADING. With appendonly the log is the data set, whatever other files there are.
+//
+// Errors: context.Canceled if a shutdown was asked for; config.ErrLogged. The server then stays in the loading state,
+// because the data set is not whole. No client may read, change or save it until the process has ended.
+func (d *Set) Load() error {
+	d.AOF.Locate()
+	if err := d.AOF.ReadManifest(); err != nil {
+		return config.ErrLogged
+	}
+	paths, read := []string{d.Settings.Save.FileName.Get()}, d.loadSnapshot
+	if d.Settings.Log.On.Get() {
+		paths, read = []string{d.AOF.Path(), d.Settings.Log.FileName.Get()}, d.loadLog // of before 7.0, the latter
+	}
+	if slices.ContainsFunc(paths, exists) {
+		d.Serve()
+	} else {
+		defer d.Serve()
+	}
+	state, err := read()
+	switch {
+	case err == nil:
+		d.Core.Do(func() {
+			d.Core.SetLoading(false)
+			d.Changed()
+			if !d.Settings.Log.On.Get() { // what a log's increments hold is in no RDB file
+				d.Scheduler.Loaded()
+			}
+			d.Follower.Start(state.ID, state.Offset, state.StreamDB)
+			d.Loaded()
+		})
+		return nil
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return config.ErrLogged
+}
+
+// loadSnapshot reads the RDB file, if there is one. state is where it stands in the stream of a primary.
+func (d *Set) loadSnapshot() (state bgsave.ReplicationState, err error) {
+	path := d.Settings.Save.FileName.Get()
+	options := d.loadOptions(path)
+	var lapses *replication.Lapses
+	// On a replica it is for the primary to remove them.
+	if options.KeepExpired = d.Settings.Follow.Of.Get().Host != ""; !options.KeepExpired {
+		d.Core.Do(func() { lapses = d.Feed.BeginLoad() })
+		options.Lapsed = func(db int, key []byte) { lapses.Add(db, d.wordOfExpiry(), key) }
+	}
+	found, err := bgsave.Load(d.loadContext, path, &bgsave.Into{Space: d.Space, Turn: d.Core.Do,
+		Functions: d.restoreLibrary}, options)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return state, err
+	}
+	if found.Replication != nil {
+		state = *found.Replication
+	}
+	if lapses != nil {
+		d.Core.Do(func() { lapses.End(state.ID, state.Offset) })
+	}
+	return state, nil
+}
+
+// logPatienceAtStart is how long a server that ends may keep its log from the next.
+const logPatienceAtStart = 2 * time.Second
+
+// loadLog reads the append-only file, and begins to write it.
+func (d *Set) loadLog() (state bgsave.ReplicationState, err error) {
+	if err := d.AOF.Claim(logPatienceAtStart); err != nil {
+		return state, err
+	}
+	found, err := d.AOF.Load(d.loadContext, d.logTarget(d.Core.Do))
+	if err != nil {
+		return state, err
+	}
+	return state, d.AOF.Open(found)
+}
+
+// wordOfExpiry is the command that removes expired keys at replicas.
+func (d *Set) wordOfExpiry() string {
+	if d.Common.LazyfreeExpire.Get() {
+		return "UNLINK"
+	}
+	return "DEL"
+}
+
+// restoreLibrary takes a function library from a file that is being loaded, outside the turn.
+func (d *Set) restoreLibrary(source []byte) (err error) {
+	d.Core.Do(func() { err = d.Scripts.Restore(source, false) })
+	return err
+}

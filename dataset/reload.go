@@ -1,0 +1,112 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+
+	"spindle/aof"
+	"spindle/bgsave"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/family/introspect"
+	"spindle/protocol"
+)
+
+// Reload is DEBUG RELOAD: the data set goes to disk and comes back, in one turn.
+func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
+	if d.Core.Loading() {
+		return protocol.ErrLoading
+	}
+	d.Core.EndUnit()
+	if !o.NoSave {
+		if err := d.Scheduler.Now(); err != nil {
+			if err == bgsave.ErrInProgress || err == bgsave.ErrHeld {
+				return err
+			}
+			return bgsave.ErrSaveFailed // the log says why
+		}
+	}
+	d.Scheduler.Abort("what it saves is replaced by the RDB file")
+	if !o.NoFlush {
+		d.Whole.EmptyAllKeepingSaves(d.Space)
+		d.Scripts.Clear()
+	}
+	path := d.Settings.Save.FileName.Get()
+	options := d.loadOptions(path)
+	options.NoChecksum = options.NoChecksum || d.Saver.AnyChecksum
+	d.Space.Trusting = true
+	turn := d.Core.OnBehalf() // the load has two goroutines
+	_, err := bgsave.Load(context.Background(), path, &bgsave.Into{
+		Space: d.Space, Turn: turn, Replace: o.Merge,
+		Functions: func(source []byte) (err error) {
+			turn(func() { err = d.Scripts.Restore(source, o.Merge) })
+			return err
+		},
+	}, options)
+	d.Space.Trusting = false
+	if err != nil { // no file is one too
+		return protocol.Errorf("ERR", "Error trying to load the RDB dump, check server logs.")
+	}
+	d.Scheduler.Loaded()
+	d.Log.Warning("DB reloaded by DEBUG RELOAD")
+	return nil
+}
+
+// LoadAOF is DEBUG LOADAOF: the data set comes back from the log. Others hear LOADING meanwhile. It is one turn where
+// the client cannot wait, and on a replica: what its primary sends must not be refused.
+func (d *Set) LoadAOF(c *command.Context) error {
+	if d.Core.Loading() {
+		return protocol.ErrLoading
+	}
+	d.Core.EndUnit()
+	release := d.AOF.Flush()
+	d.Scheduler.Abort("what it saves is replaced by the append-only file")
+	d.Whole.EmptyAllKeepingSaves(d.Space)
+	d.Scripts.Clear()
+	if c.Client.Is(client.DenyBlocking|client.Multi|client.Fake) || d.Follower.Following() {
+		d.Space.Trusting = true
+		found, err := d.AOF.Load(context.Background(), d.logTarget(nil))
+		d.Space.Trusting = false
+		release(found)
+		if err = d.loadedAOF(found, err); err == nil {
+			c.Reply.OK()
+		}
+		return err
+	}
+	cl := c.Client
+	d.Core.SetLoading(true)
+	d.Changed()
+	c.Core.Block(c, command.Wait{Busy: true})
+	go func() {
+		found, err := d.AOF.Load(d.loadContext, d.logTarget(d.Core.Do))
+		d.Core.Do(func() {
+			release(found)
+			if errors.Is(err, context.Canceled) {
+				return // the server ends, and what is here is a part of the data set
+			}
+			d.Core.SetLoading(false)
+			d.Changed()
+			d.Core.Answer(cl, func(c *command.Context) {
+				if err := d.loadedAOF(found, err); err != nil {
+					c.Reply.Error(err)
+				} else {
+					c.Reply.OK()
+				}
+			})
+		})
+	}()
+	return nil
+}
+
+// loadedAOF ends DEBUG LOADAOF. It returns the error that the client reads, nil for OK. A log with a torn end is
+// loaded, but the client is told to look at the server's log, as in Redis.
+func (d *Set) loadedAOF(found aof.Loaded, err error) error {
+	if err == nil {
+		d.Scheduler.Loaded()
+	}
+	if err != nil || found.Truncated() {
+		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
+	}
+	d.Log.Notice("Append Only File loaded by DEBUG LOADAOF")
+	return nil
+}

@@ -1,0 +1,115 @@
+package dataset
+
+import (
+	"spindle/bgsave"
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+	"spindle/replication"
+)
+
+// newFollower joins the replica's side with the rest.
+func (d *Set) newFollower() *replication.Follower {
+	return replication.NewFollower(d.Core, d.Feed, &d.Settings.Follow, replication.FollowerParts{
+		Taker: taker{d}, Dial: d.Dial, Port: d.Port,
+		Changed:    func() { d.roleChanged() },
+		Fatal:      func(why string) { panic(why) },
+		PatienceMs: func() int64 { return d.Settings.Feed.Timeout.Get() * 1000 },
+		Log:        d.Log,
+		Clustered:  d.Cluster,
+	})
+}
+
+// roleBarriers are what a replica refuses: writes, and, if it is told to, everything that shows data while the link
+// is down.
+func (d *Set) roleBarriers() (all []*engine.Barrier) {
+	readOnly := &engine.Barrier{Name: "read-only", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 || cl.Is(client.Primary) {
+			return nil
+		}
+		return protocol.ErrReadOnly
+	}}
+	stale := &engine.Barrier{Name: "stale", Refuse: func(cl *client.Client, call engine.Call) error {
+		switch {
+		case call.Flags&command.Stale != 0 || cl.Is(client.Primary):
+			return nil
+		case cl.Script != nil:
+			return errStaleInScript
+		}
+		return protocol.ErrPrimaryDown
+	}}
+	beside := &engine.Barrier{Name: "async-loading", Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.NoAsyncLoading == 0 || cl.Is(client.Primary) {
+			return nil
+		}
+		return protocol.ErrLoading
+	}}
+	d.roleChanged = func() {
+		on := d.Follower.Following()
+		if d.Sentinel {
+			return
+		}
+		if d.emptied && !on { // a primary's data set is its own, even if it is empty
+			d.emptied = false
+			d.AOF.Replaced()
+		}
+		d.Log.SetRole(map[bool]byte{false: 'M', true: 'S'}[on])
+		d.Core.Raise(readOnly, on && d.Settings.Follow.ReadOnly.Get())
+		d.Core.Raise(stale, d.isStale())
+		d.Core.Raise(beside, d.Loading.Beside.Load())
+		d.Core.IgnoreMemoryLimit(on && d.Settings.Follow.IgnoreMemory.Get())
+		d.Role(on)
+	}
+	return []*engine.Barrier{readOnly, stale, beside}
+}
+
+// writeThrough is a primary's command on a replica whose disk fails: to refuse it would make the two differ.
+func (d *Set) writeThrough(call engine.Call) {
+	if !d.Settings.Follow.IgnoreDiskErrors.Get() && !call.Spec.Has(command.Probes) {
+		panic("Replica was unable to write command to disk.")
+	}
+	if now := d.Core.Now(); now-d.diskToldMs > 10_000 {
+		d.diskToldMs = now
+		d.Log.Warning("Replica is applying a command even though it is unable to write to disk.")
+	}
+}
+
+var errStaleInScript = &protocol.Error{Code: "ERR", Text: "Can not execute the command on a stale replica"}
+
+// isStale says whether this replica has lost its primary and is told not to show what it has.
+func (d *Set) isStale() bool {
+	return d.Follower.Following() && !d.Follower.Up() && !d.Settings.Follow.StaleData.Get()
+}
+
+// diskBarrier refuses writes while saving is asked for and fails.
+func (d *Set) diskBarrier() *engine.Barrier {
+	b := &engine.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 && (!call.Spec.Has(command.Probes) || cl.Script != nil) {
+			return nil
+		}
+		if d.Scheduler.WritesStopped() {
+			return bgsave.ErrStopWrites
+		}
+		if cl.Is(client.Primary) {
+			d.writeThrough(call)
+			return nil
+		}
+		if err := d.AOF.Refusal(); err != nil && !d.Scheduler.WritesStopped() {
+			return err
+		}
+		return bgsave.ErrStopWrites
+	}}
+	d.stopWrites = func() { d.Core.Raise(b, d.Scheduler.WritesStopped() || d.AOF.Refusal() != nil) }
+	return b
+}
+
+// replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
+func (d *Set) replicasBarrier() *engine.Barrier {
+	return &engine.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 || d.Feed.EnoughReplicas() {
+			return nil
+		}
+		return protocol.ErrNoReplicas
+	}}
+}

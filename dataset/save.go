@@ -1,0 +1,83 @@
+package dataset
+
+import (
+	"time"
+
+	"spindle/bgsave"
+	"spindle/bgsave/codec"
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/internal/setting"
+	"spindle/internal/slots"
+	"spindle/internal/version"
+)
+
+// header is what a file says of this server. Turn only.
+func (d *Set) header() bgsave.Header {
+	var state *bgsave.ReplicationState
+	if id, offset, db, ok := d.Feed.State(); ok {
+		state = &bgsave.ReplicationState{ID: id, Offset: offset, StreamDB: db}
+	}
+	return bgsave.Header{
+		Replication:   state,
+		ServerVersion: version.Redis, CreatedUnix: time.Now().Unix(), UsedMemory: d.Core.UsedMemory(),
+		Encodings: d.Space.Store().Used,
+		Deadlines: d.Space.FieldsHaveDeadlines(), Functions: d.Scripts.Sources(), Slots: d.slotSizes(),
+	}
+}
+
+// clockOf tells savers how to read a key's clock, if a policy is set that goes by it.
+func (d *Set) clockOf() bgsave.ClockFunc {
+	return d.Space.Clocks().Of
+}
+
+// baseOptions are how the base of the append-only file is written. Turn only.
+func (d *Set) baseOptions() bgsave.Options {
+	o := bgsave.Options{
+		Compress: d.Settings.Save.Compress.Get(), Checksum: d.Settings.Save.Checksum.Get(), Delay: d.Settings.Save.SaveDelay.Get(),
+		Newest: int(d.Settings.Save.Version.Get()),
+		Savers: int(d.Settings.Save.SaverConcurrency.Get()), Header: d.header(), Clock: d.clockOf(),
+	}
+	return o
+}
+
+// limits are the settings of all types as values that are loaded or restored go by them.
+func (d *Set) limits() codec.Limits {
+	s, sets, zsets, lists := d.Data, d.Common.Sets.Limits(), d.Common.ZSets.Limits(), d.Common.Lists.Limits()
+	n := func(v *setting.Int) int { return int(v.Get()) }
+	return codec.Limits{
+		HashEntries: n(&s.Hashes.Entries), HashValue: n(&s.Hashes.Value),
+		SetIntset: sets.IntSet, SetEntries: sets.Entries, SetValue: sets.Value,
+		ZSetEntries: zsets.Entries, ZSetValue: zsets.Value,
+		ListSize: lists.Fill, ListDepth: lists.Depth,
+		StreamBytes: n(&s.Streams.NodeBytes), StreamEntries: n(&s.Streams.NodeEntries),
+	}
+}
+
+// loadOptions are how the data set is read at start.
+func (d *Set) loadOptions(path string) bgsave.LoadOptions {
+	return bgsave.LoadOptions{
+		NoChecksum: !d.Settings.Save.Checksum.Get(), SkipModuleData: d.Settings.Save.ModuleData.Get() == bgsave.SkipModuleData,
+		Limits: d.limits(), Delay: d.Settings.Save.LoadDelay.Get, Interval: d.Settings.Save.LoadingInterval.Get(),
+		Name: path, Log: d.Log, Progress: &d.Loading,
+	}
+}
+
+// slotSizes are the slots that have keys, for the head of a file. Turn only.
+func (d *Set) slotSizes() (sizes []bgsave.SlotSize) {
+	if !d.Space.BySlot() || !d.Space.FieldsHaveDeadlines() { // a file without them is not of version 12
+		return nil
+	}
+	for slot := range uint16(slots.Count) {
+		if n := d.Space.InSlot(slot); n > 0 {
+			sizes = append(sizes, bgsave.SlotSize{Slot: slot, Keys: n})
+		}
+	}
+	return sizes
+}
+
+// skipsSanitize says whether the user of cl has skip-sanitize-payload.
+func skipsSanitize(cl *client.Client) bool {
+	user, ok := cl.User.(*acl.User)
+	return ok && user.Rights().SkipsSanitize()
+}

@@ -1,0 +1,126 @@
+// Package dataset is the life of the data set. It loads, saves and logs the data set, copies it to replicas and takes
+// it from a primary. At shutdown it brings the data set to disk.
+//
+// Owner: the turn. Load runs in the main goroutine, a full copy in that of the link to the primary.
+// Never: knows sockets or commands on keys.
+// Start at New; part.go is what the server asks of it.
+package dataset
+
+import (
+	"context"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"spindle/aof"
+	"spindle/bgsave"
+	"spindle/engine"
+	"spindle/engine/catalogue"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/internal/logging"
+	"spindle/internal/process"
+	"spindle/internal/setting"
+	"spindle/protocol"
+	"spindle/replication"
+	"spindle/scripting"
+)
+
+// Settings are those of saving, the append-only file, and both sides of replication.
+type Settings struct {
+	Save   bgsave.Settings
+	Log    aof.Settings
+	Feed   replication.Settings
+	Follow replication.FollowerSettings
+}
+
+// Rows makes all rows, and gives every setting its default.
+func (s *Settings) Rows() []setting.Row {
+	return slices.Concat(s.Save.Rows(), s.Feed.Rows(), s.Follow.Rows(), s.Log.Rows())
+}
+
+// Parts are what a Set works with.
+type Parts struct {
+	Settings *Settings
+	Core     *engine.Core
+	Space    *keyspace.Keyspace
+	Heap     *memory.Heap
+	Whole    *command.Whole
+	Clients  *client.Registry
+	Gate     *protocol.Gate
+	Log      *logging.Logger
+	Common   *command.Settings
+	Data     *catalogue.Settings
+	Cluster  bool // this server is a node of a cluster
+	Sentinel bool // this server is a Sentinel: it has no data
+
+	// Dial connects to a primary. Port is what this server names to it.
+	Dial             func(ctx context.Context, address, source string) (net.Conn, error)
+	Port             func() int
+	ReplicaOutput    func() replication.OutputLimit
+	LatencyThreshold func() int64 // ms
+	Latency          func(event string, took time.Duration)
+
+	Serve   func()             // clients may connect
+	Loaded  func()             // the data set is there. In a turn.
+	Changed func()             // the loading state or the work beside the turns has changed. In a turn.
+	Role    func(replica bool) // the role has changed. In a turn.
+
+	ShutdownWait func() int64 // seconds
+	Supervisor   func() *process.Supervisor
+	Refused      func() // a shutdown that a signal asked for does not happen
+}
+
+// A Set is the data set and what keeps it.
+type Set struct {
+	Parts
+	Scheduler *bgsave.Scheduler
+	Saver     *bgsave.Commands
+	Loading   bgsave.Loading
+	AOF       *aof.Log
+	Feed      *replication.Feed
+	Follower  *replication.Follower
+	Scripts   *scripting.Scripts // the server sets it before Load
+	Shutdown  *Shutdown
+
+	loadContext context.Context
+	stopLoading func()
+
+	copying     bool      // a full copy is being loaded
+	emptied     bool      // the data went for a full copy that could not be loaded
+	cutAt       time.Time // when work was last cut off for the memory it kept alive
+	diskToldMs  int64     // when the log last told of a replica that writes although its disk fails, Unix ms
+	stopWrites  func()    // puts the barrier of the disk up or down
+	roleChanged func()    // puts the barriers of a replica up or down
+}
+
+// New makes a Set. The append-only file is off until the data set is loaded.
+func New(p Parts) *Set {
+	d := &Set{Parts: p}
+	d.loadContext, d.stopLoading = context.WithCancel(context.Background())
+	d.Shutdown = &Shutdown{d: d, log: d.Log, Done: make(chan struct{})}
+	s := d.Settings
+	d.Scheduler = bgsave.NewScheduler(bgsave.Parts{
+		Settings: &s.Save, Log: d.Log, Freeze: func() bgsave.View { return d.Core.Freeze() }, Dirty: d.Core.Dirty,
+		Turn: d.Core.Do, Between: d.Core.Between, Header: d.header, Clock: d.clockOf, Retained: d.Heap.Retained,
+		Settled: func() { d.stopWrites() }, Streaming: func() bool { return d.Feed.Sending() }, Held: d.holdsFiles,
+		Busy: func() bool { return d.AOF.Rewriting() }, Forks: func() int64 { return d.AOF.Forks() },
+	})
+	d.Saver = &bgsave.Commands{
+		Scheduler: d.Scheduler, Settings: &s.Save, Limits: d.limits, Log: d.Log, SkipsSanitize: skipsSanitize,
+		Turn: d.Core.Do, Writable: func(f func()) { d.Core.DoWhenWritable(f) }, Wake: d.Core.Wake,
+		Readmit: d.Core.Readmit, Latch: d.Core.Latch,
+	}
+	d.AOF = aof.NewLog(aof.Parts{
+		Core: d.Core, Settings: &s.Log, Log: d.Log, Gate: d.Gate, Dir: workingDir, Fatal: func() { os.Exit(1) },
+		Base: d.baseOptions, Saving: func() bool { return d.Scheduler.InProgress() }, Held: d.holdsFiles,
+		Changed: func() { d.stopWrites() }, Latency: d.logLatency, Room: d.logRoom,
+	})
+	s.Feed.Log, s.Feed.Disk, s.Feed.Output = d.Log, d.AOF, d.ReplicaOutput
+	d.Feed = replication.NewFeed(d.Core, &s.Feed, streamer{d})
+	d.Follower = d.newFollower()
+	return d
+}

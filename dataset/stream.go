@@ -1,0 +1,74 @@
+package dataset
+
+import (
+	"context"
+	"io"
+
+	"spindle/bgsave"
+	"spindle/bgsave/codec"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
+	"spindle/replication"
+)
+
+// A streamer is bgsave's encoder as replication wants it.
+type streamer struct{ d *Set }
+
+// Prepare implements replication.Saver.
+func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only replication.Filter) (
+	stream func(io.Writer, *keyspace.View) error) {
+	h := s.d.header()
+	if only.NoFunctions {
+		h.Functions = nil
+	}
+	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset, StreamDB: s.d.Feed.StreamDB()}
+	o := bgsave.Options{
+		Compress: s.d.Settings.Save.Compress.Get(), Checksum: s.d.Settings.Save.Checksum.Get(), Delay: s.d.Settings.Save.SaveDelay.Get(), Header: h,
+		Savers: int(s.d.Settings.Save.SaverConcurrency.Get()), Newest: int(s.d.Settings.Save.Version.Get()),
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.d.loadContext, cancel)
+	context.AfterFunc(ctx, func() { stop() })
+	return func(w io.Writer, view *keyspace.View) error {
+		var v bgsave.View = view
+		if only.NoKeys {
+			v = keyless{view}
+		}
+		_, err := bgsave.WriteTo(ctx, w, v, o)
+		return err
+	}
+}
+
+// Holds implements replication.Saver.
+func (s streamer) Holds() (forms replication.Forms) {
+	if s.d.Space.FieldsHaveDeadlines() {
+		forms |= replication.FieldDeadlines
+	}
+	if s.d.Space.Store().Used.Any(value.Module) {
+		forms |= replication.Blooms
+	}
+	return forms
+}
+
+// Find implements replication.Saver.
+func (s streamer) Find(view *keyspace.View, forms replication.Forms) (x replication.Find, found bool) {
+	for _, db := range view.DBs() {
+		view.Walk(db, 0, 1, func(v value.Value) bool {
+			has := replication.FormsOf(codec.Kind(v, codec.CommonVersion)) & forms
+			if found = has != 0; found {
+				x = replication.Find{DB: db, Key: string(v.Key()), Forms: has}
+			}
+			return !found
+		})
+		if found {
+			break
+		}
+	}
+	return x, found
+}
+
+// keyless is a view of which nothing is written.
+type keyless struct{ bgsave.View }
+
+// DBs implements bgsave.View.
+func (keyless) DBs() []int { return nil }
