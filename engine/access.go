@@ -12,9 +12,6 @@ import (
 // everything takes the short way through admission, and whose rights change is found once, when they do.
 // engine.U2. Only a client's own commands write Authenticated: its loop reads it outside the turn.
 
-// Users are the users of this server. Turn only, but for Default and DefaultIsOpen.
-func (c *Core) Users() *acl.Users { return &c.users }
-
 // SetUser makes cl the user u (engine.U1). Whether it is authenticated is the caller's to say.
 func (c *Core) SetUser(cl *client.Client, u *acl.User) {
 	c.assertHeld()
@@ -32,22 +29,6 @@ func (c *Core) rightsChanged(u *acl.User) {
 		if cl.User == client.User(u) {
 			c.SetUser(cl, u)
 		}
-	}
-}
-
-// ExpelUser closes the clients of a user that was deleted. They are the default user from here on, so that what is left
-// of a transaction that deletes its own user runs as that user; its replies do not leave.
-func (c *Core) ExpelUser(u *acl.User, caller *client.Client) {
-	c.assertHeld()
-	var doomed []*client.Client // first chosen, then closed: closing changes the registry
-	for cl := range c.clients.All {
-		if cl.User == client.User(u) {
-			doomed = append(doomed, cl)
-		}
-	}
-	for _, cl := range doomed {
-		c.SetUser(cl, c.users.Default())
-		c.Expel(cl, cl == caller)
 	}
 }
 

@@ -58,32 +58,3 @@ func flagsOf(cl *client.Client, spec *command.Spec, args [][]byte) command.Flags
 	const promises = command.Loading | command.Stale // flags that allow
 	return spec.Flags&^(command.Flags(cl.Queue.Lacking)&promises) | command.Flags(cl.Queue.Flags)&^promises
 }
-
-// AddBarrier appends b behind those added before; it is down at first.
-func (c *Core) AddBarrier(b *Barrier) { c.barriers = append(c.barriers, b) }
-
-// Raise puts b up or down.
-func (c *Core) Raise(b *Barrier, up bool) {
-	c.assertHeld()
-	if b.Up == up {
-		return
-	}
-	b.Up = up
-	if up {
-		c.raised++
-	} else {
-		c.raised--
-	}
-}
-
-// speaksHTTP says whether a request that names no command is the first line of HTTP, or its Host header: a browser was
-// led here to have its words taken for commands.
-func speaksHTTP(name []byte) bool { return command.Is(name, "POST") || command.Is(name, "HOST:") }
-
-// repel closes the connection of a client that speaks HTTP, without a word.
-func (c *Core) repel(cl *client.Client) {
-	if c.hooks.Attack != nil {
-		c.hooks.Attack(cl)
-	}
-	c.Kill(cl, false)
-}

@@ -1,8 +1,7 @@
 package engine
 
 import (
-	"spindle/engine/command"
-	"spindle/internal/invariant"
+	"spindle/engine/data/keyspace"
 )
 
 // R6: a unit is whole for every observer. A unit is open from the first write of an outermost command until flushUnit
@@ -36,10 +35,6 @@ func (c *Core) Between(f func()) {
 // AtUnitEnd runs f at the end of this turn, or of the unit that is open then. Turn only.
 func (c *Core) AtUnitEnd(f func()) { c.Later(func() { c.Between(f) }) }
 
-// DoBetween is Do with Between: it runs f in a turn and returns after that. It may wait as long as a script runs. It
-// says whether f has run: not after Halt.
-func (c *Core) DoBetween(f func()) (ran bool) { return c.doBy(c.Between, f) }
-
 // WhenWritable runs f when a client's write could run now: no unit is open, and no pause holds writes back. Turn only.
 func (c *Core) WhenWritable(f func()) {
 	c.Between(func() {
@@ -49,54 +44,6 @@ func (c *Core) WhenWritable(f func()) {
 		}
 		f()
 	})
-}
-
-// DoWhenWritable is Do with WhenWritable. It may wait as long as a script runs or a pause lasts. It says whether f has
-// run: not after Halt.
-func (c *Core) DoWhenWritable(f func()) (ran bool) { return c.doBy(c.WhenWritable, f) }
-
-// doBy has door run f, and returns after f has run, or after Halt.
-func (c *Core) doBy(door func(func()), f func()) (ran bool) {
-	done := make(chan struct{})
-	c.Do(func() {
-		door(func() {
-			f()
-			close(done)
-		})
-	})
-	select {
-	case <-done:
-		return true
-	case <-c.halted:
-		select {
-		case <-done:
-			return true
-		default:
-			return false
-		}
-	}
-}
-
-// AssertWhole panics, in builds that check, if a unit is open that is not the running command's own. A transaction may
-// do to its own unit what others may not: REPLICAOF in EXEC changes the role at once. Turn only.
-func (c *Core) AssertWhole(what string) {
-	c.assertHeld()
-	invariant.That(c.lent == nil || c.stack == c.lent.stack, "engine.B1: %s while a unit is open", what)
-}
-
-// assertNothingTold is AssertWhole, and the running command's own unit is empty too.
-func (c *Core) assertNothingTold(what string) {
-	c.AssertWhole(what)
-	invariant.That(c.stack.unit.effects == 0, "engine.B1: %s after %d effects of its own unit", what, c.stack.unit.effects)
-}
-
-// EndUnit tells what the running transaction has done so far as a unit of its own: its next command reads the data set
-// from a file, which would lack that. Turn only.
-func (c *Core) EndUnit() {
-	c.assertHeld()
-	if c.stack.unit.effects != 0 {
-		c.flushUnit()
-	}
 }
 
 // unitEnded opens the gate for what the unit has pushed, and runs the functions that wait in Between. An outermost
@@ -118,12 +65,54 @@ func (c *Core) unitEnded() {
 	}
 }
 
-// Readmit says why a command that worked beside the turns may not write its key any more; nil if it may. Meanwhile its
-// user may have lost a right, the slot may have moved, and the server may have become a replica. Turn only.
-func (c *Core) Readmit(ctx *command.Context, key []byte) error {
-	p := c.waiting.byClient[ctx.Client]
-	p.key = key
-	_, err := c.admit(returning, p.cl, callOf(p.cl, p.spec, p.args))
-	p.key = nil
-	return err
+// Later has f run at the end of this turn, when what the running command changed has been counted and told.
+func (c *Core) Later(f func()) {
+	c.assertHeld()
+	c.later = append(c.later, f)
+}
+
+// runLater runs what Later was given.
+func (c *Core) runLater() {
+	for i := 0; i < len(c.later); i++ { // a function may add another
+		began := c.wall.Nanos()
+		c.later[i]()
+		c.watchLater(c.later[i], began)
+		c.later[i] = nil
+	}
+	c.later = c.later[:0]
+}
+
+// Freeze takes a view of all databases as they are now, for a reader that must not see half a unit (R6): a file, a
+// replica. Any number of views may live at once; each must be closed.
+func (c *Core) Freeze() *keyspace.View {
+	c.assertNothingTold("a view is frozen")
+	return c.FreezeWithin()
+}
+
+// FreezeWithin is Freeze for the command that runs. The view may show what the command's own unit has written so far.
+func (c *Core) FreezeWithin() *keyspace.View {
+	c.assertHeld()
+	v := c.space.Freeze()
+	if c.hooks.Frozen != nil {
+		c.hooks.Frozen()
+	}
+	return v
+}
+
+// Halt ends the slices of a lent command: the process is about to end, and nothing may promise a write any more.
+// DoBetween returns from then on without having run its function. Turn only, once.
+func (c *Core) Halt() {
+	c.assertHeld()
+	close(c.halted)
+	c.gate.Halt()
+}
+
+// hasHalted says whether Halt was called. Turn only.
+func (c *Core) hasHalted() bool {
+	select {
+	case <-c.halted:
+		return true
+	default:
+		return false
+	}
 }

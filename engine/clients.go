@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"time"
-
+	"spindle/engine/acl"
 	"spindle/engine/client"
+	"spindle/engine/command"
 	"spindle/engine/data/memory"
 	"spindle/protocol"
 )
@@ -23,16 +23,6 @@ const deniedText = "-DENIED Redis is running in protected mode because protected
 	"4) Set up an authentication password for the default user. " +
 	"NOTE: You only need to do one of the above things in order for the server to start accepting connections from the " +
 	"outside.\r\n"
-
-// Open implements protocol.Handler: a client arrives.
-func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
-	cl, refusal := c.NewClient(conn)
-	if cl == nil {
-		return nil, refusal
-	}
-	c.Do(func() { c.enter(cl) })
-	return cl, nil
-}
 
 // enter takes a new client in, as the default user. Turn only.
 func (c *Core) enter(cl *client.Client) {
@@ -56,33 +46,6 @@ func (c *Core) NewClient(conn protocol.Conn) (cl *client.Client, refusal []byte)
 		cl.Flags |= client.Unix
 	}
 	return cl, nil
-}
-
-// Malformed implements protocol.Handler: what the client sent is no request. Who wants no reply to what comes next gets
-// none to this, and who waits for one to what came before gets that first.
-func (c *Core) Malformed(session any, err *protocol.Error) (v protocol.Verdict) {
-	cl := session.(*client.Client)
-	c.Do(func() {
-		if cl.Is(client.Blocked) {
-			v = protocol.Wait
-			return
-		}
-		c.meter.countError(err)
-		if cl.Is(silenced | client.ReplySkipNext) {
-			v = protocol.Leave
-		}
-	})
-	return v
-}
-
-// Closed implements protocol.Handler: a client's connection is gone.
-func (c *Core) Closed(session any) {
-	cl := session.(*client.Client)
-	c.Do(func() {
-		if c.clients.Get(cl.ID) == cl { // else it was expelled
-			c.forget(cl)
-		}
-	})
 }
 
 // forget takes cl out of everything that knows it.
@@ -154,50 +117,30 @@ func (c *Core) Expel(cl *client.Client, isCaller bool) {
 	}
 }
 
-// StartMonitor has cl shown every command from the next on.
-func (c *Core) StartMonitor(cl *client.Client) {
-	c.assertHeld()
-	if cl.Is(client.Monitor) {
-		return
+// speaksHTTP says whether a request that names no command is the first line of HTTP, or its Host header: a browser was
+// led here to have its words taken for commands.
+func speaksHTTP(name []byte) bool { return command.Is(name, "POST") || command.Is(name, "HOST:") }
+
+// repel closes the connection of a client that speaks HTTP, without a word.
+func (c *Core) repel(cl *client.Client) {
+	if c.hooks.Attack != nil {
+		c.hooks.Attack(cl)
 	}
-	cl.Flags |= client.Monitor
-	if c.watchers == nil {
-		c.watchers = map[*client.Client]*client.Seat{}
+	c.Kill(cl, false)
+}
+
+// ExpelUser closes the clients of a user that was deleted. They are the default user from here on, so that what is left
+// of a transaction that deletes its own user runs as that user; its replies do not leave.
+func (c *Core) ExpelUser(u *acl.User, caller *client.Client) {
+	c.assertHeld()
+	var doomed []*client.Client // first chosen, then closed: closing changes the registry
+	for cl := range c.clients.All {
+		if cl.User == client.User(u) {
+			doomed = append(doomed, cl)
+		}
 	}
-	c.watchers[cl] = c.monitors.Add(cl)
-}
-
-// StopMonitor ends it.
-func (c *Core) StopMonitor(cl *client.Client) {
-	c.assertHeld()
-	if !cl.Is(client.Monitor) {
-		return
+	for _, cl := range doomed {
+		c.SetUser(cl, c.users.Default())
+		c.Expel(cl, cl == caller)
 	}
-	cl.Flags &^= client.Monitor
-	c.monitors.Remove(c.watchers[cl])
-	delete(c.watchers, cl)
-}
-
-// Now is the turn's instant in Unix ms.
-func (c *Core) Now() int64 {
-	c.assertHeld()
-	return c.nowMs
-}
-
-// SteadyMs is the turn's instant as clock.Steady counts: for durations, which must not depend on the wall clock.
-func (c *Core) SteadyMs() int64 {
-	c.assertHeld()
-	return c.steady + c.nanos/int64(time.Millisecond)
-}
-
-// TurnNumber is the number of the turn that is held.
-func (c *Core) TurnNumber() uint64 {
-	c.assertHeld()
-	return c.number
-}
-
-// Clients is the registry. Turn only.
-func (c *Core) Clients() *client.Registry {
-	c.assertHeld()
-	return c.clients
 }

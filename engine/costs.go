@@ -1,6 +1,8 @@
 package engine
 
-import "math"
+import (
+	"math"
+)
 
 // What clients cost in memory, and who has to go when they cost more than maxmemory-clients together
 // (client/ledger.go).

@@ -8,22 +8,6 @@ import (
 	"spindle/internal/info"
 )
 
-// Active defragmentation: when much of the slabs in use is free, the thinnest are emptied, in slices of turns. The heap
-// chooses them (memory/evacuate.go), a walk of the databases moves what lies in them. The settings are the reference's.
-//
-// engine.D1. Nothing moves while a view lives, a command has lent the turn, or a data set is loaded. A view that is
-// taken ends the evacuation; the walk goes on from its place with the next.
-// engine.D2. A slice is defragSlice long, and slices take the share of the time that the settings say.
-type defrag struct {
-	walk    keyspace.Defrag
-	next    int64 // nanos of the next slice
-	share   int64 // of the time, in percent; 0: nothing is moved
-	began   int64 // nanos, of the run under way
-	spent   int64 // nanos, by all slices
-	settled int64 // free bytes of slabs when the last run ended: there is no use in another before that has changed
-	rest    int   // ticks until another run may begin all the same
-}
-
 const (
 	defragSlice = 200 * time.Microsecond
 	defragRest  = 100             // ticks

@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"strconv"
 	"time"
-	"unsafe"
 
 	"spindle/engine/client"
-	"spindle/engine/command"
 	"spindle/engine/data/memory"
 	"spindle/lazyfree"
 )
@@ -16,9 +13,8 @@ import (
 
 // Budgets of one slice. A slice delays whoever waits for the turn, so it stays well under a millisecond.
 const (
-	dutyEvery     = int64(1 * time.Millisecond)   // between slices while there is work
-	tickEvery     = int64(100 * time.Millisecond) // the reference's serverCron at hz 10
-	ageTicks      = 20                            // memory that stays empty for as many goes back to the system
+	dutyEvery     = int64(1 * time.Millisecond) // between slices while there is work
+	ageTicks      = 20                          // memory that stays empty for as many goes back to the system
 	expirySlice   = 200 * time.Microsecond
 	farBehindMs   = 25 // of the first key that is past its deadline
 	waitsPerSlice = 256
@@ -27,22 +23,6 @@ const (
 	drainSlice    = 12 * time.Microsecond
 	visitsPerTick = 128 // clients looked at for time-outs
 )
-
-// duties is what the slices remember of one another.
-type duties struct {
-	at         int64 // nanos at which the next slice is due, for busy servers
-	lastTick   int64
-	nextVisit  int64 // client id to go on from
-	nextNote   int64
-	activeOff  bool // DEBUG SET-ACTIVE-EXPIRE 0
-	cronPaused bool // DEBUG PAUSE-CRON 1
-	loading    bool
-	behind     bool // more keys are past their deadline than the last slice could take
-	// Reclaimers have freed more than the last slice took back, or are touching memory or giving it back to the system.
-	draining bool
-	laden    bool // what Hooks.Laden was last told
-	ticks    uint64
-}
 
 // SetActiveExpire is DEBUG SET-ACTIVE-EXPIRE.
 func (c *Core) SetActiveExpire(on bool) {
@@ -56,12 +36,6 @@ func (c *Core) PauseCron(on bool) {
 	if c.duties.cronPaused = on; !on {
 		c.duties.lastTick = 0 // nobody is to wonder about the pause
 	}
-}
-
-// CronPaused says that what waits for the next tick waits for DEBUG PAUSE-CRON 0.
-func (c *Core) CronPaused() bool {
-	c.assertHeld()
-	return c.duties.cronPaused
 }
 
 // RunDuties keeps the duties going on an idle server until stop closes. It runs on a goroutine of its own and takes
@@ -190,12 +164,6 @@ func (c *Core) isLaden(heap *memory.Heap) bool {
 	return heap.Paging() || heap.Reclaiming() > limit
 }
 
-// Laden is what Hooks.Laden has to tell. Turn only.
-func (c *Core) Laden() bool {
-	c.assertHeld()
-	return c.duties.laden
-}
-
 // drain takes back what reclaimers have freed, some of it.
 func (c *Core) drain(heap *memory.Heap) (more bool) {
 	more = heap.Drain(drainPiece)
@@ -217,17 +185,6 @@ func (c *Core) nextJob() (job lazyfree.Job) {
 		job, _ = c.space.Heap().TakeJob()
 	}
 	return job
-}
-
-// watchDuty tells latency-monitor-threshold's listener of a duty that began then, if it has taken that long.
-func (c *Core) watchDuty(event string, began time.Duration) {
-	limit := time.Duration(c.settings.LatencyThreshold.Get()) * time.Millisecond
-	if limit <= 0 || c.hooks.Latency == nil {
-		return
-	}
-	if took := time.Duration(c.wall.Nanos()) - began; took >= limit {
-		c.hooks.Latency(event, took)
-	}
 }
 
 // mayExpire says whether keys past their deadline are looked for.
@@ -279,80 +236,4 @@ func (c *Core) timeOutClients() {
 		}
 	}
 	c.duties.nextVisit = 0
-}
-
-// installKeyspaceHooks has the keyspace report what it removes by itself.
-func (c *Core) installKeyspaceHooks() {
-	c.prepareFrames()
-	h := &c.space.Hooks
-	h.Expired, h.Evicted = c.expired, c.evicted
-	h.FieldExpired, h.FieldsExpired = c.fieldExpired, c.fieldsExpired
-	h.Ready, h.Gone, h.Whole = c.Ready, c.gone, c.wholly
-}
-
-var (
-	wordDel    = []byte("DEL")
-	wordUnlink = []byte("UNLINK")
-	wordHDel   = []byte("HDEL")
-)
-
-// expired tells sinks and listeners that key is about to go because its deadline has passed.
-func (c *Core) expired(db int, key []byte) {
-	c.effectOfRemoval(db, key, c.common.LazyfreeExpire.Get())
-	c.Notify(command.EventExpired, "expired", db, key)
-}
-
-// evicted does the same for a key that makes room.
-func (c *Core) evicted(db int, key []byte) {
-	c.effectOfRemoval(db, key, c.settings.LazyfreeEviction.Get())
-	c.Notify(command.EventEvicted, "evicted", db, key)
-}
-
-// fieldExpired tells sinks that a field of the hash at key is about to go because its deadline has passed.
-func (c *Core) fieldExpired(db int, key, field []byte) { c.Effect(db, wordHDel, key, field) }
-
-// fieldsExpired tells listeners of a hash that has lost fields so, and perhaps is gone with them.
-func (c *Core) fieldsExpired(db int, key []byte, _ int, emptied bool) {
-	c.Notify(command.EventHash, "hexpired", db, key)
-	if emptied {
-		c.Notify(command.EventGeneric, "del", db, key)
-	}
-}
-
-// effectOfRemoval is no change that the save rules count: nobody has made it.
-func (c *Core) effectOfRemoval(db int, key []byte, lazily bool) {
-	if lazily {
-		c.Effect(db, wordUnlink, key)
-	} else {
-		c.Effect(db, wordDel, key)
-	}
-}
-
-// Notify implements command.Core: a keyspace event, if somebody asked for its class.
-func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
-	c.assertHeld()
-	wanted := command.EventClass(c.settings.NotifyEvents.Get())
-	if wanted&class == 0 || c.replaying || c.hooks.Publish == nil || c.hooks.Heard != nil && !c.hooks.Heard() {
-		return
-	}
-	name := unsafe.Slice(unsafe.StringData(event), len(event)) // nobody writes to it
-	if wanted&command.EventKeyspace != 0 {
-		c.channel = append(appendDB(append(c.channel[:0], "__keyspace@"...), db), key...)
-		c.hooks.Publish(c.channel, name)
-	}
-	if wanted&command.EventKeyevent != 0 {
-		c.channel = append(appendDB(append(c.channel[:0], "__keyevent@"...), db), event...)
-		c.hooks.Publish(c.channel, key)
-	}
-	if cap(c.channel) > keptChannel {
-		c.channel = nil
-	}
-}
-
-// keptChannel is how much room for a channel's name one event leaves to the next: a key may be long.
-const keptChannel = 4 << 10
-
-// appendDB appends a database's number as the names of channels have it.
-func appendDB(dst []byte, db int) []byte {
-	return append(strconv.AppendInt(dst, int64(db), 10), "__:"...)
 }

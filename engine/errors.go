@@ -28,9 +28,9 @@ var (
 // To guests.
 var errGuestWrites = &protocol.Error{Code: "ERR", Text: "Only commands that read are allowed here"}
 
-func errGuestReadsMuch(name string, elements int64, use string) error {
+func errGuestReadsMuch(name string, elements, most int64, use string) error {
 	return protocol.Errorf("ERR", "%s may read %d elements while all clients wait, and %d are allowed here: use %s",
-		name, elements, guestMost, use)
+		name, elements, most, use)
 }
 
 // In cluster mode.

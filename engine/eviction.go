@@ -4,25 +4,12 @@ import (
 	"math"
 	"time"
 
-	"spindle/engine/client"
-	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
-	"spindle/protocol"
 )
 
 // evictionCheck is how many keys go between two looks at the clock.
 const evictionCheck = 16
-
-// eviction is what the core remembers of making room, for data and for clients. Nanos count from the core's start.
-type eviction struct {
-	barrier       *Barrier // up while maxmemory is set
-	exceededSince int64    // data exceed maxmemory, and eviction has not caught up; 0: it has
-	exceededNanos int64    // how long they did, until then
-	short         bool     // the last command that was asked about could not be given room
-	ignored       bool     // a primary evicts for this server
-	stuckAt       int64    // when the log last said that no client may be evicted, Unix ms
-}
 
 // noteExceeded keeps how long memory stays over the limit. The clock is read only when that changes.
 func (c *Core) noteExceeded(is bool) {
@@ -45,38 +32,6 @@ func (e *eviction) exceeded(uptime time.Duration) (all, now time.Duration) {
 
 // reset forgets what CONFIG RESETSTAT forgets.
 func (e *eviction) reset() { e.exceededSince, e.exceededNanos = 0, 0 }
-
-// memoryBarrier makes room before a command runs, and refuses those that may need more when there is none to make.
-func (c *Core) memoryBarrier() *Barrier {
-	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call Call) error {
-		if cl.Is(client.Primary) {
-			c.eviction.short = false // what it sends is obeyed, its scripts' commands too
-			return nil
-		}
-		if c.eviction.short = !c.evict(); !c.eviction.short {
-			return nil
-		}
-		if call.Flags&command.DenyOOM != 0 {
-			return protocol.ErrOutOfMemory
-		}
-		return nil
-	}}
-}
-
-// shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on
-// what is left.
-func (c *Core) shortageBarrier() *Barrier {
-	return &Barrier{Name: "shortage", Spares: true, Refuse: func(cl *client.Client, call Call) error {
-		if !c.space.Heap().Short() {
-			c.Raise(c.shortage, false)
-			return nil
-		}
-		if call.Flags&command.DenyOOM != 0 || cl.Is(client.Multi) && !call.Spec.Has(command.LeavesMulti) {
-			return protocol.ErrNoMemory
-		}
-		return nil
-	}}
-}
 
 // affords says that there is memory for what a command of very many arguments, or of a long one, may make of them.
 func (c *Core) affords(args [][]byte) bool {
@@ -210,25 +165,10 @@ func (c *Core) NoteStream(bytes, limit int64) {
 	c.streamBytes, c.streamExcess = bytes, max(0, bytes-limit)
 }
 
-// Loading says whether the data set is being read, so that what is here is only a part of it.
-func (c *Core) Loading() bool {
-	c.assertHeld()
-	return c.duties.loading
-}
-
 // SetLoading raises or lowers the loading state: only commands flagged for it run meanwhile.
 func (c *Core) SetLoading(on bool) {
 	c.AssertWhole("the loading state changes")
 	c.duties.loading = on
 	c.space.Trusting = on
 	c.Raise(c.loading, on)
-}
-
-func (c *Core) loadingBarrier() *Barrier {
-	return &Barrier{Name: "loading", Refuse: func(_ *client.Client, call Call) error {
-		if call.Flags&command.Loading != 0 {
-			return nil
-		}
-		return protocol.ErrLoading
-	}}
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"spindle/engine/client"
-	"spindle/engine/command"
 	"spindle/protocol"
 )
 
@@ -53,32 +52,6 @@ func (c *Core) SetReplica(on bool) {
 	c.AssertWhole("the role changes")
 	c.space.Replica = on
 	c.space.ForgetOwn()
-}
-
-// complain tells of an error that a command of our primary's or of a replica's met here: one of the two is wrong.
-func (c *Core) complain(cl *client.Client, spec *command.Spec, err error) {
-	if c.hooks.Diverged != nil {
-		c.hooks.Diverged(cl, spec, err)
-	}
-}
-
-// UnblockAll ends every wait of clients, but for those of commands that are at work. It answers what err says, and
-// closes their connections behind it.
-func (c *Core) UnblockAll(err error) {
-	c.assertHeld()
-	var all []*parked
-	for _, p := range c.waiting.byClient {
-		if !p.wait.Busy && p.wait.Timeout != nil {
-			all = append(all, p)
-		}
-	}
-	for _, p := range all {
-		if c.waiting.byClient[p.cl] == p {
-			c.meter.failed(p.spec, err)
-			c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(err) })
-			c.Kill(p.cl, true)
-		}
-	}
 }
 
 // Trusting runs f with keys past their deadline taken for valid. Turn only.

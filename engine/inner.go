@@ -8,10 +8,6 @@ import (
 
 // Commands that commands run: those of EXEC and of scripts. They have a depth, and are admitted and timed one by one.
 
-// maxDepth bounds how deep commands call commands. EXEC in a script's caller is two; a function that calls a script is
-// three.
-const maxDepth = 8
-
 // Call implements command.Core: a command run by a command, as the same client.
 func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (lent bool, err error) {
 	c.assertHeld()

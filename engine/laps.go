@@ -115,3 +115,14 @@ func commandEvent(spec *command.Spec) string {
 	}
 	return "command"
 }
+
+// watchDuty tells latency-monitor-threshold's listener of a duty that began then, if it has taken that long.
+func (c *Core) watchDuty(event string, began time.Duration) {
+	limit := time.Duration(c.settings.LatencyThreshold.Get()) * time.Millisecond
+	if limit <= 0 || c.hooks.Latency == nil {
+		return
+	}
+	if took := time.Duration(c.wall.Nanos()) - began; took >= limit {
+		c.hooks.Latency(event, took)
+	}
+}

@@ -5,18 +5,6 @@ import (
 	"spindle/engine/command"
 )
 
-// Latches hold back the commands that name a key on its way to another server, and no others.
-//
-// engine.K1. While a key has a latch, no client's command that names it runs, in whatever database. While a pause holds
-// writes back, commands that read it run.
-// engine.K2. A script that has not declared such a key may read it, but not write to it.
-// engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
-type latches struct {
-	keys   map[string]int // how many Latch calls hold each
-	passed bool           // engine.K3: somebody was not served
-	found  []command.KeyPosition
-}
-
 // Latch holds back every command that names one of keys, until release is called, which is for the turn and may be
 // called once. The keys are copied. Turn only.
 func (c *Core) Latch(keys [][]byte) (release func()) {

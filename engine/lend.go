@@ -7,7 +7,6 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/invariant"
-	"spindle/internal/slots"
 	"spindle/protocol"
 )
 
@@ -27,52 +26,6 @@ import (
 // the true one when the command is tardy: a script that waits for a time to come ends, as it does in Redis.
 // engine.N4. A script of a log gives way without being parked: its goroutine waits in the handler. That happens only
 // while a data set is loaded, so that nobody else can see what the script has done so far.
-
-// A stack is what one outermost command has under way: a frame for each depth of calls, and what it has told of its
-// effects.
-type stack struct {
-	frames [maxDepth]command.Context // so that no call allocates
-	depth  int
-	unit   unit
-	lends  []lending  // of its frames, those that go on by a step, the outermost first
-	slots  *slots.Map // that the outermost command was admitted by; nil: it names no keys
-}
-
-// A lending is one frame that goes on by a step.
-type lending struct {
-	depth int // of the frame
-	frame *command.Context
-	step  command.Step
-	mark  protocol.Mark // where its reply begins
-	took  int64         // by its slices, in nanos, if another command called it
-	inner bool          // another command called it, and waits for it
-}
-
-// A lent is the outermost command that has lent the turn.
-type lent struct {
-	stack *stack
-	p     *parked // its client's wait, with a copy of its request
-	nowMs int64   // engine.N3
-	trust bool    // keyspace.Trusting: our primary has sent it
-	began int64   // nanos
-	took  int64   // by its slices, in nanos
-	tardy bool    // busy-reply-threshold is over: others get BUSY
-	reply *protocol.Reply
-
-	pushes []byte // to its client, behind the reply (engine.O2)
-}
-
-// refusal is what others are told when the threshold is over. It goes by the command that has lent, inside EXEC too.
-func (l *lent) refusal() error {
-	frame := &l.stack.frames[max(l.stack.depth-1, 0)]
-	if lends := l.stack.lends; len(lends) > 0 {
-		frame = lends[len(lends)-1].frame
-	}
-	if frame.Spec.Has(command.RunsFunction) {
-		return protocol.ErrBusyFunction
-	}
-	return protocol.ErrBusyScript
-}
 
 // Lend implements command.Core. It answers false where nobody else can have the turn: for a Fake's commands, and inside
 // a command that was lent already and is called by one that cannot wait.
@@ -125,34 +78,6 @@ func (c *Core) GiveWay(*command.Context) bool {
 	return true
 }
 
-// Tardy implements command.Core.
-func (c *Core) Tardy() bool { return c.lent != nil && c.lent.tardy }
-
-// Lent says whether a command is not over and has lent the turn. Turn only.
-func (c *Core) Lent() bool {
-	c.assertHeld()
-	return c.lent != nil
-}
-
-// Busy is what others are told while a command has lent the turn, nil while none has. Turn only.
-func (c *Core) Busy() error {
-	c.assertHeld()
-	if c.lent == nil {
-		return nil
-	}
-	return c.lent.refusal()
-}
-
-// lending is how the command of a frame goes on, nil if its handler has done all.
-func (s *stack) lending(frame *command.Context) *lending {
-	for i := range s.lends {
-		if s.lends[i].frame == frame {
-			return &s.lends[i]
-		}
-	}
-	return nil
-}
-
 // lendTurn parks the client of the outermost command, which goes on by steps from here on.
 func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, mark protocol.Mark) {
 	c.assertHeld()
@@ -181,32 +106,6 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 		c.hooks.Lent()
 	}
 	go c.drive()
-}
-
-// Halt ends the slices of a lent command: the process is about to end, and nothing may promise a write any more.
-// DoBetween returns from then on without having run its function. Turn only, once.
-func (c *Core) Halt() {
-	c.assertHeld()
-	close(c.halted)
-	c.gate.Halt()
-}
-
-// hasHalted says whether Halt was called. Turn only.
-func (c *Core) hasHalted() bool {
-	select {
-	case <-c.halted:
-		return true
-	default:
-		return false
-	}
-}
-
-// other is the stack that is not s.
-func (c *Core) other(s *stack) *stack {
-	if s == &c.stacks[0] {
-		return &c.stacks[1]
-	}
-	return &c.stacks[0]
 }
 
 // drive gives the lent command its slices, until it is over.

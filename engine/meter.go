@@ -4,7 +4,6 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -84,8 +83,8 @@ func (m *meter) measureCPU(on bool) {
 }
 
 // end books the turn's length. It goes by the last reading of the clock: a turn of brief commands is not worth another.
-func (m *meter) end(c *Core) {
-	took := c.nanos - m.turnBegan
+func (m *meter) end(nanos int64, started time.Time, wall *clock.Wall) {
+	took := nanos - m.turnBegan
 	m.turns++
 	m.turnNanos += uint64(took)
 	m.longestTurn = max(m.longestTurn, took)
@@ -93,7 +92,7 @@ func (m *meter) end(c *Core) {
 		cpu := clock.ThreadCPU() - m.turnCPU
 		m.longestTurnCPU = max(m.longestTurnCPU, cpu)
 		runtime.UnlockOSThread()
-		m.longTurns.note(c.started, m.turnBegan, c.wall.Nanos(), cpu)
+		m.longTurns.note(started, m.turnBegan, wall.Nanos(), cpu)
 	}
 	m.mostCommands = max(m.mostCommands, m.commands-m.commandsBefore)
 }
@@ -168,72 +167,6 @@ func (r *Rate) PerSecond() float64 {
 	return sum / float64(len(r.samples))
 }
 
-// Figures is a copy of the core's counters, for INFO and /metrics.
-type Figures struct {
-	Uptime                      time.Duration
-	Connections, Commands       uint64
-	OpsPerSecond                float64
-	ErrorReplies, Rejected      uint64
-	EvictedClients              uint64
-	Unexpected                  uint64
-	TurnsPerSecond              float64
-	TurnMean                    time.Duration // lately
-	ExpiryNanos                 uint64
-	Exceeded, ExceededNow       time.Duration // how long maxmemory was exceeded, and is
-	Errors                      []ErrorCount
-	ErrorsFull                  bool
-	CodesFreed                  int64 // entries of Errors that were let go
-	Dirty                       int64
-	Turns, TurnNanos, DutyNanos uint64
-	LongestTurn, LongestTurnCPU time.Duration
-	LongTurns                   []LongTurn
-	MostCommandsPerTurn         uint64
-	Clients, Blocked, Keys      int
-	Monitors                    int
-}
-
-// ErrorCount is one line of INFO errorstats.
-type ErrorCount struct {
-	Code  string
-	Count uint64
-}
-
-// Figures copies the counters. Turn only.
-func (c *Core) Figures() Figures {
-	c.assertHeld()
-	m := &c.meter
-	f := Figures{
-		Uptime: c.Uptime(), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.PerSecond(),
-		Unexpected: m.unexpected, TurnsPerSecond: m.perTurn.PerSecond(),
-		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull,
-		CodesFreed: m.codesFreed, Dirty: m.dirty,
-		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn),
-		LongestTurnCPU: time.Duration(m.longestTurnCPU),
-		LongTurns:      m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(),
-		Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
-		Monitors: c.monitors.Len(), ExpiryNanos: m.expiryNanos,
-	}
-	if turns := m.perTurn.PerSecond(); turns > 0 {
-		f.TurnMean = time.Duration(m.inTurns.PerSecond() / turns)
-	}
-	f.Exceeded, f.ExceededNow = c.eviction.exceeded(c.Uptime())
-	for code, n := range m.errors {
-		f.Errors = append(f.Errors, ErrorCount{code, n})
-	}
-	sort.Slice(f.Errors, func(i, j int) bool { return f.Errors[i].Code < f.Errors[j].Code })
-	return f
-}
-
-// ResetFigures is CONFIG RESETSTAT's share of the core.
-func (c *Core) ResetFigures() {
-	c.assertHeld()
-	c.meter.reset()
-	c.stalls.log.ResetTotals()
-	c.eviction.reset()
-	c.resetDefrag()
-	c.catalogue.ResetStats()
-}
-
 // reset forgets what CONFIG RESETSTAT forgets.
 func (m *meter) reset() {
 	m.commands, m.connections, m.errorReplies, m.rejectedCalls = 0, 0, 0, 0
@@ -244,44 +177,4 @@ func (m *meter) reset() {
 	m.ops, m.perTurn, m.inTurns = Rate{}, Rate{}, Rate{} // they go by differences
 	m.expiryNanos = 0
 	m.errors, m.errorsFull, m.codesFreed = map[string]uint64{}, false, 0
-}
-
-// feedMonitors shows every MONITOR what has run.
-func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte) {
-	if spec.Flags&(command.SkipMonitor|command.Admin) == 0 {
-		c.showMonitors(cl, args)
-	}
-}
-
-// showMonitors shows a call of cl's to all that watch.
-func (c *Core) showMonitors(cl *client.Client, args [][]byte) {
-	line, mark := monitorLine(c.nowMs, c.nanos, cl, args), c.number
-	if c.lent != nil || c.stack.depth > 0 {
-		mark = c.unitMark()
-	}
-	if !cl.Is(client.Monitor) {
-		c.monitors.Send(mark, nil, line, line)
-		return
-	}
-	cl.Out.Raw(line) // between the replies of its own batch
-	c.monitors.Send(mark, cl, line, line)
-}
-
-// Errors yields how often each error code was answered, by code. Turn only.
-func (c *Core) Errors(yield func(code string, n uint64) bool) {
-	c.assertHeld()
-	for _, e := range c.Figures().Errors {
-		if !yield(e.Code, e.Count) {
-			return
-		}
-	}
-}
-
-// Uptime is how long the core has lived. Any goroutine.
-func (c *Core) Uptime() time.Duration { return c.clock().Sub(c.started) }
-
-// TimedWaits counts the parked clients whose wait runs out.
-func (c *Core) TimedWaits() int {
-	c.assertHeld()
-	return len(c.waiting.timeouts)
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"spindle/engine/client"
+	"spindle/engine/command"
 )
 
 // monitorLine is what MONITOR shows of a command: "+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"".
@@ -54,4 +55,49 @@ func appendQuoted(dst, s []byte) []byte {
 		}
 	}
 	return append(dst, '"')
+}
+
+// feedMonitors shows every MONITOR what has run.
+func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte) {
+	if spec.Flags&(command.SkipMonitor|command.Admin) == 0 {
+		c.showMonitors(cl, args)
+	}
+}
+
+// showMonitors shows a call of cl's to all that watch.
+func (c *Core) showMonitors(cl *client.Client, args [][]byte) {
+	line, mark := monitorLine(c.nowMs, c.nanos, cl, args), c.number
+	if c.lent != nil || c.stack.depth > 0 {
+		mark = c.unitMark()
+	}
+	if !cl.Is(client.Monitor) {
+		c.monitors.Send(mark, nil, line, line)
+		return
+	}
+	cl.Out.Raw(line) // between the replies of its own batch
+	c.monitors.Send(mark, cl, line, line)
+}
+
+// StartMonitor has cl shown every command from the next on.
+func (c *Core) StartMonitor(cl *client.Client) {
+	c.assertHeld()
+	if cl.Is(client.Monitor) {
+		return
+	}
+	cl.Flags |= client.Monitor
+	if c.watchers == nil {
+		c.watchers = map[*client.Client]*client.Seat{}
+	}
+	c.watchers[cl] = c.monitors.Add(cl)
+}
+
+// StopMonitor ends it.
+func (c *Core) StopMonitor(cl *client.Client) {
+	c.assertHeld()
+	if !cl.Is(client.Monitor) {
+		return
+	}
+	cl.Flags &^= client.Monitor
+	c.monitors.Remove(c.watchers[cl])
+	delete(c.watchers, cl)
 }

@@ -3,34 +3,8 @@ package engine
 import (
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/protocol"
+	"spindle/internal/invariant"
 )
-
-// A unit is what one outermost command has told the sinks so far: a reader of the stream must apply it whole.
-//
-// Effects are encoded as they are booked, because their arguments are lent; with no sink nothing is encoded.
-type unit struct {
-	effects int
-	bytes   []byte // all effects' commands, one behind the other
-	marks   []mark // where each ends, and its database
-	list    []Effect
-	loose   bool // the effects do not belong together: keys that SCAN found expired
-}
-
-// A mark is where an effect ends, its database, and who hears of it.
-type mark struct {
-	db, end int
-	to      client.Targets
-}
-
-// A hearer is a sink, and what it is.
-type hearer struct {
-	Sink
-	is client.Targets // one of them
-}
-
-// keptUnitBytes is how much of a unit's buffer survives it.
-const keptUnitBytes = 1 << 20
 
 // AddSink has s told of every effect that is addressed to what it is, from the next unit on.
 func (c *Core) AddSink(s Sink, is client.Targets) {
@@ -97,17 +71,6 @@ func (c *Core) Dirty() int64 {
 	return c.meter.dirty
 }
 
-func (u *unit) add(db int, args [][]byte, to client.Targets) {
-	u.bytes = protocol.AppendCommand(u.bytes, args)
-	u.marks = append(u.marks, mark{db, len(u.bytes), to})
-	u.effects++
-}
-
-var (
-	multiBytes = []byte("*1\r\n$5\r\nMULTI\r\n")
-	execBytes  = []byte("*1\r\n$4\r\nEXEC\r\n")
-)
-
 // flushUnit gives the unit to the sinks, to each what is addressed to it, wrapped if that is more than one effect. Then
 // it forgets the unit.
 func (c *Core) flushUnit() {
@@ -130,22 +93,6 @@ func (c *Core) flushUnit() {
 	u.bytes = u.bytes[:0]
 }
 
-// appendFor appends what of the unit is addressed to a sink that is of a kind.
-func (u *unit) appendFor(list []Effect, is client.Targets) []Effect {
-	list = append(list, Effect{AnyDB, multiBytes})
-	from := 0
-	for _, m := range u.marks {
-		if m.to&is != 0 {
-			list = append(list, Effect{m.db, u.bytes[from:m.end]})
-		}
-		from = m.end
-	}
-	if len(list) > 2 && !u.loose {
-		return append(list, Effect{AnyDB, execBytes})
-	}
-	return list[:copy(list, list[1:])] // one effect, or several that do not belong together, are not wrapped
-}
-
 // RemoveSink undoes AddSink.
 func (c *Core) RemoveSink(s Sink) {
 	c.AssertWhole("a sink is removed")
@@ -154,5 +101,27 @@ func (c *Core) RemoveSink(s Sink) {
 			c.sinks = append(c.sinks[:i:i], c.sinks[i+1:]...)
 			return
 		}
+	}
+}
+
+// AssertWhole panics, in builds that check, if a unit is open that is not the running command's own. A transaction may
+// do to its own unit what others may not: REPLICAOF in EXEC changes the role at once. Turn only.
+func (c *Core) AssertWhole(what string) {
+	c.assertHeld()
+	invariant.That(c.lent == nil || c.stack == c.lent.stack, "engine.B1: %s while a unit is open", what)
+}
+
+// assertNothingTold is AssertWhole, and the running command's own unit is empty too.
+func (c *Core) assertNothingTold(what string) {
+	c.AssertWhole(what)
+	invariant.That(c.stack.unit.effects == 0, "engine.B1: %s after %d effects of its own unit", what, c.stack.unit.effects)
+}
+
+// EndUnit tells what the running transaction has done so far as a unit of its own: its next command reads the data set
+// from a file, which would lack that. Turn only.
+func (c *Core) EndUnit() {
+	c.assertHeld()
+	if c.stack.unit.effects != 0 {
+		c.flushUnit()
 	}
 }

@@ -5,33 +5,6 @@ import (
 	"spindle/protocol"
 )
 
-// A push goes to a client that has not asked for it now: a message of pub/sub, an invalidation.
-//
-// engine.O1. A client gets replies and pushes in the order in which they were decided.
-// engine.O2. What a command pushes to its own client comes right behind that command's reply; in a transaction
-// behind EXEC's, in a script behind the script's. A command that was parked or has lent the turn replies later, and so
-// do its pushes.
-// engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
-// engine.O4. The stream of a replica goes by mail also while the replica's own batch is run.
-// engine.O5. What a transaction or a script pushes is in its receivers' outputs at once, and counts there. The gate
-// holds it back until the unit has ended, and until its effects are on disk where clients wait for that.
-//
-// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole batch.
-type pushes struct {
-	here     *client.Client // whose batch is run; nil: none
-	pending  []byte         // for here, until the reply of the command that runs is complete
-	parked   bool           // a parked client is answered: pushes wait for its reply
-	deferred []push         // those pushes
-}
-
-// A push that waits: to one client or to an audience.
-type push struct {
-	to           *client.Client
-	all          *client.Audience
-	mine         bool
-	resp2, resp3 []byte
-}
-
 // keptPending is how much room of pushes.pending one command leaves to the next.
 const keptPending = 64 << 10
 
@@ -125,25 +98,6 @@ next:
 	}
 }
 
-// Current is whose command runs: of commands inside commands the client's who has sent the outermost. nil: none runs.
-func (c *Core) Current() *client.Client {
-	c.assertHeld()
-	if c.stack.depth == 0 {
-		return nil
-	}
-	return c.stack.frames[0].Client
-}
-
-// Here is the client whose pushes do not go by mail: whose batch is run, or whose command goes on after it has
-// lent the turn. nil: there is none.
-func (c *Core) Here() *client.Client {
-	c.assertHeld()
-	if c.pushes.here == nil && c.lent != nil {
-		return c.lent.p.cl
-	}
-	return c.pushes.here
-}
-
 // pushHere is Push to Here.
 func (c *Core) pushHere(p []byte) {
 	ps := &c.pushes
@@ -203,3 +157,9 @@ func (c *Core) postReply(cl *client.Client, r *protocol.Reply, pushed []byte) {
 	r.Seal()
 	cl.Conn.PostReply(c.number, r)
 }
+
+// silenced is a client that asked for no replies, or for none to the command that runs.
+const silenced = client.ReplyOff | client.ReplySkip
+
+// unheard is a client whose command, now that it has run, gets no reply. CLIENT REPLY SKIP has none itself.
+const unheard = silenced | client.ReplySkipNext | client.Replica

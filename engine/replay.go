@@ -78,10 +78,3 @@ func (c *Core) rowOfLog(args [][]byte) (*command.Spec, error) {
 	}
 	return spec, nil
 }
-
-// replayed is the command of a log that runs, as far as it gives way to others (engine.N4).
-type replayed struct {
-	began int64 // nanos
-	gave  bool
-	tardy bool // busy-reply-threshold is over
-}

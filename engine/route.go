@@ -239,28 +239,6 @@ func (c *Core) declaredSlot(otherwise int) (slot int) {
 	return slot
 }
 
-// Reroute answers clients that wait for keys which this server serves no longer. Turn only.
-func (c *Core) Reroute() {
-	c.assertHeld()
-	m := c.slots.Load()
-	var away []*parked
-	var why []error
-	for _, p := range c.waiting.byClient {
-		if len(p.stands) == 0 || p.wait.Busy {
-			continue
-		}
-		if err := c.routeParked(m, p, []byte(p.stands[0].key.key)); err != nil {
-			away, why = append(away, p), append(why, err)
-		}
-	}
-	for i, p := range away {
-		if c.waiting.byClient[p.cl] == p {
-			c.meter.failed(p.spec, why[i])
-			c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(why[i]) })
-		}
-	}
-}
-
 // routeParked says why p's command, whose keys have key's slot, cannot go on here; nil if it can.
 func (c *Core) routeParked(m *slots.Map, p *parked, key []byte) error {
 	if !m.OK {

@@ -22,24 +22,6 @@ import (
 // engine.G2. The processor time of a stall is known as an upper bound: the process's since the last tick. Where even
 // that is under a quarter, the machine is to blame, unless the command is one that waits by itself.
 
-// A stallWatch is what the core remembers for the stall log.
-type stallWatch struct {
-	log     *insight.Stalls
-	limit   int64 // nanos; MaxInt64: off
-	covered int64 // nanos of what was noted inside the part that runs (engine.G1)
-	noted   int64 // nanos that were noted since the last tick
-	cpu     int64 // the process's, at the last tick
-	at      int64 // nanos, when the duty began that runs
-
-	processCPU func() int64 // clock.ProcessCPU
-}
-
-// Stalls is the stall log. Turn only.
-func (c *Core) Stalls() *insight.Stalls {
-	c.assertHeld()
-	return c.stalls.log
-}
-
 // ApplyStallThreshold follows the setting stall-threshold. Turn only.
 func (c *Core) ApplyStallThreshold() {
 	c.assertHeld()

@@ -10,7 +10,7 @@ var layered = []struct {
 	allowed int
 }{
 	{"server", 36},
-	{"engine", 52},
+	{"engine", 0},
 	{"replication", 18},
 }
 

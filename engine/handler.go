@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"spindle/engine/client"
+	"spindle/protocol"
+)
+
+// Open implements protocol.Handler: a client arrives.
+func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
+	cl, refusal := c.NewClient(conn)
+	if cl == nil {
+		return nil, refusal
+	}
+	c.Do(func() { c.enter(cl) })
+	return cl, nil
+}
+
+// Malformed implements protocol.Handler: what the client sent is no request. Who wants no reply to what comes next gets
+// none to this, and who waits for one to what came before gets that first.
+func (c *Core) Malformed(session any, err *protocol.Error) (v protocol.Verdict) {
+	cl := session.(*client.Client)
+	c.Do(func() {
+		if cl.Is(client.Blocked) {
+			v = protocol.Wait
+			return
+		}
+		c.meter.countError(err)
+		if cl.Is(silenced | client.ReplySkipNext) {
+			v = protocol.Leave
+		}
+	})
+	return v
+}
+
+// Closed implements protocol.Handler: a client's connection is gone.
+func (c *Core) Closed(session any) {
+	cl := session.(*client.Client)
+	c.Do(func() {
+		if c.clients.Get(cl.ID) == cl { // else it was expelled
+			c.forget(cl)
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// invoke runs a handler in a frame of its own and books what it did. mark is where its reply begins. If lent, the
+// command goes on by a step, and its frame stays.
+func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec, mark protocol.Mark) (
+	lent bool, err error) {
+	c.assertHeld()
+	s := c.stack
+	ctx := &s.frames[s.depth]
+	s.depth++
+	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, args, bulk, cl.Out, spec
+	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(cl.DB), c.nowMs, 0
+	ctx.Effects.Unheard = len(c.sinks) == 0 || c.replaying
+	c.space.NoTouch = cl.Flags&client.NoTouch != 0
+	err = spec.Run(ctx)
+	if len(s.lends) != 0 {
+		if l := s.lending(ctx); l != nil {
+			l.mark = mark
+			if ctx.Dirty != 0 || ctx.Effects.Replaced {
+				c.book(ctx) // its arguments are lent
+			}
+			ctx.Dirty = 0
+			return true, nil
+		}
+	}
+	if err != nil {
+		c.fail(ctx, err, mark)
+	}
+	if ctx.Dirty != 0 || ctx.Effects.Replaced {
+		c.book(ctx)
+	}
+	s.depth--
+	return false, err
+}
+
+// fail answers a command's error, in place of what the command has replied since mark.
+func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
+	ctx.Reply.Rollback(mark)
+	ctx.Reply.Error(err)
+	c.meter.failed(ctx.Spec, err)
+	if ctx.Client.Flags&(client.Primary|client.Replica) != 0 {
+		c.complain(ctx.Client, ctx.Spec, err)
+	}
+}
+
+// complain tells of an error that a command of our primary's or of a replica's met here: one of the two is wrong.
+func (c *Core) complain(cl *client.Client, spec *command.Spec, err error) {
+	if c.hooks.Diverged != nil {
+		c.hooks.Diverged(cl, spec, err)
+	}
+}
+
+// noteRead tells who tracks keys of a command that has run for cl, if cl caches what it reads.
+func (c *Core) noteRead(cl *client.Client, spec *command.Spec, args [][]byte) {
+	if cl.Is(client.Tracking) && c.hooks.Read != nil {
+		c.hooks.Read(cl, spec, args)
+	}
+}
+
+// finish answers the error of a command that went on by steps, and books what the command did.
+func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
+	if err != nil {
+		c.fail(ctx, err, mark)
+	}
+	if ctx.Dirty != 0 || ctx.Effects.Replaced {
+		c.book(ctx)
+	}
+}

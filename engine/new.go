@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/insight"
+	"spindle/engine/part"
+	"spindle/internal/clock"
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
+
+// New joins the parts. The catalogue may come later (SetCatalogue), because some of its rows need the core.
+func New(p Parts) *Core {
+	c := &Core{
+		space: p.Space, catalogue: p.Catalogue, clients: p.Clients, settings: p.Settings,
+		common: p.Common, lazy: p.Lazy, whole: p.Whole, gate: p.Gate,
+	}
+	c.clock, c.wall = time.Now, clock.WallFrom(time.Now())
+	if p.Clock != nil {
+		c.clock, c.wall = p.Clock, clock.WallBy(p.Clock)
+	}
+	c.started = c.wall.Origin()
+	c.steady = clock.SteadyAt(c.started)
+	c.common.MaxMemory = &c.settings.MaxMemory
+	c.nudge, c.halted = make(chan struct{}, 1), make(chan struct{})
+	c.clients.Costs.OnPressure(c.pressClients)
+	if invariant.Enabled {
+		c.space.HeldBy(c.assertHeld)
+		c.clients.HeldBy(c.assertHeld)
+	}
+	c.stack = &c.stacks[0]
+	c.waiting.init()
+	c.meter.init()
+	c.sampler.init(uint64(c.started.UnixNano()))
+	c.stalls.log = insight.NewStalls(c.settings.StallsKept.Get)
+	c.stalls.limit, c.stalls.processCPU = math.MaxInt64, clock.ProcessCPU
+	c.takeJob = c.nextJob
+	c.eviction.barrier, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
+	c.installKeyspaceHooks()
+	c.users.OnChange(c.rightsChanged)
+	if p.Catalogue != nil {
+		c.users.Begin(p.Catalogue)
+	}
+	return c
+}
+
+// SetCatalogue gives the core its commands, before the first Serve. It also makes the default user, who may run them
+// all.
+func (c *Core) SetCatalogue(k *command.Catalogue) {
+	c.catalogue = k
+	c.users.Begin(k)
+}
+
+// AddOwnBarriers adds the core's barriers behind those added so far: memory first, loading after what comes in between.
+func (c *Core) AddOwnBarriers(between ...*Barrier) {
+	c.AddBarrier(c.eviction.barrier)
+	c.AddBarrier(c.shortage)
+	for _, b := range between {
+		c.AddBarrier(b)
+	}
+	c.AddBarrier(c.loading)
+}
+
+// installKeyspaceHooks has the keyspace report what it removes by itself.
+func (c *Core) installKeyspaceHooks() {
+	c.prepareFrames()
+	h := &c.space.Hooks
+	h.Expired, h.Evicted = c.expired, c.evicted
+	h.FieldExpired, h.FieldsExpired = c.fieldExpired, c.fieldsExpired
+	h.Ready, h.Gone, h.Whole = c.Ready, c.gone, c.wholly
+}
+
+// frame prepares what every context of this core has in common.
+func (c *Core) prepareFrames() {
+	for i := range c.stacks {
+		for j := range c.stacks[i].frames {
+			ctx := &c.stacks[i].frames[j]
+			ctx.Space, ctx.Core, ctx.Settings, ctx.Whole = c.space, c, c.common, c.whole
+		}
+	}
+}
+
+// memoryBarrier makes room before a command runs, and refuses those that may need more when there is none to make.
+func (c *Core) memoryBarrier() *Barrier {
+	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call Call) error {
+		if cl.Is(client.Primary) {
+			c.eviction.short = false // what it sends is obeyed, its scripts' commands too
+			return nil
+		}
+		if c.eviction.short = !c.evict(); !c.eviction.short {
+			return nil
+		}
+		if call.Flags&command.DenyOOM != 0 {
+			return protocol.ErrOutOfMemory
+		}
+		return nil
+	}}
+}
+
+// shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on
+// what is left.
+func (c *Core) shortageBarrier() *Barrier {
+	return &Barrier{Name: "shortage", Spares: true, Refuse: func(cl *client.Client, call Call) error {
+		if !c.space.Heap().Short() {
+			c.Raise(c.shortage, false)
+			return nil
+		}
+		if call.Flags&command.DenyOOM != 0 || cl.Is(client.Multi) && !call.Spec.Has(command.LeavesMulti) {
+			return protocol.ErrNoMemory
+		}
+		return nil
+	}}
+}
+
+func (c *Core) loadingBarrier() *Barrier {
+	return &Barrier{Name: "loading", Refuse: func(_ *client.Client, call Call) error {
+		if call.Flags&command.Loading != 0 {
+			return nil
+		}
+		return protocol.ErrLoading
+	}}
+}
+
+// Subscribe adds a feature's listeners to the events of the core. Before the first Serve.
+func (c *Core) Subscribe(l part.Listeners) {
+	e := &c.hooks
+	e.Add(l)
+	c.meter.manyCodes = e.ManyCodes
+	c.space.Hooks.Touched = e.Touched
+	c.whole.Emptying, c.whole.Swapping = e.Emptying, e.Swapping
+	c.whole.Renewing, c.whole.Emptied = e.Renewing, e.Emptied
+}

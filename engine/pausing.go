@@ -1,0 +1,43 @@
+package engine
+
+// Pause holds back clients until untilMs: every command if all, else those that may write. A pause that is
+// already in force for the purpose is never shortened or weakened. Turn only.
+func (c *Core) Pause(by PausePurpose, all bool, untilMs int64) {
+	c.assertHeld()
+	c.pause.begin(by, all, untilMs)
+	c.settlePause()
+}
+
+// Unpause ends the purpose's pause. Turn only.
+func (c *Core) Unpause(by PausePurpose) {
+	c.assertHeld()
+	c.pause.end(by)
+	c.settlePause()
+}
+
+// settlePause has the core go by the pause that is in force.
+func (c *Core) settlePause() {
+	c.assertHeld()
+	was := c.pause.on
+	weaker := c.pause.settle(c.nowMs)
+	switch {
+	case c.pause.on && !was:
+		c.raised++ // admission must look
+	case was && !c.pause.on:
+		c.raised--
+		for _, f := range c.pause.writers {
+			c.Later(func() { c.WhenWritable(f) })
+		}
+		c.pause.writers = nil
+	}
+	c.space.Hiding = c.pause.on
+	if weaker {
+		c.pause.release()
+	}
+}
+
+// Paused says whether a pause is in force, and whether it is for every command. Turn only.
+func (c *Core) Paused() (on, all bool) {
+	c.assertHeld()
+	return c.pause.on, c.pause.every
+}

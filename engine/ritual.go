@@ -1,0 +1,103 @@
+package engine
+
+// A turnKind says what a turn is for.
+type turnKind uint8
+
+const (
+	batchTurn turnKind = iota // a client's batch, or our primary's stream
+	dutyTurn                  // duties alone
+	sliceTurn                 // a lent command
+	doTurn                    // Do: the stall log names its function
+	pieceTurn                 // a piece of a turn in which a script of a log gives way
+)
+
+// inTurn takes the turn for f, and releases it.
+func (c *Core) inTurn(kind turnKind, f func()) {
+	c.take()
+	c.within(kind, f)
+	c.release()
+}
+
+// within is all that belongs to a turn that the caller has taken: read the clock, run f, hand on what was decided,
+// close the books.
+func (c *Core) within(kind turnKind, f func()) {
+	c.begin(kind)
+	f()
+	c.end(kind)
+}
+
+// begin reads the clock for the turn that was just taken.
+func (c *Core) begin(kind turnKind) {
+	c.assertHeld()
+	c.nanos, c.nowMs = c.wall.Now()
+	c.space.SetNow(c.nowMs)
+	c.meter.begin(c.nanos)
+	if kind < doTurn {
+		c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
+	}
+}
+
+// end hands on what the turn has decided, and closes its books.
+func (c *Core) end(kind turnKind) {
+	c.settle()
+	if c.labels != nil {
+		c.unlabel()
+	}
+	c.pushes.here = nil
+	if kind >= doTurn {
+		c.nanos = c.wall.Nanos()
+	}
+	if took := c.nanos - c.meter.turnBegan; kind == doTurn && took >= c.stalls.limit {
+		c.watchDo(took)
+	}
+	c.meter.end(c.nanos, c.started, &c.wall)
+}
+
+// settle gives sinks and neighbours what the turn has decided so far.
+func (c *Core) settle() {
+	c.assertHeld()
+	c.runLater()
+	if len(c.waiting.ready) > 0 && c.lent == nil {
+		c.serveReady()
+		c.runLater()
+	}
+	if c.clients.Costs.Pressed() {
+		c.evictClients()
+	}
+	for _, s := range c.sinks {
+		s.TurnDone()
+	}
+}
+
+// Do runs f inside a turn of its own: for duties, loading and neighbours' goroutines. f must be short.
+func (c *Core) Do(f func()) { c.inTurn(doTurn, f) }
+
+// DoBetween is Do with Between: it runs f in a turn and returns after that. It may wait as long as a script runs. It
+// says whether f has run: not after Halt.
+func (c *Core) DoBetween(f func()) (ran bool) { return c.doBy(c.Between, f) }
+
+// DoWhenWritable is Do with WhenWritable. It may wait as long as a script runs or a pause lasts. It says whether f has
+// run: not after Halt.
+func (c *Core) DoWhenWritable(f func()) (ran bool) { return c.doBy(c.WhenWritable, f) }
+
+// doBy has door run f, and returns after f has run, or after Halt.
+func (c *Core) doBy(door func(func()), f func()) (ran bool) {
+	done := make(chan struct{})
+	c.Do(func() {
+		door(func() {
+			f()
+			close(done)
+		})
+	})
+	select {
+	case <-done:
+		return true
+	case <-c.halted:
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/protocol"
+)
+
+// serveReady tries the clients that wait for ready keys, in the order of engine.W2, until no key is ready any more.
+func (c *Core) serveReady() {
+	c.assertHeld()
+	w := &c.waiting
+	if len(w.ready) == 0 {
+		return
+	}
+	// The unit that made them ready may have taken its time: a key that has expired meanwhile serves nobody.
+	c.readClock()
+	for i := 0; i < len(w.ready); i++ { // serving one may make another ready
+		name := w.ready[i]
+		delete(w.isReady, name)
+		l := w.byKey[name]
+		if l == nil {
+			continue
+		}
+		for s := l.first; s != nil; {
+			p, next := s.p, s.next
+			// It left while the one before was served: where the line went on from there, it no longer knows.
+			if w.byClient[p.cl] != p {
+				if s, l = nil, w.byKey[name]; l != nil {
+					s = l.first // who was tried in vain is once more: each time somebody has left, so that it ends
+				}
+				continue
+			}
+			v := c.space.DB(name.db).Peek([]byte(name.key))
+			if !v.Exists() && l.gone == 0 {
+				break // the key is used up: those behind wait on
+			}
+			if p.wait.Gone || v.Exists() && (p.wait.Type == value.None || p.wait.Type == v.Type()) {
+				switch v, err := c.admit(unblocked, p.cl, plainCall(p.spec, p.args)); v {
+				case refuse:
+					c.refuseParked(p, err)
+				case run:
+					c.retry(p) // with all its keys: it may find what it wants at another of them
+				}
+			}
+			s = next
+		}
+	}
+	clear(w.ready)
+	w.ready = w.ready[:0]
+}
+
+// retry has a parked client's command try again.
+func (c *Core) retry(p *parked) {
+	c.answerParked(p, commandEvent(p.spec), func(ctx *command.Context) {
+		if err := p.wait.Retry(ctx); err != nil {
+			c.meter.failed(p.spec, err)
+			ctx.Reply.Error(err)
+		}
+		if ctx.Reply.Len() > 0 {
+			c.noteRead(p.cl, p.spec, p.args)
+		}
+	})
+}
+
+// refuseParked ends a wait with the error of a command that was never run: as such it is counted.
+func (c *Core) refuseParked(p *parked, err error) {
+	c.assertHeld()
+	p.unbooked = false
+	c.meter.rejected(p.spec, err)
+	c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(err) })
+}
+
+// unblocking is what the latency monitor calls a reply that no key brought.
+const unblocking = "command-unblocking"
+
+// answerParked lets f reply for a parked client; if it replied, the client goes on, and its call is booked: with the
+// time before the wait and the time for the reply. event is what the latency monitor calls the latter.
+func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
+	c.assertHeld()
+	cl, began := p.cl, c.wall.Nanos()
+	reply := &protocol.Reply{RESP3: cl.Protocol == 3, Chunks: cl.Conn.Chunks()}
+	outer, quiet := cl.Out, c.space.NoTouch
+	cl.Out, c.space.NoTouch = reply, cl.Is(client.NoTouch)
+	ctx := &c.stack.frames[c.stack.depth]
+	c.stack.depth++
+	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, p.args, nil, reply, p.spec
+	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(p.db), c.nowMs, 0
+	ctx.Effects.Unheard = len(c.sinks) == 0
+	c.pushes.parked = true
+	defer c.sendDeferred() // engine.O2
+	f(ctx)
+	if ctx.Dirty != 0 || ctx.Effects.Replaced {
+		c.book(ctx)
+	}
+	c.stack.depth--
+	if c.stack.depth == 0 && c.stack.unit.effects != 0 {
+		c.flushUnit()
+		if c.hooks.Wrote != nil {
+			c.hooks.Wrote(cl)
+		}
+	}
+	cl.Out, c.space.NoTouch = outer, quiet // reply is the loop's from here on
+	if reply.Len() == 0 {
+		reply.Discard()
+		return
+	}
+	c.unpark(cl)
+	if p.unbooked {
+		took := c.wall.Nanos() - began
+		c.count(p.spec, 1, p.took+took)
+		c.watchSlowlog(cl, p.spec, p.args, p.took+took)
+		c.watchLatency(event, took)
+	}
+	c.postReply(cl, reply, nil)
+	cl.Conn.Resume()
+}
+
+// Unblock ends a client's wait from outside: CLIENT UNBLOCK, with the reply of a timeout or, if asError, an error.
+// It answers false if the client waits for nothing that can be ended.
+func (c *Core) Unblock(cl *client.Client, asError bool) bool {
+	c.assertHeld()
+	p := c.waiting.byClient[cl]
+	if p == nil || p.wait.Timeout == nil {
+		return false
+	}
+	if !asError {
+		c.answerParked(p, unblocking, p.wait.Timeout)
+		return true
+	}
+	c.meter.failed(p.spec, errUnblocked)
+	c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(errUnblocked) })
+	return true
+}
+
+// UnblockAll ends every wait of clients, but for those of commands that are at work. It answers what err says, and
+// closes their connections behind it.
+func (c *Core) UnblockAll(err error) {
+	c.assertHeld()
+	var all []*parked
+	for _, p := range c.waiting.byClient {
+		if !p.wait.Busy && p.wait.Timeout != nil {
+			all = append(all, p)
+		}
+	}
+	for _, p := range all {
+		if c.waiting.byClient[p.cl] == p {
+			c.meter.failed(p.spec, err)
+			c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(err) })
+			c.Kill(p.cl, true)
+		}
+	}
+}
+
+// expireWaits answers those whose time has run out, at most budget of them. A deadline's own millisecond is part of the
+// wait: nobody is told too early.
+func (c *Core) expireWaits(budget int) {
+	c.assertHeld()
+	w := &c.waiting
+	for ; budget > 0 && len(w.timeouts) > 0 && w.timeouts[0].wait.DeadlineMs < c.nowMs; budget-- {
+		p := w.timeouts[0]
+		c.answerParked(p, unblocking, p.wait.Timeout)
+		if w.byClient[p.cl] == p { // Timeout said nothing: that must not keep the heap's head
+			c.unpark(p.cl)
+			p.cl.Conn.Resume()
+		}
+	}
+}
+
+// Wake offers a parked client its Retry, for waits that no key ends: WAIT, WAITAOF.
+func (c *Core) Wake(cl *client.Client) {
+	c.assertHeld()
+	if p := c.waiting.byClient[cl]; p != nil && p.wait.Retry != nil {
+		c.retry(p)
+	}
+}
+
+// Answer has f reply for a parked client, who goes on if it did.
+func (c *Core) Answer(cl *client.Client, f func(*command.Context)) {
+	c.assertHeld()
+	if p := c.waiting.byClient[cl]; p != nil {
+		c.answerParked(p, unblocking, f)
+	}
+}
+
+// Reroute answers clients that wait for keys which this server serves no longer. Turn only.
+func (c *Core) Reroute() {
+	c.assertHeld()
+	m := c.slots.Load()
+	var away []*parked
+	var why []error
+	for _, p := range c.waiting.byClient {
+		if len(p.stands) == 0 || p.wait.Busy {
+			continue
+		}
+		if err := c.routeParked(m, p, []byte(p.stands[0].key.key)); err != nil {
+			away, why = append(away, p), append(why, err)
+		}
+	}
+	for i, p := range away {
+		if c.waiting.byClient[p.cl] == p {
+			c.meter.failed(p.spec, why[i])
+			c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(why[i]) })
+		}
+	}
+}
+
+// Readmit says why a command that worked beside the turns may not write its key any more; nil if it may. Meanwhile its
+// user may have lost a right, the slot may have moved, and the server may have become a replica. Turn only.
+func (c *Core) Readmit(ctx *command.Context, key []byte) error {
+	p := c.waiting.byClient[ctx.Client]
+	p.key = key
+	_, err := c.admit(returning, p.cl, callOf(p.cl, p.spec, p.args))
+	p.key = nil
+	return err
+}

@@ -1,0 +1,324 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/insight"
+	"spindle/engine/part"
+	"spindle/internal/clock"
+	"spindle/internal/slots"
+	"spindle/lazyfree"
+	"spindle/protocol"
+)
+
+// Core owns the data and runs the commands. Its methods say who may call them; all else needs the turn.
+type Core struct {
+	turn
+	space     *keyspace.Keyspace
+	catalogue *command.Catalogue
+	clients   *client.Registry
+	settings  *Settings
+	common    *command.Settings
+	whole     *command.Whole
+	users     acl.Users
+	hooks     part.Events
+	lazy      *lazyfree.Queue
+	takeJob   func() lazyfree.Job
+
+	clock    func() time.Time
+	started  time.Time // the origin of nanos
+	steady   int64     // clock.Steady at started
+	wall     clock.Wall
+	nanos    int64  // monotonic, at the last reading of the clock in this turn
+	nowMs    int64  // Unix ms: of the command that runs, and of all commands inside one
+	stack    *stack // of the command that runs: one of stacks
+	stacks   [2]stack
+	lent     *lent                        // the command that has lent the turn, if one has
+	specs    [prefetchAhead]*command.Spec // of the requests looked at ahead
+	meter    meter
+	sampler  sampler
+	stalls   stallWatch
+	batch    *protocol.Batch // that wants to know what has run; nil: none does
+	sinks    []hearer
+	barriers []*Barrier
+	raised   int // barriers that are up
+	pause    pause
+	latches  latches
+	slots    *slots.Current // who serves which slot; nil outside cluster mode
+	waiting  waiting
+	monitors client.Audience
+	watchers map[*client.Client]*client.Seat // who has MONITOR, and where in monitors
+	pushes   pushes
+	channel  []byte // Notify's
+	duties   duties
+	later    []func() // at the end of this turn
+	between  []func() // at the end of the open unit: Between
+	gate     *protocol.Gate
+	gated    bool // the gate knows of the open unit
+	eviction eviction
+	defrag   defrag
+	loading  *Barrier
+	shortage *Barrier
+
+	streamBytes, streamExcess int64 // NoteStream
+
+	halted       chan struct{} // closed by Halt
+	anyInScripts bool          // DEBUG SET-DISABLE-DENY-SCRIPTS
+	replaying    bool          // a command of a log runs: nobody is told of its effects
+	replayed     replayed
+
+	nudge  chan struct{}     // has RunDuties look at once
+	labels []context.Context // by command.Spec.ID, while somebody profiles
+}
+
+// prefetchAhead is how many requests of a batch have their keys' cache misses under way at once. Past some
+// ten, the processor has no more line-fill buffers and the first lines fall out of L1 again.
+const prefetchAhead = 12
+
+// Parts is what a Core is built from.
+type Parts struct {
+	Space     *keyspace.Keyspace
+	Catalogue *command.Catalogue
+	Clients   *client.Registry
+	Settings  *Settings
+	Common    *command.Settings
+	Lazy      *lazyfree.Queue
+	Whole     *command.Whole
+	Gate      *protocol.Gate   // holds back what is pushed; nil: nothing is held back
+	Clock     func() time.Time // nil: the machine's; any goroutine may call it
+}
+
+// A push goes to a client that has not asked for it now: a message of pub/sub, an invalidation.
+//
+// engine.O1. A client gets replies and pushes in the order in which they were decided.
+// engine.O2. What a command pushes to its own client comes right behind that command's reply; in a transaction
+// behind EXEC's, in a script behind the script's. A command that was parked or has lent the turn replies later, and so
+// do its pushes.
+// engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
+// engine.O4. The stream of a replica goes by mail also while the replica's own batch is run.
+// engine.O5. What a transaction or a script pushes is in its receivers' outputs at once, and counts there. The gate
+// holds it back until the unit has ended, and until its effects are on disk where clients wait for that.
+//
+// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole batch.
+type pushes struct {
+	here     *client.Client // whose batch is run; nil: none
+	pending  []byte         // for here, until the reply of the command that runs is complete
+	parked   bool           // a parked client is answered: pushes wait for its reply
+	deferred []push         // those pushes
+}
+
+// A push that waits: to one client or to an audience.
+type push struct {
+	to           *client.Client
+	all          *client.Audience
+	mine         bool
+	resp2, resp3 []byte
+}
+
+// Latches hold back the commands that name a key on its way to another server, and no others.
+//
+// engine.K1. While a key has a latch, no client's command that names it runs, in whatever database. While a pause holds
+// writes back, commands that read it run.
+// engine.K2. A script that has not declared such a key may read it, but not write to it.
+// engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
+type latches struct {
+	keys   map[string]int // how many Latch calls hold each
+	passed bool           // engine.K3: somebody was not served
+	found  []command.KeyPosition
+}
+
+// eviction is what the core remembers of making room, for data and for clients. Nanos count from the core's start.
+type eviction struct {
+	barrier       *Barrier // up while maxmemory is set
+	exceededSince int64    // data exceed maxmemory, and eviction has not caught up; 0: it has
+	exceededNanos int64    // how long they did, until then
+	short         bool     // the last command that was asked about could not be given room
+	ignored       bool     // a primary evicts for this server
+	stuckAt       int64    // when the log last said that no client may be evicted, Unix ms
+}
+
+// Active defragmentation: when much of the slabs in use is free, the thinnest are emptied, in slices of turns. The heap
+// chooses them (memory/evacuate.go), a walk of the databases moves what lies in them. The settings are the reference's.
+//
+// engine.D1. Nothing moves while a view lives, a command has lent the turn, or a data set is loaded. A view that is
+// taken ends the evacuation; the walk goes on from its place with the next.
+// engine.D2. A slice is defragSlice long, and slices take the share of the time that the settings say.
+type defrag struct {
+	walk    keyspace.Defrag
+	next    int64 // nanos of the next slice
+	share   int64 // of the time, in percent; 0: nothing is moved
+	began   int64 // nanos, of the run under way
+	spent   int64 // nanos, by all slices
+	settled int64 // free bytes of slabs when the last run ended: there is no use in another before that has changed
+	rest    int   // ticks until another run may begin all the same
+}
+
+// A stallWatch is what the core remembers for the stall log.
+type stallWatch struct {
+	log     *insight.Stalls
+	limit   int64 // nanos; MaxInt64: off
+	covered int64 // nanos of what was noted inside the part that runs (engine.G1)
+	noted   int64 // nanos that were noted since the last tick
+	cpu     int64 // the process's, at the last tick
+	at      int64 // nanos, when the duty began that runs
+
+	processCPU func() int64 // clock.ProcessCPU
+}
+
+// tickEvery is how long a tick is, in nanos: the reference's serverCron at hz 10.
+const tickEvery = int64(100 * time.Millisecond)
+
+// duties is what the slices remember of one another.
+type duties struct {
+	at         int64 // nanos at which the next slice is due, for busy servers
+	lastTick   int64
+	nextVisit  int64 // client id to go on from
+	nextNote   int64
+	activeOff  bool // DEBUG SET-ACTIVE-EXPIRE 0
+	cronPaused bool // DEBUG PAUSE-CRON 1
+	loading    bool
+	behind     bool // more keys are past their deadline than the last slice could take
+	// Reclaimers have freed more than the last slice took back, or are touching memory or giving it back to the system.
+	draining bool
+	laden    bool // what Hooks.Laden was last told
+	ticks    uint64
+}
+
+// Turns is how many turns there have been. Turn only.
+func (c *Core) Turns() uint64 {
+	c.assertHeld()
+	return c.number
+}
+
+// TurnNumber is the number of the turn that is held.
+func (c *Core) TurnNumber() uint64 {
+	c.assertHeld()
+	return c.number
+}
+
+// Now is the turn's instant in Unix ms.
+func (c *Core) Now() int64 {
+	c.assertHeld()
+	return c.nowMs
+}
+
+// SteadyMs is the turn's instant as clock.Steady counts: for durations, which must not depend on the wall clock.
+func (c *Core) SteadyMs() int64 {
+	c.assertHeld()
+	return c.steady + c.nanos/int64(time.Millisecond)
+}
+
+// Uptime is how long the core has lived. Any goroutine.
+func (c *Core) Uptime() time.Duration { return c.clock().Sub(c.started) }
+
+// Clients is the registry. Turn only.
+func (c *Core) Clients() *client.Registry {
+	c.assertHeld()
+	return c.clients
+}
+
+// Users are the users of this server. Turn only, but for Default and DefaultIsOpen.
+func (c *Core) Users() *acl.Users { return &c.users }
+
+// Transacting says that the command that runs is part of a transaction. Turn only.
+func (c *Core) Transacting() bool {
+	c.assertHeld()
+	return c.stack.depth > 0 && c.stack.frames[0].Spec.Has(command.RunsQueue)
+}
+
+// Current is whose command runs: of commands inside commands the client's who has sent the outermost. nil: none runs.
+func (c *Core) Current() *client.Client {
+	c.assertHeld()
+	if c.stack.depth == 0 {
+		return nil
+	}
+	return c.stack.frames[0].Client
+}
+
+// Here is the client whose pushes do not go by mail: whose batch is run, or whose command goes on after it has
+// lent the turn. nil: there is none.
+func (c *Core) Here() *client.Client {
+	c.assertHeld()
+	if c.pushes.here == nil && c.lent != nil {
+		return c.lent.p.cl
+	}
+	return c.pushes.here
+}
+
+// Lent says whether a command is not over and has lent the turn. Turn only.
+func (c *Core) Lent() bool {
+	c.assertHeld()
+	return c.lent != nil
+}
+
+// Busy is what others are told while a command has lent the turn, nil while none has. Turn only.
+func (c *Core) Busy() error {
+	c.assertHeld()
+	if c.lent == nil {
+		return nil
+	}
+	return c.lent.refusal()
+}
+
+// Tardy implements command.Core.
+func (c *Core) Tardy() bool { return c.lent != nil && c.lent.tardy }
+
+// Loading says whether the data set is being read, so that what is here is only a part of it.
+func (c *Core) Loading() bool {
+	c.assertHeld()
+	return c.duties.loading
+}
+
+// Laden is what Hooks.Laden has to tell. Turn only.
+func (c *Core) Laden() bool {
+	c.assertHeld()
+	return c.duties.laden
+}
+
+// CronPaused says that what waits for the next tick waits for DEBUG PAUSE-CRON 0.
+func (c *Core) CronPaused() bool {
+	c.assertHeld()
+	return c.duties.cronPaused
+}
+
+// HotKeys is what was sampled of keys. Turn only.
+func (c *Core) HotKeys() *insight.HotKeys {
+	c.assertHeld()
+	return c.sampler.keys
+}
+
+// Stalls is the stall log. Turn only.
+func (c *Core) Stalls() *insight.Stalls {
+	c.assertHeld()
+	return c.stalls.log
+}
+
+// other is the stack that is not s.
+func (c *Core) other(s *stack) *stack {
+	if s == &c.stacks[0] {
+		return &c.stacks[1]
+	}
+	return &c.stacks[0]
+}
+
+// AddBarrier appends b behind those added before; it is down at first.
+func (c *Core) AddBarrier(b *Barrier) { c.barriers = append(c.barriers, b) }
+
+// Raise puts b up or down.
+func (c *Core) Raise(b *Barrier, up bool) {
+	c.assertHeld()
+	if b.Up == up {
+		return
+	}
+	b.Up = up
+	if up {
+		c.raised++
+	} else {
+		c.raised--
+	}
+}

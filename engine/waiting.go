@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"container/heap"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/internal/invariant"
+)
+
+// waiting is every parked client.
+//
+// engine.W1. A client is in byClient exactly while client.Blocked is set and it is not merely paused.
+// engine.W2. Per key, clients stand in the order in which they blocked: first come, first served.
+// engine.W3. A client stands in a key's line once, also when it names the key twice. No line is empty.
+// engine.W4. byType counts the clients that stand in a line, each once.
+type waiting struct {
+	byClient map[*client.Client]*parked
+	byKey    map[keyName]*line
+	timeouts deadlineHeap
+	ready    []keyName
+	isReady  map[keyName]bool
+	byType   [value.Module + 1]int // by what their keys are to hold (engine.W4)
+	onGone   int                   // lines in which somebody asked to hear of the key's going
+	busy     int                   // who of byClient is client.Busy
+}
+
+// A line is who waits for one key; a stand is one client's place in it, so that leaving costs O(1) however long the
+// line.
+type line struct {
+	first, last *stand
+	gone        int // who asked to hear of the key's going (command.Wait.Gone)
+}
+
+type stand struct {
+	p          *parked
+	key        keyName
+	gone       bool // p asked to hear of the key's going
+	prev, next *stand
+}
+
+func (l *line) add(s *stand) {
+	if s.prev = l.last; s.prev != nil {
+		s.prev.next = s
+	} else {
+		l.first = s
+	}
+	l.last = s
+	if s.gone {
+		l.gone++
+	}
+}
+
+func (l *line) remove(s *stand) {
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		l.first = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	} else {
+		l.last = s.prev
+	}
+	if s.gone {
+		l.gone--
+	}
+}
+
+type keyName struct {
+	db  int
+	key string
+}
+
+// parked is one client's wait, with a copy of its request (R2).
+type parked struct {
+	cl     *client.Client
+	wait   command.Wait
+	spec   *command.Spec
+	args   [][]byte
+	db     int
+	stands []stand
+	key    []byte // gateSlot's, of a command that returns
+	index  int    // in timeouts; -1 if it waits forever
+
+	unbooked bool  // its call is booked when the wait ends
+	took     int64 // by the command until it waited, in nanos
+}
+
+func (w *waiting) init() {
+	w.byClient, w.byKey, w.isReady = map[*client.Client]*parked{}, map[keyName]*line{}, map[keyName]bool{}
+}
+
+// enter has p stand in the lines of its wait's keys, and in the other lists (engine.W1 to engine.W4).
+func (ws *waiting) enter(p *parked) {
+	w := &p.wait
+	p.stands = make([]stand, 0, len(w.Keys)) // never grows: lines point into it
+	for _, k := range w.Keys {
+		name := keyName{p.db, string(k)}
+		l := ws.byKey[name]
+		if l == nil {
+			l = &line{}
+			ws.byKey[name] = l
+		} else if l.last.p == p {
+			continue // engine.W3
+		}
+		p.stands = append(p.stands, stand{p: p, key: name, gone: w.Gone})
+		if l.add(&p.stands[len(p.stands)-1]); w.Gone && l.gone == 1 {
+			ws.onGone++
+		}
+	}
+	if len(p.stands) > 0 {
+		ws.byType[w.Type]++
+	}
+	ws.byClient[p.cl] = p
+	if w.DeadlineMs != 0 {
+		heap.Push(&ws.timeouts, p)
+	}
+	if w.Busy {
+		ws.busy++
+	}
+}
+
+// leave takes p out of every list that enter put it into.
+func (ws *waiting) leave(p *parked) {
+	delete(ws.byClient, p.cl)
+	if p.index >= 0 {
+		heap.Remove(&ws.timeouts, p.index)
+	}
+	if len(p.stands) > 0 {
+		ws.byType[p.wait.Type]--
+	}
+	for i := range p.stands {
+		s := &p.stands[i]
+		l := ws.byKey[s.key]
+		if l.remove(s); s.gone && l.gone == 0 {
+			ws.onGone--
+		}
+		if l.first == nil {
+			delete(ws.byKey, s.key)
+		}
+	}
+	if p.wait.Busy {
+		ws.busy--
+	}
+	invariant.That(len(ws.byKey) > 0 || ws.byType == [value.Module + 1]int{},
+		"engine.W4: no line, and by type %v", ws.byType)
+}
+
+// blocked counts those who wait, without those that are busy.
+func (ws *waiting) blocked() int { return len(ws.byClient) - ws.busy }
+
+// nextEnd is the deadline, in Unix ms, of the wait that ends first; 0 when none ends.
+func (ws *waiting) nextEnd() int64 {
+	if len(ws.timeouts) == 0 {
+		return 0
+	}
+	return ws.timeouts[0].wait.DeadlineMs
+}
+
+// anybodyFor says whether somebody waits for a value of type t, wherever.
+func (w *waiting) anybodyFor(t value.Type) bool { return w.byType[t]+w.byType[value.None] > 0 }
+
+// offer puts a key behind those that are ready, unless it stands there.
+func (w *waiting) offer(name keyName) {
+	if !w.isReady[name] {
+		w.isReady[name] = true
+		w.ready = append(w.ready, name)
+	}
+}
+
+// deadlineHeap orders waits by their deadline, the soonest first.
+type deadlineHeap []*parked
+
+func (h deadlineHeap) Len() int { return len(h) }
+
+func (h deadlineHeap) Less(i, j int) bool { return h[i].wait.DeadlineMs < h[j].wait.DeadlineMs }
+
+func (h deadlineHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
+
+func (h *deadlineHeap) Push(x any) { p := x.(*parked); p.index = len(*h); *h = append(*h, p) }
+
+func (h *deadlineHeap) Pop() any {
+	old := *h
+	p := old[len(old)-1]
+	*h, p.index = old[:len(old)-1], -1
+	return p
+}
