@@ -29,8 +29,8 @@ func begin(t *testing.T, policy Policy) (*server, *faulty.Disk) {
 	return s, d
 }
 
-// TestSyncFailsInsideAUnit: a sync fails while a command lends the turn. The log keeps its file until the unit has ended,
-// and a load finds the unit whole.
+// TestSyncFailsInsideAUnit: a sync fails while a command lends the turn. The log keeps its file until the unit has
+// ended, and a load finds the unit whole.
 func TestSyncFailsInsideAUnit(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.do("SET", "before", "1")

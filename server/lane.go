@@ -70,8 +70,8 @@ func (in *instance) startLane() error {
 	return nil
 }
 
-// endAtOnce ends the process without a turn and without a save, for a client that asks. Closing sockets takes the kernel
-// 0.3 s for each GB of memory, so that client's connection is ended first.
+// endAtOnce ends the process without a turn and without a save, for a client that asks. The client's connection ends
+// first: at the end of a process the kernel takes 0.3 s for each GB of memory before it closes sockets.
 func (in *instance) endAtOnce(asks protocol.Conn) {
 	in.log.Warning("User requested shutdown on the admin lane, while the turn was held: ending without a save.")
 	in.removeTemporary()

@@ -25,7 +25,7 @@ const (
 func (in *instance) filesBeside() uint64 {
 	n := uint64(reservedFiles + filesPerLoop*max(0, in.sockets.Loops.Get()-1))
 	if in.hasLane() {
-		n += lane.Clients + lane.Newcomers + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get())) // the acceptor, and listeners
+		n += lane.Clients + lane.Newcomers + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get()))
 	}
 	if in.own.Admin.Get() != "" {
 		n += adminConns + 2 // a newcomer before its victim is closed, and the listener

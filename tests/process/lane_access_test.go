@@ -228,8 +228,8 @@ func TestLaneWrongArguments(t *testing.T) {
 	}
 }
 
-// TestLaneCrowd: a full lane closes a client for each newcomer: one without a password first, then the one that has been
-// idle for longest.
+// TestLaneCrowd: a full lane closes a client for each newcomer. A client without a password goes first, then the one
+// that has been idle for longest.
 func TestLaneCrowd(t *testing.T) {
 	s, dial := withLane(t, "--requirepass", "root")
 	occupier := s.Dial()

@@ -17,8 +17,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLaneUnderTurns: while the turn is held, lent, paused and free by turns, honest clients of the lane read the replies
-// to their requests in order. The network cuts the requests at random. Odd clients send random bytes and leave at any
+// TestLaneUnderTurns: the turn is held, lent, paused and free by turns. Honest clients of the lane read the replies to
+// their requests in order. The network cuts the requests at random. Odd clients send random bytes and leave at any
 // point. At the end no goroutine and no client of them is left.
 func TestLaneUnderTurns(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))

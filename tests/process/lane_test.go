@@ -146,8 +146,8 @@ func besideATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
 	return wrong, true
 }
 
-// TestLaneBesideAScript: a script that has lent the turn, and a pause of all clients, make ordinary clients wait. Clients
-// of the lane do not wait, before busy-reply-threshold and after it. They see present figures.
+// TestLaneBesideAScript: a script that has lent the turn, and a pause of all clients, make ordinary clients wait.
+// Clients of the lane do not wait, before busy-reply-threshold and after it. They see present figures.
 func TestLaneBesideAScript(t *testing.T) {
 	s, dial := withLane(t, "--busy-reply-threshold", "1000000")
 	c := dial()
