@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the user spindle and what it owns: user.sh CONFIGURATION DATA LOG, three folders. What is there stays.
+# Creates the user spindle and its folders: user.sh CONFIGURATION DATA LOG. Existing ones stay.
 set -e
 conf=$1 data=$2 log=$3
 getent group spindle >/dev/null || groupadd --system spindle
@@ -10,10 +10,10 @@ for folder in "$data" "$data-sentinel"; do
 	[ -d "$folder" ] || install -d -o spindle -g spindle -m 750 "$folder"
 done
 [ -d "$log" ] || install -d -o spindle -g adm -m 2750 "$log"
-# Until the end only root may write to the folder. Otherwise the user could put a link in the place of a file that find
-# has seen, and root would give away the link's target. A file with a second name (a hard link) is left alone.
+# Until the end only root may write to the folder. Otherwise the user could replace a file that find has
+# seen by a link, and root would give away the link's target. A file with a second name (a hard link) is left alone.
 chown root:spindle "$conf" && chmod 750 "$conf"
 find "$conf" -maxdepth 1 -name '*.conf' -type f -links 1 ! -user spindle \
 	-exec chmod 640 {} + -exec chown -h spindle:spindle {} +
-# CONFIG REWRITE writes beside the configuration and puts the new file in its place.
+# CONFIG REWRITE writes a new file in the folder and renames it.
 chmod 2770 "$conf"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs the package on a clean Debian with redis-server and its data on it, and goes the way there and back.
+# Installs the package on a clean Debian with redis-server and its data, moves to spindle, and back.
 #
-#	test.sh PACKAGE [ROOT]        ROOT: a root that debootstrap has made, to copy; without it one is made
+#	test.sh PACKAGE [ROOT]        ROOT: a debootstrap root to copy; without it the script makes one
 #
-# Needs root. Everything runs in the new root, in name spaces of its own: no port or process of the host is touched.
+# Needs root. Everything runs in the new root, in its own name spaces: it touches no port or process of the host.
 set -eu
 package=$1
 suite=bookworm
@@ -40,7 +40,7 @@ fail() {
 }
 is() { [ "$2" = "$3" ] || fail "$1 is '$2', not '$3'"; }
 
-# serve USER COMMAND...: starts it as systemd would, and waits until it answers. stop ends it.
+# serve USER COMMAND...: starts the command as systemd would, and waits until it answers. stop ends it.
 serve() {
 	user=$1
 	shift
@@ -58,11 +58,11 @@ stop() {
 	cli shutdown >/dev/null 2>&1 || true
 	wait "$server" || fail "the server ended with $?"
 }
-# words FILE KEY: the value of a unit's directive, its last one.
+# words FILE KEY: the last value of a unit's directive.
 words() { sed -n "s/^$2=//p" "$root/$1" | tail -1; }
 
 echo "== Debian's redis-server makes data"
-# --supervised systemd finds no systemd here, and the server goes on without.
+# --supervised systemd finds no systemd here, and the server continues without.
 # shellcheck disable=SC2046
 serve redis $(words lib/systemd/system/redis-server.service ExecStart)
 for i in $(seq 100); do cli set "key:$i" "value $i" >/dev/null; done
