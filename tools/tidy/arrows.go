@@ -44,8 +44,8 @@ func ReadArrows(root, dir string) (Arrows, error) {
 	return arrows, nil
 }
 
-// Backward returns the arrows that point up in the best order of the files that a search finds, and that order.
-// In a package whose files stand in layers there is none. The result is always the same: the seeds are fixed.
+// Backward searches for the best order of the files. It returns that order and the arrows that point up in it. A
+// package whose files are in layers has none. The result is always the same, because the seeds are fixed.
 func (a Arrows) Backward() (best []string, backward []string) {
 	var files []string
 	for from, targets := range a {

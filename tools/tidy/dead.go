@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// A function that main never reaches is dead.
-// It may stay if its comment, or its package's, has a line that begins with one of these words.
+// A function that main never reaches is dead. It may stay if its comment, or its package's, has a line that begins with
+// one of these words.
 //
 //	Seam:   coming work meets the tree here, and the line says which
 //	Proof:  tests call it to prove a structure's rules
@@ -27,8 +27,8 @@ const (
 
 var unreachable = regexp.MustCompile(`^(.+\.go):(\d+):\d+: unreachable func: (.+)$`)
 
-// Dead lists the functions of packages that main never reaches in a build that checks invariants, as the deadcode tool
-// words it; excused is the number of others that it found. It runs the tool in root, which is the module's.
+// Dead lists the dead functions of packages, in the words of the deadcode tool. The build has invariants. excused is
+// the number of dead functions that may stay. Dead runs the tool in root, the module's folder.
 func Dead(root string, packages map[string]*Package) (dead []string, excused int, err error) {
 	run := exec.Command("go", "tool", "deadcode", "-tags", "invariants", ".")
 	run.Dir = root
@@ -59,7 +59,7 @@ func Dead(root string, packages map[string]*Package) (dead []string, excused int
 	return dead, excused, nil
 }
 
-// docAt is the comment of the function whose name stands on a line of a file.
+// docAt returns the comment of the function that is declared on a line of a file.
 func docAt(file string, line int) (string, error) {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, file, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -74,7 +74,7 @@ func docAt(file string, line int) (string, error) {
 	return "", nil
 }
 
-// excuses says whether a comment gives the reason why main does not reach what it describes.
+// excuses reports whether a comment gives a reason why main does not reach the function.
 func excuses(doc string) bool {
 	for line := range strings.SplitSeq(doc, "\n") {
 		if strings.HasPrefix(line, seam) || strings.HasPrefix(line, proof) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// layered are the packages whose files stand in layers, with the number of arrows that may point up.
+// layered are the packages whose files are in layers, with the number of arrows that may point up.
 var layered = []struct {
 	dir     string
 	allowed int
@@ -37,7 +37,7 @@ func TestBackwardFindsTheFewestArrows(t *testing.T) {
 	arrows := Arrows{
 		"a.go": {"b.go": true, "c.go": true},
 		"b.go": {"c.go": true},
-		"c.go": {"a.go": true}, // one circle
+		"c.go": {"a.go": true}, // one cycle
 	}
 	if order, backward := arrows.Backward(); len(backward) != 1 {
 		t.Errorf("%v points up in %v, want one arrow", backward, order)

@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// A rule says what the packages at and below a folder may import of this module.
-// The rule of the longest folder that matches holds. A target ending in "/" means the folder and all below it; without
-// it, that package alone.
+// A rule lists the imports that packages at and below a folder may have from this module. The rule of the longest
+// matching folder applies. A target ending in "/" is the folder and all below it; otherwise it is that package alone.
 type rule struct {
 	folder string
 	may    []string
 }
 
-// floors is ARCHITECTURE.md's table of floors, top down. internal/ is open to everyone and needs no mention.
-// A folder gets its row here, and its mention in the rows above it, with its first file: TestFloorsAreThere refuses
-// a folder that is not there.
+// floors is ARCHITECTURE.md's table of floors, top down. Everything may import internal/, so it is not listed. A
+// folder's first file adds its row here, and its name to the rows above it. TestFloorsAreThere refuses rows of missing
+// folders.
 var floors = []rule{
 	{".", []string{"server", "tools/cli"}},
 	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/",
@@ -70,10 +69,10 @@ var floors = []rule{
 	{"tests", []string{"tests/", "protocol/", "engine/", "bgsave/", "server/"}},
 }
 
-// neverImported are the folders that nobody may import, but for main its tools (tools/cli).
+// neverImported are the folders that no package may import, except main, which imports tools/cli.
 var neverImported = []string{"tools/", "bench/", "tests/"}
 
-// ruleFor is the rule of the longest folder that holds dir.
+// ruleFor returns the rule of the longest folder that contains dir.
 func ruleFor(dir string) *rule {
 	var best *rule
 	for i := range floors {
@@ -85,7 +84,7 @@ func ruleFor(dir string) *rule {
 	return best
 }
 
-// allows says whether a package of this rule may import target.
+// allows reports whether a package of this rule may import target.
 func (r *rule) allows(target string) bool {
 	if strings.HasPrefix(target, "internal/") {
 		return true
@@ -98,7 +97,7 @@ func (r *rule) allows(target string) bool {
 	return false
 }
 
-// funcName is a declaration's name if it is a function or method.
+// funcName returns a declaration's name if it is a function or method.
 func funcName(d ast.Decl) string {
 	if f, ok := d.(*ast.FuncDecl); ok {
 		return f.Name.Name

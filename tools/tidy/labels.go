@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A Label is the name of a numbered rule, as "memory.T2": its package's name, a letter and a number.
-// R1 to R6 are ARCHITECTURE.md's and have no package.
+// A Label is the name of a numbered rule, as "memory.T2": its package's name, a letter and a number. R1 to R6 are
+// ARCHITECTURE.md's and have no package.
 type Label struct {
 	Name string
 	File string // below the root
 	Line int
 }
 
-// A line of a comment or of a page that begins with a label and a dot, or with both in bold, defines a rule.
-// Whatever looks like a label elsewhere cites one, unless it is quoted.
+// A rule is defined by a line of a comment or page that begins with a label and a dot, or with both in bold. Every
+// other label cites a rule, unless it is quoted.
 var (
 	definition = regexp.MustCompile(
 		`^(?:\s*//\s*|\s*[-*]\s+\**|\s*\**)((?:[a-z]+\.)?[A-Z][0-9]{1,2})(?:\. |\.?\*\* | [A-Z][^.]*\.\*\*)`)
@@ -45,20 +45,20 @@ func Labels(root string) (defined, cited []Label, err error) {
 	return defined, cited, err
 }
 
-// citations are the labels that a line cites, one it defines included.
+// citations returns the labels that a line cites, with one that it defines.
 func citations(said string) (names []string) {
-	said = quoted.ReplaceAllString(said, "") // what is quoted is no label: `R1` of a register
+	said = quoted.ReplaceAllString(said, "") // a quoted text is no label: `R1` of a register
 	for {
 		m := citation.FindStringSubmatchIndex(said)
 		if m == nil {
 			return names
 		}
 		names = append(names, said[m[2]:m[3]])
-		said = said[m[3]:] // what ends one may begin the next
+		said = said[m[3]:] // the end of one may begin the next
 	}
 }
 
-// spoken is the part of a line of Go that is addressed to people: its comment, or the message of an invariant.
+// spoken returns the part of a line of Go that people read: its comment, or the message of an invariant.
 func spoken(line string) string {
 	code := quoted.ReplaceAllStringFunc(line, func(s string) string { return strings.Repeat("x", len(s)) })
 	at := strings.Index(code, "//")
@@ -76,10 +76,10 @@ func spoken(line string) string {
 	return said.String() + line[at:]
 }
 
-// notOurs says that a folder of this name holds nothing that somebody here has written for readers.
+// notOurs reports whether a folder of this name has no text written for readers.
 func notOurs(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "results"
 }
 
-// home is the package name a label's prefix has to be.
+// home returns the package name that a label's prefix must have.
 func home(file string) string { return path.Base(path.Dir(file)) }

@@ -9,7 +9,7 @@ import (
 
 var ofTheHouse = regexp.MustCompile(`^R[1-6]$`) // ARCHITECTURE.md's rules
 
-// TestLabels: a rule's label names one rule in the whole tree, and what is cited is defined.
+// TestLabels: a rule's label names one rule in the whole tree, and every cited rule is defined.
 func TestLabels(t *testing.T) {
 	defined, cited, err := Labels(root)
 	if err != nil {

@@ -16,8 +16,8 @@ type Line struct {
 	Full string
 }
 
-// eachLine calls see with every line of the tree's files that end so: the file below root, the line's number and text.
-// What the bench writes and what tests read is left out.
+// eachLine calls see for every line of the files with these endings: the file below root, the line's number and text.
+// It leaves out files that the bench writes or tests read.
 func eachLine(root string, endings []string, see func(file string, number int, line string)) error {
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -45,7 +45,7 @@ func eachLine(root string, endings []string, see func(file string, number int, l
 	})
 }
 
-// Said is every line of the tree's pages and comments.
+// Said returns every line of the tree's pages and comments.
 func Said(root string) (said []Line, err error) {
 	err = eachLine(root, []string{".go", ".md"}, func(file string, number int, line string) {
 		shown := line
@@ -61,7 +61,7 @@ func Said(root string) (said []Line, err error) {
 	return said, err
 }
 
-// Scripts is every line of the programs and pages in other languages.
+// Scripts returns every line of the programs and pages in other languages.
 func Scripts(root string) (lines []Line, err error) {
 	err = eachLine(root, []string{".css", ".html", ".js", ".py", ".sh"}, func(file string, number int, line string) {
 		lines = append(lines, Line{file, number, line, line})

@@ -1,7 +1,7 @@
-// Package tidy holds tests about the code itself: who may import whom, what every package says of itself, and whether
-// the map in ARCHITECTURE.md still leads to real places.
+// Package tidy has tests about the code itself: imports between packages, comments, and places on the map in
+// ARCHITECTURE.md.
 //
-// Owner: none; it only reads the tree. It looks at structure and counts no lines.
+// Owner: none; it only reads the tree. It checks structure and does not count lines.
 // Start at tidy_test.go; floors.go is the table of floors as data.
 package tidy
 
@@ -20,17 +20,17 @@ import (
 // A Package is a folder with Go files, as its import lines show it.
 type Package struct {
 	Dir     string            // below the module's root, slash-separated; "." for main
-	Doc     string            // the package comment, from whichever file has it
+	Doc     string            // the package comment, from any of its files
 	Imports map[string]string // packages of this module, without tests' → a file that imports it
-	Foreign map[string]string // everything else
+	Foreign map[string]string // all other packages
 	Funcs   map[string]bool   // "file.go:Name" of every function and method
 }
 
 // Module is this module's path.
 const Module = "spindle"
 
-// Read parses every package below root. It reads import lines itself: a test that ran `go list` would be served from
-// the test cache after the code has changed.
+// Read parses every package below root. It reads the files itself. A test that ran `go list` would come from the test
+// cache after the code has changed.
 func Read(root string) (map[string]*Package, error) {
 	packages := map[string]*Package{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {

@@ -58,7 +58,7 @@ func TestFamiliesDoNotMeet(t *testing.T) {
 	}
 }
 
-// Imports between top-level folders must not run in a circle, even where no two packages do.
+// TestFoldersDoNotCircle: imports between top-level folders have no cycle, even where no two packages have one.
 func TestFoldersDoNotCircle(t *testing.T) {
 	arrows := map[string]map[string]bool{}
 	for dir, p := range read(t) {
@@ -118,7 +118,7 @@ func onlyTests(p *Package) bool {
 	return true
 }
 
-// The network libraries stay behind the reactor.
+// TestReactorAloneKnowsTheNetworkLibraries: only the reactor imports the network libraries.
 func TestReactorAloneKnowsTheNetworkLibraries(t *testing.T) {
 	for dir, p := range read(t) {
 		for target, file := range p.Foreign {
@@ -136,8 +136,8 @@ var (
 	design = regexp.MustCompile(`[a-z0-9_/]*\bDESIGN\.md`)
 )
 
-// TestPlacesAreReal: every file.go:Func and every DESIGN.md that a page or a comment names is there.
-// A name is looked for below the root and below the folder that names it.
+// TestPlacesAreReal: every file.go:Func and every DESIGN.md that a page or a comment names exists. A name is looked up
+// below the root and below the folder that names it.
 func TestPlacesAreReal(t *testing.T) {
 	packages := read(t)
 	said, err := Said(root)
@@ -195,7 +195,7 @@ func TestTheWalkIsShort(t *testing.T) {
 	}
 }
 
-// What production never calls goes, or says what it is for.
+// TestNothingIsDead: functions that production never calls have a reason to stay.
 func TestNothingIsDead(t *testing.T) {
 	dead, excused, err := Dead(root, read(t)) // read also tells the test cache that every file matters
 	if err != nil {
@@ -209,7 +209,7 @@ func TestNothingIsDead(t *testing.T) {
 	}
 }
 
-// A rule for a folder that is not there promises a room nobody can enter, and so does leave to import from one.
+// TestFloorsAreThere: every folder in the table of floors exists.
 func TestFloorsAreThere(t *testing.T) {
 	packages := read(t)
 	isThere := func(folder string) bool {
@@ -232,8 +232,8 @@ func TestFloorsAreThere(t *testing.T) {
 	}
 }
 
-// TestLinesEndByColumn120: of pages, of lines of Go with a comment, and of scripts, styles and HTML. Tables, and lines
-// with an address, may be wider.
+// TestLinesEndByColumn120 checks pages, lines of Go with a comment, scripts, styles and HTML. Tables, and lines with an
+// address, may be wider.
 func TestLinesEndByColumn120(t *testing.T) {
 	said, err := Said(root)
 	if err != nil {
@@ -251,7 +251,7 @@ func TestLinesEndByColumn120(t *testing.T) {
 	}
 }
 
-// wallClock finds a reading of the wall clock as a number, from which only a wrong duration can come.
+// wallClock finds a reading of the wall clock as a number, which can only give a wrong duration.
 var wallClock = regexp.MustCompile(`[cC]ore\.Now\(\)|\.UnixMilli\(\)`)
 
 // TestTimersAreSteady: replication, the cluster and Sentinels measure time by clock.Steady or the core's SteadyMs. A

@@ -13,7 +13,7 @@ import (
 // maxWords is the length of the longest sentence that a comment may have.
 const maxWords = 25
 
-// A mark is a pattern that may not stand in a comment, with what to write instead.
+// A mark is a pattern that a comment may not contain, with a replacement.
 type mark struct {
 	pattern *regexp.Regexp
 	instead string
@@ -40,7 +40,7 @@ var whatOpens = regexp.MustCompile(`^(What|Which|Whatever) `)
 // A Finding is a sentence of a comment that is not plain.
 type Finding struct {
 	File string
-	Line int // where its comment begins
+	Line int // the beginning of its comment
 	Why  string
 	Text string
 }
