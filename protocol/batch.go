@@ -135,7 +135,7 @@ type Conn interface {
 type Loop interface {
 	// PostAll calls Post(turn, p) for each connection in to, in order, but not for except, which may be nil. All are on
 	// this loop.
-	// Lifetime: the loop shares p and the elements of to from then on; they must not be changed.
+	// Lifetime: afterwards the loop shares p and the elements of to, so they must not be changed.
 	PostAll(turn uint64, to []Conn, except Conn, p []byte)
 }
 

@@ -44,7 +44,7 @@ type Scratch struct {
 //	                            0                           at      len(buf)
 //
 // An incomplete request is not parsed again when more bytes arrive. So any number of reads takes time linear in the
-// bytes: for a million arguments in single bytes as well as for one argument of 512 MB in pieces.
+// bytes. That holds for a million arguments in single bytes, and for one argument of 512 MB in pieces.
 //
 // protocol.I1. consumed is where the incomplete request begins. The caller keeps buf[consumed:], appends new bytes, and
 // calls Parse on that. Offsets of the state count from there.
@@ -205,8 +205,8 @@ func (p *Parser) More() bool { return p.more }
 // Pending reports whether a request is incomplete.
 func (p *Parser) Pending() bool { return p.kind != 0 }
 
-// Need returns the buffer length, from the start of the incomplete request, that the next Parse needs to make progress:
-// at least the end of the current argument. Parsing earlier is harmless. 0 if no request is pending.
+// Need returns the buffer length, from the start of the incomplete request, that the next Parse needs to make progress.
+// It is at least the end of the current argument. Parsing earlier is harmless. 0 if no request is pending.
 func (p *Parser) Need() int { return p.need }
 
 // Awaited returns the length of the current incomplete argument; 0 if there is none.

@@ -301,7 +301,7 @@ func testNamesRepeat(t *testing.T, n, at int) {
 	}
 }
 
-// FuzzParse: how the network cuts the bytes never changes what is read (protocol.I2), streamed or not.
+// FuzzParse: how the network cuts the bytes never changes the requests (protocol.I2), streamed or not.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhello\r\n*1\r\n$4\r\nPING\r\n",

@@ -183,9 +183,8 @@ func (s *Commands) sentinels(c *command.Context, m *Machine, p *Instance) error 
 	return nil
 }
 
-// infoCache is SENTINEL INFO-CACHE name…
-// Replies: for each known primary its name, then its last INFO and those
-// of its replicas, each with its age in ms.
+// infoCache is SENTINEL INFO-CACHE name….
+// Replies: for each known primary its name, then its last INFO and those of its replicas, each with its age in ms.
 func (s *Commands) infoCache(c *command.Context) error {
 	m := s.begin()
 	var found []*Instance

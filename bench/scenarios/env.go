@@ -251,7 +251,7 @@ func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepar
 }
 
 // Slices must be short, because this machine's speed changes within a second. But they must be long compared with one
-// millisecond: for that long the monitor of Go's runtime runs every 20 µs after a server wakes up. In slices of 50 ms
+// millisecond. For that long the monitor of Go's runtime runs every 20 µs when a server wakes up. In slices of 50 ms
 // that alone is 1 to 2 % of an unpipelined request. Under a steady load no server pays it. The scenario latency shows
 // its cost at the lowest rates.
 const (
