@@ -98,7 +98,7 @@ func HashOf(key []byte, bySlot bool) uint64 {
 func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
 	limit = min(limit, t.slots.Count(slot))
 	first := prefixOf(slot)
-	last := first | 1<<(64-slotBits) - 1
+	last := first | (1<<(64-slotBits) - 1)
 	for prefix := first; limit > 0; {
 		s := segmentAt(refOf(segmentFor(t.root, prefix)))
 		for i := 0; i < int(s.nb) && limit > 0; i++ {

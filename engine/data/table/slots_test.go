@@ -56,6 +56,23 @@ func TestSlotPrefixes(t *testing.T) {
 	}
 }
 
+// TestEachOfLargeSlot: all keys of a slot that fills many segments are yielded, in slots of both halves.
+func TestEachOfLargeSlot(t *testing.T) {
+	const keys = 3000
+	for _, tag := range []string{"{tag}", "{a}", "{b}", "{c}"} {
+		k := open(t)
+		k.table.CountSlots()
+		for i := range keys {
+			k.add(tag+strconv.Itoa(i), 0)
+		}
+		slot, seen := hashslots.Of([]byte(tag)), map[memory.Ref]bool{}
+		k.table.EachOf(slot, 2*keys, func(ref memory.Ref) { seen[ref] = true })
+		if len(seen) != keys {
+			t.Errorf("slot %d: %d of %d keys", slot, len(seen), keys)
+		}
+	}
+}
+
 // TestScanOfSlot: a scan of a slot passes each of its keys, ends, and does not walk the whole table.
 func TestScanOfSlot(t *testing.T) {
 	testScanOfSlot(t, 3000, 20_000)
