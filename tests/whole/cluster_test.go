@@ -97,6 +97,22 @@ var clusterColumns = []*column{
 				return err
 			})
 		}},
+	{name: "slot-dropped", kind: clusters, weight: 10, rows: []*row{counter}, before: func(c *cell) {
+		u := &c.unit
+		c.p.Do("EVAL", "for i = 1, 3000 do redis.call('SET', KEYS[1] .. i, i) end", 1, u.key("filler"))
+	}, act: func(c *cell) {
+		// Another node claims the slot, and the primary deletes its keys in small steps, none of them inside a script.
+		slot := slots.Of([]byte(c.unit.tag))
+		c.must(c.more[0], "CLUSTER", "SETSLOT", slot, "IMPORTING", c.id(c.p))
+		c.must(c.more[0], "CLUSTER", "SETSLOT", slot, "NODE", c.id(c.more[0]))
+		c.taken[slot] = true
+		c.await("an empty slot", func() error {
+			if v := c.tell(c.p, counter.requests(c)[0]...); strings.Contains(v.Text, "torn") {
+				c.Fatalf("a script has seen others' deletions: %v", v)
+			}
+			return testkit.Equal(c.p.Do("CLUSTER", "COUNTKEYSINSLOT", slot).Int, 0)
+		})
+	}},
 	{name: "node-dies", kind: clusters, weight: 4, rows: scripts, before: func(c *cell) {
 		c.unit.work = 3 * nodeTimeoutMs * time.Millisecond
 	}, act: func(c *cell) {
