@@ -11,10 +11,10 @@ import (
 )
 
 // The region is one reservation of address space: slabs in its lower half, runs in its upper. It is reserved without
-// access and opened in large steps, so that it works under every vm.overcommit_memory setting. The side tables
-// (one slab record per slab, one unit record per run unit) are reservations of their own, opened in the same way.
+// access and opened in large steps, so that it works with every vm.overcommit_memory setting. The records of slabs and
+// of run units are two more reservations, opened in the same way.
 //
-// The reservation is for the life of the process and is shared by all heaps, so that Pointer is one addition.
+// The reservation lasts as long as the process, and all heaps share it. So Pointer is one addition.
 var (
 	base      unsafe.Pointer // of the region
 	runBase   Ref            // where runs begin
@@ -27,23 +27,23 @@ var (
 const (
 	largestRegion  = 4 << 40
 	smallestRegion = 1 << 30
-	slabSegment    = 64      // slabs a heap takes from the region at once (4 MB)
-	runSegmentMin  = 4 << 10 // units a heap takes at least (4 MB)
+	slabSegment    = 64      // slabs that a heap takes from the region at once (4 MB)
+	runSegmentMin  = 4 << 10 // units that a heap takes at least (4 MB)
 	runSegmentMax  = 64 << 10
 	contiguous     = true // segments that follow each other are one piece of memory
 	openStep       = 64 << 20
-	smallStep      = 64 << 10 // of a span, where the system refuses a whole step
-	beside         = 64 << 20 // for the Go heap and for threads, whose stacks count 8 MB each (memory.M4)
+	smallStep      = 64 << 10 // the step where the system refuses openStep
+	beside         = 64 << 20 // left for the Go heap and for threads, whose stacks count 8 MB each (memory.M4)
 	hugePage       = 2 << 20
 )
 
-// Pointer is where the block at r lies. Lifetime: until the block is freed.
+// Pointer returns the address of the block at r. Lifetime: until the block is freed.
 func Pointer(r Ref) unsafe.Pointer { return unsafe.Add(base, uintptr(r)) }
 
 func slabAt(i uint32) *slab { return (*slab)(unsafe.Add(slabMeta, uintptr(i)*unsafe.Sizeof(slab{}))) }
 func unitAt(i uint32) *unit { return (*unit)(unsafe.Add(unitMeta, uintptr(i)*unsafe.Sizeof(unit{}))) }
 
-// reserveRegion reserves the largest region the process may have.
+// reserveRegion reserves the largest region that the process may have.
 func reserveRegion() error {
 	var err error
 	for size := uintptr(largestRegion); size >= smallestRegion; size /= 2 {
@@ -62,8 +62,8 @@ func reserveRegion() error {
 			}
 			if err == nil {
 				base, slabMeta, unitMeta, runBase, regionEnd = p, s, u, Ref(half), Ref(size)
-				// Fewer page faults and TLB misses; there is no fork to pay for it. Slabs become huge pages when a reclaimer has
-				// touched them (touch.go). Refused where the kernel has none.
+				// Huge pages mean fewer page faults and TLB misses, and no fork pays for them. Slabs become huge pages
+				// when a reclaimer has touched them (touch.go). A kernel without huge pages refuses.
 				_ = unix.Madvise(unsafe.Slice((*byte)(p), half), unix.MADV_NOHUGEPAGE)
 				_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(p, half)), half), unix.MADV_HUGEPAGE)
 				return nil
@@ -75,7 +75,7 @@ func reserveRegion() error {
 	return fmt.Errorf("memory: cannot reserve address space: %w", err)
 }
 
-// leaves says that the process may reserve so much more: the Go heap lives beside the region.
+// leaves reports whether the process may reserve size bytes more: the Go heap needs address space too.
 func leaves(size uintptr) bool {
 	p, err := reserve(size)
 	if err != nil {
@@ -99,7 +99,7 @@ func open(span int, at unsafe.Pointer, end, limit, step uint64) error {
 	}
 	to := min((end+step-1)/step*step, limit)
 	err := protect(at, opened[span], to)
-	if err != nil { // a whole step may be too much where less is not
+	if err != nil { // the system may grant less than a whole step
 		to = min((end+smallStep-1)/smallStep*smallStep, limit)
 		err = protect(at, opened[span], to)
 	}
@@ -116,7 +116,7 @@ func protect(at unsafe.Pointer, from, to uint64) error {
 	return unix.Mprotect(unsafe.Slice((*byte)(unsafe.Add(at, from)), to-from), unix.PROT_READ|unix.PROT_WRITE)
 }
 
-// affords says that the system would make so much more usable now. It asks as a thread's stack is asked for.
+// affords reports whether the system would make size more bytes usable now. It maps memory as for a thread's stack.
 func affords(size uintptr) bool {
 	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
@@ -127,7 +127,7 @@ func affords(size uintptr) bool {
 	return true
 }
 
-// openSlabs makes slabs [from, from+n) and their records usable; openUnits the same for run units.
+// openSlabs makes slabs [from, from+n) and their records usable. openUnits does the same for run units.
 func openSlabs(from, n uint32) error {
 	end := uint64(from) + uint64(n)
 	if err := open(0, base, end*slabSize, uint64(runBase), openStep); err != nil {
@@ -146,14 +146,12 @@ func openUnits(from, n uint32) error {
 	return open(3, unitMeta, end*size, uint64(regionEnd-runBase)/RunUnit*size, 1<<20)
 }
 
-// canOpenSlabs makes n slabs more usable, from from on, before anybody needs them; false says that there will not be as
-// many.
+// canOpenSlabs makes n slabs from number from up usable before they are needed, and reports whether it could.
 func canOpenSlabs(from, n uint32) bool { return openSlabs(from, n) == nil }
 
-// canOpenUnits does it for run units.
 func canOpenUnits(from, n uint32) bool { return openUnits(from, n) == nil }
 
-// giveBack returns the whole pages of [r, r+n) to the kernel; their content is lost. Any goroutine.
+// giveBack returns the whole pages of [r, r+n) to the kernel. Their content is lost. Any goroutine.
 func giveBack(r Ref, n int) {
 	from := (r + osPage - 1) &^ (osPage - 1)
 	to := (r + Ref(n)) &^ (osPage - 1)
@@ -162,24 +160,24 @@ func giveBack(r Ref, n int) {
 	}
 }
 
-// preferHuge has the kernel back [r, r+n) with huge pages from now on, where it can. Any goroutine.
+// preferHuge asks the kernel to back [r, r+n) with huge pages. Any goroutine.
 func preferHuge(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_HUGEPAGE)
 }
 
-// leaveRunsSmall has the kernel back runs with small pages from now on, and join none. Any goroutine.
+// leaveRunsSmall asks the kernel to back runs with small pages, and to join none. Any goroutine.
 func leaveRunsSmall() {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(runBase)), int(regionEnd-runBase)), unix.MADV_NOHUGEPAGE)
 }
 
-// populate has the kernel find pages for [r, r+n) now. Any goroutine, also while the memory is in use. Kernels before
-// 5.14 refuse, and whoever touches the memory first pays.
+// populate makes the kernel find pages for [r, r+n) now. Any goroutine, also while the memory is in use. Kernels before
+// 5.14 refuse; then the first goroutine to touch the memory waits.
 func populate(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_POPULATE_WRITE)
 }
 
-// populateRecords does it for the records of n slabs from the one at first on. Records that are not open yet are
-// refused, as they may be.
+// populateRecords does it for the records of slabs first to first+n-1. The kernel refuses records that are not open
+// yet, which is harmless.
 func populateRecords(first uint32, n int) {
 	size := int(unsafe.Sizeof(slab{}))
 	from := int(first) * size &^ (osPage - 1)

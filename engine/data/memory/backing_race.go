@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Under the race detector memory comes from the Go heap, because the detector does not see mapped memory. The
-// allocator above is the same code; only where a Ref leads is looked up instead of added.
+// Under the race detector memory comes from the Go heap, because the detector does not see mapped memory. The allocator
+// above is the same code. Only Pointer differs: it looks a Ref up instead of adding.
 var (
 	granules  [regionGranules / granuleChunk]*[granuleChunk]unsafe.Pointer // where each 64 KB of the region lies
 	runBase   Ref                                                          = regionGranules / 2 * slabSize
@@ -26,7 +26,7 @@ const (
 	contiguous     = false
 )
 
-// Pointer is where the block at r lies. Lifetime: until the block is freed.
+// Pointer returns the address of the block at r. Lifetime: until the block is freed.
 func Pointer(r Ref) unsafe.Pointer {
 	g := r >> slabShift
 	return unsafe.Add(granules[g/granuleChunk][g%granuleChunk], uintptr(r&(slabSize-1)))
@@ -73,7 +73,7 @@ func canOpenSlabs(from, n uint32) bool { return Ref(from+n)*slabSize <= runBase 
 
 func canOpenUnits(from, n uint32) bool { return runBase+Ref(from+n)*RunUnit <= regionEnd }
 
-// back puts n bytes of Go memory behind r. r and n are multiples of 64 KB.
+// back allocates n bytes of Go memory for the region at r. r and n are multiples of 64 KB.
 func back(r Ref, n int) {
 	words := make([]uint64, n/8)
 	for off := 0; off < n; off += slabSize {
@@ -85,7 +85,7 @@ func back(r Ref, n int) {
 	}
 }
 
-// giveBack loses the content, as the kernel would.
+// giveBack clears the whole pages of [r, r+n), whose content the kernel would drop.
 func giveBack(r Ref, n int) {
 	from := (r + osPage - 1) &^ (osPage - 1)
 	to := (r + Ref(n)) &^ (osPage - 1)
@@ -96,7 +96,7 @@ func giveBack(r Ref, n int) {
 	}
 }
 
-// preferHuge, populate and populateRecords have nothing to do: Go memory is there.
+// preferHuge, populate and populateRecords do nothing: Go memory is already there.
 func preferHuge(r Ref, n int) {}
 
 func populate(r Ref, n int) {}

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Check proves the invariants of the heap: memory.H2 and memory.H3, memory.S1 and memory.S2, memory.R1 to memory.R3.
-// O(slabs + blocks on free lists + runs): for tests. Reclaimers may have freed what the turn has not drained, but none
-// may be freeing.
+// Check proves the heap's invariants: memory.H2 and memory.H3, memory.S1 and memory.S2, memory.R1 to memory.R3. O(slabs
+// + blocks on free lists + runs): for tests. Reclaimers may have freed blocks not yet drained, but none may be freeing
+// now.
 func (h *Heap) Check() error {
 	lag, err := h.checkSlabs()
 	if err != nil {
@@ -28,7 +28,7 @@ func (h *Heap) Check() error {
 	return nil
 }
 
-// checkSlabs returns how many bytes reclaimers have put back and the turn has not yet drained.
+// checkSlabs returns the bytes that reclaimers have freed and the turn has not yet drained.
 func (h *Heap) checkSlabs() (lag int64, err error) {
 	var states [slabLeaving + 1]int64
 	var live [numClasses]int64
@@ -121,7 +121,7 @@ func checkFree(s *slab, i uint32) (n int, err error) {
 	return n, nil
 }
 
-// checkRuns returns how many bytes of runs reclaimers have put back and the turn has not yet drained.
+// checkRuns returns the bytes of runs that reclaimers have freed and the turn has not yet drained.
 func (h *Heap) checkRuns() (lag int64, err error) {
 	var units, count [4]int64
 	for _, seg := range h.runs.segments {

@@ -7,7 +7,7 @@ package memory
 //	4352..8192   a slab's 15th to 8th part     the same, and the slab's end is not lost
 //
 // memory.C1. A block asked for with a multiple of 64 has a class that is a multiple of 64, so it is 64-byte aligned.
-// memory.C2. From 64 bytes on no size loses more than 1/8 of its block; no class loses more than 1/8 of its slab.
+// memory.C2. No size of 64 bytes or more loses more than 1/8 of its block. No class loses more than 1/8 of its slab.
 
 const (
 	// MaxSmall is the largest size that slabs serve; larger blocks are runs.
@@ -15,7 +15,7 @@ const (
 	numClasses = 64
 )
 
-// classSize is the block size of each class, classFit the class of each size, in words of 8 bytes rounded up.
+// classSize is the block size of each class. classFit is the class for each size, in words of 8 bytes rounded up.
 var (
 	classSize [numClasses]uint32
 	classFit  [MaxSmall/8 + 1]uint8
@@ -47,7 +47,7 @@ func init() {
 	}
 }
 
-// GoodSize is the size of the block that Alloc(n) gives: what n bytes really cost.
+// GoodSize returns the size of the block that Alloc(n) returns.
 func GoodSize(n int) int {
 	if n <= MaxSmall {
 		return int(classSize[classFit[(n+7)>>3]])

@@ -2,10 +2,10 @@ package memory
 
 import "testing"
 
-// Every size gets a block that holds it and wastes at most an eighth; multiples of 64 get aligned blocks.
+// Every size gets a block that holds it and wastes at most an eighth. Multiples of 64 get aligned blocks.
 func TestEverySizeFits(t *testing.T) {
 	h := newHeap(t, Options{})
-	for n := 1; n <= 70_000; n++ { // every size, in every build: the table is what all else stands on
+	for n := 1; n <= 70_000; n++ { // every size, in every build: all else depends on this table
 		good := GoodSize(n)
 		if good < n {
 			t.Fatalf("%d bytes get a block of %d", n, good)

@@ -7,16 +7,16 @@ import (
 	"fmt"
 )
 
-// Builds that check keep a byte beside every block, and fill blocks that nobody owns.
+// Builds that check keep a state byte for every block, and fill free blocks with a pattern.
 //
-// memory.D1. A block's byte is 0 before its first use, purpose+1 while it lives, debugFreed after. It is written
-// without a lock by whoever owns the block, so that the race detector also watches how blocks change hands.
-// memory.D2. A freed block is filled with 0xDB past its first word, and is found so when it is handed out again.
+// memory.D1. A block's byte is 0 before its first use, purpose+1 while it lives, debugFreed after. The block's owner
+// writes it without a lock, so that the race detector also sees blocks change owners.
+// memory.D2. A freed block is filled with 0xDB after its first word. Alloc checks that it still is.
 const (
 	debugFreed  = 0xFF
 	debugFill   = 0xDB
 	debugChunk  = 1 << 10
-	debugMaxRun = 64 << 10 // of a run only this much is filled
+	debugMaxRun = 64 << 10 // of a run only the first bytes are filled
 )
 
 var debugBytes [1 << 25 / debugChunk]*[debugChunk][]byte
@@ -75,7 +75,7 @@ func debugFree(r Ref, s *slab, p Purpose) {
 	fill(Bytes(r, int(s.size)))
 }
 
-// debugHoles says that the free blocks in these pages of slab i have lost their filling.
+// debugHoles records that the free blocks in these pages of slab i have lost their fill.
 func debugHoles(s *slab, i uint32, pages uint16) {
 	for k, block := 0, *debugOf(i); k < len(block) && pages != 0; k++ {
 		if s.pagesOf(k)&pages != 0 {
@@ -92,7 +92,7 @@ func debugRunAlloc(r Ref, p Purpose) {
 	fill(Bytes(r, min(UsableSize(r), debugMaxRun)))
 }
 
-// debugRunReturned keeps a run's purpose in its first record, whose links a used run does not need.
+// debugRunReturned checks a run's purpose, which is in its first record. A used run does not need that record's links.
 func debugRunReturned(r Ref, p Purpose) {
 	u := unitAt(unitOf(r))
 	if u.word&stateMask != runUsed || u.prev == debugFreed {
@@ -107,7 +107,8 @@ func debugRunReturned(r Ref, p Purpose) {
 
 func debugRunSplit(r, second Ref) { unitAt(unitOf(second)).prev = unitAt(unitOf(r)).prev }
 
-// poison is a piece of a freed block. Copying and comparing pieces is one event to the race detector, bytes are many.
+// poison is the content of a freed block. To the race detector, copying or comparing a slice is one event; bytes are
+// many.
 var poison = bytes.Repeat([]byte{debugFill}, slabSize)
 
 func fill(b []byte) { copy(b, poison) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What only our own mistake can cause stops a build that checks.
+// A build that checks stops at mistakes that only our own code can make.
 func TestMistakesAreCaught(t *testing.T) {
 	for _, c := range []struct {
 		name, says string

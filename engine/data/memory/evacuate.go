@@ -1,30 +1,30 @@
 package memory
 
-// Slabs of which little is used are emptied: whoever knows where their blocks are reached from copies those elsewhere
-// (active defragmentation). The heap chooses the slabs, a slice of records at a time, and keeps them from being
-// allocated from meanwhile.
+// Slabs with little in use are emptied: the caller copies their blocks elsewhere, because it knows what refers to each
+// (active defragmentation). The heap chooses the slabs, some records in each step. It allocates nothing from them
+// meanwhile.
 //
 //	Evacuate ──▶ counting: how much lives in slabs that are so full ──▶ choosing: the thinnest leave their lists
 //	         ──▶ moving: Leaves tells the blocks, the caller moves them ──▶ EndEvacuation
 //	         ──▶ returning: what is left is listed again
 //
 // memory.V1. A leaving slab is in no list. Nothing is allocated from it. Its last free makes it dirty, like any other.
-// memory.V2. What lives in all leaving slabs is at most an eighth of what is resident: so much more memory the moving
-// takes at most, before it gives any back.
-// memory.V3. Punched slabs take part; a slab whose pages are with a reclaimer does not.
+// memory.V2. The live bytes of all leaving slabs are at most an eighth of the resident bytes. So the moves take at most
+// that much memory before they give any back.
+// memory.V3. Punched slabs take part. A slab whose pages are with a reclaimer does not.
 type evacuation struct {
 	phase   Evacuating
-	segment int // where to go on
+	segment int // segment and slab are the next to look at
 	slab    uint32
-	least   int64          // bytes that must come of it
-	live    [octiles]int64 // by how full slabs are: bytes that live in them
-	waste   [octiles]int64 // and bytes that are resident beside those
-	below   int            // slabs less full than so many eighths leave
+	least   int64          // bytes that it must gain
+	live    [octiles]int64 // by how full slabs are: their live bytes
+	waste   [octiles]int64 // and their resident bytes that are free
+	below   int            // slabs less than below/octiles full leave
 	emptied int64          // bytes of slabs that the last evacuation emptied
 	leaving int64          // slabs
 }
 
-// Evacuating is how far an evacuation is.
+// Evacuating is the phase of an evacuation.
 type Evacuating uint8
 
 // The phases of an evacuation.
@@ -32,17 +32,17 @@ const (
 	EvacuationOver Evacuating = iota
 	evacuationCounts
 	evacuationChooses
-	EvacuationMoves // the caller's turn: EndEvacuation ends it
+	EvacuationMoves // the caller moves blocks; EndEvacuation ends it
 	evacuationReturns
 )
 
 const (
 	octiles     = 8
-	fullest     = 6    // eighths: fuller slabs stay as they are
-	evacRecords = 1024 // slabs looked at in one step: some 10 µs, more when their records are cold
+	fullest     = 6    // slabs of at least so many eighths stay as they are
+	evacRecords = 1024 // slabs looked at in one step: some 10 µs, more when their records are not cached
 )
 
-// Scattered is how many bytes of the slabs in use are resident and free, and how many bytes live in slabs. O(classes).
+// Scattered returns how many bytes of the slabs in use are resident and free, and how many are live. O(classes).
 func (h *Heap) Scattered() (free, live int64) {
 	for c := range h.bins {
 		b := &h.bins[c]
@@ -52,16 +52,16 @@ func (h *Heap) Scattered() (free, live int64) {
 	return free - live - h.trim.holes*osPage, live
 }
 
-// Evacuate begins to empty thin slabs, if at least so many bytes can be gained; with a least of 0, every slab, for
-// tests of who moves blocks. StepEvacuation goes on with it. Without one under way only.
+// Evacuate begins to empty thin slabs, if that can gain at least least bytes. With least 0 it empties every slab, for
+// tests of callers that move blocks. StepEvacuation continues it. No other evacuation may be under way.
 func (h *Heap) Evacuate(least int64) {
 	h.evac = evacuation{phase: evacuationCounts, least: least}
 }
 
-// Evacuation is how far the evacuation is.
+// Evacuation returns the phase of the evacuation.
 func (h *Heap) Evacuation() Evacuating { return h.evac.phase }
 
-// Leaves says that the block at r lies in a slab that is being emptied.
+// Leaves reports whether the block at r lies in a slab that is being emptied.
 func (h *Heap) Leaves(r Ref) bool {
 	return r < runBase && slabAt(uint32(r>>slabShift)).state == slabLeaving
 }
@@ -69,7 +69,7 @@ func (h *Heap) Leaves(r Ref) bool {
 // Emptied is how many bytes of slabs the last evacuation has emptied so far.
 func (h *Heap) Emptied() int64 { return h.evac.emptied }
 
-// StepEvacuation does some microseconds of what the heap has to do, and answers how far it is then.
+// StepEvacuation does some microseconds of the heap's part, and returns the phase after that.
 func (h *Heap) StepEvacuation() Evacuating {
 	e := &h.evac
 	if e.phase == EvacuationOver || e.phase == EvacuationMoves {
@@ -107,7 +107,7 @@ func (h *Heap) StepEvacuation() Evacuating {
 	return e.phase
 }
 
-// leaveAnyhow empties a slab in use, however full it is.
+// leaveAnyhow starts emptying a slab in use, however full it is.
 func (h *Heap) leaveAnyhow(s *slab, i uint32) {
 	b := &h.bins[s.class]
 	switch {
@@ -125,7 +125,7 @@ func (h *Heap) leaveAnyhow(s *slab, i uint32) {
 // octile is how full a slab is, in eighths, rounded down.
 func (s *slab) octile() int { return min(int(s.live)*octiles/int(s.cap), octiles-1) }
 
-// holeBytes is how much of a slab is given back.
+// holeBytes returns how many bytes of a slab are given back.
 func (s *slab) holeBytes() (n int64) {
 	for x := s.holes; x != 0; x &= x - 1 {
 		n += osPage
@@ -133,7 +133,7 @@ func (s *slab) holeBytes() (n int64) {
 	return n
 }
 
-// nextPhase is what follows when all records have been looked at.
+// nextPhase starts the next phase, after all records have been looked at.
 func (h *Heap) nextPhase() {
 	e := &h.evac
 	switch e.phase {
@@ -155,8 +155,8 @@ func (h *Heap) nextPhase() {
 	}
 }
 
-// EndEvacuation says that the caller has moved what it could, or will not go on. What was emptied may be given back at
-// once: nobody needed it for long.
+// EndEvacuation says that the caller has moved what it could, or stops. The emptied slabs may be given back at once,
+// without waiting for a period to end.
 func (h *Heap) EndEvacuation() {
 	h.evac.phase, h.evac.segment, h.evac.slab = evacuationReturns, 0, 0
 	h.trim.slabs.idle = h.slabs.reclaimable()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// check fails the test unless the heap is whole.
+// check fails the test if the heap breaks an invariant.
 func check(t *testing.T, h *Heap) {
 	t.Helper()
 	if err := h.Check(); err != nil {
@@ -13,8 +13,8 @@ func check(t *testing.T, h *Heap) {
 	}
 }
 
-// TestEvacuate: blocks of slabs of which a tenth is used move to few slabs, and the heap stays whole at each step. What
-// is moved needs no more memory than memory.V2 says.
+// TestEvacuate: live blocks of slabs that are a tenth full move to few slabs, and every step keeps the invariants. The
+// moves need no more memory than memory.V2 says.
 func TestEvacuate(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -1,10 +1,10 @@
 // Package memory is the memory that data lives in: one region outside the Go heap, with its own allocator.
 //
-// Owner: the core; a [Heap]'s methods are called by the holder of the turn, unless they say "any goroutine".
-// Elsewhere: savers read blocks a [Hold] keeps; reclaimers free through a [Returner].
+// Owner: the core. The holder of the turn calls a [Heap]'s methods, unless they say "any goroutine".
+// Elsewhere: savers read blocks that a [Hold] keeps; reclaimers free through a [Returner].
 // Never: takes a lock or allocates on the Go heap in Alloc, Free and Retire, blocks, or knows what a block holds.
-// Start here; classes.go and slab.go serve small blocks, run.go large ones, remote.go takes what reclaimers free,
-// hold.go keeps what frozen views may still see, trim.go gives pages back. DESIGN.md has the pictures.
+// Start here. classes.go and slab.go serve small blocks, run.go large ones. remote.go takes back what reclaimers free.
+// hold.go keeps what frozen views may still read. trim.go gives pages back. DESIGN.md has the pictures.
 package memory
 
 import (
@@ -15,21 +15,21 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Options shape a heap; the zero value is good.
+// Options shape a heap. The zero value is valid.
 type Options struct {
-	Databases int   // how many numbers SetPosition may name; others are kept until their hold closes. Default 16
-	Warm      int64 // bytes of empty memory kept instead of given back. Default 4 MB, or 1/64 of what is used if more
+	Databases int   // databases SetPosition can name; blocks of others stay until their hold closes. Default 16
+	Warm      int64 // bytes of empty memory kept instead of given back. Default 4 MB, or Used/64 if that is more
 }
 
 // A Heap serves blocks of the region to one core and counts them.
 //
-// memory.H1. Everything but the fields below "shared" is touched only by the holder of the turn.
+// memory.H1. Only the holder of the turn touches the fields, except those of shared.
 // memory.H2. used[p] - remoteUsed[p] is exactly the usable bytes of the blocks alive under purpose p.
 // memory.H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean, being
 // trimmed, being touched or leaving. Check proves memory.H2 (in builds that check) and memory.H3.
 type Heap struct {
 	bins [numClasses]bin
-	used [16]int64 // by purpose; [15] never
+	used [16]int64 // by purpose; [15] is never used
 
 	slabs slabSupply
 	runs  runSupply
@@ -39,11 +39,11 @@ type Heap struct {
 	frozen   uint64
 	holds    []*Hold // oldest first; some may be closed and not yet swept
 	position position
-	ready    shelf // retired, seen by no hold: for a reclaimer
+	ready    shelf // retired blocks that no hold can read: for a reclaimer
 	destroy  [maxKinds]Destroy
 	measure  [maxKinds]func(Ref) int64
-	retained int64 // on the shelves of holds
-	parked   int64 // bytes, by Park
+	retained int64 // bytes on the shelves of holds
+	parked   int64 // bytes that Park counts
 	options  Options
 	trim     trimState
 	evac     evacuation
@@ -55,7 +55,7 @@ type Heap struct {
 	shared
 }
 
-// shared is what other goroutines write.
+// shared holds the fields that other goroutines write.
 type shared struct {
 	_          [64]byte
 	remoteSlab atomic.Uint64 // slabs with remotely freed blocks: a stack linked through pendNext, slab number
@@ -64,11 +64,11 @@ type shared struct {
 	remoteUsed [Purposes]atomic.Int64
 	news       atomic.Uint32 // a hold was closed or passed something since the last Drain
 	trimmed    atomic.Pointer[trimJob]
-	reclaiming atomic.Int64 // what Reclaiming says
+	reclaiming atomic.Int64 // the result of Reclaiming
 	pendingObj atomic.Int64
 	freedObj   atomic.Int64
 	published  published
-	spareJobs  chan *retireJob // that have ended, for the next
+	spareJobs  chan *retireJob // ended jobs, to be used again
 }
 
 var (
@@ -76,7 +76,7 @@ var (
 	regionErr  error
 )
 
-// New makes an empty heap. Heaps share the region; a server has one, tests have many.
+// New makes an empty heap. All heaps share the region. A server has one heap, tests have many.
 func New(o Options) (*Heap, error) {
 	regionOnce.Do(func() {
 		if regionErr = reserveRegion(); regionErr == nil {
@@ -107,9 +107,8 @@ func New(o Options) (*Heap, error) {
 	return h, nil
 }
 
-// Alloc gives a block of at least n bytes with undefined content. n up to [MaxSmall] costs a few ns; above, a run is
-// found in O(1). Panics with [ErrExhausted] when the system gives no more memory: nothing can go on without it.
-// [Heap.Short] tells beforehand.
+// Alloc returns a block of at least n bytes with undefined content. Up to [MaxSmall] it costs a few ns. A larger n is a
+// run, found in O(1). It panics with [ErrExhausted] when the system gives no more memory. [Heap.Short] warns earlier.
 func (h *Heap) Alloc(n int, p Purpose) Ref {
 	if uint(n) > MaxSmall {
 		return h.allocRun(n, p)
@@ -135,8 +134,8 @@ func (h *Heap) Alloc(n int, p Purpose) Ref {
 	return r
 }
 
-// Free gives the block at r back at once: nothing may still see it. Blocks that a hold may see are retired instead.
-// r is what Alloc returned, or what Split made of it; p is the purpose it was allocated under.
+// Free gives the block at r back at once. No hold may still read it; otherwise call Retire. r comes from Alloc or
+// Split, and p is the purpose it was allocated under.
 func (h *Heap) Free(r Ref, p Purpose) {
 	if r >= runBase {
 		h.freeRun(r, p)
@@ -156,7 +155,7 @@ func (h *Heap) Free(r Ref, p Purpose) {
 	}
 }
 
-// UsableSize is how many bytes the block at r has. Any goroutine that may read the block.
+// UsableSize returns the size in bytes of the block at r. Any goroutine that may read the block.
 func UsableSize(r Ref) int {
 	if r >= runBase {
 		return int(unitAt(unitOf(r)).word>>unitShift) * RunUnit
@@ -164,7 +163,7 @@ func UsableSize(r Ref) int {
 	return int(slabAt(uint32(r >> slabShift)).size)
 }
 
-// Used is the usable bytes of all live blocks, exactly (used_memory's share of data). A block handed to a
+// Used returns the usable bytes of all live blocks, exactly (the data's part of used_memory). A block handed to a
 // reclaimer counts until it is freed.
 func (h *Heap) Used() int64 {
 	var sum int64
@@ -179,27 +178,27 @@ func (h *Heap) Used() int64 {
 	return sum
 }
 
-// UsedBy is one purpose's share of Used.
+// UsedBy is the part of Used that purpose p has.
 func (h *Heap) UsedBy(p Purpose) int64 { return h.used[p] - h.remoteUsed[p].Load() }
 
-// Peak is the greatest Used at the end of a turn so far; ResetPeak starts again from now.
+// Peak is the greatest Used at the end of any turn since the start or since ResetPeak.
 func (h *Heap) Peak() int64 {
 	h.peak = max(h.peak, h.Used())
 	return h.peak
 }
 
-// ResetPeak forgets the peak (MEMORY PURGE does not; DEBUG and tests may).
+// ResetPeak starts the peak again at the present Used.
 func (h *Heap) ResetPeak() { h.peak = h.Used() }
 
-// Drain does the turn's share of what other goroutines began: blocks that reclaimers freed, pages that were given
-// back, holds that moved on or closed. The core calls it once per turn. budget bounds the work (a unit is
-// about 50 ns); more says that there is work left. Costs a few loads when there is nothing.
+// Drain takes back what other goroutines finished: freed blocks, pages given back or touched, holds that passed a
+// prefix or closed. The core calls it once per turn. budget bounds the work, in units of about 50 ns. more means that
+// work is left. It costs a few loads when there is nothing to do.
 func (h *Heap) Drain(budget int) (more bool) {
 	if h.news.Load() != 0 {
 		h.sweepHolds()
 	}
 	budget = h.takeTouched(h.takeTrimmed(budget))
-	ofRuns := budget / 4 // however many slabs wait
+	ofRuns := budget / 4 // runs get their share however many slabs wait
 	h.drainRuns(ofRuns + h.drainSlabs(budget-ofRuns))
 	if h.remoteAny.Load() != 0 {
 		h.foldRemote()
@@ -208,12 +207,12 @@ func (h *Heap) Drain(budget int) (more bool) {
 	return h.draining() || h.trimmed.Load() != nil
 }
 
-// draining says that reclaimers have freed what the turn has not taken back.
+// draining reports whether the turn has yet to take back blocks that reclaimers freed.
 func (h *Heap) draining() bool {
 	return h.pending != 0 || h.returned != 0 || h.remoteSlab.Load() != 0 || h.remoteRun.Load() != 0
 }
 
-// foldRemote moves what reclaimers counted into used.
+// foldRemote moves the bytes that reclaimers counted into used.
 func (h *Heap) foldRemote() {
 	h.remoteAny.Store(0)
 	for p := range h.remoteUsed {
@@ -223,8 +222,8 @@ func (h *Heap) foldRemote() {
 	}
 }
 
-// Close gives all of the heap's memory back, whatever still lives in it. For tests, and for processes that load data
-// to look at it; no reclaimer may be at work.
+// Close gives back all memory of the heap, also that of live blocks. It is for tests, and for processes that load data
+// to inspect it. No reclaimer may be at work.
 func (h *Heap) Close() {
 	region.Lock()
 	defer region.Unlock()

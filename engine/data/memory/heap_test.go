@@ -18,7 +18,7 @@ func newHeap(t testing.TB, o Options) *Heap {
 	return h
 }
 
-// Allocating, freeing and retiring cost no Go memory in steady state.
+// Alloc, Free and Retire take no Go memory in steady state.
 func TestNoGoAllocations(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -35,7 +35,7 @@ func TestNoGoAllocations(t *testing.T) {
 	}
 }
 
-// Figures lag by no more than the turn.
+// Figures lag by at most one turn.
 func TestFigures(t *testing.T) {
 	h := newHeap(t, Options{})
 	r := h.Alloc(1000, Values)
@@ -64,8 +64,8 @@ func BenchmarkAllocFree(b *testing.B) {
 	}
 }
 
-// BenchmarkReplace frees a random one of a million blocks and allocates another: misses on block and slab record
-// included.
+// BenchmarkReplace frees a random one of a million blocks and allocates another. It includes misses on block and slab
+// record.
 func BenchmarkReplace(b *testing.B) {
 	h := newHeap(b, Options{})
 	refs := make([]Ref, 1<<20)
@@ -81,7 +81,7 @@ func BenchmarkReplace(b *testing.B) {
 	}
 }
 
-// BenchmarkReturn frees random blocks as a reclaimer does; the turn's share is told apart.
+// BenchmarkReturn frees random blocks as a reclaimer does. The turn's share is reported separately.
 func BenchmarkReturn(b *testing.B) {
 	h := newHeap(b, Options{})
 	refs := make([]Ref, 1<<20)
@@ -103,7 +103,7 @@ func BenchmarkReturn(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(refs)), "ns/block")
 }
 
-// BenchmarkRetire keeps replaced blocks for a hold. Watch allocs/op: 0 but for the first of a database.
+// BenchmarkRetire keeps replaced blocks for a hold. Watch allocs/op: 0 except for the first block of a database.
 func BenchmarkRetire(b *testing.B) {
 	h := newHeap(b, Options{})
 	hold := h.Freeze()

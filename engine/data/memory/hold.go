@@ -6,8 +6,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Hold keeps what was reachable at the moment of its Freeze: blocks retired since then are freed when no live hold
-// that may still read them is left.
+// A Hold keeps what was reachable at the moment of its Freeze. A block retired later is freed when no live hold can
+// still read it.
 //
 //	holds      oldest ─────────────▶ newest            Retire puts a block on the newest hold that has not passed it
 //	shelves    [db][hash's top 8 bits], wide
@@ -15,18 +15,18 @@ import (
 //
 // memory.E1. A node stamped e is reachable by a hold only if e <= hold.epoch. The core writes a node iff its stamp >
 // Frozen().
-// memory.E2. A retired block is freed only after every hold that was live at its retirement has closed or passed its
-// position.
-// memory.E3. Passed is final: whoever reads under the hold never reads that (db, prefix) again.
+// memory.E2. A retired block is freed only after every hold that was live at its retirement has closed or has passed
+// its position.
+// memory.E3. Passed is final: no reader of the hold reads that (db, prefix) again.
 type Hold struct {
 	h      *Heap
 	epoch  uint64
-	ended  bool // the turn's: what told was when this sweep began
+	ended  bool // the turn's: told, as read at the start of this sweep
 	closed atomic.Bool
-	told   atomic.Bool                 // closed, and the heap's news say so: Close is done with the heap
+	told   atomic.Bool                 // set last by Close: it touches the heap no more
 	passed []atomic.Pointer[prefixSet] // by db; nil: nothing passed
 
-	// The core's: shelves of what was retired while this was the newest hold that needed it.
+	// The core's: shelves of the blocks retired while this was the newest hold that could read them.
 	shelves []*[256]shelf // by db; nil: nothing retired
 	wide    shelf
 }
@@ -34,47 +34,46 @@ type Hold struct {
 // A prefixSet has one bit for each value of a hash's top 8 bits.
 type prefixSet [4]atomic.Uint64
 
-// A position is where in the keyspace the core is writing.
+// A position is the place in the keyspace that the core is writing to.
 type position struct {
 	db     int
 	prefix uint8
 }
 
-// Epoch is what nodes made now are stamped with. It starts at 1 and grows by one with each Freeze.
+// Epoch is the stamp of nodes made now. It starts at 1 and grows by one with each Freeze.
 func (h *Heap) Epoch() uint64 { return h.epoch }
 
-// Frozen is the newest epoch that a live hold reads, 0 with none: a node is writable iff its epoch > Frozen().
+// Frozen is the newest epoch that a live hold reads, 0 with none. A node is writable iff its epoch > Frozen().
 func (h *Heap) Frozen() uint64 { return h.frozen }
 
-// Holding says that some hold lives, so that positions matter.
+// Holding reports whether some hold lives, so that positions matter.
 func (h *Heap) Holding() bool { return len(h.holds) != 0 }
 
-// Retained is how many bytes are live only because a hold may read them: what was retired since, and is not handed on
-// yet. Of roots whose kind has no Measure, what hangs off them is missing. O(1).
+// Retained is the bytes that are live only because a hold may read them. A root whose kind has no Measure counts alone,
+// without its tree. O(1).
 func (h *Heap) Retained() int64 { return h.retained }
 
-// Reclaiming is how many bytes are live only because reclaimers have not come to free them yet: by what Measure told of
-// them, until each list of theirs is done. O(1); any goroutine.
+// Reclaiming is the bytes that wait for reclaimers to free them. It counts trees by their Measure, until their list is
+// done. O(1); any goroutine.
 func (h *Heap) Reclaiming() int64 { return h.reclaiming.Load() }
 
-// Park counts n bytes of so many objects as leaving, though nothing of them is retired yet; Unpark takes that back,
-// when it is.
+// Park counts n bytes of some objects as leaving before they are retired. Unpark takes that back when they are.
 func (h *Heap) Park(n int64, objects int) {
 	h.parked += n
 	h.pendingObj.Add(int64(objects))
 }
 
-// Unpark ends a Park of the same.
+// Unpark ends a Park of the same n and objects.
 func (h *Heap) Unpark(n int64, objects int) { h.Park(-n, -objects) }
 
-// Leaving is how many bytes of the data are on their way out: retained by holds, with reclaimers, or parked. What is
-// known of them is partly an estimate, which may be far too high; so they are never more than the data. O(1).
+// Leaving is the bytes of the data that are about to be freed: retained by holds, with reclaimers, or parked. Parts of
+// it are estimates and may be far too high, so the data's size bounds it. O(1).
 func (h *Heap) Leaving() int64 {
 	data := h.UsedBy(Keys) + h.UsedBy(Values) + h.UsedBy(Index)
 	return max(0, min(h.retained+h.reclaiming.Load()+h.parked, data))
 }
 
-// Freeze keeps everything reachable now until the hold is closed. The caller copies its root words beside it. O(1).
+// Freeze keeps everything reachable now until the hold is closed. The caller stores a copy of its root words. O(1).
 func (h *Heap) Freeze() *Hold {
 	d := &Hold{h: h, epoch: h.epoch, passed: make([]atomic.Pointer[prefixSet], h.options.Databases)}
 	h.holds = append(h.holds, d)
@@ -87,9 +86,9 @@ func (h *Heap) Freeze() *Hold {
 // Epoch is the last epoch this hold reads. Any goroutine.
 func (d *Hold) Epoch() uint64 { return d.epoch }
 
-// Passed says that nobody reads blocks of db whose hash begins with prefix under this hold any more (memory.E3), so
-// that those retired from now on are freed at once and those on the shelf soon. db is the number that SetPosition uses.
-// With several readers of one hold, the last one says so. Any goroutine.
+// Passed says that this hold's readers are done with the blocks of db whose hash begins with prefix (memory.E3). Such
+// blocks on the shelf are freed soon, and those retired later at once. db is the number that SetPosition uses. With
+// several readers of one hold, the last one calls it. Any goroutine.
 func (d *Hold) Passed(db int, prefix uint8) {
 	set := d.passedOf(db)
 	if set != nil {
@@ -130,7 +129,7 @@ func (d *Hold) hasPassed(db int, prefix uint8) bool {
 	return set != nil && set[prefix>>6].Load()>>(prefix&63)&1 != 0
 }
 
-// Close ends the hold; it takes effect when the turn drains next. Once is enough, twice is harmless. Any goroutine.
+// Close ends the hold. It takes effect at the turn's next Drain. A second call is harmless. Any goroutine.
 func (d *Hold) Close() {
 	if !d.closed.Swap(true) {
 		d.h.news.Store(1)
@@ -138,32 +137,32 @@ func (d *Hold) Close() {
 	}
 }
 
-// SetPosition says where the core is about to write: the database by the number its readers know it under (it
-// does not change when databases are swapped), and the hash of the key. Only what holds do next depends on it; a few
-// ns.
+// SetPosition sets the position that the core is about to write to. db is the number by which readers of holds know the
+// database; SWAPDB does not change it. hash is the key's. Only holds depend on it. A few ns.
 //
-// A block may be retired at a position only if readers reach it under that prefix alone: an entry, a value, or a
-// node whose prefix is at least 8 bits long. Everything else is retired wide.
+// A block may be retired at a position only if readers reach it under that prefix alone. So it is an entry, a value, or
+// a node whose prefix is at least 8 bits long. Everything else is retired wide.
 func (h *Heap) SetPosition(db int, hash uint64) { h.position = position{db, uint8(hash >> 56)} }
 
-// Kind says how a root is taken apart; 0 is a plain block.
+// A Kind selects the Destroy of a root. 0 is a plain block.
 type Kind uint8
 
 const maxKinds = 32 // a power of two
 
-// A Destroy frees what hangs off root, and root itself, through t: no view reaches it any more, so it may be changed
-// in place. It stops when it has spent budget (one for each block freed, about) and returns what is left to be called
-// again with; rest 0 is done. It runs on a reclaimer or on the turn.
+// A Destroy frees root and everything that hangs off it, through t. No view reaches the tree any more, so it may be
+// changed in place. It stops when it has spent budget, about one for each block freed. It returns the root to be called
+// with again; rest 0 means done. It runs on a reclaimer or on the turn.
 type Destroy func(t *Returner, root Ref, budget int) (rest Ref, spent int)
 
-// Register sets how roots of kind k are destroyed: 0 < k < 16. Once, before the first RetireTree.
+// Register sets the Destroy of roots of kind k, 0 < k < maxKinds. Each kind is registered once, before the first
+// RetireTree.
 func (h *Heap) Register(k Kind, f Destroy) {
 	invariant.That(k > 0 && k < maxKinds && h.destroy[k] == nil, "kind %d registered twice or out of range", k)
 	h.destroy[k] = f
 }
 
-// Measure sets how many bytes a root of kind k and all that hangs off it are, for [Heap.Retained]; f must be quick. A
-// kind without counts as its root alone.
+// Measure sets the function that returns the bytes of a root of kind k with all that hangs off it. f must be quick. A
+// kind without one counts its root alone.
 func (h *Heap) Measure(k Kind, f func(root Ref) int64) { h.measure[k] = f }
 
 const (
@@ -172,8 +171,7 @@ const (
 	kindShift    = 56
 )
 
-// Retire lets go of a block that holds may still read: it is freed at once when none may, else later.
-// Without a hold it is [Heap.Free].
+// Retire frees the block at r as soon as no hold can read it. Without a hold it is [Heap.Free].
 func (h *Heap) Retire(r Ref, p Purpose) {
 	if len(h.holds) == 0 {
 		h.Free(r, p)
@@ -184,19 +182,20 @@ func (h *Heap) Retire(r Ref, p Purpose) {
 	}
 }
 
-// RetireWide is Retire for a block that is read under more than one prefix: kept until every hold alive now is closed.
+// RetireWide is Retire for a block that readers reach under more than one prefix. Every hold alive now keeps it until
+// it closes.
 func (h *Heap) RetireWide(r Ref, p Purpose) {
 	if !h.shelve(uint64(r)|uint64(p)<<purposeShift, 0, true) {
 		h.Free(r, p)
 	}
 }
 
-// RetireTree lets go of everything that hangs off root, whatever its size, in O(1): a reclaimer destroys it when no
-// hold can read it. root is a Ref with up to 6 tag bits below and none above. objects is what INFO counts as lazily
+// RetireTree frees everything that hangs off root, whatever its size, in O(1). A reclaimer destroys it when no hold can
+// read it. root is a Ref with up to 6 tag bits below and none above. objects is the number that INFO counts as lazily
 // freed.
 func (h *Heap) RetireTree(root Ref, k Kind, objects int) { h.retireTree(root, k, objects, false) }
 
-// RetireTreeWide is RetireTree for what is read under more than one prefix: a table, a database.
+// RetireTreeWide is RetireTree for a tree that readers reach under more than one prefix: a table, a database.
 func (h *Heap) RetireTreeWide(root Ref, k Kind, objects int) { h.retireTree(root, k, objects, true) }
 
 func (h *Heap) retireTree(root Ref, k Kind, objects int, wide bool) {
@@ -208,7 +207,7 @@ func (h *Heap) retireTree(root Ref, k Kind, objects int, wide bool) {
 	}
 }
 
-// shelve puts entry on the newest live hold that may read it; false says that none may.
+// shelve puts entry on the newest live hold that may read it. It returns false if no hold may.
 func (h *Heap) shelve(entry uint64, objects int, wide bool) bool {
 	for i := len(h.holds) - 1; i >= 0; i-- {
 		d := h.holds[i]
@@ -237,14 +236,14 @@ func (d *Hold) shelf(db int, prefix uint8) *shelf {
 	return &d.shelves[db][prefix]
 }
 
-// sweepHolds moves on the shelves of holds that closed or passed something. Newest first, so that what falls to an
-// older hold is looked at again there. O(shelves).
+// sweepHolds moves the shelves of holds that closed or passed something. It starts at the newest, so that the older
+// hold a shelf moves to is looked at after that. O(shelves).
 func (h *Heap) sweepHolds() {
 	h.news.Store(0)
 	for _, d := range h.holds {
-		d.ended = d.told.Load() // once: a hold that closes meanwhile is the next sweep's
+		d.ended = d.told.Load() // read once: a hold that closes during this sweep is left to the next
 		if !d.ended && d.closed.Load() {
-			h.news.Store(1) // Close may have said so before this sweep began
+			h.news.Store(1) // Close may have set it before this sweep cleared it
 		}
 	}
 	for i := len(h.holds) - 1; i >= 0; i-- {
@@ -285,14 +284,14 @@ func (h *Heap) sweepHolds() {
 	h.holds = live
 }
 
-// release counts what is on s, which goes to a reclaimer.
+// release counts the bytes of s as reclaiming. Its blocks go to a reclaimer.
 func (h *Heap) release(s *shelf) {
 	h.retained -= s.bytes
 	h.reclaiming.Add(s.bytes)
 }
 
-// below is where the shelf (db, prefix) of hold i goes: the next older live hold that has not passed it, or a
-// reclaimer.
+// below returns the shelf that (db, prefix) of hold i moves to. It is on the next older live hold that has not passed
+// the prefix. Without such a hold it is h.ready.
 func (h *Heap) below(i, db int, prefix uint8) *shelf {
 	for i--; i >= 0; i-- {
 		if d := h.holds[i]; !d.ended && !d.hasPassed(db, prefix) {

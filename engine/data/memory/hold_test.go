@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A frozen view of the model: what its readers must still find.
+// A modelView is a frozen copy of the model: its readers must still find this content.
 type modelView struct {
 	hold *Hold
 	want map[uint64]modelBlock
@@ -16,7 +16,8 @@ type modelView struct {
 // keyHash spreads small keys over all prefixes.
 func keyHash(key uint64) uint64 { return (key + 1) * 0x9E3779B97F4A7C15 }
 
-// Random writes, freezes, readers that pass and views that close: what a view may read is never freed, all else is.
+// Random writes, freezes, readers that pass and views that close. No block that a view may read is freed; all others
+// are.
 func TestHoldsAgainstModel(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4} {
 		testHoldsModel(t, seed)
@@ -26,7 +27,8 @@ func TestHoldsAgainstModel(t *testing.T) {
 func testHoldsModel(t *testing.T, seed uint64) {
 	const databases, tree = 3, Kind(1)
 	h := newHeap(t, Options{Databases: databases, Warm: 1 << 20})
-	// A root is a block whose first word leads to the next: destroyed one by one, so that a budget cuts it anywhere.
+	// A root is a linked list through the blocks' first words. It is destroyed block by block, so that a budget can end
+	// anywhere.
 	h.Register(tree, func(r *Returner, root Ref, budget int) (rest Ref, spent int) {
 		for ; root != 0 && spent < budget; spent++ {
 			next := Ref(*Word(root))
@@ -64,7 +66,7 @@ func testHoldsModel(t *testing.T, seed uint64) {
 				m.stamp()
 				live[db][key] = m
 			}
-		case op < 920: // a tree that nobody froze, or that everybody may see
+		case op < 920: // a tree that no view froze, or that every view may see
 			root := Ref(0)
 			for range 1 + rng.IntN(300) {
 				r := h.Alloc(16+rng.IntN(40), Values)
@@ -127,7 +129,7 @@ func testHoldsModel(t *testing.T, seed uint64) {
 			}
 		}
 	}
-	// Newest first, or oldest first: what they keep goes down or is free, and in the end nothing is kept.
+	// The views close in random order. Their blocks move to older holds or are freed, and in the end none is kept.
 	for _, i := range rng.Perm(len(views)) {
 		views[i][0].hold.Close()
 		h.Drain(10)
@@ -147,7 +149,7 @@ func testHoldsModel(t *testing.T, seed uint64) {
 	}
 }
 
-// What a reader has passed comes back while the hold still lives, whether retired before or after.
+// Blocks that a reader has passed come back while the hold still lives, whether retired before or after.
 func TestPassedMemoryReturns(t *testing.T) {
 	h := newHeap(t, Options{})
 	var refs [256][]Ref
@@ -186,7 +188,7 @@ func TestPassedMemoryReturns(t *testing.T) {
 		t.Fatalf("%d of %d bytes are left with a quarter passed by both", h.UsedBy(Keys), full)
 	}
 	older.PassedDB(0)
-	retire(128, 256) // passed by both: freed at once
+	retire(128, 256) // passed by both holds: freed at once
 	settle(t, h, nil)
 	if used := h.Used(); used != 0 {
 		t.Fatalf("%d bytes are left with everything passed", used)
@@ -195,7 +197,7 @@ func TestPassedMemoryReturns(t *testing.T) {
 	older.Close()
 }
 
-// Handing over what a long save has kept costs the turn the number of shelves, not of blocks.
+// Closing a long hold costs the turn time per shelf, not per block.
 func TestCloseIsShort(t *testing.T) {
 	h := newHeap(t, Options{})
 	blocks := unlessChecked(300_000, 50_000)
@@ -222,7 +224,7 @@ func TestCloseIsShort(t *testing.T) {
 	}
 }
 
-// Readers of views run beside a core that rewrites everything; the race detector watches (backing_race.go).
+// Readers of views run while the core rewrites everything. The race detector watches (backing_race.go).
 func TestReadersBesideTheTurn(t *testing.T) {
 	h := newHeap(t, Options{})
 	const keys = 2000
@@ -304,8 +306,8 @@ func TestReadersBesideTheTurn(t *testing.T) {
 	}
 }
 
-// TestLeaving: what is on its way out, from Retire or Park until it is freed, is never more than the data, whatever
-// Measure tells.
+// TestLeaving: Leaving counts blocks from Retire or Park until they are freed. It never exceeds the data, whatever
+// Measure returns.
 func TestLeaving(t *testing.T) {
 	h := newHeap(t, Options{})
 	h.Register(1, func(r *Returner, root Ref, _ int) (Ref, int) {
@@ -323,7 +325,7 @@ func TestLeaving(t *testing.T) {
 	for range 10 {
 		h.Alloc(1024, Keys)
 	}
-	h.Alloc(1024, Clients) // is no data
+	h.Alloc(1024, Clients) // this is not data
 	hold := h.Freeze()
 	h.RetireTreeWide(h.Alloc(1024, Values), 1, 1)
 	want("retired under a hold", 1000)

@@ -2,7 +2,7 @@ package memory
 
 import "testing"
 
-// What a trim takes has been empty for a whole period, also if another trim ran in it (memory.T3).
+// A trim takes only memory that has been empty for a whole period, also if another trim ran in it (memory.T3).
 func TestJustFreedStays(t *testing.T) {
 	h := newHeap(t, Options{})
 	idle, fresh := h.Alloc(256<<20, Values), h.Alloc(128<<20, Values)
@@ -24,7 +24,8 @@ func TestJustFreedStays(t *testing.T) {
 	}
 }
 
-// A purge takes what is empty when it is asked for: it ends under load, and what is freed afterwards waits as ever.
+// A purge takes the memory that is empty when it is asked for. So it ends under load, and memory freed later waits as
+// usual.
 func TestPurgeEnds(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = 64 << 20
@@ -57,7 +58,7 @@ func TestPurgeEnds(t *testing.T) {
 	}
 }
 
-// A purge takes what reclaimers are still to free.
+// A purge also takes the memory that reclaimers have yet to free.
 func TestPurgeWaitsForReclaimers(t *testing.T) {
 	h := newHeap(t, Options{})
 	hold := h.Freeze()
@@ -70,12 +71,12 @@ func TestPurgeWaitsForReclaimers(t *testing.T) {
 	h.Drain(100)
 	h.Purge()
 	settle(t, h, nil)
-	if n := h.Reclaimable(); n > h.warm() || h.trim.purge != 0 { // as much was touched ahead meanwhile
+	if n := h.Reclaimable(); n > h.warm() || h.trim.purge != 0 { // that much was touched early meanwhile
 		t.Errorf("%d bytes are left warm, %d still to go", n, h.trim.purge)
 	}
 }
 
-// Large values that are replaced keep pages warm; that takes none from the slabs' reserve (memory.T2).
+// Replacing large values keeps their pages warm. It takes none of the slabs' reserve (memory.T2).
 func TestRunsLeaveSlabsTheirReserve(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = 64 << 20
@@ -106,9 +107,9 @@ func TestRunsLeaveSlabsTheirReserve(t *testing.T) {
 	}
 }
 
-// A trim that may take less than a run takes it up to a huge page, and nothing if that is not one page.
+// A trim that may take only part of a run cuts it at a huge page. It takes nothing if the part is not one page.
 func TestTrimCutsAtHugePages(t *testing.T) {
-	for _, before := range []int{1, 6, 7, 8, 100} { // units of the run that lie before the next huge page
+	for _, before := range []int{1, 6, 7, 8, 100} { // units of the run before the next huge page
 		h := newHeap(t, Options{Warm: slabSize})
 		probe := h.Alloc(64<<10, Values)
 		first := unitOf(probe)
@@ -134,8 +135,8 @@ func TestTrimCutsAtHugePages(t *testing.T) {
 	}
 }
 
-// A heap at rest keeps a quarter of the warm memory, and gives back the pages between blocks too. The next taking
-// brings the whole reserve back (memory.T6).
+// A heap at rest keeps a quarter of the warm memory, and also gives back the pages between blocks. The next allocation
+// from empty memory brings the whole reserve back (memory.T6).
 func TestRestGivesBack(t *testing.T) {
 	h := newHeap(t, Options{})
 	var kept, gone []Ref

@@ -5,15 +5,14 @@ type retireJob struct {
 	t       Returner
 	list    shelf
 	at      uint64 // entries of the first chunk done so far
-	rest    Ref    // a root begun, with its kind
+	rest    Ref    // what is left of a root whose destruction has begun; kind is its kind
 	kind    Kind
 	objects int64
-	bytes   int64 // of Reclaiming: what of the list is not freed, as far as was known beforehand
+	bytes   int64 // the part of Reclaiming that this list still counts for
 	step    func(budget int) bool
 }
 
-// maxSpareJobs is how many jobs that have ended a heap keeps for the next: a turn that frees something should not have
-// to allocate.
+// maxSpareJobs is the number of ended jobs a heap keeps for reuse, so that a turn that frees need not allocate.
 const maxSpareJobs = 8
 
 func (h *Heap) newJob() *retireJob {
@@ -22,10 +21,10 @@ func (h *Heap) newJob() *retireJob {
 	return j
 }
 
-// TakeJob gives a piece of work for a reclaimer, or nil when there is none: blocks and roots that no hold reads,
-// pages to give back to the kernel, pages to touch before the turn needs them. job frees about budget blocks each time
-// it is called, and says when it is done; it may move between goroutines, but is run by one at a time. objects is what
-// INFO counts. The core calls TakeJob once per turn; what it does not take stays listed at 8 bytes a block.
+// TakeJob returns work for a reclaimer, or nil: blocks and roots to free, pages to give back, or pages to touch early.
+// Each call of job frees about budget blocks. It may move between goroutines, but only one may run it at a time.
+// objects is the number that INFO counts. The core calls TakeJob once per turn. A list not taken stays in h.ready, at 8
+// bytes a block.
 func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 	if job := h.touchJob(); job != nil {
 		return job, 0
@@ -36,8 +35,8 @@ func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 	return h.trimJob(), 0
 }
 
-// TakeFreeing is TakeJob for a turn that may have to do the job itself, because reclaimers are behind: blocks and roots
-// only. Calls to the kernel that touch pages or give them back take as long as they take, whatever the budget.
+// TakeFreeing is TakeJob for a turn that may have to run the job itself. It returns only jobs that free blocks and
+// roots. Kernel calls that touch pages or give them back may take long, whatever the budget.
 func (h *Heap) TakeFreeing() (job func(budget int) (done bool), objects int) {
 	if h.ready.head != 0 {
 		var j *retireJob
@@ -108,9 +107,9 @@ func (j *retireJob) run(budget int) (done bool) {
 	return true
 }
 
-// LazyObjects is how many objects wait to be freed, from the moment they are let go, and how many were freed so far. An
-// object is a value, or a key of a database that was emptied. Any goroutine.
+// LazyObjects returns how many objects wait to be freed, and how many were freed so far. An object is a value, or a key
+// of a database that was emptied. Any goroutine.
 func (h *Heap) LazyObjects() (pending, freed int64) { return h.pendingObj.Load(), h.freedObj.Load() }
 
-// ResetLazyObjects begins to count freed objects anew (CONFIG RESETSTAT). Any goroutine.
+// ResetLazyObjects sets the count of freed objects to 0 (CONFIG RESETSTAT). Any goroutine.
 func (h *Heap) ResetLazyObjects() { h.freedObj.Store(0) }

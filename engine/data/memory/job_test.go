@@ -2,7 +2,7 @@ package memory
 
 import "testing"
 
-// A turn that frees something takes a job that has ended before, so that it need not allocate one.
+// A turn that frees reuses an ended job, so that it need not allocate one.
 func TestJobsAreUsedAgain(t *testing.T) {
 	h := newHeap(t, Options{})
 	for range 3 * maxSpareJobs {

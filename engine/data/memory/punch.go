@@ -6,24 +6,25 @@ import (
 	"spindle/internal/invariant"
 )
 
-// When most blocks of many slabs are freed, few slabs are empty, but many pages are. Sweeps give those back too.
+// When most blocks of many slabs are freed, few slabs are empty, but many of their pages are. A sweep gives back such
+// pages.
 //
 //	slab     | page 0  | page 1  | page 2  | page 3  | …        L live, f free and on the list, . free and in a hole
 //	blocks   | L | f | . . . . . . . | f | L | f | L |
 //	holes         0         1         0         0
 //
-// The turn finds the pages and takes their blocks off the free list; a reclaimer gives the pages back (trim.go,
-// memory.T1). When the slab has no other block left, the turn lists those of one hole again, and their first use brings
-// the page back.
+// The turn finds the pages and takes their blocks off the free list. A reclaimer gives the pages back (trim.go,
+// memory.T1). When the slab has no other block left, the turn lists the blocks of one hole again. Their first use
+// brings the page back.
 //
-// memory.P1. Every block that touches a hole is free and on no list. Blocks in holes are made from slab records alone:
+// memory.P1. Every block that touches a hole is free and on no list. Blocks in holes are found by slab records alone:
 // their links are lost.
 // memory.P2. trim.holes counts the holes of all slabs.
-// memory.P3. While punching, a slab stays in use, even if nothing lives in it, and no block in a hole is listed.
-// memory.P4. A sweep leaves alone slabs whose number of live blocks has changed since the one before; a purge does not.
+// memory.P3. While punching is set, a slab stays in use even if no block lives in it, and no block in a hole is listed.
+// memory.P4. A sweep skips slabs whose number of live blocks has changed since the sweep before. A purge does not.
 type sweep struct {
-	on, all bool // all: of a purge
-	segment int  // where to go on
+	on, all bool // all: a purge began it
+	segment int  // segment and slab are the next to look at
 	slab    uint32
 }
 
@@ -34,23 +35,23 @@ type hole struct {
 
 const (
 	slabPages    = slabSize / osPage
-	holeLeast    = 256  // bytes of a block: of smaller ones a page holds so many that hardly any is free
-	sweepRecords = 2048 // slabs looked at in one turn, some 10 µs
-	sweepBlocks  = 512  // blocks of those that are punched in one turn: as many cache misses at most
+	holeLeast    = 256  // bytes; of smaller blocks a page holds so many that hardly any page is empty
+	sweepRecords = 2048 // slabs looked at in one turn: some 10 µs
+	sweepBlocks  = 512  // blocks of punched slabs in one turn: at most as many cache misses
 )
 
-// pagesOf are the pages that block k touches, a bit each.
+// pagesOf returns the pages that block k touches, a bit each.
 func (s *slab) pagesOf(k int) uint16 {
 	from, to := k*int(s.size)/osPage, (k*int(s.size)+int(s.size)-1)/osPage
 	return uint16(1<<(to+1) - 1<<from)
 }
 
-// blocksOf are the first and the last block that touch a page, as far as blocks go.
+// blocksOf returns the first and the last block that touch page.
 func (s *slab) blocksOf(page int) (first, last int) {
 	return page * osPage / int(s.size), min((page*osPage+osPage-1)/int(s.size), int(s.cap)-1)
 }
 
-// holey says that so much of the slabs in use is free that a sweep is worth its while.
+// holey reports whether enough of the slabs in use is free for a sweep to pay off.
 func (h *Heap) holey() bool {
 	var all, live int64
 	for c := range h.bins {
@@ -63,7 +64,7 @@ func (h *Heap) holey() bool {
 	return free > 2*h.warm() && free > live/4
 }
 
-// sweepOn goes on with a sweep, and says whether there are pages to give back.
+// sweepOn does the next part of a sweep. It reports whether there are pages to give back.
 func (h *Heap) sweepOn() bool {
 	w, j := &h.trim.sweep, &h.trim.job
 	if !w.on || h.trim.out {
@@ -96,7 +97,7 @@ func (h *Heap) sweepOn() bool {
 	return len(j.holes) > 0
 }
 
-// punch takes the blocks of a partial slab's empty pages off its free list, and says which pages those are.
+// punch takes the blocks of a partial slab's empty pages off its free list, and returns those pages.
 func (h *Heap) punch(s *slab, i uint32) (pages uint16) {
 	var free [slabSize / holeLeast / 64]uint64
 	base := Ref(i) << slabShift
@@ -120,7 +121,7 @@ func (h *Heap) punch(s *slab, i uint32) (pages uint16) {
 	s.holes |= pages
 	h.trim.holes += int64(bits.OnesCount16(pages))
 	s.free = noBlock
-	for k := int(s.carved) - 1; k >= 0; k-- { // the lowest first
+	for k := int(s.carved) - 1; k >= 0; k-- { // the lowest end up first
 		if free[k>>6]>>(k&63)&1 != 0 && s.pagesOf(k)&s.holes == 0 {
 			s.list(base, k)
 		}
@@ -140,7 +141,7 @@ func (s *slab) list(base Ref, k int) {
 	s.free = uint16(off >> 3)
 }
 
-// giveBack returns the hole's pages to the kernel, on a reclaimer, and says in how many calls.
+// giveBack returns the hole's pages to the kernel, on a reclaimer. It returns the number of kernel calls.
 func (o hole) giveBack() (calls int) {
 	for left := o.pages; left != 0; calls++ {
 		from := bits.TrailingZeros16(left)
@@ -158,7 +159,7 @@ func (h *Heap) punched(i uint32) {
 	h.settle(s, i)
 }
 
-// refill lists the blocks of one of the slab's holes again, or of as many as it takes to have a block.
+// refill lists the blocks of one of the slab's holes again, or of several until there is a free block.
 func (h *Heap) refill(s *slab, i uint32) {
 	base := Ref(i) << slabShift
 	h.trim.calm = 0
@@ -175,7 +176,7 @@ func (h *Heap) refill(s *slab, i uint32) {
 	}
 }
 
-// fillHoles says that pages of slab i are no holes any more.
+// fillHoles marks pages of slab i as no longer given back.
 func (h *Heap) fillHoles(s *slab, i uint32, pages uint16) {
 	if invariant.Enabled {
 		debugHoles(s, i, pages)

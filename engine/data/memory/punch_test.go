@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHoles: of slabs in use, pages that hold no live block go back to the system, and are used again when blocks are
-// needed. What lives is not touched, whatever happens while pages are on their way.
+// TestHoles: pages of slabs in use that hold no live block go back to the system, and return when blocks are needed.
+// Live blocks are not touched, whatever happens while a reclaimer gives pages back.
 func TestHoles(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	seed := rand.Uint64()
@@ -46,27 +46,26 @@ func TestHoles(t *testing.T) {
 		t.Errorf("%d pages given back, %d bytes active, %d before, %d used",
 			h.trim.holes, after.Active, before.Active, after.Used)
 	}
-	free(0) // all intact
+	free(0) // check that all are intact
 	for round := range 40 {
 		h.Purge()
 		job, _ := h.TakeJob()
-		alloc(count / 20) // while pages are on their way
+		alloc(count / 20) // while a reclaimer gives pages back
 		free(0.3)
 		if round%10 == 9 {
-			free(1) // slabs become empty meanwhile
+			free(1) // some slabs become empty meanwhile
 		}
 		settle(t, h, job)
 	}
 	free(1)
 	h.Purge()
 	settle(t, h, nil)
-	if h.trim.holes > numClasses*slabPages || h.Used() != 0 { // slabs that are current stay as they are
+	if h.trim.holes > numClasses*slabPages || h.Used() != 0 { // current slabs keep their holes
 		t.Errorf("%d holes in an empty heap, %d bytes used", h.trim.holes, h.Used())
 	}
 }
 
-// TestHolesOfRest: without a purge, slabs that many blocks have left, and that are left alone, get holes as time goes
-// by; slabs at work do not.
+// TestHolesOfRest: without a purge, idle slabs with many free blocks get holes over time. Slabs at work do not.
 func TestHolesOfRest(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	refs := make([]Ref, unlessChecked(40_000, 20_000))
@@ -99,8 +98,8 @@ func TestHolesOfRest(t *testing.T) {
 	settle(t, h, nil)
 }
 
-// TestHolesOfTheSlabInUse: a slab with holes is the current one, and all its blocks come back from a reclaimer. It is
-// cut anew, and its holes serve again like its other pages.
+// TestHolesOfTheSlabInUse: a reclaimer frees all blocks of a current slab that has holes. The slab is carved again, and
+// its holes are used like its other pages.
 func TestHolesOfTheSlabInUse(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = osPage

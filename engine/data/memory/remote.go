@@ -11,11 +11,12 @@ import (
 //	reclaimer:  block ──link──▶ slab.remote (CAS)  ── first one? ──▶ heap.remoteSlab (a stack of slabs)
 //	turn:       heap.remoteSlab (swap) ──▶ per slab: remote (swap) ──splice──▶ slab.free
 //
-// A batch of blocks of one slab costs the turn one splice, however many they are.
+// A batch of blocks of one slab costs the turn one splice, whatever its size.
 //
-// memory.X1. A reclaimer touches of a slab: remote, size and, when it set queued, pendNext. Nothing else.
-// memory.X2. Who sets queued pushes the slab; only the turn pops, and clears queued after it has read pendNext.
-// memory.X3. A run is returned through its own first word; only the turn touches unit records.
+// memory.X1. A reclaimer touches only these fields of a slab: remote, size and, if it set the queued bit, pendNext.
+// memory.X2. The goroutine that sets the queued bit pushes the slab. Only the turn pops it, and clears the bit after it
+// has read pendNext.
+// memory.X3. A run is returned through its own first word. Only the turn touches unit records.
 //
 // slab.remote:  | queued 1 | 0 | count 16 | tail 16 | head 16 |     head and tail as offset/8; count 0 is empty
 
@@ -24,22 +25,22 @@ const (
 	remoteCount  = 1 << 32
 )
 
-// A Returner frees blocks from a goroutine that does not hold the turn, or from the turn itself. Each goroutine has its
-// own. The blocks come back to the heap when the turn drains; the accounting follows at Flush.
+// A Returner frees blocks from a goroutine without the turn, or from the turn itself. Each goroutine has its own. The
+// turn's Drain takes the blocks back. Flush updates the accounting.
 type Returner struct {
 	h     *Heap
 	used  [16]int64
 	any   bool
-	freed int // blocks since the returner was made
+	freed int // blocks since the Returner was made
 }
 
-// Returner makes a returner. Any goroutine.
+// Returner makes a Returner. Any goroutine.
 func (h *Heap) Returner() *Returner { return &Returner{h: h} }
 
-// Heap is the heap blocks return to; a reclaimer may only read what is marked for any goroutine.
+// Heap is the heap that blocks return to. A reclaimer may only use what is marked "any goroutine".
 func (t *Returner) Heap() *Heap { return t.h }
 
-// Free gives the block at r back, as [Heap.Free]. Some 10 ns, and a cache miss on the block.
+// Free gives the block at r back, like [Heap.Free]. It costs some 10 ns, and a cache miss on the block.
 func (t *Returner) Free(r Ref, p Purpose) {
 	t.any = true
 	t.freed++
@@ -81,7 +82,7 @@ func (t *Returner) Free(r Ref, p Purpose) {
 	}
 }
 
-// Flush makes the accounting of what was freed visible. A reclaimer calls it after each slice of its work.
+// Flush publishes the accounting of the blocks freed so far. A reclaimer calls it after each slice of its work.
 func (t *Returner) Flush() {
 	if !t.any {
 		return
@@ -96,7 +97,7 @@ func (t *Returner) Flush() {
 	t.h.remoteAny.Store(1)
 }
 
-// unflushed is how many bytes were freed since Flush.
+// unflushed returns the bytes freed since the last Flush.
 func (t *Returner) unflushed() (sum int64) {
 	for _, n := range t.used {
 		sum += n
@@ -114,8 +115,8 @@ func (h *Heap) pushSlab(s *slab, i uint32) {
 	}
 }
 
-// takeRemote splices what reclaimers freed in s onto its free list and says how many blocks came back.
-// stays says that the slab keeps its place on the stack, if it has one.
+// takeRemote splices the blocks that reclaimers freed in s onto its free list and returns their number. With stays, the
+// slab keeps its place on the stack if it has one.
 func (h *Heap) takeRemote(s *slab, i uint32, stays bool) int {
 	var old uint64
 	for {
@@ -136,21 +137,22 @@ func (h *Heap) takeRemote(s *slab, i uint32, stays bool) int {
 	s.live -= uint16(n)
 	h.bins[s.class].live -= int64(n)
 	switch {
-	case s.live == 0 && !s.punching: // cut anew: its blocks, long out of the cache, need not be linked
+	// All blocks are free: start carving again. Linking them would miss the cache.
+	case s.live == 0 && !s.punching:
 		s.free, s.carved = noBlock, 0
 		h.fillHoles(s, i, s.holes)
 		return n
-	case s.free != noBlock: // else the tail ends the list as it is
+	case s.free != noBlock: // otherwise the tail already ends the list
 		*Word(Ref(i)<<slabShift + Ref(old>>16&0xFFFF)<<3) = uint64(s.free) // the tail's link
 	}
 	s.free = uint16(old)
 	return n
 }
 
-// drainGroup is how many slabs are drained together.
+// drainGroup is the number of slabs drained together.
 const drainGroup = 8
 
-// drainSlabs takes back what reclaimers freed, some slabs of it, and returns what is left of the budget.
+// drainSlabs takes back blocks that reclaimers freed, slab by slab, and returns the unused part of budget.
 func (h *Heap) drainSlabs(budget int) int {
 	if h.pending == 0 {
 		if h.remoteSlab.Load() == 0 {
@@ -179,7 +181,7 @@ func (h *Heap) drainSlabs(budget int) int {
 	return budget
 }
 
-// drainRuns takes back runs that reclaimers freed, within the budget.
+// drainRuns takes back runs that reclaimers freed, and returns the unused part of budget.
 func (h *Heap) drainRuns(budget int) int {
 	if h.returned == 0 {
 		if h.remoteRun.Load() == 0 {

@@ -7,15 +7,15 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Runs are blocks above MaxSmall: so many units of 1 KB that follow each other in the region's upper half. A run can be
-// cut in two (Split), so that what arrived as one piece is freed in pieces.
+// A run is a block above MaxSmall: neighbouring units of 1 KB in the region's upper half. Split cuts a run in two, so
+// that a block allocated as one can be freed in parts.
 //
 //	region   ...| used run, 9 units          | free run, dirty  | used | free run, clean       |...
 //	records  ...| len,used  .  .  .  len,used | len,dirty .. len | l  l | len,clean  .. len     |     first and last unit
 //
-// memory.R1. The first and the last unit's record of every run hold its length and state; records between are not read.
-// memory.R2. Two free runs of the same state are never neighbours (of one segment): they are merged.
-// memory.R3. Every free run is in the list of its state and size; a run under trim counts as used.
+// memory.R1. The first and the last unit's record of every run hold its length and state. Records between are not read.
+// memory.R2. Two free runs of the same state are never neighbours in one segment: they are merged.
+// memory.R3. Every free run is in the list of its state and size. A run under trim counts as used.
 type unit struct {
 	word uint32 // length in units << unitShift | state
 	next uint32 // neighbours in the list of free runs; 0 is none (unit 0 is never a run)
@@ -36,7 +36,7 @@ const (
 func unitOf(r Ref) uint32 { return uint32((r - runBase) >> runShift) }
 func runRef(i uint32) Ref { return runBase + Ref(i)<<runShift }
 
-// runSupply holds the free runs: dirty ones are used first.
+// runSupply holds the free runs. Dirty ones are used first.
 type runSupply struct {
 	dirty, clean runIndex
 	live         int64 // used runs
@@ -45,23 +45,23 @@ type runSupply struct {
 	grow         uint32 // units of the next segment, at least
 	segments     []runSegment
 	bornUnits    int64
-	trimUnits    int64 // with a reclaimer that gives their pages back
+	trimUnits    int64 // units with a reclaimer that gives their pages back
 }
 
 type runSegment struct{ first, count uint32 }
 
-// A runIndex finds a free run of at least n units in O(1): lists by size, eight to a doubling, and bitmaps of those
-// that are not empty (two-level segregated fit).
+// A runIndex finds a free run of at least n units in O(1), by two-level segregated fit. It has lists by size, eight to
+// a doubling, and bitmaps of the lists that are not empty.
 type runIndex struct {
 	state  uint32
 	tops   uint32
 	subs   [32]uint8
 	heads  [32][8]uint32
 	units  int64
-	crumbs int64 // of these, in runs too short to hold a whole page for sure
+	crumbs int64 // units in runs too short to surely hold a whole page
 }
 
-// sizeList is the list that holds free runs of n units.
+// sizeList returns the indices of the list that holds free runs of n units.
 func sizeList(n uint32) (top, sub int) {
 	if n < 8 {
 		return 0, int(n)
@@ -113,8 +113,8 @@ func (x *runIndex) remove(first uint32) (n uint32) {
 	return n
 }
 
-// find gives a free run of at least n units, or 0: the first of its own list if it is long enough, else any of a longer
-// list.
+// find returns a free run of at least n units, or 0. It takes the first of n's own list if that is long enough, else
+// any of a longer list.
 func (x *runIndex) find(n uint32) uint32 {
 	top, sub := sizeList(n)
 	if i := x.heads[top][sub]; i != 0 && unitAt(i).word>>unitShift >= n {
@@ -130,7 +130,7 @@ func (x *runIndex) find(n uint32) uint32 {
 	return 0
 }
 
-// allocRun gives a run of at least n bytes.
+// allocRun returns a run of at least size bytes.
 func (h *Heap) allocRun(size int, p Purpose) Ref {
 	if size < 0 || uint64(size) > uint64(regionEnd-runBase) {
 		panic(ErrExhausted)
@@ -139,7 +139,7 @@ func (h *Heap) allocRun(size int, p Purpose) Ref {
 	u := &h.runs
 	x := &u.dirty
 	i := x.find(n)
-	if i == 0 && h.drainRuns(drainAhead) < drainAhead { // what reclaimers have freed needs no first touch
+	if i == 0 && h.drainRuns(drainAhead) < drainAhead { // a run freed by a reclaimer needs no first touch
 		i = x.find(n)
 	}
 	if i == 0 {
@@ -176,7 +176,7 @@ func setUsed(first, n uint32) {
 // drainAhead is the budget for taking runs back when one is needed: some 5 µs.
 const drainAhead = 3 * 32
 
-// growRuns adds a segment with room for n units: of the usual size if that can be had, else just large enough.
+// growRuns adds a segment with room for n units. It has the usual size, or only room for n if the system refuses that.
 func (h *Heap) growRuns(n uint32) error {
 	u := &h.runs
 	if u.grow == 0 {
@@ -198,8 +198,8 @@ func (h *Heap) growRuns(n uint32) error {
 	u.grow = min(u.grow*2, runSegmentMax)
 	u.end = first + count
 	u.bornUnits += int64(count)
-	// A used unit at each end keeps runs of other segments from merging with ours (memory.R2), and unit 0 from being a
-	// run. Where the segment continues our last one, the unit between them joins the new run.
+	// A used unit at each end keeps runs of other segments from merging with ours (memory.R2), and keeps unit 0 from
+	// being a run. Where the segment continues our last one, the unit between them joins the new run.
 	setUsed(u.end-1, 1)
 	if joined {
 		u.segments[len(u.segments)-1].count += count
@@ -212,7 +212,7 @@ func (h *Heap) growRuns(n uint32) error {
 	return nil
 }
 
-// addFree puts a run on an index, merged with the free neighbours of the same state (memory.R2).
+// addFree adds a run to x, merged with its free neighbours of the same state (memory.R2).
 func (h *Heap) addFree(x *runIndex, first, n uint32) {
 	if word := unitAt(first - 1).word; word&stateMask == x.state {
 		before := first - word>>unitShift
@@ -225,7 +225,6 @@ func (h *Heap) addFree(x *runIndex, first, n uint32) {
 	x.add(first, n)
 }
 
-// freeRun gives a run back at once.
 func (h *Heap) freeRun(r Ref, p Purpose) {
 	h.used[p&15] -= int64(UsableSize(r))
 	if invariant.Enabled {
@@ -234,7 +233,7 @@ func (h *Heap) freeRun(r Ref, p Purpose) {
 	h.reclaimRun(r)
 }
 
-// reclaimRun puts a run whose bytes are already accounted for on the free lists.
+// reclaimRun puts a run on the free lists. The caller has already accounted for its bytes.
 func (h *Heap) reclaimRun(r Ref) {
 	i := unitOf(r)
 	word := unitAt(i).word
@@ -245,9 +244,8 @@ func (h *Heap) reclaimRun(r Ref) {
 	h.addFree(&h.runs.dirty, i, n)
 }
 
-// Split cuts the run at r in two: the first keeps n bytes, the second begins at the returned Ref and is a block of its
-// own, of the same purpose. n is a multiple of RunUnit, above 0 and below the run's size. O(1), a few ns.
-// Pieces may be of any length down to one unit; each is freed or retired by itself.
+// Split cuts the run at r in two. The first keeps n bytes. The second begins at the returned Ref and is a separate
+// block of the same purpose. n is a multiple of RunUnit, above 0 and below the run's size. O(1), a few ns.
 func (h *Heap) Split(r Ref, n int) Ref {
 	i := unitOf(r)
 	all := unitAt(i).word >> unitShift
@@ -263,7 +261,7 @@ func (h *Heap) Split(r Ref, n int) Ref {
 	return runRef(i + cut)
 }
 
-// Shrink frees what a run has beyond n bytes, rounded up to RunUnit; blocks up to MaxSmall stay as they are.
+// Shrink frees the part of a run beyond n bytes, rounded up to RunUnit. Blocks up to MaxSmall stay unchanged.
 func (h *Heap) Shrink(r Ref, n int, p Purpose) {
 	n = max(n+RunUnit-1, RunUnit) &^ (RunUnit - 1)
 	if r >= runBase && n < UsableSize(r) {

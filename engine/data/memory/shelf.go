@@ -2,18 +2,18 @@ package memory
 
 import "spindle/internal/invariant"
 
-// A shelf is a list of retired blocks, in chunks of 1 KB that are linked: it grows without copying, and a whole shelf
-// is handed on by moving two Refs.
+// A shelf is a list of retired blocks, in linked chunks of 1 KB. It grows without copying, and a whole shelf moves by
+// changing two Refs.
 //
 //	shelf{head, tail} ──▶ chunk | next Ref | count | 126 entries |  ──▶ chunk ...
 //	entry: | objects? | kind 8 (56..63) | purpose 8 (48..55) | root or Ref 48 |
 //
-// kind 0 is a block; others are roots, taken apart by the Destroy registered for the kind.
+// Kind 0 is a block. Other kinds are roots, which the kind's Destroy frees.
 type shelf struct {
 	head, tail Ref
 	entries    int64
 	objects    int64
-	bytes      int64 // usable bytes of the blocks on it, and of the trees as far as known
+	bytes      int64 // usable bytes of the blocks, and of the trees as far as Measure knows
 }
 
 const (
@@ -44,7 +44,7 @@ func (h *Heap) put(s *shelf, entry uint64, objects int) int64 {
 	return bytes
 }
 
-// sizeOf is the bytes of an entry's block, or of its root and what is known to hang off it.
+// sizeOf returns the bytes of an entry's block, or of its root with the measured tree.
 func (h *Heap) sizeOf(entry uint64) int64 {
 	if kind := entry >> kindShift & (maxKinds - 1); kind != 0 && h.measure[kind] != nil {
 		return h.measure[kind](Ref(entry & refMask))
@@ -52,7 +52,7 @@ func (h *Heap) sizeOf(entry uint64) int64 {
 	return int64(UsableSize(Ref(entry & refMask &^ 63)))
 }
 
-// move appends all of from to s, O(1), and empties from.
+// move appends all of from to s and empties from. O(1).
 func (s *shelf) move(from *shelf) {
 	if from.head == 0 {
 		return

@@ -1,24 +1,24 @@
 package memory
 
-// What becomes of a server that gets no more memory: the region is used up (an address-space limit makes it small), or
-// the system refuses to make more of it usable (vm.overcommit_memory=2, RLIMIT_DATA).
+// A server can fail to get more memory. Either the region is used up (an address-space limit makes it small), or the
+// system refuses to make more of it usable (vm.overcommit_memory=2, RLIMIT_DATA).
 //
-// memory.M1. Behind the segments in use there is headroom in each half, made usable beforehand. Commands that run
-// already live on it.
-// memory.M2. When it cannot be had, Short says so until empty memory makes up for it. The core refuses commands that
-// need memory meanwhile.
-// memory.M3. What a client asks for by number, and not by sending it, is asked for with TryAlloc or after Affords.
+// memory.M1. After the segments in use, each half has headroom that was made usable early. Commands that already run
+// allocate from it.
+// memory.M2. While there is no headroom, Short is true until empty memory makes up for it. The core then refuses
+// commands that need memory.
+// memory.M3. When a client names a size without sending the bytes, the code uses TryAlloc, or Alloc after Affords.
 // Alloc panics only when the headroom is gone too.
-// memory.M4. The system's limit holds for the whole process, and the Go runtime ends it when no thread can be made. So
-// memory is made usable only while there is some left for the Go heap and for threads.
+// memory.M4. The system's limit holds for the whole process, and the Go runtime exits when it cannot start a thread. So
+// memory is made usable only while some is left for the Go heap and for threads.
 type shortage struct {
-	slabs, runs bool // the headroom behind them could not be had when it was last tried
+	slabs, runs bool // no headroom follows their segments, as of the last try
 }
 
-// headroom is how much memory each half has beyond what is in use, in bytes.
+// headroom is how much usable memory each half has beyond what is in use, in bytes.
 const headroom = 16 << 20
 
-// look tries again, now and then.
+// look tries again to open headroom. Age calls it.
 func (s *shortage) look() {
 	if !s.slabs && !s.runs {
 		return
@@ -29,16 +29,17 @@ func (s *shortage) look() {
 	s.runs = s.runs && !canOpenUnits(region.nextUnit, headroom/RunUnit)
 }
 
-// Short says that memory is about to run out (memory.M2). A few loads.
+// Short reports that memory is about to run out (memory.M2). A few loads.
 func (h *Heap) Short() bool {
 	return h.short.slabs && h.smallLeft() < headroom ||
 		h.short.runs && (h.runs.left() < headroom || !h.runs.has(longRun/RunUnit))
 }
 
-// longRun is how long a run commands find while memory is not short, in bytes: longer ones are asked for (memory.M3).
+// longRun is the longest run, in bytes, that a command finds while memory is not short. Longer ones go through
+// memory.M3.
 const longRun = 1 << 20
 
-// has says that a run of so many units is free.
+// has reports whether a run of at least units is free.
 func (u *runSupply) has(units uint32) bool {
 	return u.dirty.find(units) != 0 || u.clean.find(units) != 0
 }
@@ -51,19 +52,19 @@ func openHeadroom() {
 	canOpenUnits(region.nextUnit, headroom/RunUnit)
 }
 
-// smallLeft is the bytes of empty slabs.
+// smallLeft returns the bytes of empty slabs.
 func (h *Heap) smallLeft() int64 {
 	u := &h.slabs
 	return (u.dirty.n + u.clean.n + int64(u.end-u.next)) << slabShift
 }
 
-// left is the bytes of free runs that are more than crumbs.
+// left returns the bytes of free runs, without crumbs.
 func (u *runSupply) left() int64 {
 	return (u.dirty.units - u.dirty.crumbs + u.clean.units - u.clean.crumbs) << runShift
 }
 
-// TryAlloc is Alloc of what a client has asked for by number (memory.M3): an error instead of a panic when memory for
-// it cannot be had.
+// TryAlloc is Alloc for a size that a client named (memory.M3). It returns an error when memory is missing, instead of
+// a panic.
 func (h *Heap) TryAlloc(n int, p Purpose) (Ref, error) {
 	if !h.Affords(n) {
 		return 0, ErrExhausted
@@ -71,8 +72,8 @@ func (h *Heap) TryAlloc(n int, p Purpose) (Ref, error) {
 	return h.Alloc(n, p), nil
 }
 
-// Affords says that n bytes can be had in blocks above MaxSmall, one or several, beside the headroom. It may take
-// address space for them.
+// Affords reports whether n bytes are available in blocks above MaxSmall, one or several, without the headroom. It may
+// take address space for them.
 func (h *Heap) Affords(n int) bool {
 	if h.Short() || n < 0 || uint64(n) > uint64(regionEnd-runBase) {
 		return false
@@ -84,7 +85,7 @@ func (h *Heap) Affords(n int) bool {
 	return h.runs.has(units) || h.growRuns(units) == nil
 }
 
-// AffordsSmall says that n bytes can be had in blocks up to MaxSmall, beside the headroom.
+// AffordsSmall reports whether n bytes are available in blocks up to MaxSmall, without the headroom.
 func (h *Heap) AffordsSmall(n int) bool {
 	if h.Short() {
 		return false

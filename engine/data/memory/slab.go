@@ -7,29 +7,30 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A slab is 64 KB cut into blocks of one class. Its record lies beside it, in a table indexed by Ref>>16.
+// A slab is 64 KB cut into blocks of one class. Its record lies in a table outside the region, indexed by Ref>>16.
 //
 //	region   |  slab 0  |  slab 1: block 0 | block 1 | block 2 | ... | rest  |  slab 2  | ...      Ref>>16 = slab number
 //	                          └─ a free block's first word names the next free one (offset/8), or noBlock
 //
-// memory.S1. live counts blocks that were handed out and not put back on free; remotely freed ones count until drained.
-// memory.S2. Blocks on free and on remote are below carved; each is on one of them once.
+// memory.S1. live counts the blocks that Alloc returned and that are not back on free. A remotely freed block counts
+// until it is drained.
+// memory.S2. Blocks on free and on remote are below carved. Each is on one of the two lists, once.
 // memory.S3. remote's queued bit is set exactly while the slab is on the heap's stack or in its pending chain.
 type slab struct {
-	remote   uint64 // atomic; what reclaimers freed: head, tail, count, queued bit (remote.go)
+	remote   uint64 // atomic; blocks freed by reclaimers: head, tail, count, queued bit (remote.go)
 	pendNext uint32 // next on the stack of slabs with remote frees
 	next     uint32 // neighbours in the list the slab is in; 0 is none
 	prev     uint32
 	size     uint32 // of a block
 	free     uint16 // first free block, as offset/8
-	carved   uint16 // blocks handed out at least once since the slab was last cut
+	carved   uint16 // blocks handed out at least once since carving last began
 	live     uint16
 	cap      uint16 // blocks that fit
 	class    uint8
 	state    uint8
-	holes    uint16 // pages that are given back, a bit each (punch.go)
-	seen     uint16 // live when the last sweep came by
-	punching bool   // with a reclaimer that gives some of its pages back
+	holes    uint16 // pages given back to the kernel, a bit each (punch.go)
+	seen     uint16 // live at the last sweep
+	punching bool   // a reclaimer is giving some of its pages back
 	_        [21]byte
 }
 
@@ -40,7 +41,7 @@ const (
 	osPage    = 4096
 )
 
-// Where a slab is (memory.H3).
+// The states of a slab (memory.H3).
 const (
 	slabUnborn   = iota
 	slabCurrent  // its bin allocates from it
@@ -48,12 +49,12 @@ const (
 	slabFull     // in no list
 	slabDirty    // empty, its pages resident
 	slabClean    // empty, its pages given back
-	slabTrimming // empty, with a reclaimer that gives its pages back
-	slabTouching // empty, with a reclaimer that touches its pages (touch.go)
+	slabTrimming // empty; a reclaimer is giving its pages back
+	slabTouching // empty; a reclaimer is touching its pages (touch.go)
 	slabLeaving  // in no list: its blocks are being moved elsewhere (evacuate.go)
 )
 
-// noSlab stands in for "no current slab": nothing to give.
+// noSlab stands for "no current slab". It has no free block.
 var noSlab = slab{free: noBlock}
 
 // A bin serves one class: from its current slab, then from its partial ones, then from new ones.
@@ -64,17 +65,17 @@ type bin struct {
 	number  uint32 // of current
 	partial uint32 // head of the list
 	slabs   int32  // all of this class
-	live    int64  // blocks alive, remote frees included until drained
+	live    int64  // blocks alive; remotely freed ones count until drained
 }
 
-// ErrExhausted says that the system refused memory, or that the reserved region is used up.
+// ErrExhausted means that the system refused memory, or that the reserved region is full.
 var ErrExhausted = errors.New("memory: no more memory: the system refused to map more, or the reserved region is full")
 
 // slabSupply is where bins get slabs from and return them to.
 type slabSupply struct {
 	dirty    slabList // newest first
 	clean    slabList
-	next     uint32 // unborn slabs of the segment that is taken from when none is warm
+	next     uint32 // next..end are unborn slabs of the newest segment, used when none is warm
 	end      uint32
 	segments []uint32
 	born     int64
@@ -113,11 +114,11 @@ func (l *slabList) remove(i uint32) {
 	l.n--
 }
 
-// allocSlow finds the bin a current slab that has a block, and takes one.
+// allocSlow makes a slab with a free block the bin's current one, and allocates from it.
 func (h *Heap) allocSlow(b *bin, p Purpose) Ref {
 	class := uint8(classFit[b.size>>3])
 	if s := b.current; s != &noSlab {
-		if h.takeRemote(s, b.number, true) > 0 { // reclaimers freed some: the slab stays current
+		if h.takeRemote(s, b.number, true) > 0 { // reclaimers freed some blocks: the slab stays current
 			return h.Alloc(int(b.size), p)
 		}
 		if s.holes != 0 && !s.punching {
@@ -145,7 +146,7 @@ func (h *Heap) allocSlow(b *bin, p Purpose) Ref {
 	return h.Alloc(int(b.size), p)
 }
 
-// newSlab gives an empty slab: a warm one, or else one whose pages the turn will be the first to touch.
+// newSlab returns an empty slab: a warm one, or else one whose pages this turn will be the first to touch.
 func (h *Heap) newSlab() uint32 {
 	u := &h.slabs
 	h.touch.wanted, h.trim.calm = true, 0
@@ -154,8 +155,8 @@ func (h *Heap) newSlab() uint32 {
 		h.trim.slabs.note(u.reclaimable())
 		return i
 	}
-	// A clean slab may lie where a touch brings in a huge page, which is a long turn on some machines; while a view
-	// lives turns copy much in a short time and unborn slabs serve, which come in by small pages.
+	// The first touch of a clean slab may bring in a huge page, which makes a long turn on some machines. While a view
+	// lives, turns copy much in a short time. They then use unborn slabs, which come in by small pages.
 	if i := u.clean.head; i != 0 && (len(h.holds) == 0 || u.next == u.end) {
 		u.clean.remove(i)
 		return i
@@ -178,7 +179,7 @@ func (h *Heap) newSlab() uint32 {
 	return i
 }
 
-// settle moves a slab that is not current to where it belongs after blocks came back to it.
+// settle moves a slab that is not current to the right list after blocks came back to it.
 func (h *Heap) settle(s *slab, i uint32) {
 	b := &h.bins[s.class]
 	switch {
@@ -201,7 +202,7 @@ func (h *Heap) settle(s *slab, i uint32) {
 	}
 }
 
-// linkPartial lists a slab as one that has blocks.
+// linkPartial adds a slab to its bin's partial list.
 func (h *Heap) linkPartial(s *slab, i uint32) {
 	b := &h.bins[s.class]
 	s.state = slabPartial
@@ -224,15 +225,15 @@ func (h *Heap) unlinkPartial(b *bin, i uint32) {
 	}
 }
 
-// region hands segments of address space to heaps. Locked for a moment, once per segment.
+// region hands segments of address space to heaps. Its lock is held briefly, once per segment.
 var region struct {
 	sync.Mutex
-	nextSlab  uint32 // never handed out from here on; 0 is skipped because slab 0 would begin at Nil
+	nextSlab  uint32 // the first slab never handed out; slab 0 is skipped because it would begin at Nil
 	nextUnit  uint32
 	freeSlabs []uint32 // segments of closed heaps
 }
 
-// takeSlabs gives slabSegment slabs that follow each other; short says that the headroom cannot be had behind them.
+// takeSlabs returns the first of slabSegment neighbouring slabs. short means that no headroom is left after them.
 func takeSlabs() (first uint32, short bool, err error) {
 	region.Lock()
 	defer region.Unlock()
@@ -256,8 +257,8 @@ func takeSlabs() (first uint32, short bool, err error) {
 	return first, short, nil
 }
 
-// takeUnits gives n run units that follow each other; joined says that they directly follow the unit before end, and
-// short that the headroom cannot be had behind them.
+// takeUnits returns the first of n neighbouring run units. joined means that they directly follow the unit before end.
+// short means that no headroom is left after them.
 func takeUnits(n, end uint32) (first uint32, joined, short bool, err error) {
 	region.Lock()
 	defer region.Unlock()

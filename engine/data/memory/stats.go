@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Stats is a heap in figures, for MEMORY STATS and DOCTOR. All in bytes unless a name says otherwise.
+// Stats is a heap in figures, for MEMORY STATS and DOCTOR. All are bytes unless a name says otherwise.
 type Stats struct {
 	Used      int64           // usable bytes of live blocks (allocator.allocated)
 	ByPurpose [Purposes]int64 // Used, by purpose
@@ -17,12 +17,12 @@ type Stats struct {
 	Active    int64 // slabs and runs that hold live blocks, without their holes (allocator.active)
 	Dirty     int64 // empty, pages still resident (Active + Dirty + Side: allocator.resident)
 	Clean     int64 // empty, pages given back
-	Trimming  int64 // empty, with a reclaimer that gives them back
-	Side      int64 // records beside the region, in use
+	Trimming  int64 // empty; a reclaimer is giving them back
+	Side      int64 // records of slabs and units in use
 	Reserved  int64 // address space
 	Retired   int64 // blocks that only holds still read
 	Holds     int
-	Runs      int64 // live blocks above MaxSmall, their number
+	Runs      int64 // number of live blocks above MaxSmall
 	RunBytes  int64
 	Classes   [numClasses]ClassStats
 }
@@ -35,7 +35,7 @@ type ClassStats struct {
 	Waste int64 // bytes of its slabs that no live block uses
 }
 
-// Fragmentation is Active over Used: 1 is none.
+// Fragmentation is Active / Used: 1 means none.
 func (s *Stats) Fragmentation() float64 {
 	if s.Used == 0 {
 		return 1
@@ -67,7 +67,7 @@ func (h *Heap) Stats(s *Stats) {
 	}
 }
 
-// active is the bytes of slabs and runs that hold live blocks.
+// active returns the bytes of slabs and runs that hold live blocks.
 func (h *Heap) active() int64 {
 	slabs := h.slabs.born - h.slabs.dirty.n - h.slabs.clean.n - int64(len(h.touch.job.slabs)-h.touch.taken)
 	if h.trim.out {
@@ -87,7 +87,7 @@ func (d *Hold) bytes() (sum int64) {
 	return sum + d.wide.bytes
 }
 
-// published is what other goroutines may know of the heap: as of the last Drain.
+// published is what other goroutines may read of the heap: as of the last Drain.
 type published struct {
 	used, peak, active, dirty, holds atomic.Int64
 	byPurpose                        [Purposes]atomic.Int64
@@ -100,7 +100,7 @@ type Figures struct {
 	ByPurpose                 [Purposes]int64
 }
 
-// Figures may be called by any goroutine (metrics, watchdogs).
+// Figures returns the last published figures. Any goroutine (metrics, watchdogs).
 func (h *Heap) Figures() (f Figures) {
 	p := &h.published
 	f.Used, f.Peak, f.Active, f.Dirty, f.Holds = p.used.Load(), p.peak.Load(), p.active.Load(), p.dirty.Load(),
@@ -111,7 +111,7 @@ func (h *Heap) Figures() (f Figures) {
 	return f
 }
 
-// publish stores the figures that changed.
+// publish stores the figures if any has changed.
 func (h *Heap) publish() {
 	p := &h.published
 	used, dirty := h.Used(), h.slabs.dirty.n<<slabShift+h.runs.dirty.units<<runShift
@@ -129,17 +129,16 @@ func (h *Heap) publish() {
 	}
 }
 
-// statm is /proc/self/statm, opened once.
 var statm = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/statm") })
 
-// Resident is the process's resident set in bytes (used_memory_rss), or 0 when the system does not tell. One read; any
-// goroutine.
+// Resident returns the process's resident set in bytes (used_memory_rss), or 0 if the system does not show it. It reads
+// one file; any goroutine.
 func Resident() int64 {
 	resident, _ := ResidentParts()
 	return resident
 }
 
-// ResidentParts is Resident, and how much of it are pages of files, the program's own above all.
+// ResidentParts returns the resident set in bytes, and the part of it that is pages of files, mostly the program's own.
 func ResidentParts() (resident, files int64) {
 	f, err := statm()
 	if err != nil {

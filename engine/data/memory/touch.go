@@ -6,42 +6,42 @@ import (
 	"time"
 )
 
-// Memory is touched for the first time by a reclaimer where that can be had, not by a turn: clearing a huge page takes
-// 0.2 ms, and up to 8 ms on a virtual machine whose host has to find the memory; a small page takes some 2 us there.
+// A reclaimer touches memory for the first time, if it can do so before a turn needs it. Clearing a huge page takes 0.2
+// ms, and up to 8 ms on a virtual machine whose host must find the memory. A small page takes some 2 us there.
 //
 //	newSlab takes   warm slabs (dirty list) ─ none left ─▶ clean or unborn ones: the turn touches them,
 //	                                                       unborn ones by small pages
 //	touchJob gives  clean or unborn slabs ─▶ a reclaimer asks for huge pages, touches them ─▶ takeTouched: the dirty list
 //
-// memory.W1. At most one job is out; its slabs from taken on are on no list and in the state slabTouching.
-// memory.W2. Slabs are touched ahead only after newSlab has taken one, a freeze has announced copies, or a purge has
-// ended, while less than the reserve is left, 4 to 16 MB at a time: below what a trim takes away (memory.T2), so that
-// the two do not work against each other. A heap at rest does not grow.
+// memory.W1. At most one job is out. Its slabs from index taken up are on no list and in the state slabTouching.
+// memory.W2. Slabs are touched early only after newSlab has taken one, a freeze has announced copies, or a purge has
+// ended. Each job touches 4 to 16 MB, while less than the reserve is warm. The reserve is less than where a trim begins
+// (memory.T2), so that the two do not undo each other's work. A heap at rest does not grow.
 type touchState struct {
 	job   touchJob
-	taken int  // of job.slabs, those that are on the dirty list
-	out   bool // the job has not come to its end
-	// newSlab has taken a slab, a view was frozen or a purge has ended since the reserve was last looked at.
+	taken int  // job.slabs[:taken] are on the dirty list
+	out   bool // the job has not ended
+	// newSlab has taken a slab, a view was frozen or a purge has ended since the reserve was last checked.
 	wanted bool
-	small  []uint32 // segments full of small pages: the kernel may join them
+	small  []uint32 // segments in small pages: the kernel may join them
 }
 
 type touchJob struct {
 	slabs []uint32
 	small []uint32
-	done  atomic.Int64 // of slabs, those whose pages are there
+	done  atomic.Int64 // the pages of slabs[:done] are there
 	step  func(budget int) bool
 }
 
 const (
-	touchPiece = 2 << 20 / slabSize // slabs touched by one call to the kernel: a huge page
-	// A reclaimer may have to wait long for the processor: it goes on as long as that, if pages come quickly.
+	touchPiece = 2 << 20 / slabSize // slabs touched by one kernel call: a huge page
+	// A reclaimer may wait long for the processor. So it keeps it for this long, if pages come quickly.
 	touchSlice = time.Millisecond
 	touchMost  = 4 * slabSegment // slabs of one job
 )
 
-// reserve is the bytes that are to be warm: more while a view lives, because all that is written then is copied first,
-// but a job's worth below what a trim begins at.
+// reserve returns how many bytes should be warm. It is more while a view lives, because every first write then copies.
+// It stays a job's size below the point where a trim begins.
 func (h *Heap) reserve() int64 {
 	warm := h.warm()
 	if len(h.holds) == 0 {
@@ -50,9 +50,10 @@ func (h *Heap) reserve() int64 {
 	return max(warm, min(warm*3/2, 2*warm-slabSegment*slabSize))
 }
 
-// TouchSlabs has the kernel find pages for the slabs that begin with one of refs, where there are none: one call for
-// sixteen faults. By whoever Alloc gave refs, outside of the turn. It is for those who fill memory faster than duties
-// come by, and by small pages: where a hypervisor has to find the memory, huge ones took a load twice the time.
+// TouchSlabs makes the kernel find pages for each slab that begins with one of refs: one call instead of sixteen
+// faults. The goroutine that Alloc gave refs to calls it, outside the turn. It is for a load that fills memory faster
+// than touch jobs come. It uses small pages: where a hypervisor must find the memory, a load with huge pages took twice
+// the time.
 func TouchSlabs(refs []Ref) {
 	for _, r := range refs {
 		if r&(slabSize-1) == 0 && r < runBase {
@@ -61,7 +62,7 @@ func TouchSlabs(refs []Ref) {
 	}
 }
 
-// touchJob gives a job that makes empty memory warm, or nil.
+// touchJob returns a job that makes empty memory warm, or nil.
 func (h *Heap) touchJob() func(budget int) bool {
 	t := &h.touch
 	if !t.wanted && len(t.small) == 0 || t.out {
@@ -87,7 +88,7 @@ func (h *Heap) touchJob() func(budget int) bool {
 		for len(j.slabs) <= most-slabSegment && !h.short.slabs {
 			first, short, err := takeSlabs()
 			if err != nil {
-				break // it shows again when the memory is needed
+				break // the error comes again when the memory is needed
 			}
 			h.short.slabs = short
 			u.segments = append(u.segments, first)
@@ -107,10 +108,10 @@ func (h *Heap) touchJob() func(budget int) bool {
 	return j.step
 }
 
-// Paging says that a reclaimer is calling the kernel to touch pages or to give them back, or soon will.
+// Paging reports that a reclaimer is in a kernel call that touches pages or gives them back, or soon will be.
 func (h *Heap) Paging() bool { return h.touch.out || h.trim.out }
 
-// run touches slabs, on a reclaimer, at least a huge page each time.
+// run touches slabs on a reclaimer, at least a huge page in each call.
 func (j *touchJob) run(int) (done bool) {
 	at := int(j.done.Load())
 	if at == 0 {
@@ -136,14 +137,14 @@ func (j *touchJob) run(int) (done bool) {
 		}
 	}
 	if done = at == len(j.slabs); done {
-		at++ // says that the job has come to its end
+		at++ // one more than the slabs: the job has ended
 	}
-	j.done.Store(int64(at)) // the turn may use the job anew from here on
+	j.done.Store(int64(at)) // the turn may now use the job again
 	return done
 }
 
-// takeTouched lists what the job has made warm, as many slabs as the budget has units, and returns what is left of it.
-// Paging says that there are more.
+// takeTouched puts slabs that the job has made warm on the dirty list, one per unit of budget. It returns the rest of
+// budget. Paging stays true while slabs are left.
 func (h *Heap) takeTouched(budget int) int {
 	t := &h.touch
 	if !t.out {

@@ -2,7 +2,7 @@ package memory
 
 import "testing"
 
-// work runs what the heap has for reclaimers until it has nothing more.
+// work runs the heap's jobs until there are none.
 func work(h *Heap) (jobs int) {
 	for {
 		job, _ := h.TakeJob()
@@ -23,8 +23,8 @@ func rest(h *Heap) {
 	h.Age()
 }
 
-// Turns that take slabs at a rate reclaimers can follow never come first, and what reclaimers make is not taken away
-// again.
+// Reclaimers keep up with turns that take slabs at a moderate rate, so that turns find warm memory. Trims do not take
+// it away again.
 func TestTurnsFindWarmMemory(t *testing.T) {
 	h := newHeap(t, Options{})
 	const block = 4096
@@ -63,8 +63,7 @@ func TestTurnsFindWarmMemory(t *testing.T) {
 	}
 }
 
-// While a hold lives, what no reclaimer has made warm is taken from slabs never used before: they come in by small
-// pages.
+// While a hold lives and no warm slab is left, the heap takes slabs never used before. They come in by small pages.
 func TestBurstUnderHoldTakesUnbornSlabs(t *testing.T) {
 	h := newHeap(t, Options{})
 	var blocks []Ref
@@ -88,7 +87,7 @@ func TestBurstUnderHoldTakesUnbornSlabs(t *testing.T) {
 	hold.Close()
 }
 
-// When a purge has ended some memory is made warm again, for the turn that needs a slab next; with nothing alive none
+// When a purge has ended some memory is made warm again, for the next turn that needs a slab. If nothing is alive, none
 // is.
 func TestReserveAfterPurge(t *testing.T) {
 	h := newHeap(t, Options{})
@@ -132,7 +131,7 @@ func TestReserveAfterPurge(t *testing.T) {
 	}
 }
 
-// What a turn may have to do itself is freeing alone, never a call to the kernel.
+// A turn may have to run a job that frees, never one that calls the kernel.
 func TestTakeFreeing(t *testing.T) {
 	h := newHeap(t, Options{})
 	var blocks []Ref
@@ -173,7 +172,7 @@ func TestTakeFreeing(t *testing.T) {
 	}
 }
 
-// What is freed and taken again within a period stays warm; what nobody needs for one goes back.
+// Memory that is freed and used again within a period stays warm. Memory unused for a whole period goes back.
 func TestChurnKeepsItsPages(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = 64 << 20
@@ -181,7 +180,7 @@ func TestChurnKeepsItsPages(t *testing.T) {
 	for range 100_000 {
 		small = append(small, h.Alloc(512, Values))
 	}
-	for _, r := range small { // empty slabs that nobody needs: they go, and not the runs instead of them
+	for _, r := range small { // empty slabs that nothing needs: they go back instead of the runs
 		h.Free(r, Values)
 	}
 	last := h.Alloc(size, Values)
@@ -212,7 +211,7 @@ func TestChurnKeepsItsPages(t *testing.T) {
 	}
 }
 
-// A turn that needs runs takes those reclaimers have freed, listed or not, before memory nobody has touched.
+// A turn that needs a run first uses those that reclaimers have freed, listed or not, and only then untouched memory.
 func TestFreedRunsComeBeforeFreshOnes(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size, count = 64 << 10, 200

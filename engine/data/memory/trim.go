@@ -2,50 +2,49 @@ package memory
 
 import "slices"
 
-// Pages of empty memory go back to the kernel in three steps (punch.go: those of slabs in use), none of which makes the
-// turn wait: the turn takes empty slabs and dirty runs off its lists (trimJob), a reclaimer gives their pages back
-// (run), the turn lists them as clean (takeTrimmed).
+// Pages of empty memory go back to the kernel in three steps; the turn waits for none. The turn takes empty slabs and
+// dirty runs off its lists (trimJob). A reclaimer gives their pages back (run). The turn lists them as clean
+// (takeTrimmed). punch.go does the same for pages of slabs in use.
 //
-// memory.T1. At most one trim is out at a time; what it holds is on no list.
-// memory.T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves slabs that
-// much. A purge leaves none; but when it has ended the reserve is touched anew (memory.W2), or else the first turn to
-// need a slab would clear a huge page for it.
-// memory.T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when
-// large values are replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves
-// for the other. A purge does not wait.
-// memory.T4. A trim takes clean neighbours with it: of a run up to the next huge page, of a slab when nothing lives in
-// its huge page any more. The kernel may have filled them again: it joins the small pages of a huge one, and clears
-// those that are not there.
-// memory.T5. Past the limit (Limit) a trim does not wait either: what is beyond it goes at once. From then on runs have
-// small pages: with huge ones the kernel would fill again, at its leisure, what trims have taken out between runs in
-// use.
+// memory.T1. At most one trim is out at a time. Its slabs and runs are on no list.
+// memory.T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves that much in
+// slabs. A purge leaves none. When it has ended, the reserve is touched again (memory.W2), so that the first turn that
+// needs a slab need not clear a huge page.
+// memory.T3. A trim takes only memory that has been empty for a whole period (Age). So memory that is freed and soon
+// used again, as when large values are replaced, stays resident. Slabs and runs are counted apart, because neither can
+// replace the other. A purge does not wait.
+// memory.T4. A trim also takes clean neighbours: of a run up to the next huge page, of a slab its huge page, if no block
+// lives in that. The kernel may have filled them again, because it joins small pages to a huge one and clears the missing
+// ones.
+// memory.T5. Above the limit (Limit) a trim does not wait either: the excess goes at once. Runs then have small pages for
+// good. With huge ones the kernel would later fill the gaps that trims left between runs in use.
 // memory.T6. A heap at rest keeps a quarter of the warm size. It is at rest when no block came from its empty memory
 // for restAges whole periods.
 type trimState struct {
-	calm  int   // ends of periods since empty memory was last taken (memory.T6)
+	calm  int   // periods ended since empty memory was last used (memory.T6)
 	small bool  // the kernel has been told of memory.T5
-	limit int64 // bytes of slabs and runs that may be resident before memory.T3 no longer holds; 0: no bound
+	limit int64 // bytes of slabs and runs that may be resident before memory.T5 applies; 0: no limit
 	job   trimJob
 	out   bool
-	purge int64 // bytes that are still to go, whatever memory.T2 and memory.T3 say
-	again bool  // a purge goes on when reclaimers have freed what they had to
-	cold  bool  // a purge has been asked for since the reserve was last touched after one
+	purge int64 // bytes that a purge still has to give back, whatever memory.T2 and memory.T3 say
+	again bool  // the purge takes more when reclaimers have finished
+	cold  bool  // a purge was asked for since the reserve was last touched after one
 	slabs idleness
 	runs  idleness
 	sweep sweep
 	holes int64 // pages of slabs in use that are given back
 }
 
-// An idleness is how much empty memory of one kind nobody needed, in bytes (memory.T3).
+// An idleness says how many bytes of one kind of empty memory were not needed (memory.T3).
 type idleness struct {
-	least int64 // there was since this period began
-	idle  int64 // there was all through the period before, and still is
+	least int64 // the least there was since this period began
+	idle  int64 // empty through the whole period before, and still
 }
 
-// note follows a taking of empty memory, of which so much is left.
+// note follows each use of empty memory; now is how much is left.
 func (x *idleness) note(now int64) { x.least, x.idle = min(x.least, now), min(x.idle, now) }
 
-// trimmed follows a trim of so much.
+// trimmed follows a trim of n bytes.
 func (x *idleness) trimmed(n int64) { x.least, x.idle = max(0, x.least-n), max(0, x.idle-n) }
 
 func (x *idleness) age(now int64) { x.idle, x.least = min(x.least, now), now }
@@ -59,32 +58,33 @@ type trimJob struct {
 	unit  uint32 // of runs[run_]
 	holes []hole
 	hole  int  // done so far
-	small bool // tells the kernel of memory.T5
+	small bool // it must tell the kernel of memory.T5
 	step  func(budget int) bool
 }
 
 const (
-	// Slabs of one trim, and up to a huge page of them beyond: some 5 µs of turn, several times that when their records
-	// are cold.
+	// A trim takes so many slabs, and at most a huge page of them more. That is some 5 µs of turn, and several times
+	// that when their records are not cached.
 	trimSlabs = 32
-	restAges  = 2 // the period in which memory was last taken does not count
+	restAges  = 2 // the period in which memory was last used does not count
 	trimRuns  = 16
-	trimPiece = 2 << 20              // bytes given back by one call to the kernel: a huge page
+	trimPiece = 2 << 20              // bytes given back by one kernel call: a huge page
 	wholePage = 2*osPage/RunUnit - 1 // units that hold a whole page, wherever they begin
 	hugeUnits = trimPiece / RunUnit
-	hugeSlabs = min(trimPiece/slabSize, slabSegment) // never a neighbour that is another heap's
+	hugeSlabs = min(trimPiece/slabSize, slabSegment) // not more: a neighbour must not be another heap's
 	trimCost  = 24                                   // of 64 KB, in budget units
 )
 
-// Purge has all memory given back that is empty now, and once more what is empty when reclaimers are next at rest, the
-// warm reserve too (MEMORY PURGE). Reclaimers do it, over the next turns. What is freed later has no part in it: a
-// purge ends, also under load.
+// Purge gives back all memory that is empty now, the warm reserve too (MEMORY PURGE). It does so once more when
+// reclaimers are next at rest. Reclaimers do the work over the next turns. Memory freed later is not part of it, so a
+// purge ends also under load.
 func (h *Heap) Purge() {
 	h.trim.purge, h.trim.again, h.trim.cold = h.Reclaimable(), true, true
 	h.trim.sweep = sweep{on: true, all: true}
 }
 
-// Age ends a period: what has been empty all through it may be given back. The core calls it every few seconds.
+// Age ends a period: memory that was empty through all of it may now be given back. The core calls it every few
+// seconds.
 func (h *Heap) Age() {
 	h.trim.slabs.age(h.slabs.reclaimable())
 	h.trim.runs.age(h.runs.reclaimable())
@@ -102,7 +102,7 @@ func (u *slabSupply) reclaimable() int64 { return u.dirty.n << slabShift }
 
 func (u *runSupply) reclaimable() int64 { return (u.dirty.units - u.dirty.crumbs) << runShift }
 
-// warm is the bytes of empty memory that stay, so that turns find some that needs no first touch.
+// warm returns the bytes of empty memory that stay, so that turns find memory that needs no first touch.
 func (h *Heap) warm() int64 {
 	if h.trim.calm > restAges {
 		return max(h.options.Warm/4, h.Used()>>6)
@@ -110,7 +110,7 @@ func (h *Heap) warm() int64 {
 	return max(h.options.Warm, h.Used()>>6)
 }
 
-// trimJob gives a trim for a reclaimer, or nil.
+// trimJob returns a trim for a reclaimer, or nil.
 func (h *Heap) trimJob() func(budget int) bool {
 	t := &h.trim
 	if j := &t.job; !t.out {
@@ -123,7 +123,7 @@ func (h *Heap) trimJob() func(budget int) bool {
 	return nil
 }
 
-// trimEmpty takes empty memory for a trim, and says whether there is any that may go.
+// trimEmpty takes empty memory for a trim. It reports whether it took some.
 func (h *Heap) trimEmpty() bool {
 	t := &h.trim
 	if t.again && !t.out && h.Reclaiming() == 0 && !h.draining() {
@@ -135,7 +135,7 @@ func (h *Heap) trimEmpty() bool {
 		return false
 	}
 	over := h.overLimit()
-	slabs, runs := max(t.slabs.idle, over), max(t.runs.idle, over) // what of each may go
+	slabs, runs := max(t.slabs.idle, over), max(t.runs.idle, over) // how much of each may go
 	if t.purge > 0 {
 		excess, warm = min(excess, t.purge), 0
 		slabs, runs = excess, excess
@@ -155,11 +155,11 @@ func (h *Heap) trimEmpty() bool {
 	return true
 }
 
-// Limit says how many bytes of slabs and runs may be resident, empty ones included, before empty memory goes back at
-// once; 0 is no bound.
+// Limit sets how many bytes of slabs and runs may be resident, with empty ones, before empty memory goes back at once.
+// 0 is no limit.
 func (h *Heap) Limit(bytes int64) { h.trim.limit = bytes }
 
-// overLimit is how far the limit is exceeded (memory.T5).
+// overLimit returns by how many bytes the limit is exceeded (memory.T5).
 func (h *Heap) overLimit() int64 {
 	if h.trim.limit == 0 {
 		return 0
@@ -167,7 +167,7 @@ func (h *Heap) overLimit() int64 {
 	return max(0, h.active()+h.Reclaimable()-h.trim.limit)
 }
 
-// trimRuns takes dirty runs of so many bytes together at most, the longest first, and says how many it took.
+// trimRuns takes dirty runs of at most most bytes in all, the longest first. It returns the bytes taken.
 func (h *Heap) trimRuns(most int64) (taken int64) {
 	x, j := &h.runs.dirty, &h.trim.job
 	for most > taken && len(j.runs) < trimRuns {
@@ -176,7 +176,7 @@ func (h *Heap) trimRuns(most int64) (taken int64) {
 			break
 		}
 		n := x.remove(i)
-		if end := i + uint32((most-taken)>>runShift); end < i+n { // the rest stays, from a huge page on
+		if end := i + uint32((most-taken)>>runShift); end < i+n { // the rest stays, beginning at a huge page
 			end &^= hugeUnits - 1
 			if end < i+wholePage {
 				x.add(i, n)
@@ -195,7 +195,7 @@ func (h *Heap) trimRuns(most int64) (taken int64) {
 	return taken
 }
 
-// widen takes the clean neighbours of n units at first, within their huge pages (memory.T4).
+// widen adds the clean neighbours of n units at first, within their huge pages (memory.T4).
 func (u *runSupply) widen(first, n uint32) (uint32, uint32) {
 	if word := unitAt(first - 1).word; word&stateMask == runClean {
 		have := word >> unitShift
@@ -220,8 +220,8 @@ func (u *runSupply) widen(first, n uint32) (uint32, uint32) {
 	return first, n
 }
 
-// trimSlabs takes dirty slabs of so many bytes together at most, those empty for longest first, leaves at least keep
-// bytes of them, and says how many bytes it took.
+// trimSlabs takes dirty slabs of at most most bytes in all, those empty for longest first. It leaves at least keep
+// bytes of them. It returns the bytes taken.
 func (h *Heap) trimSlabs(most, keep int64) (taken int64) {
 	u, j := &h.slabs, &h.trim.job
 	most = min(most, u.reclaimable()-keep)
@@ -247,7 +247,7 @@ func (h *Heap) trimSlabs(most, keep int64) (taken int64) {
 	return taken
 }
 
-// emptySlabs is how many dirty slabs the huge page at first has if nothing lives in it, else 0.
+// emptySlabs returns how many dirty slabs the huge page at first has, or 0 if a block lives in it.
 func emptySlabs(first uint32) (dirty int) {
 	for k := first; k < first+hugeSlabs; k++ {
 		switch slabAt(k).state {
@@ -267,7 +267,7 @@ func (j *trimJob) take(from *slabList, i uint32) {
 	j.slabs = append(j.slabs, i)
 }
 
-// longest gives a free run of the longest list, if that holds whole pages.
+// longest returns a free run of the longest list that is not empty, or 0 if that holds no whole pages.
 func (x *runIndex) longest() uint32 {
 	for top := len(x.heads) - 1; top > 0; top-- {
 		for sub := 7; sub >= 0 && x.subs[top] != 0; sub-- {
@@ -317,8 +317,8 @@ func (j *trimJob) run(budget int) (done bool) {
 	return true
 }
 
-// takeTrimmed lists what a trim has emptied as clean, as much as the budget admits, and returns what is left of that.
-// The parts of pages at a run's ends were not given back: they stay dirty.
+// takeTrimmed lists what a trim has emptied as clean, within budget, and returns the rest of budget. The parts of pages
+// at a run's ends were not given back, so they stay dirty.
 func (h *Heap) takeTrimmed(budget int) int {
 	j := h.trimmed.Load()
 	if j == nil {
@@ -347,7 +347,7 @@ func (h *Heap) takeTrimmed(budget int) int {
 	return budget
 }
 
-// purged has the reserve touched anew when a purge has ended (memory.T2).
+// purged has the reserve touched again when a purge has ended (memory.T2).
 func (h *Heap) purged() {
 	if t := &h.trim; t.cold && !t.out && t.purge == 0 && !t.again {
 		t.cold, h.touch.wanted = false, true

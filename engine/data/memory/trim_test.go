@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Memory that was let go leaves the process: small blocks and long runs, RSS and not only used.
+// Freed memory leaves the process: small blocks and long runs lower RSS, not only Used.
 func TestResidentFalls(t *testing.T) {
 	h := newHeap(t, Options{})
 	const small, count = 56, 1_000_000
@@ -33,7 +33,7 @@ func TestResidentFalls(t *testing.T) {
 	for _, r := range list {
 		h.RetireWide(r, Keys)
 	}
-	for range 1023 { // an adopted argument, let go chunk by chunk
+	for range 1023 { // an adopted argument, freed chunk by chunk
 		second := h.Split(run, 64<<10)
 		h.RetireWide(run, Values)
 		run = second
@@ -60,8 +60,8 @@ func TestResidentFalls(t *testing.T) {
 	}
 }
 
-// Memory that was given back and that the kernel has filled again, because it lies in a huge page with memory that
-// lives, goes back with that.
+// The kernel may fill given-back memory again, because it shares a huge page with live memory. It goes back with the
+// rest of that page.
 func TestJoinedMemoryGoesBack(t *testing.T) {
 	h := newHeap(t, Options{})
 	touch := func(r Ref, n int) {

@@ -1,13 +1,13 @@
-// Package memorytest drives a heap's evacuation for model tests of what lies in heaps.
+// Package memorytest drives a heap's evacuation for the model tests of structures that lie in heaps.
 //
 // Owner: tests alone. Never: part of the server.
 package memorytest
 
 import "spindle/engine/data/memory"
 
-// Relocate goes on with moving every block of h elsewhere, by one step. A view that lives ends that.
+// Relocate does one step of moving every block of h elsewhere. A live view ends the evacuation.
 //
-// move walks what lies in the heap until stop says so, left blocks later, and answers whether the walk is over.
+// move walks the heap's blocks until stop returns true, after left calls. It reports whether the walk is over.
 func Relocate(h *memory.Heap, left int, move func(stop func() bool) (over bool)) {
 	switch phase := h.Evacuation(); {
 	case phase == memory.EvacuationOver:
