@@ -8,8 +8,7 @@ import (
 	hashslots "spindle/internal/slots"
 )
 
-// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2 and that every key is found where
-// it stands.
+// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2, and that Find finds every key.
 // O(n): for tests.
 func (t *Table) Check() error {
 	c := checker{t: t, ids: map[uint32]uint32{}, inSlots: map[uint16]int{}}
@@ -56,7 +55,7 @@ func (c *checker) fail(format string, args ...any) {
 	}
 }
 
-// entry checks what e leads to. depth bits of prefix lead there; parent is the epoch of the node above.
+// entry checks the tree under e. depth bits of prefix lead there. parent is the epoch of the node above.
 func (c *checker) entry(e uint64, prefix uint64, depth uint8, parent uint64) {
 	if c.err != nil {
 		return
@@ -106,7 +105,7 @@ func (c *checker) entry(e uint64, prefix uint64, depth uint8, parent uint64) {
 	}
 }
 
-// slots holds the counts of slots against what was found.
+// slots compares the table's counts of slots with those found.
 func (c *checker) slots() {
 	for slot := range uint16(hashslots.Count) {
 		if n := c.t.slots.Count(slot); n != c.inSlots[slot] {
@@ -223,7 +222,7 @@ func (c *checker) node(ref memory.Ref, level int, from uint32) uint32 {
 	return least
 }
 
-// Shape describes the table: segments, buckets and the keys that are not in their home bucket (DEBUG HTSTATS).
+// A Shape describes the table: segments, buckets and the keys that are not in their home bucket (DEBUG HTSTATS).
 type Shape struct {
 	Segments, Nodes, Buckets, Keys, Displaced, Levels int
 	Bytes                                             int

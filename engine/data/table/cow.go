@@ -7,24 +7,24 @@ import (
 	"spindle/internal/invariant"
 )
 
-// table.E1. A segment or node stamped at or below heap.Frozen() may be under a view's reader: nobody writes to it (but
+// table.E1. A segment or node stamped at or below heap.Frozen() may have readers of a view: it is not written to (but
 // see table.S6).
-// table.E2. One made after the freeze is stamped above it, and so is every node that leads to it.
-// table.E3. In a copied segment every slot is shared: its block is in the view's segment too. The mark means something
+// table.E2. A segment or node made after the freeze is stamped above it, and so is every node that leads to it.
+// table.E3. In a copied segment every slot is shared: its block is in the view's segment too. The mark has a meaning
 // only while a hold lives.
-// table.E4. Whatever is replaced is retired after its replacement can be reached from the root.
+// table.E4. A replaced block is retired after its replacement can be reached from the root.
 
-// Root is the word that a view keeps of the table: it leads to everything the table holds now.
+// Root returns the word that a view keeps of the table. It leads to everything the table holds now.
 func (t *Table) Root() uint64 { return t.root }
 
-// step is a node on the way to a segment.
+// A step is a node on the way to a segment.
 type step struct {
 	ref   memory.Ref
 	bits  uint8
 	depth uint8
 }
 
-// A trail is the nodes that lead to a segment, from the root down.
+// A trail lists the nodes that lead to a segment, from the root down.
 type trail struct {
 	n     int
 	steps [maxLevels]step
@@ -32,12 +32,11 @@ type trail struct {
 
 func (tr *trail) last() *step { return &tr.steps[tr.n-1] }
 
-// index is the entry of the node that a hash chooses.
+// index returns the number of the node's entry that hash chooses.
 func (s *step) index(hash uint64) uint64 { return hash << s.depth >> (64 - s.bits) }
 
 // descend fills tr with the nodes that lead to hash's segment, makes each of them writable, and returns the segment's
-// entry.
-// Cost: a compare each; one node of at most 4 KB copied each on the first write after a freeze.
+// entry. Cost: a compare for each node; after a freeze, the first write copies each node, at most 4 KB.
 func (t *Table) descend(hash uint64, tr *trail) uint64 {
 	frozen := t.heap.Frozen()
 	tr.n = 0
@@ -60,8 +59,8 @@ func (t *Table) descend(hash uint64, tr *trail) uint64 {
 	return e
 }
 
-// own makes hash's segment writable and returns its entry.
-// Cost: a compare with no live view; one segment of at most 4 KB copied on the first write after a freeze.
+// own makes hash's segment writable and returns its entry. Cost: a compare with no live view. After a freeze, the first
+// write copies the segment, at most 4 KB.
 func (t *Table) own(hash uint64) uint64 {
 	var tr trail
 	e := t.descend(hash, &tr)
@@ -88,12 +87,12 @@ func (t *Table) own(hash uint64) uint64 {
 	return e
 }
 
-// lines is the segment as words.
+// lines returns the segment as words.
 func lines(s *segment, nb int) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(s)), segmentBytes(nb)/8)
 }
 
-// link makes e the entry of all hashes that begin with the depth bits of prefix. tr leads there and is writable.
+// link makes e the entry of all hashes that begin with the first depth bits of prefix. tr leads there and is writable.
 func (t *Table) link(tr *trail, prefix uint64, depth uint8, e uint64) {
 	t.moves++
 	if tr.n == 0 {
@@ -133,7 +132,7 @@ func (t *Table) newNode(bits, depth uint8) memory.Ref {
 	return ref
 }
 
-// newSegment is the entry of an empty segment.
+// newSegment returns the entry of an empty segment.
 func (t *Table) newSegment(nb int, prefix uint64, depth uint8) uint64 {
 	ref := t.heap.Alloc(segmentBytes(nb), memory.Index)
 	s := segmentAt(ref)
@@ -142,14 +141,13 @@ func (t *Table) newSegment(nb int, prefix uint64, depth uint8) uint64 {
 	return segmentEntry(ref, nb)
 }
 
-// retireNode lets a node go that nothing of the table leads to any more (table.E4). Its children go on.
+// retireNode retires a node that the table no longer reaches (table.E4). Its children stay.
 func (t *Table) retireNode(ref memory.Ref, hash uint64) {
 	n := nodeAt(ref)
 	t.retire(ref, n.epoch, hash, n.depth)
 }
 
-// retireSegment lets a segment go that nothing of the table leads to any more (table.E4). Its sidecar is not its own
-// (table.S6).
+// retireSegment retires a segment that the table no longer reaches (table.E4). Its sidecar lives on (table.S6).
 func (t *Table) retireSegment(ref memory.Ref) {
 	s := segmentAt(ref)
 	t.retire(ref, s.epoch, s.prefix, s.depth)
@@ -165,7 +163,7 @@ func (t *Table) retire(ref memory.Ref, epoch, hash uint64, depth uint8) {
 		} else {
 			t.heap.Retire(ref, memory.Index)
 		}
-	case depth < 8: // walkers reach it under more than one of the prefixes that holds follow
+	case depth < 8: // walkers reach it under several of the prefixes that holds follow
 		t.heap.RetireWide(ref, memory.Index)
 	default:
 		t.heap.SetPosition(t.home, hash)

@@ -8,20 +8,21 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Keys are drawn at random in two steps: a segment, with a probability in proportion to its keys, then a slot of it
-// that holds one. So each key is as likely as any other, wherever it lies in its bucket. That matters: a new key takes
-// the lowest free slot, so slots tell keys' ages.
+// A random key is drawn in two steps: a segment with a probability in proportion to its keys, then one of its used
+// slots. So each key is equally likely, wherever it lies in its bucket. That matters: a new key takes the lowest free
+// slot, so slots depend on age.
 //
-// A segment is proposed and then taken or refused, so that no sums have to be kept. Proposed are
+// A segment is proposed and then accepted or rejected, so that no sums have to be stored.
 //
-//	keys            a hash at random leads to a segment with probability 2^-depth; it is taken in proportion to
+//	keys            a random hash leads to a segment with probability 2^-depth; it is accepted in proportion to
 //	                count<<depth
-//	volatile keys   an id of the index of deadlines (due.go); its segment is taken in proportion to its volatile keys
+//	volatile keys   a random id of the index of deadlines (due.go); its segment is accepted in proportion to
+//	                its volatile keys
 //
-// The most that is reckoned with is some three times the mean. Hashing makes no segment of more: they split, and join,
-// at the same sizes.
+// The largest weight assumed is some three times the mean. Hashing makes no segment heavier: all split and join at the
+// same sizes.
 
-// wanted says which slots of a bucket hold a key that is wanted, as the bits of metaKeys.
+// wanted returns the slots that hold a key, or a volatile key, as the bits of metaKeys.
 func (b *bucket) wanted(volatile bool) uint64 {
 	m := b.meta & metaKeys
 	if !volatile {
@@ -36,13 +37,13 @@ func (b *bucket) wanted(volatile bool) uint64 {
 	return v
 }
 
-// below is a number from 0 to n-1, n < 2^32.
+// below returns a random number from 0 to n-1, n < 2^32.
 func below(r *rand.PCG, n uint64) uint64 { return r.Uint64() >> 32 * n >> 32 }
 
-// fraction is a number from 0 up to 1.
+// fraction returns a random number from 0 up to 1.
 func fraction(r *rand.PCG) float64 { return float64(r.Uint64()>>11) * 0x1p-53 }
 
-// drawSegment draws a segment with a probability in proportion to its keys. There is one.
+// drawSegment draws a segment with a probability in proportion to its keys. The table is not empty.
 func (t *Table) drawSegment(r *rand.PCG) *segment {
 	if t.slots != nil {
 		return t.drawInSlots(r)
@@ -53,14 +54,14 @@ func (t *Table) drawSegment(r *rand.PCG) *segment {
 			return s
 		}
 	}
-	return segmentAt(refOf(segmentFor(t.root, Hash(t.key(t.some(r.Uint64())))))) // not seen
+	return segmentAt(refOf(segmentFor(t.root, Hash(t.key(t.some(r.Uint64())))))) // does not happen in practice
 }
 
-// drawVolatile draws a segment with a probability in proportion to its volatile keys. There is one.
-// Cost: some three segments' headers, up to fifteen when there are few volatile keys in each.
+// drawVolatile draws a segment with a probability in proportion to its volatile keys. There is at least one. Cost: some
+// three segments' headers, up to fifteen when each has few volatile keys.
 func (t *Table) drawVolatile(r *rand.PCG) *segment {
 	x := &t.due
-	most := 3*float64(t.volatile)/float64(x.live) + 12 // deviations of small numbers are large
+	most := 3*float64(t.volatile)/float64(x.live) + 12 // small counts deviate more from their mean
 	for {
 		s := segmentAt(refOf(segmentFor(t.root, x.draw(r))))
 		if fraction(r)*most < float64(s.volatile) {
@@ -69,8 +70,8 @@ func (t *Table) drawVolatile(r *rand.PCG) *segment {
 	}
 }
 
-// draw is the prefix of a segment in the index, each as likely as any other. Of ids most of which were released, it is
-// counted out.
+// draw returns the prefix of a random segment in the index, each equally likely. When most ids were released, it counts
+// to a random one instead.
 func (x *dueIndex) draw(r *rand.PCG) (prefix uint64) {
 	for range 64 {
 		id := uint32(below(r, uint64(x.ids)))
@@ -84,8 +85,8 @@ func (x *dueIndex) draw(r *rand.PCG) (prefix uint64) {
 
 const found = ^uint64(0)
 
-// nth is the prefix of the k-th segment under the node at ref, and k is found then; or it takes the number of those
-// there from k. Cost: the nodes with live ids in front of it.
+// nth returns the prefix of the k-th segment under the node at ref, and sets k to found. If there are too few, it
+// subtracts their number from k. Cost: the nodes with live ids before it.
 func (x *dueIndex) nth(ref memory.Ref, height int, k *uint64) (prefix uint64) {
 	n := dueNodeAt(ref)
 	for i, m := range n.minima {
@@ -105,7 +106,7 @@ func (x *dueIndex) nth(ref memory.Ref, height int, k *uint64) (prefix uint64) {
 	return 0
 }
 
-// draw is the block of a key of s, or of a volatile one, each as likely as any other; 0 when there is none.
+// draw returns the block of a random key of s, or of a volatile one, each equally likely; 0 when there is none.
 func (s *segment) draw(r *rand.PCG, volatile bool) memory.Ref {
 	for range 16 {
 		i := below(r, uint64(s.nb)*slots)
@@ -114,7 +115,7 @@ func (s *segment) draw(r *rand.PCG, volatile bool) memory.Ref {
 			return memory.Ref(b.slot[i%slots] & slotRef)
 		}
 	}
-	n := s.count // rare among many: they are counted
+	n := s.count // few among many slots: count to a random one
 	if volatile {
 		n = s.volatile
 	}
@@ -134,7 +135,7 @@ func (s *segment) draw(r *rand.PCG, volatile bool) memory.Ref {
 	return 0
 }
 
-// Random is the block of some key, each as likely as any other; 0 when the table is empty. Cost: some three segments'
+// Random returns the block of a random key, each equally likely; 0 when the table is empty. Cost: some three segments'
 // headers and a bucket.
 func (t *Table) Random(r *rand.PCG) memory.Ref {
 	if t.count == 0 {
@@ -143,7 +144,7 @@ func (t *Table) Random(r *rand.PCG) memory.Ref {
 	return t.drawSegment(r).draw(r, false)
 }
 
-// RandomVolatile is the block of some key with a deadline, each as likely as any other; 0 when there is none.
+// RandomVolatile returns the block of a random key with a deadline, each equally likely; 0 when there is none.
 func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
 	if t.volatile == 0 {
 		return 0
@@ -153,13 +154,13 @@ func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
 
 const (
 	sampleMost  = 64 // keys of one sample
-	sampleDense = 4  // times as many keys in a segment as a sample has: then it comes from one
+	sampleDense = 4  // a sample comes from one segment if that has so many times its keys
 )
 
-// Sample appends the blocks of n keys, sampleMost at most, each of which is as likely as any other; of volatile keys
-// alone if told so. A key may come twice. It starts fetching them.
+// Sample appends the blocks of n random keys, at most sampleMost, each key equally likely. With volatile it draws only
+// volatile keys. A key may come twice. It starts fetching the blocks.
 //
-// Those of one sample mostly come from one segment, for fewer cache misses: hashing has put keys of all ages there.
+// Most samples come from one segment, for fewer cache misses. Hashing has put keys of all ages there.
 func (t *Table) Sample(r *rand.PCG, n int, volatile bool, into []memory.Ref) []memory.Ref {
 	count := t.count
 	if volatile {
@@ -202,7 +203,7 @@ func (t *Table) Sample(r *rand.PCG, n int, volatile bool, into []memory.Ref) []m
 	return into
 }
 
-// some is the first block from a hash on, round the table.
+// some returns the first block at or after hash from, wrapping round the table.
 func (t *Table) some(from uint64) (found memory.Ref) {
 	first := func(ref memory.Ref) bool { found = ref; return false }
 	if Walk(t.root, from, ^uint64(0), nil, first) {

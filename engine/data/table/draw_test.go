@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// deviations is by how many standard deviations chi-square of these draws is above what fair ones have. Of n keys, not
-// all of which may have been drawn.
+// deviations returns how many standard deviations the chi-square of these draws is above that of fair ones. n is the
+// number of keys, some of which may not have been drawn.
 func deviations(seen map[memory.Ref]int, n int) float64 {
 	draws := 0
 	for _, times := range seen {
@@ -25,11 +25,11 @@ func deviations(seen map[memory.Ref]int, n int) float64 {
 	return (chi - float64(n-1)) / math.Sqrt(2*float64(n-1))
 }
 
-// unfair is how many deviations no fair run has: some fifteen cases a run, each with one in 10^8.
+// unfair is a number of deviations that fair draws do not reach: some fifteen cases a run, each with one chance in
+// 10^8.
 const unfair = 6
 
-// TestDrawsAreUniform: each key is drawn as often as any other, whenever it came and wherever it lies, by whatever
-// draws one.
+// TestDrawsAreUniform: every way of drawing draws each key equally often, whenever it was added and wherever it lies.
 func TestDrawsAreUniform(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -87,7 +87,7 @@ func TestDrawsAreUniform(t *testing.T) {
 	}
 }
 
-// TestSampleSize: a sample has as many keys as were asked for, of those that are wanted.
+// TestSampleSize: a sample has as many keys as were asked for, all of the kind that is wanted.
 func TestSampleSize(t *testing.T) {
 	k := open(t)
 	r := rand.NewPCG(1, 2)

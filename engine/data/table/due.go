@@ -9,26 +9,25 @@ import (
 	"spindle/internal/invariant"
 )
 
-// The index of deadlines leads straight to what is due.
+// The index of deadlines leads directly to the keys that are due.
 //
 //	tournament: nodes of 64 minima ──▶ segment ──▶ its sidecar: a bound for each bucket ──▶ at most 7 blocks
 //
-// Each segment with volatile keys has an id, dense from 0; the tournament is a 64-ary tree over the ids, each node with
-// the minima of its children. A block says its exact deadline; what stands above it are bounds.
+// Each segment with volatile keys has an id; ids count from 0. The tournament is a 64-ary tree over the ids. Each of
+// its nodes holds the minima of its children. A block has its exact deadline; everything above it is a bound.
 //
-// table.D1. A bucket's bound is at or below the tick of each of its volatile keys; it may be too low after a key has
-// gone or has been given a later deadline, and is then put right when it comes due. So refreshing a deadline costs a
-// compare.
+// table.D1. A bucket's bound is at or below the tick of each of its volatile keys. It may be too low after a key was
+// removed or got a later deadline. It becomes exact when it comes due. So refreshing a deadline costs a compare.
 // table.D2. The last word of a sidecar is the least of the others, and the segment's minimum in the tournament.
-// table.D3. Each node's minimum stands in its parent; the root's is least.
-// table.D4. A tick is the 16 ms of Base after the deadline's own: when it has come the deadline has passed, by at most
-// 16 ms.
+// table.D3. Each node's minimum stands in its parent. The root's minimum is least.
+// table.D4. A deadline's tick is the first 16 ms step after it, counted from base. When that tick has come, the
+// deadline passed at most 16 ms ago.
 type dueIndex struct {
 	heap   *memory.Heap
 	root   memory.Ref
 	height int
-	ids    uint32 // ids given out so far, the released ones included
-	live   uint32 // ids in use; a nested table's State does not have it, because nobody draws by deadline there
+	ids    uint32 // ids given out so far, with the released ones
+	live   uint32 // ids in use; a nested table's State omits it, because only databases draw by deadline
 	free   uint32 // 1 + the first of the list of released ids; 0: none
 	least  uint32
 	base   int64
@@ -37,8 +36,7 @@ type dueIndex struct {
 const (
 	// Never is the tick of no deadline.
 	Never = math.MaxUint32
-	// far stands for all deadlines that ticks cannot tell apart: over two years after Base. They are found by lookups
-	// alone.
+	// far is the tick of all deadlines too late for ticks: over two years after base. Only lookups find them due.
 	far = Never - 1
 
 	tickMs    = 16
@@ -57,10 +55,10 @@ func dueNodeAt(r memory.Ref) *dueNode { return (*dueNode)(memory.Pointer(r)) }
 
 func (x *dueIndex) init(h *memory.Heap) { x.heap, x.least = h, Never }
 
-// SetBase says when ticks begin, in Unix ms, before the first key is inserted.
+// SetBase sets the time of tick 0, in Unix ms. Call it before the first key is inserted.
 func (t *Table) SetBase(ms int64) { t.due.base = ms }
 
-// Tick is the tick of a deadline in Unix ms; Never for 0 (table.D4).
+// Tick returns the tick of a deadline in Unix ms; Never for 0 (table.D4).
 func (t *Table) Tick(deadline int64) uint32 {
 	if deadline == 0 {
 		return Never
@@ -75,18 +73,18 @@ func (t *Table) Tick(deadline int64) uint32 {
 	return uint32(past/tickMs + 1)
 }
 
-// TickNow is the last tick that has come at now.
+// TickNow returns the last tick that has come at now.
 func (t *Table) TickNow(now int64) uint32 {
 	return uint32(min(max(now-t.due.base, 0)/tickMs, far-1))
 }
 
-// TickTime is when a tick comes, in Unix ms.
+// TickTime returns when a tick comes, in Unix ms.
 func (t *Table) TickTime(tick uint32) int64 { return t.due.base + int64(tick)*tickMs }
 
 // Least is a lower bound of the ticks of all keys; Never when none is volatile.
 func (t *Table) Least() uint32 { return t.due.least }
 
-// LeastDeadline is a lower bound of all keys' deadlines, with the same tick as Least, in Unix ms; 0 when none is
+// LeastDeadline is a lower bound of all keys' deadlines, in Unix ms, with the same tick as Least; 0 when none is
 // volatile.
 func (t *Table) LeastDeadline() int64 {
 	if t.due.least == Never {
@@ -105,12 +103,12 @@ func (t *Table) deadline(ref memory.Ref) int64 {
 	return 0
 }
 
-// minima is the segment's sidecar: nb bounds and their least.
+// minima returns the segment's sidecar: nb bounds and the least of them.
 func (s *segment) minima() []uint32 {
 	return unsafe.Slice((*uint32)(memory.Pointer(s.sidecar)), int(s.nb)+1)
 }
 
-// addSidecar gives s a sidecar without bounds and an id. s is writable and has neither.
+// addSidecar gives s an id and a sidecar without bounds. s is writable and has neither.
 func (t *Table) addSidecar(s *segment) {
 	s.sidecar = t.heap.Alloc(4*(int(s.nb)+1), memory.Index)
 	for i := range s.minima() {
@@ -141,27 +139,26 @@ func (t *Table) noteDue(s *segment, at int, tick uint32) {
 	}
 }
 
-// dueBuckets is how many buckets of a segment are looked at together, so that their misses overlap.
+// dueBuckets is the number of buckets examined together, so that their misses overlap.
 const dueBuckets = 8
 
-// A Due is some buckets of one segment with keys that may be past their deadline.
+// A Due holds some buckets of one segment with keys that may be past their deadline.
 type Due struct {
 	Refs    [dueBuckets * slots]memory.Ref // the volatile keys' blocks
-	N       int                            // of Refs; 0: bounds were too low, and Settle puts them right
-	Most    int                            // buckets wanted at most; 0 or above dueBuckets: dueBuckets
-	at      [dueBuckets * slots]uint16     // where they stand: index in buckets<<3 | slot
+	N       int                            // of Refs; 0: bounds were too low, and Settle corrects them
+	Most    int                            // the most buckets wanted; 0 or above dueBuckets: dueBuckets
+	at      [dueBuckets * slots]uint16     // where Refs are: index in buckets<<3 | slot
 	buckets [dueBuckets]uint8
-	left    [dueBuckets]uint32 // of each bucket the least tick that remains
+	left    [dueBuckets]uint32 // the least tick that remains in each bucket
 	n       int
 	nb      int
 	seg     memory.Ref
 	hash    uint64
 }
 
-// NextDue finds buckets with a bound at or below now in the segment with the least of all, and starts fetching their
-// blocks. The caller reads the deadlines, says Drop or Stays to each key and ends with Settle; it writes nothing else
-// to the table in between.
-// False: nothing is due. Cost: at most dueBuckets buckets, whatever there is to be found in them.
+// NextDue finds buckets with a bound at or below now, in the segment with the least minimum. It starts fetching their
+// blocks. The caller reads the deadlines, calls Drop or Stays for each key and ends with Settle. It writes nothing else
+// to the table in between. False means that nothing is due. Cost: at most dueBuckets buckets, whatever they hold.
 func (t *Table) NextDue(now uint32, d *Due) bool {
 	if t.due.least > now {
 		return false
@@ -200,7 +197,8 @@ func (t *Table) NextDue(now uint32, d *Due) bool {
 	return true
 }
 
-// Place is where the i-th key of d stands. Its hash is right as far as it chooses the segment; SetHash makes it whole.
+// Place returns the place of the i-th key of d. Only the hash bits that choose the segment are set; SetHash sets the
+// rest.
 func (d *Due) Place(i int) Place {
 	return Place{d.hash, d.seg, uint32(d.buckets[d.at[i]>>3])<<3 | uint32(d.at[i]&7), uint32(d.nb)}
 }
@@ -208,7 +206,7 @@ func (d *Due) Place(i int) Place {
 // Drop removes the i-th key of d, as Remove does.
 func (t *Table) Drop(d *Due, i int) (shared bool) {
 	p := d.Place(i)
-	if t.slots != nil { // a segment may hold several
+	if t.slots != nil { // a segment may hold several slots
 		p.hash = t.HashOf(t.key(d.Refs[i]))
 	}
 	shared = t.removeOnly(&p)
@@ -216,16 +214,16 @@ func (t *Table) Drop(d *Due, i int) (shared bool) {
 	return shared
 }
 
-// Stays says that the i-th key of d is not due before tick.
+// Stays records that the i-th key of d is not due before tick.
 func (d *Due) Stays(i int, tick uint32) {
 	left := &d.left[d.at[i]>>3]
 	*left = min(*left, tick)
 }
 
-// Settle ends work on d.
+// Settle corrects the bounds of d's buckets and ends the work on d.
 func (t *Table) Settle(d *Due) {
 	s := segmentAt(d.seg)
-	if s.sidecar != 0 { // else its last volatile key was dropped
+	if s.sidecar != 0 { // otherwise its last volatile key was dropped
 		minima := s.minima()
 		for i, at := range d.buckets[:d.n] {
 			minima[at] = d.left[i]
@@ -242,7 +240,7 @@ func (t *Table) Settle(d *Due) {
 	}
 }
 
-// take gives out an id for the segment of that prefix.
+// take returns an id for the segment with this prefix.
 func (x *dueIndex) take(prefix uint64) uint32 {
 	x.live++
 	if x.free != 0 {
@@ -261,7 +259,7 @@ func (x *dueIndex) take(prefix uint64) uint32 {
 		x.root = r
 		x.height++
 	}
-	// Nodes on the way that do not exist yet.
+	// Make the nodes on the way that do not exist yet.
 	r := x.root
 	for l := x.height - 1; l > 0; l-- {
 		w := &dueNodeAt(r).word[id>>(6*l)%dueFanout]
@@ -299,8 +297,8 @@ func (x *dueIndex) leaf(id uint32) *dueNode {
 	return dueNodeAt(r)
 }
 
-// set gives an id its minimum and puts right what depends on it (table.D3).
-// Cost: a node a level while the minimum is the node's; 64 compares a level when the least one goes.
+// set gives id its minimum v and updates the nodes above (table.D3). Cost: one node per level where the node's minimum
+// changes; 64 compares per level when the least one rises.
 func (x *dueIndex) set(id, v uint32) {
 	var path [dueLevels]*dueNode
 	r := x.root
@@ -335,7 +333,7 @@ func (x *dueIndex) set(id, v uint32) {
 	x.least = v
 }
 
-// first is the id with the least minimum and its segment's prefix. There is one.
+// first returns the id with the least minimum and its segment's prefix. There is at least one.
 func (x *dueIndex) first() (id uint32, prefix uint64) {
 	r := x.root
 	for l := x.height - 1; ; l-- {

@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Detach empties the table in O(1) and returns what it held, to be retired wide: its root, for Destroy, and the index
-// of deadlines (0: there was none), for DestroyDue.
+// Detach empties the table in O(1) and returns its old content, to be retired wide. root is for Destroy. due is the
+// index of deadlines, for DestroyDue, or 0 if there was none.
 func (t *Table) Detach() (root, due memory.Ref) {
 	root = refOf(t.root) | memory.Ref(t.root&entryBuckets)
 	if t.due.root != 0 {
@@ -22,13 +22,14 @@ func (t *Table) Detach() (root, due memory.Ref) {
 	return root, due
 }
 
-// Indexed says that the table has an index of deadlines, if only an empty one that is kept from before.
+// Indexed reports whether the table has an index of deadlines. It may be empty.
 func (t *Table) Indexed() bool { return t.due.root != 0 }
 
-// Destroy takes a retired table apart, budget blocks at a time (memory.Destroy). block frees one of the table's blocks
-// and what hangs off it; when it has not finished within the budget it is called again with the same block.
+// Destroy returns a function that frees a retired table, budget blocks at a time (memory.Destroy). block frees one of
+// the table's blocks and everything that hangs off it. If it does not finish within its budget, it is called again with
+// the same block.
 //
-// A node under destruction keeps in epoch which entry is next, a segment clears the slots it is done with.
+// While a node is being destroyed, its epoch is the number of the next entry. A segment clears the slots that are done.
 func Destroy(block func(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int)) memory.Destroy {
 	var segment func(r *memory.Returner, ref memory.Ref, budget int) (bool, int)
 	segment = func(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
@@ -97,7 +98,7 @@ func Destroy(block func(r *memory.Returner, ref memory.Ref, budget int) (done bo
 	}
 }
 
-// DestroyDue takes a retired index of deadlines apart. The tag of root is its height.
+// DestroyDue frees a retired index of deadlines. The tag of root is its height.
 func DestroyDue(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, spent int) {
 	height, ref := root&entryBuckets, root&^entryBuckets
 	n := dueNodeAt(ref)

@@ -7,8 +7,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// grow makes room in the full segment of hash: the next size, or at the largest size a split in two.
-// Cost: at most 378 keys moved, of which a split reads each key (prefetched), and one node of 4 KB copied.
+// grow makes room in the full segment of hash: the next size, or at the largest size a split in two. Cost: at most 378
+// keys moved and one node of 4 KB copied. A split also reads each key (prefetched).
 func (t *Table) grow(hash uint64) {
 	var tr trail
 	e := t.descend(hash, &tr)
@@ -25,18 +25,19 @@ func (t *Table) grow(hash uint64) {
 	}
 }
 
-// An aim is the shape that segments will have when the keys announced have come.
+// An aim is the shape that segments will have when all announced keys are in.
 type aim struct {
 	depth   uint8
 	buckets int
 }
 
-// Reserve says that the table is going to hold about n keys: segments then grow to their shape at once, by splits while
-// they hold a key or two and one resize, instead of in ten steps and a split of each. Nothing is allocated before the
-// keys come, and a false n costs what segments have too much room for until they are next built anew. 0 ends it.
+// Reserve announces that the table is going to hold about n keys. Segments then reach their final shape early, by
+// splits while they hold a key or two and one resize. Without it they take ten steps and a split each. Nothing is
+// allocated before the keys come. If n is too large, segments have too much room until they are next rebuilt. n = 0
+// ends it.
 func (t *Table) Reserve(n int) {
 	t.aim = aim{}
-	const most = maxBuckets * perBucket * 4 / 5 // mean of keys that still leaves room for the luck of hashes
+	const most = maxBuckets * perBucket * 4 / 5 // a mean that leaves room for the variance of hashes
 	if n <= most {
 		return
 	}
@@ -44,10 +45,10 @@ func (t *Table) Reserve(n int) {
 		n = (n + 1) / 2
 		t.aim.depth++
 	}
-	t.aim.buckets = fit(n) // those that luck gives more keys grow once more
+	t.aim.buckets = fit(n) // a segment that gets more keys grows once more
 }
 
-// resize builds the segment at old anew with nb buckets. Keys are not read: the slot's tag gives the new home.
+// resize rebuilds the segment at old with nb buckets. Keys are not read: the slot's tag gives the new home.
 func (t *Table) resize(tr *trail, old memory.Ref, nb int) {
 	s := segmentAt(old)
 	e := t.newSegment(nb, s.prefix, s.depth)
@@ -59,7 +60,7 @@ func (t *Table) resize(tr *trail, old memory.Ref, nb int) {
 	t.retireSegment(old)
 }
 
-// split builds the segment at old anew as two, by the next bit of the hash.
+// split rebuilds the segment at old as two, by the next bit of the hash.
 func (t *Table) split(tr *trail, old memory.Ref) {
 	s := segmentAt(old)
 	invariant.That(s.depth < maxDepth, "table: %d keys share %d bits of hash", s.count, s.depth)
@@ -68,7 +69,7 @@ func (t *Table) split(tr *trail, old memory.Ref) {
 	}
 	bit := uint64(1) << (63 - s.depth)
 
-	// The hashes first: each key's block is prefetched some slots ahead of being read.
+	// The hashes first: each key's block is prefetched two buckets before it is read.
 	var hashes [maxBuckets * slots]uint64
 	n, high := 0, 0
 	const ahead = 2 // buckets
@@ -121,8 +122,8 @@ func (t *Table) split(tr *trail, old memory.Ref) {
 	t.retireSegment(old)
 }
 
-// deepen makes room in the directory for two segments where s is: the node that leads to it doubles, up to 9 bits;
-// beyond, a new node goes between. tr leads to s before and after.
+// deepen makes room in the directory for two segments in place of s. The node that leads to s doubles, up to 9 bits;
+// after that, a new node goes between. tr leads to s before and after.
 func (t *Table) deepen(tr *trail, s *segment) {
 	if tr.n > 0 && tr.last().bits < maxBits {
 		at := tr.last()
@@ -147,8 +148,8 @@ func (t *Table) deepen(tr *trail, s *segment) {
 	tr.n++
 }
 
-// shrink makes the sparse segment of hash smaller: it joins its buddy when both fit one segment, else it is built anew.
-// Cost: as resize.
+// shrink makes the sparse segment of hash smaller. It joins its buddy when both fit one segment, otherwise it is
+// rebuilt. Cost: as resize.
 func (t *Table) shrink(hash uint64) {
 	var tr trail
 	e := t.descend(hash, &tr)
@@ -187,8 +188,8 @@ func (t *Table) merge(tr *trail, a, b memory.Ref) {
 	t.collapse(tr, prefix)
 }
 
-// collapse halves the nodes at the end of tr while they hold every entry twice, and drops one that is left with one.
-// Cost: half the node's entries compared, at most 256 each level.
+// collapse halves the nodes at the end of tr while they hold every entry twice. It drops a node with one distinct
+// entry. Cost: half the node's entries compared, at most 256 per level.
 func (t *Table) collapse(tr *trail, prefix uint64) {
 	for tr.n > 0 {
 		at := tr.last()
@@ -215,17 +216,17 @@ func (t *Table) collapse(tr *trail, prefix uint64) {
 	}
 }
 
-// A rebuild moves the slots of one or two old segments into one or two new ones, with what is known of their deadlines.
+// A rebuild moves the slots of one or two old segments into one or two new ones, with the bounds of their deadlines.
 type rebuild struct {
 	mark    uint64 // slotShared if a view may hold the old segment (table.E3)
 	bounds  []uint32
 	retired [2]memory.Ref // sidecars of the old segments
 	ids     [2]uint32
 	n       int
-	minima  [2][maxBuckets + 1]uint32 // of the new segments; set up when the first old sidecar is met
+	minima  [2][maxBuckets + 1]uint32 // of the new segments; set up at the first old sidecar
 }
 
-// from says that the slots to come are s's.
+// from begins to move the slots of s.
 func (w *rebuild) from(t *Table, s *segment) {
 	w.mark, w.bounds = 0, nil
 	if s.epoch <= t.heap.Frozen() {
@@ -246,11 +247,11 @@ func (w *rebuild) from(t *Table, s *segment) {
 	w.n++
 }
 
-// slot moves slot j of b to the new segment of that side, which the caller counts. tick bounds its deadline from below.
+// slot moves slot j of b to the new segment of that side. The caller counts it. tick is a lower bound of its deadline.
 func (w *rebuild) slot(b *bucket, j int, into *segment, side uint64, tick uint32) {
 	word, fp := b.slot[j]|w.mark, b.fingerprint(j)
 	at := home(word>>48, int(into.nb))
-	if to := into.bucket(at); ^to.meta&metaKeys != 0 { // place's common case, in place
+	if to := into.bucket(at); ^to.meta&metaKeys != 0 { // place's common case, inlined
 		i := bits.TrailingZeros64(^to.meta&metaKeys) >> 3 & 7
 		to.meta |= fp << (8 * i)
 		to.slot[i] = word
@@ -262,7 +263,7 @@ func (w *rebuild) slot(b *bucket, j int, into *segment, side uint64, tick uint32
 	}
 }
 
-// move moves all slots of s. A key's bound is its old bucket's: its block is not read.
+// move moves all slots of s. A key gets its old bucket's bound, so that its block is not read.
 func (w *rebuild) move(t *Table, s, into *segment) {
 	w.from(t, s)
 	for i := range int(s.nb) {
@@ -280,7 +281,7 @@ func (w *rebuild) move(t *Table, s, into *segment) {
 	into.volatile += s.volatile
 }
 
-// end gives the new segments their sidecars and drops the old ones'.
+// end gives the new segments their sidecars and frees the old ones.
 func (w *rebuild) end(t *Table, into ...*segment) {
 	for i := range w.n {
 		t.heap.Free(w.retired[i], memory.Index)

@@ -7,7 +7,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Layout says where the blocks of a table keep their keys, so that the table can compare and rehash them.
+// A Layout says where a table's blocks hold their keys, so that the table can compare and rehash them.
 type Layout uint8
 
 const (
@@ -23,16 +23,16 @@ const (
 	//
 	//	shape: bits 0-2 type, 3-6 encoding, 7 volatile, 8 rooted, 9 wide, 10-17 klen, 18-31 vlen
 	//
-	// table.N1. clock is the one word that is written in a frozen block; everything else obeys the epoch rule.
-	// table.N2. wide is set when klen > 255 or vlen > 16383; then the lengths in shape are 0 and those of the wide word
-	// hold.
+	// table.N1. clock is the only word that is written in a frozen block. Everything else obeys the epoch rule.
+	// table.N2. wide is set when klen > 255 or vlen > 16383. Then the lengths in shape are 0 and the wide word's
+	// lengths count.
 	Entry Layout = iota
-	// Member is a member of a set, Scored one of a sorted set with its score, Field a hash's field with its value and
-	// perhaps a deadline; member.go has their picture.
+	// Member is a member of a set. Scored is a member of a sorted set with its score. Field is a hash's field with its
+	// value and perhaps a deadline. member.go has their picture.
 	Member
 	Scored
 	Field
-	// Tracked is a key and who has read it; package tracked writes it, and tracked.go has its picture.
+	// Tracked is a key and the clients that have read it. Package tracked writes it, and tracked.go has its picture.
 	Tracked
 )
 
@@ -49,17 +49,17 @@ const (
 	MaxNarrowValue = 1<<14 - 1
 )
 
-// EntryKey is the key of the entry at p.
+// EntryKey returns the key of the entry at p.
 func EntryKey(p unsafe.Pointer) []byte {
 	shape := *(*uint32)(unsafe.Add(p, 4))
-	off, n := 8+int(shape>>4&8), int(shape>>ShapeKeyLen&MaxNarrowKey) // bit 7, volatile, as 8
+	off, n := 8+int(shape>>4&8), int(shape>>ShapeKeyLen&MaxNarrowKey) // bit 7 (volatile) as 8
 	if shape&ShapeWide != 0 {
 		off, n = off+8, int(*(*uint32)(unsafe.Add(p, 8)))
 	}
 	return unsafe.Slice((*byte)(unsafe.Add(p, off)), n)
 }
 
-// EntryDeadline is the deadline of the entry at p, 0 if it has none.
+// EntryDeadline returns the deadline of the entry at p, 0 if it has none.
 func EntryDeadline(p unsafe.Pointer) int64 {
 	shape := *(*uint32)(unsafe.Add(p, 4))
 	if shape&ShapeVolatile == 0 {
@@ -68,7 +68,7 @@ func EntryDeadline(p unsafe.Pointer) int64 {
 	return *(*int64)(unsafe.Add(p, 8+shape>>6&8)) // bit 9, wide, as 8
 }
 
-// key is the key of the block at ref.
+// key returns the key of the block at ref.
 func (t *Table) key(ref memory.Ref) []byte {
 	p := memory.Pointer(ref)
 	if t.layout == Entry {
@@ -77,7 +77,7 @@ func (t *Table) key(ref memory.Ref) []byte {
 	return nestedKey(t.layout, p)
 }
 
-// holds says whether the block at ref has this key.
+// holds reports whether the block at ref has this key.
 func (t *Table) holds(ref memory.Ref, key []byte) bool {
 	p := memory.Pointer(ref)
 	if t.layout != Entry {
@@ -93,9 +93,9 @@ func (t *Table) holds(ref memory.Ref, key []byte) bool {
 
 var seed = maphash.MakeSeed()
 
-// Hash is the hash of a key for every table of this process; the seed differs from process to process.
+// Hash returns a key's hash for every table of this process. The seed differs from process to process.
 //
 //	bits 63..24  path: chooses the segment, from the top down (at most 40 levels)
-//	bits 30..24  fingerprint, beside the path's deepest bits
+//	bits 30..24  fingerprint, overlaps the path's deepest bits
 //	bits 23..8   tag: chooses the home bucket and is kept in the slot
 func Hash(key []byte) uint64 { return maphash.Bytes(seed, key) }

@@ -6,8 +6,9 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Add is Insert of a block whose key may be there: then it does nothing and says false. The block is read only if
-// another's tag is the same, or if volatile says that it has a deadline; its tick is returned.
+// Add is Insert for a key that may already be in the table; then it changes nothing and returns added = false. It reads
+// the block at ref only if another key has the same tag, or if volatile says that it has a deadline. It returns that
+// deadline's tick.
 func (t *Table) Add(hash uint64, ref memory.Ref, volatile bool) (tick uint32, added bool) {
 	e := segmentFor(t.root, hash)
 	s := segmentAt(refOf(e))
@@ -37,7 +38,7 @@ func (t *Table) Add(hash uint64, ref memory.Ref, volatile bool) (tick uint32, ad
 	return tick, true
 }
 
-// twin says that the table has a block with the key of the one at ref.
+// twin reports whether the table has a block with the key of the block at ref.
 func (t *Table) twin(hash uint64, ref memory.Ref) bool {
 	e := segmentFor(t.root, hash)
 	s, nb := segmentAt(refOf(e)), int(e&entryBuckets)

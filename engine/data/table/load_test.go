@@ -8,8 +8,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// TestAdd: a key is added once, with its tick, while others go, the table grows, and views come and go that see none of
-// it.
+// TestAdd: a key is added once, with its tick, while others are removed, the table grows and views open and close. No
+// view sees it.
 func TestAdd(t *testing.T) {
 	for _, announced := range []int{0, 20_000, 2_000_000} {
 		k := open(t)

@@ -8,27 +8,27 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Blocks of nested tables: one for each element of a collection, as small as it can be, without header or epoch.
+// The blocks of nested tables: one for each element of a collection, as small as possible, without header or epoch.
 //
 //	Member  | len | member                            |     14 bytes of member: a block of 16
 //	Scored  | score f64 | len | member                |     14 bytes of member: a block of 24
 //	Field   | len | field | len | value               |     14 + 14 bytes: a block of 32
 //	        | 0xFE | deadline i64 | len | field | len | value |
 //
-//	len: one byte up to 0xFD, or 0xFF and a u32; numbers are little-endian and, behind a len, not aligned
+//	len: one byte up to 0xFD, or 0xFF and a u32; numbers are little-endian and, after a len, not aligned
 //
 // table.M1. A block has no epoch: it is edited in place only where Table.Edit allows it (table.S4), else replaced.
-// table.M2. A deadline of 0 does not exist; whether a field has one is told by its block and by its slot alike.
+// table.M2. A deadline of 0 is not stored. Both a field's block and its slot show whether it has a deadline.
 const (
-	lenVolatile = 0xFE // in the place of a field's len: a deadline comes first
+	lenVolatile = 0xFE // replaces a field's len: a deadline comes first
 	lenWide     = 0xFF
 	maxNarrow   = 0xFD
 
-	scoredLen = 8 // where a scored member's len is
-	fieldLen  = 9 // where a volatile field's len is
+	scoredLen = 8 // offset of a scored member's len
+	fieldLen  = 9 // offset of a volatile field's len
 )
 
-// lenBytes is how many bytes the len of n bytes takes.
+// lenBytes returns how many bytes the len of n bytes takes.
 func lenBytes(n int) int {
 	if n <= maxNarrow {
 		return 1
@@ -49,7 +49,7 @@ func putBytes(b, v []byte) []byte {
 	return b[n+copy(b[n:], v):]
 }
 
-// lenOf reads the len at p: its own bytes, and those behind it.
+// lenOf reads the len at p. It returns the len's own bytes, and how many bytes follow.
 func lenOf(p unsafe.Pointer) (own, n int) {
 	if n := *(*byte)(p); n <= maxNarrow {
 		return 1, int(n)
@@ -57,13 +57,13 @@ func lenOf(p unsafe.Pointer) (own, n int) {
 	return 5, int(binary.LittleEndian.Uint32(unsafe.Slice((*byte)(p), 5)[1:]))
 }
 
-// lenAt is the bytes behind the len at p. None may be behind the block, where no pointer must lead.
+// lenAt returns the bytes after the len at p. It forms no pointer past the block when there are none.
 func lenAt(p unsafe.Pointer) []byte {
 	own, n := lenOf(p)
 	return unsafe.Slice((*byte)(p), own+n)[own:]
 }
 
-// nestedKey is the key of the block at p.
+// nestedKey returns the key of the block at p.
 func nestedKey(layout Layout, p unsafe.Pointer) []byte {
 	switch layout {
 	case Scored:
@@ -76,7 +76,7 @@ func nestedKey(layout Layout, p unsafe.Pointer) []byte {
 	return lenAt(p)
 }
 
-// NewMember is a block of h for a member of a set.
+// NewMember returns a new block of h for a member of a set.
 func NewMember(h *memory.Heap, key []byte) memory.Ref {
 	n := lenBytes(len(key)) + len(key)
 	ref := h.Alloc(n, memory.Values)
@@ -84,10 +84,10 @@ func NewMember(h *memory.Heap, key []byte) memory.Ref {
 	return ref
 }
 
-// MemberKey is the member in a Member block, in place.
+// MemberKey returns the member in a Member block, in place.
 func MemberKey(ref memory.Ref) []byte { return lenAt(memory.Pointer(ref)) }
 
-// NewScored is a block of h for a member of a sorted set.
+// NewScored returns a new block of h for a member of a sorted set.
 func NewScored(h *memory.Heap, key []byte, score float64) memory.Ref {
 	n := scoredLen + lenBytes(len(key)) + len(key)
 	ref := h.Alloc(n, memory.Values)
@@ -96,16 +96,16 @@ func NewScored(h *memory.Heap, key []byte, score float64) memory.Ref {
 	return ref
 }
 
-// ScoredKey is the member in a Scored block, in place.
+// ScoredKey returns the member in a Scored block, in place.
 func ScoredKey(ref memory.Ref) []byte { return lenAt(unsafe.Add(memory.Pointer(ref), scoredLen)) }
 
-// Score is the score in a Scored block.
+// Score returns the score in a Scored block.
 func Score(ref memory.Ref) float64 { return math.Float64frombits(*memory.Word(ref)) }
 
 // SetScore gives a Scored block another score (table.M1).
 func SetScore(ref memory.Ref, score float64) { *memory.Word(ref) = math.Float64bits(score) }
 
-// FieldSize is the bytes of a Field block; what Alloc gives for it may be more.
+// FieldSize returns the bytes that a Field block needs. Alloc may give more.
 func FieldSize(field, val int, volatile bool) int {
 	n := lenBytes(field) + field + lenBytes(val) + val
 	if volatile {
@@ -114,7 +114,7 @@ func FieldSize(field, val int, volatile bool) int {
 	return n
 }
 
-// NewField is a block of h for a field of a hash. deadline is in Unix ms, 0 for none.
+// NewField returns a new block of h for a field of a hash. deadline is in Unix ms, 0 for none.
 func NewField(h *memory.Heap, field, val []byte, deadline int64) memory.Ref {
 	n := FieldSize(len(field), len(val), deadline != 0)
 	ref := h.Alloc(n, memory.Values)
@@ -128,7 +128,7 @@ func NewField(h *memory.Heap, field, val []byte, deadline int64) memory.Ref {
 	return ref
 }
 
-// fieldAt is where a field's len is.
+// fieldAt returns the address of a field's len.
 func fieldAt(p unsafe.Pointer) unsafe.Pointer {
 	if *(*byte)(p) == lenVolatile {
 		return unsafe.Add(p, fieldLen)
@@ -136,20 +136,20 @@ func fieldAt(p unsafe.Pointer) unsafe.Pointer {
 	return p
 }
 
-// FieldKey is the field in a Field block, in place.
+// FieldKey returns the field in a Field block, in place.
 func FieldKey(ref memory.Ref) []byte { return lenAt(fieldAt(memory.Pointer(ref))) }
 
-// FieldValue is the value in a Field block, in place.
+// FieldValue returns the value in a Field block, in place.
 func FieldValue(ref memory.Ref) []byte { return lenAt(valueAt(memory.Pointer(ref))) }
 
-// valueAt is where a field's value's len is.
+// valueAt returns the address of the len of a field's value.
 func valueAt(p unsafe.Pointer) unsafe.Pointer {
 	p = fieldAt(p)
 	own, n := lenOf(p)
 	return unsafe.Add(p, own+n)
 }
 
-// FieldDeadline is the deadline in a Field block, Unix ms; 0 for none.
+// FieldDeadline returns the deadline in a Field block, Unix ms; 0 for none.
 func FieldDeadline(ref memory.Ref) int64 {
 	p := memory.Pointer(ref)
 	if *(*byte)(p) != lenVolatile {
@@ -158,8 +158,8 @@ func FieldDeadline(ref memory.Ref) int64 {
 	return int64(binary.LittleEndian.Uint64(unsafe.Slice((*byte)(unsafe.Add(p, 1)), 8)))
 }
 
-// OverwriteValue gives the field at ref another value in place (table.M1), if its block is as large as a new one would
-// be. val may not lie in the block.
+// OverwriteValue gives the field at ref another value in place (table.M1). It returns false if a new block would have
+// another size. val may not lie in the block.
 func OverwriteValue(ref memory.Ref, val []byte) bool {
 	p := memory.Pointer(ref)
 	at := int(uintptr(valueAt(p)) - uintptr(p))

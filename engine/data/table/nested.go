@@ -6,13 +6,13 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A State is a nested table as the root of a collection keeps it, off the Go heap: what [Open] makes a Table of.
+// A State is a nested table as stored in the root of a collection, off the Go heap. [Open] makes a Table of it.
 //
-// table.O1. Whoever opens a state to write saves it (Table.State) into a root block that is writable, in the same step.
+// table.O1. A caller that opens a state to write saves it (Table.State) into a writable root block, in the same step.
 // table.O2. An older state, in a root block that a view keeps, leads to what the table held then. Its index of
-// deadlines is the newest state's: readers of an older one leave it alone.
-// table.O3. Nodes, segments and members are retired at the position the owner has set, that of the collection's key;
-// wide if the collection has been under another key.
+// deadlines may have changed since, so its readers do not use it.
+// table.O3. Nodes, segments and members are retired at the position that the owner has set, that of the collection's
+// key. They are retired wide if the collection has been under another key.
 type State struct {
 	root     uint64
 	count    uint64
@@ -25,12 +25,11 @@ type State struct {
 	least    uint32
 }
 
-// StateBytes is the size of a State.
 const StateBytes = 56
 
 var _ [StateBytes]byte = [unsafe.Sizeof(State{})]byte{}
 
-// New is an empty nested table. base is when ticks of deadlines begin, in Unix ms.
+// New returns an empty nested table. base is the time of tick 0 of deadlines, in Unix ms.
 func New(h *memory.Heap, layout Layout, base int64) Table {
 	t := Table{heap: h, layout: layout, nested: true}
 	t.due.init(h)
@@ -39,8 +38,8 @@ func New(h *memory.Heap, layout Layout, base int64) Table {
 	return t
 }
 
-// Open is the table in s. To read only, h may be nil: then any goroutine may, while s is frozen. moved says that the
-// collection has been under another key (table.O3).
+// Open returns the table in s. h may be nil for a table that is only read; any goroutine may do that while s is frozen.
+// moved means that the collection has been under another key (table.O3).
 func Open(h *memory.Heap, layout Layout, s *State, moved bool) Table {
 	return Table{
 		root: s.root, heap: h, count: int(s.count), volatile: int(s.volatile), layout: layout, nested: true, moved: moved,
@@ -48,7 +47,7 @@ func Open(h *memory.Heap, layout Layout, s *State, moved bool) Table {
 	}
 }
 
-// State is what to keep of a nested table (table.O1).
+// State returns the State to store of a nested table (table.O1).
 func (t *Table) State() State {
 	x := &t.due
 	return State{
@@ -60,14 +59,14 @@ func (t *Table) State() State {
 // Len is the number of members.
 func (s *State) Len() int { return int(s.count) }
 
-// Root is what Walk takes.
+// Root is the root that Walk takes.
 func (s *State) Root() uint64 { return s.root }
 
 // Volatile is the number of fields with a deadline.
 func (s *State) Volatile() int { return int(s.volatile) }
 
-// Release lets go of a member's block that Remove, Drop or Replace has taken out of a nested table; shared is what that
-// said.
+// Release frees or retires a member's block that Remove, Drop or Replace took out of a nested table. shared is their
+// result.
 func (t *Table) Release(ref memory.Ref, shared bool) {
 	switch {
 	case !shared || t.heap.Frozen() == 0:
@@ -79,7 +78,7 @@ func (t *Table) Release(ref memory.Ref, shared bool) {
 	}
 }
 
-// Copy is a nested table with copies of all blocks of t. O(n).
+// Copy returns a nested table with copies of all blocks of t. O(n).
 func (t *Table) Copy() Table {
 	dup := New(t.heap, t.layout, t.due.base)
 	t.All(func(ref memory.Ref) bool {
@@ -92,7 +91,7 @@ func (t *Table) Copy() Table {
 	return dup
 }
 
-// Cost is about how many bytes a nested table takes with its members, of which samples are looked at; 0 looks at all.
+// Cost estimates the bytes of a nested table with its members. It looks at samples members, or at all if samples is 0.
 func (t *Table) Cost(samples int) int {
 	const perKey = 12
 	n, sum := 0, 0
@@ -107,14 +106,14 @@ func (t *Table) Cost(samples int) int {
 	return int(float64(sum)/float64(n)*float64(t.count)) + t.count*perKey + t.volatile
 }
 
-// destroyMembers takes a nested table's nodes, segments and members apart.
+// destroyMembers frees a nested table's nodes, segments and members.
 var destroyMembers = Destroy(func(r *memory.Returner, ref memory.Ref, _ int) (done bool, spent int) {
 	r.Free(ref, memory.Values)
 	return true, 1
 })
 
-// Destroy takes the table of a retired root apart, about budget blocks at a time; s says where it stopped. When it is
-// done s is empty, and done with for good.
+// Destroy frees the table of a retired root, about budget blocks at a time. s says where it stopped. When it is done s
+// is empty and must not be used again.
 func (s *State) Destroy(r *memory.Returner, budget int) (done bool, spent int) {
 	if s.root != 0 {
 		rest, n := destroyMembers(r, refOf(s.root)|memory.Ref(s.root&entryBuckets), budget)

@@ -13,7 +13,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// TestNestedBlocks: what is written is read, at every width of a length, and the blocks are as small as promised.
+// TestNestedBlocks: a block returns what was written, at every width of a length, and is as small as promised.
 func TestNestedBlocks(t *testing.T) {
 	k := open(t)
 	lens := []int{0, 1, 14, maxNarrow - 1, maxNarrow, maxNarrow + 1, lenWide, lenWide + 1, 300, 70_000}
@@ -72,7 +72,7 @@ func TestNestedBlocks(t *testing.T) {
 	}
 }
 
-// nested is a nested table beside a map, and what views have kept of both.
+// nested is a nested table and a map with the same content, and what views have kept of both.
 type nested struct {
 	t      *testing.T
 	h      *memory.Heap
@@ -186,7 +186,7 @@ func (n *nested) step(keys int) {
 	}
 }
 
-// expire drops fields that are due.
+// expire drops the fields that are due.
 func (n *nested) expire(t *Table) {
 	var d Due
 	for t.NextDue(t.TickNow(n.now), &d) {
@@ -236,8 +236,8 @@ func (n *nested) same(where string, s *State, want map[string]element) {
 	}
 }
 
-// TestNestedModel makes the same random steps on a nested table and on a map, under views, and takes everything apart
-// at the end.
+// TestNestedModel makes the same random steps on a nested table and on a map, under views. It destroys everything at
+// the end.
 func TestNestedModel(t *testing.T) {
 	for _, layout := range []Layout{Member, Scored, Field} {
 		for _, moved := range []bool{false, true} {
@@ -285,7 +285,7 @@ func TestNestedModel(t *testing.T) {
 }
 
 // TestRandomIsFairToTheLast is a chi-square test of Random, at sizes of one segment and of many, also after most keys
-// have gone.
+// were removed.
 func TestRandomIsFairToTheLast(t *testing.T) {
 	for _, c := range []struct{ add, keep int }{{10, 10}, {100, 100}, {378, 378}, {400, 400}, {1000, 1000}, {5000, 5000},
 		{5000, 700}, {3000, 50}} {
@@ -314,8 +314,8 @@ func TestRandomIsFairToTheLast(t *testing.T) {
 			chi += float64((times-each)*(times-each)) / each
 		}
 		chi += float64(c.keep-len(seen)) * each
-		// About normal with mean n-1 and variance 2(n-1): six deviations are once in 10^8 runs. An unfair draw of ±6 %
-		// a segment would add 0.36 of a deviation squared for each key, far beyond that from 1000 keys on.
+		// About normal with mean n-1 and variance 2(n-1): six deviations occur once in 10^8 runs. An unfair draw of ±6
+		// % per segment would add 0.36 of a deviation squared for each key. That is far more, given 1000 keys.
 		n := float64(c.keep - 1)
 		if d := (chi - n) * (chi - n); chi > n && d > 36*2*n+400 {
 			t.Errorf("%d of %d keys: chi-square %.0f, mean %.0f", c.keep, c.add, chi, n)

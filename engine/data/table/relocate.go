@@ -7,18 +7,18 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Spot is how far Relocate has come. The zero value is the beginning. What is inserted or removed between two calls
-// may have it leave out keys or meet them twice.
+// A Spot says how far Relocate has come. The zero value is the beginning. Keys inserted or removed between two calls
+// may make it skip keys or meet them twice.
 type Spot struct {
 	At     uint64 // the hash of a segment; a tree's owner has a rank here
 	bucket int
 }
 
-// Relocate moves what lies in slabs that are being emptied (memory.Heap.Leaves): nodes, segments and their sidecars.
-// Of each block it asks move, which answers where the block is from then on. It goes on from at until all has been
-// passed, or stop says so, which it asks behind each bucket.
+// Relocate moves nodes, segments and sidecars that lie in slabs being emptied (memory.Heap.Leaves). It calls move for
+// each block and stores the Ref that move returns. It continues at at until the end, or until stop returns true; it
+// calls stop after each bucket.
 //
-// Only while no hold lives: nothing else reaches these blocks then.
+// It may only run while no hold lives: then nothing else reaches these blocks.
 func (t *Table) Relocate(at *Spot, move func(ref memory.Ref) memory.Ref, stop func() bool) (done bool) {
 	invariant.That(t.heap.Frozen() == 0, "table.E1: blocks move under freeze %d", t.heap.Frozen())
 	t.moves++
@@ -45,7 +45,7 @@ func (t *Table) Relocate(at *Spot, move func(ref memory.Ref) memory.Ref, stop fu
 	}
 }
 
-// relocate asks of each block of a bucket.
+// relocate calls move for each block of the bucket.
 func (b *bucket) relocate(move func(ref memory.Ref) memory.Ref) {
 	for m := b.meta & metaKeys; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m) >> 3
@@ -56,14 +56,15 @@ func (b *bucket) relocate(move func(ref memory.Ref) memory.Ref) {
 	}
 }
 
-// prefetch starts fetching the blocks of a bucket.
+// prefetch starts fetching the blocks of the bucket.
 func (b *bucket) prefetch() {
 	for m := b.meta & metaKeys; m != 0; m &= m - 1 {
 		memory.PrefetchRef(memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef))
 	}
 }
 
-// relocateSegment is hash's segment, moved if it had to be, as the nodes that lead there.
+// relocateSegment returns hash's segment. It first moves the segment and the nodes that lead there, if their slabs are
+// being emptied.
 func (t *Table) relocateSegment(hash uint64) *segment {
 	h := t.heap
 	link, e := &t.root, t.root
@@ -103,8 +104,8 @@ func (t *Table) relocateSegment(hash uint64) *segment {
 	return s
 }
 
-// Relocate is that of the nested table in s, whose members' blocks are moved too. s lies in a root block that is
-// writable.
+// Relocate is Table.Relocate for the nested table in s. It also moves the members' blocks. s lies in a writable root
+// block.
 func (s *State) Relocate(h *memory.Heap, layout Layout, at *Spot, stop func() bool) (done bool) {
 	t := Open(h, layout, s, false)
 	done = t.Relocate(at, func(ref memory.Ref) memory.Ref {

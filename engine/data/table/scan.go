@@ -6,18 +6,16 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Scan cursor. Keys are passed in the order of (prefix of their segment, tag). A cursor says how far that went, in
-// terms of hashes and not of places, so that resizing, splitting and joining segments between two calls do not disturb
-// it:
+// The SCAN cursor. Keys are yielded in the order of (prefix of their segment, tag). A cursor says how far that went, in
+// hashes and not in places. So resizing, splitting and joining segments between two calls do not disturb it:
 //
 //	63    62..22 prefix, right-aligned     21..6 tag      5..0 depth
 //	 0  | first depth bits of the hash   | all below it | of the segment when the cursor was given out
 //
-// table.C1. Every key whose hash is in a segment before prefix was passed; of prefix's own segment, those with a lower
-// tag.
-// table.C2. If the segment has more depth now, what table.C1 says holds for the part that prefix leads to; its other
-// part is passed in full later. If it has less depth it has joined with keys that were not passed: it is begun anew.
-// So a key that is there from the first call to the last is passed at least once; and any number is a safe cursor.
+// table.C1. Every key in a segment before prefix was yielded. In prefix's own segment, those with a lower tag were.
+// table.C2. If the segment has more depth now, table.C1 holds for the part that prefix leads to; the rest is yielded in
+// full later. If it has less depth, it has joined keys that were not yielded: it starts over. So a key present from the
+// first call to the last is yielded at least once. Any number is a safe cursor.
 
 func cursorOf(prefix, tag uint64, depth uint8) uint64 {
 	if depth == 0 {
@@ -26,8 +24,8 @@ func cursorOf(prefix, tag uint64, depth uint8) uint64 {
 	return prefix>>(64-depth)<<22 | tag<<6 | uint64(depth)
 }
 
-// Scan passes about count blocks to yield, from cursor on, and returns the cursor to go on from; 0 begins and ends.
-// yield must not write to the table. Cost: the buckets passed, and at most 10*count empty ones.
+// Scan yields about count blocks, starting at cursor, and returns the next cursor; 0 begins and ends. yield must not
+// write to the table. Cost: the buckets passed, and at most 10*count empty ones.
 func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	tag, depth := cursor>>6&0xFFFF, uint8(cursor&63)
 	prefix := uint64(0)
@@ -53,7 +51,7 @@ func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
 				return cursorOf(s.prefix, tag, s.depth)
 			}
 		}
-		next := s.prefix + 1<<(64-s.depth) // wraps to 0 behind the last segment, also for depth 0
+		next := s.prefix + 1<<(64-s.depth) // wraps to 0 after the last segment, also for depth 0
 		if next == 0 || s.depth == 0 {
 			return 0
 		}
@@ -64,7 +62,8 @@ func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	}
 }
 
-// passHome yields the keys whose home is bucket at and whose tag is from or more, wherever they lie (table.S1).
+// passHome yields the keys whose home is bucket at and whose tag is at least from, in whichever bucket they lie
+// (table.S1). It returns their number.
 func (s *segment) passHome(at int, from uint64, yield func(memory.Ref)) (n int) {
 	nb := int(s.nb)
 	for i, probes := at, 0; probes < nb; probes++ {
@@ -86,15 +85,15 @@ func (s *segment) passHome(at int, from uint64, yield func(memory.Ref)) (n int) 
 	return n
 }
 
-// Walk yields every block of a root between the hashes from and to, whole segments by where they begin, until yield
-// returns false. Frozen roots: any goroutine. passed, if not nil, hears after each segment the first and the last hash
-// it may hold.
+// Walk yields the blocks of the segments that begin between the hashes from and to, until yield returns false. Any
+// goroutine may walk a frozen root. passed, if not nil, is called after each segment with the first and last hash it
+// may hold.
 func Walk(root, from, to uint64, passed func(first, last uint64), yield func(memory.Ref) bool) bool {
 	const ahead = 2 // buckets whose blocks are being fetched
 	for prefix := from; ; {
 		s := segmentAt(refOf(segmentFor(root, prefix)))
 		end := s.prefix | ^uint64(0)>>s.depth
-		if s.prefix >= from { // else it began in the part before
+		if s.prefix >= from { // otherwise it belongs to the part before
 			nb := int(s.nb)
 			for i := range nb + ahead {
 				if i < nb {

@@ -23,19 +23,19 @@ import (
 //
 //	slot: 63..48 tag (16 bits of the hash) | 47..3 block | bit 1 volatile | bit 0 shared
 //
-// table.S1. A key's home bucket is tag*nb>>16. It lies there or in one of the buckets behind it (wrapping round), and
-// each bucket before its own, from home on, counted it in o. o sticks at 255.
-// table.S2. count is the number of slots in use; volatile, of those with bit 1.
-// table.S3. A key does not move inside its segment except when the segment is built anew (resize, split, merge).
-// table.S4. A shared slot's block may be reached by a live view: it is replaced, never edited (but see table.N1).
+// table.S1. A key's home bucket is tag*nb>>16. The key lies there or in a later bucket (wrapping round). Each bucket
+// that it passed, from its home, counted it in o. o stops at 255.
+// table.S2. count is the number of slots in use; volatile is the number of those with bit 1.
+// table.S3. A key does not move inside its segment except when the segment is rebuilt (resize, split, merge).
+// table.S4. A live view may reach a shared slot's block: it is replaced, never edited (but see table.N1).
 // table.S5. A segment never has more than 6 keys a bucket on average, so a probe ends soon.
-// table.S6. sidecar, if any, holds for each bucket a lower bound of its keys' deadlines in ticks (due.go). It is the
-// core's alone and not copy-on-write: when the segment is copied the sidecar goes to the copy.
+// table.S6. sidecar, if any, holds for each bucket a lower bound of its keys' deadlines in ticks (due.go). Only the
+// core uses it, and it is not copied on write: a copied segment takes it over.
 type segment struct {
 	epoch    uint64
 	sidecar  memory.Ref
 	prefix   uint64 // the first depth bits of its keys' hashes, left-aligned
-	dueID    uint32 // its place in the index of deadlines; meaningful while sidecar != 0
+	dueID    uint32 // its id in the index of deadlines; valid while sidecar != 0
 	count    uint16
 	volatile uint16
 	depth    uint8
@@ -69,11 +69,11 @@ const (
 	overflowMax  = 255
 )
 
-// sizes are the bucket counts a segment may have. Steps of 512 bytes near the top keep the mean load at 0.75 of the
-// slots.
+// sizes are the bucket counts that a segment may have. Steps of 512 bytes near the top keep the mean load at 0.75 of
+// the slots.
 var sizes = [...]uint8{1, 3, 7, 15, 23, 31, 39, 47, 55, 63}
 
-// fit is the smallest segment that holds n keys with some room to grow, maxBuckets at most.
+// fit returns the size of the smallest segment that holds n keys with some room to grow, maxBuckets at most.
 func fit(n int) int {
 	n += n>>4 + 1
 	for _, nb := range sizes {
@@ -84,7 +84,7 @@ func fit(n int) int {
 	return maxBuckets
 }
 
-// larger is the next size above nb < maxBuckets.
+// larger returns the next size above nb, for nb < maxBuckets.
 func larger(nb int) int {
 	for _, s := range sizes {
 		if int(s) > nb {
@@ -98,26 +98,26 @@ func segmentBytes(nb int) int { return 64 * (nb + 1) }
 
 func segmentAt(r memory.Ref) *segment { return (*segment)(memory.Pointer(r)) }
 
-// bucket i of the segment, i < nb.
+// bucket returns bucket i, i < nb.
 func (s *segment) bucket(i int) *bucket {
 	return (*bucket)(unsafe.Add(unsafe.Pointer(s), 64+i*64))
 }
 
-// full says that the segment must grow before it takes another key (table.S5).
+// full reports whether the segment must grow before it takes another key (table.S5).
 func (s *segment) full() bool { return int(s.count) >= int(s.nb)*perBucket }
 
-// sparse says that the segment should shrink or join its buddy.
+// sparse reports whether the segment should shrink or join its buddy.
 func (s *segment) sparse() bool { return int(s.count) < int(s.nb)*2 }
 
 func tagOf(hash uint64) uint64 { return hash >> 8 & 0xFFFF }
 
-// fingerprintOf spreads the fingerprint over seven bytes.
+// fingerprintOf returns the hash's fingerprint byte, never 0.
 func fingerprintOf(hash uint64) uint64 { return (hash>>24 | 0x80) & 0xFF }
 
-// home is the bucket a tag belongs to (table.S1). It grows with the tag, which scan.go relies on.
+// home returns the home bucket of a tag (table.S1). It never falls as the tag grows; scan.go relies on that.
 func home(tag uint64, nb int) int { return int(tag * uint64(nb) >> 16) }
 
-// free is a free slot of the bucket, or -1.
+// free returns a free slot of the bucket, or -1.
 func (b *bucket) free() int {
 	if f := ^b.meta & metaKeys; f != 0 {
 		return bits.TrailingZeros64(f) >> 3
@@ -127,8 +127,7 @@ func (b *bucket) free() int {
 
 func (b *bucket) fingerprint(i int) uint64 { return b.meta >> (8 * uint(i)) & 0xFF }
 
-// put adds a slot word whose tag and fingerprint are given, and says where it lies. The segment is writable and not
-// full.
+// put adds a slot word with its fingerprint, and returns its bucket and slot. The segment is writable and not full.
 func (s *segment) put(word, fp uint64) (at, i int) {
 	s.count++
 	if word&slotVolatile != 0 {
@@ -137,7 +136,7 @@ func (s *segment) put(word, fp uint64) (at, i int) {
 	return s.place(word, fp)
 }
 
-// place is put for a segment whose keys are counted otherwise.
+// place is put without counting the key.
 func (s *segment) place(word, fp uint64) (at, i int) {
 	nb := int(s.nb)
 	at = home(word>>48, nb)

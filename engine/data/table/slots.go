@@ -10,34 +10,34 @@ import (
 	hashslots "spindle/internal/slots"
 )
 
-// A table in cluster mode goes by hashes that begin with the key's hash slot, its bits reversed:
+// In cluster mode a table uses hashes that begin with the key's hash slot, its bits reversed:
 //
 //	63          50 49                           0
 //	+-------------+-----------------------------+
 //	| slot 0..13  | the lower bits of Hash(key) |
 //	+-------------+-----------------------------+
 //
-// So a slot's keys lie together, as those of one prefix do, and freezing, walking and SCAN stay what they were. The
-// bits are reversed because a node mostly owns a run of slots. Its keys then differ in the hash's top bits, by which
-// savers and loaders divide their work.
+// So a slot's keys lie together under one prefix, while freezing, walking and SCAN work as before. A node mostly owns a
+// run of slots. With reversed bits its keys differ in the hash's top bits, by which savers and loaders divide their
+// work.
 //
-// table.T1. Every hash that is given to such a table is HashOf's.
-// table.T2. Slots.counts holds how many keys of each slot the table has, and Slots.groups the sums of groupSize of
-// them.
+// table.T1. Every hash that is given to this table comes from HashOf.
+// table.T2. Slots.counts holds how many keys of each slot the table has. Slots.groups holds the sums of groupSize
+// counts each.
 
-// slotBits are the bits of a hash that are its slot's.
+// slotBits is the number of a hash's bits that are its slot.
 const (
 	slotBits  = 14
 	groupSize = 128
 )
 
-// Slots counts a table's keys by slot. Count is for any goroutine, all else for the turn.
+// Slots counts a table's keys by slot. Any goroutine may call Count; the rest is the turn's.
 type Slots struct {
 	counts [hashslots.Count]atomic.Int32
 	groups [hashslots.Count / groupSize]int32
 }
 
-// Count is how many keys the slot has.
+// Count returns how many keys the slot has.
 func (s *Slots) Count(slot uint16) int { return int(s.counts[slot].Load()) }
 
 func (s *Slots) add(hash uint64, n int32) {
@@ -46,7 +46,7 @@ func (s *Slots) add(hash uint64, n int32) {
 	s.groups[slot/groupSize] += n
 }
 
-// draw is a slot with a probability in proportion to its keys, of which there are n in all.
+// draw returns a random slot with a probability in proportion to its keys. n is the number of all keys.
 func (s *Slots) draw(r *rand.PCG, n int) (slot uint16) {
 	k := int32(below(r, uint64(n)))
 	group := 0
@@ -60,10 +60,9 @@ func (s *Slots) draw(r *rand.PCG, n int) (slot uint16) {
 	}
 }
 
-// prefixOf is how the hashes of a slot's keys begin.
+// prefixOf returns the leading bits of the hashes of a slot's keys.
 func prefixOf(slot uint16) uint64 { return uint64(bits.Reverse16(slot)) << 48 }
 
-// slotOf is the slot of a hash.
 func slotOf(hash uint64) uint16 { return bits.Reverse16(uint16(hash>>48) &^ 3) }
 
 // slotHash is HashOf in cluster mode.
@@ -71,13 +70,13 @@ func slotHash(key []byte) uint64 {
 	return prefixOf(hashslots.Of(key)) | maphash.Bytes(seed, key)&(1<<(64-slotBits)-1)
 }
 
-// CountSlots has the table go by slots. It is empty, and no hash was taken for it.
+// CountSlots puts the table into cluster mode. It must be empty, and no hash computed for it may still be in use.
 func (t *Table) CountSlots() { t.slots = new(Slots) }
 
-// Slots are the table's counts, nil outside cluster mode. Another one takes their place when the table is emptied.
+// Slots returns the table's counts, nil outside cluster mode. A new one replaces them when the table is emptied.
 func (t *Table) Slots() *Slots { return t.slots }
 
-// HashOf is the hash of a key for this table.
+// HashOf returns the hash of a key for this table.
 func (t *Table) HashOf(key []byte) uint64 {
 	if t.slots != nil {
 		return slotHash(key)
@@ -85,7 +84,7 @@ func (t *Table) HashOf(key []byte) uint64 {
 	return Hash(key)
 }
 
-// HashOf is that of a table in cluster mode, or of one that is not.
+// HashOf returns the hash of a key for a table in cluster mode (bySlot), or for another table.
 func HashOf(key []byte, bySlot bool) uint64 {
 	if bySlot {
 		return slotHash(key)
@@ -93,8 +92,8 @@ func HashOf(key []byte, bySlot bool) uint64 {
 	return Hash(key)
 }
 
-// EachOf yields up to limit blocks of a slot's keys. yield must not write to the table.
-// Cost: the keys yielded; where a segment holds several slots, up to one full segment's keys are hashed.
+// EachOf yields up to limit blocks of a slot's keys. yield must not write to the table. Cost: the keys yielded; where a
+// segment holds several slots, up to one full segment's keys are hashed.
 func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
 	limit = min(limit, t.slots.Count(slot))
 	first := prefixOf(slot)
@@ -120,7 +119,7 @@ func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
 	}
 }
 
-// ScanOf is Scan of one slot: it begins with the slot and ends behind it. Keys of other slots may be passed, too.
+// ScanOf is Scan of one slot: it begins with the slot and ends after it. It may yield keys of other slots, too.
 func (t *Table) ScanOf(slot uint16, cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	first := prefixOf(slot)
 	if cursor == 0 {
@@ -134,7 +133,7 @@ func (t *Table) ScanOf(slot uint16, cursor uint64, count int, yield func(memory.
 	return cursor
 }
 
-// drawInSlots is drawSegment where slots may hold very different numbers of keys: a slot first, then one of its
+// drawInSlots is drawSegment where slots may hold very different numbers of keys. It draws a slot, then one of its
 // segments.
 func (t *Table) drawInSlots(r *rand.PCG) *segment {
 	slot := t.slots.draw(r, t.count)
@@ -146,5 +145,5 @@ func (t *Table) drawInSlots(r *rand.PCG) *segment {
 			return s
 		}
 	}
-	return segmentAt(refOf(segmentFor(t.root, t.HashOf(t.key(t.some(prefixOf(slot))))))) // not seen
+	return segmentAt(refOf(segmentFor(t.root, t.HashOf(t.key(t.some(prefixOf(slot))))))) // does not happen in practice
 }

@@ -9,7 +9,8 @@ import (
 	hashslots "spindle/internal/slots"
 )
 
-// TestDrawsAreUniformInSlots: keys are drawn alike when one slot has nearly all of them, and when some have a few.
+// TestDrawsAreUniformInSlots: keys are drawn equally often when one slot has nearly all of them, and when some have a
+// few.
 func TestDrawsAreUniformInSlots(t *testing.T) {
 	k := open(t)
 	k.table.CountSlots()
@@ -37,7 +38,7 @@ func TestDrawsAreUniformInSlots(t *testing.T) {
 	}
 }
 
-// TestSlotPrefixes: a hash begins with its key's slot, reversed, and says which it is.
+// TestSlotPrefixes: a hash begins with its key's slot, reversed, and slotOf returns the slot.
 func TestSlotPrefixes(t *testing.T) {
 	for i := range 1000 {
 		key := strconv.AppendInt(nil, int64(i), 10)
@@ -73,7 +74,7 @@ func TestEachOfLargeSlot(t *testing.T) {
 	}
 }
 
-// TestScanOfSlot: a scan of a slot passes each of its keys, ends, and does not walk the whole table.
+// TestScanOfSlot: a scan of a slot yields each of its keys, ends, and does not walk the whole table.
 func TestScanOfSlot(t *testing.T) {
 	testScanOfSlot(t, 3000, 20_000)
 	testScanOfSlot(t, 30, 30) // one segment

@@ -10,14 +10,14 @@ import (
 
 // A Table is an index from keys to blocks.
 //
-// Its root is one word, an entry: a segment, or a node of 2^bits entries which the next bits of the hash choose
-// between.
+// Its root is one word, an entry. It leads to a segment, or to a node of 2^bits entries. The next bits of the hash
+// choose one of those.
 //
 //	segment entry   63..58 zero | 47..6 segment | 5..0 buckets, 1..63
 //	node entry      63..58 bits | 47..6 node    | 5..0 zero
 //
-// So a lookup reads entries from the root down and then one bucket, not the segment's header; and to freeze the table
-// is to keep a copy of that one word.
+// So a lookup reads entries from the root down and then one bucket, never the segment's header. Freezing the table
+// means keeping a copy of the root word.
 type Table struct {
 	root     uint64
 	heap     *memory.Heap
@@ -25,11 +25,11 @@ type Table struct {
 	count    int
 	volatile int
 	layout   Layout
-	home     int  // the number under which holds follow walks of this table
+	home     int  // the database number in holds' positions
 	nested   bool // in a collection: its owner sets positions (table.O3)
 	moved    bool // nested, and retires wide
 	due      dueIndex
-	aim      aim    // of Reserve
+	aim      aim    // set by Reserve
 	moves    uint64 // see Moves
 }
 
@@ -39,7 +39,8 @@ const (
 	entryBits    = 58         // shift
 )
 
-// A node is a header line and 2^bits entries. A segment of less depth than its node fills as many entries as it needs.
+// A node is a header line and 2^bits entries. A segment of less depth than its node's entries fills as many of them as
+// it needs.
 type node struct {
 	epoch uint64
 	bits  uint8
@@ -54,7 +55,7 @@ const (
 	maxLevels  = maxDepth + 1
 )
 
-// nodeBytes is a multiple of 64, as the low bits of an entry want it.
+// nodeBytes returns a multiple of 64, because an entry uses the low bits.
 func nodeBytes(bits uint8) int { return max(128, 64+8<<bits) }
 
 func nodeAt(r memory.Ref) *node { return (*node)(memory.Pointer(r)) }
@@ -73,26 +74,25 @@ func nodeEntry(r memory.Ref, bits uint8) uint64 {
 	return uint64(r) | uint64(bits)<<entryBits
 }
 
-// refOf is the segment or node of an entry.
+// refOf returns the segment or node that e leads to.
 func refOf(e uint64) memory.Ref { return memory.Ref(e & entryRef) }
 
-// Init makes t an empty table of h. home is the number that walkers of a view of t report their progress under.
+// Init makes t an empty table of h. home is the database number under which walkers of a view report their progress.
 func (t *Table) Init(h *memory.Heap, layout Layout, home int) {
 	*t = Table{heap: h, layout: layout, home: home, moves: t.moves + 1, slots: t.slots}
 	t.due.init(h)
 	t.root = t.newSegment(1, 0, 0)
 }
 
-// Len is the number of keys.
 func (t *Table) Len() int { return t.count }
 
 // Volatile is the number of keys with a deadline.
 func (t *Table) Volatile() int { return t.volatile }
 
-// Home is the number that Init was given.
 func (t *Table) Home() int { return t.home }
 
-// A Place is where a key stands in a table. It holds until Moves changes, except by the call that got it.
+// A Place is the slot of a key in a table. It is valid until Moves changes, unless the call that received it changed
+// Moves.
 type Place struct {
 	hash uint64
 	seg  memory.Ref
@@ -100,30 +100,29 @@ type Place struct {
 	nb   uint32
 }
 
-// Moves has another value when a Place that was found before may no longer hold.
+// Moves changes when a Place found earlier may no longer be valid.
 func (t *Table) Moves() uint64 { return t.moves }
 
-// Moved makes Moves another, for who keeps more by it than a Place.
+// Moved changes Moves, for a caller that invalidates more than Places.
 func (t *Table) Moved() { t.moves++ }
 
-// word is the place's slot.
+// word points to the place's slot.
 func (p *Place) word() *uint64 {
 	return (*uint64)(unsafe.Add(memory.Pointer(p.seg), 64+int(p.at>>3)*64+8+int(p.at&7)*8))
 }
 
-// Hash is the hash of the key that stands there.
 func (p *Place) Hash() uint64 { return p.hash }
 
-// SetHash makes the place's hash whole; it begins as it did.
+// SetHash sets the place's full hash. Its known leading bits must be the same.
 func (p *Place) SetHash(hash uint64) { p.hash = hash }
 
-// Ref is the block that stands there.
+// Ref is the block in the place's slot.
 func (p *Place) Ref() memory.Ref { return memory.Ref(*p.word() & slotRef) }
 
-// Volatile says that the key at p has a deadline.
+// Volatile reports whether the key at p has a deadline.
 func (p *Place) Volatile() bool { return *p.word()&slotVolatile != 0 }
 
-// segmentFor is the entry of the segment that a hash leads to.
+// segmentFor returns the entry of the segment that hash leads to.
 func segmentFor(root, hash uint64) uint64 {
 	for root&entryBuckets == 0 {
 		n := root >> entryBits
@@ -133,8 +132,8 @@ func segmentFor(root, hash uint64) uint64 {
 	return root
 }
 
-// Find is the block of key, whose Hash is hash, and its place; 0, and a place with nothing but the hash, when there is
-// none.
+// Find returns the place and the block of key, whose Hash is hash. If the key is missing, the block is 0 and the place
+// holds only the hash.
 func (t *Table) Find(hash uint64, key []byte) (Place, memory.Ref) {
 	e := segmentFor(t.root, hash)
 	seg, nb := memory.Pointer(refOf(e)), e&entryBuckets
@@ -161,7 +160,7 @@ func (t *Table) Find(hash uint64, key []byte) (Place, memory.Ref) {
 	return Place{hash: hash}, 0
 }
 
-// Locate is the place of ref, a block of a key of this hash that is in the table: Find without reading blocks.
+// Locate returns the place of ref, a block in the table whose key has this hash. It is Find without reading blocks.
 func (t *Table) Locate(hash uint64, ref memory.Ref) Place {
 	e := segmentFor(t.root, hash)
 	s, nb := segmentAt(refOf(e)), int(e&entryBuckets)
@@ -182,7 +181,7 @@ func (t *Table) Locate(hash uint64, ref memory.Ref) Place {
 	return Place{}
 }
 
-// FindHash is the first block whose key has this hash, and its place; 0 when there is none.
+// FindHash returns the place and the block of the first key with this hash; 0 if there is none.
 func (t *Table) FindHash(hash uint64) (Place, memory.Ref) {
 	e := segmentFor(t.root, hash)
 	s, nb := segmentAt(refOf(e)), int(e&entryBuckets)
@@ -205,20 +204,20 @@ func (t *Table) FindHash(hash uint64) (Place, memory.Ref) {
 	return Place{}, 0
 }
 
-// FindIn is Find in a frozen root, by any goroutine while the view lives, or in the live one by the turn.
+// FindIn is Find in a frozen root, by any goroutine while the view lives, or in the live root by the turn.
 func FindIn(root uint64, layout Layout, hash uint64, key []byte) memory.Ref {
 	t := Table{root: root, layout: layout}
 	_, ref := t.Find(hash, key)
 	return ref
 }
 
-// Touch starts fetching the bucket where a key of this hash would stand.
+// Touch starts fetching the home bucket of this hash.
 func (t *Table) Touch(hash uint64) {
 	e := segmentFor(t.root, hash)
 	memory.Prefetch(unsafe.Add(memory.Pointer(refOf(e)), 64+(tagOf(hash)*(e&entryBuckets)>>16)*64))
 }
 
-// TouchInsert starts fetching what Insert of a key of this hash writes to: its bucket, and what its segment counts.
+// TouchInsert starts fetching what Insert writes for this hash: the bucket and the segment's header.
 func (t *Table) TouchInsert(hash uint64) {
 	e := segmentFor(t.root, hash)
 	seg := memory.Pointer(refOf(e))
@@ -226,7 +225,8 @@ func (t *Table) TouchInsert(hash uint64) {
 	memory.Prefetch(unsafe.Add(seg, 64+(tagOf(hash)*(e&entryBuckets)>>16)*64))
 }
 
-// TouchBlock starts fetching the block of a key of this hash, when its bucket is at hand: some time after Touch.
+// TouchBlock starts fetching the block of a key with this hash. Its bucket should be cached: call Touch some time
+// before.
 func (t *Table) TouchBlock(hash uint64) {
 	e := segmentFor(t.root, hash)
 	tag := tagOf(hash)
@@ -240,8 +240,8 @@ func (t *Table) TouchBlock(hash uint64) {
 	}
 }
 
-// Insert adds a block under a hash whose key is not in the table. tick is its deadline's (Never: none).
-// Cost: one bucket, and now and then a segment built anew: at most some 400 keys rehashed and one node of 4 KB copied.
+// Insert adds a block under hash. Its key is not in the table. tick is its deadline's (Never: none). Cost: one bucket.
+// Now and then a segment is rebuilt: at most some 400 keys rehashed and one node of 4 KB copied.
 func (t *Table) Insert(hash uint64, ref memory.Ref, tick uint32) {
 	for {
 		e := segmentFor(t.root, hash)
@@ -271,7 +271,7 @@ func (t *Table) Insert(hash uint64, ref memory.Ref, tick uint32) {
 	}
 }
 
-// Edit makes p's segment writable and says whether its block may be edited in place; if not, it must be replaced.
+// Edit makes p's segment writable. It reports whether p's block may be edited in place; if not, it must be replaced.
 func (t *Table) Edit(p *Place) bool {
 	frozen := t.heap.Frozen()
 	if frozen == 0 {
@@ -287,8 +287,8 @@ func (t *Table) editSlow(p *Place, frozen uint64) bool {
 	return *p.word()&slotShared == 0
 }
 
-// Replace puts ref in the place of p's block, or the same block after an edit that changed its deadline: tick is the
-// deadline's (Never: none). It returns whether a live view may still reach the old block: retire it then, else free it.
+// Replace puts ref into p's slot. ref may be the old block after an edit that changed its deadline. tick is the
+// deadline's (Never: none). shared means that a live view may still reach the old block: retire it then, else free it.
 func (t *Table) Replace(p *Place, ref memory.Ref, tick uint32) (shared bool) {
 	shared = !t.Edit(p)
 	t.moves++
@@ -317,7 +317,7 @@ func (t *Table) Replace(p *Place, ref memory.Ref, tick uint32) (shared bool) {
 	return shared
 }
 
-// Remove takes the key at p out of the table. It returns whether a live view may still reach its block.
+// Remove takes the key at p out of the table. shared means that a live view may still reach its block.
 func (t *Table) Remove(p *Place) (shared bool) {
 	shared = t.removeOnly(p)
 	if segmentAt(p.seg).sparse() {
@@ -326,7 +326,7 @@ func (t *Table) Remove(p *Place) (shared bool) {
 	return shared
 }
 
-// removeOnly is Remove without making the segment smaller, so that other places in it hold.
+// removeOnly is Remove without shrinking the segment, so that other places in it stay valid.
 func (t *Table) removeOnly(p *Place) (shared bool) {
 	shared = !t.Edit(p)
 	t.moves++

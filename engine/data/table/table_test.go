@@ -100,8 +100,8 @@ func (k *keys) settle() {
 	}
 }
 
-// TestGrowAndShrink grows a table key by key through all sizes and splits, and takes it down again. Watch that no
-// memory is left.
+// TestGrowAndShrink grows a table key by key through all sizes and splits, and empties it again. In the end no memory
+// may be left.
 func TestGrowAndShrink(t *testing.T) {
 	for _, views := range []bool{false, true} {
 		t.Run(fmt.Sprintf("views=%t", views), func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestGrowAndShrink(t *testing.T) {
 	}
 }
 
-// TestScanGuarantee scans while keys come and go so that segments split, join and are resized between any two calls:
-// what stays is passed.
+// TestScanGuarantee scans while keys come and go, so that segments split, join and resize between any two calls. It
+// checks that every key that stays is yielded.
 func TestScanGuarantee(t *testing.T) {
 	for round := range 12 {
 		k := open(t)
@@ -203,7 +203,7 @@ func TestScanGuarantee(t *testing.T) {
 	}
 }
 
-// TestScanAtRest passes each key exactly once, in steps of about count.
+// TestScanAtRest checks that a scan yields each key exactly once, in steps of about count.
 func TestScanAtRest(t *testing.T) {
 	k := open(t)
 	for i := range 5000 {
@@ -236,7 +236,7 @@ func TestScanAtRest(t *testing.T) {
 	}
 }
 
-// TestScanAnyCursor is safe with what a client makes up.
+// TestScanAnyCursor checks that any number is a safe cursor.
 func TestScanAnyCursor(t *testing.T) {
 	k := open(t)
 	for i := range 3000 {
@@ -249,8 +249,8 @@ func TestScanAnyCursor(t *testing.T) {
 	k.table.Scan(^uint64(0), 1<<62, func(memory.Ref) {})
 }
 
-// TestDueIsSmall looks at no more than one segment's buckets at a time, though no key in them is volatile any more: as
-// many as were made persistent, of a database that has others with deadlines, may have left too low a bound.
+// TestDueIsSmall: NextDue looks at no more than one segment's buckets at a time, though no key in them is volatile any
+// more. Keys made persistent leave bounds that are too low, in a table with other deadlines.
 func TestDueIsSmall(t *testing.T) {
 	k := open(t)
 	const n = 20_000
@@ -281,7 +281,7 @@ func TestDueIsSmall(t *testing.T) {
 	}
 }
 
-// TestDue drops what is due and nothing else, against a map.
+// TestDue drops the keys that are due and no others, compared with a map.
 func TestDue(t *testing.T) {
 	k := open(t)
 	want := map[string]int64{}
@@ -336,7 +336,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestFrozenRoot reads a root of long ago while the table changes completely.
+// TestFrozenRoot reads an old root while the table changes completely.
 func TestFrozenRoot(t *testing.T) {
 	k := open(t)
 	for i := range 8000 {
@@ -370,8 +370,7 @@ func TestFrozenRoot(t *testing.T) {
 	k.check()
 }
 
-// However many keys were announced, and however many come: the table holds, and a right figure saves the rebuilding on
-// the way.
+// However many keys are announced, and however many come, the table stays correct. A right number saves rebuilding.
 func TestReserve(t *testing.T) {
 	for _, test := range []struct{ told, come int }{{0, 5000}, {5000, 5000}, {200_000, 200_000}, {200_000, 3000},
 		{2000, 60_000}} {

@@ -6,27 +6,27 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A Tracked block is a key and the clients that may have cached it, by their ids.
+// A Tracked block is a key and the ids of the clients that may have cached it.
 //
 //	0          4          8     8+klen, up to a multiple of 8
 //	+----------+----------+-----+---------------------+
 //	| klen u32 | n    u32 | key | ids: room(n) × u64  |
 //	+----------+----------+-----+---------------------+
 //
-// table.K1. Up to linearIDs ids stand in a row, and room is as long as a power of two has to be. More of them are a
-// hash table with linear probing, three quarters full at most. An empty place of either is 0, which is no client's id.
-// table.K2. No id is there twice. Ids only come; all go with the block.
+// table.K1. Up to linearIDs ids stand in a row, in the smallest room that is a power of two. More of them form a hash
+// table with linear probing, at most three quarters full. An empty cell is 0, which is no client's id.
+// table.K2. No id occurs twice. Ids are only added; all go with the block.
 const (
 	trackedHeader = 8
 	linearIDs     = 8
 )
 
-// TrackedKey is the key of the block at p.
+// TrackedKey returns the key of the block at p.
 func TrackedKey(p unsafe.Pointer) []byte {
 	return unsafe.Slice((*byte)(p), trackedHeader+*(*uint32)(p))[trackedHeader:]
 }
 
-// trackedRoom is how many places n ids have, n > 0 (table.K1).
+// trackedRoom returns how many cells n ids need, n > 0 (table.K1).
 func trackedRoom(n int) int {
 	room := 1
 	for room < n || n > linearIDs && 4*n > 3*room {
@@ -35,13 +35,13 @@ func trackedRoom(n int) int {
 	return room
 }
 
-// trackedIDs is where the ids of a block with a key of klen bytes begin.
+// trackedIDs returns the offset of the ids in a block with a key of klen bytes.
 func trackedIDs(klen int) int { return trackedHeader + (klen+7)&^7 }
 
-// trackedSize is the bytes of a block.
+// trackedSize returns the bytes of a block.
 func trackedSize(klen, n int) int { return trackedIDs(klen) + 8*trackedRoom(n) }
 
-// NewTracked is a block of h for a key that one client has read.
+// NewTracked returns a new block of h for a key that one client has read.
 func NewTracked(h *memory.Heap, key []byte, id int64) memory.Ref {
 	size := trackedSize(len(key), 1)
 	ref := h.Alloc(size, memory.Other)
@@ -52,10 +52,10 @@ func NewTracked(h *memory.Heap, key []byte, id int64) memory.Ref {
 	return ref
 }
 
-// TrackedLen is how many ids the block at ref has.
+// TrackedLen returns how many ids the block at ref has.
 func TrackedLen(ref memory.Ref) int { return int(*(*uint32)(unsafe.Add(memory.Pointer(ref), 4))) }
 
-// places are the places of the block's ids.
+// places returns the cells of the block's ids.
 func places(ref memory.Ref) []uint64 {
 	p := memory.Pointer(ref)
 	at := trackedIDs(int(*(*uint32)(p)))
@@ -72,9 +72,8 @@ func AppendTracked(into []int64, ref memory.Ref) []int64 {
 	return into
 }
 
-// AddTracked adds an id to the block at ref, unless it is there. The block may have another place then: to is where it
-// is, and ref was freed if that is not ref.
-// Cost: up to linearIDs compares, or some probes. A block that has to grow is written anew, with twice the room.
+// AddTracked adds id to the block at ref, unless it is there. A full block is replaced by a larger one: then to differs
+// from ref, and ref is freed. Cost: up to linearIDs compares, or some probes. A larger block has twice the room.
 func AddTracked(h *memory.Heap, ref memory.Ref, id int64) (to memory.Ref, added bool) {
 	n, ids := TrackedLen(ref), places(ref)
 	at, found := placeOf(ids, uint64(id))
@@ -107,7 +106,7 @@ func AddTracked(h *memory.Heap, ref memory.Ref, id int64) (to memory.Ref, added 
 	return to, true
 }
 
-// placeOf is where an id stands, or would stand; -1 if there is no place.
+// placeOf returns the cell where an id is, or would be added; -1 if there is no room.
 func placeOf(ids []uint64, id uint64) (at int, found bool) {
 	if len(ids) <= linearIDs {
 		for i, other := range ids {
