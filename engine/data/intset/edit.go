@@ -6,25 +6,23 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Splice is a planned edit: at offset Off, Del bytes go and Ins bytes come, after which the set has Width and Len.
-// The package plans it, the owner of the bytes makes the gap, in place or in a new block, and Put writes the integer
-// and the header.
+// A Splice is a planned edit: Ins bytes replace Del bytes at offset Off. After it the set has Width and Len. This
+// package plans it. The owner of the bytes makes the gap, in place or in a new block. Put writes the integer.
 //
-// With Widen the bytes do not shift but are all written anew: Upgrade does it, into a block of Bytes()+Grow() bytes.
+// With Widen all bytes are rewritten instead of shifted: Upgrade does it, into a block of Bytes()+Grow() bytes.
 type Splice struct {
 	Off, Del, Ins int
 	Width, Len    int
 	Widen         bool
 }
 
-// AppendEmpty appends an empty intset to dst.
 func AppendEmpty(dst []byte) []byte { return append(dst, 2, 0, 0, 0, 0, 0, 0, 0) }
 
 // Insert plans the insertion of n; ok is false if the set has it.
 func Insert(set []byte, n int64) (s Splice, ok bool) {
 	width, length := Width(set), Len(set)
 	if need := WidthOf(n); need > width {
-		// n is beyond one end, because every other fits the old width.
+		// n is beyond one end, because every other integer fits the old width.
 		s = Splice{Off: HeaderLen, Del: width * length, Ins: need * (length + 1), Width: need, Len: length + 1, Widen: true}
 		return s, true
 	}
@@ -35,13 +33,13 @@ func Insert(set []byte, n int64) (s Splice, ok bool) {
 	return Splice{Off: HeaderLen + index*width, Ins: width, Width: width, Len: length + 1}, true
 }
 
-// RemoveAt plans the removal of count integers from index on.
+// RemoveAt plans the removal of count integers, the first at index.
 func RemoveAt(set []byte, index, count int) Splice {
 	width := Width(set)
 	return Splice{Off: HeaderLen + index*width, Del: count * width, Width: width, Len: Len(set) - count}
 }
 
-// Grow is by how many bytes the intset becomes longer, or shorter if negative.
+// Grow is the number of bytes by which the intset becomes longer, or shorter if negative.
 func (s Splice) Grow() int { return s.Ins - s.Del }
 
 // Open makes the gap in place and sets the header; not for Widen. set must have room for the longer of old and new.
@@ -50,20 +48,20 @@ func (s Splice) Open(set []byte) {
 	s.Finish(set)
 }
 
-// Finish sets the header, for an owner who has moved the bytes himself; not for Widen.
+// Finish sets the header, for an owner that has moved the bytes itself; not for Widen.
 func (s Splice) Finish(set []byte) {
 	invariant.That(!s.Widen, "intset: a wider set is made by Upgrade")
 	setHeader(set, s.Width, s.Len)
 }
 
-// Put writes the integer that was planned for into the gap; not for Widen.
+// Put writes the planned integer n into the gap; not for Widen.
 func (s Splice) Put(set []byte, n int64) { put(set, s.Width, (s.Off-HeaderLen)/s.Width, n) }
 
-// Upgrade writes to dst the set with n, each integer as wide as s, a Splice with Widen, says. dst is either apart from
-// set or begins where set does: then the integers are widened in place, from the last to the first.
+// Upgrade writes the set with n to dst, in the width of s, a Splice with Widen. dst does not overlap set, or begins
+// where set does: then the integers are widened in place, from the last to the first.
 func (s Splice) Upgrade(dst, set []byte, n int64) {
 	old, length := Width(set), Len(set)
-	front := 0 // where the old ones begin: n is less than all, or greater
+	front := 0 // 1 if n comes first: it is less than all others, or greater
 	if n < 0 {
 		front = 1
 	}
@@ -85,7 +83,7 @@ func setHeader(set []byte, width, length int) {
 	binary.LittleEndian.PutUint32(set[4:], uint32(length))
 }
 
-// Add inserts n into an intset that is a slice of its own, growing it as append does.
+// Add inserts n into set, a slice that is only an intset, and grows it as append does.
 func Add(set []byte, n int64) (longer []byte, added bool) {
 	s, ok := Insert(set, n)
 	if !ok {

@@ -16,24 +16,25 @@ import (
 //	+---------+---------+---------+---------+-- ~ --+   integers: little endian, two's complement
 //	  u32 LE    u32 LE
 //
-// intset.I1. length is the number of integers, and with width and header gives the number of bytes.
+// intset.I1. length is the number of integers. With width and header it gives the number of bytes.
 // intset.I2. The integers ascend; no two are equal.
-// intset.I3. width is 2, 4 or 8. It is the least that held every integer so far: it never shrinks when one is removed.
+// intset.I3. width is 2, 4 or 8. It is the least that held every integer so far: it does not shrink when one is
+// removed.
 //
 // Validate proves intset.I1, intset.I2 and that width is one of the three. RDB and DUMP store these bytes unchanged, so
-// a change here is a change of file format. Source: the intset as RDB files hold it.
+// a change here is a change of file format. Source: the intset in RDB files.
 //
 // Every function takes a slice that begins with the intset and may be longer.
 const HeaderLen = 8
 
-// What is wrong with bytes that are not an intset.
+// The errors of Validate.
 var (
 	ErrWidth = errors.New("intset: the width is not 2, 4 or 8")
 	ErrSize  = errors.New("intset: the length in the header is not that of the bytes")
 	ErrOrder = errors.New("intset: the integers do not ascend")
 )
 
-// Width is the length of each integer.
+// Width is the length of each integer in bytes.
 func Width(set []byte) int { return int(binary.LittleEndian.Uint32(set)) }
 
 // Len is the number of integers.
@@ -42,7 +43,7 @@ func Len(set []byte) int { return int(binary.LittleEndian.Uint32(set[4:])) }
 // Bytes is the length of the whole intset.
 func Bytes(set []byte) int { return HeaderLen + Width(set)*Len(set) }
 
-// WidthOf is the least width that holds n.
+// WidthOf returns the least width that holds n.
 func WidthOf(n int64) int {
 	switch {
 	case n >= math.MinInt16 && n <= math.MaxInt16:
@@ -53,7 +54,7 @@ func WidthOf(n int64) int {
 	return 8
 }
 
-// Get is the integer at index, 0 the least.
+// Get returns the integer at index; index 0 is the least.
 func Get(set []byte, index int) int64 { return get(set, Width(set), index) }
 
 func get(set []byte, width, index int) int64 {
@@ -80,23 +81,23 @@ func put(set []byte, width, index int, n int64) {
 	}
 }
 
-// Min is the least integer of a set that has one.
+// Min is the least integer of a set that is not empty.
 func Min(set []byte) int64 { return Get(set, 0) }
 
-// Max is the greatest integer of a set that has one.
+// Max is the greatest integer of a set that is not empty.
 func Max(set []byte) int64 { return Get(set, Len(set)-1) }
 
-// Find is the index of n, or the one it would be inserted at.
+// Find returns the index of n, or the index at which it would be inserted.
 func Find(set []byte, n int64) (index int, found bool) {
 	width, length := Width(set), Len(set)
-	// Beyond either end, which is where ascending inserts go, two looks are enough.
+	// Ascending inserts go past an end, where two compares are enough.
 	if length == 0 || n < get(set, width, 0) {
 		return 0, false
 	}
 	if n > get(set, width, length-1) {
 		return length, false
 	}
-	low, high := 0, length-1 // the place is in low..high
+	low, high := 0, length-1 // the index is in low..high
 	for low < high {
 		mid := int(uint(low+high) >> 1)
 		if get(set, width, mid) < n {
@@ -108,13 +109,13 @@ func Find(set []byte, n int64) (index int, found bool) {
 	return low, get(set, width, low) == n
 }
 
-// Contains says whether n is in the set.
+// Contains reports whether n is in the set.
 func Contains(set []byte, n int64) bool {
 	_, found := Find(set, n)
 	return found
 }
 
-// Random is the integer that draw, 64 random bits, falls upon; the set must not be empty.
+// Random returns the integer that draw, 64 random bits, chooses. The set must not be empty.
 func Random(set []byte, draw uint64) int64 {
 	index, _ := bits.Mul64(draw, uint64(Len(set)))
 	return Get(set, int(index))
@@ -132,8 +133,8 @@ func All(set []byte) iter.Seq2[int, int64] {
 	}
 }
 
-// Validate proves that set, as a whole, is an intset: intset.I1 and intset.I3, and with deep intset.I2 too.
-// An empty one is an intset; whether a key may hold it is for the caller to say.
+// Validate proves that set, as a whole, is an intset: intset.I1 and intset.I3, and with deep intset.I2 too. It accepts
+// an empty set; the caller decides whether a key may hold it.
 func Validate(set []byte, deep bool) error {
 	if len(set) < HeaderLen {
 		return ErrSize

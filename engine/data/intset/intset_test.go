@@ -43,7 +43,7 @@ func check(t *testing.T, set []byte, want []int64) {
 	}
 }
 
-// build is the intset of these integers, added one by one.
+// build returns the intset of these integers, added one by one.
 func build(ints ...int64) []byte {
 	set := AppendEmpty(nil)
 	for _, n := range ints {
@@ -52,7 +52,7 @@ func build(ints ...int64) []byte {
 	return set
 }
 
-// remove takes n out of an intset that is a slice of its own.
+// remove takes n out of set, a slice that is only an intset.
 func remove(set []byte, n int64) (shorter []byte, removed bool) {
 	index, found := Find(set, n)
 	if !found {
@@ -62,7 +62,7 @@ func remove(set []byte, n int64) (shorter []byte, removed bool) {
 	return set[:Bytes(set)], true
 }
 
-// anyInt is near an end of a width as often as it is small or anything.
+// anyInt is as often near an end of a width as small or arbitrary.
 func anyInt(rng *rand.Rand, bits int) int64 {
 	n := int64(rng.Uint64()) >> (64 - bits)
 	if rng.IntN(4) == 0 {
@@ -72,7 +72,7 @@ func anyInt(rng *rand.Rand, bits int) int64 {
 	return n
 }
 
-// TestModel takes random steps on an intset and on a sorted slice, with a copy kept aside that must not change.
+// TestModel takes random steps on an intset and on a sorted slice, with a frozen copy that must not change.
 func TestModel(t *testing.T) {
 	rng := random(t)
 	for range 60 {
@@ -151,7 +151,7 @@ func TestRemoveAt(t *testing.T) {
 	check(t, set[:Bytes(set)], []int64{1, 70_000})
 }
 
-// Both ends of a draw are both ends of the set, and every integer has its share.
+// The ends of the range of draw give the ends of the set, and every integer has its share.
 func TestRandom(t *testing.T) {
 	set := build(-5, 7, 9)
 	if Random(set, 0) != -5 || Random(set, math.MaxUint64) != 9 || Random(set, math.MaxUint64/2) != 7 {
@@ -159,7 +159,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// golden are payloads of DUMP without what wraps the intset, taken from redis-server 7.4.1 after the commands named.
+// golden are the intsets in DUMP's payload, taken from redis-server 7.4.1 after the commands named.
 var golden = []struct {
 	commands string
 	set      string
@@ -188,7 +188,7 @@ func TestGolden(t *testing.T) {
 		for _, i := range rand.Perm(len(c.want)) {
 			set, _ = Add(set, c.want[i])
 		}
-		if c.commands[:4] == "SREM" { // the wide one has been there and is gone
+		if c.commands[:4] == "SREM" { // the wide integer was there and has been removed
 			set, _ = Add(set, 5_000_000_000)
 			set, _ = remove(set, 5_000_000_000)
 		}
@@ -227,7 +227,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// FuzzValidate: whatever Validate accepts finds each of its integers, and stays an intset when it is edited.
+// FuzzValidate: an intset that Validate accepts finds each of its integers, and edits keep it valid.
 func FuzzValidate(f *testing.F) {
 	f.Add([]byte("\x02\x00\x00\x00\x02\x00\x00\x00\x05\x00\x06\x00"), int64(7))
 	f.Add(build(-1<<40, 5, 1<<40), int64(-1))

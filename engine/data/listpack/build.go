@@ -2,8 +2,8 @@ package listpack
 
 import "encoding/binary"
 
-// Apply makes the gap of s in a listpack that is a slice of its own, growing it as append does; the entries are still
-// to be Put.
+// Apply makes the gap of s in lp, a slice that is only a listpack, and grows it as append does. The caller then Puts
+// the entries into the gap.
 func Apply(lp []byte, s Splice) []byte {
 	n := Bytes(lp) + s.Grow()
 	if grow := n - len(lp); grow > 0 {
@@ -13,7 +13,7 @@ func Apply(lp []byte, s Splice) []byte {
 	return lp[:n]
 }
 
-// AppendElement appends an element to a listpack that is a slice of its own.
+// AppendElement appends an element to lp, a slice that is only a listpack.
 func AppendElement(lp []byte, e Element) []byte {
 	s := Append(lp, e.EncodedLen(), 1)
 	lp = Apply(lp, s)
@@ -21,11 +21,11 @@ func AppendElement(lp []byte, e Element) []byte {
 	return lp
 }
 
-// Begin opens a listpack at the end of dst: entries are appended next, and Close ends it. It costs less than
+// Begin starts a listpack at the end of dst. AppendEntry adds its entries, and Close ends it. It costs less than
 // AppendElement for each element, and the listpack may be part of something longer.
 func Begin(dst []byte) []byte { return append(dst, 0, 0, 0, 0, 0, 0) }
 
-// AppendEntry appends the bare entry of e, between Begin and Close.
+// AppendEntry appends the entry of e, between Begin and Close.
 func AppendEntry(dst []byte, e Element) []byte {
 	if e.IsInt {
 		var entry [10]byte
@@ -58,7 +58,7 @@ func Close(dst []byte, from, count int) []byte {
 	return dst
 }
 
-// FirstEntries is the entries of the first n elements; there are as many.
+// FirstEntries returns the entries of the first n elements. There are at least n.
 func FirstEntries(entries []byte, n int) []byte {
 	to := 0
 	for ; n > 0; n-- {
@@ -67,7 +67,7 @@ func FirstEntries(entries []byte, n int) []byte {
 	return entries[:to]
 }
 
-// Wrap makes lp, of EmptyLen bytes more than entries, the listpack of these count entries.
+// Wrap makes lp the listpack of these entries, count in number. lp has EmptyLen bytes more than entries.
 func Wrap(lp, entries []byte, count int) {
 	copy(lp[HeaderLen:], entries)
 	lp[len(lp)-1] = end

@@ -9,7 +9,7 @@ import (
 	"spindle/internal/number"
 )
 
-// First bytes of the entries that do not carry payload in them.
+// First bytes of the entries whose first byte is not the whole payload.
 const (
 	enc6Str  = 0x80
 	enc13Int = 0xC0
@@ -21,7 +21,7 @@ const (
 	enc64Int = 0xF4
 )
 
-// intWidth is the payload's length of an integer whose first byte is b, enc16Int..enc64Int.
+// intWidth returns the length of the payload of an integer whose first byte is b, enc16Int..enc64Int.
 func intWidth(b byte) int {
 	if b == enc64Int {
 		return 8
@@ -29,12 +29,13 @@ func intWidth(b byte) int {
 	return int(b-enc16Int) + 2
 }
 
-// An Element is what an entry holds, read or to be written: a string, or an integer that stands for its decimal text.
+// An Element is the content of an entry, read or to be written: a string, or an integer that stands for its decimal
+// text.
 //
-// Lifetime: it views the listpack (or the text it was made of) and holds as long as that is not edited.
+// Lifetime: it points into the listpack (or the text it was made of) and is valid until that is edited.
 //
-// It is four words, which is as much as the compiler keeps in registers: one more, and every call that takes or returns
-// one went through memory.
+// It is four words, the most that the compiler keeps in registers. With one more, every call that takes or returns an
+// Element would go through memory.
 type Element struct {
 	text  *byte // of the string; nil for an integer
 	n     int
@@ -44,13 +45,13 @@ type Element struct {
 
 var _ [4 * unsafe.Sizeof(uintptr(0))]byte = [unsafe.Sizeof(Element{})]byte{}
 
-// OfText is the string text, whatever it says.
+// OfText returns text as a string element, even if it is a number.
 func OfText(text []byte) Element { return Element{text: unsafe.SliceData(text), n: len(text)} }
 
-// Bytes is the string; nil for an integer. It has no room behind it.
+// Bytes is the string, without spare capacity; nil for an integer.
 func (e Element) Bytes() []byte { return unsafe.Slice(e.text, e.n) }
 
-// Of is text as the element a listpack keeps for it (listpack.I4).
+// Of returns the element that a listpack stores for text (listpack.I4).
 func Of(text []byte) Element {
 	if n, ok := number.ParseInt(text); ok {
 		return Element{Int: n, IsInt: true}
@@ -58,10 +59,10 @@ func Of(text []byte) Element {
 	return OfText(text)
 }
 
-// OfInt is the integer n as an element.
+// OfInt returns the integer n as an element.
 func OfInt(n int64) Element { return Element{Int: n, IsInt: true} }
 
-// Get is the element at at.
+// Get returns the element at at.
 func Get(lp []byte, at int) Element {
 	switch b := lp[at]; {
 	case b < enc6Str:
@@ -80,7 +81,7 @@ func Get(lp []byte, at int) Element {
 	}
 }
 
-// GetNext is the element at at and the offset of the one behind it, 0 at the end.
+// GetNext returns the element at at and the offset of the next one, 0 at the end.
 func GetNext(lp []byte, at int) (e Element, next int) {
 	e, next = step(lp, at)
 	if lp[next] == end {
@@ -89,8 +90,8 @@ func GetNext(lp []byte, at int) (e Element, next int) {
 	return e, next
 }
 
-// step is the element at at and the offset behind its entry. The two short forms are read in one go, as most elements
-// are one of them.
+// step returns the element at at and the offset after its entry. Most elements have one of the two short forms, so
+// these are read directly.
 func step(lp []byte, at int) (e Element, behind int) {
 	switch b := lp[at]; {
 	case b < enc6Str:
@@ -102,8 +103,8 @@ func step(lp []byte, at int) (e Element, behind int) {
 	return Get(lp, at), skipLong(lp, at)
 }
 
-// ShortText is the string at at and the offset behind its entry, if it is one of at most 63 bytes: for loops over many,
-// which most of the time need no Element.
+// ShortText returns the string at at and the offset after its entry, if it has at most 63 bytes. It is for loops over
+// many elements, most of which are short.
 func ShortText(lp []byte, at int) (text []byte, behind int, ok bool) {
 	b := lp[at]
 	if b&^0x3F != enc6Str {
@@ -114,7 +115,7 @@ func ShortText(lp []byte, at int) (text []byte, behind int, ok bool) {
 	return lp[from:to:to], to + 1, true
 }
 
-// intAt is the integer at at, whose first byte is not that of a string.
+// intAt returns the integer at at, whose first byte is not that of a string.
 func intAt(lp []byte, at int) int64 {
 	switch b := lp[at]; {
 	case b < enc6Str:
@@ -141,7 +142,6 @@ func (e Element) Len() int {
 	return e.n
 }
 
-// Append appends the text to dst.
 func (e Element) Append(dst []byte) []byte {
 	if e.IsInt {
 		return number.AppendInt(dst, e.Int)
@@ -149,7 +149,7 @@ func (e Element) Append(dst []byte) []byte {
 	return append(dst, e.Bytes()...)
 }
 
-// Text is the text without a copy where there is one already: a string's own bytes, or an integer written over scratch.
+// Text returns the text without a copy if possible: a string's own bytes, or an integer written into scratch.
 func (e Element) Text(scratch []byte) []byte {
 	if e.IsInt {
 		return number.AppendInt(scratch[:0], e.Int)
@@ -157,15 +157,15 @@ func (e Element) Text(scratch []byte) []byte {
 	return e.Bytes()
 }
 
-// Integer is the element as an integer, if its text is one.
+// Integer returns the element as an integer, if its text is one.
 func (e Element) Integer() (n int64, ok bool) {
 	if e.IsInt {
 		return e.Int, true
 	}
-	return number.ParseInt(e.Bytes()) // only in listpacks from outside can it succeed (listpack.I4)
+	return number.ParseInt(e.Bytes()) // succeeds only in listpacks from outside (listpack.I4)
 }
 
-// Equal says whether the element's text is text.
+// Equal reports whether the element's text is text.
 func (e Element) Equal(text []byte) bool {
 	if !e.IsInt {
 		return bytes.Equal(e.Bytes(), text)
@@ -174,7 +174,7 @@ func (e Element) Equal(text []byte) bool {
 	return ok && n == e.Int
 }
 
-// EqualElement says whether both have the same text.
+// EqualElement reports whether both have the same text.
 func (e Element) EqualElement(o Element) bool {
 	switch {
 	case e.IsInt && o.IsInt:
@@ -191,7 +191,7 @@ func (e Element) Compare(text []byte) int {
 	return bytes.Compare(e.Text(scratch[:]), text)
 }
 
-// Equal says whether the element at at has this text.
+// Equal reports whether the element at at has this text.
 func Equal(lp []byte, at int, text []byte) bool { return Get(lp, at).Equal(text) }
 
 // EncodedLen is the length of the element's entry, backlen included.
@@ -244,8 +244,8 @@ func (e Element) Put(gap []byte) int {
 	return PutText(gap, e.Bytes())
 }
 
-// PutText writes the entry of text, which is no integer's, at the beginning of gap and returns its length,
-// EncodedTextLen.
+// PutText writes text as a string entry at the beginning of gap and returns its length, EncodedTextLen. text is not an
+// integer's.
 func PutText(gap, text []byte) int {
 	n := len(text)
 	head := 1
@@ -292,8 +292,8 @@ func PutInt(gap []byte, n int64) int {
 	return size
 }
 
-// putBacklen writes the backlen of body and returns its length: seven bits a byte, the highest first, and all but the
-// first marked, so that a reader who comes from behind knows when to stop.
+// putBacklen writes the backlen of body and returns its length. It has seven bits a byte, the highest first. All bytes
+// but the first are marked, so that reading backwards ends at the first.
 func putBacklen(gap []byte, body int) int {
 	n := backlenLen(body)
 	for i := n - 1; i > 0; i-- {

@@ -6,9 +6,9 @@ import (
 	"spindle/internal/number"
 )
 
-// Find is the first element from offset from on whose text is text, 0 if there is none. After each element that is
-// looked at, skip elements are passed over: 1 looks at the fields of field and value pairs only. from 0 finds nothing,
-// so that First of an empty listpack may be given.
+// Find returns the first element at or after offset from whose text is text, 0 if there is none. After each element
+// that it compares, it skips skip elements: 1 compares only the fields of field and value pairs. from may be 0, the
+// First of an empty listpack: then nothing is found.
 func Find(lp []byte, from int, text []byte, skip int) int {
 	if from == 0 {
 		return 0
@@ -19,9 +19,9 @@ func Find(lp []byte, from int, text []byte, skip int) int {
 	return findText(lp, from, text, skip)
 }
 
-// findText looks for a text that is not an integer. Most entries differ in length, and most of the others in the last
-// eight bytes, where names of one pattern differ (their beginnings are alike); only then are the bytes in front of
-// those compared.
+// findText looks for a text that is not an integer. Most entries differ in length. Of the others, most differ in the
+// last eight bytes, because names of one pattern have the same beginning. Only if those are equal does it compare the
+// bytes before them.
 func findText(lp []byte, at int, text []byte, pass int) int {
 	lp = lp[:Bytes(lp)]
 	short := len(text) < 64
@@ -34,9 +34,9 @@ func findText(lp []byte, at int, text []byte, pass int) int {
 			n := int(b & 0x3F)
 			if n == len(text) && short {
 				if n == 0 {
-					return at // eight bytes back might be before the listpack
+					return at // the eight bytes before might begin before the listpack
 				}
-				// Eight bytes that end with the string; if it is shorter, the first of them are shifted out.
+				// Load the eight bytes that end with the string. If it is shorter, shift the first of them out.
 				last := binary.LittleEndian.Uint64(lp[at+n-7:])
 				if (last^want)>>shift == 0 && (n <= 8 || string(lp[at+1:at+1+n-8]) == string(text[:n-8])) {
 					return at
@@ -65,8 +65,8 @@ func findText(lp []byte, at int, text []byte, pass int) int {
 	}
 }
 
-// tail is the last eight bytes of text as they would be loaded, and by how many bits to shift a load so that only text
-// is left.
+// tail returns the last eight bytes of text as they would be loaded. shift is by how many bits to shift a load so that
+// only text is left.
 func tail(text []byte) (want uint64, shift uint) {
 	if len(text) >= 8 {
 		return binary.LittleEndian.Uint64(text[len(text)-8:]), 0
@@ -76,8 +76,8 @@ func tail(text []byte) (want uint64, shift uint) {
 	return binary.LittleEndian.Uint64(last[:]), uint(64 - 8*len(text))
 }
 
-// findInt looks for an integer, whatever its encoding; text is its decimal, which a listpack from outside may hold as a
-// string (listpack.I4).
+// findInt looks for an integer in any encoding. text is its decimal, which a listpack from outside may hold as a string
+// (listpack.I4).
 func findInt(lp []byte, at int, n int64, text []byte, pass int) int {
 	lp = lp[:Bytes(lp)]
 	for {

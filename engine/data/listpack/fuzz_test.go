@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// hostile are listpacks that we would not write, with what Validate says of them.
+// hostile are listpacks that we would not write, with Validate's result for each.
 var hostile = []struct {
 	name string
 	lp   string
@@ -44,7 +44,7 @@ func TestValidate(t *testing.T) {
 		if err := Validate([]byte(c.lp), true, nil); err != c.err {
 			t.Errorf("%s: %v, want %v", c.name, err, c.err)
 		}
-		// A client's text finds the element, however it was written.
+		// A client's text finds the element, in whatever encoding.
 		if lp := []byte(c.lp); strings.HasPrefix(c.name, "5 ") && (Find(lp, First(lp), []byte("5"), 0) != HeaderLen ||
 			!Equal(lp, HeaderLen, []byte("5")) || !Get(lp, HeaderLen).EqualElement(OfInt(5)) ||
 			!OfInt(5).EqualElement(Get(lp, HeaderLen))) {
@@ -83,7 +83,7 @@ func TestValidateDamaged(t *testing.T) {
 	}
 }
 
-// useAll reads and edits p, if Validate accepts it, in every way that could step out of it.
+// useAll reads and edits p, if Validate accepts it, in every way that could leave its bounds.
 func useAll(t *testing.T, p []byte) {
 	t.Helper()
 	p = slices.Clip(p)
@@ -130,7 +130,8 @@ func useAll(t *testing.T, p []byte) {
 	}
 }
 
-// FuzzValidate: whatever Validate accepts reads the same both ways, is found, and stays a listpack when it is edited.
+// FuzzValidate: a listpack that Validate accepts reads the same both ways, its elements are found, and edits keep it
+// valid.
 func FuzzValidate(f *testing.F) {
 	for _, c := range hostile {
 		f.Add([]byte(c.lp))
@@ -144,7 +145,7 @@ func FuzzValidate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		useAll(t, p)
-		// The random bytes themselves rarely agree with a header; so give them one that does.
+		// Random bytes rarely agree with a header, so give them one that does.
 		if len(p) < 1<<16 {
 			framed := append([]byte{0, 0, 0, 0, 0xFF, 0xFF}, p...)
 			framed = append(framed, end)
@@ -154,7 +155,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// FuzzEdits: a script of edits does to a listpack what it does to a []string. Each step is an operation, an index and a
+// FuzzEdits: a script of edits does the same to a listpack as to a []string. Each step is an operation, an index and a
 // text.
 func FuzzEdits(f *testing.F) {
 	f.Add([]byte("\x00\x00\x03abc\x01\x00\x0212\x02\x01\x00\x03\x00\x04-100\x04\x00\x00"))
@@ -167,7 +168,7 @@ func FuzzEdits(f *testing.F) {
 			size = min(size, len(script))
 			text := script[:size]
 			script = script[size:]
-			if op == 5 { // a long one
+			if op == 5 { // a long text
 				text = bytes.Repeat(text, 40)
 			}
 			if n := len(want); n > 0 {

@@ -12,17 +12,17 @@ import (
 )
 
 // A golden is a listpack that the reference server made, a line of testdata/golden.jsonl. It was recorded from
-// redis-server 7.4.1 with rdbcompression off and the limits of list, hash, set and zset wide enough that a listpack it
-// stays: the commands were sent, elements is what LRANGE, HGETALL, SMEMBERS or ZRANGE WITHSCORES then answered, bytes
-// is the payload of DUMP without what wraps the listpack. In commands and elements a number n stands for n times "x",
-// and a character for the byte of that value; bytes too long to be shown are "sha256:" and their sum.
+// redis-server 7.4.1 with rdbcompression off. The limits of list, hash, set and zset were wide enough to keep it a
+// listpack. commands were sent. elements is the reply of LRANGE, HGETALL, SMEMBERS or ZRANGE WITHSCORES. bytes is the
+// listpack in DUMP's payload. In commands and elements a number n stands for n times "x", and a character for the byte
+// of that value. Bytes too long to show are "sha256:" and their sum.
 type golden struct {
 	Name     string
 	Elements []any
 	Bytes    string
 }
 
-// text is an element as bytes.
+// text returns element i as bytes.
 func (g golden) text(t *testing.T, i int) []byte {
 	switch e := g.Elements[i].(type) {
 	case float64:

@@ -22,23 +22,23 @@ import "encoding/binary"
 // listpack.I2. count is the number of entries, or 0xFFFF when only a walk can tell.
 // listpack.I3. Stepping over an entry and reading its backlen leads back to the same entry.
 // listpack.I4. A text that is the canonical decimal of an int64 is written as an integer, and each element in its
-// shortest encoding, so that equal lists are equal bytes. Only what we write obeys it: a listpack from outside may not,
-// and is read all the same.
+// shortest encoding. So equal lists are equal bytes. Only our writes promise this: listpacks from outside may differ,
+// and are still read correctly.
 //
 // Validate proves listpack.I1..listpack.I3. RDB and DUMP store these bytes unchanged, so a change here is a change of
-// file format.
-// Source: the listpack specification.
+// file format. Source: the listpack specification.
 //
-// An element is named by the offset of its entry. Offset 0 is in the header and so names none. Every function takes a
-// slice that begins with the listpack and may be longer.
+// An element is named by the offset of its entry. Offset 0 is in the header, so it means no element. Every function
+// takes a slice that begins with the listpack and may be longer.
 const (
 	HeaderLen = 6
 	EmptyLen  = HeaderLen + 1 // the header and the end
 
-	// MaxBytes bounds what a listpack may grow to. The format's own bound is 2^32-1, past which bytes overflows.
+	// MaxBytes bounds the size that we let a listpack grow to. The format's own bound is 2^32-1: the field bytes holds
+	// no more.
 	MaxBytes = 1 << 30
 
-	// MaxOverhead bounds what an entry takes beyond its text.
+	// MaxOverhead bounds the bytes of an entry beyond its text.
 	MaxOverhead = 5 + 5
 
 	countUnknown = 0xFFFF
@@ -51,10 +51,10 @@ func AppendEmpty(dst []byte) []byte { return append(dst, EmptyLen, 0, 0, 0, 0, 0
 // Bytes is the length of the whole listpack.
 func Bytes(lp []byte) int { return int(binary.LittleEndian.Uint32(lp)) }
 
-// End is the offset behind the last entry, where an append goes.
+// End is the offset after the last entry, where an append goes.
 func End(lp []byte) int { return Bytes(lp) - 1 }
 
-// Entries is the bytes of all entries, without header and end.
+// Entries returns the bytes of all entries, without header and end.
 func Entries(lp []byte) []byte { return lp[HeaderLen:End(lp)] }
 
 // Count is the number of elements. Cost: a walk if there were ever 65535 or more.
@@ -75,7 +75,7 @@ func CountRange(lp []byte, from, to int) (n int) {
 
 func headerCount(lp []byte) int { return int(binary.LittleEndian.Uint16(lp[4:])) }
 
-// First is the first element, 0 if there is none.
+// First returns the first element, 0 if there is none.
 func First(lp []byte) int {
 	if lp[HeaderLen] == end {
 		return 0
@@ -83,10 +83,10 @@ func First(lp []byte) int {
 	return HeaderLen
 }
 
-// Last is the last element, 0 if there is none.
+// Last returns the last element, 0 if there is none.
 func Last(lp []byte) int { return Prev(lp, End(lp)) }
 
-// Next is the element behind the one at at, 0 at the end.
+// Next returns the element after the one at at, 0 at the end.
 func Next(lp []byte, at int) int {
 	at = skip(lp, at)
 	if lp[at] == end {
@@ -95,7 +95,7 @@ func Next(lp []byte, at int) int {
 	return at
 }
 
-// Prev is the element before the one at at (or before End), 0 at the beginning.
+// Prev returns the element before the one at at (or before End), 0 at the beginning.
 func Prev(lp []byte, at int) int {
 	if at <= HeaderLen {
 		return 0
@@ -114,11 +114,12 @@ func Prev(lp []byte, at int) int {
 	return at - backlenLen(body) - body
 }
 
-// Seek is the element at index, counted from the end if negative, 0 if there is none. Cost: a walk from the nearer end.
+// Seek returns the element at index, counted from the end if negative; 0 if there is none. Cost: a walk from the nearer
+// end.
 func Seek(lp []byte, index int) int {
 	n := headerCount(lp)
 	if n == countUnknown {
-		// Without a count each sign is walked from its own end.
+		// Without a count, the sign of index says from which end to walk.
 		if index < 0 {
 			return stepBack(lp, Last(lp), -1-index)
 		}
@@ -150,7 +151,7 @@ func stepBack(lp []byte, at, steps int) int {
 	return at
 }
 
-// skip is the offset behind the entry at at.
+// skip returns the offset after the entry at at.
 func skip(lp []byte, at int) int {
 	if b := lp[at]; b < enc13Int {
 		return at + shortLen(b)
@@ -158,9 +159,9 @@ func skip(lp []byte, at int) int {
 	return skipLong(lp, at)
 }
 
-// shortLen is the length of an entry, backlen included, whose first byte b is below enc13Int: a small integer or a
-// short string. A branch, not arithmetic on b's top bit: lists are regular enough for it to be foreseen, and arithmetic
-// would lengthen the chain that each step waits for (BenchmarkFind/fields: a quarter slower).
+// shortLen returns the length of an entry, backlen included, whose first byte b is below enc13Int: a small integer or a
+// short string. It branches instead of computing with b's top bit. The processor predicts the branch, while arithmetic
+// would delay each step of a walk (BenchmarkFind/fields: a quarter slower).
 func shortLen(b byte) int {
 	if b < enc6Str {
 		return 2
@@ -174,7 +175,7 @@ func skipLong(lp []byte, at int) int {
 	return at + body + backlenLen(body)
 }
 
-// bodyLen is the length of encoding and payload of the entry at at.
+// bodyLen returns the length of encoding and payload of the entry at at.
 func bodyLen(lp []byte, at int) int {
 	switch b := lp[at]; {
 	case b < 0x80:
@@ -193,8 +194,8 @@ func bodyLen(lp []byte, at int) int {
 	panic("listpack: I3 is broken: a byte that opens no entry")
 }
 
-// backlenLen is the length of the backlen of an entry whose encoding and payload take body bytes. The limits lie one
-// below what the bits could hold, because the format's first writer put them there.
+// backlenLen returns the length of the backlen of an entry whose encoding and payload take body bytes. The limits are
+// one less than the bits could hold, as in the format's first writer.
 func backlenLen(body int) int {
 	switch {
 	case body <= 127:

@@ -50,7 +50,7 @@ func anyText(rng *rand.Rand) string {
 	}
 }
 
-// plain is the elements the slow way.
+// plain returns the elements, the slow way.
 func plain(lp []byte) (texts []string) {
 	for _, e := range All(lp) {
 		texts = append(texts, string(e.Append(nil)))
@@ -58,7 +58,7 @@ func plain(lp []byte) (texts []string) {
 	return texts
 }
 
-// check compares lp with what it should hold, by every way of reading it.
+// check compares lp with want, by every way of reading it.
 func check(t *testing.T, lp []byte, want []string) {
 	t.Helper()
 	if err := Validate(lp, true, nil); err != nil {
@@ -97,7 +97,7 @@ func check(t *testing.T, lp []byte, want []string) {
 	}
 }
 
-// offset of the element at an index, the slow way.
+// offset returns the offset of the element at an index, the slow way.
 func offset(lp []byte, index int) int {
 	at := HeaderLen
 	for range index {
@@ -106,7 +106,7 @@ func offset(lp []byte, index int) int {
 	return at
 }
 
-// TestModel takes random steps on a listpack and on a []string, with a copy kept aside that must not change.
+// TestModel takes random steps on a listpack and on a []string, with a frozen copy that must not change.
 func TestModel(t *testing.T) {
 	rng := random(t)
 	lp, want := AppendEmpty(nil), []string{}
@@ -119,7 +119,7 @@ func TestModel(t *testing.T) {
 			}
 			frozen, then = lp, slices.Clone(want)
 		}
-		// Up to three new texts, as many as the step needs.
+		// Up to three new texts; each step uses what it needs.
 		texts := []string{anyText(rng), anyText(rng), anyText(rng)}[:1+rng.IntN(3)]
 		ins := 0
 		for _, text := range texts {
@@ -256,7 +256,7 @@ func ask(t *testing.T, rng *rand.Rand, lp []byte, want []string) {
 	}
 }
 
-// TestCountUnknown goes past the 65534 elements that the header can count, and back.
+// TestCountUnknown grows past the 65534 elements that the header can count, and shrinks back.
 func TestCountUnknown(t *testing.T) {
 	const n = 70_000
 	lp := Begin(nil)
@@ -275,7 +275,7 @@ func TestCountUnknown(t *testing.T) {
 	if Count(lp) != n-20_000 || headerCount(lp) != countUnknown || at(10) != 20_010 {
 		t.Fatal("a listpack with an unknown count is misread")
 	}
-	lp = Close(append(Begin(nil), Entries(lp)...), 0, n-20_000) // built anew, it is counted
+	lp = Close(append(Begin(nil), Entries(lp)...), 0, n-20_000) // rebuilt, it is counted
 	if headerCount(lp) != n-20_000 || Validate(lp, true, nil) != nil {
 		t.Fatal("a listpack built anew has no count")
 	}

@@ -6,10 +6,9 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Splice is a planned edit: at offset Off, Del bytes go and Ins bytes come, which changes the number of elements by
-// Count. The package plans it; the owner of the bytes makes the gap, in place or in a new block; then the entries are
-// Put into the gap and the header is set. Several neighbours may be replaced by several others: plan a Delete, then set
-// Ins and add to Count.
+// A Splice is a planned edit: Ins bytes replace Del bytes at offset Off, and the number of elements changes by Count.
+// This package plans it. The owner of the bytes makes the gap, in place or in a new block, Puts the entries into it and
+// sets the header. To replace several neighbours by several others, plan a Delete, then set Ins and add to Count.
 //
 // The zero Splice changes nothing.
 type Splice struct {
@@ -31,12 +30,12 @@ func Append(lp []byte, ins, count int) Splice { return Splice{Off: End(lp), Ins:
 // Prepend plans count new elements of ins bytes at the beginning.
 func Prepend(ins, count int) Splice { return Splice{Off: HeaderLen, Ins: ins, Count: count} }
 
-// Replace plans another element of ins bytes in the place of the one at at. With ins as before, nothing moves.
+// Replace plans another element of ins bytes in place of the one at at. If ins is the old length, nothing moves.
 func Replace(lp []byte, at, ins int) Splice {
 	return Splice{Off: at, Del: skip(lp, at) - at, Ins: ins}
 }
 
-// Delete plans the removal of n elements from the one at at on, or of as many as there are.
+// Delete plans the removal of up to n elements, the first at at.
 func Delete(lp []byte, at, n int) Splice {
 	to, gone := at, 0
 	for ; gone < n && lp[to] != end; gone++ {
@@ -45,7 +44,7 @@ func Delete(lp []byte, at, n int) Splice {
 	return Splice{Off: at, Del: to - at, Count: -gone}
 }
 
-// DeleteRange plans the removal of n elements from index on (from the end, if negative), or of as many as there are.
+// DeleteRange plans the removal of up to n elements, the first at index (from the end, if negative).
 func DeleteRange(lp []byte, index, n int) Splice {
 	at := Seek(lp, index)
 	if at == 0 || n <= 0 {
@@ -62,13 +61,13 @@ func DeleteRange(lp []byte, index, n int) Splice {
 	return Delete(lp, at, n)
 }
 
-// Grow is by how many bytes the listpack becomes longer, or shorter if negative.
+// Grow is the number of bytes by which the listpack becomes longer, or shorter if negative.
 func (s Splice) Grow() int { return s.Ins - s.Del }
 
-// Fits says whether the listpack stays within MaxBytes.
+// Fits reports whether the listpack stays within MaxBytes.
 func (s Splice) Fits(lp []byte) bool { return Bytes(lp)+s.Grow() <= MaxBytes }
 
-// Gap is where the new entries go, once the bytes have been moved.
+// Gap returns the bytes for the new entries, once the other bytes have been moved.
 func (s Splice) Gap(lp []byte) []byte { return lp[s.Off : s.Off+s.Ins : s.Off+s.Ins] }
 
 // Open makes the gap in place and sets the header. lp must have room for the longer of old and new.
@@ -79,17 +78,17 @@ func (s Splice) Open(lp []byte) {
 	s.Finish(lp)
 }
 
-// CopyTo makes the gap in dst, as a copy of lp, and sets its header. lp stays as it is: views may be reading it.
+// CopyTo makes the gap in dst, as a copy of lp, and sets its header. lp stays unchanged: views may be reading it.
 func (s Splice) CopyTo(dst, lp []byte) {
 	copy(dst, lp[:s.Off])
 	copy(dst[s.Off+s.Ins:], lp[s.Off+s.Del:Bytes(lp)])
 	s.Finish(dst)
 }
 
-// Finish sets the header, for an owner who has moved the bytes himself.
+// Finish sets the header, for an owner that has moved the bytes itself.
 func (s Splice) Finish(lp []byte) { SetHeader(lp, Bytes(lp)+s.Grow(), s.Count) }
 
-// SetHeader sets bytes, and changes count by countDelta. A count that was once unknown stays so.
+// SetHeader sets bytes, and changes count by countDelta. A count that was once unknown stays unknown.
 func SetHeader(lp []byte, bytes, countDelta int) {
 	invariant.That(bytes >= EmptyLen && bytes <= MaxBytes, "listpack.I1: of %d bytes", bytes)
 	binary.LittleEndian.PutUint32(lp, uint32(bytes))

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// What is wrong with bytes that are not a listpack.
+// The errors of Validate.
 var (
 	ErrSize    = errors.New("listpack: the length in the header is not that of the bytes")
 	ErrEnd     = errors.New("listpack: the end is not where it should be")
@@ -15,11 +15,9 @@ var (
 	ErrElement = errors.New("listpack: an element was refused")
 )
 
-// Validate proves that lp, as a whole, is a listpack: listpack.I1 alone, or with deep listpack.I2 and listpack.I3 too,
-// after which every function may be called on it. each, which may be nil, sees every element in order and refuses by
-// answering false; it is called when deep only.
-// Errors: the ones above. Bytes from outside must pass deep before they are read: the others trust
-// listpack.I1..listpack.I3.
+// Validate proves that lp, as a whole, is a listpack: listpack.I1 alone, or with deep also listpack.I2 and listpack.I3.
+// each may be nil. With deep it is called for every element in order, and refuses one by returning false. Bytes from
+// outside must pass deep before any other function reads them: all others trust listpack.I1..listpack.I3.
 func Validate(lp []byte, deep bool, each func(at int, e Element) bool) error {
 	if len(lp) < EmptyLen || uint64(len(lp)) != uint64(binary.LittleEndian.Uint32(lp)) {
 		return ErrSize
@@ -48,8 +46,8 @@ func Validate(lp []byte, deep bool, each func(at int, e Element) bool) error {
 	return nil
 }
 
-// validEntry proves that an entry lies at at and ends at or before last, and is its end. The backlen must be the one we
-// would write: a longer form would lead back to another place.
+// validEntry proves that an entry lies at at and ends at or before last, and returns its end. The backlen must be the
+// one that we would write, because a longer form would lead back to another place.
 func validEntry(lp []byte, at, last int) (next int, err error) {
 	head := 1
 	switch b := lp[at]; {

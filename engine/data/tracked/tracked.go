@@ -13,10 +13,10 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Table is keys, each with the ids of the clients that have read it.
+// A Table holds keys, each with the ids of the clients that have read it.
 //
-// tracked.T1. items is the number of all keys' ids. No key has none.
-// tracked.T2. Blocks are edited and freed at once, whatever the slots' marks say: no view reads them.
+// tracked.T1. items is the number of all keys' ids. Each key has at least one.
+// tracked.T2. Blocks are edited and freed at once, whatever their slots' shared marks say: no view reads them.
 //
 // Its memory is off the Go heap and part of used_memory.
 type Table struct {
@@ -25,7 +25,7 @@ type Table struct {
 	items int
 }
 
-// New is an empty table in h. There is one for a heap.
+// New returns an empty table in h. Call it once per heap.
 func New(h *memory.Heap) *Table {
 	t := &Table{heap: h}
 	h.Register(value.KindTracked, destroy)
@@ -33,13 +33,12 @@ func New(h *memory.Heap) *Table {
 	return t
 }
 
-// Len is the number of keys.
 func (t *Table) Len() int { return t.t.Len() }
 
-// Items is the number of ids, of all keys together.
+// Items is the number of ids of all keys together.
 func (t *Table) Items() int { return t.items }
 
-// Add notes that the client with that id, which is not 0, has read key.
+// Add records that the client with this id has read key. id is not 0.
 func (t *Table) Add(key []byte, id int64) {
 	hash := table.Hash(key)
 	p, ref := t.t.Find(hash, key)
@@ -57,7 +56,7 @@ func (t *Table) Add(key []byte, id int64) {
 	}
 }
 
-// Take removes key and appends the ids of who has read it, in no order.
+// Take removes key and appends the ids of the clients that have read it, in no order.
 func (t *Table) Take(key []byte, into []int64) []int64 {
 	p, ref := t.t.Find(table.Hash(key), key)
 	if ref == 0 {
@@ -70,7 +69,7 @@ func (t *Table) Take(key []byte, into []int64) []int64 {
 	return into
 }
 
-// Random is some key, each as likely as any other; nil when there is none.
+// Random returns a random key, each equally likely; nil when there is none.
 //
 // Lifetime: until the next change of the table.
 func (t *Table) Random(r *rand.PCG) []byte {
@@ -81,7 +80,7 @@ func (t *Table) Random(r *rand.PCG) []byte {
 	return table.TrackedKey(memory.Pointer(ref))
 }
 
-// Clear removes all keys, in O(1): reclaimers free what they were kept in.
+// Clear removes all keys, in O(1). Reclaimers free their blocks.
 func (t *Table) Clear() {
 	n := t.t.Len()
 	if n == 0 {
@@ -92,7 +91,7 @@ func (t *Table) Clear() {
 	t.heap.RetireTreeWide(root, value.KindTracked, n)
 }
 
-// destroy takes a table that was cleared apart.
+// destroy frees a cleared table's blocks.
 var destroy = table.Destroy(func(r *memory.Returner, ref memory.Ref, _ int) (done bool, spent int) {
 	r.Free(ref, memory.Other)
 	return true, 1

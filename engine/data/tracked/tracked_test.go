@@ -21,9 +21,9 @@ func open(t testing.TB) *Table {
 	return New(h)
 }
 
-// reclaim frees what was let go of, as reclaimers do.
+// reclaim frees the retired blocks, as reclaimers do.
 func reclaim(h *memory.Heap) {
-	for range 4 { // a hold that has closed is noticed by Drain
+	for range 4 { // Drain notices that a hold has closed
 		h.Drain(1 << 20)
 		for job, _ := h.TakeFreeing(); job != nil; job, _ = h.TakeFreeing() {
 			for done := false; !done; {
@@ -55,7 +55,7 @@ func (t *Table) check() error {
 	return err
 }
 
-// TestTableModel compares with a map of sets, with views alive now and then. In the end nothing is left.
+// TestTableModel compares with a map of sets, with views alive now and then. In the end no memory may be left.
 func TestTableModel(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -124,7 +124,7 @@ func TestTableModel(t *testing.T) {
 	}
 }
 
-// TestKeyOfOneClientIsSmall: what a key of 16 bytes costs that one client has read, the index included.
+// TestKeyOfOneClientIsSmall bounds what a key of 16 bytes that one client has read costs, with the index.
 func TestKeyOfOneClientIsSmall(t *testing.T) {
 	got := open(t)
 	before := got.heap.Used()
@@ -137,7 +137,7 @@ func TestKeyOfOneClientIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd notes keys that were read before by the same client. Watch allocs/op: 0.
+// BenchmarkAdd adds keys that the same client has read before. Watch allocs/op: 0.
 func BenchmarkAdd(b *testing.B) {
 	t := open(b)
 	keys := make([][]byte, 1<<16)
