@@ -10,8 +10,8 @@ import (
 	"spindle/engine/command/commandtest"
 )
 
-// A house is a core with the family, and what the family asked of the rest.
-type house struct {
+// A server is a core with the family. It records what the family asked of the rest of the server.
+type server struct {
 	*commandtest.Core
 	users  acl.Users
 	log    acl.Log
@@ -21,8 +21,8 @@ type house struct {
 	client *client.Client
 }
 
-func newHouse(t *testing.T) *house {
-	h := &house{}
+func newServer(t *testing.T) *server {
+	h := &server{}
 	h.Core = commandtest.Start(t, Family(Deps{
 		Users: &h.users, Log: func() *acl.Log { return &h.log }, Catalogue: func() *command.Catalogue { return h.Catalogue },
 		File:            func() string { return h.file },
@@ -37,7 +37,7 @@ func newHouse(t *testing.T) *house {
 }
 
 // do sends a line of words and fails unless the reply begins with want.
-func (h *house) do(t *testing.T, line, want string) string {
+func (h *server) do(t *testing.T, line, want string) string {
 	t.Helper()
 	got := h.Do(h.client, strings.Fields(line)...)
 	if !strings.HasPrefix(got, want) {
@@ -47,7 +47,7 @@ func (h *house) do(t *testing.T, line, want string) string {
 }
 
 func TestClosedClients(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	h.do(t, "ACL SETUSER a on &*", "+OK")
 	h.do(t, "ACL SETUSER a +@all ~*", "+OK")
 	if len(h.closed) != 0 {
@@ -64,7 +64,7 @@ func TestClosedClients(t *testing.T) {
 }
 
 func TestLoadClosesClients(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	h.do(t, "ACL LOAD", "-ERR This Redis instance is not configured")
 	h.do(t, "ACL SAVE", "-ERR This Redis instance is not configured")
 	h.file = t.TempDir() + "/users.acl"
@@ -85,9 +85,9 @@ func TestLoadClosesClients(t *testing.T) {
 	}
 }
 
-// TestSecretsAreHidden: what MONITOR and the slow log see of a call when it is over.
+// TestSecretsAreHidden checks what MONITOR and the slow log see of a call after it has run.
 func TestSecretsAreHidden(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	for _, line := range []string{"ACL SETUSER a >secret", "ACL SETUSER a >secret nonsense", "ACL GETUSER secret",
 		"ACL DELUSER secret"} {
 		args := commandtest.Words(line)
@@ -101,9 +101,9 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 }
 
-// TestLogReply is the reply's form; its fields are compared with the reference's where there is one.
+// TestLogReply checks the reply's form. A transcript compares its fields with the reference's.
 func TestLogReply(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	h.log.Add(acl.Entry{Reason: acl.DeniedKey, Origin: acl.InMulti, Object: "k", User: "u", Client: "id=1"}, h.Now())
 	h.SetNow(h.Now() + 1500)
 	const pairs = "$5\r\ncount\r\n:1\r\n$6\r\nreason\r\n$3\r\nkey\r\n$7\r\ncontext\r\n$5\r\nmulti\r\n$6\r\nobject\r\n$1\r\nk\r\n$8\r\nusername\r\n$1\r\nu\r\n" +
@@ -121,7 +121,7 @@ func TestLogReply(t *testing.T) {
 }
 
 func TestGenPassIsRandom(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	first := h.do(t, "ACL GENPASS", "$64\r\n")
 	if second := h.do(t, "ACL GENPASS", "$64\r\n"); first == second {
 		t.Errorf("twice %q", first)

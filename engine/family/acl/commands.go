@@ -1,4 +1,4 @@
-// Package acl is ACL and its subcommands: what administrators ask of users, rules and refusals.
+// Package acl is ACL and its subcommands: users, their rules and the log of refusals.
 //
 // Owner: the core; handlers run in a turn.
 // Never: decides what a user may do (engine/acl does), or closes a client (Deps does).
@@ -14,15 +14,14 @@ import (
 type Deps struct {
 	Users     *acl.Users
 	Log       func() *acl.Log
-	Catalogue func() *command.Catalogue // as clients know it, after rename-command
+	Catalogue func() *command.Catalogue // commands under the names that rename-command gave them
 	File      func() string             // aclfile; "" for none
 
-	// Kill closes all clients of a user that was deleted and whose rights are gone: the caller's own behind its reply.
+	// Kill closes all clients of a deleted user. The caller, if it is one of them, gets its reply first.
 	Kill func(c *command.Context, deleted *acl.User)
-	// KillSubscribers closes those clients of a user that hold a subscription which its new rights do not allow
-	// (CheckChannel).
+	// KillSubscribers closes the clients of a user that hold a subscription which its new rights forbid (CheckChannel).
 	KillSubscribers func(c *command.Context, changed *acl.User)
-	Warn            func(text string) // a line of the server's log
+	Warn            func(text string) // logs a line
 }
 
 // Family is ACL, in the order COMMAND lists its subcommands.

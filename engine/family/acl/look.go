@@ -12,7 +12,8 @@ import (
 var errGenPass = &protocol.Error{Code: "ERR",
 	Text: "ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"}
 
-// cat is ACL CAT [category]: the categories, or the commands and subcommands in one, under their own names.
+// cat is ACL CAT [category]. Replies: the categories, or the commands and subcommands in one, under their original
+// names.
 func (f *family) cat(c *command.Context) error {
 	r := c.Reply
 	switch len(c.Args) {
@@ -93,7 +94,7 @@ func genPass(c *command.Context) error {
 	return nil
 }
 
-// log is ACL LOG [count | RESET]: the newest refusals, 10 of them unless told otherwise.
+// log is ACL LOG [count | RESET]. Replies: the newest refusals, 10 by default.
 func (f *family) log(c *command.Context) error {
 	n := int64(10)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"spindle/protocol"
 )
 
-// Named for the condition, worded exactly as clients already match it.
+// Clients match these texts, so they are worded as in Redis.
 var (
 	errKeepDefault = &protocol.Error{Code: "ERR", Text: "The 'default' user cannot be removed"}
 	errNoFile      = &protocol.Error{Code: "ERR", Text: "This Redis instance is not configured to use an ACL file. " +
@@ -25,7 +25,7 @@ func hide(c *command.Context) {
 
 // setUser is ACL SETUSER username [rule ...].
 //
-// Errors: those of acl.Users.Set; the user is then as it was.
+// Errors: those of acl.Users.Set; the user then stays unchanged.
 func (f *family) setUser(c *command.Context) error {
 	defer hide(c)
 	change, err := f.Users.Set(c.Args[2], c.Args[3:])
@@ -37,7 +37,7 @@ func (f *family) setUser(c *command.Context) error {
 	return nil
 }
 
-// carryOut closes the clients that a change leaves without what they have.
+// carryOut closes the clients that lose their user or a channel through the change.
 func (f *family) carryOut(c *command.Context, change acl.Change) {
 	switch {
 	case change.Deleted:
@@ -47,8 +47,8 @@ func (f *family) carryOut(c *command.Context, change acl.Change) {
 	}
 }
 
-// delUser is ACL DELUSER username [username ...]: how many there were. Nothing is deleted if one of them is the default
-// user.
+// delUser is ACL DELUSER username [username ...]. Replies: how many users it deleted. It deletes none if the default
+// user is among the names.
 func (f *family) delUser(c *command.Context) error {
 	defer hide(c)
 	for _, name := range c.Args[2:] {
@@ -67,8 +67,8 @@ func (f *family) delUser(c *command.Context) error {
 	return nil
 }
 
-// getUser is ACL GETUSER username: a map of flags, passwords, the root selector's rules, and the other selectors; null
-// for nobody.
+// getUser is ACL GETUSER username. Replies: a map of flags, passwords, the root selector's rules and the other
+// selectors; null for an unknown user.
 func (f *family) getUser(c *command.Context) error {
 	defer hide(c)
 	user := f.Users.Find(c.Args[2])
@@ -101,7 +101,7 @@ func (f *family) getUser(c *command.Context) error {
 	return nil
 }
 
-// appendSelector answers the three pairs of a selector.
+// appendSelector appends the commands, keys and channels of a selector to the reply, as three pairs.
 func appendSelector(r *protocol.Reply, s acl.SelectorText) {
 	r.BulkString("commands")
 	r.BulkString(s.Commands)
@@ -111,13 +111,12 @@ func appendSelector(r *protocol.Reply, s acl.SelectorText) {
 	r.BulkString(s.Channels)
 }
 
-// list is ACL LIST: each user as a line of the ACL file.
+// list is ACL LIST. Replies: each user as a line of the ACL file.
 func (f *family) list(c *command.Context) error {
 	appendAll(c.Reply, f.Users.Lines())
 	return nil
 }
 
-// users is ACL USERS: their names.
 func (f *family) users(c *command.Context) error {
 	appendAll(c.Reply, f.Users.Names())
 	return nil
@@ -130,15 +129,14 @@ func appendAll(r *protocol.Reply, all []string) {
 	}
 }
 
-// whoAmI is ACL WHOAMI.
 func whoAmI(c *command.Context) error {
 	c.Reply.BulkString(c.Client.UserName())
 	return nil
 }
 
-// load is ACL LOAD. Clients of users that are gone are closed, and subscribers who lost a channel.
+// load is ACL LOAD. It closes the clients of users that are gone, and subscribers that lose a channel.
 //
-// Errors: one text for all that is wrong in the file; every user is then as it was.
+// Errors: one text for everything wrong in the file; all users then stay unchanged.
 func (f *family) load(c *command.Context) error {
 	path := f.File()
 	if path == "" {
@@ -155,7 +153,7 @@ func (f *family) load(c *command.Context) error {
 	return nil
 }
 
-// save is ACL SAVE. Why it failed stands in the server's log.
+// save is ACL SAVE. The reason of a failure is in the server's log.
 func (f *family) save(c *command.Context) error {
 	path := f.File()
 	if path == "" {
