@@ -11,7 +11,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// newCore is a core with these commands and those of strings, which the tests fill and read with.
+// newCore is a core with the commands on bits, and those on strings to fill and read the keys.
 func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
@@ -25,7 +25,7 @@ func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
 	return core, space
 }
 
-// TestNoAllocations: in steady state no command on bits leaves anything to the garbage collector.
+// TestNoAllocations: in steady state no command on bits allocates on the Go heap.
 func TestNoAllocations(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)
@@ -42,7 +42,7 @@ func TestNoAllocations(t *testing.T) {
 		"BITFIELD_RO n GET i8 3", "BITFIELD long INCRBY u63 524280 12345",
 		"BITOP AND d k n",
 	}
-	if !invariant.Enabled { // what checks the use of chunks notes them on the Go heap
+	if !invariant.Enabled { // checked builds note the use of chunks on the Go heap
 		requests = append(requests, "BITOP NOT d long", "BITOP XOR d long k n none")
 	}
 	commandtest.NoAllocations(t, core, requests...)
@@ -58,7 +58,7 @@ func BenchmarkField(b *testing.B) {
 	benchmark(b, 1<<20, []string{"BITFIELD", "k", "INCRBY", "u63", "524270", "1234567"})
 }
 
-// BenchmarkCount, BenchmarkPos and BenchmarkOr go through 64 MB: watch MB/s, which memory bounds.
+// BenchmarkCount, BenchmarkPos and BenchmarkOr read 64 MB. Watch MB/s, which memory bounds.
 func BenchmarkCount(b *testing.B) { benchmark(b, 64<<20, []string{"BITCOUNT", "k"}) }
 
 func BenchmarkPos(b *testing.B) { benchmark(b, 64<<20, []string{"BITPOS", "k", "0"}) }

@@ -12,24 +12,23 @@ var (
 	errBit    = &protocol.Error{Code: "ERR", Text: "bit is not an integer or out of range"}
 )
 
-// offset reads where a bit lies: a number of bits, or, for a field of width bits, "#n" for the n-th of such fields.
-// width is 0 where that form is not allowed.
+// offset reads the position of a bit. With width > 0, arg may also be "#n": the n-th field of that width.
 //
-// Errors: errOffset, also for what no string may be long enough for (proto-max-bulk-len).
+// Errors: errOffset, also for an offset beyond proto-max-bulk-len.
 func offset(c *command.Context, arg []byte, width int) (int64, error) {
 	scale := int64(1)
 	if width > 0 && len(arg) > 0 && arg[0] == '#' {
 		arg, scale = arg[1:], int64(width)
 	}
 	n, ok := number.ParseInt(arg)
-	n *= scale // may wrap round: the reference takes such numbers for what then comes out
+	n *= scale // may overflow; the reference accepts such numbers, too
 	if !ok || n < 0 || n>>3 >= c.MaxBulk() && !c.Obeys() {
 		return 0, errOffset
 	}
 	return n, nil
 }
 
-// getBit is GETBIT key offset. Replies: 0 or 1; 0 behind the end and for no key. Errors: errOffset, ErrWrongType.
+// getBit is GETBIT key offset. Replies: 0 or 1; 0 past the end and for a missing key. Errors: errOffset, ErrWrongType.
 func getBit(c *command.Context) error {
 	at, err := offset(c, c.Args[2], 0)
 	if err != nil {
@@ -43,10 +42,10 @@ func getBit(c *command.Context) error {
 	return nil
 }
 
-// setBit is SETBIT key offset 0|1: the string grows with zeros as far as it must.
+// setBit is SETBIT key offset 0|1. The string grows with zeros to hold the bit.
 //
-// Replies: the bit that was there. Errors: errOffset, errBit, ErrWrongType.
-// Propagates as written, unless nothing has changed: neither the bit nor the length.
+// Replies: the old bit. Errors: errOffset, errBit, ErrWrongType.
+// Propagates as written if the bit or the length has changed.
 func setBit(c *command.Context) error {
 	key := c.Args[1]
 	at, err := offset(c, c.Args[2], 0)
@@ -72,7 +71,7 @@ func setBit(c *command.Context) error {
 	old, shift := byteAt(v, at>>3), 7-at&7
 	was := int64(old>>shift) & 1
 	if was == bit {
-		c.DB.Reach(key, v, int(at>>3)+1) // raw from now on, and as long as it must be
+		c.DB.Reach(key, v, int(at>>3)+1) // makes the string raw and long enough
 	} else {
 		c.DB.Patch(key, int(at>>3), []byte{old ^ 1<<shift})
 	}
@@ -85,7 +84,7 @@ func setBit(c *command.Context) error {
 	return nil
 }
 
-// byteAt is byte i of v, 0 behind its end.
+// byteAt is byte i of v, or 0 past its end.
 func byteAt(v value.Value, i int64) byte {
 	if i >= int64(length(v)) {
 		return 0
@@ -94,5 +93,5 @@ func byteAt(v value.Value, i int64) byte {
 	return v.Range(int(i), int(i)+1, text[:0])[0]
 }
 
-// chunkEnd is where the piece of a string ends that begins at byte from, in front of to, and lies in one chunk.
+// chunkEnd is the end of the chunk that holds byte from, or to if that comes first.
 func chunkEnd(from, to int) int { return min(to, from&^(value.ChunkSize-1)+value.ChunkSize) }

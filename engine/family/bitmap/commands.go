@@ -4,7 +4,7 @@
 // Never: keeps lent bytes, blocks, or knows another family.
 // Start here: a row a command. bit.go reads the offsets that all share; count.go, op.go and field.go stand on it.
 //
-// Bit 0 is the most significant bit of the first byte; what lies behind the end of a string reads as 0.
+// Bit 0 is the most significant bit of the first byte. Bits past the end of a string read as 0.
 package bitmap
 
 import (
@@ -36,13 +36,12 @@ var fieldKey = []command.KeySpec{{
 	Notes: "This command allows both access and modification of the key",
 }}
 
-// opKeys are BITOP's destination, and its sources.
 var opKeys = []command.KeySpec{
 	{Flags: command.KeyOW | command.KeyUpdate, Index: 2, LastKey: 0, Step: 1},
 	{Flags: access, Index: 3, LastKey: -1, Step: 1},
 }
 
-// readString looks key up for reading and tells of a miss; the zero Value is no error.
+// readString looks key up for reading and publishes a miss. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func readString(c *command.Context, key []byte) (value.Value, error) {
@@ -54,7 +53,7 @@ func readString(c *command.Context, key []byte) (value.Value, error) {
 	return v, mustBeString(v)
 }
 
-// writeString looks key up for changing it; the zero Value is no error.
+// writeString looks key up for changing it. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func writeString(c *command.Context, key []byte) (value.Value, error) {
@@ -72,7 +71,7 @@ func mustBeString(v value.Value) error {
 	return nil
 }
 
-// length is the bytes of v, 0 for no key.
+// length is v's length in bytes, 0 for a missing key.
 func length(v value.Value) int {
 	if !v.Exists() {
 		return 0

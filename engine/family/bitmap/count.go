@@ -11,7 +11,7 @@ import (
 
 var errBitArgument = &protocol.Error{Code: "ERR", Text: "The bit argument must be 1 or 0."}
 
-// unit reads BYTE or BIT: how many bits the ends of a range count.
+// unit reads BYTE or BIT. width is the number of bits in one unit of a range.
 //
 // Errors: ErrSyntax.
 func unit(arg []byte) (width int64, err error) {
@@ -24,8 +24,8 @@ func unit(arg []byte) (width int64, err error) {
 	return 0, protocol.ErrSyntax
 }
 
-// clip turns the two ends of a range of units, both of which count and may stand for distances from the end, into the
-// bits [from, to) of a string of size bits.
+// clip converts a range of units, both ends included, to the bits [from, to). The string has size bits, a unit has
+// width bits. A negative end counts from the end of the string.
 func clip(start, end, size, width int64) (from, to int64) {
 	n := size / width
 	if start < 0 {
@@ -41,8 +41,9 @@ func clip(start, end, size, width int64) (from, to int64) {
 	return start * width, (end + 1) * width
 }
 
-// bitCount is BITCOUNT key [start end [BYTE | BIT]]. Replies: how many bits are 1. Errors: ErrSyntax, ErrNotInteger,
-// ErrWrongType.
+// bitCount is BITCOUNT key [start end [BYTE | BIT]]. Replies: how many bits are 1.
+//
+// Errors: ErrSyntax, ErrNotInteger, ErrWrongType.
 func bitCount(c *command.Context) error {
 	start, end, width := int64(0), int64(-1), int64(8)
 	var err error
@@ -68,14 +69,14 @@ func bitCount(c *command.Context) error {
 		return err
 	}
 	from, to := clip(start, end, int64(length(v))*8, width)
-	if start < 0 && end < 0 && start > end { // clipped to a short string they might have met
+	if start < 0 && end < 0 && start > end { // clip may have moved both to 0, but the range is empty
 		from, to = 0, 0
 	}
 	c.Reply.Int(count(v, from, to))
 	return nil
 }
 
-// count is how many of the bits [from, to) of v are 1.
+// count is the number of ones among the bits [from, to) of v.
 func count(v value.Value, from, to int64) int64 {
 	if from >= to {
 		return 0
@@ -95,7 +96,7 @@ func count(v value.Value, from, to int64) int64 {
 	return int64(n - before - behind)
 }
 
-// ones is how many bits of b are 1. Eight words a round: the sums of four counters do not wait for each other.
+// ones is the number of ones in b. Each round adds eight words to four counters, which do not wait for each other.
 func ones(b []byte) int {
 	var n0, n1, n2, n3 int
 	for ; len(b) >= 64; b = b[64:] {
@@ -113,10 +114,10 @@ func ones(b []byte) int {
 	return n0 + n1 + n2 + n3
 }
 
-// bitPos is BITPOS key bit [start [end [BYTE | BIT]]]: where the first such bit is, counted from the string's
-// beginning.
+// bitPos is BITPOS key bit [start [end [BYTE | BIT]]].
 //
-// Replies: the position, or -1. Without an end the string goes on with zeros for ever; an empty range has neither bit.
+// Replies: the first position of bit, counted from the start of the string, or -1. If no end is given, zeros follow the
+// string without limit. An empty range has neither bit.
 // Errors: ErrNotInteger, errBitArgument, ErrSyntax, ErrWrongType.
 func bitPos(c *command.Context) error {
 	bit, err := command.Int(c.Args[2])
@@ -163,16 +164,16 @@ func bitPos(c *command.Context) error {
 	return nil
 }
 
-// search is the first of the bits [from, to) of v that is 1, or 0 if set is false; -1 if there is none.
+// search is the position of the first 1 among the bits [from, to) of v, or -1. If set is false it looks for a 0.
 func search(v value.Value, from, to int64, set bool) int64 {
 	if from >= to {
 		return -1
 	}
-	flip := byte(0xFF) // what makes the bit that is looked for a 1
+	flip := byte(0xFF) // makes the bit searched for a 1
 	if set {
 		flip = 0
 	}
-	if from&7 != 0 { // the bits of the first byte that are in front of it
+	if from&7 != 0 { // skip the bits of the first byte before from
 		if x := (byteAt(v, from>>3) ^ flip) & (0xFF >> (from & 7)); x != 0 {
 			return within(from&^7+int64(bits.LeadingZeros8(x)), to)
 		}
@@ -192,7 +193,7 @@ func search(v value.Value, from, to int64, set bool) int64 {
 	return -1
 }
 
-// within is at, or -1 if it is not in front of to: the last byte of a range may have more bits than belong to it.
+// within is at, or -1 if at is not below to: the last byte of a range may have bits beyond it.
 func within(at, to int64) int64 {
 	if at >= to {
 		return -1
@@ -200,7 +201,7 @@ func within(at, to int64) int64 {
 	return at
 }
 
-// firstOne is the first bit of b, each byte of it xored with flip, that is 1; -1 if there is none.
+// firstOne is the first 1 in b after each byte is xored with flip, or -1.
 func firstOne(b []byte, flip byte) int {
 	i, wide := 0, uint64(flip)*0x0101010101010101
 	for ; len(b)-i >= 32; i += 32 {

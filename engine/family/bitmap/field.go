@@ -12,7 +12,7 @@ var (
 	errOnlyGet  = &protocol.Error{Code: "ERR", Text: "BITFIELD_RO only supports the GET subcommand"}
 )
 
-// A verb is what a step of BITFIELD does.
+// A verb is GET, SET or INCRBY.
 type verb uint8
 
 const (
@@ -45,7 +45,8 @@ func policyOf(arg []byte) (policy, error) {
 	return 0, errOverflow
 }
 
-// verbOf reads the first of args, and says how many arguments belong to it; 0 if it is none, or too few follow.
+// verbOf reads the operation that args begins with. n is its number of arguments, verb included; 0 if args begins with
+// no complete operation.
 func verbOf(args [][]byte) (v verb, n int) {
 	switch {
 	case command.Is(args[0], "GET") && len(args) > 2:
@@ -58,7 +59,7 @@ func verbOf(args [][]byte) (v verb, n int) {
 	return 0, 0
 }
 
-// steps reads what stands behind BITFIELD's key and appends it to dst.
+// steps reads the operations of BITFIELD and appends them to dst.
 //
 // Errors: ErrSyntax, errOverflow, errFieldType, errOffset, ErrNotInteger.
 func steps(c *command.Context, dst []step) ([]step, error) {
@@ -94,16 +95,17 @@ func steps(c *command.Context, dst []step) ([]step, error) {
 	return dst, nil
 }
 
-// bitField is BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET type offset value | INCRBY type offset
-// increment …].
+// bitField is
 //
-// Replies: an array: what GET reads, what SET replaces, what INCRBY leaves; nil for what OVERFLOW FAIL refused.
+//	BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET type offset value | INCRBY type offset increment …]
+//
+// Replies: an array of what GET reads, what SET replaces, what INCRBY leaves. OVERFLOW FAIL gives null if it refuses.
 // Errors: ErrSyntax, errOverflow, errFieldType, errOffset, ErrNotInteger, ErrWrongType.
-// Propagates as written if a field has changed or the string has become longer; but not if FAIL refused all that was
-// asked, as in the reference, although the string has then become as long as it would have had to be.
+// Propagates as written if a field or the length has changed. If FAIL refused all writes, the string may grow, but
+// nothing is propagated, as in the reference.
 func bitField(c *command.Context) error { return runSteps(c, true) }
 
-// bitFieldRO is BITFIELD_RO key [GET type offset …]; see bitField. Errors besides: errOnlyGet.
+// bitFieldRO is BITFIELD_RO key [GET type offset …]; see bitField. Further error: errOnlyGet.
 func bitFieldRO(c *command.Context) error { return runSteps(c, false) }
 
 func runSteps(c *command.Context, mayWrite bool) error {
@@ -112,7 +114,7 @@ func runSteps(c *command.Context, mayWrite bool) error {
 	if err != nil {
 		return err
 	}
-	key, need := c.Args[1], 0 // need is how long writes ask the string to be, in bytes
+	key, need := c.Args[1], 0 // need is the length in bytes that the writes require
 	for i := range list {
 		if s := &list[i]; s.verb != get {
 			need = max(need, int((s.at+int64(s.width)+7)>>3))
@@ -164,8 +166,8 @@ func runSteps(c *command.Context, mayWrite bool) error {
 	return nil
 }
 
-// around is the bytes from the one of bit at on, as many as a field may touch, with zeros behind the end, and where in
-// the first of them the bit is.
+// around is the nine bytes of v from the byte that holds bit at, with zeros past the end. shift is the bit's place in
+// the first byte.
 func around(v value.Value, at int64) (b [9]byte, shift int) {
 	if from, n := at>>3, int64(length(v)); from < n {
 		var text [number.MaxIntLen]byte
@@ -174,8 +176,8 @@ func around(v value.Value, at int64) (b [9]byte, shift int) {
 	return b, int(at & 7)
 }
 
-// run does one step on v, the string at the call's key, and answers. wrote: a value was accepted; changed: and is
-// another one.
+// run does the step on v, the string at the call's key, and replies. wrote: a value was stored. changed: it differs
+// from the old one.
 func (s *step) run(c *command.Context, v value.Value) (wrote, changed bool) {
 	b, shift := around(v, s.at)
 	old := s.read(&b, shift)
@@ -207,7 +209,7 @@ func (s *step) run(c *command.Context, v value.Value) (wrote, changed bool) {
 	return true, true
 }
 
-// fieldKeys says that BITFIELD of nothing but GET reads its key only (COMMAND GETKEYSANDFLAGS, ACL).
+// fieldKeys reports that BITFIELD with only GETs reads its key (COMMAND GETKEYSANDFLAGS, ACL).
 func fieldKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	flags := access
 	for rest := args[2:]; len(rest) > 0; {
@@ -216,7 +218,7 @@ func fieldKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition
 			continue
 		}
 		v, n := verbOf(rest)
-		if v != get || n == 0 { // what is no operation may be meant to write
+		if v != get || n == 0 { // an unknown operation counts as a write
 			flags = rewrite
 			break
 		}

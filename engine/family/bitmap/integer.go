@@ -10,7 +10,7 @@ import (
 var errFieldType = &protocol.Error{Code: "ERR",
 	Text: "Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."}
 
-// A policy is what becomes of a result that does not fit its field (OVERFLOW).
+// A policy says what happens to a result that does not fit its field (OVERFLOW).
 type policy uint8
 
 const (
@@ -19,13 +19,13 @@ const (
 	fail
 )
 
-// A field is a kind of integer: two's complement or unsigned, most significant bit first.
+// A field is an integer type: two's complement or unsigned, most significant bit first.
 type field struct {
 	signed bool
-	width  int // bits: 1..64 signed, 1..63 unsigned, because no reply can hold more
+	width  int // in bits: 1..64 signed, 1..63 unsigned, because a reply is a signed 64-bit integer
 }
 
-// fieldOf reads i8, u63 and the like.
+// fieldOf reads a type such as i8 or u63.
 //
 // Errors: errFieldType.
 func fieldOf(arg []byte) (f field, err error) {
@@ -41,7 +41,7 @@ func fieldOf(arg []byte) (f field, err error) {
 	return f, nil
 }
 
-// read cuts the field that begins at bit shift of b; the bits behind it do not matter.
+// read is the field at bit shift of b.
 func (f field) read(b *[9]byte, shift int) int64 {
 	x := binary.BigEndian.Uint64(b[:8])<<shift | uint64(b[8])>>(8-shift)
 	if f.signed {
@@ -50,17 +50,17 @@ func (f field) read(b *[9]byte, shift int) int64 {
 	return int64(x >> (64 - f.width))
 }
 
-// write puts n at bit shift of b and leaves the bits around it.
+// write stores n at bit shift of b and leaves the bits around it.
 func (f field) write(b *[9]byte, shift int, n int64) {
 	mask := ^uint64(0) << (64 - f.width)
 	x := uint64(n) << (64 - f.width)
 	old := binary.BigEndian.Uint64(b[:8])
 	binary.BigEndian.PutUint64(b[:8], old&^(mask>>shift)|x>>shift)
-	mask, x = mask<<(64-shift), x<<(64-shift) // what reaches into the ninth byte
+	mask, x = mask<<(64-shift), x<<(64-shift) // the bits that reach into the ninth byte
 	b[8] = b[8]&^byte(mask>>56) | byte(x>>56)
 }
 
-// cut is n as far as the field holds it.
+// cut is n reduced to the width of the field.
 func (f field) cut(n int64) int64 {
 	if f.signed {
 		return n << (64 - f.width) >> (64 - f.width)
@@ -68,7 +68,6 @@ func (f field) cut(n int64) int64 {
 	return int64(uint64(n) << (64 - f.width) >> (64 - f.width))
 }
 
-// limits are the least and the greatest number that the field holds.
 func (f field) limits() (least, greatest int64) {
 	if f.signed {
 		least = -1 << (f.width - 1)
@@ -77,11 +76,11 @@ func (f field) limits() (least, greatest int64) {
 	return 0, 1<<f.width - 1
 }
 
-// set is n as it is stored under p; false when p refuses it.
+// set is the number that SET n stores under p; ok is false if p refuses it.
 func (f field) set(n int64, p policy) (stored int64, ok bool) {
 	least, greatest := f.limits()
 	switch {
-	case n > greatest || !f.signed && n < 0: // to an unsigned field a negative number is a large one
+	case n > greatest || !f.signed && n < 0: // an unsigned field takes a negative number as a large one
 		return f.limit(n, greatest, p)
 	case n < least:
 		return f.limit(n, least, p)
@@ -89,7 +88,7 @@ func (f field) set(n int64, p policy) (stored int64, ok bool) {
 	return n, true
 }
 
-// add is n, which the field holds, and by as they are stored under p; false when p refuses the sum.
+// add is n+by as p stores it; ok is false if p refuses the sum. n fits the field.
 func (f field) add(n, by int64, p policy) (stored int64, ok bool) {
 	least, greatest := f.limits()
 	switch {
@@ -101,7 +100,7 @@ func (f field) add(n, by int64, p policy) (stored int64, ok bool) {
 	return n + by, true
 }
 
-// limit is what p makes of n, which lies beyond bound.
+// limit applies p to n, which lies beyond bound.
 func (f field) limit(n, bound int64, p policy) (stored int64, ok bool) {
 	switch p {
 	case saturate:

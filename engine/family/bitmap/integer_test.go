@@ -20,7 +20,7 @@ func TestFieldOf(t *testing.T) {
 	}
 }
 
-// TestReadWrite: what is written is read, and the bits around it stay.
+// TestReadWrite: read gives what write stored, and the bits around it stay.
 func TestReadWrite(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for width := 1; width <= 64; width++ {
@@ -50,7 +50,7 @@ func TestReadWrite(t *testing.T) {
 	}
 }
 
-// TestOverflow holds set and add to integers without end.
+// TestOverflow compares set and add with integers of unlimited size.
 func TestOverflow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	edges := []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64}

@@ -12,7 +12,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A model is a database of strings, read and written bit by bit: the simplest thing that is right.
+// A model is a database of strings, read and written bit by bit.
 type model map[string][]byte
 
 func (m model) grow(key string, bits int) {
@@ -32,7 +32,7 @@ func (m model) set(key string, at int, on bool) {
 	}
 }
 
-// at is byte i of b, 0 behind its end.
+// at is byte i of b, or 0 past its end.
 func at(b []byte, i int) byte {
 	if i < len(b) {
 		return b[i]
@@ -47,8 +47,8 @@ func digit(on bool) int {
 	return 0
 }
 
-// TestModel plays random commands on strings around chunk borders, beside the model, with views that must stay as they
-// were.
+// TestModel runs random commands on strings around chunk borders and compares with the model. Open views must not
+// change.
 func TestModel(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -65,7 +65,7 @@ func TestModel(t *testing.T) {
 		core.Do(cl, "SET", key, val)
 		m[key] = []byte(val)
 	}
-	near := func(key string) int { // a bit that matters: around borders and the end, or anywhere
+	near := func(key string) int { // a bit at a border, at the end, or anywhere
 		edges := []int{0, value.ChunkSize * 8, 2 * value.ChunkSize * 8, len(m[key]) * 8, len(m[key]) * 4}
 		if rng.IntN(4) == 0 {
 			return rng.IntN(5 * value.ChunkSize * 4)
@@ -132,7 +132,7 @@ func TestModel(t *testing.T) {
 		case 7:
 			from, to, bit := near(key), near(key), rng.IntN(2)
 			if m[key] == nil {
-				continue // answers without looking at the range
+				continue // the reply does not depend on the range
 			}
 			want := -1
 			for i := from; i <= to && i < len(m[key])*8 && want < 0; i++ {

@@ -11,7 +11,7 @@ import (
 
 var errNotOfOne = &protocol.Error{Code: "ERR", Text: "BITOP NOT must be called with a single source key."}
 
-// An operation is what BITOP does with its sources.
+// An operation is AND, OR, XOR or NOT.
 type operation uint8
 
 const (
@@ -38,11 +38,11 @@ func operationOf(arg []byte) (operation, error) {
 	return 0, protocol.ErrSyntax
 }
 
-// bitOp is BITOP AND|OR|XOR|NOT destkey key [key …]: what the operation makes of the sources, as long as the longest of
-// them; the shorter ones go on with zeros. With nothing but empty sources the destination is removed.
+// bitOp is BITOP AND|OR|XOR|NOT destkey key [key …]. The result is as long as the longest source; shorter sources are
+// padded with zeros. If all sources are empty, destkey is deleted.
 //
 // Replies: the result's length in bytes. Errors: ErrSyntax, errNotOfOne, ErrWrongType. Propagates as written.
-// Cost: the turn is as long as the result; it is made chunk by chunk, and chunks of zeros are not kept.
+// Cost: the turn takes as long as the result needs. It is made chunk by chunk, and chunks of zeros are not stored.
 func bitOp(c *command.Context) error {
 	op, err := operationOf(c.Args[1])
 	if err != nil {
@@ -73,7 +73,7 @@ func bitOp(c *command.Context) error {
 	}
 	var few [16]value.Value
 	sources := few[:0]
-	for _, key := range keys { // anew: a lookup that removes what has expired ends the values found before
+	for _, key := range keys { // again: a lookup that deletes an expired key invalidates the values found before
 		sources = append(sources, c.DB.Peek(key))
 	}
 	if c.DB.SetFilled(target, longest, func(dst []byte, off int) { op.fill(dst, off, sources) }) {
@@ -85,7 +85,7 @@ func bitOp(c *command.Context) error {
 	return nil
 }
 
-// fill makes dst the part of the result that begins at byte off. dst does not reach into a second chunk.
+// fill sets dst to the part of the result that begins at byte off. dst lies within one chunk.
 func (op operation) fill(dst []byte, off int, sources []value.Value) {
 	var text [number.MaxIntLen]byte
 	for i, v := range sources {
@@ -106,7 +106,7 @@ func (op operation) fill(dst []byte, off int, sources []value.Value) {
 			}
 			andInto(dst[:len(piece)], piece)
 			clear(dst[len(piece):])
-		case value.Unwritten(piece): // zeros change nothing
+		case value.Unwritten(piece): // OR and XOR with zeros change nothing
 		case op == or:
 			orInto(dst[:len(piece)], piece)
 		case op == xor:
@@ -124,7 +124,7 @@ func invert(dst []byte) {
 	}
 }
 
-// andInto, orInto and xorInto combine src into dst, which is as long.
+// andInto, orInto and xorInto combine src into dst, which has the same length.
 func andInto(dst, src []byte) {
 	for ; len(dst) >= 32 && len(src) >= 32; dst, src = dst[32:], src[32:] {
 		put4(dst, word(dst, 0)&word(src, 0), word(dst, 8)&word(src, 8), word(dst, 16)&word(src, 16),
