@@ -13,19 +13,19 @@ import (
 	"spindle/internal/number"
 )
 
-// Defaults are what a filter is made for where the call does not say. The zero value is RedisBloom's own. They are read
-// inside turns, and written before there are any.
+// Defaults are the parameters of a filter where the call gives none. The zero value has RedisBloom's defaults. They are
+// set before the first turn and read inside turns.
 type Defaults struct {
 	errorRate float64 // 0: 0.01
 	capacity  uint64  // 0: 100
 }
 
-// growth is how many times as large as the filter before it the next one of a key is.
+// growth is the capacity of the next filter of a key, as a multiple of the last one's.
 const growth = 2
 
 // Take reads the arguments of the loadmodule line that names the module: ERROR_RATE rate, INITIAL_SIZE n.
 //
-// Errors: the module's own texts. CF_MAX_EXPANSIONS is about cuckoo filters, which are not here.
+// Errors: the module's own texts. It refuses CF_MAX_EXPANSIONS, because there are no cuckoo filters here.
 func (d *Defaults) Take(args []string) error {
 	if len(args)%2 != 0 {
 		return errors.New("Invalid number of arguments passed")
@@ -72,8 +72,8 @@ func (d *Defaults) params() bloom.Params {
 	return p
 }
 
-// reserve is BF.RESERVE key error_rate capacity [EXPANSION expansion] [NONSCALING]. Replies: OK. Words it does not know
-// are passed over, as the module does. Errors: ErrWrongType, errExists, and one for each argument.
+// reserve is BF.RESERVE key error_rate capacity [EXPANSION expansion] [NONSCALING]. Replies: OK. It ignores unknown
+// words, as the module does. Errors: ErrWrongType, errExists, and one for each argument.
 func reserve(c *command.Context) error {
 	if len(c.Args) > 7 {
 		return command.ErrArity(c.Spec)
@@ -128,7 +128,7 @@ func reserve(c *command.Context) error {
 	return nil
 }
 
-// find is where word stands among args, -1 if nowhere.
+// find is the index of word in args, or -1.
 func find(args [][]byte, word string) int {
 	for i, a := range args {
 		if command.Is(a, word) {
@@ -138,7 +138,7 @@ func find(args [][]byte, word string) int {
 	return -1
 }
 
-// create makes key, which is not there, a filter.
+// create makes a filter at key, which does not exist.
 //
 // Errors: errTooBig, errBound, errCannotCreate.
 func create(c *command.Context, key []byte, p bloom.Params, b *bloom.Bound) (*value.Edit, error) {
@@ -160,8 +160,8 @@ func install(c *command.Context, key []byte, root memory.Ref) *value.Edit {
 	return e
 }
 
-// add is BF.ADD key item. A key that does not exist becomes a filter as Defaults say. Replies: whether the item is new.
-// Errors: ErrWrongType, errFull, errBound, errCannotAdd. Propagates as written, also when the item was there.
+// add is BF.ADD key item. It creates a missing key according to d. Replies: whether the item is new.
+// Errors: ErrWrongType, errFull, errBound, errCannotAdd. Propagates as written, even if the item is not new.
 func (d *Defaults) add(c *command.Context) error {
 	b := bound(c, 1)
 	e, err := editOrCreate(c, d.params(), true, &b)
@@ -188,12 +188,12 @@ func editOrCreate(c *command.Context, p bloom.Params, mayCreate bool, b *bloom.B
 	return create(c, c.Args[1], p, b)
 }
 
-// addEach is BF.MADD key item [item …]. Replies: an array of what BF.ADD says of each.
+// addEach is BF.MADD key item [item …]. Replies: an array of BF.ADD's reply for each item.
 func (d *Defaults) addEach(c *command.Context) error { return addAll(c, d.params(), true, c.Args[2:]) }
 
-// addAll adds items, which are the last arguments. Replies: an array of BF.ADD's reply to each item, errors included.
-// It ends after the error that the filter is full. Propagates as written, without the items that this server's bounds
-// refused: replicas have no such bounds.
+// addAll adds items, the last arguments of the call. Replies: an array of BF.ADD's reply to each item, errors included.
+// It stops after the error that the filter is full.
+// Propagates as written, without the items that this server's bounds refused: replicas have no such bounds.
 func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) error {
 	b := bound(c, len(items))
 	e, err := editOrCreate(c, p, mayCreate, &b)
@@ -202,10 +202,10 @@ func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) 
 	}
 	mark, n := c.Reply.Mark(), 0
 	fixed := bloom.Read(e.Value()).Options()&bloom.Fixed != 0
-	if !fixed { // it cannot become full
+	if !fixed { // a filter that grows cannot become full
 		c.Reply.Array(len(items))
 	}
-	var told [][]byte // the call as replicas get it; nil: as written
+	var told [][]byte // the call as it is propagated; nil: as written
 	for i, item := range items {
 		added, err := bloom.Add(e, item, &b)
 		n++
@@ -250,9 +250,9 @@ func addError(err error) error {
 }
 
 // insert is BF.INSERT key [CAPACITY n] [ERROR rate] [EXPANSION n] [NOCREATE] [NONSCALING] ITEMS item [item …]: BF.MADD
-// that says what filter to make. Errors: ErrWrongType, errNotFound under NOCREATE, and one for each argument.
+// with the parameters of a new filter. Errors: ErrWrongType, errNotFound under NOCREATE, and one for each argument.
 //
-// An option is told by a letter or two, as the module tells it, so that ITEM and CAP are understood too.
+// The first one or two letters decide the option, as in the module, so ITEM and CAP work, too.
 func (d *Defaults) insert(c *command.Context) error {
 	p, mayCreate := d.params(), true
 	capacity, growth := int64(p.Capacity), int64(p.Growth)
@@ -300,7 +300,7 @@ func (d *Defaults) insert(c *command.Context) error {
 	return addAll(c, p, mayCreate, items)
 }
 
-// letter is the i-th letter of word in lower case, 0 behind its end.
+// letter is the i-th letter of word in lower case, or 0 past its end.
 func letter(word []byte, i int) byte {
 	if i >= len(word) {
 		return 0

@@ -20,8 +20,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// There is no server with RedisBloom to record transcripts from. What these tables expect is from RedisBloom's
-// documentation, and from the figures that its own published tests expect; those are marked "published".
+// No server with RedisBloom is available to record transcripts. The tables follow RedisBloom's documentation. Those
+// marked "published" use figures that RedisBloom's own published tests expect.
 
 func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
 	heap, err := memory.New(memory.Options{})
@@ -36,12 +36,11 @@ func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
 	return core, space
 }
 
-// do runs a command given as words.
 func do(core *commandtest.Core, cl *client.Client, line string, more ...string) string {
 	return core.Do(cl, append(strings.Fields(line), more...)...)
 }
 
-// bulks is an array of bulk strings as it is answered.
+// bulks is the reply of an array of bulk strings.
 func bulks(lines ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(lines))
@@ -51,9 +50,8 @@ func bulks(lines ...string) string {
 	return b.String()
 }
 
-// TestPublishedChains: the chains that so many items make have the sizes, the items and the rates that RedisBloom's
-// tests expect. How many items were new depends on every bit that was set, so that these figures hold the hash, the
-// sizes and the growth at once.
+// TestPublishedChains compares sizes, counts and rates of chains with those that RedisBloom's tests expect. The count
+// of new items depends on every bit set, so it checks hash, sizes and growth at once.
 func TestPublishedChains(t *testing.T) {
 	for _, c := range []struct {
 		reserve string
@@ -89,7 +87,7 @@ func TestPublishedChains(t *testing.T) {
 	}
 }
 
-// TestPublishedGrowth: so many filters after a hundred items, published.
+// TestPublishedGrowth compares the number of filters after a hundred items with published figures.
 func TestPublishedGrowth(t *testing.T) {
 	for growth, want := range map[string]string{"1": "*1\r\n:23\r\n", "2": "*1\r\n:5\r\n", "4": "*1\r\n:4\r\n"} {
 		core, _ := newCore(t)
@@ -106,8 +104,8 @@ func TestPublishedGrowth(t *testing.T) {
 
 const wrongType = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 
-// TestReplies: each line is a call and what RESP2 and, where it differs, RESP3 answers. The calls of a case follow each
-// other.
+// TestReplies: each line is a call, its RESP2 reply and, if it differs, its RESP3 reply. The calls of a case run in
+// order.
 func TestReplies(t *testing.T) {
 	type step struct{ call, resp2, resp3 string }
 	arity := func(name string) string { return "-ERR wrong number of arguments for '" + name + "' command\r\n" }
@@ -169,11 +167,11 @@ func TestReplies(t *testing.T) {
 			{"BF.RESERVE k 0.1 10", "-ERR item exists\r\n", ""},
 			{"BF.RESERVE j 0.1 10 expansion 4", "+OK\r\n", ""},
 			{"BF.INFO j EXPANSION", "*1\r\n:4\r\n", "%1\r\n+Expansion rate\r\n:4\r\n"},
-			{"BF.RESERVE 300m 0.000001 300000000", "+OK\r\n", ""}, // published, size too
+			{"BF.RESERVE 300m 0.000001 300000000", "+OK\r\n", ""}, // published, with the size
 			{"BF.INFO 300m SIZE", "*1\r\n:1132420232\r\n", "%1\r\n+Size\r\n:1132420232\r\n"},
 			{"BF.ADD 300m a", ":1\r\n", "#t\r\n"},
 		},
-		"very high rates": { // published: they work
+		"very high rates": { // published
 			{"BF.RESERVE a 0.99 3 NONSCALING", "+OK\r\n", ""},
 			{"BF.ADD a 1", ":1\r\n", "#t\r\n"},
 			{"BF.RESERVE b 0.95 8 NONSCALING", "+OK\r\n", ""},
@@ -217,7 +215,7 @@ func TestReplies(t *testing.T) {
 			{"BF.INFO k EXPANSION", "*1\r\n$-1\r\n", "%1\r\n+Expansion rate\r\n_\r\n"},
 		},
 		"cannot grow": {
-			{"BF.RESERVE k 0.5 1 EXPANSION 4294967296", "+OK\r\n", ""}, // 32 bits of it are kept: 0
+			{"BF.RESERVE k 0.5 1 EXPANSION 4294967296", "+OK\r\n", ""}, // only the low 32 bits are kept: 0
 			{"BF.MADD k a b c", "*3\r\n:1\r\n-ERR problem inserting into filter\r\n-ERR problem inserting into filter\r\n",
 				"*3\r\n#t\r\n-ERR problem inserting into filter\r\n-ERR problem inserting into filter\r\n"},
 			{"BF.ADD k b", "-ERR problem inserting into filter\r\n", ""},
@@ -293,7 +291,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestMaxSize: what a filter was made for counts, not what it holds. A primary's word is taken.
+// TestMaxSize: bf-max-size limits the capacity of a filter, not its content. Commands from a primary are not limited.
 func TestMaxSize(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)
@@ -312,7 +310,7 @@ func TestMaxSize(t *testing.T) {
 		{"BF.LOADCHUNK k 1", header, refused},
 		{"EXISTS k", "", ":0\r\n"},
 		{"BF.RESERVE k 0.01 700000", "", "+OK\r\n"}, // 0.96 MB
-		{"BF.ADD big a", "", ":1\r\n"},              // there is one already: it takes what it was made for
+		{"BF.ADD big a", "", ":1\r\n"},              // the filter exists with its full size already
 		{"BF.RESERVE grows 0.01 1 EXPANSION 4000000", "", "+OK\r\n"},
 		{"BF.ADD grows a", "", ":1\r\n"},
 		{"BF.ADD grows b", "", refused},
@@ -327,7 +325,7 @@ func TestMaxSize(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.call, got, c.want)
 		}
 	}
-	// Replicas have no such bound: they hear of what was done.
+	// Replicas have no such bound and get the items that were added.
 	for _, c := range []struct{ call, want string }{
 		{"BF.MADD grows a", "[{0 [BF.MADD grows a]}]"},
 		{"BF.MADD grows a b a c", "[{0 [BF.MADD grows a a]}]"},
@@ -353,8 +351,7 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// chunkHeader is the header of a chain of so many links that are alike, but that each is 8 bytes longer than the one
-// before.
+// chunkHeader is the header of a chain of links like l, each 8 bytes longer than the one before.
 func chunkHeader(links int, l bloom.Link) string {
 	le := binary.LittleEndian
 	b := le.AppendUint64(nil, 0)
@@ -374,8 +371,8 @@ func chunkHeader(links int, l bloom.Link) string {
 	return string(b)
 }
 
-// TestWork: a chain that somebody has made up, of hundreds of links with a thousand hashes each and nearly all bits
-// set, does not hold the turn for long, whatever is asked of it.
+// TestWork: no command on a forged chain holds the turn for long. The chain has hundreds of links with a thousand
+// hashes each, and nearly all bits are set.
 func TestWork(t *testing.T) {
 	core, space := newCore(t)
 	cl := core.Client(2)
@@ -417,7 +414,7 @@ func TestWork(t *testing.T) {
 	if got := do(core, cl, "BF.MEXISTS k", items[:10]...); !strings.HasPrefix(got, "*10\r\n") {
 		t.Errorf("BF.MEXISTS of a few: %.80q", got)
 	}
-	// The longest chain that adding makes is asked without trouble.
+	// Commands on the longest chain that adding can make succeed.
 	do(core, cl, "BF.RESERVE long 0.5 1 EXPANSION 1")
 	for i := range 900 {
 		do(core, cl, "BF.ADD long", strconv.Itoa(i))
@@ -427,8 +424,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestEffects: everything goes out as it was written, also an item that was there; what fails does not. No event is
-// published but "new".
+// TestEffects: an addition is propagated as written, even if the item was there; a failed one is not. The only event is
+// "new".
 func TestEffects(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)
@@ -463,7 +460,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// chunks is what BF.SCANDUMP gives of key, piece by piece.
+// chunks is what BF.SCANDUMP returns for key, piece by piece.
 func chunks(t *testing.T, core *commandtest.Core, cl *client.Client, key string) (pieces [][2]string) {
 	for at := "0"; ; {
 		reply := do(core, cl, "BF.SCANDUMP", key, at)
@@ -480,7 +477,7 @@ func chunks(t *testing.T, core *commandtest.Core, cl *client.Client, key string)
 	}
 }
 
-// TestDump: what is taken apart is put together elsewhere, whatever was in it; a header that lies is refused.
+// TestDump: BF.LOADCHUNK rebuilds any filter from BF.SCANDUMP's chunks and refuses a false header.
 func TestDump(t *testing.T) {
 	core, space := newCore(t)
 	cl := core.Client(2)
@@ -538,7 +535,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// TestNoAllocations: in steady state asking and adding leave nothing to the garbage collector.
+// TestNoAllocations: in steady state queries and additions do not allocate on the Go heap.
 func TestNoAllocations(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)

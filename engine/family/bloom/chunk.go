@@ -6,12 +6,12 @@ import (
 	"spindle/internal/number"
 )
 
-// maxChunk is how much BF.SCANDUMP gives at a time.
+// maxChunk is the largest piece that BF.SCANDUMP returns, in bytes.
 const maxChunk = 16 << 20
 
-// scanDump is BF.SCANDUMP key iterator. Replies: the next iterator and a piece of the filter, for BF.LOADCHUNK: the
-// header under 0, then bits from the first byte on; iterator 0 and nothing behind the end. Errors: ErrWrongType,
-// errNotFound, errScanNumber.
+// scanDump is BF.SCANDUMP key iterator. Replies: the next iterator and a piece of the filter for BF.LOADCHUNK. Iterator
+// 0 gives the header, the next ones give the bits from the first byte. At the end the reply is 0 and an empty string.
+// Errors: ErrWrongType, errNotFound, errScanNumber.
 func scanDump(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -45,9 +45,9 @@ func scanDump(c *command.Context) error {
 	return nil
 }
 
-// loadChunk is BF.LOADCHUNK key iterator data: what BF.SCANDUMP gave, one after the other; the header, under 1, makes
-// the key. Replies: OK. Errors: ErrWrongType, errNotFound, errLoadNumber, errData, errBound, errOutside, errAcross.
-// Propagates as written.
+// loadChunk is BF.LOADCHUNK key iterator data. It takes the pieces that BF.SCANDUMP returned, in order. Iterator 1
+// brings the header and creates the key. Replies: OK. Propagates as written.
+// Errors: ErrWrongType, errNotFound, errLoadNumber, errData, errBound, errOutside, errAcross.
 func loadChunk(c *command.Context) error {
 	next, ok := number.ParseInt(c.Args[2])
 	if !ok {

@@ -2,11 +2,11 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. add.go makes filters and adds to them, read.go asks, chunk.go takes them apart and puts
-// them together.
+// Start here: a row a command. add.go makes filters and adds to them, read.go queries them, chunk.go dumps and loads
+// them.
 //
-// What a module's commands are not: they publish no keyspace events of their own, and whatever was asked to be added is
-// propagated as it was written, also when it was there.
+// As commands of a module they publish no keyspace events of their type. An addition is propagated as written, even if
+// the item was there.
 package bloom
 
 import (
@@ -18,10 +18,9 @@ import (
 	"spindle/protocol"
 )
 
-// Name is that of the family, and of the module that it is with others.
+// Name is the name of the family and of the module.
 const Name = "bf"
 
-// Family is every command on Bloom filters.
 func Family(d *Defaults) command.Family {
 	return command.Family{Name: Name, Rows: []command.Spec{
 		{Name: "bf.add", Arity: 3, Flags: write | command.Brief, Keys: changed, Run: d.add},
@@ -48,7 +47,7 @@ var (
 	asked   = command.FirstArg(command.KeyRO | command.KeyAccess)
 )
 
-// What clients match on is RedisBloom's wording, down to a blank at an end; not every text begins with ERR.
+// Clients match these texts. They are worded as in RedisBloom, with the blank at one end; not all begin with ERR.
 var (
 	errNotFound      = &protocol.Error{Code: "ERR", Text: "not found"}
 	errExists        = &protocol.Error{Code: "ERR", Text: "item exists"}
@@ -79,7 +78,7 @@ var (
 	errInsertOption  = &protocol.Error{Code: "Unknown", Text: "argument received"}
 )
 
-// lookup finds the filter at key for reading and tells of a miss.
+// lookup finds the filter at key for reading and publishes a miss.
 //
 // Errors: ErrWrongType, errNotFound.
 func lookup(c *command.Context, key []byte) (bloom.Reader, error) {
@@ -94,7 +93,7 @@ func lookup(c *command.Context, key []byte) (bloom.Reader, error) {
 	return bloom.Read(v), nil
 }
 
-// edit finds the filter at key for changing it; nil is no error.
+// edit finds the filter at key for changing it. It returns nil and no error for a missing key.
 //
 // Errors: ErrWrongType.
 func edit(c *command.Context, key []byte) (*value.Edit, error) {
@@ -105,8 +104,8 @@ func edit(c *command.Context, key []byte) (*value.Edit, error) {
 	return e, nil
 }
 
-// bound is what a call with so many items may ask of a filter. In a chain that grew by adding, an item tests two or
-// three bits of each link, and all its bits of one link. That is far below the mean that is allowed here.
+// bound limits what a call with this many items may use. A chain that grew by adding stays far below the mean allowed
+// here. An item tests two or three bits of each link, and all its bits of one link.
 //
 // A command of the primary has no bound: the primary sends only what it has done.
 func bound(c *command.Context, items int) bloom.Bound {
@@ -116,7 +115,7 @@ func bound(c *command.Context, items int) bloom.Bound {
 	return bloom.Bound{Bytes: c.MaxFilter(), Probes: 1<<20 + items<<12}
 }
 
-// propagated says that the call changed key, and goes to replicas as it was written.
+// propagated notes a change of key and propagates the call as written.
 func propagated(c *command.Context, key []byte) {
 	c.DB.Touched(key)
 	c.Changed(1)

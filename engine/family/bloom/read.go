@@ -9,15 +9,15 @@ import (
 	"spindle/protocol"
 )
 
-// exists is BF.EXISTS key item. Replies: whether the filter has the item, or seems to. A key that does not exist, or
-// holds something else, has none: the module makes no difference.
+// exists is BF.EXISTS key item. Replies: whether the filter seems to have the item; false for a missing key and for
+// another type, as in the module.
 func exists(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	c.Reply.Bool(err == nil && r.Has(c.Args[2]))
 	return nil
 }
 
-// existEach is BF.MEXISTS key item [item …]. Replies: an array of what BF.EXISTS says of each. Errors: errWork.
+// existEach is BF.MEXISTS key item [item …]. Replies: an array of BF.EXISTS's reply for each. Errors: errWork.
 func existEach(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	items := c.Args[2:]
@@ -36,7 +36,7 @@ func existEach(c *command.Context) error {
 	return nil
 }
 
-// card is BF.CARD key. Replies: how many items were added that seemed new; 0 for no key. Errors: ErrWrongType.
+// card is BF.CARD key. Replies: how many items seemed new when they were added; 0 for no key. Errors: ErrWrongType.
 func card(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	if err == errNotFound {
@@ -50,10 +50,10 @@ func card(c *command.Context) error {
 	return nil
 }
 
-// A figure is what BF.INFO tells of a filter.
+// A figure is a field of BF.INFO.
 type figure struct {
-	field string // as it is asked for
-	name  string // as it is told
+	field string // as the call names it
+	name  string // as the reply names it
 	of    func(reply *protocol.Reply, r bloom.Reader)
 }
 
@@ -80,15 +80,14 @@ func sum(r bloom.Reader, of func(bloom.Link) uint64) (n uint64) {
 	return n
 }
 
-// size is what the filter takes in the module: its structures' sizes there and all bits. What it takes here is MEMORY
-// USAGE's to say.
+// size is the filter's size in the module: its structures and all bits. MEMORY USAGE tells the size here.
 func size(r bloom.Reader) uint64 {
 	const chainBytes, linkBytes = 32, 64
 	return chainBytes + sum(r, func(l bloom.Link) uint64 { return linkBytes + l.Bytes })
 }
 
-// info is BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]. Replies: a map of the five figures, or of the
-// one; in RESP2 the one alone in an array. Errors: ErrWrongType, errNotFound, errFieldName.
+// info is BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]. Replies: a map of all five figures, or of one.
+// In RESP2 one figure is an array of one. Errors: ErrWrongType, errNotFound, errFieldName.
 func info(c *command.Context) error {
 	if len(c.Args) > 3 {
 		return command.ErrArity(c.Spec)
