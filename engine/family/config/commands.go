@@ -15,17 +15,16 @@ import (
 	"spindle/protocol"
 )
 
-// Parts are what CONFIG acts on.
 type Parts struct {
 	Registry *setting.Registry
-	// MayProtect says whether enable-protected-configs lets a client change protected settings; local is one on this
-	// machine.
+	// MayProtect reports whether enable-protected-configs lets a client change protected settings. local: the client is
+	// on this machine.
 	MayProtect func(local bool) bool
 	Loading    func() bool  // the data set is being loaded
 	Rewrite    func() error // its error's text is the reply
-	ResetStat  func()       // forgets what INFO counts; several packages may have to
-	// Await says whether something has to be waited for before pairs are set, a name server perhaps. It has begun then,
-	// and will offer cl, which is parked meanwhile, its Retry. nil: never.
+	ResetStat  func()       // clears the counters of INFO
+	// Await starts what must be done before pairs can be set, such as a name lookup. It returns false if there is
+	// nothing to wait for. Otherwise cl is parked and retried when the work is done. nil: never.
 	Await func(cl *client.Client, pairs []setting.Pair) bool
 }
 
@@ -61,8 +60,8 @@ func (p Parts) get(c *command.Context) error {
 	return nil
 }
 
-// set is CONFIG SET name value [name value …]. Replies: OK, or the reason why none of them changed. Secrets are taken
-// out of the arguments, whatever the outcome, so that no log shows them.
+// set is CONFIG SET name value [name value …]. Replies: OK, or the reason why none of them changed. It always removes
+// secrets from the arguments, so that no log shows them.
 func (p Parts) set(c *command.Context) error {
 	if len(c.Args)%2 != 0 {
 		return protocol.ErrSyntax
@@ -72,7 +71,7 @@ func (p Parts) set(c *command.Context) error {
 		pair := setting.Pair{Name: string(c.Args[at]), Value: string(c.Args[at+1])}
 		pairs = append(pairs, pair)
 		if row := p.Registry.Lookup(pair.Name); row != nil && row.Flags&setting.Sensitive != 0 {
-			c.Args[at+1] = []byte("(redacted)") // a copy of its own: test builds overwrite arguments when they are given back
+			c.Args[at+1] = []byte("(redacted)") // a new slice: test builds overwrite the old one when it is given back
 		}
 	}
 	if p.Await != nil && !c.Client.Is(client.DenyBlocking) && p.Await(c.Client, pairs) {
@@ -82,7 +81,7 @@ func (p Parts) set(c *command.Context) error {
 	return p.apply(c, pairs)
 }
 
-// apply is set, once there is nothing to wait for.
+// apply sets pairs after any wait.
 func (p Parts) apply(c *command.Context, pairs []setting.Pair) error {
 	local := protocol.IsLocal(c.Client.Conn)
 	err := p.Registry.SetMany(pairs, setting.Conditions{Loading: p.Loading(), Protected: p.MayProtect(local)})
@@ -96,7 +95,7 @@ func (p Parts) apply(c *command.Context, pairs []setting.Pair) error {
 	return nil
 }
 
-// rewrite is CONFIG REWRITE. Replies: OK, or why the file is as it was.
+// rewrite is CONFIG REWRITE. Replies: OK, or why the file has not changed.
 func (p Parts) rewrite(c *command.Context) error {
 	if err := p.Rewrite(); err != nil {
 		return protocol.Errorf("ERR", "%s", err)
@@ -105,14 +104,12 @@ func (p Parts) rewrite(c *command.Context) error {
 	return nil
 }
 
-// resetStat is CONFIG RESETSTAT. Replies: OK.
 func (p Parts) resetStat(c *command.Context) error {
 	p.ResetStat()
 	c.Reply.OK()
 	return nil
 }
 
-// help is CONFIG HELP. Replies: an array of status lines.
 func help(c *command.Context) error {
 	c.Reply.Array(len(helpLines))
 	for _, line := range helpLines {

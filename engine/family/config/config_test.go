@@ -11,7 +11,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// TestConfig is requests and their replies, in RESP2 unless the name says otherwise.
+// TestConfig sends requests and compares the replies, in RESP2 unless the name says otherwise.
 func TestConfig(t *testing.T) {
 	var (
 		count, other          setting.Int
@@ -82,7 +82,7 @@ func TestConfig(t *testing.T) {
 	cl = core.Client(3)
 	expect("%1\r\n$6\r\nsecret\r\n$1\r\nx\r\n", "config", "get", "secret")
 
-	// A secret is out of the arguments afterwards, for the logs that come.
+	// The secret is removed from the arguments before a log sees them.
 	args := [][]byte{[]byte("config"), []byte("set"), []byte("Secret"), []byte("hush"), []byte("nosuch"), []byte("1")}
 	ctx := command.Context{Client: cl, Args: args, Reply: cl.Out}
 	if err := (Parts{Registry: registry, MayProtect: func(bool) bool { return false },
