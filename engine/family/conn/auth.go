@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// Named for the condition, worded exactly as clients already match it.
+// Clients match these texts, so they are worded as in Redis.
 var (
 	errWrongPass  = &protocol.Error{Code: "WRONGPASS", Text: "invalid username-password pair or user is disabled."}
 	errNoPassword = &protocol.Error{Code: "ERR",
@@ -25,7 +25,7 @@ var (
 
 // auth is AUTH [username] password.
 //
-// Errors: WRONGPASS; ERR when the default user has no password and none was asked for.
+// Errors: WRONGPASS; ERR if no username is given and the default user has no password.
 func (f *family) auth(c *command.Context) error {
 	if len(c.Args) > 3 {
 		return protocol.ErrSyntax
@@ -61,9 +61,8 @@ func (f *family) authenticate(c *command.Context, name, password []byte) error {
 	return nil
 }
 
-// hello is HELLO [protover [AUTH username password] [SETNAME clientname]]: greet, and choose the protocol.
-//
-// Nothing changes unless every option can be honoured.
+// hello is HELLO [protover [AUTH username password] [SETNAME clientname]]. It greets and sets the protocol version. An
+// error in any option changes nothing.
 func (f *family) hello(c *command.Context) error {
 	cl, args := c.Client, c.Args
 	version := int64(cl.Protocol)
@@ -152,10 +151,10 @@ func (f *family) hello(c *command.Context) error {
 	return nil
 }
 
-// Version is the Redis version whose behaviour clients may count on.
+// Version is the Redis version that this server behaves like.
 const Version = "7.4.1"
 
-// ping is PING [message]. A RESP2 client that waits for messages gets its answer in their form.
+// ping is PING [message]. A subscribed RESP2 client gets the reply in the form of a message.
 func ping(c *command.Context) error {
 	if len(c.Args) > 2 {
 		return command.ErrArity(c.Spec)
@@ -177,13 +176,11 @@ func ping(c *command.Context) error {
 	return nil
 }
 
-// echo is ECHO message.
 func echo(c *command.Context) error {
 	c.Reply.Bulk(c.Args[1])
 	return nil
 }
 
-// selectDB is SELECT index.
 func selectDB(c *command.Context) error {
 	n, err := command.Int32(c.Args[1])
 	if err != nil {
@@ -200,7 +197,7 @@ func selectDB(c *command.Context) error {
 	return nil
 }
 
-// quit is QUIT: +OK, and the connection ends behind it.
+// quit is QUIT. Replies: OK; then the connection is closed.
 func (f *family) quit(c *command.Context) error {
 	c.Reply.OK()
 	if c.Client.Conn != nil {
@@ -209,7 +206,7 @@ func (f *family) quit(c *command.Context) error {
 	return nil
 }
 
-// reset is RESET: the connection as it was when it came, but for its library name.
+// reset is RESET. The connection returns to its initial state, except for its library name.
 func (f *family) reset(c *command.Context) error {
 	cl := c.Client
 	if cl.Is(client.Replica|client.Primary) && !cl.Is(client.Monitor) {

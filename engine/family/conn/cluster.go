@@ -6,20 +6,20 @@ import (
 	"spindle/protocol"
 )
 
-// What a connection to a node of a cluster may say of itself.
+// The flags that a client of a cluster node sets on its connection.
 
 var errNoCluster = &protocol.Error{Code: "ERR", Text: "This instance has cluster support disabled"}
 
-// asking is ASKING: the next command, or transaction, may use a slot that this node imports. Replies: OK.
+// asking is ASKING. The next command or transaction may use a slot that this node imports.
 func asking(c *command.Context) error { return mark(c, client.Asking, true) }
 
-// readOnly is READONLY: this connection's reads of its primary's slots are served by a replica. Replies: OK.
+// readOnly is READONLY. A replica then serves this connection's reads of its primary's slots.
 func readOnly(c *command.Context) error { return mark(c, client.ReadOnly, true) }
 
-// readWrite is READWRITE: it undoes READONLY. Replies: OK.
+// readWrite is READWRITE. It undoes READONLY.
 func readWrite(c *command.Context) error { return mark(c, client.ReadOnly, false) }
 
-// mark sets what the router goes by. Errors: errNoCluster outside cluster mode.
+// mark sets or clears a flag that the router reads. Errors: errNoCluster outside cluster mode.
 func mark(c *command.Context, f client.Flags, on bool) error {
 	if !c.Space.BySlot() {
 		return errNoCluster

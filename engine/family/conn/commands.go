@@ -1,4 +1,4 @@
-// Package conn is what clients ask about connections: who they are, which database, who else is there.
+// Package conn is the commands on connections: AUTH, HELLO, SELECT, CLIENT and their kin.
 //
 // Owner: the core; handlers run in a turn.
 // Never: touches a socket, or knows how a pause or a kill is carried out (Deps does).
@@ -17,23 +17,23 @@ type Deps struct {
 	Clients *client.Registry
 
 	Users      *acl.Users
-	SetUser    func(c *client.Client, user *acl.User) // makes c the user
+	SetUser    func(c *client.Client, user *acl.User) // gives c the rights of user
 	AuthFailed func(c *command.Context, user []byte)  // a wrong name or password
-	Kill       func(c *client.Client, isCaller bool)  // closes c: at once, or behind its reply
+	Kill       func(c *client.Client, isCaller bool)  // closes c: at once, or after its reply
 	Pause      func(all bool, untilMs int64)          // CLIENT PAUSE
 	Unpause    func()                                 // CLIENT UNPAUSE
-	// Ends c's wait, by its timeout or by an UNBLOCKED error; false if it waits for nothing.
+	// Unblock ends c's wait, with an UNBLOCKED error or as its timeout would. It returns false if c does not wait.
 	Unblock func(c *client.Client, withErr bool) bool
 	Reset   func(c *client.Client) // RESET: drops MULTI, WATCH, subscriptions, MONITOR, tracking
 
 	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
 	Role          func() string // "master", "replica"; nil is master
 	Subscriptions func(c *client.Client) (channels, patterns, shards int)
-	Speaks        func(c *client.Client)  // c has chosen another protocol; nil: nobody asks
-	Modules       func(r *protocol.Reply) // HELLO's list of modules; nil: there are none
+	Speaks        func(c *client.Client)  // called after c has changed its protocol; may be nil
+	Modules       func(r *protocol.Reply) // writes HELLO's list of modules; nil: none
 }
 
-// plain are the flags of nearly every row here: they work while the data set loads and on a stale replica.
+// plain is the least set of flags here: the commands work during loading and on a stale replica.
 const (
 	plain  = command.Loading | command.Stale
 	quiet  = plain | command.NoScript
@@ -42,8 +42,7 @@ const (
 	ends   = command.WhileSubscribed | command.InMulti | command.LeavesMulti
 )
 
-// Family is every connection command, in the order COMMAND lists them. More are the subcommands of CLIENT that
-// other families bring (client-side caching).
+// Family is every connection command, in the order COMMAND lists them. more are CLIENT subcommands of other families.
 func Family(d Deps, more ...command.Spec) command.Family {
 	f := &family{d}
 	everywhere := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}

@@ -13,7 +13,7 @@ import (
 	"spindle/protocol"
 )
 
-// A fakeConn is a connection with an address and nothing behind it.
+// A fakeConn is a connection without a socket.
 type fakeConn struct {
 	protocol.Conn
 	addr  string
@@ -26,8 +26,8 @@ func (f *fakeConn) RemoteAddr() string    { return f.addr }
 func (f *fakeConn) Usage() protocol.Usage { return f.usage }
 func (f *fakeConn) LastActive() int64     { return 0 }
 
-// A house is a core with the family, and what the family asked of the rest.
-type house struct {
+// A server is a core with the family. It records what the family asked of the rest of the server.
+type server struct {
 	*commandtest.Core
 	clients *client.Registry
 	users   acl.Users
@@ -38,12 +38,12 @@ type house struct {
 	all     bool
 }
 
-func newHouse(t testing.TB) *house {
+func newServer(t testing.TB) *server {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{clients: client.NewRegistry()}
+	h := &server{clients: client.NewRegistry()}
 	d := Deps{
 		Clients: h.clients, Users: &h.users,
 		SetUser:    func(cl *client.Client, u *acl.User) { cl.User = u },
@@ -61,7 +61,7 @@ func newHouse(t testing.TB) *house {
 }
 
 // arrive makes a client with an address and an age in seconds.
-func (h *house) arrive(addr string, age int64) *client.Client {
+func (h *server) arrive(addr string, age int64) *client.Client {
 	cl := h.Client(2)
 	cl.Flags &^= client.Fake
 	cl.Conn = &fakeConn{addr: addr}
@@ -72,7 +72,7 @@ func (h *house) arrive(addr string, age int64) *client.Client {
 }
 
 func TestAuthWithPassword(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	h.users.SetDefaultPassword("secret")
 	cl := h.arrive("1.1.1.1:1", 0)
 	cl.Authenticated = false
@@ -105,7 +105,7 @@ func TestAuthWithPassword(t *testing.T) {
 }
 
 func TestAuthHidesPasswords(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	cl := h.arrive("1.1.1.1:1", 0)
 	for _, line := range []string{"AUTH default secret", "AUTH secret",
 		"HELLO 2 AUTH default secret", "HELLO 2 AUTH other secret"} {
@@ -140,7 +140,7 @@ func TestKill(t *testing.T) {
 		{"CLIENT KILL MAXAGE 100", ":2\r\n", []int64{3, 4}, false},
 		{"CLIENT KILL LADDR 127.0.0.1:6379 USER default MAXAGE 1000", ":1\r\n", []int64{4}, false},
 	} {
-		h := newHouse(t)
+		h := newServer(t)
 		caller := h.arrive("1.1.1.1:1", 5)
 		h.arrive("2.2.2.2:2", 50)
 		h.arrive("3.3.3.3:3", 100).Flags |= client.Replica
@@ -158,13 +158,13 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestKillCountsWholeSeconds: a client's age is the difference of the Unix times in seconds.
+// TestKillCountsWholeSeconds: a client's age is the difference of two Unix times in seconds.
 func TestKillCountsWholeSeconds(t *testing.T) {
 	for _, c := range []struct {
 		createdMs int64 // before the present second
 		want      string
 	}{{99_001, ":1\r\n"}, {99_000, ":0\r\n"}, {100_999, ":0\r\n"}} {
-		h := newHouse(t)
+		h := newServer(t)
 		caller := h.arrive("1.1.1.1:1", 0)
 		h.arrive("2.2.2.2:2", 0).CreatedMs = h.Now()/1000*1000 - c.createdMs
 		maxAge := "100"
@@ -178,7 +178,7 @@ func TestKillCountsWholeSeconds(t *testing.T) {
 }
 
 func TestListLine(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	caller := h.arrive("1.1.1.1:1", 5)
 	other := h.arrive("2.2.2.2:2", 7)
 	other.Flags |= client.Multi | client.NoEvict | client.Unix
@@ -196,7 +196,7 @@ func TestListLine(t *testing.T) {
 }
 
 func TestPauseAndUnblock(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	caller := h.arrive("1.1.1.1:1", 0)
 	h.arrive("2.2.2.2:2", 0)
 	if h.Do(caller, "CLIENT", "PAUSE", "500", "WRITE"); len(h.paused) != 1 || h.paused[0] != h.Now()+500 || h.all {
@@ -217,7 +217,7 @@ func TestPauseAndUnblock(t *testing.T) {
 }
 
 func TestReplyModes(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	cl := h.arrive("1.1.1.1:1", 0)
 	if h.Do(cl, "CLIENT", "REPLY", "SKIP"); !cl.Is(client.ReplySkipNext) {
 		t.Error("SKIP is not noted")
@@ -235,7 +235,7 @@ func TestReplyModes(t *testing.T) {
 }
 
 func TestPingWhileSubscribed(t *testing.T) {
-	h := newHouse(t)
+	h := newServer(t)
 	cl := h.arrive("1.1.1.1:1", 0)
 	cl.Flags |= client.PubSub
 	if got := h.Do(cl, "PING"); got != "*2\r\n$4\r\npong\r\n$0\r\n\r\n" {

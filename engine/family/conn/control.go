@@ -19,7 +19,7 @@ var (
 	errUnblockReason = &protocol.Error{Code: "ERR", Text: "CLIENT UNBLOCK reason should be TIMEOUT or ERROR"}
 )
 
-// printable says whether a name can stand in CLIENT LIST: no blank, no control character, nothing beyond ASCII.
+// printable reports whether name consists of printable ASCII without blanks, as CLIENT LIST requires.
 func printable(name []byte) bool {
 	for _, b := range name {
 		if b < '!' || b > '~' {
@@ -29,13 +29,12 @@ func printable(name []byte) bool {
 	return true
 }
 
-// id is CLIENT ID.
 func (f *family) id(c *command.Context) error {
 	c.Reply.Int(c.Client.ID)
 	return nil
 }
 
-// setName is CLIENT SETNAME name; an empty one takes the name away.
+// setName is CLIENT SETNAME name. An empty name removes the old one.
 func (f *family) setName(c *command.Context) error {
 	if !printable(c.Args[2]) {
 		return errClientName
@@ -45,7 +44,6 @@ func (f *family) setName(c *command.Context) error {
 	return nil
 }
 
-// getName is CLIENT GETNAME.
 func (f *family) getName(c *command.Context) error {
 	if c.Client.Name == "" {
 		c.Reply.Null()
@@ -74,7 +72,7 @@ func (f *family) setInfo(c *command.Context) error {
 	return nil
 }
 
-// onOff reads the argument of a switch.
+// onOff sets or clears flag as the argument ON or OFF says.
 func onOff(c *command.Context, flag client.Flags) error {
 	switch {
 	case command.Is(c.Args[2], "ON"):
@@ -88,13 +86,13 @@ func onOff(c *command.Context, flag client.Flags) error {
 	return nil
 }
 
-// noEvict is CLIENT NO-EVICT ON|OFF: maxmemory-clients does not close this one.
+// noEvict is CLIENT NO-EVICT ON|OFF. With ON, maxmemory-clients does not evict this client.
 func (f *family) noEvict(c *command.Context) error { return onOff(c, client.NoEvict) }
 
-// noTouch is CLIENT NO-TOUCH ON|OFF: reading leaves the keys' clocks as they are.
+// noTouch is CLIENT NO-TOUCH ON|OFF. With ON, this client's reads do not update the keys' LRU and LFU.
 func (f *family) noTouch(c *command.Context) error { return onOff(c, client.NoTouch) }
 
-// reply is CLIENT REPLY ON|OFF|SKIP. Only ON is answered.
+// reply is CLIENT REPLY ON|OFF|SKIP. Only ON has a reply.
 func (f *family) reply(c *command.Context) error {
 	cl := c.Client
 	switch {
@@ -138,14 +136,13 @@ func (f *family) pause(c *command.Context) error {
 	return nil
 }
 
-// unpause is CLIENT UNPAUSE.
 func (f *family) unpause(c *command.Context) error {
 	f.Unpause()
 	c.Reply.OK()
 	return nil
 }
 
-// unblock is CLIENT UNBLOCK id [TIMEOUT|ERROR]: 1 if the client was waiting and no longer is.
+// unblock is CLIENT UNBLOCK id [TIMEOUT|ERROR]. Replies: 1 if it ended a wait of the client, else 0.
 func (f *family) unblock(c *command.Context) error {
 	withErr := false
 	switch {
@@ -168,7 +165,6 @@ func (f *family) unblock(c *command.Context) error {
 	return nil
 }
 
-// help is CLIENT HELP.
 func (f *family) help(c *command.Context) error {
 	command.Help(c,
 		"CACHING (YES|NO)",

@@ -10,7 +10,7 @@ import (
 	"spindle/engine/client"
 )
 
-// session is what AUTH, HELLO and RESET change.
+// session is the state that AUTH, HELLO and RESET change.
 type session struct {
 	user, name    string
 	authenticated bool
@@ -22,9 +22,9 @@ func sessionOf(cl *client.Client) session {
 	return session{cl.User.(*acl.User).Rights().Name(), cl.Name, cl.Authenticated, cl.Protocol, cl.Out.RESP3}
 }
 
-// FuzzLogins: whatever sequence of AUTH, HELLO and RESET a client sends, it is who it has proved to be.
+// FuzzLogins sends any sequence of AUTH, HELLO and RESET. The client always has the user whose password it gave last.
 //
-// An error changes nothing. Each wrong password is booked once. AUTH leaves no password in the arguments.
+// An error changes nothing. Each wrong password is counted once. AUTH leaves no password in the arguments.
 func FuzzLogins(f *testing.F) {
 	for _, seed := range []string{
 		"auth secret\nhello 3\nreset\nhello", "HELLO 3 AUTH alice pw SETNAME a\nhello 2 setname b",
@@ -37,7 +37,7 @@ func FuzzLogins(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	passwords := map[string]string{"default": "secret", "alice": "pw"}
-	h := newHouse(f)
+	h := newServer(f)
 	h.users.SetDefaultPassword("secret")
 	for _, user := range []string{"alice on >pw", "bob off >off"} {
 		words := bytes.Split([]byte(user), []byte(" "))
@@ -85,7 +85,7 @@ func FuzzLogins(f *testing.F) {
 	})
 }
 
-// follow is what a request that was not refused makes of a session. It fails the test if the request had to be refused.
+// follow is the session after a request that succeeded. It fails the test if the request had to be refused.
 func follow(t *testing.T, s session, words []string, passwords map[string]string) session {
 	prove := func(user, password string) {
 		if want, known := passwords[user]; !known || want != password {

@@ -15,7 +15,7 @@ var (
 	errMaxAgeZero   = &protocol.Error{Code: "ERR", Text: "maxage should be greater than 0"}
 )
 
-// A filter says whom CLIENT KILL closes; a condition that was not given holds for everyone.
+// A filter selects the clients that CLIENT KILL closes. A condition that is not given holds for every client.
 type filter struct {
 	addr, laddr []byte
 	user        *acl.User
@@ -25,7 +25,6 @@ type filter struct {
 	spareCaller bool
 }
 
-// parseFilter reads option value pairs.
 func (f *family) parseFilter(args [][]byte) (filter, error) {
 	w := filter{spareCaller: true}
 	for ; len(args) > 0; args = args[2:] {
@@ -75,7 +74,7 @@ func (f *family) parseFilter(args [][]byte) (filter, error) {
 	return w, nil
 }
 
-// meets says whether cl is to be closed.
+// meets reports whether the filter selects cl.
 func (w *filter) meets(c *command.Context, cl *client.Client) bool {
 	return cl.Conn != nil &&
 		(w.addr == nil || cl.Conn.RemoteAddr() == string(w.addr)) &&
@@ -89,7 +88,7 @@ func (w *filter) meets(c *command.Context, cl *client.Client) bool {
 
 // kill is CLIENT KILL ip:port, and CLIENT KILL option value [option value …].
 //
-// The first form answers OK or an error and may close the caller; the second answers how many it closed.
+// The first form replies OK or an error and may close the caller. The second replies how many clients it closed.
 func (f *family) kill(c *command.Context) error {
 	old := len(c.Args) == 3
 	want := filter{}
@@ -101,7 +100,7 @@ func (f *family) kill(c *command.Context) error {
 			return err
 		}
 	}
-	var doomed []*client.Client // first chosen, then closed: closing may change the registry
+	var doomed []*client.Client // collected first: closing changes the registry
 	for cl := range f.Clients.All {
 		if want.meets(c, cl) {
 			doomed = append(doomed, cl)

@@ -12,7 +12,7 @@ import (
 
 var errClientID = &protocol.Error{Code: "ERR", Text: "Invalid client ID"}
 
-// A kind is what CLIENT LIST TYPE and CLIENT KILL TYPE sort clients into.
+// A kind is a client type of CLIENT LIST TYPE and CLIENT KILL TYPE.
 type kind uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	pubSub
 )
 
-// parseKind reads a client type's name, old names included.
+// parseKind reads the name of a client type; old names work, too.
 func parseKind(name []byte) (kind, error) {
 	switch {
 	case command.Is(name, "NORMAL"):
@@ -85,14 +85,13 @@ func (f *family) list(c *command.Context) error {
 	return nil
 }
 
-// info is CLIENT INFO.
 func (f *family) info(c *command.Context) error {
 	line := f.line(nil, c, c.Client)
 	c.Reply.Verbatim("txt", string(line))
 	return nil
 }
 
-// line is AppendLine for a command of c: the caller's own line shows the command that asks.
+// line appends the line of cl. The caller's own line includes the memory of the command that asks.
 func (f *family) line(b []byte, c *command.Context, cl *client.Client) []byte {
 	var counts [3]int
 	if f.Subscriptions != nil {
@@ -108,8 +107,8 @@ func (f *family) line(b []byte, c *command.Context, cl *client.Client) []byte {
 	return appendLine(b, cl, c.Now, counts, cl.Reading, argv)
 }
 
-// AppendLine is one client as CLIENT LIST shows it: "id=3 addr=127.0.0.1:56920 …\n". subscriptions may be nil. Turn
-// only.
+// AppendLine appends the line of CLIENT LIST for one client: "id=3 addr=127.0.0.1:56920 …\n". subscriptions may be nil.
+// Turn only.
 func AppendLine(b []byte, cl *client.Client, nowMs int64,
 	subscriptions func(*client.Client) (channels, patterns, shards int)) []byte {
 	var counts [3]int
@@ -119,8 +118,8 @@ func AppendLine(b []byte, cl *client.Client, nowMs int64,
 	return appendLine(b, cl, nowMs, counts, 0, 0)
 }
 
-// appendLine writes the fields in the reference's order. reading and argv are bytes of the batch and of the command
-// that run now.
+// appendLine appends the fields in the reference's order. reading is the bytes of the current batch, argv those of the
+// current command's arguments.
 func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, reading, argv int) []byte {
 	var usage protocol.Usage
 	fd, addr, local, active := -1, cl.Addr(), "", cl.LastMs
@@ -161,7 +160,7 @@ func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, 
 	w.number(" argv-mem=", int64(argv))
 	w.number(" multi-mem=", int64(queued))
 	w.number(" rbs=", int64(usage.ReplyCap))
-	w.number(" rbp=", int64(usage.ReplyCap)) // the buffer is the loop's: no client has a peak of its own
+	w.number(" rbp=", int64(usage.ReplyCap)) // the buffer belongs to the loop, so a client has no peak
 	w.number(" obl=", int64(fixed))
 	w.number(" oll=", int64(usage.Pieces))
 	w.number(" omem=", int64(usage.Output-fixed))
@@ -187,7 +186,7 @@ func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, 
 	return append(w.b, '\n')
 }
 
-// flagLetters are CLIENT LIST's flags in the reference's order.
+// flagLetters are the flags of CLIENT LIST, in the reference's order.
 var flagLetters = []struct {
 	flag   client.Flags
 	letter byte
@@ -221,7 +220,7 @@ func appendFlags(b []byte, cl *client.Client) []byte {
 	return b
 }
 
-// A line is being written.
+// A line is the output under construction.
 type line struct{ b []byte }
 
 func (w *line) number(name string, n int64) { w.b = strconv.AppendInt(append(w.b, name...), n, 10) }
