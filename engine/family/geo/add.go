@@ -12,8 +12,9 @@ var wordZAdd = []byte("zadd")
 
 // add is GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member …].
 //
-// Replies: how many members are new, with CH those that moved too. Errors: ErrSyntax, ErrNotFloat, "invalid
-// longitude,latitude pair …", ErrWrongType. Propagates ZADD with the options as written and the scores.
+// Replies: how many members are new; with CH, new or moved.
+// Errors: ErrSyntax, ErrNotFloat, "invalid longitude,latitude pair …", ErrWrongType. Propagates ZADD with the given
+// options and the scores.
 func (g *commands) add(c *command.Context) error {
 	var flags zset.Flags
 	changed := false
@@ -34,7 +35,7 @@ options:
 	if len(points)%3 != 0 || len(points) == 0 || flags == zset.OnlyNew|zset.OnlyOld {
 		return protocol.ErrSyntax
 	}
-	for i := 0; i < len(points); i += 3 { // all of them before the first is added
+	for i := 0; i < len(points); i += 3 { // check all of them before the first is added
 		if _, err := parsePoint(points[i], points[i+1]); err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ options:
 	return nil
 }
 
-// create makes key, which does not exist, an empty sorted set for n members, the first of that many bytes.
+// create makes an empty sorted set for n members at key, which does not exist. The first member has bytes bytes.
 func create(c *command.Context, key []byte, n, bytes int, l zset.Limits) (e *value.Edit) {
 	if n > l.Entries || bytes > l.Value {
 		e = c.DB.CreateRoot(key, value.ZSet, value.SkipList, zset.NewBuilder(c.Space.Store(), n).Root())
@@ -91,10 +92,10 @@ func create(c *command.Context, key []byte, n, bytes int, l zset.Limits) (e *val
 	return e
 }
 
-// itemsKept is how many items of room a command leaves to the next.
+// itemsKept is the largest buffer, in items, that a command keeps for the next one.
 const itemsKept = 4096
 
-// release empties room for the next command, or gives it up if it is large.
+// release empties the buffer room for the next command, or drops it if it is large.
 func release[T any](room []T) []T {
 	if cap(room) > itemsKept {
 		return nil

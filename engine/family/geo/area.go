@@ -2,20 +2,19 @@ package geo
 
 import "math"
 
-// A shape is what a search looks in: a circle, or a box whose sides go along parallels and, bent, along meridians.
-// Lengths are in its unit.
+// A shape is the area of a search: a circle or a box. A box has two sides along parallels and two, bent, along
+// meridians. Lengths are in unit.
 type shape struct {
 	center        point
-	unit          float64 // meters
+	unit          float64 // in meters
 	radius        float64
 	box           bool
 	width, height float64
 }
 
-// bounds is what the shape reaches to.
+// bounds is the range of longitudes and latitudes of the shape.
 //
-// A side's length in degrees is taken at the latitude where the shape's northern end is, or the southern one in the
-// south; parallels are longer towards the equator, so it is the larger of the two.
+// It measures a side in degrees at the shape's edge nearest a pole, where parallels are shortest.
 func (s *shape) bounds() (lon, lat extent) {
 	up, aside := s.radius, s.radius
 	if s.box {
@@ -31,7 +30,7 @@ func (s *shape) bounds() (lon, lat extent) {
 	return extent{s.center.lon - dLon, s.center.lon + dLon}, extent{s.center.lat - dLat, s.center.lat + dLat}
 }
 
-// reach is how many meters the shape's farthest point is from the center.
+// reach is the distance in meters from the center to the shape's farthest point.
 func (s *shape) reach() float64 {
 	if !s.box {
 		return s.radius * s.unit
@@ -40,7 +39,8 @@ func (s *shape) reach() float64 {
 	return math.Sqrt(float64(w*w)+float64(h*h)) * s.unit
 }
 
-// holds says whether q is in the shape, and how many meters it is from the center: surely if exact is set and it is.
+// holds reports whether q is in the shape. meters is the distance from the center; it is only right if exact and in are
+// both true.
 func (s *shape) holds(q point, exact bool) (meters float64, in bool) {
 	if !s.box {
 		return within(s.center, q, s.radius*s.unit, exact)
@@ -60,7 +60,7 @@ func (s *shape) holds(q point, exact bool) (meters float64, in bool) {
 // halfWorld is half the length of the equator on a Mercator map, in meters.
 const halfWorld = 20037726.37
 
-// stepFor is how small cells may be so that nine of them cover a circle of so many meters at this latitude: mostly.
+// stepFor is the number of steps whose nine cells usually cover a circle of this radius at this latitude.
 func stepFor(meters, lat float64) uint8 {
 	if meters == 0 {
 		return maxStep
@@ -69,7 +69,7 @@ func stepFor(meters, lat float64) uint8 {
 	for ; meters < halfWorld; meters *= 2 {
 		step++
 	}
-	if lat > 66 || lat < -66 { // cells become narrow towards the poles
+	if lat > 66 || lat < -66 { // cells get narrow near the poles
 		if step--; lat > 80 || lat < -80 {
 			step--
 		}
@@ -77,16 +77,15 @@ func stepFor(meters, lat float64) uint8 {
 	return uint8(min(max(step, 1), maxStep))
 }
 
-// cells is the cell in the middle and those around it, in the order a search goes through them, which unsorted replies
-// show.
+// cells is the cell of the center and those around it, in search order. Unsorted replies have this order.
 //
-// geo.A1. They cover the shape, as far as bounds tells; what it does not touch is no cell.
+// geo.A1. They cover the shape as far as bounds tells. A cell that does not touch it is zero.
 type cells [9]cell
 
-// around is in what direction cells lie: east, north.
+// around lists the directions of the nine cells: east, north.
 var around = [9][2]int{{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}}
 
-// cover is the cells that a search for what is in s goes through.
+// cover is the cells that a search in s visits.
 func (s *shape) cover() (all cells) {
 	lon, lat := s.bounds()
 	step := stepFor(s.reach(), s.center.lat)
@@ -97,7 +96,7 @@ func (s *shape) cover() (all cells) {
 	}
 	areaLon, areaLat := middle.area()
 	for i, d := range around {
-		// With one step all of the map is in four of the nine.
+		// With one step, four of the nine cells are the whole map.
 		if step >= 2 && (d[1] < 0 && areaLat.min < lat.min || d[1] > 0 && areaLat.max > lat.max ||
 			d[0] < 0 && areaLon.min < lon.min || d[0] > 0 && areaLon.max > lon.max) {
 			continue
@@ -107,7 +106,7 @@ func (s *shape) cover() (all cells) {
 	return all
 }
 
-// tooSmall says that the cells around c end before lon and lat do.
+// tooSmall reports whether the cells around c end before lon and lat do.
 func tooSmall(c cell, lon, lat extent) bool {
 	_, north := c.beside(0, 1).area()
 	_, south := c.beside(0, -1).area()

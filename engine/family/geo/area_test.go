@@ -20,8 +20,8 @@ func TestStepFor(t *testing.T) {
 	}
 }
 
-// TestCover: what is in a shape is in one of its cells, once (geo.A1). Shapes beyond a pole or the map's side are held
-// to what the reference finds, by transcripts.
+// TestCover: each point of a shape is in exactly one of its cells (geo.A1). Transcripts check shapes that cross a pole
+// or the map's edge.
 func TestCover(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	lengths := []float64{1, 100, 10_000, 300_000, 1_000_000}

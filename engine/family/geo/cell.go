@@ -2,33 +2,32 @@ package geo
 
 import "math"
 
-// A cell is a rectangle of the map: the map is halved step times in each direction, and the bits say which halves.
+// A cell is a rectangle of the map. The map is halved step times in each direction; each bit names the half.
 //
 //	bit  2*step-1   2*step-2        1     0
 //	    +----------+--------+-- ~ -+-----+-----+
 //	    | lon 1st  | lat 1st|      | lon | lat |    1: the eastern, the northern half
 //	    +----------+--------+-- ~ -+-----+-----+
 //
-// geo.C1. A member's score is the cell of maxStep steps it is in, so that the members of a larger cell are those
-// between two scores.
-// geo.C2. A point on the map's eastern or northern edge is one column or row beyond the last: its cell has a bit more.
-// Clients have seen these scores since there are geo commands, so they stay. In the corner of both, cells of maxStep
-// are past what a double tells apart: empty.
+// geo.C1. A member's score is its cell of maxStep steps. So the members of a larger cell lie between two scores.
+// geo.C2. A point on the map's eastern or northern edge lies one column or row past the last one; its cell has one more
+// bit. Clients have stored such scores, so they stay. In the north-eastern corner, cells of maxStep are empty: a double
+// cannot tell them apart.
 //
-// Source: geohash (G. Niemeyer, 2008) in its integer form. Divisions, products and sums are rounded one by one, in this
-// order: scores and coordinates are equal to the last bit wherever they are made.
+// Source: geohash (G. Niemeyer, 2008) in its integer form. Each division, product and sum is rounded, in this order, so
+// that scores and coordinates are equal to the last bit on every machine.
 type cell struct {
 	bits uint64
 	step uint8 // 1..maxStep; 0: no cell
 }
 
-// maxStep is how many times scores halve: 52 bits, which a double holds.
+// maxStep is the number of steps of a score: 52 bits, which a double holds.
 const maxStep = 26
 
-// An extent is from where to where something reaches, in degrees.
+// An extent is a range, in degrees.
 type extent struct{ min, max float64 }
 
-// The map ends where Web Mercator does; the standard text of a geohash goes to the poles.
+// The map ends where Web Mercator does. The text form of a geohash reaches the poles.
 var (
 	longitudes   = extent{-180, 180}
 	latitudes    = extent{-85.05112878, 85.05112878}
@@ -37,38 +36,37 @@ var (
 
 func (e extent) holds(x float64) bool { return e.min <= x && x <= e.max }
 
-// A point is a place on the map, in degrees.
 type point struct{ lon, lat float64 }
 
-// onMap says whether p has a cell.
+// onMap reports whether p has a cell.
 func (p point) onMap() bool { return longitudes.holds(p.lon) && latitudes.holds(p.lat) }
 
-// column is which of 2^step equal parts of e x is in.
+// column is the number of the part that x is in, if e is cut into 2^step equal parts.
 func (e extent) column(x float64, step uint8) uint32 {
 	return uint32(float64((x-e.min)/(e.max-e.min)) * float64(uint64(1)<<step))
 }
 
-// at is where part i of 2^step begins.
+// at is the start of part i of 2^step.
 func (e extent) at(i uint32, step uint8) float64 {
 	return e.min + float64(float64(float64(i)/float64(uint64(1)<<step))*float64(e.max-e.min))
 }
 
-// cellOf is the cell p is in. p is on the map.
+// cellOf is the cell of p, which is on the map.
 func cellOf(p point, step uint8) cell { return cellIn(p, latitudes, step) }
 
 func cellIn(p point, lats extent, step uint8) cell {
 	return cell{interleave(lats.column(p.lat, step), longitudes.column(p.lon, step)), step}
 }
 
-// area is what a cell covers.
+// area is the range of longitudes and latitudes in the cell.
 func (c cell) area() (lon, lat extent) {
 	i, j := deinterleave(c.bits)
-	// What is behind part 2^32-1 is part 0: a score that is no cell may lead there.
+	// After part 2^32-1 comes part 0. A score that is no cell may lead there.
 	return extent{longitudes.at(j, c.step), longitudes.at(j+1, c.step)},
 		extent{latitudes.at(i, c.step), latitudes.at(i+1, c.step)}
 }
 
-// pointOf is the middle of a score's cell, pulled back to the map where the score is that of no cell.
+// pointOf is the middle of the cell with this score. A score that is no cell gives a point at the map's edge.
 func pointOf(score float64) point {
 	lon, lat := cell{unsigned(score), maxStep}.area()
 	return point{middle(lon, longitudes), middle(lat, latitudes)}
@@ -76,21 +74,20 @@ func pointOf(score float64) point {
 
 func middle(e, within extent) float64 { return min(max((e.min+e.max)/2, within.min), within.max) }
 
-// score is where the scores of c begin.
+// score is the first score in c.
 func (c cell) score() uint64 { return c.bits << (2 * (maxStep - c.step)) }
 
-// scores is from where on, and up to where, scores are in c (geo.C1); the last does not belong to it.
+// scores is the range [from, to) of the scores in c (geo.C1).
 func (c cell) scores() (from, to float64) {
 	return float64(c.score()), float64(cell{c.bits + 1, c.step}.score())
 }
 
-// The bits of each direction in a cell.
 const (
 	lonBits = 0xaaaaaaaaaaaaaaaa
 	latBits = 0x5555555555555555
 )
 
-// beside is the cell so many columns to the east and rows to the north, -1, 0 or 1, around the map where it ends.
+// beside is the neighbor of c: east and north are -1, 0 or 1. The map wraps around.
 func (c cell) beside(east, north int) cell {
 	unused := 64 - 2*c.step
 	lon, lat := c.bits&lonBits, c.bits&latBits
@@ -103,7 +100,7 @@ func (c cell) beside(east, north int) cell {
 	return cell{lon | lat, c.step}
 }
 
-// stepIn adds d to a number whose bits lie between gaps, over which a carry or a borrow passes.
+// stepIn adds d, 1 or -1, to a number whose bits lie between the bits of gaps. Carry and borrow pass over gaps.
 func stepIn(n uint64, d int, gaps uint64) uint64 {
 	if d > 0 {
 		return n + (gaps + 1)
@@ -111,12 +108,12 @@ func stepIn(n uint64, d int, gaps uint64) uint64 {
 	return (n | gaps) - (gaps + 1)
 }
 
-// interleave puts the bits of lat at the even places and those of lon at the odd ones.
+// interleave places the bits of lat at even positions and those of lon at odd ones.
 func interleave(lat, lon uint32) uint64 { return spread(lat) | spread(lon)<<1 }
 
 func deinterleave(bits uint64) (lat, lon uint32) { return gather(bits), gather(bits >> 1) }
 
-// spread moves bit i to 2i, halving the distance each time (S. E. Anderson, Bit Twiddling Hacks: Morton numbers).
+// spread moves bit i to 2i. It halves the distance each time (S. E. Anderson, Bit Twiddling Hacks: Morton numbers).
 func spread(n uint32) uint64 {
 	x := uint64(n)
 	x = (x | x<<16) & 0x0000ffff0000ffff
@@ -126,7 +123,7 @@ func spread(n uint32) uint64 {
 	return (x | x<<1) & latBits
 }
 
-// gather is the other way.
+// gather is the inverse of spread.
 func gather(x uint64) uint32 {
 	x &= latBits
 	x = (x | x>>1) & 0x3333333333333333
@@ -136,8 +133,8 @@ func gather(x uint64) uint32 {
 	return uint32(x | x>>16)
 }
 
-// unsigned and signed are what a cast of a double does on the machines the reference runs on: the integer part, two's
-// complement below zero, and one value for all that is out of range. ZADD puts any score where one of a cell should be.
+// unsigned and signed convert f as a C cast does on the reference's machines. They return the integer part, in two's
+// complement if negative, and one fixed value if f is out of range. Such f occur, because ZADD accepts any score.
 func unsigned(f float64) uint64 {
 	if f >= 1<<63 {
 		return uint64(signed(f-1<<63)) ^ 1<<63
@@ -152,10 +149,10 @@ func signed(f float64) int64 {
 	return int64(f)
 }
 
-// alphabet is the 32 digits of a geohash's text.
+// alphabet holds the 32 digits of a geohash's text.
 const alphabet = "0123456789bcdefghjkmnpqrstuvwxyz"
 
-// appendText appends the standard text of p's geohash: 10 digits of 52 bits. The eleventh has none left and is 0.
+// appendText appends the standard text of p's geohash: 10 digits for 50 of its 52 bits. The eleventh digit is always 0.
 func appendText(dst []byte, p point) []byte {
 	bits := cellIn(p, allLatitudes, maxStep).bits
 	for shift := 47; shift > 0; shift -= 5 {

@@ -36,7 +36,7 @@ func TestText(t *testing.T) {
 		text string
 	}{
 		{point{-5.6, 42.6}, "ezs42e44yx0"},
-		{point{10.407439, 57.64911}, "u4pruydqqv0"}, // of the first geohash published, u4pruydqqvj
+		{point{10.407439, 57.64911}, "u4pruydqqv0"}, // the first geohash published was u4pruydqqvj
 		{point{0, 0}, "s0000000000"},
 		{point{-180, -85.05112878}, "00bh0hbj200"},
 	} {
@@ -47,7 +47,8 @@ func TestText(t *testing.T) {
 }
 
 func TestBeside(t *testing.T) {
-	// Three steps: 8 columns, 8 rows. A cell's neighbor is that of the neighboring column and row, around the map.
+	// With three steps there are 8 columns and 8 rows. The neighbor is in the next column and row; the map wraps
+	// around.
 	for lon := range uint32(8) {
 		for lat := range uint32(8) {
 			for _, d := range around {
@@ -61,7 +62,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestCasts: what a cast of a double does where it has no value.
+// TestCasts: the conversion of a double out of range.
 func TestCasts(t *testing.T) {
 	for _, c := range []struct {
 		f        float64
@@ -85,8 +86,8 @@ func TestCasts(t *testing.T) {
 	}
 }
 
-// FuzzCell: a point is in its cell of every step, the smaller cell is in the larger one's scores, the cell's middle
-// leads back to the same cell, and going there and back again around the map ends where it began.
+// FuzzCell: a point is in its cell at every step, and the smaller cell's scores are in the larger one's. The cell's
+// middle is in the same cell. A step to a neighbor and back ends in the same cell.
 func FuzzCell(f *testing.F) {
 	f.Add(13.361389, 38.115556, byte(26))
 	f.Add(180.0, 85.05112878, byte(1))
@@ -112,7 +113,7 @@ func checkCell(t *testing.T, p point, step uint8) {
 	}
 	score := cellOf(p, maxStep).score()
 	if p.lon == longitudes.max || p.lat == latitudes.max {
-		return // geo.C2: past 2^53 not even the doubles tell scores apart
+		return // geo.C2: past 2^53 doubles cannot tell scores apart
 	}
 	if from, to := c.scores(); float64(score) < from || float64(score) >= to {
 		t.Fatalf("%v: score %d is not in [%v, %v) of %d steps", p, score, from, to, step)

@@ -9,8 +9,8 @@ import (
 	"spindle/internal/number"
 )
 
-// each yields the members of v that are in q's shape, cell by cell in the order of cells, and there by score; of ANY no
-// more than count. How far away they are is only right if q has a use for it.
+// each yields the members of v in q's shape, cell by cell, and by score within a cell. With ANY it stops after count.
+// meters is only right if q sorts, returns or stores distances.
 func (q *query) each(v value.Value, yield func(member listpack.Element, score, meters float64)) {
 	left := int64(-1)
 	if q.any {
@@ -19,7 +19,7 @@ func (q *query) each(v value.Value, yield func(member listpack.Element, score, m
 	all, exact := q.cover(), q.order != unsorted || q.withDist || q.storeDist
 	last := 0
 	for i, c := range all {
-		// Around a map of few cells one is met from both sides.
+		// On a map of few cells, two directions can lead to the same cell.
 		if c.step == 0 || last != 0 && c == all[last] {
 			continue
 		}
@@ -39,15 +39,15 @@ func (q *query) each(v value.Value, yield func(member listpack.Element, score, m
 	}
 }
 
-// found is a member that a search has met. Its text lies in the database, which does not change while the command reads
-// it, or in digits.
+// found is a search result. Its text lies in the database or in commands.digits; both stay unchanged during the
+// command.
 type found struct {
 	text   string
 	score  float64
 	meters float64
 }
 
-// collect is what each yields, in g.found.
+// collect stores the results of each in g.found.
 func (g *commands) collect(v value.Value, q *query) []found {
 	q.each(v, func(member listpack.Element, score, meters float64) {
 		g.found = append(g.found, found{g.textOf(member), score, meters})
@@ -55,21 +55,20 @@ func (g *commands) collect(v value.Value, q *query) []found {
 	return g.found
 }
 
-// textOf is a member's text where it stays as long as the command runs.
+// textOf is a member's text, valid until the command ends.
 func (g *commands) textOf(e listpack.Element) string {
 	b := e.Bytes()
 	if e.IsInt {
 		from := len(g.digits)
-		g.digits = number.AppendInt(g.digits, e.Int) // texts that are there stay where they are if it grows
+		g.digits = number.AppendInt(g.digits, e.Int) // earlier texts keep the old array if it grows
 		b = g.digits[from:]
 	}
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// bytesOf are those of a text.
 func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
 
-// done lets go of what a call has put into the shared room.
+// done releases the buffers after a call.
 func (g *commands) done() {
 	g.found, g.digits = release(g.found), release(g.digits)
 }

@@ -2,10 +2,9 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. add.go makes scores of points, position.go answers for single members, search.go reads
-// what to look for and collect.go finds it, result.go puts it in order (order.go) and answers or stores it; number.go
-// is numbers and units as clients write and see them. cell.go, area.go, distance.go and trig.go are the arithmetic,
-// which knows no command.
+// Start here: a row a command. add.go makes scores of points; position.go answers for single members. search.go parses
+// a search, collect.go runs it, order.go sorts, result.go replies or stores. number.go parses and prints numbers and
+// units. cell.go, area.go, distance.go and trig.go are the arithmetic, which knows no command.
 package geo
 
 import (
@@ -21,17 +20,16 @@ const (
 	stored = command.KeyOW | command.KeyUpdate
 )
 
-// commands is what the handlers share: room to work in, kept from call to call.
+// commands holds buffers that all handlers share.
 //
-// Owner: the turn; a call leaves nothing in it for the next.
+// Owner: the turn; each call empties them.
 type commands struct {
 	found  []found
-	digits []byte // texts of members that are integers
-	packed []byte // a listpack being made
+	digits []byte // the texts of members that are integers
+	packed []byte // a listpack under construction
 	args   [][]byte
 }
 
-// Family is every command on points.
 func Family() command.Family {
 	g := &commands{}
 	key := command.FirstArg(access)
@@ -51,7 +49,7 @@ func Family() command.Family {
 	}}
 }
 
-// storing is the keys of a command that takes STORE and STOREDIST from the argument at index at on.
+// storing is the key specs of a command that takes STORE and STOREDIST from argument at.
 func storing(at int) []command.KeySpec {
 	return []command.KeySpec{
 		{Flags: access, Index: 1, Step: 1},
@@ -60,7 +58,6 @@ func storing(at int) []command.KeySpec {
 	}
 }
 
-// radiusKeys finds the keys of GEORADIUS and GEORADIUSBYMEMBER.
 func radiusKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	into = append(into, command.KeyPosition{Index: 1, Flags: access})
 	if at := destination(args); at > 0 {
@@ -69,8 +66,8 @@ func radiusKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPositio
 	return into, nil
 }
 
-// destination is where the key of the last STORE or STOREDIST stands in a call of GEORADIUS or GEORADIUSBYMEMBER. It is
-// the one that counts. 0 means that there is none.
+// destination is the index of the key of the last STORE or STOREDIST in a call of GEORADIUS or GEORADIUSBYMEMBER. The
+// last one counts. 0: none.
 func destination(args [][]byte) (at int) {
 	for i := 5; i+1 < len(args); i++ {
 		switch {
@@ -84,7 +81,7 @@ func destination(args [][]byte) (at int) {
 	return at
 }
 
-// lookup finds the sorted set at key for reading and tells of a miss; the zero Value is no error.
+// lookup finds the sorted set at key for reading and publishes a miss. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func lookup(c *command.Context, key []byte) (value.Value, error) {
@@ -98,7 +95,7 @@ func lookup(c *command.Context, key []byte) (value.Value, error) {
 	return v, nil
 }
 
-// locate is where a member is; false if it is not there, or there is no key.
+// locate is the position of member; false if the key or the member does not exist.
 func locate(v value.Value, member []byte) (p point, ok bool) {
 	if !v.Exists() {
 		return p, false
@@ -110,5 +107,5 @@ func locate(v value.Value, member []byte) (p point, ok bool) {
 	return pointOf(score), true
 }
 
-// limits are up to where what is stored is a listpack.
+// limits are the largest sizes at which a sorted set stays a listpack.
 func limits(c *command.Context) zset.Limits { return c.Settings.ZSets.Limits() }

@@ -2,18 +2,18 @@ package geo
 
 import "math"
 
-// earthRadius is the quadratic mean of WGS 84's, in meters; distances are on a sphere of it.
+// earthRadius is the quadratic mean radius of WGS 84, in meters. Distances are on a sphere of this radius.
 const earthRadius = 6372797.560856
 
-// degree is one in radians: π/180 as doubles divide.
+// degree is π/180, as division of doubles gives it.
 const degree = 0x1.1df46a2529d39p-6
 
 func radians(degrees float64) float64 { return float64(degrees * degree) }
 
 func degrees(radians float64) float64 { return radians / degree }
 
-// distance is how many meters p and q are apart on a great circle, by the haversine formula, each operation rounded by
-// itself. It may be NaN for points opposite each other, as the reference's.
+// distance is the great-circle distance of p and q in meters, by the haversine formula; each operation is rounded. For
+// opposite points it may be NaN, as in the reference.
 func distance(p, q point) float64 {
 	half, meridian := halfChord(p, q)
 	if meridian {
@@ -22,11 +22,12 @@ func distance(p, q point) float64 {
 	return alongSphere(half)
 }
 
-// alongSphere is how many meters the ends of a chord are apart, half of which is so many radii.
+// alongSphere is the distance along the sphere between the ends of a chord, in meters. half is half the chord, in
+// radii.
 func alongSphere(half float64) float64 { return 2 * earthRadius * arcSine(half) }
 
-// halfChord is half the length of the straight line between p and q, in radii; meridian says that they lie on one and
-// nothing was reckoned.
+// halfChord is half the straight distance between p and q, in radii. meridian: both lie on one meridian, and half is
+// not computed.
 func halfChord(p, q point) (half float64, meridian bool) {
 	v := sine((radians(q.lon) - radians(p.lon)) / 2)
 	if v == 0 {
@@ -37,14 +38,14 @@ func halfChord(p, q point) (half float64, meridian bool) {
 	return math.Sqrt(float64(u*u) + float64(float64(float64(cosine(from)*cosine(to))*v)*v)), false
 }
 
-// distanceNorth is distance on a meridian.
+// distanceNorth is the distance of two latitudes on one meridian.
 func distanceNorth(a, b float64) float64 { return earthRadius * math.Abs(radians(b)-radians(a)) }
 
-// within says whether p and q are at most so many meters apart, and how many they are: surely if exact is set and they
-// are within. What is clearly nearer or farther is not reckoned to the end.
+// within reports whether p and q are at most most meters apart. meters is only right if exact and in are true: it skips
+// the arcsine if the points are clearly near or far.
 func within(p, q point, most float64, exact bool) (meters float64, in bool) {
-	const slack = 1 + 1e-9 // far more than roundings add up to
-	// No way is shorter than the difference of latitudes, or than the chord.
+	const slack = 1 + 1e-9 // far more than all rounding errors
+	// The distance is never shorter than the difference of latitudes, or than the chord.
 	if distanceNorth(p.lat, q.lat) > most*slack {
 		return 0, false
 	}
@@ -59,9 +60,9 @@ func within(p, q point, most float64, exact bool) (meters float64, in bool) {
 	default:
 		meters = alongSphere(half)
 	}
-	return meters, !(meters > most) // NaN is in
+	return meters, !(meters > most) // NaN counts as in
 }
 
-// arcExcess bounds arc sines: asin x <= x + arcExcess x³, for the sum of all further coefficients of its series, which
-// are positive, is this.
+// arcExcess bounds the arcsine: asin x <= x + arcExcess x³. It is the sum of the series' other coefficients, which are
+// all positive.
 const arcExcess = math.Pi/2 - 1

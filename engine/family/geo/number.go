@@ -35,7 +35,7 @@ func parsePoint(lon, lat []byte) (p point, err error) {
 	return p, nil
 }
 
-// sixDecimals is C's %f.
+// sixDecimals formats x as C's %f does.
 func sixDecimals(x float64) string {
 	switch {
 	case math.IsInf(x, 1):
@@ -46,7 +46,7 @@ func sixDecimals(x float64) string {
 	return strconv.FormatFloat(x, 'f', 6, 64)
 }
 
-// parseUnit is how many meters a unit has.
+// parseUnit is the number of meters in a unit.
 //
 // Errors: errUnit.
 func parseUnit(text []byte) (meters float64, err error) {
@@ -99,11 +99,11 @@ func (s *shape) rectangle(width, height, unit []byte) (err error) {
 	return err
 }
 
-// appendDistance appends a length with four decimals, a tie rounded to the even digit.
+// appendDistance appends x with four decimals. Ties are rounded to the even digit.
 func appendDistance(dst []byte, x float64) []byte {
 	n := signed(math.RoundToEven(x * 10_000))
 	magnitude := uint64(n)
-	if n < 0 { // of what has no number only: NaN
+	if n < 0 { // only for NaN
 		dst, magnitude = append(dst, '-'), -magnitude
 	}
 	dst = append(number.AppendUint(dst, magnitude/10_000), '.')
@@ -113,11 +113,11 @@ func appendDistance(dst []byte, x float64) []byte {
 	return dst
 }
 
-// appendDegrees appends a coordinate with up to 17 decimals and no zeros at the end.
+// appendDegrees appends a coordinate with up to 17 decimals, without trailing zeros.
 func appendDegrees(dst []byte, x float64) []byte {
 	from := len(dst)
 	dst = strconv.AppendFloat(dst, x, 'f', 17, 64)
-	dst = bytes.TrimRight(dst, "0") // there is a point in front of them
+	dst = bytes.TrimRight(dst, "0") // the text has a decimal point
 	dst = bytes.TrimSuffix(dst, []byte("."))
 	if string(dst[from:]) == "-0" {
 		dst = append(dst[:from], '0')
@@ -125,7 +125,6 @@ func appendDegrees(dst []byte, x float64) []byte {
 	return dst
 }
 
-// answerPoint answers longitude and latitude.
 func answerPoint(r *protocol.Reply, p point) {
 	var room [64]byte
 	r.Array(2)
@@ -133,7 +132,7 @@ func answerPoint(r *protocol.Reply, p point) {
 	r.DoubleText(appendDegrees(room[:0], p.lat))
 }
 
-// answerDistance answers a length: a text in RESP3 too.
+// answerDistance replies a length, as text even in RESP3.
 func answerDistance(r *protocol.Reply, x float64) {
 	var room [32]byte
 	r.Bulk(appendDistance(room[:0], x))

@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// selectFirst puts the first n of items where they are when all are in order; the rest is somewhere behind.
+// selectFirst sorts items so far that the first n are in their final places.
 //
-// It is the quicksort of Bentley and McIlroy ("Engineering a Sort Function", 1993) which leaves alone what lies behind
-// n altogether. It is not stable, and among members equally far away it decides which ones COUNT leaves: as in the
-// reference, whose partial sort is the same.
+// It is the quicksort of Bentley and McIlroy ("Engineering a Sort Function", 1993), without the parts past n. It is not
+// stable: it decides which of several equally far members COUNT keeps. The reference's partial sort decides the same.
 func selectFirst(items []found, n int, compare func(a, b float64) int) {
-	// As many unlucky partings as a quicksort of random data hardly ever has; then all that is left is put in order.
+	// Random data hardly ever partitions badly this often. After that, the rest is sorted in another way.
 	selectLucky(items, n, compare, 4*bits.Len(uint(len(items)))+8)
 }
 
-// fewItems are put in order by insertion, manyItems are parted by a median of nine.
+// Up to fewItems are sorted by insertion. More than manyItems are partitioned by a median of nine.
 const (
 	fewItems  = 7
 	manyItems = 40
@@ -45,7 +44,7 @@ func insertionSort(items []found, compare func(a, b float64) int) {
 	}
 }
 
-// part moves items less than a pivot to [0, less) and those greater to [more, len); what is between equals it.
+// part partitions items around a pivot: less in [0, less), greater in [more, len), equal between.
 //
 //	0         a            b         c         d          n
 //	+---------+------------+---------+---------+----------+
@@ -90,14 +89,14 @@ func part(items []found, compare func(a, b float64) int) (less, more int) {
 	return b - a, n - (d - c)
 }
 
-// exchange swaps the k items from from on with the k items that end before to.
+// exchange swaps the k items that begin at from with the k items that end before to.
 func exchange(items []found, from, to, k int) {
 	for i := range k {
 		items[from+i], items[to-k+i] = items[to-k+i], items[from+i]
 	}
 }
 
-// pivot is the index of an item that may part the others well.
+// pivot is the index of an item that is likely near the median.
 func pivot(items []found, compare func(a, b float64) int) int {
 	n := len(items)
 	low, mid, high := 0, n/2, n-1
@@ -113,7 +112,7 @@ func pivot(items []found, compare func(a, b float64) int) int {
 	return mid
 }
 
-// median is which of three items is neither the least nor the greatest.
+// median is the index of the median of three items.
 func median(items []found, i, j, k int, compare func(a, b float64) int) int {
 	a, b, c := items[i].meters, items[j].meters, items[k].meters
 	if compare(a, b) < 0 {

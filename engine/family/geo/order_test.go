@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSelectFirst: the first n are those of the whole in order, nothing is lost, whatever the input looks like.
+// TestSelectFirst: the first n are those of a full sort and no item is lost, for inputs of all shapes.
 func TestSelectFirst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	shapes := map[string]func(i, n int) float64{
@@ -46,11 +46,11 @@ func TestSelectFirst(t *testing.T) {
 	}
 }
 
-// TestSelectIsNotSquare: an input made against the pivots costs no more than a sort.
+// TestSelectIsNotSquare: an input built against the pivots costs no more than a sort.
 func TestSelectIsNotSquare(t *testing.T) {
 	const n = 1 << 14
-	// An adversary decides what items are only when they are compared (M. D. McIlroy, "A Killer Adversary for
-	// Quicksort", 1999).
+	// An adversary fixes the values only when they are compared (M. D. McIlroy, "A Killer Adversary for Quicksort",
+	// 1999).
 	values, solid, candidate := make([]int, n), 0, 0
 	for i := range values {
 		values[i] = n

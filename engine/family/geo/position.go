@@ -5,8 +5,8 @@ import (
 	"spindle/protocol"
 )
 
-// pos is GEOPOS key [member …]. Replies: an array of longitude and latitude, two doubles, a nil array for what is not
-// there.
+// pos is GEOPOS key [member …]. Replies: an array of longitude and latitude for each; a null array for a missing
+// member.
 // Errors: ErrWrongType.
 func pos(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
@@ -24,8 +24,8 @@ func pos(c *command.Context) error {
 	return nil
 }
 
-// hash is GEOHASH key [member …]. Replies: an array of geohashes of 11 digits, nil for what is not there. Errors:
-// ErrWrongType.
+// hash is GEOHASH key [member …]. Replies: an array of geohashes with 11 digits; null for a missing member.
+// Errors: ErrWrongType.
 func hash(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -43,8 +43,8 @@ func hash(c *command.Context) error {
 	return nil
 }
 
-// dist is GEODIST key member1 member2 [M | KM | FT | MI]. Replies: how far they are apart, a text of four decimals; nil
-// if one is not there.
+// dist is GEODIST key member1 member2 [M | KM | FT | MI]. Replies: the distance as text with four decimals; null if a
+// member is missing.
 //
 // Errors: errUnit, ErrSyntax, ErrWrongType.
 func dist(c *command.Context) (err error) {

@@ -10,7 +10,7 @@ import (
 	"spindle/protocol"
 )
 
-// answerUnsorted answers what is found as it is met: nothing is kept of it.
+// answerUnsorted replies each result as it is found and stores none.
 func answerUnsorted(r *protocol.Reply, v value.Value, q *query) {
 	mark, n := r.Mark(), 0
 	q.each(v, func(member listpack.Element, score, meters float64) {
@@ -26,7 +26,7 @@ func answerUnsorted(r *protocol.Reply, v value.Value, q *query) {
 	r.ArrayAt(mark, n)
 }
 
-// answerSorted answers what is found by distance.
+// answerSorted replies the results in order of distance.
 func (g *commands) answerSorted(r *protocol.Reply, v value.Value, q *query) {
 	defer g.done()
 	items := q.sort(g.collect(v, q))
@@ -38,7 +38,7 @@ func (g *commands) answerSorted(r *protocol.Reply, v value.Value, q *query) {
 	}
 }
 
-// head announces one result, if it is more than a member.
+// head opens the array of one result, if WITH… options add to it.
 func (q *query) head(r *protocol.Reply) {
 	n := 1
 	for _, with := range [...]bool{q.withDist, q.withHash, q.withCoord} {
@@ -51,7 +51,7 @@ func (q *query) head(r *protocol.Reply) {
 	}
 }
 
-// tail answers what else is asked for, behind the member.
+// tail replies the values of the WITH… options, after the member.
 func (q *query) tail(r *protocol.Reply, score, meters float64) {
 	if q.withDist {
 		answerDistance(r, meters/q.unit)
@@ -64,7 +64,7 @@ func (q *query) tail(r *protocol.Reply, score, meters float64) {
 	}
 }
 
-// sort puts items in q's order, if it has one, and returns those that count leaves.
+// sort sorts items in q's order, if it has one, and returns the first count.
 func (q *query) sort(items []found) []found {
 	n := len(items)
 	if q.count > 0 {
@@ -84,7 +84,6 @@ func (q *query) sort(items []found) []found {
 	return items[:n]
 }
 
-// byDistance orders by how many meters.
 func byDistance(a, b float64) int {
 	switch {
 	case a > b:
@@ -95,7 +94,7 @@ func byDistance(a, b float64) int {
 	return -1
 }
 
-// storeFound makes what is found the sorted set at q's destination, whatever was there.
+// storeFound stores the results as a sorted set at q's destination and replaces any old key.
 func (g *commands) storeFound(c *command.Context, v value.Value, q *query) {
 	defer g.done()
 	items := q.sort(g.collect(v, q))
@@ -133,7 +132,7 @@ func (g *commands) storeFound(c *command.Context, v value.Value, q *query) {
 	c.Reply.Int(int64(len(items)))
 }
 
-// storeNothing is what a search that is to be stored does without a result: the destination goes.
+// storeNothing deletes the destination after a search without a result.
 func storeNothing(c *command.Context, key []byte) {
 	if c.DB.Delete(key) {
 		c.Changed(1)

@@ -18,7 +18,7 @@ var (
 		Text: "GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options"}
 )
 
-// direction is how what was found is put in order.
+// direction is the order of the results.
 type direction int8
 
 const (
@@ -27,20 +27,20 @@ const (
 	farthest
 )
 
-// A query is what a command looks for, and what becomes of it.
+// A query is a parsed search.
 type query struct {
 	shape
 	order direction
 	count int64 // 0: all
-	any   bool  // the first count that are met, not the nearest
+	any   bool  // any count results, not the nearest ones
 
 	withDist, withHash, withCoord bool
 
 	store     []byte // the key for the result; nil: it is the reply
-	storeDist bool   // scores are distances in the unit
+	storeDist bool   // the stored scores are distances in the unit
 }
 
-// A form is which options a command takes.
+// A form says which options a command accepts.
 type form uint8
 
 const (
@@ -49,27 +49,34 @@ const (
 	alwaysStore                  // STOREDIST alone
 )
 
-// radius is GEORADIUS key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
-// [ASC|DESC] [STORE key | STOREDIST key].
+// radius is
 //
-// Replies: an array of members; with WITH… each an array of it, its distance in the unit, its score and its point, of
-// what was asked for. With STORE how many the destination has now; if there are none the key goes. Errors:
-// ErrWrongType, those of parsePoint, shape.circle and query.options. Propagates as written. Cost: the members of nine
-// cells around the center, at most.
+//	GEORADIUS key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
+//	  [ASC|DESC] [STORE key | STOREDIST key]
+//
+// Replies: an array of members. With WITH… options each element is an array: member, distance in the unit, score,
+// point. With STORE it replies the size of the destination; without results the destination is deleted.
+// Errors: ErrWrongType, those of parsePoint, shape.circle and query.options.
+// Propagates as written.
+// Cost: at most the members of nine cells around the center.
 func (g *commands) radius(c *command.Context) error { return g.around(c, mayStore) }
 
 // radiusRead is GEORADIUS_RO: radius without STORE.
 func (g *commands) radiusRead(c *command.Context) error { return g.around(c, 0) }
 
-// radiusByMember is GEORADIUSBYMEMBER key member radius M|KM|FT|MI …; see radius. Errors: errMember, too. Without the
-// key neither member nor radius is looked at.
+// radiusByMember is GEORADIUSBYMEMBER key member radius M|KM|FT|MI …; see radius. Further error: errMember. For a
+// missing key it does not look at member and radius.
 func (g *commands) radiusByMember(c *command.Context) error { return g.aroundMember(c, mayStore) }
 
 // radiusByMemberRead is GEORADIUSBYMEMBER_RO: radiusByMember without STORE.
 func (g *commands) radiusByMemberRead(c *command.Context) error { return g.aroundMember(c, 0) }
 
-// search is GEOSEARCH key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius M|KM|FT|MI | BYBOX width
-// height M|KM|FT|MI [ASC|DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]; see radius.
+// search is
+//
+//	GEOSEARCH key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius M|KM|FT|MI |
+//	  BYBOX width height M|KM|FT|MI [ASC|DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]
+//
+// See radius.
 func (g *commands) search(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -78,7 +85,7 @@ func (g *commands) search(c *command.Context) error {
 	return g.finish(c, v, &query{}, c.Args[2:], named)
 }
 
-// searchStore is GEOSEARCHSTORE destination source …, with STOREDIST instead of WITH…; see search and radius.
+// searchStore is GEOSEARCHSTORE destination source …, with STOREDIST instead of WITH… options; see search and radius.
 func (g *commands) searchStore(c *command.Context) error {
 	v, err := lookup(c, c.Args[2])
 	if err != nil {
@@ -120,7 +127,7 @@ func (g *commands) aroundMember(c *command.Context, f form) error {
 	return g.finish(c, v, &q, c.Args[5:], f)
 }
 
-// finish reads the options and does what q says then.
+// finish reads the options, runs the search and replies or stores.
 func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]byte, f form) error {
 	if err := q.options(c, v, args, f); err != nil {
 		return err
@@ -140,11 +147,11 @@ func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]
 	return nil
 }
 
-// options reads all that stands behind the key, or behind the unit.
+// options reads all arguments after the key or the unit.
 //
-// Errors: ErrSyntax, ErrNotInteger, errCount, errAny, errStoreRadius, errStoreSearch; for named ones those of
-// parsePoint and of the shapes, errMember, and "exactly one of …". Each as soon as its argument is met, before what is
-// wrong with the whole.
+// Errors: ErrSyntax, ErrNotInteger, errCount, errAny, errStoreRadius, errStoreSearch. Named center and shape add those
+// of parsePoint and of the shapes, errMember, and "exactly one of …". An error in an argument comes before one about
+// the call as a whole.
 func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form) (err error) {
 	var member, lonLat, radius, box bool
 	for i := 0; i < len(args); i++ {
@@ -175,7 +182,7 @@ func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form
 		case f&named != 0 && !lonLat && left >= 1 && command.Is(word, "FROMMEMBER"):
 			i++
 			member = true
-			if !v.Exists() { // the reply is that of a missing key
+			if !v.Exists() { // the reply will be that of a missing key
 				break
 			}
 			var ok bool
@@ -217,14 +224,11 @@ func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form
 	case q.any && q.count == 0:
 		return errAny
 	case q.count != 0 && q.order == unsorted && !q.any:
-		q.order = nearest // count of no order would be any
+		q.order = nearest // COUNT without ANY means the nearest
 	}
 	return nil
 }
 
-// parseCount reads what COUNT says.
-//
-// Errors: ErrNotInteger, errCount.
 func parseCount(text []byte) (int64, error) {
 	n, ok := number.ParseInt(text)
 	switch {

@@ -5,15 +5,14 @@ import (
 	"math/big"
 )
 
-// Distances are stored (STOREDIST) and sorted by with all their bits, so sine, cosine and arc sine are reckoned here to
-// the nearest double instead of to the one or two last bits that package math leaves open: every machine gives the
-// same, and what C libraries round almost always the same way. A value is kept as a sum of two doubles, about 100 bits,
-// until it is rounded once at the end.
+// Distances are stored (STOREDIST) and sorted with all their bits, so they must not differ between machines. Package
+// math leaves the last one or two bits open. So sine, cosine and arcsine are computed here to the nearest double, as C
+// libraries almost always do. A value is a sum of two doubles, about 100 bits, until the final rounding.
 //
-// geo.T1. A pair's lo is at most half a unit in the last place of hi: hi is the pair rounded.
+// geo.T1. A pair's lo is at most half a unit in the last place of hi: hi is the rounded pair.
 type pair struct{ hi, lo float64 }
 
-// sum is a+b where a is not the smaller one.
+// sum is a+b, where |a| >= |b|.
 func sum(a, b float64) pair {
 	hi := a + b
 	return pair{hi, b - float64(hi-a)}
@@ -32,18 +31,17 @@ func product(a, b float64) pair {
 	return pair{hi, math.FMA(a, b, -hi)}
 }
 
-// grid is how many angles of a radian have their sine and cosine in a table, which reaches to gridEnd radians.
+// The table holds sine and cosine of grid angles per radian, up to gridEnd radians.
 const (
 	grid    = 64
 	gridEnd = 2
 )
 
-// angles holds the sine and the cosine of i/grid.
 var angles = makeAngles()
 
 type angle struct{ sin, cos pair }
 
-// makeAngles goes from angle to angle by the sum formulas, with more digits than a pair keeps.
+// makeAngles computes each angle from the one before by the sum formulas, with more digits than a pair holds.
 func makeAngles() (table [grid*gridEnd + 1]angle) {
 	const bits = 200
 	float := func(x float64) *big.Float { return new(big.Float).SetPrec(bits).SetFloat64(x) }
@@ -83,7 +81,7 @@ const (
 	piLo = 0x1.1a62633145c07p-53
 )
 
-// sinCos is the sine and cosine of x, 0 <= x <= gridEnd, some 2^-70 off at most.
+// sinCos is the sine and cosine of x, 0 <= x <= gridEnd, with an error of about 2^-70.
 func sinCos(x float64) (sin, cos pair) {
 	i := math.RoundToEven(x * grid)
 	at := &angles[int(i)]
@@ -105,7 +103,7 @@ func sinCos(x float64) (sin, cos pair) {
 	return sin, cos
 }
 
-// sine is the sine of an angle between -2π and 2π, to the nearest double.
+// sine is the sine of x, -2π <= x <= 2π, to the nearest double.
 func sine(x float64) float64 {
 	if x < 0 {
 		return -sine(-x)
@@ -120,16 +118,16 @@ func sine(x float64) float64 {
 	return fromPi(piHi-x, piLo)
 }
 
-// fromPi is the sine of y+rest, where rest is far less than y, or y is 0.
+// fromPi is the sine of y+rest; rest is far less than y, or y is 0.
 func fromPi(y, rest float64) float64 {
-	if y > gridEnd { // more than that beyond π: as far below 2π
+	if y > gridEnd { // further than gridEnd from π: use the distance to 2π
 		return fromPi(piHi-y, piLo-rest)
 	}
 	sin, cos := sinCos(y)
 	return sin.hi + (sin.lo + rest*cos.hi)
 }
 
-// cosine is that of an angle, to the nearest double if it is between -2 and 2.
+// cosine is the cosine of x, to the nearest double if -2 <= x <= 2.
 func cosine(x float64) float64 {
 	if !(math.Abs(x) <= gridEnd) {
 		return math.Cos(x)
@@ -138,7 +136,7 @@ func cosine(x float64) float64 {
 	return cos.hi
 }
 
-// arcSine is that of x, 0 <= x, to the nearest double; NaN beyond 1.
+// arcSine is the arcsine of x, 0 <= x, to the nearest double; NaN above 1.
 func arcSine(x float64) float64 {
 	switch {
 	case !(x <= 1):
@@ -151,7 +149,7 @@ func arcSine(x float64) float64 {
 	case x == 1:
 		return piHi / 2
 	}
-	// asin x = π/2 - 2 asin √((1-x)/2), which keeps its digits near 1. The half is exact.
+	// asin x = π/2 - 2 asin √((1-x)/2), which keeps its digits near 1. half is exact.
 	half := (1 - x) / 2
 	root := math.Sqrt(half)
 	y := refine(root, math.FMA(-root, root, half)/(2*root))
@@ -159,7 +157,7 @@ func arcSine(x float64) float64 {
 	return z.hi + (z.lo + (piLo/2 - 2*y.lo))
 }
 
-// refine is the arc sine of x+rest by one step of Newton's from math.Asin's, which is good to some 2^-50.
+// refine is the arcsine of x+rest: math.Asin, good to 2^-50, and one step of Newton's method.
 func refine(x, rest float64) pair {
 	y := math.Asin(x)
 	sin, cos := sinCos(y)

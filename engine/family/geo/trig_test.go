@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// exact is sine and cosine of x, by their series with far more digits than a double has.
+// exact is sine and cosine of x, by their series, with far more digits than a double.
 func exact(x float64) (sin, cos *big.Float) {
 	const bits = 300
 	sin, cos = new(big.Float).SetPrec(bits), new(big.Float).SetPrec(bits)
@@ -28,7 +28,7 @@ func exact(x float64) (sin, cos *big.Float) {
 	return sin, cos
 }
 
-// TestNearest: sine and cosine are the doubles nearest to the true values, and no double is nearer to an arc sine.
+// TestNearest: sine and cosine are the doubles nearest to the true values; so is the arcsine.
 func TestNearest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	wrong, n := 0, 20_000
@@ -38,13 +38,13 @@ func TestNearest(t *testing.T) {
 	for i := range n {
 		x := rng.Float64()
 		switch i % 4 {
-		case 0: // a street
+		case 0: // a short distance
 			x *= math.Exp(-25 * rng.Float64())
 		case 1:
 			x *= math.Pi / 2
 		case 2:
 			x *= 2 * math.Pi
-		case 3: // all around
+		case 3: // half around the world
 			x = math.Pi - x*math.Exp(-25*rng.Float64())
 		}
 		sin, cos := exact(x)
@@ -54,7 +54,7 @@ func TestNearest(t *testing.T) {
 		if want, _ := cos.Float64(); x <= gridEnd && (cosine(x) != want || cosine(-x) != want) {
 			t.Errorf("the cosine of %v is %v, want %v", x, cosine(x), want)
 		}
-		// y is nearest to asin x if x lies between the sines of what is half way to y's neighbors.
+		// y is nearest to asin x if x lies between the sines of the points half way to y's neighbors.
 		if s := rng.Float64() * math.Exp(-10*float64(i%4)*rng.Float64()); s > 0 {
 			y := arcSine(s)
 			if !between(s, y) {
@@ -67,7 +67,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// between says that the sine passes s within half a unit in y's last place, which it does at a rate of cos y.
+// between reports whether the sine reaches s within half a unit in y's last place. The slope there is cos y.
 func between(s, y float64) bool {
 	sin, cos := exact(y)
 	off := new(big.Float).Sub(new(big.Float).SetPrec(300).SetFloat64(s), sin)
@@ -105,8 +105,7 @@ func TestTrigEdges(t *testing.T) {
 	}
 }
 
-// TestWithin: what is decided early is decided as by the distance, above all where it hardly differs from what it is
-// held against.
+// TestWithin: within agrees with distance, most of all when the distance hardly differs from the limit.
 func TestWithin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 100_000 {
@@ -131,8 +130,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// BenchmarkDistance is what a search spends on a member: in the circle, in it and wanted exactly, or clearly outside.
-// Watch ns/op.
+// BenchmarkDistance is the cost of one member in a search: in the circle, in it with an exact distance, or clearly
+// outside. Watch ns/op.
 func BenchmarkDistance(b *testing.B) {
 	center, near, far := point{13.361389, 38.115556}, point{13.5, 38.2}, point{15.087269, 38.002669}
 	for _, c := range []struct {
