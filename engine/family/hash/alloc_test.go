@@ -14,8 +14,8 @@ func newCore(t testing.TB) *commandtest.Core {
 	return commandtest.Start(t, Family(s))
 }
 
-// fillThree makes a hash in each encoding: "few" and "timed", whose f0 has a deadline, of f0..f19, "many" of f0..f999
-// with a deadline for f0.
+// fillThree makes a hash in each encoding: "few" and "timed" with f0..f19, "many" with f0..f999. In "timed" and "many",
+// f0 has a deadline.
 func fillThree(core *commandtest.Core) {
 	cl := core.Client(2)
 	for i := range 1000 {
@@ -30,7 +30,7 @@ func fillThree(core *commandtest.Core) {
 	core.Do(cl, "HEXPIRE", "many", "1000", "FIELDS", "1", "f0")
 }
 
-// TestNoAllocations: in steady state these leave nothing to the garbage collector. Requests that undo each other are
+// TestNoAllocations: in steady state these requests do not allocate on the Go heap. Requests that undo each other are
 // one case.
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)

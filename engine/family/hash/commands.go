@@ -1,9 +1,9 @@
-// Package hash is the hash commands: fields one by one and all together, counters in them, and their deadlines.
+// Package hash is the hash commands: fields, counters in them, and their deadlines.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. How a hash is kept is engine/data/value/hash's; lapse.go says what a field past its
-// deadline is.
+// Start here: a row a command. engine/data/value/hash stores a hash; lapse.go says what happens to a field past its
+// deadline.
 package hash
 
 import (
@@ -14,7 +14,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings are the family's parameters: up to where a hash is kept in a listpack.
+// Settings are the largest sizes at which a hash stays a listpack.
 type Settings struct {
 	Entries setting.Int // hash-max-listpack-entries
 	Value   setting.Int // hash-max-listpack-value, bytes of a field or a value
@@ -26,7 +26,6 @@ const (
 	maxLong        = 1<<63 - 1
 )
 
-// Rows are the settings as CONFIG knows them.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("hash-max-listpack-entries", &s.Entries, defaultEntries, setting.Between(0, maxLong),
@@ -36,17 +35,16 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Limits are the settings as the value's package wants them.
 func (s *Settings) Limits() hashes.Limits {
 	return hashes.Limits{Entries: int(s.Entries.Get()), Value: int(s.Value.Get())}
 }
 
-// commands is what the handlers share: the settings, and room to work in that is kept from call to call.
+// commands holds the settings and buffers that all handlers share.
 //
-// Owner: the turn; a call uses the room and leaves nothing in it for the next.
+// Owner: the turn; each call empties the buffers.
 type commands struct {
 	settings *Settings
-	found    []listpack.Element // what HSCAN is going to answer
+	found    []listpack.Element // the elements of HSCAN's reply
 	pair     [2][]byte          // a field and its value, for create
 	text     [128]byte          // a number as text
 }
@@ -67,10 +65,8 @@ var (
 	anyOutput = []string{"nondeterministic_output"}
 )
 
-// Family is every hash command.
 func Family(s *Settings) command.Family { return (&commands{settings: s}).family() }
 
-// family is the rows, whose handlers share h.
 func (h *commands) family() command.Family {
 	return command.Family{Name: "hash", ACL: command.ACLHash, Rows: []command.Spec{
 		{Name: "hdel", Arity: -3, Flags: command.Write | command.Fast,
@@ -102,17 +98,16 @@ func (h *commands) family() command.Family {
 	}}
 }
 
-// lookup finds the hash at the first argument for reading; the zero Value is no error.
+// lookup finds the hash at the first argument for reading. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func lookup(c *command.Context) (value.Value, error) { return c.Find(c.Args[1], value.Hash) }
 
-// edit finds the hash at key for changing it; nil is no error.
+// edit finds the hash at key for changing it. It returns nil and no error for a missing key.
 //
 // Errors: ErrWrongType.
 func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.Hash) }
 
-// bulk answers an element.
 func bulk(c *command.Context, e listpack.Element) {
 	if e.IsInt {
 		c.Reply.BulkInt(e.Int)

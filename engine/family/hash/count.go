@@ -51,9 +51,11 @@ func (h *commands) incrBy(c *command.Context) error {
 
 // incrByFloat is HINCRBYFLOAT key field increment, in the long doubles of x86. The field keeps its deadline.
 //
-// Replies: the new value, as a bulk string. Errors: ErrNotFloat, "value is NaN or Infinity", ErrWrongType, "hash value
-// is not a float", "increment would produce NaN or Infinity". Propagates: HSET key field value, because another machine
-// may round or print differently; then HPEXPIREAT if the field has a deadline, because HSET takes it away.
+// Replies: the new value, as a bulk string.
+// Errors: ErrNotFloat, "value is NaN or Infinity", ErrWrongType, "hash value is not a float", "increment would produce
+// NaN or Infinity".
+// Propagates: HSET key field value, because another machine may round or print differently. HSET removes a deadline, so
+// HPEXPIREAT follows if the field has one.
 func (h *commands) incrByFloat(c *command.Context) error {
 	by, ok := number.ParseLong(c.Args[3])
 	if !ok {
@@ -89,7 +91,7 @@ func (h *commands) incrByFloat(c *command.Context) error {
 	return nil
 }
 
-// longDouble reads an element as a long double.
+// longDouble converts an element to a long double.
 func longDouble(e listpack.Element) (number.Long, bool) {
 	if e.IsInt {
 		return number.LongFromInt(e.Int), true
@@ -97,7 +99,7 @@ func longDouble(e listpack.Element) (number.Long, bool) {
 	return number.ParseLong(e.Bytes())
 }
 
-// replace sets a field, which keeps its deadline; e is nil if there is no such key.
+// replace sets a field, which keeps its deadline; e is nil if key does not exist.
 func (h *commands) replace(c *command.Context, e *value.Edit, key, field, val []byte) {
 	limits := h.settings.Limits()
 	if e != nil {

@@ -21,15 +21,16 @@ var (
 	wordHDel       = []byte("HDEL")
 )
 
-// latest is the latest deadline that clients may give a field, Unix ms: the year 4199.
+// latest is the latest deadline that a client may set, in Unix ms: the year 4199.
 const latest = 1<<46 - 1
 
 // expire is HEXPIRE key seconds [NX | XX | GT | LT] FIELDS n field [field …].
 //
-// Replies: for each field 1, 0 if the condition does not hold, 2 if the deadline has passed and the field is removed,
-// -2 if there is no such field. Errors: ErrWrongType, ErrNotInteger, a time out of range, FIELDS missing or with a
-// wrong number. Propagates: HPEXPIREAT key ms with the fields it changed, so that a replica expires them at the same
-// instant; HDEL for each removed one.
+// Replies an integer for each field: 1 if set, 0 if the condition does not hold, -2 if there is no such field. It replies
+// 2 if the deadline has passed; the field is then removed.
+// Errors: ErrWrongType, ErrNotInteger, a time out of range, FIELDS missing or with a wrong number.
+// Propagates: HPEXPIREAT key ms with the changed fields, so that a replica expires them at the same instant; HDEL for
+// each removed one.
 func expire(c *command.Context) error { return setDeadlines(c, c.Now, 1000) }
 
 // expireAt is HEXPIREAT key unix-seconds …; see expire.
@@ -41,7 +42,7 @@ func pexpire(c *command.Context) error { return setDeadlines(c, c.Now, 1) }
 // pexpireAt is HPEXPIREAT key unix-milliseconds …; see expire.
 func pexpireAt(c *command.Context) error { return setDeadlines(c, 0, 1) }
 
-// setDeadlines serves all four: the argument counts units of unitMs from base on, which is in Unix ms.
+// setDeadlines serves all four. The time argument counts units of unitMs from base, which is in Unix ms.
 func setDeadlines(c *command.Context, base, unitMs int64) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -58,7 +59,7 @@ func setDeadlines(c *command.Context, base, unitMs int64) error {
 		return protocol.Errorf("ERR", "invalid expire time in '%s' command", c.Spec.Full)
 	}
 	when = when*unitMs + base
-	at := 4 // where the number of fields is
+	at := 4 // the index of the number of fields
 	only := conditionOf(c.Args[3])
 	if only != hashes.Always {
 		at++
@@ -98,7 +99,7 @@ func conditionOf(arg []byte) hashes.Condition {
 	return hashes.Always
 }
 
-// fieldsOf reads FIELDS n field …, whose n is args[at].
+// fieldsOf parses FIELDS n field …; n is args[at].
 func fieldsOf(args [][]byte, at int, badCount error) ([][]byte, error) {
 	if !command.Is(args[at-1], "FIELDS") {
 		return nil, errNoFields
@@ -113,22 +114,22 @@ func fieldsOf(args [][]byte, at int, badCount error) ([][]byte, error) {
 	return args[at+1:], nil
 }
 
-// deadlines is one call that gives fields a deadline.
+// deadlines is one call that sets deadlines.
 type deadlines struct {
 	c       *command.Context
 	e       *value.Edit
 	key     []byte
 	when    int64
 	only    hashes.Condition
-	passed  bool // the fields are removed instead
+	passed  bool // the deadline has passed: fields are removed instead
 	updated int
 	removed int
 }
 
-// set serves the fields and appends what became of each to outcomes.
+// set sets the deadline of each field and appends its outcome to outcomes.
 func (d *deadlines) set(fields [][]byte, outcomes []hashes.Outcome) []hashes.Outcome {
 	c := d.c
-	hashes.AllowDeadlines(d.e) // even if it changes nothing else, as OBJECT ENCODING shows
+	hashes.AllowDeadlines(d.e) // OBJECT ENCODING shows this even if nothing else changes
 	for _, field := range fields {
 		o := hashes.Expire(d.e, field, d.when, d.only, d.passed)
 		switch o {
@@ -145,8 +146,7 @@ func (d *deadlines) set(fields [][]byte, outcomes []hashes.Outcome) []hashes.Out
 	return outcomes
 }
 
-// propagate sends HPEXPIREAT with the fields that were given the deadline; the number of fields is argument at of the
-// call.
+// propagate sends HPEXPIREAT with the fields whose deadline was set. Argument at of the call is the number of fields.
 func (d *deadlines) propagate(at int, outcomes []hashes.Outcome) {
 	c := d.c
 	var room [16][]byte
@@ -161,7 +161,7 @@ func (d *deadlines) propagate(at int, outcomes []hashes.Outcome) {
 	c.Propagate(args...)
 }
 
-// end tells everybody of what has changed.
+// end publishes the changes.
 func (d *deadlines) end() {
 	c := d.c
 	if d.updated+d.removed == 0 {
@@ -214,8 +214,8 @@ func persist(c *command.Context) error {
 	return nil
 }
 
-// ttl is HTTL key FIELDS n field [field …]. Replies: for each field the seconds left, rounded up; -1 without a
-// deadline, -2 without the field.
+// ttl is HTTL key FIELDS n field [field …]. Replies, for each field: the seconds left, rounded up; -1 without a
+// deadline; -2 if there is no such field.
 // Errors: as persist.
 func ttl(c *command.Context) error { return left(c, c.Now, 1000) }
 
@@ -228,7 +228,7 @@ func expireTime(c *command.Context) error { return left(c, 0, 1000) }
 // pexpireTime is HPEXPIRETIME: expireTime in milliseconds.
 func pexpireTime(c *command.Context) error { return left(c, 0, 1) }
 
-// left answers deadlines counted from base on, in units of unitMs.
+// left replies the deadlines as time after base, in units of unitMs.
 func left(c *command.Context, base, unitMs int64) error {
 	v, err := lookup(c)
 	if err != nil {
@@ -238,11 +238,11 @@ func left(c *command.Context, base, unitMs int64) error {
 	if err != nil {
 		return err
 	}
-	since := int64(math.MinInt64) // deadlines below are past
+	since := int64(math.MinInt64) // earlier deadlines have passed
 	if v.Exists() {
 		since = c.Now
 		if v.Packed() != nil {
-			since++ // the reference is a millisecond stricter there
+			since++ // for a listpack the reference is a millisecond stricter
 		}
 	}
 	c.Reply.Array(len(fields))

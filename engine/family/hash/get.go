@@ -22,8 +22,7 @@ func get(c *command.Context) error {
 	return nil
 }
 
-// mget is HMGET key field [field …]. Replies: an array of values, nil for each field that is not there. Errors:
-// ErrWrongType.
+// mget is HMGET key field [field …]. Replies: an array of values, null for each missing field. Errors: ErrWrongType.
 func mget(c *command.Context) error {
 	v, err := lookup(c)
 	if err != nil {
@@ -51,7 +50,7 @@ func mget(c *command.Context) error {
 			lapsed = lapsed || !deleted
 		}
 	}
-	if lapsed { // one event for all; none, as in the reference, if the first of them was the only field left
+	if lapsed { // one event for all; none if the first expired field was the only one, as in the reference
 		c.Notify(command.EventHash, "hexpired", key)
 		if deleted {
 			c.Notify(command.EventGeneric, "del", key)
@@ -76,7 +75,7 @@ func exists(c *command.Context) error {
 	return nil
 }
 
-// strlen is HSTRLEN key field. Replies: the length of the value, 0 if it is not there. Errors: ErrWrongType.
+// strlen is HSTRLEN key field. Replies: the length of the value, 0 for a missing field. Errors: ErrWrongType.
 func strlen(c *command.Context) error {
 	v, err := lookup(c)
 	if err != nil {
@@ -92,8 +91,8 @@ func strlen(c *command.Context) error {
 	return nil
 }
 
-// length is HLEN key. Replies: the number of fields, those past their deadline and not yet removed included. Errors:
-// ErrWrongType.
+// length is HLEN key. Replies: the number of fields, with those past their deadline that are not yet removed.
+// Errors: ErrWrongType.
 func length(c *command.Context) error {
 	v, err := lookup(c)
 	if err != nil {
@@ -107,7 +106,7 @@ func length(c *command.Context) error {
 	return nil
 }
 
-// what all answers of each field.
+// parts says what all replies of each field.
 type parts uint8
 
 const (
@@ -124,8 +123,8 @@ func keys(c *command.Context) error { return all(c, theField) }
 // vals is HVALS key. Replies: an array of values. Errors: ErrWrongType.
 func vals(c *command.Context) error { return all(c, theValue) }
 
-// all answers what is asked of all fields that are not past their deadline. How many those are is known before only if
-// none has one.
+// all replies parts of all fields that are not past their deadline. The count is known in advance only if no field has
+// a deadline.
 func all(c *command.Context, of parts) error {
 	v, err := lookup(c)
 	if err != nil {

@@ -7,23 +7,22 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// A field past its deadline is absent to whoever reads it. A server that removes expired keys removes the field then,
-// tells the sinks HDEL and publishes "hexpired"; others (a replica, a paused server) hide it; and to commands from the
-// primary it is still there.
+// A field past its deadline is absent for a reader. A server that expires keys then removes the field, propagates HDEL
+// and publishes "hexpired". A replica or a paused server only hides it. Commands from the primary still see it.
 //
-// Commands that name a field to read or to build on it go this way. HLEN counts such fields, and HDEL, HSET and HEXPIRE
-// take them as they are, as in the reference.
+// Commands that read a field or build on it call find. HLEN counts such fields; HDEL, HSET and HEXPIRE treat them as
+// present, as in the reference.
 
-// past says that a deadline has passed.
+// past reports whether deadline has passed.
 func past(c *command.Context, deadline int64) bool { return deadline != 0 && deadline < c.Now }
 
-// removes says that what is past its deadline is removed here and now.
+// removes reports whether this server removes expired fields at once.
 func removes(c *command.Context) bool {
 	return !c.Space.Replica && !c.Space.Hiding && !c.Space.Trusting
 }
 
-// find is a field's value in v, the hash at key. One past its deadline is not found, and may be removed: lapsed, then
-// neither v nor an Edit of the key holds any longer; gone: the key went with it.
+// find is a field's value in v, the hash at key. A field past its deadline is not found, and may be removed. lapsed: it
+// was removed, so v and any Edit of the key are invalid. gone: the key was removed, too.
 func find(c *command.Context, v value.Value, key, field []byte) (val listpack.Element, found, lapsed, gone bool) {
 	val, deadline, found := hashes.Get(v, field)
 	if !found || !past(c, deadline) || c.Space.Trusting {
@@ -35,8 +34,8 @@ func find(c *command.Context, v value.Value, key, field []byte) (val listpack.El
 	return listpack.Element{}, false, true, lapse(c, key, field, true)
 }
 
-// editField finds the hash at key and field's value in it, for a command that is about to set it; e is nil if there is
-// no such key.
+// editField finds the hash at key, and field's value in it, for a command that will set the field. e is nil if key does
+// not exist.
 //
 // Errors: ErrWrongType.
 func editField(c *command.Context, key, field []byte) (e *value.Edit, val listpack.Element, found bool, err error) {
@@ -53,7 +52,7 @@ func editField(c *command.Context, key, field []byte) (e *value.Edit, val listpa
 	return e, val, found, nil
 }
 
-// lapse removes a field that is past its deadline and says whether the key is gone with it.
+// lapse removes a field past its deadline. gone: the key was removed with it.
 func lapse(c *command.Context, key, field []byte, notify bool) (gone bool) {
 	e := c.DB.Edit(key)
 	expired(c, key, field)
@@ -61,7 +60,7 @@ func lapse(c *command.Context, key, field []byte, notify bool) (gone bool) {
 	return lapsed(c, e, key, hashes.Least(e.Value()), notify)
 }
 
-// expired tells of a field that is about to go.
+// expired reports a field that will be removed now to the statistics and the hook.
 func expired(c *command.Context, key, field []byte) {
 	c.Space.Stats.ExpiredFields++
 	if c.Space.Hooks.FieldExpired != nil {
@@ -69,7 +68,7 @@ func expired(c *command.Context, key, field []byte) {
 	}
 }
 
-// lapsed ends a removal of expired fields, after which the next one is due at least.
+// lapsed completes a removal of expired fields. least is the next deadline in the hash.
 func lapsed(c *command.Context, e *value.Edit, key []byte, least int64, notify bool) (gone bool) {
 	gone = hashes.Len(e.Value()) == 0
 	if gone {
@@ -87,9 +86,9 @@ func lapsed(c *command.Context, e *value.Edit, key []byte, least int64, notify b
 	return gone
 }
 
-// lapseAll removes all fields of v, the hash at key, that are past their deadline. It returns the hash as it is then,
-// the zero Value if the key is gone. What only hides expired fields hides none here: HRANDFIELD of a replica may answer
-// them, as in the reference.
+// lapseAll removes all expired fields of v, the hash at key. It returns the hash afterwards, or the zero Value if the
+// key is gone. A server that only hides expired fields keeps them here. So HRANDFIELD on a replica may reply them, as
+// in the reference.
 func lapseAll(c *command.Context, v value.Value, key []byte) value.Value {
 	if !hashes.Volatile(v) || !past(c, hashes.Least(v)) || !removes(c) {
 		return v
@@ -102,7 +101,7 @@ func lapseAll(c *command.Context, v value.Value, key []byte) value.Value {
 	return e.Value()
 }
 
-// refresh tells the keyspace when the hash at key is due next, after one of its deadlines has changed.
+// refresh gives the keyspace the next deadline of the hash at key, after one has changed.
 func refresh(c *command.Context, e *value.Edit, key []byte) {
 	c.DB.SetFieldsDeadline(key, hashes.Least(e.Value()))
 }

@@ -18,9 +18,9 @@ var (
 
 // randField is HRANDFIELD key [count [WITHVALUES]].
 //
-// Replies: some field, or nil; with a count an array of so many different fields, or of -count fields any of which may
-// come again; with their values if asked (RESP3: pairs). Errors: ErrNotInteger, a count out of range, ErrSyntax,
-// ErrWrongType.
+// Replies: a random field, or null. A positive count gives an array of different fields; a negative one gives -count
+// fields that may repeat. WITHVALUES adds the values (RESP3: as pairs).
+// Errors: ErrNotInteger, a count out of range, ErrSyntax, ErrWrongType.
 func randField(c *command.Context) error {
 	if len(c.Args) == 2 {
 		v, err := lookup(c)
@@ -63,7 +63,7 @@ func randField(c *command.Context) error {
 	return nil
 }
 
-// draw is some field of v, the hash at the first argument, and its value; false if there is none.
+// draw is a random field of v, the hash at the first argument, and its value; false if there is none.
 func draw(c *command.Context, v value.Value) (field, val listpack.Element, ok bool) {
 	if v.Exists() {
 		v = lapseAll(c, v, c.Args[1])
@@ -73,7 +73,7 @@ func draw(c *command.Context, v value.Value) (field, val listpack.Element, ok bo
 		if !past(c, deadline) || !removes(c) {
 			return field, val, true
 		}
-		if lapse(c, c.Args[1], field.Bytes(), true) { // lapseAll has left it because it is past by less than a tick
+		if lapse(c, c.Args[1], field.Bytes(), true) { // lapseAll left it: the deadline passed less than a tick ago
 			break
 		}
 		v = c.DB.Peek(c.Args[1])
@@ -81,8 +81,8 @@ func draw(c *command.Context, v value.Value) (field, val listpack.Element, ok bo
 	return field, val, false
 }
 
-// randFields answers count fields of v, which has some. How many there are is known before only if none is past its
-// deadline.
+// randFields replies count fields of v, which is not empty. Their number is known in advance only if no field is past
+// its deadline.
 func randFields(c *command.Context, v value.Value, count int64, pairs bool) {
 	var live func(int64) bool
 	if hashes.Volatile(v) && past(c, hashes.Least(v)) && removes(c) {
@@ -125,7 +125,7 @@ func randFields(c *command.Context, v value.Value, count int64, pairs bool) {
 	}
 }
 
-// pair answers a field, and its value if that is asked for too.
+// pair replies a field, and its value if pairs is set.
 func pair(c *command.Context, field, val listpack.Element, pairs bool) {
 	if pairs && c.Reply.RESP3 {
 		c.Reply.Array(2)

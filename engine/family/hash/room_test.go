@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// TestNothingIsLeft: HSCAN leaves nothing of the hash in the room that it keeps for the next.
+// TestNothingIsLeft: HSCAN empties the buffer that it keeps for the next call.
 func TestNothingIsLeft(t *testing.T) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 
 // scan is HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES].
 //
-// Replies: the next cursor, 0 at the end, and an array of fields and values in turn. Errors: "invalid cursor",
-// ErrWrongType, ErrSyntax, ErrNotInteger. A hash that is kept in a listpack comes as a whole. Fields past their
-// deadline are passed over.
+// Replies: the next cursor, 0 at the end, and an array of alternating fields and values. A listpack comes as a whole.
+// Fields past their deadline are skipped.
+// Errors: "invalid cursor", ErrWrongType, ErrSyntax, ErrNotInteger.
 func (h *commands) scan(c *command.Context) error {
 	v, cursor, o, err := c.OpenScan(value.Hash, true)
 	if err != nil || !v.Exists() {
@@ -41,5 +41,5 @@ func (h *commands) scan(c *command.Context) error {
 	return nil
 }
 
-// keptFound is how much room for elements HSCAN keeps for the next call.
+// keptFound is the largest buffer, in elements, that HSCAN keeps for the next call.
 const keptFound = 1024

@@ -6,10 +6,9 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// set is HSET key field value [field value …].
+// set is HSET key field value [field value …]. A field loses its deadline.
 //
-// Replies: how many fields are new. Errors: arity, ErrWrongType. A field that has a deadline loses it. Propagates as
-// written.
+// Replies: how many fields are new. Errors: arity, ErrWrongType. Propagates as written.
 func (h *commands) set(c *command.Context) error {
 	created, err := h.put(c)
 	if err == nil {
@@ -49,14 +48,14 @@ func (h *commands) put(c *command.Context) (created int, err error) {
 	return created, nil
 }
 
-// create makes the hash at key, which is not there, of fields and values in turn.
+// create makes a hash at key, which does not exist, of alternating fields and values.
 func create(c *command.Context, key []byte, pairs [][]byte, limits hashes.Limits) (created int) {
 	if limits.Holds(pairs) {
 		e := c.DB.Create(key, value.Hash, value.Listpack, hashes.FillBytes(pairs))
 		created = hashes.Fill(e, pairs, limits)
 	} else {
 		b := hashes.NewBuilder(c.Space.Store(), len(pairs)/2)
-		for i := len(pairs) - 2; i >= 0; i -= 2 { // from behind: of a field that is given twice the last value counts
+		for i := len(pairs) - 2; i >= 0; i -= 2 { // last pair first: Add keeps the first value of a field
 			b.Add(pairs[i], pairs[i+1], 0)
 		}
 		created = b.Len()
@@ -66,7 +65,7 @@ func create(c *command.Context, key []byte, pairs [][]byte, limits hashes.Limits
 	return created
 }
 
-// setAll sets fields and values in turn.
+// setAll sets alternating fields and values.
 func setAll(c *command.Context, e *value.Edit, key []byte, pairs [][]byte, limits hashes.Limits) (created int) {
 	fewer := false
 	for i := 0; i < len(pairs); i += 2 {
@@ -82,14 +81,14 @@ func setAll(c *command.Context, e *value.Edit, key []byte, pairs [][]byte, limit
 	return created
 }
 
-// done tells everybody of n changes.
+// done publishes and propagates n changes.
 func done(c *command.Context, key []byte, event string, n int) {
 	c.DB.Touched(key)
 	c.Notify(command.EventHash, event, key)
 	c.Changed(n)
 }
 
-// setNX is HSETNX key field value. Replies: 1, or 0 if the field is there. Errors: ErrWrongType. Propagates as written.
+// setNX is HSETNX key field value. Replies: 1, or 0 if the field exists. Errors: ErrWrongType. Propagates as written.
 func (h *commands) setNX(c *command.Context) error {
 	key, pairs := c.Args[1], c.Args[2:4]
 	e, _, found, err := editField(c, key, pairs[0])
