@@ -6,10 +6,11 @@ import (
 	"spindle/engine/data/value"
 )
 
-// add is PFADD key [element …]: a key that does not exist becomes a sketch, of nothing if no element is given.
+// add is PFADD key [element …]. It creates a missing key, even without an element.
 //
-// Replies: 1 if a register rose or the key is new, else 0. Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing
-// has changed. Propagates as written, if it changed something. The deadline stays.
+// Replies: 1 if a register rose or the key is new, else 0.
+// Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing has changed.
+// Propagates as written, if something changed. The deadline stays.
 func (h *commands) add(c *command.Context) error {
 	key, elements := c.Args[1], c.Args[2:]
 	v := c.DB.LookupWrite(key)
@@ -39,8 +40,8 @@ func (h *commands) add(c *command.Context) error {
 	return nil
 }
 
-// addLong is PFADD to a sparse sketch that is too long to be right: bytes were written behind it. What it has already
-// is no change; there is nothing that could be added.
+// addLong is PFADD to a sparse sketch with extra bytes at its end, which makes it too long. It can add nothing: an
+// element already counted is no change, any other one gives errCorrupt.
 func addLong(c *command.Context, v value.Value, elements [][]byte) error {
 	s := v.Range(0, headerSize+longestBody, nil)
 	for _, e := range elements {
@@ -53,8 +54,8 @@ func addLong(c *command.Context, v value.Value, elements [][]byte) error {
 	return nil
 }
 
-// addDense adds elements to the dense sketch s, which v holds, and says how many registers rose. Each is written where
-// it lies: two bytes of 12 KB.
+// addDense adds elements to the dense sketch s, which v holds. It returns how many registers rose. It writes each
+// register in place: two bytes of 12 KB.
 func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (changes int) {
 	key := c.Args[1]
 	for _, e := range elements {
@@ -66,7 +67,7 @@ func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (c
 		bytes, p := withRegister(s[headerSize:], index, rank)
 		c.DB.Patch(key, headerSize+p.at, bytes[:p.size])
 		v = c.DB.Peek(key)
-		s, _ = v.Contiguous() // under a view it has moved
+		s, _ = v.Contiguous() // s moves if a view reads the old one
 	}
 	if changes == 0 {
 		return 0
@@ -79,8 +80,8 @@ func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (c
 	return changes
 }
 
-// addSparse adds elements to the sparse sketch s, or to a new one if s is nil, which becomes dense when it must, and
-// says how many registers rose.
+// addSparse adds elements to the sparse sketch s, or to a new one if s is nil. It returns how many registers rose. The
+// sketch becomes dense when it grows past the limit.
 func (h *commands) addSparse(c *command.Context, s []byte, elements [][]byte) (changes int, err error) {
 	copied := s == nil
 	if copied {
@@ -119,8 +120,8 @@ func (h *commands) addSparse(c *command.Context, s []byte, elements [][]byte) (c
 	return changes, nil
 }
 
-// raise raises a register of the sparse sketch s, which lies in h.room, and answers with s or with the dense sketch
-// that it had to become, in h.dense. Errors: errCorrupt.
+// raise raises a register of the sparse sketch s, which lies in h.room. It returns s, or h.dense if the sketch had to
+// become dense. Errors: errCorrupt.
 func (h *commands) raise(s []byte, r run, index int, rank byte) ([]byte, error) {
 	s, ok := raise(s, r, index, rank, h.settings.SparseMax.Get())
 	h.room = s

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// model is n random elements added to both forms (s is nil where it did not fit) and to a byte a register.
+// model adds n random elements to a sparse and a dense sketch, and to one byte per register. s is nil if it did not
+// fit.
 func model(rng *rand.Rand, n int) (s []byte, d []byte, m registers) {
 	s = []byte(empty)
 	d = make([]byte, denseSize)
@@ -38,7 +39,7 @@ func model(rng *rand.Rand, n int) (s []byte, d []byte, m registers) {
 	return s, d, m
 }
 
-// TestForms: after the same elements both forms hold what a byte a register holds, whichever way it is read.
+// TestForms: after the same elements, both forms hold the same registers as the model.
 func TestForms(t *testing.T) {
 	for step := range 100 {
 		rng := rand.New(rand.NewPCG(uint64(step), 1))
@@ -73,7 +74,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestMerge: merging is the higher of each two registers, from either form into anything.
+// TestMerge: a merge is the maximum of each register, from either form.
 func TestMerge(t *testing.T) {
 	for step := range 60 {
 		rng := rand.New(rand.NewPCG(uint64(step), 2))
@@ -97,7 +98,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestBytesAtOnce: eight registers at a time are what one at a time are, at every value.
+// TestBytesAtOnce: eight registers at a time give the same as one at a time, for every value.
 func TestBytesAtOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 100_000 {
@@ -115,8 +116,7 @@ func TestBytesAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnionInOrder: a sparse union made with a cursor has the bytes that raising its registers one by one, each looked
-// for from the start, gives.
+// TestUnionInOrder: a union with a cursor gives the same bytes as raising each register with a search from the start.
 func TestUnionInOrder(t *testing.T) {
 	for step := range 30 {
 		rng := rand.New(rand.NewPCG(uint64(step), 4))
@@ -160,7 +160,7 @@ func TestUnionInOrder(t *testing.T) {
 	}
 }
 
-// TestEstimateIsClose holds estimates to six standard errors.
+// TestEstimateIsClose: estimates are within six standard errors.
 func TestEstimateIsClose(t *testing.T) {
 	for _, n := range []int{0, 1, 10, 1000, 10_000, 100_000} {
 		rng := rand.New(rand.NewPCG(uint64(n), 5))
@@ -172,8 +172,8 @@ func TestEstimateIsClose(t *testing.T) {
 	}
 }
 
-// FuzzSparse: no body, however made, is read beyond its end or written beyond what was made for it, and what adds up
-// before a change adds up after it, with the one register risen.
+// FuzzSparse: no body is read or written beyond its end. If it satisfies hll.S1 before a change, it does afterwards,
+// with one register raised.
 func FuzzSparse(f *testing.F) {
 	f.Add([]byte{0x7f, 0xff}, uint16(5), byte(3), uint16(3000))
 	f.Add([]byte{0x7f, 0xff, 0x80, 0x01}, uint16(5), byte(3), uint16(18))
@@ -240,7 +240,7 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
-// BenchmarkEstimate is what PFCOUNT of one key costs when its estimate is out of date.
+// BenchmarkEstimate is the cost of PFCOUNT of one key whose estimate is out of date.
 func BenchmarkEstimate(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		s, d, _ := model(rand.New(rand.NewPCG(7, 7)), n)

@@ -1,9 +1,9 @@
-// Package hll is HyperLogLog: PFADD, PFCOUNT and PFMERGE on sketches that are kept as strings.
+// Package hll is HyperLogLog: PFADD, PFCOUNT and PFMERGE on sketches stored as strings.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, trusts a string to be a sketch, or knows another family.
-// Start here: a row a command. sketch.go has the bytes of a sketch, sparse.go and dense.go its two forms, estimate.go
-// what is read off it.
+// Start here: a row a command. sketch.go has the layout of a sketch, sparse.go and dense.go its two forms. estimate.go
+// computes the estimate.
 package hll
 
 import (
@@ -11,30 +11,27 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings are the family's parameters.
 type Settings struct {
-	SparseMax setting.Int // hll-sparse-max-bytes, header included: a sparse sketch that would grow past it becomes dense
+	SparseMax setting.Int // hll-sparse-max-bytes, with the header: a sparse sketch that grows past it becomes dense
 }
 
 const defaultSparseMax = 3000
 
-// Rows are the settings as CONFIG knows them.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{setting.NewMemory("hll-sparse-max-bytes", &s.SparseMax, defaultSparseMax,
 		setting.Between(0, 1<<63-1))}
 }
 
-// commands is what the handlers share: the settings, and room to work in that is kept from call to call.
+// commands holds the settings and buffers that all handlers share.
 //
-// Owner: the turn; a call uses the room and leaves nothing in it for the next.
+// Owner: the turn; each call empties the buffers.
 type commands struct {
 	settings *Settings
-	room     []byte // a sparse sketch being changed
+	room     []byte // a sparse sketch under construction
 	dense    [denseSize]byte
 	union    registers
 }
 
-// Family is every HyperLogLog command.
 func Family(s *Settings) command.Family {
 	h := &commands{settings: s}
 	return command.Family{Name: "hyperloglog", ACL: command.ACLHyperLogLog, Rows: []command.Spec{

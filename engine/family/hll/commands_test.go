@@ -35,7 +35,7 @@ func asArgs(list ...string) [][]byte {
 	return args
 }
 
-// TestNoAllocations: in steady state no command leaves anything to the garbage collector.
+// TestNoAllocations: in steady state no command allocates on the Go heap.
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	cl := core.Client(2)
@@ -48,7 +48,7 @@ func TestNoAllocations(t *testing.T) {
 		"PFADD dense 1", "PFADD sparse a b", "PFCOUNT dense", "PFCOUNT dense sparse",
 		"PFMERGE dense sparse", "PFMERGE sparse other", "PFCOUNT none", "PFDEBUG ENCODING dense",
 	)
-	// With a register that rises each time, and the estimate written anew.
+	// Each call raises a register, and the estimate is written again.
 	for _, key := range []string{"dense", "sparse"} {
 		n := 0
 		args := asArgs("PFADD", key, "00000000")
@@ -65,7 +65,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestDeadlineStays: no change of a sketch in place takes its key's deadline away.
+// TestDeadlineStays: no change of a sketch in place removes the key's deadline.
 func TestDeadlineStays(t *testing.T) {
 	core := newCore(t)
 	cl := core.Client(2)
@@ -90,7 +90,7 @@ func TestDeadlineStays(t *testing.T) {
 	}
 }
 
-// TestViewStays: a view reads the sketch as it was, whatever is added to it, in one command or several.
+// TestViewStays: a view keeps the old sketch, whatever is added to it, in one command or several.
 func TestViewStays(t *testing.T) {
 	for _, n := range []int{3, 500, 20_000} {
 		core := newCore(t)
@@ -127,7 +127,7 @@ func TestViewStays(t *testing.T) {
 	}
 }
 
-// TestErrorChangesNothing: a command that meets a corrupt sketch leaves all as it was, and nothing is propagated.
+// TestErrorChangesNothing: a command on a corrupt sketch changes and propagates nothing.
 func TestErrorChangesNothing(t *testing.T) {
 	core := newCore(t)
 	cl := core.Client(2)
@@ -158,7 +158,7 @@ func TestErrorChangesNothing(t *testing.T) {
 	}
 }
 
-// FuzzCommands: no string, however made, is more than an error to any command.
+// FuzzCommands: any string gives at most an error.
 func FuzzCommands(f *testing.F) {
 	f.Add([]byte(empty), "element")
 	f.Add([]byte(empty[:headerSize]+"\x7f"), "element")

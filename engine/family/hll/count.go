@@ -7,9 +7,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// count is PFCOUNT key [key …]: the estimated number of different elements in the union. Of one key it is kept in the
-// sketch until that changes. Errors: ErrWrongType, errNotSketch, errCorrupt. Propagates as written when it wrote the
-// estimate: the value is a string, which must be equal on replicas.
+// count is PFCOUNT key [key …]. Replies: the estimated number of different elements in the union. A single sketch
+// stores its estimate until it changes. Errors: ErrWrongType, errNotSketch, errCorrupt.
+// Propagates as written if it stored the estimate: the string must be equal on replicas.
 func (h *commands) count(c *command.Context) error {
 	if len(c.Args) > 2 {
 		return h.countUnion(c)
@@ -47,8 +47,7 @@ func (h *commands) countUnion(c *command.Context) error {
 	return nil
 }
 
-// unite makes h.union the union of the sketches at keys, and says whether one of them is dense. Keys that do not exist
-// hold nothing.
+// unite sets h.union to the union of the sketches at keys. dense: one of them is dense. Missing keys are empty.
 func (h *commands) unite(c *command.Context, keys [][]byte) (dense bool, err error) {
 	clear(h.union[:])
 	for _, key := range keys {
@@ -68,7 +67,6 @@ func (h *commands) unite(c *command.Context, keys [][]byte) (dense bool, err err
 	return dense, nil
 }
 
-// lookup finds key for reading.
 func lookup(c *command.Context, key []byte) value.Value {
 	v := c.DB.Lookup(key)
 	if !v.Exists() {
@@ -77,7 +75,7 @@ func lookup(c *command.Context, key []byte) value.Value {
 	return v
 }
 
-// estimateOf is the estimate for what s holds. Errors: errCorrupt.
+// estimateOf is the estimate for s. Errors: errCorrupt.
 func estimateOf(s []byte) (uint64, error) {
 	var ranks histogram
 	if isDense(s) {

@@ -13,11 +13,15 @@ var (
 	errNotSparse = &protocol.Error{Code: "ERR", Text: "HLL encoding is not sparse"}
 )
 
-// debug is PFDEBUG GETREG | DECODE | ENCODING | TODENSE key: what every register holds (the sketch becomes dense), the
-// opcodes of a sparse sketch as text, "dense" or "sparse", and 1 if the sketch was made dense or 0 if it was.
+// debug is PFDEBUG with four subcommands.
 //
-// Errors: no such key, ErrWrongType, errNotSketch, errCorrupt, not sparse. Propagates as written when the sketch became
-// dense.
+// - GETREG key replies all registers and makes the sketch dense.
+// - DECODE key replies the opcodes of a sparse sketch as text.
+// - ENCODING key replies "dense" or "sparse".
+// - TODENSE key makes the sketch dense and replies 1, or 0 if it was dense.
+//
+// Errors: no such key, ErrWrongType, errNotSketch, errCorrupt, not sparse.
+// Propagates as written if the sketch became dense.
 func (h *commands) debug(c *command.Context) error {
 	key := c.Args[2]
 	v := c.DB.LookupWrite(key)
@@ -64,7 +68,7 @@ func (h *commands) debug(c *command.Context) error {
 	return nil
 }
 
-// densify makes the sketch s at key dense, if it is not, and answers with it as it then is.
+// densify makes the sketch s at key dense, if it is not, and returns the result.
 func (h *commands) densify(c *command.Context, key, s []byte) (dense []byte, converted bool, err error) {
 	if isDense(s) {
 		return s, false, nil
@@ -77,7 +81,7 @@ func (h *commands) densify(c *command.Context, key, s []byte) (dense []byte, con
 	return h.dense[:], true, nil
 }
 
-// decode is the opcodes of a sparse sketch in words: z:n for ZERO, Z:n for XZERO, v:rank,n for VAL.
+// decode is the opcodes of a sparse sketch as text: z:n for ZERO, Z:n for XZERO, v:rank,n for VAL.
 func decode(s []byte) []byte {
 	var text []byte
 	for at := headerSize; at < len(s); {

@@ -24,7 +24,7 @@ func pairOf(index int) (p pair, shift int) {
 	return p, shift
 }
 
-// register is what register index of a dense body holds.
+// register is the value of a register of a dense body.
 func register(body []byte, index int) byte {
 	p, shift := pairOf(index)
 	x := uint(body[p.at])
@@ -34,8 +34,7 @@ func register(body []byte, index int) byte {
 	return byte(x>>shift) & 63
 }
 
-// withRegister is the bytes of a dense body that hold register index, as they are when it holds rank: size of them
-// belong at offset at.
+// withRegister computes the bytes of a dense body that hold register index, after it is set to rank. p is their place.
 func withRegister(body []byte, index int, rank byte) (bytes [2]byte, p pair) {
 	p, shift := pairOf(index)
 	x := uint(body[p.at])
@@ -46,13 +45,13 @@ func withRegister(body []byte, index int, rank byte) (bytes [2]byte, p pair) {
 	return [2]byte{byte(x), byte(x >> 8)}, p
 }
 
-// setRegister makes register index of a dense body hold rank.
+// setRegister sets a register of a dense body to rank.
 func setRegister(body []byte, index int, rank byte) {
 	bytes, p := withRegister(body, index, rank)
 	copy(body[p.at:], bytes[:p.size])
 }
 
-// spread gives the eight 6-bit registers in the low 48 bits of x a byte each. What is above does not matter.
+// spread gives each of the eight 6-bit registers in the low 48 bits of x its own byte. It ignores the higher bits.
 func spread(x uint64) uint64 {
 	x = x&0x0000_0000_00FF_FFFF | x<<8&0x00FF_FFFF_0000_0000
 	x = x&0x0000_0FFF_0000_0FFF | x<<4&0x0FFF_0000_0FFF_0000
@@ -66,11 +65,11 @@ func gather(x uint64) uint64 {
 	return x&0x0000_0000_00FF_FFFF | x&0x00FF_FFFF_0000_0000>>8
 }
 
-// words is how often eight registers there are.
+// words is the number of groups of eight registers.
 const words = registerCount / 8
 
-// load is the i-th eight registers of a dense body, for spread. The last six bytes are read from two bytes earlier: a
-// word has eight.
+// load is the i-th eight registers of a dense body, for spread. The last group is read from two bytes earlier, because
+// a word has eight bytes.
 func load(body []byte, i int) uint64 {
 	if i == words-1 {
 		return binary.LittleEndian.Uint64(body[denseBody-8:]) >> 16
@@ -78,7 +77,7 @@ func load(body []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64(body[i*6:])
 }
 
-// addRegisters adds what a dense body holds to a histogram of ranks.
+// addRegisters adds the registers of a dense body to a histogram of ranks.
 func addRegisters(h *histogram, body []byte) {
 	var c counter
 	for i := range words {

@@ -2,12 +2,11 @@ package hll
 
 import "math"
 
-// histogram is how many registers hold which rank. Ranks above 51 are in no sketch that was made by adding, but may be
-// in one that was written by hand; they count for nothing.
+// histogram is the number of registers of each rank. Adding never makes a rank above 51, but a hand-written sketch may
+// have one; the estimate ignores it.
 type histogram [64]uint32
 
-// A counter makes a histogram of eight ranks at a time, in four parts, so that equal ranks in a row need not wait for
-// each other.
+// A counter counts eight ranks at a time in four histograms, so that equal ranks in a row need not wait for each other.
 type counter [4][64]uint32
 
 // add counts the bytes of x, each at most 63.
@@ -22,21 +21,21 @@ func (c *counter) add(x uint64) {
 	c[3][x>>56&63]++
 }
 
-// into adds what was counted to h.
+// into adds the counts to h.
 func (c *counter) into(h *histogram) {
 	for rank := range h {
 		h[rank] += c[0][rank] + c[1][rank] + c[2][rank] + c[3][rank]
 	}
 }
 
-// alphaInf is 1/(2 ln 2), the bias of infinitely many registers.
+// alphaInf is 1/(2 ln 2), the bias correction for infinitely many registers.
 const alphaInf = 0.721347520444481703680
 
-// estimate is how many different elements registers distributed like h have probably seen.
+// estimate is the probable number of different elements, given the registers' ranks.
 //
-// The order of the operations, and products that are rounded before they are added (a compiler may fuse them where the
-// machine can), make it the same number everywhere. Source: Otmar Ertl, New cardinality estimation algorithms for
-// HyperLogLog sketches, arXiv:1702.01284, algorithm 6.
+// The order of operations gives the same number on every machine. Each product is rounded before it is added, because a
+// compiler may fuse them otherwise.
+// Source: Otmar Ertl, New cardinality estimation algorithms for HyperLogLog sketches, arXiv:1702.01284, algorithm 6.
 func estimate(h *histogram) uint64 {
 	const m = float64(registerCount)
 	const q = 64 - precision
@@ -47,13 +46,13 @@ func estimate(h *histogram) uint64 {
 	}
 	z += float64(m * sigma(float64(h[0])/m))
 	n := math.Round(alphaInf * m * m / z)
-	if n >= 1<<63 { // every register beyond any rank that a hash can give: written by hand
+	if n >= 1<<63 { // a hand-written sketch: all ranks are higher than a hash can give
 		return 1 << 63
 	}
 	return uint64(n)
 }
 
-// sigma is x + Σ x^(2^k) · 2^(k-1) over k ≥ 1: what registers of rank 0, a share of x, add to the sum.
+// sigma is x + Σ x^(2^k) · 2^(k-1) over k ≥ 1: the contribution of the registers of rank 0, whose share is x.
 func sigma(x float64) float64 {
 	if x == 1 {
 		return math.Inf(1)
@@ -70,8 +69,9 @@ func sigma(x float64) float64 {
 	}
 }
 
-// tau is (1 - x - Σ (1-x^(2^-k))² · 2^-k over k ≥ 1) / 3: what registers of the highest rank, a share of 1-x, add to
-// it.
+// tau is (1 - x - Σ (1-x^(2^-k))² · 2^-k over k ≥ 1) / 3.
+//
+// It is the contribution of the registers of the highest rank, whose share is 1-x.
 func tau(x float64) float64 {
 	if x == 0 || x == 1 {
 		return 0

@@ -5,10 +5,11 @@ import (
 	"spindle/engine/data/keyspace"
 )
 
-// merge is PFMERGE destination [source …]: the destination becomes the union of itself and the sources, dense if one of
-// them is.
+// merge is PFMERGE destination [source …]. The destination becomes the union of itself and the sources. It is dense if
+// one of them is.
 //
-// Replies: OK. Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing has changed. Propagates as written.
+// Replies: OK. Propagates as written.
+// Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing has changed.
 func (h *commands) merge(c *command.Context) error {
 	key := c.Args[1]
 	dense, err := h.unite(c, c.Args[1:])
@@ -41,7 +42,7 @@ func (h *commands) merge(c *command.Context) error {
 	return nil
 }
 
-// denseUnion is h.union as a dense sketch with the header of s, which is part of it.
+// denseUnion is h.union as a dense sketch, with the header of s. s is part of the union.
 func (h *commands) denseUnion(s []byte) []byte {
 	d := h.dense[:]
 	copy(d, s[:headerSize])
@@ -51,8 +52,8 @@ func (h *commands) denseUnion(s []byte) []byte {
 	return d
 }
 
-// sparseUnion is s, which is sparse and part of h.union, with every register raised to what h.union holds: sparse as
-// long as that is not too long.
+// sparseUnion is the sparse sketch s with every register raised to the one of h.union. s is part of the union. The
+// result is dense if it would exceed the limit.
 func (h *commands) sparseUnion(s []byte) []byte {
 	s = append(h.room[:0], s...)
 	h.room = s

@@ -2,10 +2,10 @@ package hll
 
 import "encoding/binary"
 
-// registers is the union of sketches while a command makes it: a byte a register.
+// registers is a union under construction, one byte per register.
 type registers [registerCount]byte
 
-// mergeDense makes r hold what a dense body holds, where that is higher.
+// mergeDense raises r to the registers of a dense body.
 func (r *registers) mergeDense(body []byte) {
 	for i := range words {
 		at := r[i*8 : i*8+8]
@@ -13,17 +13,17 @@ func (r *registers) mergeDense(body []byte) {
 	}
 }
 
-// maxOfBytes is the higher of each two bytes of a and b, none of which has its top bit set.
+// maxOfBytes is the maximum of each pair of bytes of a and b. No byte has its top bit set.
 func maxOfBytes(a, b uint64) uint64 {
 	const top = 0x8080_8080_8080_8080
-	keep := (a | top) - b&^top // its top bits say where a is not less: no byte borrows from the next
+	keep := (a | top) - b&^top // the top bit of a byte says that a is not less there: no byte borrows from the next
 	keep &= top
 	keep -= keep >> 7 // 0x7F there
 	return b ^ (a^b)&keep
 }
 
-// mergeSparse is mergeDense for a sparse sketch; false, and r of no use, if hll.S1 does not hold, but for VALs at the
-// end.
+// mergeSparse raises r to the registers of a sparse sketch. It returns false if hll.S1 does not hold, unless only VALs
+// follow the last register; then r is invalid.
 func (r *registers) mergeSparse(s []byte) bool {
 	first := 0
 	for at := headerSize; at < len(s); {
@@ -42,7 +42,7 @@ func (r *registers) mergeSparse(s []byte) bool {
 	return first == registerCount
 }
 
-// merge is mergeDense or mergeSparse, as s is. Errors: errCorrupt.
+// merge raises r to the registers of s. Errors: errCorrupt.
 func (r *registers) merge(s []byte) error {
 	if isDense(s) {
 		r.mergeDense(s[headerSize:])
@@ -56,7 +56,7 @@ func (r *registers) merge(s []byte) error {
 func (r *registers) pack(body []byte) {
 	for i := range words - 1 {
 		x := gather(binary.LittleEndian.Uint64(r[i*8:]))
-		binary.LittleEndian.PutUint64(body[i*6:], x) // two bytes too many, which the next six overwrite
+		binary.LittleEndian.PutUint64(body[i*6:], x) // two bytes too many; the next round overwrites them
 	}
 	x := gather(binary.LittleEndian.Uint64(r[registerCount-8:]))
 	last := body[denseBody-6 : denseBody]
@@ -64,7 +64,6 @@ func (r *registers) pack(body []byte) {
 	binary.LittleEndian.PutUint16(last[4:], uint16(x>>32))
 }
 
-// histogram counts r's ranks.
 func (r *registers) histogram() (h histogram) {
 	var c counter
 	for i := range words {

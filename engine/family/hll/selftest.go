@@ -9,13 +9,12 @@ import (
 )
 
 const (
-	// testElements keeps PFSELFTEST to a few milliseconds: it holds the turn.
+	// testElements limits PFSELFTEST to a few milliseconds of the turn.
 	testElements = 100_000
 	testSeed     = 0x9e3779b97f4a7c15
 )
 
-// selfTest is PFSELFTEST: does this machine, running this program, write registers and read them again, and count?
-// Replies: OK.
+// selfTest is PFSELFTEST. It checks that this machine reads registers as written and estimates well. Replies: OK.
 func selfTest(c *command.Context) error {
 	var d [denseSize]byte
 	copy(d[:], empty[:headerSize])
@@ -33,7 +32,7 @@ func selfTest(c *command.Context) error {
 	return nil
 }
 
-// testRegisters gives every register a rank of its own and looks whether it kept it.
+// testRegisters writes a different rank to each register and reads it again.
 func testRegisters(body []byte, round int) error {
 	rank := func(i int) byte { return byte(i*37+round*11+i>>6) & 63 }
 	for i := range registerCount {
@@ -47,8 +46,8 @@ func testRegisters(body []byte, round int) error {
 	return nil
 }
 
-// testEstimates adds the same elements to the dense sketch d and to a sparse one and looks, at powers of ten, whether
-// both count the same, within six standard errors.
+// testEstimates adds the same elements to the dense sketch d and to a sparse one. At each power of ten, both must have
+// the same estimate, within six standard errors.
 func testEstimates(d []byte) error {
 	s := []byte(empty)
 	standard := 1.04 / math.Sqrt(registerCount)
@@ -84,7 +83,7 @@ func testEstimates(d []byte) error {
 	return nil
 }
 
-// testRaise is a sparse sketch with one more element, nil when it has become too long.
+// testRaise is the sparse sketch s with one more element, or nil if it is too long then.
 func testRaise(s []byte, index int, rank byte) []byte {
 	r, ok := find(s, start, index)
 	if ok && r.rank >= int(rank) {

@@ -7,7 +7,7 @@ import (
 	"spindle/protocol"
 )
 
-// A sketch is what a HyperLogLog key holds, a string that clients may GET and SET:
+// A sketch is the value of a HyperLogLog key, a string that clients may GET and SET:
 //
 //	0      4     5       8             16
 //	+------+-----+-------+-------------+-- ~ --+
@@ -16,17 +16,16 @@ import (
 //	         u8    3 u8    u64 LE
 //
 // hll.I1. A dense body (dense.go) is exactly 12288 bytes.
-// hll.I2. A sparse body (sparse.go) says what each of the 16384 registers holds, once, and ends with the last.
+// hll.I2. A sparse body (sparse.go) gives the value of each of the 16384 registers once, and ends after the last.
 //
-// A client can write anything into a string, so that nothing but what sketchOf has looked at is known of one: the
-// magic, the encoding and hll.I1. hll.I2 is found out by walking the body. The format is Redis's, and files, replicas
-// and DUMP carry it byte for byte.
+// A client can write any string. sketchOf checks the magic, the encoding and hll.I1; nothing else may be assumed. A
+// walk of the body shows whether hll.I2 holds. The format is Redis's: files, replicas and DUMP carry it byte for byte.
 const (
 	headerSize  = 16
 	atEncoding  = 4
 	atEstimate  = 8
 	denseSize   = headerSize + denseBody
-	longestBody = 2 * registerCount // sparse: an opcode has at most two bytes and says at least one register
+	longestBody = 2 * registerCount // sparse: an opcode has at most two bytes and covers at least one register
 
 	encodingDense  = 0
 	encodingSparse = 1
@@ -42,12 +41,13 @@ var (
 	errCorrupt   = &protocol.Error{Code: "INVALIDOBJ", Text: "Corrupted HLL object detected"}
 )
 
-// empty is the sketch of nothing: one run of 16384 zeros. Its estimate, 0, is right.
+// empty is the sketch without elements: one run of 16384 zeros. Its estimate, 0, is up to date.
 const empty = "HYLL\x01\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x7f\xff"
 
-// sketchOf is the sketch that v, which exists, holds, in place.
+// sketchOf is the sketch in v, which exists. It is not copied.
 //
-// Lifetime: as v's. Errors: ErrWrongType, errNotSketch, errCorrupt for one that is too long to be right.
+// Lifetime: as v's.
+// Errors: ErrWrongType, errNotSketch, errCorrupt for a sketch that is too long.
 func sketchOf(v value.Value) ([]byte, error) {
 	if v.Type() != value.String {
 		return nil, protocol.ErrWrongType
@@ -75,11 +75,11 @@ func sketchOf(v value.Value) ([]byte, error) {
 
 func isDense(s []byte) bool { return s[atEncoding] == encodingDense }
 
-// cached is the estimate that s carries, if it is of what s holds now.
+// cached is the estimate stored in s, if it is up to date.
 func cached(s []byte) (n uint64, ok bool) {
 	n = binary.LittleEndian.Uint64(s[atEstimate:])
 	return n, n&outOfDate == 0
 }
 
-// outdate says in s that its estimate is not of what it holds now.
+// outdate marks the estimate in s as out of date.
 func outdate(s []byte) { s[headerSize-1] |= outOfDate >> 56 }

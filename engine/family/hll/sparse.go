@@ -1,6 +1,6 @@
 package hll
 
-// A sparse body is a row of opcodes, each a run of registers that hold the same:
+// A sparse body is a sequence of opcodes, each a run of equal registers:
 //
 //	00nnnnnn            ZERO:  n+1 registers (1..64) hold 0
 //	01nnnnnn nnnnnnnn   XZERO: n+1 registers (1..16384) hold 0; high bits first
@@ -8,21 +8,20 @@ package hll
 //
 // hll.S1. The runs add up to 16384 registers.
 //
-// Bytes behind the last register, as APPEND leaves them, break hll.S1. Only a count of one sketch finds that out
-// always: to whoever goes through the registers (toDense, mergeSparse) a VAL that stands there is the end, as it is in
-// Redis.
+// APPEND can add bytes after the last register, which breaks hll.S1. Only a count of one sketch always detects this.
+// For toDense and mergeSparse, a VAL after the last register ends the body, as in Redis.
 //
-// Two rows may say the same; which one a sketch has follows from the order of its changes alone, as in Redis, so that
-// the bytes are equal on a primary, its replicas and the server they came from: see raise.
+// Different opcodes may encode the same registers. As in Redis, the order of changes alone decides which ones a sketch
+// has. So the bytes are equal on a primary, its replicas and the original server (see raise).
 const (
 	maxZero     = 64
 	maxVal      = 4
-	maxSparse   = 32 // the highest rank that VAL can say
-	mergeWithin = 5  // how many opcodes a change looks at for neighbours that have become equal
+	maxSparse   = 32 // the highest rank of a VAL
+	mergeWithin = 5  // the number of opcodes after a change that are checked for equal neighbours
 )
 
-// opAt reads the opcode at s[at:]: how many registers hold which rank, and how many bytes say so. One that is cut off
-// runs over more registers than there are, so that no body with it adds up (hll.S1).
+// opAt decodes the opcode at s[at:]. length registers hold rank; size is its length in bytes. A truncated opcode
+// returns more registers than exist, so that its body breaks hll.S1.
 func opAt(s []byte, at int) (length, rank, size int) {
 	switch op := int(s[at]); {
 	case op >= 0x80:
@@ -40,7 +39,7 @@ func isVal(op byte) bool   { return op >= 0x80 }
 
 func val(rank, length int) byte { return byte(0x80 | (rank-1)<<2 | (length - 1)) }
 
-// appendRun appends the opcode of length registers that hold rank, or nothing for none. A VAL's length is at most
+// appendRun appends the opcode of length registers that hold rank, or nothing if length is 0. A VAL's length is at most
 // maxVal.
 func appendRun(dst []byte, rank, length int) []byte {
 	switch {
@@ -54,25 +53,26 @@ func appendRun(dst []byte, rank, length int) []byte {
 	return append(dst, byte(length-1))
 }
 
-// A run is an opcode where it stands. Offsets count from the sketch's first byte.
+// A run is an opcode and its place. Offsets count from the sketch's first byte.
 type run struct {
 	at, size     int
-	first        int // its first register
+	first        int // the index of its first register
 	length, rank int
-	prev         int    // the opcode before it, or -1
-	before       cursor // the one before that, or the body's first
+	prev         int    // the offset of the previous opcode, or -1
+	before       cursor // the opcode before prev, or the body's first one
 }
 
-// A cursor is a place from which find may begin: an opcode's offset and its first register.
+// A cursor is an opcode's offset and its first register. find can begin there.
 type cursor struct{ at, first int }
 
 // start is the body's first opcode.
 var start = cursor{at: headerSize}
 
-// find finds the run of s that register index lies in; false when s says nothing of it or is cut off before.
+// find is the run of s that contains register index; false if s ends or is truncated before it.
 //
-// from is start, or run.before of a run that an earlier, lower index was found in, and raised or not: no change since
-// has touched what stands before it. Cost: O(opcodes) from there.
+// from is start, or run.before of a run found for a lower index. The bytes before from must not have changed since
+// then.
+// Cost: O(opcodes) after from.
 func find(s []byte, from cursor, index int) (r run, ok bool) {
 	prev, before := cursor{at: -1}, from
 	at, first := from.at, from.first
@@ -94,11 +94,12 @@ func find(s []byte, from cursor, index int) (r run, ok bool) {
 	return run{}, false
 }
 
-// raise makes register index, found in r and of lower rank, hold rank. s has its own memory, and its estimate is out of
-// date afterwards. False, and s unchanged, when a sparse sketch of at most limit bytes cannot say it.
+// raise sets register index, found in r with a lower rank, to rank. The caller owns the memory of s and marks its
+// estimate as out of date. raise returns false, and leaves s as it is, if a sparse sketch of limit bytes cannot hold
+// the result.
 //
-// The bytes that result are part of what is compatible: the run is split, then up to five opcodes from the one before
-// it on are searched for equal neighbours, which become one if a VAL can say both.
+// The resulting bytes must equal Redis's. The run is split. Then equal neighbours are joined, in up to five opcodes
+// from the one before the run, if one VAL can hold both.
 func raise(s []byte, r run, index int, rank byte, limit int64) ([]byte, bool) {
 	if rank > maxSparse {
 		return s, false
@@ -116,18 +117,18 @@ func raise(s []byte, r run, index int, rank byte, limit int64) ([]byte, bool) {
 	return s, true
 }
 
-// splice puts with in the place of the del bytes at s[at:].
+// splice replaces the del bytes at s[at:] by with.
 func splice(s []byte, at, del int, with []byte) []byte {
 	n, more := len(s), len(with)-del
 	if more > 0 {
-		s = append(s, with[:more]...) // for its length alone
+		s = append(s, with[:more]...) // only to extend s
 	}
 	copy(s[at+len(with):], s[at+del:n])
 	copy(s[at:], with)
 	return s[:n+more]
 }
 
-// joinEqual joins neighbouring VALs of the same rank among the opcodes from s[at:] on.
+// joinEqual joins neighbouring VALs of the same rank among the first mergeWithin opcodes at s[at:].
 func joinEqual(s []byte, at int) []byte {
 	for range mergeWithin {
 		if at >= len(s) {
@@ -144,7 +145,7 @@ func joinEqual(s []byte, at int) []byte {
 			if length := int(op&3+next&3) + 2; sameRank && length <= maxVal {
 				s[at] = op&^3 | byte(length-1)
 				s = append(s[:at+1], s[at+2:]...)
-				continue // it may join with the one behind it, too
+				continue // it may join with the next one, too
 			}
 		}
 		at++
@@ -152,7 +153,7 @@ func joinEqual(s []byte, at int) []byte {
 	return s
 }
 
-// addRuns adds what the sparse sketch s holds to a histogram of ranks; false if hll.S1 does not hold.
+// addRuns adds the registers of the sparse sketch s to a histogram of ranks; false if hll.S1 does not hold.
 func addRuns(h *histogram, s []byte) bool {
 	total := 0
 	for at := headerSize; at < len(s); {
@@ -164,8 +165,8 @@ func addRuns(h *histogram, s []byte) bool {
 	return total == registerCount
 }
 
-// toDense writes the sparse sketch s as a dense one, its header's estimate with it; false if hll.S1 does not hold, but
-// for VALs at the end.
+// toDense converts the sparse sketch s to a dense one and keeps the header's estimate. It returns false if hll.S1 does
+// not hold, unless only VALs follow the last register.
 func toDense(dst *[denseSize]byte, s []byte) bool {
 	clear(dst[:])
 	copy(dst[:], s[:headerSize])
