@@ -13,7 +13,7 @@ var (
 	errKeysInvalid = command.ErrInvalidKeyArguments
 )
 
-// all is COMMAND: every row as COMMAND INFO shows it.
+// all is COMMAND. Replies: every row, in the form of COMMAND INFO.
 func (f *family) all(c *command.Context) error {
 	k := f.Catalogue()
 	c.Reply.Array(k.Len())
@@ -23,13 +23,12 @@ func (f *family) all(c *command.Context) error {
 	return nil
 }
 
-// count is COMMAND COUNT.
 func (f *family) count(c *command.Context) error {
 	c.Reply.Int(int64(f.Catalogue().Len()))
 	return nil
 }
 
-// info is COMMAND INFO [name …]: null for a name that is unknown; "client|list" names a subcommand.
+// info is COMMAND INFO [name …]. Replies: null for an unknown name. "client|list" names a subcommand.
 func (f *family) info(c *command.Context) error {
 	if len(c.Args) == 2 {
 		return f.all(c)
@@ -45,7 +44,7 @@ func (f *family) info(c *command.Context) error {
 	return nil
 }
 
-// list is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]: names, subcommands included.
+// list is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]. Replies: names, with subcommands.
 func (f *family) list(c *command.Context) error {
 	keep := func(*command.Spec) bool { return true }
 	switch args := c.Args[2:]; {
@@ -79,7 +78,7 @@ func (f *family) list(c *command.Context) error {
 	return nil
 }
 
-// keysOf finds the keys of the call in args: none is an error, except where a command may go without.
+// keysOf finds the keys of the call in args. A call without keys is an error, unless the command allows it.
 func (f *family) keysOf(args [][]byte) ([]command.KeyPosition, error) {
 	row := f.Catalogue().Find(args)
 	switch {
@@ -100,7 +99,6 @@ func (f *family) keysOf(args [][]byte) ([]command.KeyPosition, error) {
 	return nil, errKeysInvalid
 }
 
-// getKeys is COMMAND GETKEYS command [argument …].
 func (f *family) getKeys(c *command.Context) error {
 	keys, err := f.keysOf(c.Args[2:])
 	if err != nil {
@@ -113,7 +111,6 @@ func (f *family) getKeys(c *command.Context) error {
 	return nil
 }
 
-// getKeysAndFlags is COMMAND GETKEYSANDFLAGS command [argument …].
 func (f *family) getKeysAndFlags(c *command.Context) error {
 	keys, err := f.keysOf(c.Args[2:])
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package introspect is what tools ask about the command set, and what test suites ask of a server's inside: COMMAND
-// and DEBUG.
+// Package introspect is COMMAND, which describes the command set, and DEBUG, which test suites use.
 //
 // Owner: the core; handlers run in a turn.
 // Never: knows how a reload or a crash is carried out (Deps does).
-// Start here; command.go answers COMMAND, docs.go its DOCS, debug.go DEBUG, debug_value.go what it says of one value,
-// digest.go its DIGEST.
+// Start here; command.go answers COMMAND, docs.go its DOCS, debug.go DEBUG. debug_value.go describes one value,
+// digest.go is DEBUG DIGEST.
 package introspect
 
 import (
@@ -16,35 +15,34 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Deps is what the family asks of the rest of the server. Functions are called in a turn; a nil one makes its
-// subcommand answer that it is not available here.
+// Deps is what the family asks of the rest of the server. Functions are called in a turn. If one is nil, its subcommand
+// replies that it is not available.
 type Deps struct {
 	Catalogue func() *command.Catalogue
 
 	Reload          func(c *command.Context, o ReloadOptions) error // DEBUG RELOAD
-	LoadAOF         func(c *command.Context) error                  // DEBUG LOADAOF; it replies, at once or later
+	LoadAOF         func(c *command.Context) error                  // DEBUG LOADAOF; it replies at once or later
 	FlushSleep      func(rest time.Duration)                        // DEBUG AOF-FLUSH-SLEEP
 	SetActiveExpire func(on bool)
 	PauseCron       func(on bool)
 	SkipChecksums   func(on bool) // of RDB files and RESTORE payloads
 	ChangeReplID    func()
 
-	AllowAnyInScripts func(on bool) // commands that are not for scripts
+	AllowAnyInScripts func(on bool) // lets scripts run commands that forbid it
 	RewriteConfig     func() error  // CONFIG REWRITE with every row
 	Log               func(text string)
 	Crash             func(how string)                   // "segfault", "panic", "assert", "oom": does not return
 	Restart           func(gracefully bool, delay int64) // ms; does not return if it succeeds
-	// The classes of DEBUG CLIENT-EVICTION; nil while clients are not evicted.
+	// ClientCosts are the classes of DEBUG CLIENT-EVICTION; nil if clients are not evicted.
 	ClientCosts      func() iter.Seq[client.CostClass]
 	SerializedLength func(v value.Value) int // bytes of the value in an RDB file
 
-	// Of the cluster; nil outside cluster mode.
-	Still       func(f func()) // runs f, and nothing of the bus meanwhile
+	// The cluster's functions; nil outside cluster mode.
+	Still       func(f func()) // runs f while the bus does nothing
 	DropPackets func(kind int) // messages of a kind are dropped; -1: none
 	KillLinks   func(c *command.Context, direction, id []byte) error
 }
 
-// ReloadOptions are DEBUG RELOAD's.
 type ReloadOptions struct{ NoSave, NoFlush, Merge bool }
 
 type family struct {

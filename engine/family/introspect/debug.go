@@ -35,14 +35,14 @@ var (
 	errNotHere    = &protocol.Error{Code: "ERR", Text: "This server has nothing behind that DEBUG subcommand"}
 )
 
-// A debugCommand is one DEBUG subcommand: how many arguments it takes behind its name, and what it does.
+// A debugCommand is a DEBUG subcommand. least and most bound the number of arguments after its name.
 type debugCommand struct {
 	least, most int // most -1: no limit
 	run         func(f *family, c *command.Context, args [][]byte) error
 }
 
-// debugCommands are DEBUG's words in upper case. They are no rows: COMMAND does not list them either. MALLCTL and
-// MALLCTL-STR are words of a jemalloc build, which this server is none of.
+// debugCommands are the subcommands in upper case. They are no rows, because COMMAND does not list them either. MALLCTL
+// and MALLCTL-STR are absent: they exist only in a build with jemalloc.
 var debugCommands = map[string]debugCommand{
 	"AOF-FLUSH-SLEEP":              {1, 1, flushSleep},
 	"ASSERT":                       {0, -1, crash("assert")},
@@ -51,7 +51,7 @@ var debugCommands = map[string]debugCommand{
 	"CLUSTERLINK":                  {3, 3, clusterLink},
 	"CONFIG-REWRITE-FORCE-ALL":     {0, 0, rewriteConfig},
 	"CRASH-AND-RECOVER":            {0, -1, restart(false)},
-	"DICT-RESIZING":                {1, 1, ok}, // tables split and merge a segment at a time; there is nothing to hold
+	"DICT-RESIZING":                {1, 1, ok}, // tables split and merge segment by segment; there is nothing to control
 	"DIGEST":                       {0, 0, wholeDigest},
 	"DIGEST-VALUE":                 {0, -1, valueDigests},
 	"DROP-CLUSTER-PACKET-FILTER":   {1, 1, dropPackets},
@@ -85,7 +85,6 @@ var debugCommands = map[string]debugCommand{
 	"STRUCTSIZE":                   {0, 0, structSizes},
 }
 
-// debug is DEBUG subcommand [argument …].
 func (f *family) debug(c *command.Context) error {
 	word := strings.ToUpper(string(c.Args[1]))
 	args := c.Args[2:]
@@ -96,20 +95,20 @@ func (f *family) debug(c *command.Context) error {
 	return d.run(f, c, args)
 }
 
-// ok answers a subcommand that sets something this server has no use for.
+// ok replies to a subcommand whose setting has no effect in this server.
 func ok(_ *family, c *command.Context, _ [][]byte) error {
 	c.Reply.OK()
 	return nil
 }
 
-// allowInScripts lets scripts run commands that are not for them.
+// allowInScripts lets scripts run commands that forbid it.
 func allowInScripts(f *family, c *command.Context, args [][]byte) error {
 	f.AllowAnyInScripts(isOn(args[0]))
 	c.Reply.OK()
 	return nil
 }
 
-// isOn reads a 0 or 1 as atoi would.
+// isOn reads a 0 or 1 as C's atoi does.
 func isOn(arg []byte) bool {
 	n, _ := number.ParseInt(arg)
 	return n != 0
@@ -162,8 +161,8 @@ func rewriteConfig(f *family, c *command.Context, _ [][]byte) error {
 	return nil
 }
 
-// replicate is DEBUG REPLICATE command [argument …]: the replicas run the command, this server does not, nor does it
-// look at what it is. Every sink is told: when there is an append-only file, it must be left out.
+// replicate is DEBUG REPLICATE command [argument …]. It propagates the command without running or checking it. It goes
+// to the append-only file, too, so the command must be one that a file may hold.
 func replicate(_ *family, c *command.Context, args [][]byte) error {
 	c.Propagate(args...)
 	c.Reply.OK()
@@ -172,13 +171,13 @@ func replicate(_ *family, c *command.Context, args [][]byte) error {
 
 func writeLog(f *family, c *command.Context, args [][]byte) error {
 	if f.Log != nil {
-		f.Log(string(args[0])) // who logs it says that it came from here
+		f.Log(string(args[0])) // the function logs that the text comes from a client
 	}
 	c.Reply.OK()
 	return nil
 }
 
-// leak keeps a copy for ever, as it says.
+// leak keeps a copy forever.
 func leak(_ *family, c *command.Context, args [][]byte) error {
 	leaked = append(leaked, bytes.Clone(args[0]))
 	c.Reply.OK()
@@ -214,7 +213,7 @@ func restart(gracefully bool) func(*family, *command.Context, [][]byte) error {
 	}
 }
 
-// reload is DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]: save, empty the databases, and load what was saved.
+// reload is DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]: it saves, empties the databases and loads the saved file.
 func reload(f *family, c *command.Context, args [][]byte) error {
 	var o ReloadOptions
 	for _, a := range args {
@@ -258,7 +257,7 @@ func loadAOF(f *family, c *command.Context, _ [][]byte) error {
 	return f.LoadAOF(c)
 }
 
-// sleep is DEBUG SLEEP seconds: the one command that may hold the turn, because that is what it is for.
+// sleep is DEBUG SLEEP seconds. It holds the turn on purpose.
 func sleep(f *family, c *command.Context, args [][]byte) error {
 	seconds, err := strconv.ParseFloat(string(args[0]), 64)
 	if err != nil || math.IsNaN(seconds) {
@@ -274,8 +273,8 @@ func sleep(f *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// sayError is DEBUG ERROR text: the text is the error, code included. To this server it is a reply like any other:
-// tests of clients ask for it, and it is no error of the server's that the statistics should count.
+// sayError is DEBUG ERROR text. Replies: text as an error, with its code. Tests of clients use it; error statistics do
+// not count it.
 func sayError(_ *family, c *command.Context, args [][]byte) error {
 	r := c.Reply
 	r.Raw([]byte{'-'})
@@ -308,7 +307,7 @@ func valueDigests(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// replyBuffer checks its arguments; reply buffers are the loops' own and shrink when they are idle.
+// replyBuffer checks its arguments only: the loops own the reply buffers and shrink idle ones.
 func replyBuffer(_ *family, c *command.Context, args [][]byte) error {
 	switch {
 	case command.Is(args[0], "RESIZING"):
@@ -338,7 +337,7 @@ func dropPackets(f *family, c *command.Context, args [][]byte) error {
 
 var errNoCluster = &protocol.Error{Code: "ERR", Text: "Debug option only available for cluster mode enabled setup!"}
 
-// clusterLink is DEBUG CLUSTERLINK KILL to|from|all id: the bus' connections with a node are closed.
+// clusterLink is DEBUG CLUSTERLINK KILL to|from|all id. It closes the bus connections with a node.
 func clusterLink(f *family, c *command.Context, args [][]byte) error {
 	switch {
 	case !command.Is(args[0], "kill"):
@@ -349,7 +348,7 @@ func clusterLink(f *family, c *command.Context, args [][]byte) error {
 	return f.KillLinks(c, args[1], args[2])
 }
 
-// clientEviction is DEBUG CLIENT-EVICTION: how many clients cost about as much as each other, the costliest first.
+// clientEviction is DEBUG CLIENT-EVICTION. Replies: the classes of clients with similar cost, the costliest first.
 func clientEviction(f *family, c *command.Context, _ [][]byte) error {
 	if f.ClientCosts == nil || f.ClientCosts() == nil {
 		return errNoEviction
@@ -367,8 +366,8 @@ func structSizes(_ *family, c *command.Context, _ [][]byte) error {
 	return nil
 }
 
-// populate is DEBUG POPULATE count [prefix] [size]: prefix:0, prefix:1, …; keys that exist are left alone. Replicas are
-// not told.
+// populate is DEBUG POPULATE count [prefix] [size]. It creates prefix:0, prefix:1, …; existing keys stay. It propagates
+// nothing.
 func populate(_ *family, c *command.Context, args [][]byte) error {
 	count, isNumber := number.ParseInt(args[0])
 	if !isNumber || count < 0 {
@@ -448,7 +447,7 @@ func protocolSample(_ *family, c *command.Context, args [][]byte) error {
 		if !r.RESP3 {
 			return errNeedsRESP3
 		}
-		r.BulkString("Some real reply following the push reply") // a push made by a command stands behind its reply
+		r.BulkString("Some real reply following the push reply") // a command's own push follows its reply
 		r.Push(2)
 		r.BulkString("server-cpu-usage")
 		r.Int(42)
@@ -464,7 +463,6 @@ func protocolSample(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// tableStats is DEBUG HTSTATS db [full].
 func tableStats(_ *family, c *command.Context, args [][]byte) error {
 	i, isNumber := number.ParseInt(args[0])
 	switch {
@@ -493,7 +491,7 @@ func tableStatsOfKey(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// globTest throws patterns at the matcher that make naive ones take for ever.
+// globTest runs a pattern on which naive matchers take forever.
 func globTest(_ *family, c *command.Context, _ [][]byte) error {
 	pattern, text := bytes.Repeat([]byte("a*"), 40), bytes.Repeat([]byte("a"), 400)
 	began := time.Now()

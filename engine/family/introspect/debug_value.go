@@ -13,8 +13,7 @@ import (
 	"spindle/protocol"
 )
 
-// object is DEBUG OBJECT key, which may be past its deadline. An address would say nothing of a value that may move: it
-// is always 0x1.
+// object is DEBUG OBJECT key, even past the deadline. The address is always 0x1, because values move.
 func object(f *family, c *command.Context, args [][]byte) error {
 	v := c.DB.Stored(args[0])
 	if !v.Exists() {
@@ -34,7 +33,7 @@ func object(f *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// pieces is what DEBUG OBJECT says of a quicklist besides: a piece is a node there.
+// pieces is the additional text of DEBUG OBJECT for a quicklist. A piece counts as a node.
 func pieces(c *command.Context, v value.Value) string {
 	if v.Encoding() != value.Quicklist {
 		return ""
@@ -49,7 +48,7 @@ func pieces(c *command.Context, v value.Value) string {
 		nodes, float64(c.Space.Store().Count(v))/float64(nodes), kept.Fill, min(kept.Depth, 1), size)
 }
 
-// savedLength is how many bytes a string takes in an RDB file that does not compress: small integers are kept as such.
+// savedLength is the size of a string in an uncompressed RDB file, which stores small integers as numbers.
 func savedLength(v value.Value) int {
 	n := v.Len()
 	if n <= 11 {
@@ -72,7 +71,8 @@ func savedLength(v value.Value) int {
 	return n + 5
 }
 
-// textLengths is DEBUG SDSLEN key: lengths, and what is allocated beyond them. The key may be past its deadline.
+// textLengths is DEBUG SDSLEN key: the lengths of key and value, and the bytes allocated beyond them. The key may be
+// past its deadline.
 func textLengths(_ *family, c *command.Context, args [][]byte) error {
 	v := c.DB.Stored(args[0])
 	if !v.Exists() {
@@ -112,8 +112,8 @@ func quicklist(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// packedThreshold sets from how many bytes on an element of a list has a piece of its own; 0: as list-max-listpack-size
-// says.
+// packedThreshold sets the size in bytes above which a list element gets its own piece. 0: list-max-listpack-size
+// decides.
 func packedThreshold(_ *family, c *command.Context, args [][]byte) error {
 	digits, unit := strings.ToLower(string(args[0])), int64(1)
 	for _, u := range []struct {

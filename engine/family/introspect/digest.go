@@ -9,15 +9,15 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A digest is DEBUG DIGEST's: equal for equal data whatever the order of keys. Its algorithm is the reference's, so
-// that a spindle and a redis-server with the same data agree.
+// A digest is the result of DEBUG DIGEST: equal for equal data, whatever the order of keys. The algorithm is the
+// reference's, so spindle and redis-server agree on the same data.
 //
-//	mix(d, x)  d ← SHA1(d xor SHA1(x))     what comes in order: key, type, content
-//	xor(d, x)  d ← d xor SHA1(x)           what has no order: members, the mark of a deadline
+//	mix(d, x)  d ← SHA1(d xor SHA1(x))     ordered parts: key, type, content
+//	xor(d, x)  d ← d xor SHA1(x)           unordered parts: members, the mark of a deadline
 //
-// A key's digest starts at zero, mixes the key, the type as 4 bytes big endian, the content, and xors "!!expire!!" if
-// it has a deadline. The whole mixes the number of each database that is not empty, as 4 bytes big endian, then xors
-// its keys' digests.
+// A key's digest starts at zero. It mixes the key, the type as 4 bytes big endian, and the content. Then it xors
+// "!!expire!!" if the key has a deadline. The whole mixes the number of each non-empty database as 4 bytes big endian,
+// then xors its keys' digests.
 type digest [sha1.Size]byte
 
 func (d *digest) join(x digest) {
@@ -26,10 +26,10 @@ func (d *digest) join(x digest) {
 	}
 }
 
-// xor takes in what has no order.
+// xor adds an unordered part.
 func (d *digest) xor(p []byte) { d.join(sha1.Sum(p)) }
 
-// mix takes in what comes next.
+// mix adds the next ordered part.
 func (d *digest) mix(p []byte) {
 	d.xor(p)
 	*d = sha1.Sum(d[:])
@@ -43,12 +43,12 @@ func (d *digest) mixNumber(n uint32) {
 
 func (d digest) String() string { return hex.EncodeToString(d[:]) }
 
-// typeNumbers are the value types as the reference counts them.
+// typeNumbers are the reference's numbers of value types.
 var typeNumbers = map[value.Type]uint32{
 	value.String: 0, value.List: 1, value.Set: 2, value.ZSet: 3, value.Hash: 4, value.Module: 5, value.Stream: 6,
 }
 
-// contents are how the values of each type are taken in: a line each, and a file of its own beside the strings.
+// contents are the functions that add the content of each type.
 var contents = map[value.Type]func(d *digest, v value.Value, scratch []byte) []byte{
 	value.String: digestString,
 	value.List:   digestList,
@@ -58,7 +58,7 @@ var contents = map[value.Type]func(d *digest, v value.Value, scratch []byte) []b
 	value.Stream: digestStream,
 }
 
-// addValue takes in a value: its type, its content and whether it has a deadline. scratch is memory to use again.
+// addValue adds a value's type, its content and whether it has a deadline. scratch is a buffer to reuse.
 func (d *digest) addValue(v value.Value, scratch []byte) []byte {
 	d.mixNumber(typeNumbers[v.Type()])
 	if content := contents[v.Type()]; content != nil {
@@ -70,7 +70,6 @@ func (d *digest) addValue(v value.Value, scratch []byte) []byte {
 	return scratch
 }
 
-// digestString mixes the string in.
 func digestString(d *digest, v value.Value, scratch []byte) []byte {
 	if !v.Long() {
 		scratch = v.AppendTo(scratch[:0])
@@ -86,7 +85,7 @@ func digestString(d *digest, v value.Value, scratch []byte) []byte {
 	return scratch
 }
 
-// digestOf is DEBUG DIGEST: every key of every database.
+// digestOf is the digest of all databases.
 func digestOf(k *keyspace.Keyspace) (whole digest) {
 	var scratch []byte
 	for i := range k.Len() {

@@ -6,7 +6,8 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// digestHash takes in the fields, which have no order: of each the field, then the value, and the mark of a deadline.
+// digestHash adds the fields, which have no order. The digest of each mixes the field and the value, and xors the mark
+// of a deadline.
 func digestHash(d *digest, v value.Value, scratch []byte) []byte {
 	hashes.All(v, func(field, val packed.Element, deadline int64) bool {
 		var e digest

@@ -5,7 +5,7 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// digestList mixes the elements in, in order.
+// digestList mixes the elements in order.
 func digestList(d *digest, v value.Value, scratch []byte) []byte {
 	var walk list.Cursor
 	walk.Seek(v, 0, list.Tail)

@@ -5,7 +5,7 @@ import (
 	"spindle/engine/data/value/set"
 )
 
-// digestSet takes in the members, which have no order.
+// digestSet adds the members, which have no order.
 func digestSet(d *digest, v value.Value, scratch []byte) []byte {
 	r := set.Read(v)
 	r.All(func(e set.Element) bool {

@@ -6,8 +6,8 @@ import (
 	"spindle/internal/number"
 )
 
-// digestStream mixes in the entries in order: of each the ID, with a dot between its halves, then fields and values in
-// turn. Groups are not looked at.
+// digestStream mixes the entries in order: the ID, with a dot between its halves, then alternating fields and values.
+// It ignores groups.
 func digestStream(d *digest, v value.Value, scratch []byte) []byte {
 	var it streams.Iterator
 	for streams.Of(v).All(&it); it.Next(); {

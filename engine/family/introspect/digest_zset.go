@@ -7,8 +7,7 @@ import (
 	"spindle/internal/number"
 )
 
-// digestZSet takes in the members, whose order says nothing that their scores do not: of each the member, then the
-// score as text.
+// digestZSet adds the members without order, because the scores tell it. Each mixes the member, then the score as text.
 func digestZSet(d *digest, v value.Value, scratch []byte) []byte {
 	zset.Each(v, 0, zset.Len(v), false, func(member packed.Element, score float64) bool {
 		var e digest

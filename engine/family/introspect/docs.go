@@ -10,24 +10,23 @@ import (
 	"spindle/protocol"
 )
 
-// docsText is what COMMAND DOCS says, a line a command: its full name, a tab, a JSON object. docs.LICENSE names its
+// docsText holds the replies of COMMAND DOCS, one line per command: full name, tab, JSON object. docs.LICENSE names its
 // source.
 //
-// Names, types, tokens and flags of arguments are interface, and as 7.4.1 answers them. Summaries, complexities and
-// histories are 7.2.4's, or our own of what came after it (HEXPIRE and kin): those of 7.4 are under another licence,
-// and a few of them are worded differently.
+// Names, types, tokens and flags of arguments are interface, so they equal 7.4.1's. Summaries, complexities and
+// histories come from 7.2.4. For later commands (HEXPIRE and kin) they are ours, because 7.4's texts have another
+// licence.
 //
 //go:embed docs.jsonl
 var docsText string
 
-// docs is the words on every command, read at start, because reading them takes longer than a turn may. The answer to
-// COMMAND DOCS for all is kept: every interactive client asks for it.
+// docs are the texts on all commands. They are parsed at start, because that takes longer than a turn may. The full
+// reply is kept, because every interactive client asks for it.
 type docs struct {
 	words map[string]doc // by full name
-	whole [2][]byte      // the answer for all commands in RESP2 and RESP3
+	whole [2][]byte      // the full reply in RESP2 and RESP3
 }
 
-// readDocs reads docsText.
 func readDocs() docs {
 	d := docs{words: make(map[string]doc, strings.Count(docsText, "\n"))}
 	for line := range strings.Lines(docsText) {
@@ -40,7 +39,7 @@ func readDocs() docs {
 	return d
 }
 
-// A doc is one line, decoded.
+// A doc is one decoded line.
 type doc struct {
 	Summary         string      `json:"summary"`
 	Since           string      `json:"since"`
@@ -53,7 +52,7 @@ type doc struct {
 	Arguments       []argument  `json:"arguments"`
 }
 
-// An argument is one of a command's, or a choice or block of several.
+// An argument is one of a command's arguments, or a choice or block of several.
 type argument struct {
 	Name            string     `json:"name"`
 	Type            string     `json:"type"`
@@ -67,7 +66,7 @@ type argument struct {
 	Arguments       []argument `json:"arguments"`
 }
 
-// commandDocs is COMMAND DOCS [name …]. Unknown names are left out.
+// commandDocs is COMMAND DOCS [name …]. Replies: a map without unknown names.
 func (f *family) commandDocs(c *command.Context) error {
 	k, r := f.Catalogue(), c.Reply
 	if len(c.Args) == 2 {
@@ -97,11 +96,11 @@ func (f *family) commandDocs(c *command.Context) error {
 	return nil
 }
 
-// append answers a command's name and the map of what is said of it, subcommands included.
+// append replies a command's name and the map of its texts, with subcommands.
 func (d *docs) append(r *protocol.Reply, s *command.Spec) {
 	words, known := d.words[s.Full]
 	if !known {
-		words.Group = s.Family // a row of our own
+		words.Group = s.Family // a command that Redis does not have
 	}
 	module := ""
 	if s.Flags&command.Module != 0 {
@@ -137,7 +136,7 @@ func (d *docs) append(r *protocol.Reply, s *command.Spec) {
 	m.end()
 }
 
-// fields is a map that is being answered: how many entries it has is known at its end.
+// fields is a map reply under construction. Its number of entries is known at its end.
 type fields struct {
 	r    *protocol.Reply
 	mark protocol.Mark
@@ -148,13 +147,13 @@ func newFields(r *protocol.Reply) fields { return fields{r: r, mark: r.Mark()} }
 
 func (m *fields) end() { m.r.MapAt(m.mark, m.n) }
 
-// name begins an entry, whose value the caller answers.
+// name begins an entry. The caller adds its value.
 func (m *fields) name(name string) {
 	m.r.BulkString(name)
 	m.n++
 }
 
-// text is an entry if there is something to say.
+// text adds an entry unless value is empty.
 func (m *fields) text(name, value string) {
 	if value != "" {
 		m.name(name)
@@ -162,7 +161,7 @@ func (m *fields) text(name, value string) {
 	}
 }
 
-// set is an entry of several words, if there are any.
+// set adds an entry with several words, unless there are none.
 func (m *fields) set(name string, words []string) {
 	if len(words) == 0 {
 		return
@@ -174,7 +173,7 @@ func (m *fields) set(name string, words []string) {
 	}
 }
 
-// arguments is the entry of that name, with those of blocks and choices inside it.
+// arguments adds the entry "arguments", with the arguments of blocks and choices inside it.
 func (m *fields) arguments(list []argument) {
 	if len(list) == 0 {
 		return

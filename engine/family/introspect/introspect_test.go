@@ -27,7 +27,7 @@ func newCore(t *testing.T, d Deps) (*commandtest.Core, *client.Client) {
 	return core, core.Client(3)
 }
 
-// TestDigest holds DEBUG DIGEST to what redis-server answers for the same data.
+// TestDigest compares DEBUG DIGEST with redis-server's reply for the same data.
 func TestDigest(t *testing.T) {
 	core, cl := newCore(t, Deps{})
 	steps := []struct {
@@ -67,7 +67,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestDigestOfLongStrings: in pieces or whole, the digest is the same.
+// TestDigestOfLongStrings: a string in pieces has the same digest as a whole one.
 func TestDigestOfLongStrings(t *testing.T) {
 	core, cl := newCore(t, Deps{})
 	db := core.Space.DB(0)
@@ -98,7 +98,7 @@ func TestReloadOptions(t *testing.T) {
 	}
 }
 
-// TestWithoutDeps: a subcommand whose function was not given says so, and does not fall over.
+// TestWithoutDeps: a subcommand without its function replies an error and does not crash.
 func TestWithoutDeps(t *testing.T) {
 	core, cl := newCore(t, Deps{})
 	for _, line := range []string{"RELOAD", "LOADAOF", "SET-ACTIVE-EXPIRE 0", "PAUSE-CRON 1", "CHANGE-REPL-ID",
@@ -109,7 +109,7 @@ func TestWithoutDeps(t *testing.T) {
 	}
 }
 
-// TestReplicate: the command goes to the sinks as it was given, whatever it is, and nothing runs.
+// TestReplicate: the command goes to the sinks as given, whatever it is, and nothing runs.
 func TestReplicate(t *testing.T) {
 	core, cl := newCore(t, Deps{})
 	for _, args := range [][]string{{"set", "a", "b"}, {"0", "set", "a", "b"}, {"nope"}} {
@@ -126,8 +126,7 @@ func TestReplicate(t *testing.T) {
 	}
 }
 
-// TestSaidErrors: DEBUG ERROR is a reply in one line; the handler itself has not failed, so that statistics leave it
-// out.
+// TestSaidErrors: DEBUG ERROR replies one line. The handler itself does not fail, so statistics do not count it.
 func TestSaidErrors(t *testing.T) {
 	for text, want := range map[string]string{"MY err": "-MY err\r\n", "a\r\nb\n": "-a  b \r\n", "": "-\r\n"} {
 		c := &command.Context{Reply: &protocol.Reply{}}
@@ -137,7 +136,7 @@ func TestSaidErrors(t *testing.T) {
 	}
 }
 
-// TestDocsAreWellFormed reads every line, and looks for words on every row of this family.
+// TestDocsAreWellFormed parses every line and finds a text for every row of this family.
 func TestDocsAreWellFormed(t *testing.T) {
 	core, _ := newCore(t, Deps{})
 	names := map[string]bool{}
@@ -176,7 +175,7 @@ func TestDocsAreKept(t *testing.T) {
 	}
 }
 
-// BenchmarkAllDocs is the first COMMAND DOCS of a server for 370 commands. Watch ns/op: it is one turn.
+// BenchmarkAllDocs is the first full COMMAND DOCS of a server, for 370 commands. Watch ns/op: it is one turn.
 func BenchmarkAllDocs(b *testing.B) {
 	d := readDocs()
 	var rows []*command.Spec
@@ -191,7 +190,7 @@ func BenchmarkAllDocs(b *testing.B) {
 	}
 }
 
-// BenchmarkReadDocs is what they cost at start.
+// BenchmarkReadDocs is the parsing of the texts at start.
 func BenchmarkReadDocs(b *testing.B) {
 	for b.Loop() {
 		readDocs()
