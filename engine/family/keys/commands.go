@@ -1,9 +1,9 @@
-// Package keys is the commands that work on keys of any type, and on databases as a whole.
+// Package keys is the commands that work on keys of any type, and on whole databases.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, looks inside a value, or knows another family.
-// Start here: a row a command. expire.go is deadlines, scan.go the walks, rename.go what moves keys, flush.go whole
-// databases.
+// Start here: a row a command. expire.go is deadlines, scan.go the walks, rename.go moves keys, flush.go handles whole
+// databases. sort.go is SORT.
 package keys
 
 import "spindle/engine/command"
@@ -23,7 +23,6 @@ var (
 	changesByItself = []string{"nondeterministic_output"}
 )
 
-// Family is every command on keys as such.
 var Family = command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []command.Spec{
 	{Name: "copy", Arity: -3, Flags: command.Write | command.DenyOOM,
 		Keys: fromTo(access, command.KeyOW|command.KeyUpdate), Run: copyKey},
@@ -64,7 +63,7 @@ var Family = command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []c
 		Tips: sumOfShards, Run: del},
 }}
 
-// Databases is every command on whole databases; COMMAND DOCS counts them to the server's own.
+// Databases is every command on whole databases. COMMAND DOCS lists them in the group "server".
 var Databases = command.Family{Name: "server", ACL: command.ACLKeyspace, Rows: []command.Spec{
 	{Name: "dbsize", Arity: 1, Flags: readFast, Tips: sumOfAll, Run: dbSize},
 	{Name: "flushall", Arity: -1, Flags: command.Write, ACL: command.ACLDangerous, Tips: allSucceeded, Run: flushAll},
@@ -72,10 +71,9 @@ var Databases = command.Family{Name: "server", ACL: command.ACLKeyspace, Rows: [
 	{Name: "swapdb", Arity: 3, Traits: command.AllKeys, Flags: writeFast, ACL: command.ACLDangerous, Run: swapDB},
 }}
 
-// secondArg is the key of OBJECT's subcommands.
 var secondArg = []command.KeySpec{{Flags: command.KeyRO, Index: 2, LastKey: 0, Step: 1}}
 
-// fromTo is two keys that are used differently.
+// fromTo is the specs of two keys with different flags.
 func fromTo(from, to command.KeyFlags) []command.KeySpec {
 	return []command.KeySpec{{Flags: from, Index: 1, LastKey: 0, Step: 1}, {Flags: to, Index: 2, LastKey: 0, Step: 1}}
 }

@@ -5,9 +5,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// del is DEL key [key …], and UNLINK: a value is let go in O(1) by either, whatever its size.
+// del is DEL key [key …] and UNLINK. Either frees a value in O(1) of the turn, whatever its size.
 //
-// Replies: how many keys there were. Propagates as written, if there was any.
+// Replies: how many keys it deleted. Propagates as written, if there was one.
 func del(c *command.Context) error {
 	removed := 0
 	keys := c.Args[1:]
@@ -27,11 +27,11 @@ func del(c *command.Context) error {
 	return nil
 }
 
-// prefetchAhead is how far in front of the key it removes DEL starts the next cache misses: the block's follow the
-// bucket's eight keys later.
+// prefetchAhead is how many keys ahead DEL starts the cache misses of a key. The misses of a block follow eight keys
+// after those of its bucket.
 const prefetchAhead = 12
 
-// remove deletes key, unless its deadline has ended it already.
+// remove deletes key, unless its deadline has passed.
 func remove(c *command.Context, key []byte) bool {
 	if c.DB.Volatile() != 0 && !c.DB.LookupWrite(key).Exists() {
 		return false
@@ -39,7 +39,7 @@ func remove(c *command.Context, key []byte) bool {
 	return c.DB.Delete(key)
 }
 
-// exists is EXISTS key [key …]. Replies: how many exist; a key given twice counts twice.
+// exists is EXISTS key [key …]. Replies: how many keys exist; a repeated key counts again.
 func exists(c *command.Context) error {
 	n := int64(0)
 	for _, key := range c.Args[1:] {
@@ -51,7 +51,7 @@ func exists(c *command.Context) error {
 	return nil
 }
 
-// touch is TOUCH key [key …]: it notes an access, also for a client that said NO-TOUCH. Replies: how many exist.
+// touch is TOUCH key [key …]. It counts as an access even under CLIENT NO-TOUCH. Replies: how many exist.
 func touch(c *command.Context) error {
 	quiet := c.Space.NoTouch
 	c.Space.NoTouch = false
@@ -79,8 +79,7 @@ func typeOf(c *command.Context) error {
 	return nil
 }
 
-// glance looks key up for reading without counting it as an access: who asks whether a key exists does not use it. A
-// miss is told.
+// glance looks key up for reading, without counting it as an access, and publishes a miss.
 func glance(c *command.Context, key []byte) value.Value {
 	v := inspect(c, key)
 	if !v.Exists() {
@@ -89,7 +88,7 @@ func glance(c *command.Context, key []byte) value.Value {
 	return v
 }
 
-// inspect is glance without telling of a miss.
+// inspect is glance that publishes no miss.
 func inspect(c *command.Context, key []byte) value.Value {
 	quiet := c.Space.NoTouch
 	c.Space.NoTouch = true

@@ -16,9 +16,10 @@ var (
 
 // expire is EXPIRE key seconds [NX | XX | GT | LT].
 //
-// Replies: 1, or 0 if there is no such key or the condition does not hold. Errors: "Unsupported option", options that
-// exclude each other, ErrNotInteger, "invalid expire time". Propagates: PEXPIREAT key ms with the options, so that a
-// replica expires the key at the same instant; DEL or UNLINK of a key whose new deadline has passed.
+// Replies: 1, or 0 if there is no such key or the condition does not hold.
+// Errors: "Unsupported option", options that exclude each other, ErrNotInteger, "invalid expire time".
+// Propagates: PEXPIREAT key ms with the options, so that a replica expires the key at the same instant. DEL or UNLINK
+// of a key whose new deadline has passed.
 func expire(c *command.Context) error { return setDeadline(c, c.Now, 1000) }
 
 // expireAt is EXPIREAT key unix-seconds [NX | XX | GT | LT]; see expire.
@@ -30,7 +31,7 @@ func pexpire(c *command.Context) error { return setDeadline(c, c.Now, 1) }
 // pexpireAt is PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]; see expire. Propagates as written.
 func pexpireAt(c *command.Context) error { return setDeadline(c, 0, 1) }
 
-// setDeadline serves all four: the argument counts units of unitMs from base on, which is in Unix ms.
+// setDeadline serves all four. The time argument counts units of unitMs from base, which is in Unix ms.
 func setDeadline(c *command.Context, base, unitMs int64) error {
 	var only condition
 	if err := only.parse(c.Args[3:]); err != nil {
@@ -58,7 +59,7 @@ func setDeadline(c *command.Context, base, unitMs int64) error {
 		c.Reply.Int(1)
 		return nil
 	}
-	c.DB.SetDeadline(key, max(when, 1)) // below 1 only where a past deadline stands, and 0 would mean none
+	c.DB.SetDeadline(key, max(when, 1)) // a past deadline may be below 1; 0 would mean none
 	if base != 0 || unitMs != 1 {
 		var room [8][]byte
 		args := append(room[:0], wordPExpireAt, key, c.Effects.Number(when))
@@ -69,7 +70,7 @@ func setDeadline(c *command.Context, base, unitMs int64) error {
 	return nil
 }
 
-// condition is when EXPIRE and its kin may change a deadline.
+// condition limits when EXPIRE and its kin change a deadline.
 type condition struct{ nx, xx, gt, lt bool }
 
 func (k *condition) parse(args [][]byte) error {
@@ -96,7 +97,7 @@ func (k *condition) parse(args [][]byte) error {
 	return nil
 }
 
-// holds compares the deadline a key has (0: none, later than any) with the new one.
+// holds compares the old deadline of a key (0: none, later than any) with the new one.
 func (k *condition) holds(old, when int64) bool {
 	switch {
 	case k.nx && old != 0, k.xx && old == 0:
@@ -119,7 +120,7 @@ func expireTime(c *command.Context) error { return left(c, 0, 1000) }
 // pexpireTime is PEXPIRETIME key: expireTime in milliseconds.
 func pexpireTime(c *command.Context) error { return left(c, 0, 1) }
 
-// left answers the deadline counted from base on, in units of unitMs.
+// left replies the deadline as time after base, in units of unitMs.
 func left(c *command.Context, base, unitMs int64) error {
 	v := glance(c, c.Args[1])
 	switch {
@@ -128,7 +129,7 @@ func left(c *command.Context, base, unitMs int64) error {
 	case v.Deadline() == 0:
 		c.Reply.Int(-1)
 	default:
-		ms := uint64(max(v.Deadline()-base, 0)) // so that rounding up cannot overflow: the last instant is a deadline too
+		ms := uint64(max(v.Deadline()-base, 0)) // unsigned: rounding up the last instant cannot overflow
 		c.Reply.Int(int64((ms + uint64(unitMs/2)) / uint64(unitMs)))
 	}
 	return nil

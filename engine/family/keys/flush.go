@@ -10,10 +10,9 @@ var (
 	errSecondDB = &protocol.Error{Code: "ERR", Text: "invalid second DB index"}
 )
 
-// flushDB is FLUSHDB [ASYNC | SYNC]. Replies: OK. Errors: ErrSyntax. Propagates as written, also when nothing was
-// there.
+// flushDB is FLUSHDB [ASYNC | SYNC]. Replies: OK. Errors: ErrSyntax. Propagates as written, even for an empty database.
 //
-// Both words mean the same here: emptying costs the turn O(1), and reclaimers give the memory back.
+// Both words mean the same here: emptying costs the turn O(1), and reclaimers free the memory.
 func flushDB(c *command.Context) error {
 	if err := flushMode(c); err != nil {
 		return err
@@ -42,9 +41,10 @@ func flushMode(c *command.Context) error {
 	return protocol.ErrSyntax
 }
 
-// swapDB is SWAPDB index1 index2: clients of either see the other's keys from now on. Replies: OK.
+// swapDB is SWAPDB index1 index2. Clients of each database then see the keys of the other. Replies: OK.
 //
-// Errors: "invalid first DB index", "invalid second DB index", "DB index is out of range". Propagates as written.
+// Errors: "invalid first DB index", "invalid second DB index", "DB index is out of range".
+// Propagates as written.
 func swapDB(c *command.Context) error {
 	if c.Space.BySlot() {
 		return errSwapInCluster
@@ -68,7 +68,7 @@ func swapDB(c *command.Context) error {
 
 var errSwapInCluster = &protocol.Error{Code: "ERR", Text: "SWAPDB is not allowed in cluster mode"}
 
-// dbSize is DBSIZE. Replies: the number of keys, those past their deadline and not yet removed included.
+// dbSize is DBSIZE. Replies: the number of keys, with those past their deadline that are not yet removed.
 func dbSize(c *command.Context) error {
 	c.Reply.Int(int64(c.DB.Len()))
 	return nil

@@ -18,7 +18,7 @@ var (
 			"switching between policies at runtime LRU and LFU data will take some time to adjust."}
 )
 
-// objectEncoding is OBJECT ENCODING key. Replies: the reference's name for how the value is kept, or nil.
+// objectEncoding is OBJECT ENCODING key. Replies: the reference's name of the value's encoding, or null.
 func objectEncoding(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		c.Reply.BulkString(v.Encoding().String())
@@ -37,7 +37,7 @@ func objectIdleTime(c *command.Context) error {
 	})
 }
 
-// objectFreq is OBJECT FREQ key. Replies: the logarithmic use counter, or nil. Errors: unless under an LFU policy.
+// objectFreq is OBJECT FREQ key. Replies: the logarithmic use counter, or null. Errors: under a policy that is not LFU.
 func objectFreq(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		if !c.Space.Policy.LFU() {
@@ -48,9 +48,8 @@ func objectFreq(c *command.Context) error {
 	})
 }
 
-// objectRefCount is OBJECT REFCOUNT key. Replies: 1, or nil. For the integers that Redis would keep one shared object
-// of if they were written now, it is what Redis answers for those. How they were written is not remembered: the shape
-// of an entry has no bit to spare, and its clock is written whole at each use.
+// objectRefCount is OBJECT REFCOUNT key. Replies: 1, or null. For an integer that Redis would store as a shared object
+// if it were written now, it replies Redis's number for those. How a value was written is not recorded.
 func objectRefCount(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		n := int64(1)
@@ -62,11 +61,11 @@ func objectRefCount(c *command.Context) error {
 	})
 }
 
-// sharedIntegers is how many small integers the reference shares.
+// sharedIntegers is the number of small integers that the reference shares.
 const sharedIntegers = 10_000
 
-// sharesIntegers says whether a value that is written now would be shared. Under maxmemory with an LRU or LFU policy
-// each value needs a clock of its own.
+// sharesIntegers reports whether Redis would share an integer written now. Under maxmemory with an LRU or LFU policy
+// each value needs its own clock.
 func sharesIntegers(c *command.Context) bool {
 	if c.Settings == nil || c.Settings.MaxMemory == nil || c.Settings.MaxMemory.Get() == 0 {
 		return true
@@ -78,7 +77,7 @@ func sharesIntegers(c *command.Context) bool {
 	return true
 }
 
-// object answers nil for no key, else what f says of it. It is no access.
+// object replies null for a missing key, otherwise calls f. It does not count as an access.
 func object(c *command.Context, f func(value.Value) error) error {
 	v := inspect(c, c.Args[2])
 	if !v.Exists() {
@@ -88,7 +87,6 @@ func object(c *command.Context, f func(value.Value) error) error {
 	return f(v)
 }
 
-// objectHelp is OBJECT HELP. Replies: an array of status lines.
 func objectHelp(c *command.Context) error {
 	c.Reply.Array(len(objectHelpLines))
 	for _, line := range objectHelpLines {

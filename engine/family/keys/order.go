@@ -12,8 +12,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An item is one element on its way through SORT ALPHA BY. Elements with a weight stand behind those without; equal
-// ones stay as they were.
+// An item is one element in SORT ALPHA BY. Elements without a weight come first; the order of equal ones stays.
 //
 // Its strings lie in the databases, which do not change while a command reads them, or in the ordering's room.
 type item struct {
@@ -22,23 +21,23 @@ type item struct {
 	weighted bool
 }
 
-// An ordering puts elements in order as SORT does.
+// An ordering sorts elements as SORT does.
 type ordering struct {
 	c     *command.Context
-	by    *pattern // nil: elements by themselves
+	by    *pattern // nil: compare the elements themselves
 	alpha bool
 	desc  bool
 
 	find finder
-	room []byte // the last of the pieces that texts made here are cut from
+	room []byte // the last of the buffers that hold texts made here
 }
 
-// sort passes elements [from, to) of v to yield, as they stand when all are in order; false if one has a weight that is
-// no number. What yield gets holds until it returns.
+// sort passes elements [from, to) of the sorted v to yield. It returns false if a weight is not a number. A text is
+// valid until yield returns.
 //
-// Cost: numbers are put in order by their digits, in up to eight passes over 16 bytes an element; texts take n +
-// (to-from) log (to-from) comparisons, n log n where equal weights have to stay as they were. On the Go heap an element
-// takes 24 to 48 bytes until the command ends, and its text if it is an integer among other numbers.
+// Cost: numbers are sorted by their digits, in up to eight passes over 16 bytes an element. Texts take n + (to-from)
+// log (to-from) comparisons, or n log n if the order of equal weights must stay. An element takes 24 to 48 bytes on the
+// Go heap until the command ends. An integer among other numbers takes its text, too.
 func (o *ordering) sort(v value.Value, from, to int, yield func(text []byte)) (ok bool) {
 	switch {
 	case !o.alpha:
@@ -55,8 +54,7 @@ func (o *ordering) sort(v value.Value, from, to int, yield func(text []byte)) (o
 	return true
 }
 
-// A prefixed text is compared by eight of its bytes first, those behind what all texts have in common: hardly any other
-// has to be read.
+// A prefixed text is compared by its first eight bytes after the texts' common prefix. The rest is hardly ever read.
 type prefixed struct {
 	prefix uint64
 	text   string
@@ -103,7 +101,7 @@ func commonPrefix(a, b string) string {
 	return a[:n]
 }
 
-// firstEight is the first bytes of text as a number that orders as they do; what is not there counts as zeros.
+// firstEight is the first eight bytes of text as a number of the same order. Missing bytes count as zeros.
 func firstEight(text string) (n uint64) {
 	if len(text) >= 8 {
 		return binary.BigEndian.Uint64(bytesOf(text[:8]))
@@ -145,7 +143,7 @@ func (o *ordering) sortItems(v value.Value) []item {
 	return items
 }
 
-// keepElement is el's text: where it lies, or written down if it is an integer.
+// keepElement is el's text: in place, or formatted if it is an integer.
 func (o *ordering) keepElement(el listpack.Element) string {
 	if !el.IsInt {
 		return textOf(el.Bytes())
@@ -153,10 +151,10 @@ func (o *ordering) keepElement(el listpack.Element) string {
 	return textOf(o.keep(el.Text(o.find.digits[:])))
 }
 
-// pieceOfRoom is how much is set aside at a time for texts that lie nowhere else.
+// pieceOfRoom is the size of one buffer for texts that lie nowhere else.
 const pieceOfRoom = 64 << 10
 
-// keep copies b to where it stays as long as the ordering.
+// keep copies b to memory that lives as long as the ordering.
 func (o *ordering) keep(b []byte) []byte {
 	if cap(o.room)-len(o.room) < len(b) {
 		o.room = make([]byte, 0, max(pieceOfRoom, len(b)))
@@ -166,18 +164,17 @@ func (o *ordering) keep(b []byte) []byte {
 	return o.room[at:]
 }
 
-// fewItems are put in order whole.
+// Up to fewItems are sorted as a whole.
 const fewItems = 64
 
-// sortRange puts items [from, to) where they are when all items are in order, and what is before and behind them
-// somewhere before and behind.
+// sortRange sorts items so far that [from, to) is as in the sorted whole. Smaller items lie before it, larger ones
+// after it.
 func sortRange[T any](items []T, from, to int, compare func(a, b T) int) {
 	sortWindow(items, from, to, 2*bits.Len(uint(len(items))), compare)
 }
 
-// sortWindow is sortRange with luck partings left to it and to what it hands its parts to: as many unlucky ones as a
-// quicksort of random data hardly ever has. Then all that is left is put in order, so that elements chosen to spoil
-// every parting cost no more than n log n.
+// sortWindow is sortRange with a limit of partitions, luck. Random data hardly ever needs that many. Then it sorts the
+// rest as a whole, so that data chosen against the pivots costs no more than n log n.
 func sortWindow[T any](items []T, from, to, luck int, compare func(a, b T) int) {
 	for ; len(items) > fewItems && luck > 0 && (from > 0 || to < len(items)) && from < to; luck-- {
 		less, more := part(items, compare)
@@ -186,7 +183,7 @@ func sortWindow[T any](items []T, from, to, luck int, compare func(a, b T) int) 
 			items = items[:less]
 		case from >= more:
 			items, from, to = items[more:], from-more, to-more
-		default: // the window is on both sides, or among those equal to the pivot
+		default: // the window is on both sides, or among items equal to the pivot
 			if from < less {
 				sortWindow(items[:less], from, less, luck-1, compare)
 			}
@@ -201,7 +198,7 @@ func sortWindow[T any](items []T, from, to, luck int, compare func(a, b T) int) 
 	}
 }
 
-// part moves items less than a pivot to [0, less) and those greater to [more, len); what is between equals it.
+// part moves items less than a pivot to [0, less) and greater ones to [more, len). Those between equal it.
 func part[T any](items []T, compare func(a, b T) int) (less, more int) {
 	pivot := items[median(items, compare)]
 	more = len(items)
@@ -221,7 +218,7 @@ func part[T any](items []T, compare func(a, b T) int) (less, more int) {
 	return less, more
 }
 
-// median is the index of the middle one of three items.
+// median is the index of the median of three items.
 func median[T any](items []T, compare func(a, b T) int) int {
 	a, b, c := len(items)/4, len(items)/2, len(items)*3/4
 	if compare(items[a], items[b]) > 0 {

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// TestSortRange: a window of the elements is as if all had been put in order, and nothing is lost; whatever the data,
-// and however often elements come twice.
+// TestSortRange: a window is the same as in the sorted whole and no item is lost, for all kinds of data.
 func TestSortRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	compare := func(a, b keyed) int { return cmp.Compare(a.key, b.key) }
@@ -29,7 +28,7 @@ func TestSortRange(t *testing.T) {
 			case 2:
 				items[i].key = uint64(n - i)
 			case 3:
-				items[i].key = uint64(min(i, n-i)) // an organ pipe
+				items[i].key = uint64(min(i, n-i)) // pipe organ
 			}
 		}
 		want := slices.Clone(items)
@@ -47,8 +46,7 @@ func TestSortRange(t *testing.T) {
 	}
 }
 
-// TestPrefixOrder: the first bytes behind what texts have in common, and then the texts, order them as the texts alone
-// do.
+// TestPrefixOrder: comparing prefixes and then texts gives the order of the texts.
 func TestPrefixOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
@@ -79,9 +77,8 @@ func TestPrefixOrder(t *testing.T) {
 	}
 }
 
-// TestSortRangeWithoutLuck: elements that are made to spoil every parting cost no more comparisons than a sort of all.
-// What makes them up goes by what is compared: an element gets its value, the least that is left, when it has been
-// compared with another that has none.
+// TestSortRangeWithoutLuck: data built against the pivots costs no more comparisons than a full sort. An adversary
+// chooses the values: an element gets the least free value when it is first compared with another undecided one.
 func TestSortRangeWithoutLuck(t *testing.T) {
 	const n = 4000
 	for _, window := range [][2]int{{0, n - 1}, {1, n}, {1, n - 1}, {n / 2, n/2 + 10}} {
@@ -114,7 +111,7 @@ func TestSortRangeWithoutLuck(t *testing.T) {
 	}
 }
 
-// TestRadixSort: keys of any spread come out in order, and equal ones as they were.
+// TestRadixSort: keys of any spread are sorted, and the order of equal ones stays.
 func TestRadixSort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for step := range 600 {
@@ -134,7 +131,7 @@ func TestRadixSort(t *testing.T) {
 	}
 }
 
-// TestKeyOrder: keys order as their numbers do.
+// TestKeyOrder: keys have the order of their numbers.
 func TestKeyOrder(t *testing.T) {
 	doubles := []float64{math.Inf(-1), -math.MaxFloat64, -2, -1.5, -1, -0x1p-1022, 0, 0x1p-1022, 0.5, 1, 1 << 53,
 		math.MaxFloat64, math.Inf(1)}
@@ -154,7 +151,7 @@ func TestKeyOrder(t *testing.T) {
 	}
 }
 
-// TestWeight: numbers as strtod reads them, but for what it calls out of range.
+// TestWeight: numbers are read as strtod does, except for those that it calls out of range.
 func TestWeight(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -174,7 +171,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// BenchmarkSortRange puts ten elements of many in order. Watch ns/op: a small window costs a few comparisons an
+// BenchmarkSortRange sorts a window of ten elements of many. Watch ns/op: a small window costs a few comparisons an
 // element.
 func BenchmarkSortRange(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -10,18 +10,18 @@ import (
 	"spindle/internal/number"
 )
 
-// A pattern leads from an element to a value: "weight_*" to the string of that key, "object_*->name" to a field of that
-// hash, "#" to the element itself. Without a star it leads nowhere.
+// A pattern leads from an element to a value. "weight_*" leads to the string at that key, "object_*->name" to a field
+// of that hash, "#" to the element. A pattern without a star leads to nothing.
 type pattern struct {
 	self          bool
 	starred       bool
-	before, after []byte // what stands around the star in the key
+	before, after []byte // the parts of the key around the star
 	field         []byte // nil: the key holds a string
 }
 
 var arrow = []byte("->")
 
-// patternOf reads a pattern. The reference looks for its signs up to a NUL.
+// patternOf parses a pattern. As in the reference, a NUL ends the search for its signs.
 func patternOf(text []byte) pattern {
 	seen := untilNUL(text)
 	star := bytes.IndexByte(seen, '*')
@@ -42,15 +42,15 @@ func untilNUL(text []byte) []byte {
 	return text
 }
 
-// A finder follows patterns; it is the room that takes.
+// A finder follows patterns and holds the buffers for it.
 type finder struct {
 	key, text []byte
 	digits    [number.MaxIntLen]byte
-	made      bool // the last find's answer lies here, until the next
+	made      bool // the last find's result lies in these buffers
 }
 
-// find is what p leads to from element; false if that is nothing. Each key it meets is looked up for reading: what has
-// expired is removed, a hash's field too, and a miss is counted and told.
+// find follows p from element; found is false if that leads to nothing. Each key is looked up for reading: an expired
+// key or field is removed; a miss is counted and published.
 //
 // Lifetime: in place, or until the next find.
 func (f *finder) find(c *command.Context, p *pattern, element []byte) (text []byte, found bool) {
@@ -91,8 +91,8 @@ func (f *finder) find(c *command.Context, p *pattern, element []byte) (text []by
 	return val.Text(f.digits[:]), found
 }
 
-// lapse removes a field past its deadline, as every command does that reads it. What was found before holds: it lies in
-// other keys, for the keys that a pattern makes of different elements are different.
+// lapse removes a field past its deadline, as every reading command does. Earlier results stay valid: different
+// elements lead to different keys.
 func lapse(c *command.Context, key, field []byte) {
 	e := c.DB.Edit(key)
 	c.Space.Stats.ExpiredFields++
@@ -113,8 +113,8 @@ func lapse(c *command.Context, key, field []byte) {
 	}
 }
 
-// bytesOf is s as bytes, which nobody may write to.
+// bytesOf is s as bytes, which must not be written.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// textOf is b as a string, good as long as b.
+// textOf is b as a string, valid as long as b.
 func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -12,28 +12,27 @@ import (
 	"spindle/internal/number"
 )
 
-// SORT of numbers compares nothing: it deals elements by the digits of a key that orders as the numbers do (radix
-// sort).
+// SORT of numbers uses a radix sort. Each element gets a key that orders as the numbers do:
 //
-//	integers   key = number + 2^63; the text is made of the key again when it is put out
-//	others     key = the double's bits, turned over where it is negative; at leads to the text
+//	integers   key = number + 2^63; the text is made from the key again for the output
+//	others     key = the double's bits, inverted if it is negative; at is the index of the text
 //	DESC       key = the complement of that
 //
-// Elements of equal numbers and different texts, as 1 and 1.0, are in the order of their texts.
+// Elements with equal numbers and different texts, such as 1 and 1.0, have the order of their texts.
 type keyed struct {
 	key uint64
-	at  uint32 // in the texts
+	at  uint32 // index in the texts
 }
 
-// exactInt is up to where doubles tell integers apart: SORT compares doubles.
+// exactInt is the limit below which doubles represent all integers: SORT compares doubles.
 const exactInt = 1 << 53
 
-// keyOfInt and keyOfDouble are keys, ascending.
+// keyOfInt and keyOfDouble are the keys for ascending order.
 func keyOfInt(n int64) uint64 { return uint64(n) ^ 1<<63 }
 
 func keyOfDouble(f float64) uint64 {
 	if f == 0 {
-		f = 0 // -0 is 0
+		f = 0 // turns -0 into 0
 	}
 	b := math.Float64bits(f)
 	if b>>63 != 0 {
@@ -42,7 +41,7 @@ func keyOfDouble(f float64) uint64 {
 	return b | 1<<63
 }
 
-// sortNumbers is sort by number: of the elements, or of what BY leads to.
+// sortNumbers is sort by number, of the elements or of the values that BY leads to.
 func (o *ordering) sortNumbers(v value.Value, from, to int, yield func(text []byte)) (ok bool) {
 	turned := uint64(0)
 	if o.desc {
@@ -80,7 +79,7 @@ func (o *ordering) sortNumbers(v value.Value, from, to int, yield func(text []by
 	return true
 }
 
-// integers are the keys of v's elements, if all are integers that doubles tell apart, written as integers are.
+// integers are the keys of v's elements. ok: all are integers in canonical form that doubles represent exactly.
 func integers(v value.Value, turned uint64) (all []keyed, ok bool) {
 	n := sortableLen(v)
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
@@ -89,7 +88,7 @@ func integers(v value.Value, turned uint64) (all []keyed, ok bool) {
 			x, ok = number.ParseInt(el.Bytes())
 		}
 		if ok = ok && x >= -exactInt && x <= exactInt; ok {
-			if all == nil { // now that the first is one
+			if all == nil { // the first one is an integer
 				all = make([]keyed, 0, n)
 			}
 			all = append(all, keyed{key: keyOfInt(x) ^ turned})
@@ -99,7 +98,8 @@ func integers(v value.Value, turned uint64) (all []keyed, ok bool) {
 	return all, ok
 }
 
-// weigh is what an element is compared by: 0 where BY leads to nothing; false if that should be a number and is none.
+// weigh is the number that an element is compared by: 0 if BY leads to nothing. ok is false if it leads to a text that
+// is no number.
 func (o *ordering) weigh(text string) (f float64, ok bool) {
 	if o.by != nil {
 		b, found := o.find.find(o.c, o.by, bytesOf(text))
@@ -111,7 +111,7 @@ func (o *ordering) weigh(text string) (f float64, ok bool) {
 	return weight(text)
 }
 
-// orderEqual puts elements of equal numbers in the order of their texts, as far as [from, to) shows it.
+// orderEqual orders elements of equal numbers by their texts, where [from, to) shows it.
 func (o *ordering) orderEqual(all []keyed, texts []string, from, to int) {
 	if from >= to {
 		return
@@ -138,14 +138,14 @@ func (o *ordering) orderEqual(all []keyed, texts []string, from, to int) {
 }
 
 const (
-	radixLeast = 64      // fewer are compared
-	radixMany  = 1 << 15 // so many are worth wide digits
+	radixLeast = 64      // below it elements are compared
+	radixMany  = 1 << 15 // above it wide digits pay off
 	radixWide  = 11      // bits
 	radixShort = 8
 )
 
-// radixSort returns all in the order of their keys; equal ones stay as they were. It takes as much memory again. Digits
-// that all keys have in common are not looked at.
+// radixSort returns all sorted by key; the order of equal keys stays. It needs the same memory again. It skips digits
+// that are equal in all keys.
 func radixSort(all []keyed) []keyed {
 	if len(all) < radixLeast {
 		slices.SortStableFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })

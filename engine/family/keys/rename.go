@@ -13,7 +13,8 @@ var (
 	errDBIndex    = &protocol.Error{Code: "ERR", Text: "DB index is out of range"}
 )
 
-// rename is RENAME key newkey. Replies: OK. Errors: ErrNoSuchKey. Propagates as written; nothing if both are the same.
+// rename is RENAME key newkey. Replies: OK. Errors: ErrNoSuchKey. Propagates as written, unless both names are the
+// same.
 func rename(c *command.Context) error {
 	if _, err := renameTo(c, true); err != nil {
 		return err
@@ -52,10 +53,10 @@ func renameTo(c *command.Context, overwrite bool) (done bool, err error) {
 	return true, nil
 }
 
-// move is MOVE key db. Replies: 1, or 0 if there is no such key or db has one of that name.
+// move is MOVE key db. Replies: 1, or 0 if key does not exist or db has that key.
 //
-// Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same". Propagates as
-// written.
+// Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same".
+// Propagates as written.
 func move(c *command.Context) error {
 	if c.Space.BySlot() {
 		return errMoveInCluster
@@ -86,8 +87,8 @@ var (
 	errCopyInCluster = &protocol.Error{Code: "ERR", Text: "Copying to another database is not allowed in cluster mode"}
 )
 
-// copyKey is COPY source destination [DB db] [REPLACE]. Replies: 1, or 0 if there is no source, or a destination and no
-// REPLACE.
+// copyKey is COPY source destination [DB db] [REPLACE]. Replies: 1; 0 if there is no source, or the destination exists
+// without REPLACE.
 //
 // Errors: ErrSyntax, ErrNotInteger, "DB index is out of range", "source and destination objects are the same".
 // Propagates as written.
@@ -135,7 +136,7 @@ func copyKey(c *command.Context) error {
 	return nil
 }
 
-// copySamples is by how many elements the size of a copy is judged beforehand.
+// copySamples is the number of elements that the size of a copy is estimated from.
 const copySamples = 5
 
 // database reads a database's number.

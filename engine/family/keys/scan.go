@@ -11,9 +11,9 @@ import (
 	"spindle/protocol"
 )
 
-// keys is KEYS pattern. Replies: an array of every key that matches, in no order.
+// keys is KEYS pattern. Replies: an array of all matching keys, without order.
 //
-// One turn, as long as the database is large, unless the pattern can match one key only.
+// Cost: one turn in proportion to the database, unless the pattern is a literal key.
 func keys(c *command.Context) error {
 	pattern := c.Args[1]
 	if glob.IsLiteral(pattern) {
@@ -45,16 +45,16 @@ func keys(c *command.Context) error {
 
 func isEverything(pattern []byte) bool { return len(pattern) == 1 && pattern[0] == '*' }
 
-// pastDeadline says whether v is gone for clients, although it has not been removed yet.
+// pastDeadline reports whether v is expired for clients, but not yet removed.
 func pastDeadline(c *command.Context, v value.Value) bool {
 	d := v.Deadline()
 	return d != 0 && c.Now > d && !c.Space.Trusting
 }
 
-// scan is SCAN cursor [MATCH pattern] [COUNT count] [TYPE type].
+// scan is SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]. It removes the expired keys that it visits.
 //
-// Replies: the next cursor, 0 at the end, and an array of keys. Errors: "invalid cursor", ErrSyntax, ErrNotInteger, and
-// NOVALUES. Keys past their deadline that it meets are removed.
+// Replies: the next cursor, 0 at the end, and an array of keys.
+// Errors: "invalid cursor", ErrSyntax, ErrNotInteger; for NOVALUES, too.
 func scan(c *command.Context) error {
 	cursor, ok := command.ParseCursor(c.Args[1])
 	if !ok {
@@ -65,7 +65,7 @@ func scan(c *command.Context) error {
 		return err
 	}
 	var found []value.Value
-	var gone [][]byte // copies: removing one key may move another
+	var gone [][]byte // copies: removing one key may move another one
 	walk := c.DB.Scan
 	if c.Space.BySlot() && o.pattern != nil {
 		if slot, one := slots.OfPattern(o.pattern); one {
@@ -97,12 +97,11 @@ func scan(c *command.Context) error {
 	return nil
 }
 
-// scanOptions is what stands behind SCAN's cursor.
 type scanOptions struct {
 	count    int64
 	pattern  []byte // nil matches everything
 	typed    bool
-	onlyType string // "", which no key's type is called, for a name that is no type's
+	onlyType string // "" if the name is no type's
 }
 
 func (o *scanOptions) parse(args [][]byte) (err error) {
@@ -135,7 +134,7 @@ func (o *scanOptions) parse(args [][]byte) (err error) {
 	return nil
 }
 
-// typeNamed is the type's name that is name in any case; "" if there is none.
+// typeNamed is the type whose name is name, in any case; "" if there is none.
 func typeNamed(name []byte) string {
 	for _, t := range [...]struct{ word, name string }{
 		{"STRING", "string"}, {"LIST", "list"}, {"SET", "set"}, {"ZSET", "zset"}, {"HASH", "hash"}, {"STREAM", "stream"},
@@ -148,7 +147,7 @@ func typeNamed(name []byte) string {
 	return ""
 }
 
-// randomKey is RANDOMKEY. Replies: some key, or nil if the database is empty.
+// randomKey is RANDOMKEY. Replies: a random key, or null if the database is empty.
 func randomKey(c *command.Context) error {
 	for tries := 0; ; tries++ {
 		v := c.DB.Random()
@@ -164,5 +163,5 @@ func randomKey(c *command.Context) error {
 	}
 }
 
-// triesAmongExpired bounds the search where keys past their deadline may not be removed: there may be no others.
+// triesAmongExpired bounds the search where expired keys may not be removed: all keys may be expired.
 const triesAmongExpired = 100

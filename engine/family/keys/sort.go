@@ -17,7 +17,7 @@ import (
 
 const sortingACL = command.ACLSet | command.ACLSortedSet | command.ACLList | command.ACLDangerous
 
-// Sorting is SORT and SORT_RO, which ACL counts to the types they read instead of to the keyspace.
+// Sorting is SORT and SORT_RO. ACL puts them in the categories of the types that they read.
 var Sorting = command.Family{Name: "generic", ACL: sortingACL, Rows: []command.Spec{
 	{Name: "sort", Arity: -2, Flags: command.Write | command.DenyOOM,
 		Keys: []command.KeySpec{sorted, patterns, destination}, GetKeys: sortKeys, Run: sort},
@@ -44,29 +44,27 @@ var (
 
 // sort is SORT key [BY pattern] [LIMIT offset count] [GET pattern …] [ASC|DESC] [ALPHA] [STORE destination].
 //
-// Replies: an array of elements, or of what the GET patterns lead to, nil where that is nothing; with STORE their
-// number. Errors: ErrWrongType, ErrSyntax, ErrNotInteger, "One or more scores can't be converted into double".
+// Replies: an array of elements, or of the values that the GET patterns lead to, null where there is none. With STORE
+// it replies their number.
+// Errors: ErrWrongType, ErrSyntax, ErrNotInteger, "One or more scores can't be converted into double".
 // Propagates as written.
-//
-// One turn, as long as the elements are many; elements are read where they lie, and with LIMIT only what it asks for is
-// put in order.
+// Cost: one turn in proportion to the elements, which are read in place. With LIMIT only the window is fully sorted.
 func sort(c *command.Context) error { return sortElements(c, true) }
 
 // sortRead is SORT_RO: SORT without STORE.
 func sortRead(c *command.Context) error { return sortElements(c, false) }
 
-// sortOptions is what stands behind SORT's key.
 type sortOptions struct {
-	by            *pattern // nil: elements by themselves
-	unsorted      bool     // BY named a pattern without a star: elements stay in the order they have
+	by            *pattern // nil: compare the elements themselves
+	unsorted      bool     // BY had a pattern without a star: the order stays
 	offset, count int64    // count -1: all
 	gets          []pattern
 	desc, alpha   bool
 	store         []byte // nil: reply
 }
 
-// parse reads what stands behind SORT's key. Keys that patterns lead to are known to nobody yet: only who may read all
-// keys may name a pattern.
+// parse reads the arguments after SORT's key. The keys that a pattern leads to are unknown before the call, so a
+// pattern needs the right to read all keys.
 func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
 	args := c.Args[2:]
 	o.count = -1
@@ -94,7 +92,7 @@ func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
 			i++
 			by := patternOf(args[i])
 			o.by = &by
-			o.unsorted = o.unsorted || !by.starred // one such BY is enough, also if another comes behind
+			o.unsorted = o.unsorted || !by.starred // once set it stays, even if another BY follows
 			if by.starred && crossesSlots(c, args[i]) {
 				return errSortByInCluster
 			}
@@ -125,7 +123,7 @@ var (
 		Text: "GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."}
 )
 
-// crossesSlots says that keys of a pattern may lie in other slots than the key that is sorted, in cluster mode.
+// crossesSlots reports whether, in cluster mode, the keys of a pattern may lie in another slot than the sorted key.
 func crossesSlots(c *command.Context, pattern []byte) bool {
 	if !c.Space.BySlot() {
 		return false
@@ -134,7 +132,7 @@ func crossesSlots(c *command.Context, pattern []byte) bool {
 	return !one || slot != slots.Of(c.Args[1])
 }
 
-// window is which of n elements LIMIT asks for: [from, to).
+// window is the part [from, to) of n elements that LIMIT selects.
 func (o *sortOptions) window(n int) (from, to int) {
 	all := int64(n)
 	start := min(max(o.offset, 0), all)
@@ -159,7 +157,7 @@ func sortElements(c *command.Context, mayStore bool) error {
 		return protocol.ErrWrongType
 	}
 	if o.unsorted && v.Type() == value.Set && (o.store != nil || c.Client.Is(client.InScript)) {
-		o.unsorted, o.alpha, o.by = false, true, nil // what is kept, or decides what a script does, is the same everywhere
+		o.unsorted, o.alpha, o.by = false, true, nil // sorted, so that all servers get the same result
 	}
 	from, to := o.window(sortableLen(v))
 	out := sortOutput{c: c, gets: o.gets}
@@ -186,7 +184,7 @@ func sortElements(c *command.Context, mayStore bool) error {
 	return nil
 }
 
-// sortableLen is the number of elements of a list, set or sorted set, 0 if there is none.
+// sortableLen is the number of elements of a list, set or sorted set; 0 for a missing key.
 func sortableLen(v value.Value) int {
 	switch v.Type() {
 	case value.List:
@@ -200,8 +198,8 @@ func sortableLen(v value.Value) int {
 	return 0
 }
 
-// passElements passes elements [from, to) of a list, set or sorted set, in its own order, or from its end backwards. A
-// set has no order.
+// passElements passes elements [from, to) of a list, set or sorted set to yield, in its own order or backwards from its
+// end. A set has no order.
 func passElements(v value.Value, from, to int, backwards bool, yield func(listpack.Element) bool) {
 	n := to - from
 	if n <= 0 {
@@ -232,7 +230,6 @@ func passElements(v value.Value, from, to int, backwards bool, yield func(listpa
 	}
 }
 
-// sortKeys finds the keys of SORT.
 func sortKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	into = append(into, command.KeyPosition{Index: 1, Flags: access})
 	if at := storeAt(args); at > 0 {
@@ -245,7 +242,7 @@ func sortReadKeys(into []command.KeyPosition, _ [][]byte) ([]command.KeyPosition
 	return append(into, command.KeyPosition{Index: 1, Flags: access}), nil
 }
 
-// storeAt is where the key of the last STORE of a SORT stands. It is the one that counts. 0 means that there is none.
+// storeAt is the index of the key of the last STORE in a SORT. The last one counts. 0: none.
 func storeAt(args [][]byte) (at int) {
 	for i := 2; i < len(args); i++ {
 		switch {
@@ -261,10 +258,10 @@ func storeAt(args [][]byte) (at int) {
 	return at
 }
 
-// leastNormal bounds the doubles that C reports as out of range although they are not zero.
+// leastNormal bounds the non-zero doubles that C reports as out of range.
 const leastNormal = 0x1p-1022
 
-// weight is text as SORT reads a number: as strtod up to a NUL, blanks in front and no text at all allowed.
+// weight parses a number as SORT does: as strtod up to a NUL; leading blanks and an empty text are allowed.
 func weight(text string) (f float64, ok bool) {
 	if n, ok := number.ParseInt(bytesOf(text)); ok && n >= -exactInt && n <= exactInt {
 		return float64(n), true

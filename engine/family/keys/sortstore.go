@@ -6,7 +6,7 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// sortOutput is where sorted elements go: to the reply or, with STORE, to a list.
+// sortOutput sends sorted elements to the reply or, with STORE, to a list.
 type sortOutput struct {
 	c    *command.Context
 	gets []pattern
@@ -16,10 +16,9 @@ type sortOutput struct {
 	list    list.Gatherer // with STORE
 }
 
-// store begins a list.
 func (o *sortOutput) store(l list.Limits) { o.storing, o.list = true, list.Gather(l) }
 
-// element puts out one element, or what the GET patterns make of it.
+// element outputs one element, or the values that the GET patterns lead to.
 func (o *sortOutput) element(text []byte) {
 	if len(o.gets) == 0 {
 		o.put(text, true)
@@ -32,7 +31,7 @@ func (o *sortOutput) element(text []byte) {
 func (o *sortOutput) put(text []byte, found bool) {
 	switch {
 	case o.storing:
-		o.list.Push(o.c.Space.Store(), text) // what was not found is kept as an empty element
+		o.list.Push(o.c.Space.Store(), text) // a missing value becomes an empty element
 	case found:
 		o.c.Reply.Bulk(text)
 	default:
@@ -40,7 +39,7 @@ func (o *sortOutput) put(text []byte, found bool) {
 	}
 }
 
-// keep makes key the list, or nothing if it has no element, and says how many it has.
+// keep stores the list at key and returns its length. An empty list deletes key.
 func (o *sortOutput) keep(key []byte) (n int) {
 	c, created := o.c, false
 	if n = o.list.Len(); n == 0 {
