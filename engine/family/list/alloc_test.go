@@ -29,7 +29,7 @@ func fill(core *commandtest.Core, key string, n int) {
 	}
 }
 
-// TestNoAllocations: in steady state no command on lists leaves anything to the garbage collector.
+// TestNoAllocations: in steady state no command on lists allocates on the Go heap.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -55,13 +55,13 @@ func TestNoAllocations(t *testing.T) {
 	)
 }
 
-// TestCutsAreShort: what is cut off a long list leaves it as whole subtrees, so that the turn does not grow with it.
+// TestCutsAreShort: a cut from a long list removes whole subtrees, so that the turn does not grow with the list.
 func TestCutsAreShort(t *testing.T) {
 	const n = 200_000
 	for _, line := range []string{"LTRIM l 99990 100009", "LTRIM l 0 9", "LTRIM l -10 -1", "LTRIM l 5 3", "LPOP l 100"} {
-		const limit = 20 * time.Millisecond // a walk over all leaves takes longer than that, the cut some 20 µs
+		const limit = 20 * time.Millisecond // a walk over all leaves takes longer, the cut about 20 µs
 		best := time.Hour
-		for range 3 { // a neighbour may have had the processor meanwhile
+		for range 3 { // another process may use the processor
 			core, space := newCore(t)
 			fill(core, "l", n)
 			core.Mute = true

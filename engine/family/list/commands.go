@@ -1,9 +1,9 @@
-// Package list is the commands on lists, those that wait for one included.
+// Package list is the commands on lists, including the blocking ones.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, or knows another family.
-// Start here: a row a command. push.go and pop.go are the ends, read.go what changes nothing, edit.go what changes the
-// middle, move.go takes from one list for another, wait.go is how a client blocks.
+// Start here: a row a command. push.go and pop.go work at the ends, read.go reads, edit.go changes the middle. move.go
+// moves an element to another list, wait.go blocks.
 package list
 
 import (
@@ -25,7 +25,6 @@ const (
 	remove = command.KeyRW | command.KeyDelete
 )
 
-// Family is every list command.
 var Family = command.Family{Name: "list", ACL: command.ACLList, Rows: []command.Spec{
 	{Name: "blmove", Arity: 6, Flags: write | block, Keys: fromTo, Run: blMove},
 	{Name: "blmpop", Arity: -5, Flags: command.Write | block, Keys: counted(2), Run: blMPop},
@@ -56,12 +55,12 @@ var (
 	allButLast = []command.KeySpec{{Flags: take, Index: 1, LastKey: -2, Step: 1}}
 )
 
-// counted is the keys behind their number, which is argument at.
+// counted is the spec of the keys after their number, which is argument at.
 func counted(at int) []command.KeySpec {
 	return []command.KeySpec{{Flags: take, Index: at, KeyNum: true, FirstKey: 1, KeyStep: 1}}
 }
 
-// find looks key up for reading; the zero Value is no error.
+// find looks key up for reading. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func find(c *command.Context, key []byte) (value.Value, error) {
@@ -75,7 +74,7 @@ func find(c *command.Context, key []byte) (value.Value, error) {
 	return v, nil
 }
 
-// edit looks key up for changing it; nil is no error.
+// edit looks key up for changing it. It returns nil and no error for a missing key.
 //
 // Errors: ErrWrongType.
 func edit(c *command.Context, key []byte) (*value.Edit, error) {
@@ -86,7 +85,7 @@ func edit(c *command.Context, key []byte) (*value.Edit, error) {
 	return e, nil
 }
 
-// push adds elements to the list at key, which e is, or is made if that is nil.
+// push adds elements to e, the list at key; if e is nil it creates the list.
 func push(c *command.Context, e *value.Edit, key []byte, end list.End, elements [][]byte) *value.Edit {
 	l := c.Settings.Lists.Limits()
 	if e == nil {
@@ -104,8 +103,7 @@ func push(c *command.Context, e *value.Edit, key []byte, end list.End, elements 
 	return e
 }
 
-// removed tells of n elements taken out of the list at key by the event of that name, and of the key's end if none is
-// left.
+// removed publishes event after n elements were removed from the list at key. If none is left, it removes the key.
 func removed(c *command.Context, e *value.Edit, key []byte, event string, n int) {
 	c.Notify(command.EventList, event, key)
 	if list.Len(e.Value()) == 0 {
@@ -118,7 +116,6 @@ func removed(c *command.Context, e *value.Edit, key []byte, event string, n int)
 	c.Changed(n)
 }
 
-// pushed and popped are the events' names, by end.
 func pushed(end list.End) string {
 	if end == list.Head {
 		return "lpush"
@@ -133,7 +130,6 @@ func popped(end list.End) string {
 	return "rpop"
 }
 
-// wordPop is the command that pops at an end.
 func wordPop(end list.End) []byte {
 	if end == list.Head {
 		return wordLPop
@@ -148,9 +144,6 @@ var (
 	wordRPopLPush = []byte("RPOPLPUSH")
 )
 
-// endOf reads LEFT or RIGHT.
-//
-// Errors: ErrSyntax.
 func endOf(arg []byte) (list.End, error) {
 	switch {
 	case command.Is(arg, "LEFT"):

@@ -8,10 +8,10 @@ import (
 
 var errIndex = &protocol.Error{Code: "ERR", Text: "index out of range"}
 
-// lSet is LSET key index element. Of an index only the lower 32 bits count, as in the reference, whose replicas read it
-// so.
+// lSet is LSET key index element. Only the lower 32 bits of index count, as in the reference.
 //
-// Replies: OK. Errors: ErrNoSuchKey, ErrWrongType, ErrNotInteger, "index out of range". Propagates as written.
+// Replies: OK. Propagates as written.
+// Errors: ErrNoSuchKey, ErrWrongType, ErrNotInteger, "index out of range".
 func lSet(c *command.Context) error {
 	key, text := c.Args[1], c.Args[3]
 	e, err := edit(c, key)
@@ -40,7 +40,8 @@ func lSet(c *command.Context) error {
 
 // lInsert is LINSERT key BEFORE|AFTER pivot element.
 //
-// Replies: the length after it, -1 if there is no such pivot, 0 if there is no list. Errors: ErrSyntax, ErrWrongType.
+// Replies: the new length; -1 if there is no such pivot; 0 if there is no list.
+// Errors: ErrSyntax, ErrWrongType.
 // Propagates as written.
 func lInsert(c *command.Context) error {
 	key, side := c.Args[1], list.Head
@@ -71,10 +72,11 @@ func lInsert(c *command.Context) error {
 	return nil
 }
 
-// lRem is LREM key count element: the first count of them, from the end if negative, all of them if 0.
+// lRem is LREM key count element. It removes the first count matches, from the end if count is negative, all if it is
+// 0.
 //
-// Replies: how many were removed. Errors: ErrNotInteger, "value is out of range, …", ErrWrongType. Propagates as
-// written.
+// Replies: how many were removed. Propagates as written.
+// Errors: ErrNotInteger, "value is out of range, …", ErrWrongType.
 func lRem(c *command.Context) error {
 	key := c.Args[1]
 	count, err := symmetric(c.Args[2])
@@ -100,7 +102,9 @@ func lRem(c *command.Context) error {
 	return nil
 }
 
-// lTrim is LTRIM key start stop: what is not between them goes. Replies: OK. Errors: ErrNotInteger, ErrWrongType.
+// lTrim is LTRIM key start stop. It removes the elements outside the range.
+//
+// Replies: OK. Errors: ErrNotInteger, ErrWrongType.
 // Propagates as written.
 func lTrim(c *command.Context) error {
 	key := c.Args[1]
@@ -121,7 +125,7 @@ func lTrim(c *command.Context) error {
 	if n > 0 {
 		list.Trim(e, c.Settings.Lists.Limits(), from, n)
 		removed(c, e, key, "ltrim", all-n)
-	} else { // let go of as a whole
+	} else { // nothing is left: remove the key
 		c.Notify(command.EventList, "ltrim", key)
 		c.DB.Remove(e)
 		c.Notify(command.EventGeneric, "del", key)

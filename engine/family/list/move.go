@@ -11,7 +11,7 @@ import (
 
 // lMove is LMOVE source destination LEFT|RIGHT LEFT|RIGHT.
 //
-// Replies: the element, nil if there is no source. Errors: ErrSyntax, ErrWrongType. Propagates as written.
+// Replies: the element, or null if there is no source. Errors: ErrSyntax, ErrWrongType. Propagates as written.
 func lMove(c *command.Context) error {
 	from, to, err := ends(c.Args[3:5])
 	if err != nil {
@@ -23,7 +23,6 @@ func lMove(c *command.Context) error {
 // rPopLPush is RPOPLPUSH source destination: LMOVE source destination RIGHT LEFT.
 func rPopLPush(c *command.Context) error { return moveOrNil(c, list.Tail, list.Head) }
 
-// ends reads the two ends of LMOVE.
 func ends(args [][]byte) (from, to list.End, err error) {
 	if from, err = endOf(args[0]); err == nil {
 		to, err = endOf(args[1])
@@ -45,7 +44,7 @@ func moveOrNil(c *command.Context, from, to list.End) error {
 
 // move takes the element at an end of src, the list at the first argument, and pushes it to the list at the second one.
 //
-// Errors: ErrWrongType, of the destination; nothing has changed then.
+// Errors: ErrWrongType for the destination; then nothing has changed.
 func move(c *command.Context, src *value.Edit, from, to list.End) error {
 	l := c.Settings.Lists.Limits()
 	source, key := c.Args[1], c.Args[2]
@@ -73,8 +72,8 @@ func move(c *command.Context, src *value.Edit, from, to list.End) error {
 	return nil
 }
 
-// weight is what an element is taken to weigh when it is asked whether a listpack has room for it: its length, but
-// nothing for an integer out of a quicklist, as in the reference, where such an element travels as a number.
+// weight is the size of el that decides whether a listpack has room for it: its length, or 0 for an integer from a
+// quicklist. The reference moves such an element as a number.
 func weight(src *value.Edit, el listpack.Element) int {
 	if el.IsInt && src.Packed() == nil {
 		return 0
@@ -89,7 +88,7 @@ func rotate(c *command.Context, e *value.Edit, from, to list.End) {
 	bytes := weight(e, el)
 	if el.IsInt {
 		c.Reply.BulkInt(el.Int)
-	} else { // from here on it lies in the reply
+	} else { // the text lies in the reply, because the element is moved
 		text := c.Reply.BulkRoom(el.Len())
 		copy(text, el.Bytes())
 		el = listpack.OfText(text)

@@ -18,8 +18,9 @@ var (
 
 // lPop is LPOP key [count].
 //
-// Replies: the element, nil for no list; with a count an array of up to so many, a nil array for no list.
-// Errors: ErrWrongType, ErrNotInteger, "value is out of range, must be positive". Propagates as written.
+// Replies: the element, or null for a missing key. With count: an array of up to count elements, or a null array.
+// Errors: ErrWrongType, ErrNotInteger, "value is out of range, must be positive".
+// Propagates as written.
 func lPop(c *command.Context) error { return pop(c, list.Head) }
 
 // rPop is RPOP key [count]; see lPop.
@@ -54,7 +55,7 @@ func pop(c *command.Context, end list.End) error {
 	return nil
 }
 
-// popOne answers the element at an end and takes it out.
+// popOne replies the element at an end and removes it.
 func popOne(c *command.Context, e *value.Edit, key []byte, end list.End) {
 	var o list.Outermost
 	if o.Find(e, end) {
@@ -67,8 +68,7 @@ func popOne(c *command.Context, e *value.Edit, key []byte, end list.End) {
 	removed(c, e, key, popped(end), 1)
 }
 
-// popMany answers an array of up to most elements at an end, from there on inwards, takes them out and says how many
-// they are.
+// popMany removes up to most elements at an end, replies them as an array, outermost first, and returns their number.
 func popMany(c *command.Context, e *value.Edit, key []byte, end list.End, most int64) (n int) {
 	v := e.Value()
 	all := list.Len(v)
@@ -84,7 +84,6 @@ func popMany(c *command.Context, e *value.Edit, key []byte, end list.End, most i
 	return n
 }
 
-// reply answers one element.
 func reply(r *protocol.Reply, el listpack.Element) {
 	if el.IsInt {
 		r.BulkInt(el.Int)
@@ -93,7 +92,7 @@ func reply(r *protocol.Reply, el listpack.Element) {
 	}
 }
 
-// replyElements answers n elements, from one on in a direction.
+// replyElements replies n elements, the first at index from, in direction towards.
 func replyElements(r *protocol.Reply, v value.Value, from, n int, towards list.End) {
 	var walk list.Cursor
 	walk.Seek(v, from, towards)
@@ -110,7 +109,7 @@ func replyElements(r *protocol.Reply, v value.Value, from, n int, towards list.E
 	}
 }
 
-// replyPiece answers up to most elements of a listpack, from the one at at on, and says how many.
+// replyPiece replies up to most elements of a listpack, the first at offset at, and returns their number.
 func replyPiece(r *protocol.Reply, lp []byte, at, most int) (n int) {
 	for last := listpack.End(lp); n < most && at < last; n++ {
 		text, behind, short := listpack.ShortText(lp, at)
@@ -130,7 +129,7 @@ func replyPiece(r *protocol.Reply, lp []byte, at, most int) (n int) {
 
 // lMPop is LMPOP numkeys key [key …] LEFT|RIGHT [COUNT count].
 //
-// Replies: the first key that is a list, and an array of up to count elements of it; a nil array if there is none.
+// Replies: the first key with a list, and an array of up to count of its elements; a null array if there is none.
 // Errors: "numkeys should be greater than 0", "count should be greater than 0", ErrSyntax, ErrWrongType.
 // Propagates: LPOP or RPOP key count.
 func lMPop(c *command.Context) error {
@@ -145,14 +144,14 @@ func lMPop(c *command.Context) error {
 	return nil
 }
 
-// A multiple is what LMPOP and BLMPOP are asked for.
+// A multiple is the parsed arguments of LMPOP or BLMPOP.
 type multiple struct {
 	keys  [][]byte
 	end   list.End
 	count int64
 }
 
-// parseMultiple reads numkeys, which is argument at, and what is behind it.
+// parseMultiple reads numkeys, which is argument at, and the arguments after it.
 func parseMultiple(c *command.Context, at int) (m multiple, err error) {
 	args := c.Args
 	n, err := command.Int(args[at])
@@ -180,7 +179,7 @@ func parseMultiple(c *command.Context, at int) (m multiple, err error) {
 	return m, nil
 }
 
-// try pops from the first key that is there; done says that there was one.
+// try pops from the first key that exists; done is false if there is none.
 func (m *multiple) try(c *command.Context) (done bool, err error) {
 	for _, key := range m.keys {
 		e, err := edit(c, key)

@@ -5,16 +5,15 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// lPush is LPUSH key element [element …]: one after the other, so that the last is the first of the list.
+// lPush is LPUSH key element [element …]. It pushes in order, so the last element becomes the first of the list.
 //
-// Replies: the length after it. Errors: ErrWrongType. Propagates as written.
+// Replies: the new length. Errors: ErrWrongType. Propagates as written.
 func lPush(c *command.Context) error { return pushAll(c, list.Head, false) }
 
 // rPush is RPUSH key element [element …]; see lPush.
 func rPush(c *command.Context) error { return pushAll(c, list.Tail, false) }
 
-// lPushX is LPUSHX key element [element …]: LPUSH if there is such a list. Replies: the length after it, 0 if there is
-// none.
+// lPushX is LPUSHX key element [element …]: LPUSH to an existing list. Replies: the new length, 0 for a missing key.
 func lPushX(c *command.Context) error { return pushAll(c, list.Head, true) }
 
 // rPushX is RPUSHX key element [element …]; see lPushX.

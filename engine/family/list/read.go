@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// lLen is LLEN key. Replies: the length, 0 for no list. Errors: ErrWrongType.
+// lLen is LLEN key. Replies: the length, 0 for a missing key. Errors: ErrWrongType.
 func lLen(c *command.Context) error {
 	v, err := find(c, c.Args[1])
 	if err != nil {
@@ -22,8 +22,8 @@ func lLen(c *command.Context) error {
 	return nil
 }
 
-// lIndex is LINDEX key index, which counts from the end if negative. Replies: the element, or nil. Errors:
-// ErrWrongType, ErrNotInteger.
+// lIndex is LINDEX key index. A negative index counts from the end. Replies: the element, or null.
+// Errors: ErrWrongType, ErrNotInteger.
 func lIndex(c *command.Context) error {
 	v, err := find(c, c.Args[1])
 	if err != nil {
@@ -45,8 +45,8 @@ func lIndex(c *command.Context) error {
 	return nil
 }
 
-// lRange is LRANGE key start stop, both counting from the end if negative. Replies: an array. Errors: ErrNotInteger,
-// ErrWrongType.
+// lRange is LRANGE key start stop. Negative indices count from the end. Replies: an array.
+// Errors: ErrNotInteger, ErrWrongType.
 func lRange(c *command.Context) error {
 	start, stop, err := bounds(c)
 	if err != nil {
@@ -77,7 +77,7 @@ func bounds(c *command.Context) (start, stop int64, err error) {
 	return start, stop, err
 }
 
-// clip is the n elements from one on that two indices mean in a list of so many.
+// clip converts start and stop to the n elements at index from, in a list of this length.
 func clip(start, stop int64, length int) (from, n int) {
 	all := int64(length)
 	if start < 0 {
@@ -103,7 +103,7 @@ var (
 		Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
 )
 
-// symmetric reads an integer that has a negative: all but one.
+// symmetric reads an integer whose negative exists: all but the least.
 //
 // Errors: ErrNotInteger, "value is out of range, …".
 func symmetric(arg []byte) (int64, error) {
@@ -114,9 +114,9 @@ func symmetric(arg []byte) (int64, error) {
 	return n, err
 }
 
-// A search is LPOS's options.
+// A search is the options of LPOS.
 type search struct {
-	rank, count, maxLen int64 // count -1: one index, or nil, instead of an array
+	rank, count, maxLen int64 // count -1: no COUNT, so the reply is one index or null
 }
 
 func (s *search) parse(args [][]byte) (err error) {
@@ -150,8 +150,8 @@ func (s *search) parse(args [][]byte) (err error) {
 
 // lPos is LPOS key element [RANK rank] [COUNT matches] [MAXLEN len].
 //
-// Replies: the index of the rank-th match, from the end if rank is negative, or nil; with COUNT an array of so many
-// from there on, 0 for all. MAXLEN bounds how many elements are looked at.
+// Replies: the index of the match number rank, from the end if rank is negative, or null. With COUNT: an array of so
+// many matches, beginning with that one; 0 for all. MAXLEN limits the number of comparisons.
 // Errors: ErrSyntax, those of the options, ErrWrongType.
 func lPos(c *command.Context) error {
 	var s search

@@ -6,13 +6,14 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// none is the reply of a command for one element that may not wait.
+// none replies for a command of one element that must not wait.
 func none(c *command.Context) { c.Reply.Null() }
 
 // blPop is BLPOP key [key …] timeout.
 //
-// Replies: the first key that is a list and its first element; a nil array when time is up. Errors: those of Timeout,
-// ErrWrongType. Propagates: LPOP key.
+// Replies: the first key with a list, and its first element; a null array after the timeout.
+// Errors: those of Timeout, ErrWrongType.
+// Propagates: LPOP key.
 func blPop(c *command.Context) error { return popFirst(c, popHead) }
 
 // brPop is BRPOP key [key …] timeout; see blPop.
@@ -47,7 +48,7 @@ func popAny(c *command.Context, end list.End) (done bool, err error) {
 	return false, nil
 }
 
-// blMPop is BLMPOP timeout numkeys key [key …] LEFT|RIGHT [COUNT count]: LMPOP that waits. Errors besides: those of
+// blMPop is BLMPOP timeout numkeys key [key …] LEFT|RIGHT [COUNT count]: LMPOP that waits. Further errors: those of
 // Timeout.
 func blMPop(c *command.Context) error {
 	m, err := parseMultiple(c, 2)
@@ -71,8 +72,9 @@ func popMultiple(c *command.Context) (done bool, err error) {
 
 // blMove is BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout: LMOVE that waits.
 //
-// Replies: the element; a nil array when time is up. Errors: ErrSyntax, those of Timeout, ErrWrongType. Propagates:
-// LMOVE.
+// Replies: the element; a null array after the timeout.
+// Errors: ErrSyntax, those of Timeout, ErrWrongType.
+// Propagates: LMOVE.
 func blMove(c *command.Context) error {
 	if _, _, err := ends(c.Args[3:5]); err != nil {
 		return err
@@ -102,7 +104,7 @@ func moveLastFirst(c *command.Context) (done bool, err error) {
 	return moveFirst(c, list.Tail, list.Head, [][]byte{wordRPopLPush, c.Args[1], c.Args[2]})
 }
 
-// moveFirst is move if there is a source; effect is what it propagates.
+// moveFirst is move if there is a source. effect is the call to propagate.
 func moveFirst(c *command.Context, from, to list.End, effect [][]byte) (done bool, err error) {
 	src, err := edit(c, c.Args[1])
 	if src == nil || err != nil {
