@@ -1,11 +1,13 @@
 package dataset
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
 
 	"spindle/bgsave"
+	"spindle/bgsave/rdb"
 	"spindle/replication"
 )
 
@@ -27,14 +29,19 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 		}
 	})
 	bySocket := how == replication.LoadBeside || how == replication.LoadOnEmpty && empty
-	target, form := "disk", "receiving streamed RDB from master with EOF to "
+	target, from, form := "disk", "disk", "receiving streamed RDB from master with EOF to "
 	if bySocket {
-		target = "parser"
+		target, from = "parser", "socket"
 	}
 	if c.Mark != "" {
 		d.Log.Notice("MASTER <-> REPLICA sync: %s%s", form, target)
 	} else {
 		d.Log.Notice("MASTER <-> REPLICA sync: receiving %d bytes from master to %s", c.Size, target)
+	}
+	if err := checkHeader(c); err != nil {
+		d.Log.Warning("Failed trying to load the MASTER synchronization DB from %s, check server logs.", from)
+		d.Log.Warning("What it met: %s", err)
+		return err
 	}
 	if bySocket && how == replication.LoadBeside {
 		return t.beside(c, begin, done)
@@ -46,6 +53,15 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 			})
 	}
 	return t.byDisk(c, begin, done)
+}
+
+// checkHeader refuses a copy that this server cannot read, before the data here are dropped for it. The header stays in
+// c.Stream.
+func checkHeader(c *replication.Copy) error {
+	var head bytes.Buffer
+	err := rdb.NewDecoder(io.TeeReader(c.Stream, &head), rdb.DecoderOptions{}).Header()
+	c.Stream = io.MultiReader(&head, c.Stream)
+	return err
 }
 
 // byDisk receives the copy into a temporary file and loads it from there. Only a copy that was loaded takes the place

@@ -57,6 +57,35 @@ func TestCopyBesideSaves(t *testing.T) {
 	}
 }
 
+// TestUnreadableCopyKeepsData: a copy whose header this server cannot read costs the replica nothing, neither in memory
+// nor on disk.
+func TestUnreadableCopyKeepsData(t *testing.T) {
+	newer := file(t)
+	copy(newer, "REDIS0099")
+	for name, say := range map[string][]byte{
+		"a newer version":            sized(newer),
+		"a newer version, by a mark": join([]byte("$EOF:"), endMark, []byte("\r\n"), newer, endMark),
+		"no RDB file":                sized([]byte("garbage that is long enough")),
+		"less than a header":         sized([]byte("REDIS00")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newImposter(t, "--repl-diskless-load", "disabled")
+			p.replica.Do("SET", "old", "v")
+			p.invite("PSYNC")
+			p.say(fullResync("0"), say)
+			p.leave()
+			p.replica.AwaitLog(testkit.Slowly(20*time.Second), "Failed trying to load the MASTER synchronization DB from disk")
+			if got := p.replica.Do("GET", "old").Text; got != "v" {
+				t.Errorf("the old data: %q", got)
+			}
+			if v := p.replica.Do("SAVE"); v.Text != "OK" {
+				t.Errorf("SAVE: %s", v.Text)
+			}
+		})
+	}
+}
+
 // TestFailedCopyKeepsFiles: a copy that cannot be loaded costs the replica its data in memory, and nothing on disk: no
 // rule, command or shutdown saves what is left. Started again without a primary, it has the data of before.
 func TestFailedCopyKeepsFiles(t *testing.T) {
