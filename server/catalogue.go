@@ -1,7 +1,6 @@
 package server
 
 import (
-	"spindle/cluster"
 	"spindle/engine/catalogue"
 	"spindle/engine/command"
 	"spindle/engine/family/acl"
@@ -17,7 +16,6 @@ func (in *instance) families() []command.Family {
 		conn.Family(in.connDeps(), in.tracker.Rows()...), observe.Family(in.observeDeps()),
 		introspect.Family(in.introspectDeps()),
 		in.watches.Family(), in.hub.Family(), config.Family(in.configParts()), in.scripts.Family(), acl.Family(in.aclDeps()), in.modules.Family(),
-		cluster.Family(in.cluster),
 	)
 	all = append(all, in.parts.families()...)
 	if in.asSentinel {

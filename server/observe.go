@@ -102,7 +102,6 @@ func (in *instance) joinObservation(args config.Arguments) {
 		in.observe.Percentiles.Get)...)
 	in.sections = append(in.sections, in.tracker.Sections()...)
 	in.sections = append(in.sections, in.modules.Section())
-	in.sections = append(in.sections, in.clusterSections()...)
 }
 
 func (in *instance) serverFacts(args config.Arguments) observe.ServerFacts {
@@ -173,13 +172,17 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	scripts, libraries := in.scripts.Kept()
 	stream, excess := in.set.Feed.StreamBytes()
+	links := int64(0)
+	if in.cluster != nil {
+		links = in.cluster.LinkBytes()
+	}
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed, Process: in.startupProcess,
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas() + excess,
 		Backlog: stream - excess, Stream: stream,
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy: in.registry.Lookup("maxmemory-policy").Get(),
-		Links:  in.linkBytes(), Scripts: scripts, Log: in.set.AOF.Memory(), Libraries: libraries, LazyPending: pending,
+		Links:  links, Scripts: scripts, Log: in.set.AOF.Memory(), Libraries: libraries, LazyPending: pending,
 		LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
 	}
 }

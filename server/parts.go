@@ -19,6 +19,7 @@ func (in *instance) makeParts() []*part.Part {
 			in.set.Join(p)
 			return nil
 		}},
+		in.clusterPart(),
 		{Name: "migration", Join: func(p *part.Part) error {
 			p.Families, p.Sections = []command.Family{in.migrator.Family()}, []info.Section{in.migrator.Section()}
 			p.Threads = func() part.Need {
@@ -156,6 +157,39 @@ func (all parts) collectors(keys bool) (list []prometheus.Collector) {
 		}
 	}
 	return list
+}
+
+// check asks each feature whether the server may start, before it listens.
+func (all parts) check() error {
+	for _, p := range all {
+		if p.Check != nil {
+			if err := p.Check(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// open opens each feature, once the server listens.
+func (all parts) open() error {
+	for _, p := range all {
+		if p.Open != nil {
+			if err := p.Open(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loaded tells each feature that the data set is loaded. Turn only.
+func (all parts) loaded() {
+	for _, p := range all {
+		if p.Loaded != nil {
+			p.Loaded()
+		}
+	}
 }
 
 // stop ends the features, the last first.

@@ -140,13 +140,13 @@ func (in *instance) run(args config.Arguments) error {
 		in.core.SetLoading(true)
 		in.threads.follow(true, false)
 	})
-	if err := in.checkBusPort(); err != nil {
+	if err := in.parts.check(); err != nil {
 		return err
 	}
 	if err := in.listen(); err != nil {
 		return err
 	}
-	if err := in.openCluster(); err != nil {
+	if err := in.parts.open(); err != nil {
 		return err
 	}
 	in.retitle()
@@ -203,11 +203,8 @@ func (in *instance) stop(duties chan struct{}) {
 		l.Stop(outputPatience)
 	}
 	in.reactor.Stop(outputPatience)
-	if in.cluster != nil {
-		in.cluster.Stop()
-	}
-	close(duties)
 	in.parts.stop()
+	close(duties)
 	if in.admin != nil {
 		in.admin.close()
 	}

@@ -120,7 +120,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	registry, err := setting.NewRegistry(in.settings.Process.Rows(), in.settings.Idle.Rows(), in.own.rows(),
 		in.access.rows(), in.network.Rows(), in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(),
 		in.observe.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(),
-		in.tls.Rows(), in.clustering.Rows(), in.parts.rows())
+		in.tls.Rows(), in.parts.rows())
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,6 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
 	in.set = in.newSet()
 	in.subscribe()
-	in.joinCluster()
 	in.joinObservation(args)
 	in.joinScripts()
 	in.joinMigrate()
@@ -249,12 +248,8 @@ func (in *instance) newSet() *dataset.Set {
 				Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
 		},
 		LatencyThreshold: in.engine.LatencyThreshold.Get, Latency: in.latency,
-		Serve: func() { in.reactor.Serve() },
-		Loaded: func() {
-			if in.cluster != nil {
-				in.cluster.Start()
-			}
-		},
+		Serve:  func() { in.reactor.Serve() },
+		Loaded: func() { in.parts.loaded() },
 		Changed: func() {
 			in.tellHealth()
 			in.countThreads()

@@ -32,6 +32,9 @@ type Part struct {
 	Reset   func()                 // CONFIG RESETSTAT: the feature forgets what it has counted
 	Metrics []prometheus.Collector // figures of /metrics; they collect outside the turn
 	Named   []prometheus.Collector // figures that name keys: for readers with the token
+	Check   func() error           // refuses a start, before the server listens
+	Open    func() error           // opens what belongs to the feature, once the server listens
+	Loaded  func()                 // the data set is loaded; it runs in a turn
 	Stop    func()                 // the last step of the feature at shutdown; it runs outside the turn
 }
 

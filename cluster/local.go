@@ -1,18 +1,35 @@
-package server
+package cluster
 
 import (
 	"sync"
 	"time"
 
+	"spindle/engine"
+	"spindle/engine/data/keyspace"
 	"spindle/engine/data/value"
+	"spindle/engine/family/pubsub"
 	"spindle/internal/slots"
 )
 
-// The cluster's view of the keyspace and of pub/sub: slots.Keys and slots.Messages.
+// This node's keyspace and subscribers, as the cluster uses them.
 
-// A divided is the keyspace by slots.
-type divided struct {
-	in *instance
+// A Local is what this node has of its own.
+type Local struct {
+	Core    *engine.Core
+	Space   *keyspace.Keyspace
+	Hub     *pubsub.Hub
+	Current *slots.Current
+}
+
+// Keys is the keyspace by slots.
+func (l Local) Keys() slots.Keys { return &localKeys{local: l} }
+
+// Messages takes the messages of other nodes to the subscribers here.
+func (l Local) Messages() slots.Messages { return &localMessages{local: l} }
+
+// A localKeys is the keyspace by slots: slots.Keys.
+type localKeys struct {
+	local Local
 
 	mu       sync.Mutex
 	pending  *slots.Map // the Map before those that Moved has told of and nobody has heard of yet
@@ -20,24 +37,24 @@ type divided struct {
 }
 
 // Count implements slots.Keys.
-func (d *divided) Count(slot uint16) int { return d.in.space.InSlot(slot) }
+func (d *localKeys) Count(slot uint16) int { return d.local.Space.InSlot(slot) }
 
 // Each implements slots.Keys.
-func (d *divided) Each(slot uint16, limit int, yield func(key []byte)) {
-	d.in.space.EachInSlot(slot, limit, func(v value.Value) { yield(v.Key()) })
+func (d *localKeys) Each(slot uint16, limit int, yield func(key []byte)) {
+	d.local.Space.EachInSlot(slot, limit, func(v value.Value) { yield(v.Key()) })
 }
 
 // dropSlice is how long a turn deletes keys of slots that have left.
 const dropSlice = 300 * time.Microsecond
 
 // Drop implements slots.Keys.
-func (d *divided) Drop(all []uint16) {
+func (d *localKeys) Drop(all []uint16) {
 	go func() {
 		for _, slot := range all {
 			for more := true; more; {
-				ran := d.in.core.DoWhenWritable(func() {
-					m := d.in.slots.Load()
-					more = !m.Replica && !m.Shard(slot) && d.in.core.DropSlot(slot, dropSlice)
+				ran := d.local.Core.DoWhenWritable(func() {
+					m := d.local.Current.Load()
+					more = !m.Replica && !m.Shard(slot) && d.local.Core.DropSlot(slot, dropSlice)
 				})
 				if !ran {
 					return
@@ -51,7 +68,7 @@ func (d *divided) Drop(all []uint16) {
 }
 
 // Moved implements slots.Keys. Several changes may be told of at once.
-func (d *divided) Moved(before, _ *slots.Map) {
+func (d *localKeys) Moved(before, _ *slots.Map) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.hasMoved {
@@ -62,20 +79,20 @@ func (d *divided) Moved(before, _ *slots.Map) {
 }
 
 // tell has the core and pub/sub go by the Map of now.
-func (d *divided) tell() {
+func (d *localKeys) tell() {
 	d.mu.Lock()
 	before := d.pending
 	d.hasMoved = false
 	d.mu.Unlock()
-	now := d.in.slots.Load()
+	now := d.local.Current.Load()
 	var left map[uint16]bool // slots with another owner
 	if before != nil {
 		left = changed(before, now)
 	}
-	d.in.core.Do(func() {
-		d.in.core.Reroute()
+	d.local.Core.Do(func() {
+		d.local.Core.Reroute()
 		if len(left) > 0 {
-			d.in.hub.EndShards(func(channel string) bool { return left[slots.Of([]byte(channel))] })
+			d.local.Hub.EndShards(func(channel string) bool { return left[slots.Of([]byte(channel))] })
 		}
 	})
 }
@@ -97,9 +114,9 @@ func changed(before, now *slots.Map) map[uint16]bool {
 	return left
 }
 
-// deliveries are messages of other nodes on the way to this node's subscribers, in order.
-type deliveries struct {
-	in *instance
+// A localMessages is the messages of other nodes on the way to this node's subscribers, in order.
+type localMessages struct {
+	local Local
 
 	mu      sync.Mutex
 	list    []delivery
@@ -116,7 +133,7 @@ type delivery struct {
 const mostDelivered = 64 << 20
 
 // Deliver implements slots.Messages.
-func (d *deliveries) Deliver(channel, message []byte, shard bool) {
+func (d *localMessages) Deliver(channel, message []byte, shard bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := len(channel) + len(message)
@@ -132,7 +149,7 @@ func (d *deliveries) Deliver(channel, message []byte, shard bool) {
 }
 
 // run delivers until nothing is left.
-func (d *deliveries) run() {
+func (d *localMessages) run() {
 	for {
 		d.mu.Lock()
 		list := d.list
@@ -141,12 +158,12 @@ func (d *deliveries) run() {
 		if len(list) == 0 {
 			return
 		}
-		d.in.core.Do(func() {
+		d.local.Core.Do(func() {
 			for _, m := range list {
 				if m.shard {
-					d.in.hub.PublishShard(m.channel, m.message)
+					d.local.Hub.PublishShard(m.channel, m.message)
 				} else {
-					d.in.hub.Publish(m.channel, m.message)
+					d.local.Hub.Publish(m.channel, m.message)
 				}
 			}
 		})

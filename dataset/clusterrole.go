@@ -1,0 +1,41 @@
+package dataset
+
+import (
+	"spindle/engine"
+	"spindle/replication"
+)
+
+// A ClusterRole is replication as the cluster drives it.
+type ClusterRole struct{ d *Set }
+
+// ClusterRole is what the cluster drives.
+func (d *Set) ClusterRole() ClusterRole { return ClusterRole{d} }
+
+// Follow implements cluster.Role.
+func (r ClusterRole) Follow(host string, port int) {
+	r.d.Core.AssertWhole("the cluster makes this server a replica")
+	r.d.Follower.Follow(replication.Address{Host: host, Port: port})
+	r.d.Log.Notice("Connecting to MASTER %s:%d", host, port)
+}
+
+// Promote implements cluster.Role.
+func (r ClusterRole) Promote() { r.d.Follower.Promote() }
+
+// Empty implements cluster.Role.
+func (r ClusterRole) Empty() {
+	r.d.Core.AssertWhole("the cluster empties the data set")
+	r.d.Whole.EmptyAll(r.d.Space)
+}
+
+// Pause implements cluster.Role. The core's pauses go by the wall clock, the cluster's time is clock.Steady's.
+func (r ClusterRole) Pause(untilMs int64) {
+	r.d.Core.AssertWhole("an offset is announced to the cluster")
+	r.d.Core.Pause(engine.PauseFailover, false, r.d.Core.Now()+untilMs-r.d.Core.SteadyMs())
+	r.d.Feed.HoldStill(true)
+}
+
+// Unpause implements cluster.Role.
+func (r ClusterRole) Unpause() {
+	r.d.Feed.HoldStill(false)
+	r.d.Core.Unpause(engine.PauseFailover)
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"crypto/tls"
+	"os"
+
+	"spindle/cluster"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/part"
+	"spindle/internal/config"
+	"spindle/internal/disk"
+	"spindle/internal/info"
+	"spindle/replication"
+)
+
+// This server as a node of a cluster.
+
+// mode is what INFO, HELLO and the log call the way this server runs.
+func (in *instance) mode() string {
+	switch {
+	case in.asSentinel:
+		return "sentinel"
+	case in.clustering.Enabled.Get():
+		return "cluster"
+	}
+	return "standalone"
+}
+
+// titleMode is what ps shows of it.
+func (in *instance) titleMode() string {
+	if mode := in.mode(); mode != "standalone" {
+		return "[" + mode + "]"
+	}
+	return ""
+}
+
+// clusterPart is the node of a cluster. Outside cluster mode it answers commands and INFO alone.
+func (in *instance) clusterPart() *part.Part {
+	return &part.Part{Name: "cluster", Rows: in.clustering.Rows(), Join: func(p *part.Part) error {
+		p.Sections = []info.Section{
+			{Name: "Cluster", Fields: []info.Field{info.Bool("cluster_enabled", in.clustering.Enabled.Get)}}}
+		if in.clustering.Enabled.Get() {
+			in.joinCluster(p)
+		}
+		p.Families = []command.Family{cluster.Family(in.cluster)}
+		return nil
+	}}
+}
+
+// joinCluster makes the node.
+func (in *instance) joinCluster(p *part.Part) {
+	in.storage.Follow.Unwritten = true
+	local := cluster.Local{Core: in.core, Space: in.space, Hub: in.hub, Current: &in.slots}
+	in.cluster = cluster.New(cluster.Parts{
+		Settings: &in.clustering, Current: &in.slots, Keys: local.Keys(), Messages: local.Messages(),
+		Disk: disk.OS, Log: in.log,
+		Between: in.core.Between, DoBetween: in.core.DoBetween, AtUnitEnd: in.core.AtUnitEnd, Turn: in.core.TurnNumber,
+		Gate: in.gate,
+		Wake: func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
+		Role: in.set.ClusterRole(), Offset: in.set.Feed.Offset, HeardMs: in.set.Follower.HeardMs, BeatMs: in.beatMs.Load,
+		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },
+		Bind:  in.sockets.Bind.Get, Source: in.storage.Follow.Source.Get,
+		ReplicationPing: func() int64 { return in.storage.Feed.PingPeriod.Get() * 1000 },
+		TLSReplication:  in.tls.Replication.Get, TLSCluster: in.tls.Cluster.Get,
+		TLS: func() (server, client *tls.Config) {
+			if c := in.busTLS.Load(); c != nil {
+				return c.Server, c.Client
+			}
+			return nil, nil
+		},
+		Fatal: func(why string) {
+			in.log.Warning("%s", why)
+			os.Exit(1)
+		},
+	})
+	in.core.RouteBy(&in.slots)
+	in.hub.Bus = in.cluster
+	c := in.cluster
+	p.Sections = append(p.Sections,
+		info.Section{Name: "Clients", Fields: []info.Field{info.Int("cluster_connections", c.Connections)}},
+		info.Section{Name: "Memory", Fields: []info.Field{info.Int("mem_cluster_links", c.LinkBytes)}})
+	p.Follows = []part.Follow{part.On(c.Renew, "cluster-node-timeout", "cluster-ping-interval", "cluster-announce-ip",
+		"cluster-announce-port", "cluster-announce-tls-port", "cluster-announce-bus-port", "cluster-announce-hostname",
+		"cluster-announce-human-nodename", "cluster-preferred-endpoint-type", "cluster-require-full-coverage",
+		"cluster-allow-reads-when-down", "cluster-allow-pubsubshard-when-down", "cluster-allow-replica-migration",
+		"cluster-migration-barrier", "cluster-replica-no-failover", "cluster-replica-validity-factor",
+		"cluster-link-sendbuf-limit", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period")}
+	p.Check = func() error { return in.logged(c.CheckPort()) }
+	p.Open = func() error {
+		if err := c.Open(); err != nil {
+			return in.logged(err)
+		}
+		if host, port := c.Primary(); host != "" {
+			in.storage.Follow.Of.Set(replication.Address{Host: host, Port: port}) // Follower.Start goes by it
+		}
+		return nil
+	}
+	p.Loaded, p.Stop = c.Start, c.Stop
+}
+
+// logged writes an error to the log.
+func (in *instance) logged(err error) error {
+	if err == nil {
+		return nil
+	}
+	in.log.Warning("%s", err)
+	return config.ErrLogged
+}
