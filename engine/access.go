@@ -8,8 +8,8 @@ import (
 
 // Access: which user a client is, and what follows from the user's rights. engine/acl decides; here it is asked.
 //
-// engine.U1. A client in the registry is Restricted exactly while its user's rights are not full. So who may do
-// everything takes the short way through admission, and whose rights change is found once, when they do.
+// engine.U1. A client in the registry is Restricted exactly while its user's rights are not full. So a client with full
+// rights takes the short way through admission. A change of rights finds its clients once.
 // engine.U2. Only a client's own commands write Authenticated: its loop reads it outside the turn.
 
 // SetUser makes cl the user u (engine.U1). Whether it is authenticated is the caller's to say.

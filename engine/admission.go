@@ -6,8 +6,8 @@ import (
 	"spindle/engine/part"
 )
 
-// Admission decides whether a call may run now (gates.go). Most calls of clients skip it: with no barrier up, a client
-// that is authenticated and in no special state runs its command at once (execute).
+// Admission decides whether a call may run now (gates.go). Most calls of clients skip it: without a barrier that is up,
+// an ordinary client's command runs at once (execute).
 
 // wantsScrutiny are the rows, wantsScrutinyOf the clients, for which the short way is not enough.
 const (

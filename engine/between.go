@@ -14,8 +14,8 @@ import (
 // WhenWritable is the door for a command that worked beside the turns and now wants to write.
 //
 // engine.B1. No unit is open when Between calls its function.
-// engine.B2. Functions that wait for the same unit run in the order in which they came, in the turn that ends the unit,
-// after its effects were told and before any other command.
+// engine.B2. Functions that wait for the same unit run in the order of their arrival. They run in the turn that ends
+// the unit, after its effects were told and before other commands.
 
 // unitIsOpen says whether a command that is not over may have written. A command at depth 1 that asks has not written
 // yet: its row takes care of that.
@@ -82,8 +82,8 @@ func (c *Core) runLater() {
 	c.later = c.later[:0]
 }
 
-// Freeze takes a view of all databases as they are now, for a reader that must not see half a unit (R6): a file, a
-// replica. Any number of views may live at once; each must be closed.
+// Freeze takes a view of all databases as they are now. Its reader, a file or a replica, must not see half a unit (R6).
+// Any number of views may live at once; each must be closed.
 func (c *Core) Freeze() *keyspace.View {
 	c.assertNothingTold("a view is frozen")
 	return c.FreezeWithin()
@@ -99,8 +99,8 @@ func (c *Core) FreezeWithin() *keyspace.View {
 	return v
 }
 
-// Halt ends the slices of a lent command: the process is about to end, and nothing may promise a write any more.
-// DoBetween returns from then on without having run its function. Turn only, once.
+// Halt ends the slices of a lent command: the process is about to end, and nothing may promise a write any more. After
+// that DoBetween returns without a run of its function. Turn only, once.
 func (c *Core) Halt() {
 	c.assertHeld()
 	close(c.halted)

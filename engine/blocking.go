@@ -28,7 +28,7 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	cl.Wait = p
 }
 
-// parkBusy has cl wait for a command of its own that goes on beside others (Lend).
+// parkBusy has cl wait for its own command, which runs in slices (Lend).
 func (c *Core) parkBusy(cl *client.Client, args [][]byte, spec *command.Spec) *parked {
 	c.assertHeld()
 	p := &parked{cl: cl, wait: command.Wait{Busy: true}, spec: spec, db: cl.DB, index: -1}
@@ -41,9 +41,8 @@ func (c *Core) parkBusy(cl *client.Client, args [][]byte, spec *command.Spec) *p
 	return p
 }
 
-// Ready says that key may now serve a client that waits for it; they are tried when the unit is complete. What nobody
-// at all waits for makes no key ready, also if somebody waits there for something else: such a key's turn comes with
-// what serves somebody.
+// Ready says that key may now serve a client that waits for it; they are tried when the unit is complete. A value of a
+// type that no client waits for makes no key ready, even if a client waits there for another type.
 func (c *Core) Ready(db int, key []byte) {
 	c.assertHeld()
 	if len(c.waiting.byKey) == 0 {
@@ -55,7 +54,7 @@ func (c *Core) Ready(db int, key []byte) {
 	}
 }
 
-// gone is Ready when a stream has left its key: for those who want to hear of that.
+// gone is Ready when a stream has left its key, for the clients that asked to hear of that.
 func (c *Core) gone(db int, key []byte) {
 	c.assertHeld()
 	name := keyName{db, string(key)}
@@ -64,8 +63,8 @@ func (c *Core) gone(db int, key []byte) {
 	}
 }
 
-// wholly is Ready for keys of a database that has been emptied or swapped: those that are there, and those of whose
-// going somebody asked to hear. By name, because they have no order of their own.
+// wholly is Ready for the keys of a database that was emptied or swapped, in the order of their names. Keys that are
+// gone count if a client asked to hear of that.
 func (c *Core) wholly(db int) {
 	c.assertHeld()
 	var keys []string

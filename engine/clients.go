@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// deniedText refuses a stranger while nobody has chosen who may come in.
+// deniedText refuses remote clients while the server has neither a password nor an open protected-mode.
 const deniedText = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is " +
 	"set for the default user. " +
 	"In this mode connections are only accepted from the loopback interface. " +
@@ -63,7 +63,7 @@ func (c *Core) forget(cl *client.Client) {
 // Reserve implements protocol.Handler: memory for a large argument, where the keyspace can keep it as a value's chunks.
 // It is called on a loop, outside the turn.
 //
-// What is lent is the client's at once (Reserved), so that no turn takes it for data; what it costs the loop tells when
+// The memory counts as the client's at once (Reserved), so that no turn takes it for data. The loop tells its cost when
 // it is filled.
 func (c *Core) Reserve(session any, n int) (*protocol.Bulk, *protocol.Error) {
 	cl := session.(*client.Client)
@@ -102,14 +102,14 @@ func (c *Core) Kill(cl *client.Client, isCaller bool) {
 		cl.Conn.Close(true)
 		return
 	}
-	c.unpark(cl) // what it waits for goes to those behind it
+	c.unpark(cl) // the next client in line may be served
 	cl.Flags |= client.CloseASAP
 	cl.Conn.Close(false)
 }
 
-// Expel is Kill of a client by another's command, or because of what it costs: it is forgotten at once, not when its
-// loop has closed it, so that the next command does not see it any more, and the figures are right from here on. Not
-// from within a walk of sinks, or of replicas.
+// Expel is Kill of a client by another client's command, or because of its cost. It is forgotten at once, not when its
+// loop has closed it. So the next command does not see it, and the figures are right. Not from within a walk of sinks,
+// or of replicas.
 func (c *Core) Expel(cl *client.Client, isCaller bool) {
 	c.assertHeld()
 	if c.Kill(cl, isCaller); !isCaller {
@@ -117,8 +117,8 @@ func (c *Core) Expel(cl *client.Client, isCaller bool) {
 	}
 }
 
-// speaksHTTP says whether a request that names no command is the first line of HTTP, or its Host header: a browser was
-// led here to have its words taken for commands.
+// speaksHTTP says whether a request is the first line of HTTP, or its Host header. A web page can have a browser send
+// HTTP here, so that its text is taken for commands.
 func speaksHTTP(name []byte) bool { return command.Is(name, "POST") || command.Is(name, "HOST:") }
 
 // repel closes the connection of a client that speaks HTTP, without a word.
@@ -129,8 +129,8 @@ func (c *Core) repel(cl *client.Client) {
 	c.Kill(cl, false)
 }
 
-// ExpelUser closes the clients of a user that was deleted. They are the default user from here on, so that what is left
-// of a transaction that deletes its own user runs as that user; its replies do not leave.
+// ExpelUser closes the clients of a user that was deleted. They become the default user. So the rest of a transaction
+// that deletes its own user runs as the default user; its replies do not leave.
 func (c *Core) ExpelUser(u *acl.User, caller *client.Client) {
 	c.assertHeld()
 	var doomed []*client.Client // first chosen, then closed: closing changes the registry

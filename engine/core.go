@@ -24,15 +24,15 @@ import (
 	"spindle/protocol"
 )
 
-// turnTime is how long the turn of a batch lasts, in nanoseconds. What is left of the batch then goes on in a turn of
-// its own, after others.
+// turnTime is how long the turn of a batch lasts, in nanoseconds. The rest of the batch then gets another turn, after
+// other clients.
 const turnTime = int64(2 * time.Millisecond)
 
 // Serve runs a batch: the walk of a request through the core.
 //
-// It takes the turn and runs the requests in order, until one leaves the client unable to go on or turnTime is over.
-// Then it hands what was decided to sinks and neighbours, and lets go of the turn. At least one request is run if the
-// client can go on.
+// It takes the turn and runs the requests in order, until one stops the client or turnTime is over. Then it hands what
+// was decided to sinks and neighbours, and lets go of the turn. At least one request is run unless the client is
+// stopped.
 func (c *Core) Serve(b *protocol.Batch) {
 	c.inTurn(batchTurn, func() { c.serve(b.Session.(*client.Client), b) })
 }
@@ -77,7 +77,7 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
-				b.Soon = c.lent != nil && c.lent.p.cl == cl // what is behind a script waits for that alone
+				b.Soon = c.lent != nil && c.lent.p.cl == cl // the requests after a script wait for that alone
 				return
 			}
 			done := false
@@ -304,7 +304,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 	if len(c.waiting.ready) != 0 && c.lent == nil {
 		c.lap()
-		c.serveReady() // at once: the client's next command comes after those who waited
+		c.serveReady() // at once: the waiting clients come before this client's next command
 		c.nanos = c.wall.Nanos()
 	}
 	if many || spec.Flags&(command.Fast|command.Brief) == 0 || c.meter.precise {

@@ -7,11 +7,11 @@ import (
 // What clients cost in memory, and who has to go when they cost more than maxmemory-clients together
 // (client/ledger.go).
 //
-// The ledger wakes the core when the limit is passed. Clients are evicted inside a turn: before the requests of a
-// batch, so that a client that has to go runs nothing more; when a turn settles, so that the next command sees them
-// gone; and by the duties, when nobody sends anything.
+// The ledger wakes the core when the limit is passed. Clients are evicted inside a turn. Before the requests of a
+// batch, so that an evicted client runs nothing more. When a turn settles, so that the next command sees them gone. And
+// by the duties, on a quiet server.
 
-// leastClientLimit is what maxmemory-clients means at least: below it nobody could talk to the server to mend it.
+// leastClientLimit is the least that maxmemory-clients means: below it no client could connect to change the setting.
 const leastClientLimit = 128 << 10
 
 // ApplyClientLimit takes over maxmemory-clients: bytes, or as a negative number a percentage of maxmemory. Turn only.
@@ -74,8 +74,8 @@ func (c *Core) pressClients() {
 	}
 }
 
-// notesPerTick is how many clients are looked at ten times a second for what other clients' turns have changed of their
-// cost: a watch that was spoiled has let go of its keys.
+// notesPerTick is how many clients have their cost renewed ten times a second. Other clients' turns change it: a watch
+// that was spoiled lets go of its keys.
 const notesPerTick = 128
 
 func (c *Core) noteClients() {

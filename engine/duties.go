@@ -11,7 +11,7 @@ import (
 // Duties are what the core does unasked: expiry, eviction, time-outs, statistics, taking back freed memory. Each runs
 // in slices inside turns. A busy server does them at the end of a batch's turn, an idle one in turns of RunDuties' own.
 
-// Budgets of one slice. A slice delays whoever waits for the turn, so it stays well under a millisecond.
+// Budgets of one slice. A slice delays every caller that waits for the turn, so it stays well under a millisecond.
 const (
 	dutyEvery     = int64(1 * time.Millisecond) // between slices while there is work
 	ageTicks      = 20                          // memory that stays empty for as many goes back to the system
@@ -34,12 +34,12 @@ func (c *Core) SetActiveExpire(on bool) {
 func (c *Core) PauseCron(on bool) {
 	c.assertHeld()
 	if c.duties.cronPaused = on; !on {
-		c.duties.lastTick = 0 // nobody is to wonder about the pause
+		c.duties.lastTick = 0 // the pause is no stall
 	}
 }
 
-// RunDuties keeps the duties going on an idle server until stop closes. It runs on a goroutine of its own and takes
-// a turn only when something is due.
+// RunDuties does the duties of an idle server until stop closes. It needs its own goroutine and takes a turn only when
+// something is due.
 func (c *Core) RunDuties(stop <-chan struct{}) {
 	timer := time.NewTimer(time.Millisecond)
 	defer timer.Stop()
@@ -63,8 +63,8 @@ func (c *Core) dutySlice() time.Duration {
 	return wait
 }
 
-// clientsShare is how long clients have between two slices of expiry that is behind: as long as it has, and half as
-// long when it is far behind.
+// clientsShare is how long clients have between two slices of late expiry: as long as a slice, and half as long if
+// expiry is more than farBehindMs late.
 func (c *Core) clientsShare() time.Duration {
 	if c.nowMs-c.space.NextDeadline() > farBehindMs {
 		return expirySlice / 2
@@ -72,8 +72,7 @@ func (c *Core) clientsShare() time.Duration {
 	return expirySlice
 }
 
-// idleFor is the time until the next deadline, tick or wait that runs out: at least a millisecond, unless expiry is
-// behind.
+// idleFor is the time until the next deadline, tick or timeout: at least a millisecond, unless expiry is late.
 func (c *Core) idleFor() time.Duration {
 	if c.duties.behind {
 		return expirySlice
@@ -149,7 +148,7 @@ func (c *Core) runDuties() {
 	c.meter.dutyNanos += uint64(c.nanos - int64(began))
 }
 
-// Reclaimers have much to free from ladenFrom bytes on, until they are down to ladenUntil: some ten and one ms of work.
+// Reclaimers have much to free from ladenFrom bytes until they are down to ladenUntil: some ten and one ms of work.
 const (
 	ladenFrom  = 16 << 20
 	ladenUntil = 1 << 20
@@ -211,7 +210,7 @@ func (c *Core) tick(nanos int64) {
 	}
 }
 
-// ApplySlowlogLimit has every command timed alone when somebody asked to see what takes under a millisecond. Turn only.
+// ApplySlowlogLimit has every command timed alone when slowlog-log-slower-than is under a millisecond. Turn only.
 func (c *Core) ApplySlowlogLimit() {
 	c.assertHeld()
 	slow := c.settings.SlowlogSlowerThan.Get()

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// What the core itself answers. The texts are the reference's where it has the error.
+// These are the core's own errors. The texts are the reference's where it has the error.
 var (
 	errNotInMulti = &protocol.Error{Code: "ERR", Text: "Command not allowed inside a transaction"}
 	errFedStream  = &protocol.Error{Code: "ERR", Text: "Replica can't interact with the keyspace"}

@@ -59,7 +59,7 @@ func (c *Core) ApplyMemoryLimit() {
 	limit := int64(min(s.MaxMemory.Get(), math.MaxInt64))
 	c.space.Heap().Limit(limit + limit>>residentShare)
 	if s.MaxMemory.Get() == 0 {
-		c.noteExceeded(false) // nobody asks from here on
+		c.noteExceeded(false) // no command asks any more
 	}
 }
 
@@ -78,11 +78,10 @@ func (c *Core) overLimit() int64 {
 	return c.UsedMemory() - c.NotForEviction() - int64(min(limit, math.MaxInt64))
 }
 
-// NotForEviction is what of the memory used does not count towards maxmemory. What replicas have not yet read: evicting
-// because of it would only make more for them to read. And what only a view may still read, or what waits for
-// reclaimers, with the lists of it: evicting does not bring that back, it adds to it, until the view is closed or the
-// reclaimers are done. And what the backlog takes beyond its size, because its memory comes in blocks: a new block must
-// not cost keys. And what the log has not written yet: an eviction is written, too.
+// NotForEviction is what of the memory used does not count towards maxmemory. Output that replicas have not read: an
+// eviction would only add to it. Memory that only a view may still read, or that waits for reclaimers: an eviction adds
+// to it, too. The part of the backlog beyond its size, because its memory comes in blocks: a new block must not cost
+// keys. Data that the log has not written yet: an eviction is written, too.
 func (c *Core) NotForEviction() int64 {
 	h, spared := c.space.Heap(), int64(0)
 	if c.hooks.OtherMemory != nil {
@@ -158,7 +157,7 @@ func (c *Core) UsedMemory() int64 {
 	return used
 }
 
-// NoteStream says how much memory the stream's owner keeps for replicas that come back. It counts as used. What is
+// NoteStream says how much memory the stream's owner keeps for replicas that come back. It counts as used. Memory
 // beyond limit does not count towards maxmemory. Turn only.
 func (c *Core) NoteStream(bytes, limit int64) {
 	c.assertHeld()

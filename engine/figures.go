@@ -93,13 +93,13 @@ func (c *Core) BlockedClients() int {
 	return c.waiting.blocked() + c.pause.held.Len()
 }
 
-// BlockingKeysOnGone counts the keys of whose going somebody wants to hear.
+// BlockingKeysOnGone counts the keys whose end some client wants to hear of.
 func (c *Core) BlockingKeysOnGone() int {
 	c.assertHeld()
 	return c.waiting.onGone
 }
 
-// BlockingKeys counts the keys that somebody waits for.
+// BlockingKeys counts the keys that clients wait for.
 func (c *Core) BlockingKeys() int {
 	c.assertHeld()
 	return len(c.waiting.byKey)

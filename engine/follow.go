@@ -26,8 +26,8 @@ func (c *Core) Dismiss(cl *client.Client) {
 	}
 }
 
-// Follow is Serve for the link to our primary: keys past their deadline are valid until it removes them, and nobody
-// reads the replies. applied runs behind the last request, when nothing else of the turn has been decided.
+// Follow is Serve for the link to our primary: keys past their deadline are valid until it removes them, and no client
+// reads the replies. applied runs after the last request, when nothing else of the turn has been decided.
 func (c *Core) Follow(b *protocol.Batch, applied func()) {
 	c.inTurn(batchTurn, func() { c.follow(b.Session.(*client.Client), b, applied) })
 }

@@ -7,8 +7,7 @@ import (
 	"spindle/protocol"
 )
 
-// A guest is a client without a connection, who asks by another door than a socket: the admin address's page and its
-// console. It may only read.
+// A guest is a client without a connection: the page of the admin address, and its console. It may only read.
 
 // NewGuest is a client that asks as the user u. nil is the server itself, which may read everything.
 func NewGuest(u *acl.User) *client.Client {
@@ -22,8 +21,8 @@ func NewGuest(u *acl.User) *client.Client {
 	return cl
 }
 
-// Consult runs one command as the guest cl. What refuses a client refuses a guest, but a guest never waits: where a
-// client would, it is told why. The command is counted as a client's is. Turn only.
+// Consult runs one command as the guest cl. A guest is refused where a client is. A guest never waits: where a client
+// would, it gets an error. The command is counted as a client's is. Turn only.
 //
 // Lifetime: args are lent until Consult returns. cl.Out has the reply, and pieces of it may be lent: its owner reads
 // them before the turn ends, and resets it.
@@ -48,8 +47,8 @@ func (c *Core) Consult(cl *client.Client, args [][]byte) error {
 	return nil
 }
 
-// Observe is Consult for the server's own eyes: it is admitted whatever stands in the way of clients, and leaves no
-// trace in what is counted and logged. args must not name a key: data may not be whole, or lent. Turn only.
+// Observe is Consult for the server itself. It is always admitted, and it is neither counted nor logged. args must not
+// name a key: data may not be whole, or lent. Turn only.
 //
 // Lifetime and errors: as Consult's.
 func (c *Core) Observe(cl *client.Client, args [][]byte) error {

@@ -15,8 +15,8 @@ func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	return cl, nil
 }
 
-// Malformed implements protocol.Handler: what the client sent is no request. Who wants no reply to what comes next gets
-// none to this, and who waits for one to what came before gets that first.
+// Malformed implements protocol.Handler: what the client sent is no request. A client under CLIENT REPLY OFF or SKIP
+// gets no error. A blocked client gets its pending reply first.
 func (c *Core) Malformed(session any, err *protocol.Error) (v protocol.Verdict) {
 	cl := session.(*client.Client)
 	c.Do(func() {

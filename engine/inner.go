@@ -72,7 +72,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	return nil
 }
 
-// countInner shows a command that cl has run within another to those who watch, and adds its time since began.
+// countInner shows a command that cl has run within another to monitors, and books its time since began.
 func (c *Core) countInner(cl *client.Client, spec *command.Spec, args [][]byte, began int64) {
 	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args)

@@ -6,8 +6,8 @@ import (
 	"spindle/protocol"
 )
 
-// invoke runs a handler in a frame of its own and books what it did. mark is where its reply begins. If lent, the
-// command goes on by a step, and its frame stays.
+// invoke runs a handler in a new frame and books its effects. mark is where its reply begins. If lent, the command
+// continues by a step, and its frame stays.
 func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec, mark protocol.Mark) (
 	lent bool, err error) {
 	c.assertHeld()
@@ -56,14 +56,14 @@ func (c *Core) complain(cl *client.Client, spec *command.Spec, err error) {
 	}
 }
 
-// noteRead tells who tracks keys of a command that has run for cl, if cl caches what it reads.
+// noteRead tells the tracking of keys of a command that has run for cl, if cl caches its reads.
 func (c *Core) noteRead(cl *client.Client, spec *command.Spec, args [][]byte) {
 	if cl.Is(client.Tracking) && c.hooks.Read != nil {
 		c.hooks.Read(cl, spec, args)
 	}
 }
 
-// finish answers the error of a command that went on by steps, and books what the command did.
+// finish answers the error of a command that ran in steps, and books its effects.
 func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
 	if err != nil {
 		c.fail(ctx, err, mark)

@@ -36,7 +36,7 @@ func (c *Core) fieldsExpired(db int, key []byte, _ int, emptied bool) {
 	}
 }
 
-// effectOfRemoval is no change that the save rules count: nobody has made it.
+// effectOfRemoval is no change that the save rules count: no client made it.
 func (c *Core) effectOfRemoval(db int, key []byte, lazily bool) {
 	if lazily {
 		c.Effect(db, wordUnlink, key)
@@ -45,14 +45,14 @@ func (c *Core) effectOfRemoval(db int, key []byte, lazily bool) {
 	}
 }
 
-// Notify implements command.Core: a keyspace event, if somebody asked for its class.
+// Notify implements command.Core: a keyspace event, if notify-keyspace-events has its class.
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
 	c.assertHeld()
 	wanted := command.EventClass(c.settings.NotifyEvents.Get())
 	if wanted&class == 0 || c.replaying || c.hooks.Publish == nil || c.hooks.Heard != nil && !c.hooks.Heard() {
 		return
 	}
-	name := unsafe.Slice(unsafe.StringData(event), len(event)) // nobody writes to it
+	name := unsafe.Slice(unsafe.StringData(event), len(event)) // it is never written to
 	if wanted&command.EventKeyspace != 0 {
 		c.channel = append(appendDB(append(c.channel[:0], "__keyspace@"...), db), key...)
 		c.hooks.Publish(c.channel, name)

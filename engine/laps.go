@@ -13,8 +13,8 @@ import (
 // lapEvery is after how many requests of one run the clock is read, so that a long run knows the time and ends.
 const lapEvery = 48
 
-// lap reads the clock and books the time since the last reading on the row that ran meanwhile. Nobody knows how long
-// each of several took; one command alone is looked at.
+// lap reads the clock and books the time since the last reading on the row that ran meanwhile. The time of each of
+// several is not known; the slow log sees a command that ran alone.
 func (c *Core) lap() {
 	m := &c.meter
 	if m.calls == 0 {

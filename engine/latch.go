@@ -22,7 +22,7 @@ func (c *Core) Latch(keys [][]byte) (release func()) {
 	return func() { c.unlatch(names) }
 }
 
-// unlatch undoes a Latch, and has those who waited ask again.
+// unlatch undoes a Latch, and has the waiting clients ask again.
 func (c *Core) unlatch(names []string) {
 	c.assertHeld()
 	l := &c.latches

@@ -10,8 +10,8 @@ import (
 	"spindle/protocol"
 )
 
-// Lending: a command that takes long, a script, gives the turn back before it is over. It goes on in slices, each in a
-// turn of its own, and others have the turn in between. What they may do then is little:
+// Lending: a long command, such as a script, gives the turn back before it is over. It continues in slices, each in its
+// own turn, and other callers have turns in between. They may do little then:
 //
 //	running ── Lend ──▶ lent ── slice, slice, … ──▶ over: its unit and its reply leave, its client goes on
 //	                     │
@@ -22,13 +22,13 @@ import (
 // engine.N1. At most one command is lent. Core.stack is its stack in its own slices, and the other one in all other
 // turns.
 // engine.N2. While a command is lent no other changes data: between two of its slices nothing it can see has changed.
-// engine.N3. A lent command's time stands still: each slice sees the time at which the command began. TIME alone tells
-// the true one when the command is tardy: a script that waits for a time to come ends, as it does in Redis.
+// engine.N3. A lent command's time stands still: each slice sees the time at which the command began. Only TIME tells
+// the true time, once the command is tardy. So a script that waits for a time ends, as in Redis.
 // engine.N4. A script of a log gives way without being parked: its goroutine waits in the handler. That happens only
-// while a data set is loaded, so that nobody else can see what the script has done so far.
+// while a data set is loaded. So no client can see what the script has done so far.
 
-// Lend implements command.Core. It answers false where nobody else can have the turn: for a Fake's commands, and inside
-// a command that was lent already and is called by one that cannot wait.
+// Lend implements command.Core. It answers false where the turn cannot be lent: for a Fake's commands, and below a lent
+// command whose caller cannot wait.
 func (c *Core) Lend(ctx *command.Context, step command.Step) bool {
 	c.assertHeld()
 	s := c.stack
@@ -78,7 +78,7 @@ func (c *Core) GiveWay(*command.Context) bool {
 	return true
 }
 
-// lendTurn parks the client of the outermost command, which goes on by steps from here on.
+// lendTurn parks the client of the outermost command, which now continues by steps.
 func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, mark protocol.Mark) {
 	c.assertHeld()
 	invariant.That(c.lent == nil, "engine.N1: two commands lend the turn")
@@ -111,7 +111,7 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 // drive gives the lent command its slices, until it is over.
 func (c *Core) drive() {
 	for c.slice() {
-		runtime.Gosched() // whoever waits for the turn, or for a processor, comes first
+		runtime.Gosched() // other callers of the turn, and other goroutines, come first
 	}
 }
 
@@ -126,7 +126,7 @@ func (c *Core) slice() (more bool) {
 	return more
 }
 
-// runSlice goes on with the lent command. Turn only.
+// runSlice runs a slice of the lent command. Turn only.
 func (c *Core) runSlice() (more bool) {
 	l := c.lent
 	began := c.nanos
@@ -153,7 +153,7 @@ func (c *Core) runSlice() (more bool) {
 	return !over
 }
 
-// step goes on with the innermost frame that waits. It answers whether the outermost command is over.
+// step runs a step of the innermost frame that waits. It answers whether the outermost command is over.
 func (c *Core) step(l *lent) (over bool) {
 	s := l.stack
 	top := &s.lends[len(s.lends)-1]
@@ -181,7 +181,7 @@ func (c *Core) step(l *lent) (over bool) {
 	return false
 }
 
-// over ends the lent command: what it has told leaves as one unit, its client goes on, and so does everybody else.
+// over ends the lent command: its effects leave as one unit, and its client and all others continue.
 func (c *Core) over(l *lent) {
 	p, cl := l.p, l.p.cl
 	c.lent = nil

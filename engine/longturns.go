@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A LongTurn is one of the turns that took the most CPU time since CONFIG RESETSTAT, while measure-turn-cpu is set. Who
-// knows when the machine was held up, as the bench does, can tell which of them were.
+// A LongTurn is one of the turns that took the most CPU time since CONFIG RESETSTAT, while measure-turn-cpu is set. The
+// bench knows when the machine was held up, and so which of them do not count.
 type LongTurn struct {
 	Began     int64 // Unix µs
 	Wall, CPU time.Duration

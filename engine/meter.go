@@ -21,7 +21,7 @@ type meter struct {
 	spec       *command.Spec // whose calls are not yet booked
 	calls      int
 	unanswered int            // of the calls: made by a client that gets no replies
-	client     *client.Client // who made the first of the calls, and with what (R2: lent)
+	client     *client.Client // of the first of the calls, as are args (R2: lent)
 	args       [][]byte
 	innerNanos int64 // when the last command inside another ended
 	precise    bool
@@ -72,9 +72,8 @@ func (m *meter) begin(nanos int64) {
 	m.measuresCPU = false
 }
 
-// measureCPU starts the thread's clock for this turn. The thread is the turn's alone until its end: else the runtime,
-// which may stop a goroutine anywhere, could let a reclaimer or a saver run on it in between, and what that took would
-// count as the turn's.
+// measureCPU starts the thread's clock for this turn. The thread is the turn's alone until its end. Otherwise the
+// runtime could stop the goroutine and run a reclaimer or a saver on the thread. That time would count as the turn's.
 func (m *meter) measureCPU(on bool) {
 	if m.measuresCPU = on; on {
 		runtime.LockOSThread()

@@ -74,11 +74,11 @@ func (c *Core) showMonitors(cl *client.Client, args [][]byte) {
 		c.monitors.Send(mark, nil, line, line)
 		return
 	}
-	cl.Out.Raw(line) // between the replies of its own batch
+	cl.Out.Raw(line) // between the replies of its batch
 	c.monitors.Send(mark, cl, line, line)
 }
 
-// StartMonitor has cl shown every command from the next on.
+// StartMonitor has cl shown every later command.
 func (c *Core) StartMonitor(cl *client.Client) {
 	c.assertHeld()
 	if cl.Is(client.Monitor) {

@@ -1,6 +1,6 @@
 package engine
 
-// What the core knows of those above it: the sinks, the listeners of events.go, and nothing else.
+// The core knows the sinks and the listeners of engine/part. It knows nothing else of the packages above it.
 
 // A Sink takes the effects of the core's turns: the append-only file, the replicas.
 //

@@ -48,14 +48,14 @@ func New(p Parts) *Core {
 	return c
 }
 
-// SetCatalogue gives the core its commands, before the first Serve. It also makes the default user, who may run them
+// SetCatalogue gives the core its commands, before the first Serve. It also makes the default user, which may run them
 // all.
 func (c *Core) SetCatalogue(k *command.Catalogue) {
 	c.catalogue = k
 	c.users.Begin(k)
 }
 
-// AddOwnBarriers adds the core's barriers behind those added so far: memory first, loading after what comes in between.
+// AddOwnBarriers adds the core's barriers after those added so far: memory first, then between, then loading.
 func (c *Core) AddOwnBarriers(between ...*Barrier) {
 	c.AddBarrier(c.eviction.barrier)
 	c.AddBarrier(c.shortage)

@@ -14,7 +14,7 @@ const (
 	PauseByClient PausePurpose = iota // CLIENT PAUSE
 	PauseShutdown                     // waiting for lagging replicas
 	PauseFailover
-	PauseLog // the disk is behind the append-only file
+	PauseLog // the disk is too slow for the append-only file
 	pausePurposes
 )
 
@@ -64,8 +64,8 @@ func (p *pause) nextEnd() (at int64) {
 	return at
 }
 
-// holds says whether a command that does what flags say must wait. Who takes the stream is never held back. Our
-// primary's stream is, whatever comes in it.
+// holds says whether a command that does what flags say must wait. A client that takes the stream is never held back.
+// Our primary's stream is, whatever comes in it.
 func (p *pause) holds(cl *client.Client, flags command.Flags) bool {
 	if !p.on || cl.Flags&(fedStream|client.Fake) != 0 {
 		return false

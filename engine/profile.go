@@ -5,8 +5,8 @@ import (
 	"runtime/pprof"
 )
 
-// Profiles carry the name of the command that ran, as the label "command". The labels exist only while somebody
-// profiles: else the price is one nil check a command.
+// Profiles carry the name of the command that ran, as the label "command". The labels exist only during a profile:
+// otherwise the price is one nil check a command.
 
 // SetProfiling turns the labels on or off. Turn only.
 func (c *Core) SetProfiling(on bool) {

@@ -36,7 +36,7 @@ func (c *Core) tell(ctx *command.Context) {
 	}
 }
 
-// addressees are who hears of a call's effects.
+// addressees are the sinks that get a call's effects.
 func addressees(ctx *command.Context) client.Targets {
 	switch {
 	case ctx.Effects.To != 0:
@@ -117,8 +117,8 @@ func (c *Core) assertNothingTold(what string) {
 	invariant.That(c.stack.unit.effects == 0, "engine.B1: %s after %d effects of its own unit", what, c.stack.unit.effects)
 }
 
-// EndUnit tells what the running transaction has done so far as a unit of its own: its next command reads the data set
-// from a file, which would lack that. Turn only.
+// EndUnit tells the effects of the running transaction so far as one unit. Its next command reads the data set from a
+// file, which would lack them. Turn only.
 func (c *Core) EndUnit() {
 	c.assertHeld()
 	if c.stack.unit.effects != 0 {

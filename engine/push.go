@@ -8,7 +8,7 @@ import (
 // keptPending is how much room of pushes.pending one command leaves to the next.
 const keptPending = 64 << 10
 
-// Push sends p to cl behind everything decided so far. Nobody writes to p afterwards; it may go to many.
+// Push sends p to cl after everything decided so far. p must not change afterwards; it may go to many clients.
 func (c *Core) Push(cl *client.Client, p []byte) {
 	c.assertHeld()
 	switch {
@@ -111,7 +111,7 @@ func (c *Core) pushHere(p []byte) {
 	}
 }
 
-// flushPushes puts what the command of the batch's client has pushed to that client behind its reply.
+// flushPushes puts the pushes of the batch's client to itself after its reply.
 func (c *Core) flushPushes(cl *client.Client) {
 	cl.Out.Raw(c.pushes.pending)
 	c.takePending()
@@ -140,7 +140,7 @@ func (c *Core) sendDeferred() {
 	ps.deferred = ps.deferred[:0]
 }
 
-// postReply gives a parked client its reply, and behind it what its command has pushed to it.
+// postReply gives a parked client its reply, and after it the pushes of its command.
 func (c *Core) postReply(cl *client.Client, r *protocol.Reply, pushed []byte) {
 	cl.Flags &^= client.Caching
 	if cl.Flags&silenced != 0 {

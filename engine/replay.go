@@ -29,9 +29,9 @@ func NewReplayer() *client.Client {
 	}
 }
 
-// Replay runs one command of a log as cl, which NewReplayer has made. It answers to no limit and no barrier, nobody is
-// told of its effects, and its reply is dropped: a command that failed when it was logged fails again. Turn only, while
-// keys past their deadline count as valid.
+// Replay runs one command of a log as cl, which NewReplayer has made. No limit and no barrier holds for it, no sink
+// hears of its effects, and its reply is dropped. A command that failed when it was logged fails again. Turn only,
+// while keys past their deadline count as valid.
 //
 // passed says that the command was passed over, because it changes neither data nor scripts (gateLog).
 //

@@ -18,8 +18,8 @@ func (c *Core) inTurn(kind turnKind, f func()) {
 	c.release()
 }
 
-// within is all that belongs to a turn that the caller has taken: read the clock, run f, hand on what was decided,
-// close the books.
+// within does all that belongs to a turn that the caller has taken. It reads the clock, runs f, hands on the decisions
+// and closes the books.
 func (c *Core) within(kind turnKind, f func()) {
 	c.begin(kind)
 	f()
@@ -69,7 +69,7 @@ func (c *Core) settle() {
 	}
 }
 
-// Do runs f inside a turn of its own: for duties, loading and neighbours' goroutines. f must be short.
+// Do runs f in a turn: for duties, loading and neighbours' goroutines. f must be short.
 func (c *Core) Do(f func()) { c.inTurn(doTurn, f) }
 
 // DoBetween is Do with Between: it runs f in a turn and returns after that. It may wait as long as a script runs. It

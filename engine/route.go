@@ -8,7 +8,7 @@ import (
 )
 
 // Routing: in cluster mode a call runs on the node that serves the hash slot of its keys. Other nodes answer with a
-// redirection. What decides is the slots.Map of now, which is read once for each call.
+// redirection. The present slots.Map decides. It is read once for each call.
 
 // A redirect is why a call does not run here.
 type redirect uint8
@@ -19,7 +19,7 @@ const (
 	unstable              // some of its keys are here, and others where the slot comes from or goes to
 	down                  // the cluster is down
 	downReadOnly          // and takes reads alone
-	unbound               // nobody serves the slot
+	unbound               // no node serves the slot
 	moved                 // another node serves the slot
 	asked                 // the keys are where the slot is going
 )
@@ -31,7 +31,7 @@ type route struct {
 	to   *slots.Node // of moved and asked
 }
 
-// RouteBy has calls routed by the Map of current. Before the first Serve; nobody calls it outside cluster mode.
+// RouteBy has calls routed by the Map of current. Before the first Serve, in cluster mode only.
 func (c *Core) RouteBy(current *slots.Current) { c.slots = current }
 
 // admitSlots refuses a call whose keys this server does not serve. EXEC is judged by what was queued; one that is
@@ -239,7 +239,7 @@ func (c *Core) declaredSlot(otherwise int) (slot int) {
 	return slot
 }
 
-// routeParked says why p's command, whose keys have key's slot, cannot go on here; nil if it can.
+// routeParked says why p's command, whose keys have key's slot, cannot continue here; nil if it can.
 func (c *Core) routeParked(m *slots.Map, p *parked, key []byte) error {
 	if !m.OK {
 		return errDown

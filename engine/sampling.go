@@ -9,8 +9,8 @@ import (
 // Sampling of hot keys: one command of several tells which keys it has named, as what, and what that took. How many
 // are passed over follows the load, so that samples cost the same share of a busy core at any rate.
 //
-// engine.S1. A sample stands for all commands since the one before. Which of a group of requests is taken is left to
-// chance, so that a pipeline's pattern shows nothing false.
+// engine.S1. A sample stands for all commands since the one before. Chance picks one request of a group, so that a
+// pipeline's pattern shows nothing false.
 
 // ApplyHotKeys follows the setting hot-keys. Turn only.
 func (c *Core) ApplyHotKeys() {
@@ -31,8 +31,8 @@ func (c *Core) sampleInner(cl *client.Client, spec *command.Spec, args [][]byte,
 	}
 }
 
-// sample notes the keys of a command that has run. What scripts declare is left out: the commands that they run are
-// samples of their own.
+// sample notes the keys of a command that has run. Keys that scripts declare are left out: the commands of scripts are
+// sampled themselves.
 func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weight, bytes, nanos float64) {
 	if spec.Has(command.Scripts) {
 		return
@@ -65,8 +65,8 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 	}
 }
 
-// firstKey is where the key of a command stands that names one, at a place of its own; 0 of all others. Its flags may
-// depend on options, as SET's do.
+// firstKey is the index of the only key of a command that names one at a fixed place; 0 of other commands. Its flags
+// may depend on options, as SET's do.
 func firstKey(spec *command.Spec) int {
 	if len(spec.Keys) != 1 {
 		return 0

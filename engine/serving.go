@@ -14,7 +14,7 @@ func (c *Core) serveReady() {
 	if len(w.ready) == 0 {
 		return
 	}
-	// The unit that made them ready may have taken its time: a key that has expired meanwhile serves nobody.
+	// The unit that made them ready may have taken its time: a key that has expired meanwhile serves no client.
 	c.readClock()
 	for i := 0; i < len(w.ready); i++ { // serving one may make another ready
 		name := w.ready[i]
@@ -25,16 +25,16 @@ func (c *Core) serveReady() {
 		}
 		for s := l.first; s != nil; {
 			p, next := s.p, s.next
-			// It left while the one before was served: where the line went on from there, it no longer knows.
+			// It left while the client before it was served, so its place in the line is lost.
 			if w.byClient[p.cl] != p {
 				if s, l = nil, w.byKey[name]; l != nil {
-					s = l.first // who was tried in vain is once more: each time somebody has left, so that it ends
+					s = l.first // Start again at the head. Each restart follows a departure, so the loop ends.
 				}
 				continue
 			}
 			v := c.space.DB(name.db).Peek([]byte(name.key))
 			if !v.Exists() && l.gone == 0 {
-				break // the key is used up: those behind wait on
+				break // the key is used up: the rest of the line waits on
 			}
 			if p.wait.Gone || v.Exists() && (p.wait.Type == value.None || p.wait.Type == v.Type()) {
 				switch v, err := c.admit(unblocked, p.cl, plainCall(p.spec, p.args)); v {
@@ -75,7 +75,7 @@ func (c *Core) refuseParked(p *parked, err error) {
 // unblocking is what the latency monitor calls a reply that no key brought.
 const unblocking = "command-unblocking"
 
-// answerParked lets f reply for a parked client; if it replied, the client goes on, and its call is booked: with the
+// answerParked lets f reply for a parked client. If it replied, the client continues and its call is booked, with the
 // time before the wait and the time for the reply. event is what the latency monitor calls the latter.
 func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	c.assertHeld()
@@ -101,7 +101,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 			c.hooks.Wrote(cl)
 		}
 	}
-	cl.Out, c.space.NoTouch = outer, quiet // reply is the loop's from here on
+	cl.Out, c.space.NoTouch = outer, quiet // reply belongs to the loop now
 	if reply.Len() == 0 {
 		reply.Discard()
 		return
@@ -134,8 +134,8 @@ func (c *Core) Unblock(cl *client.Client, asError bool) bool {
 	return true
 }
 
-// UnblockAll ends every wait of clients, but for those of commands that are at work. It answers what err says, and
-// closes their connections behind it.
+// UnblockAll ends every wait of clients, but for those of commands that are at work. It answers err, and closes their
+// connections after that.
 func (c *Core) UnblockAll(err error) {
 	c.assertHeld()
 	var all []*parked
@@ -154,7 +154,7 @@ func (c *Core) UnblockAll(err error) {
 }
 
 // expireWaits answers those whose time has run out, at most budget of them. A deadline's own millisecond is part of the
-// wait: nobody is told too early.
+// wait, so no client hears too early.
 func (c *Core) expireWaits(budget int) {
 	c.assertHeld()
 	w := &c.waiting
@@ -176,7 +176,7 @@ func (c *Core) Wake(cl *client.Client) {
 	}
 }
 
-// Answer has f reply for a parked client, who goes on if it did.
+// Answer has f reply for a parked client, which continues if it did.
 func (c *Core) Answer(cl *client.Client, f func(*command.Context)) {
 	c.assertHeld()
 	if p := c.waiting.byClient[cl]; p != nil {

@@ -11,7 +11,7 @@ import (
 
 // Settings are the parameters the core itself goes by.
 type Settings struct {
-	Databases           setting.Int // how many there are, from the start on
+	Databases           setting.Int // how many there are; fixed at the start
 	RequirePass         setting.String
 	ProtectedMode       setting.Bool
 	EnableDebugCommand  setting.Enum[Permission]
@@ -26,7 +26,7 @@ type Settings struct {
 	StallThreshold      setting.Int  // ms; 0: off
 	StallsKept          setting.Int  // of the stall log
 	HotKeys             setting.Bool // sample which keys are used
-	BigKeys             setting.Bool // know the largest keys, from the start on
+	BigKeys             setting.Bool // know the largest keys; fixed at the start
 
 	MaxMemory     setting.Uint // bytes; 0: no limit
 	ClientsMemory setting.Int  // bytes, or as a negative number a percentage of MaxMemory; 0: no limit
@@ -39,13 +39,13 @@ type Settings struct {
 
 	Defrag         setting.Bool
 	DefragIgnore   setting.Int // bytes of slabs in use that may be free
-	DefragLower    setting.Int // percent of what is used, from which on blocks are moved
-	DefragUpper    setting.Int // and from which on DefragCycleMax holds
+	DefragLower    setting.Int // percent of the bytes used: the least at which blocks are moved
+	DefragUpper    setting.Int // and the least at which DefragCycleMax holds
 	DefragCycleMin setting.Int // percent of the time
 	DefragCycleMax setting.Int
 }
 
-// Permission is who may do a thing that is dangerous on a shared host.
+// Permission says which clients may do what is dangerous on a shared host.
 type Permission int
 
 const (

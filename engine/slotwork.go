@@ -10,7 +10,7 @@ import (
 const dropLooks = 16
 
 // DropSlot deletes keys of a hash slot that has gone to another node, for at most limit, and says whether there are
-// more. Replicas and the log hear of each; listeners to keyspace events do not, because the keys go on elsewhere.
+// more. Replicas and the log hear of each; listeners to keyspace events do not, because the keys live on elsewhere.
 // Between only.
 func (c *Core) DropSlot(slot uint16, limit time.Duration) (more bool) {
 	c.AssertWhole("a slot is dropped")

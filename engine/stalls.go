@@ -15,7 +15,7 @@ import (
 	"spindle/engine/insight"
 )
 
-// The stall log: what has held a turn for longer than stall-threshold, so that everybody else waited. Each part of a
+// The stall log lists what held a turn for longer than stall-threshold, while all other callers waited. Each part of a
 // turn is looked at where its time is known anyway: a run of commands, a command of another, a duty.
 //
 // engine.G1. A part that is noted counts as covered: what contains it is noted only if the rest is past the threshold.
@@ -63,7 +63,7 @@ func (c *Core) watchStall(cl *client.Client, spec *command.Spec, args [][]byte, 
 	c.noteStall(e, took, waitsItself(spec))
 }
 
-// watchLent looks at a command that had lent the turn: others could do little from its beginning on.
+// watchLent looks at a command that had lent the turn. Other clients could do little since it began.
 func (c *Core) watchLent(l *lent) {
 	w := &c.stalls
 	w.covered = 0
@@ -136,10 +136,10 @@ func (c *Core) watchTick(nanos int64) {
 	w.cpu, w.noted, w.covered = cpu, 0, 0
 }
 
-// tickLeast is how late a tick must be for anybody to wonder.
+// tickLeast is how late a tick must be to count as a gap.
 const tickLeast = int64(20 * time.Millisecond)
 
-// watchDo looks at a function that had a turn of its own.
+// watchDo looks at a function that Do ran.
 func (c *Core) watchDo(took int64) {
 	w := &c.stalls
 	covered := w.covered

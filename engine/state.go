@@ -16,7 +16,7 @@ import (
 	"spindle/protocol"
 )
 
-// Core owns the data and runs the commands. Its methods say who may call them; all else needs the turn.
+// Core owns the data and runs the commands. Each method says from where it may be called; the fields need the turn.
 type Core struct {
 	turn
 	space     *keyspace.Keyspace
@@ -49,10 +49,10 @@ type Core struct {
 	raised   int // barriers that are up
 	pause    pause
 	latches  latches
-	slots    *slots.Current // who serves which slot; nil outside cluster mode
+	slots    *slots.Current // the node of each slot; nil outside cluster mode
 	waiting  waiting
 	monitors client.Audience
-	watchers map[*client.Client]*client.Seat // who has MONITOR, and where in monitors
+	watchers map[*client.Client]*client.Seat // the clients under MONITOR, and their places in monitors
 	pushes   pushes
 	channel  []byte // Notify's
 	duties   duties
@@ -69,11 +69,11 @@ type Core struct {
 
 	halted       chan struct{} // closed by Halt
 	anyInScripts bool          // DEBUG SET-DISABLE-DENY-SCRIPTS
-	replaying    bool          // a command of a log runs: nobody is told of its effects
+	replaying    bool          // a command of a log runs: no sink hears of its effects
 	replayed     replayed
 
 	nudge  chan struct{}     // has RunDuties look at once
-	labels []context.Context // by command.Spec.ID, while somebody profiles
+	labels []context.Context // by command.Spec.ID, during a profile
 }
 
 // prefetchAhead is how many requests of a batch have their keys' cache misses under way at once. Past some
@@ -96,15 +96,14 @@ type Parts struct {
 // A push goes to a client that has not asked for it now: a message of pub/sub, an invalidation.
 //
 // engine.O1. A client gets replies and pushes in the order in which they were decided.
-// engine.O2. What a command pushes to its own client comes right behind that command's reply; in a transaction
-// behind EXEC's, in a script behind the script's. A command that was parked or has lent the turn replies later, and so
-// do its pushes.
+// engine.O2. A command's pushes to its own client come right after that command's reply; in a transaction after EXEC's,
+// in a script after the script's. A command that was parked or has lent the turn replies later, and so do its pushes.
 // engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
 // engine.O4. The stream of a replica goes by mail also while the replica's own batch is run.
-// engine.O5. What a transaction or a script pushes is in its receivers' outputs at once, and counts there. The gate
+// engine.O5. Pushes of a transaction or a script are in their receivers' outputs at once, and count there. The gate
 // holds it back until the unit has ended, and until its effects are on disk where clients wait for that.
 //
-// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole batch.
+// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come after the whole batch.
 type pushes struct {
 	here     *client.Client // whose batch is run; nil: none
 	pending  []byte         // for here, until the reply of the command that runs is complete
@@ -128,7 +127,7 @@ type push struct {
 // engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
 type latches struct {
 	keys   map[string]int // how many Latch calls hold each
-	passed bool           // engine.K3: somebody was not served
+	passed bool           // engine.K3: a client was not served
 	found  []command.KeyPosition
 }
 
@@ -146,7 +145,7 @@ type eviction struct {
 // chooses them (memory/evacuate.go), a walk of the databases moves what lies in them. The settings are the reference's.
 //
 // engine.D1. Nothing moves while a view lives, a command has lent the turn, or a data set is loaded. A view that is
-// taken ends the evacuation; the walk goes on from its place with the next.
+// taken ends the evacuation; the walk resumes from its place with the next.
 // engine.D2. A slice is defragSlice long, and slices take the share of the time that the settings say.
 type defrag struct {
 	walk    keyspace.Defrag
@@ -177,7 +176,7 @@ const tickEvery = int64(100 * time.Millisecond)
 type duties struct {
 	at         int64 // nanos at which the next slice is due, for busy servers
 	lastTick   int64
-	nextVisit  int64 // client id to go on from
+	nextVisit  int64 // client id to resume from
 	nextNote   int64
 	activeOff  bool // DEBUG SET-ACTIVE-EXPIRE 0
 	cronPaused bool // DEBUG PAUSE-CRON 1
@@ -231,7 +230,7 @@ func (c *Core) Transacting() bool {
 	return c.stack.depth > 0 && c.stack.frames[0].Spec.Has(command.RunsQueue)
 }
 
-// Current is whose command runs: of commands inside commands the client's who has sent the outermost. nil: none runs.
+// Current is the client that sent the outermost command that runs; nil if none runs.
 func (c *Core) Current() *client.Client {
 	c.assertHeld()
 	if c.stack.depth == 0 {
@@ -240,8 +239,8 @@ func (c *Core) Current() *client.Client {
 	return c.stack.frames[0].Client
 }
 
-// Here is the client whose pushes do not go by mail: whose batch is run, or whose command goes on after it has
-// lent the turn. nil: there is none.
+// Here is the client whose pushes do not go by mail: its batch is run, or its command has lent the turn. nil: there is
+// none.
 func (c *Core) Here() *client.Client {
 	c.assertHeld()
 	if c.pushes.here == nil && c.lent != nil {
@@ -306,7 +305,7 @@ func (c *Core) other(s *stack) *stack {
 	return &c.stacks[0]
 }
 
-// AddBarrier appends b behind those added before; it is down at first.
+// AddBarrier appends b after those added before; it is down at first.
 func (c *Core) AddBarrier(b *Barrier) { c.barriers = append(c.barriers, b) }
 
 // Raise puts b up or down.

@@ -12,8 +12,8 @@ import (
 // A loop that has parsed a batch takes the turn and runs the batch in place; ARCHITECTURE.md says what that was
 // measured against.
 //
-// engine.T1. In builds that check, holder names the goroutine that holds the turn, and 0 is nobody. A method that is
-// for the turn only asserts that its caller is the holder.
+// engine.T1. In builds that check, holder is the goroutine that holds the turn, or 0. A method that is for the turn
+// only asserts that its caller is the holder.
 type turn struct {
 	mu     sync.Mutex
 	number uint64 // of the turn that is held, or was held last; written while held
@@ -43,7 +43,7 @@ func (t *turn) release() {
 }
 
 // OnBehalf is for the holder of the turn, while another goroutine does a part of its work (DEBUG RELOAD). Each of the
-// two does what is for the turn inside run, one at a time. The other must have ended before the holder goes on alone.
+// two does what is for the turn inside run, one at a time. The other must have ended before the holder continues alone.
 func (t *turn) OnBehalf() (run func(f func())) {
 	t.assertHeld()
 	var mu sync.Mutex

@@ -12,13 +12,13 @@ import (
 // Effects are encoded as they are booked, because their arguments are lent; with no sink nothing is encoded.
 type unit struct {
 	effects int
-	bytes   []byte // all effects' commands, one behind the other
+	bytes   []byte // all effects' commands, one after the other
 	marks   []mark // where each ends, and its database
 	list    []Effect
 	loose   bool // the effects do not belong together: keys that SCAN found expired
 }
 
-// A mark is where an effect ends, its database, and who hears of it.
+// A mark is where an effect ends, its database, and the sinks that get it.
 type mark struct {
 	db, end int
 	to      client.Targets
@@ -70,11 +70,11 @@ type stack struct {
 	frames [maxDepth]command.Context // so that no call allocates
 	depth  int
 	unit   unit
-	lends  []lending  // of its frames, those that go on by a step, the outermost first
+	lends  []lending  // of its frames, those that continue by a step, the outermost first
 	slots  *slots.Map // that the outermost command was admitted by; nil: it names no keys
 }
 
-// lending is how the command of a frame goes on, nil if its handler has done all.
+// lending is how the command of a frame continues; nil if its handler has done all.
 func (s *stack) lending(frame *command.Context) *lending {
 	for i := range s.lends {
 		if s.lends[i].frame == frame {
@@ -84,7 +84,7 @@ func (s *stack) lending(frame *command.Context) *lending {
 	return nil
 }
 
-// A lending is one frame that goes on by a step.
+// A lending is one frame that continues by a step.
 type lending struct {
 	depth int // of the frame
 	frame *command.Context
@@ -105,7 +105,7 @@ type lent struct {
 	tardy bool    // busy-reply-threshold is over: others get BUSY
 	reply *protocol.Reply
 
-	pushes []byte // to its client, behind the reply (engine.O2)
+	pushes []byte // to its client, after the reply (engine.O2)
 }
 
 // refusal is what others are told when the threshold is over. It goes by the command that has lent, inside EXEC too.

@@ -22,15 +22,15 @@ type waiting struct {
 	ready    []keyName
 	isReady  map[keyName]bool
 	byType   [value.Module + 1]int // by what their keys are to hold (engine.W4)
-	onGone   int                   // lines in which somebody asked to hear of the key's going
-	busy     int                   // who of byClient is client.Busy
+	onGone   int                   // lines in which a client asked to hear of the key's end
+	busy     int                   // how many of byClient are client.Busy
 }
 
-// A line is who waits for one key; a stand is one client's place in it, so that leaving costs O(1) however long the
-// line.
+// A line is the clients that wait for one key. A stand is one client's place in it. To leave a line costs O(1),
+// whatever its length.
 type line struct {
 	first, last *stand
-	gone        int // who asked to hear of the key's going (command.Wait.Gone)
+	gone        int // how many asked to hear of the key's end (command.Wait.Gone)
 }
 
 type stand struct {
@@ -148,7 +148,7 @@ func (ws *waiting) leave(p *parked) {
 		"engine.W4: no line, and by type %v", ws.byType)
 }
 
-// blocked counts those who wait, without those that are busy.
+// blocked counts the clients that wait, without those that are busy.
 func (ws *waiting) blocked() int { return len(ws.byClient) - ws.busy }
 
 // nextEnd is the deadline, in Unix ms, of the wait that ends first; 0 when none ends.
@@ -159,10 +159,10 @@ func (ws *waiting) nextEnd() int64 {
 	return ws.timeouts[0].wait.DeadlineMs
 }
 
-// anybodyFor says whether somebody waits for a value of type t, wherever.
+// anybodyFor says whether any client waits for a value of type t, at any key.
 func (w *waiting) anybodyFor(t value.Type) bool { return w.byType[t]+w.byType[value.None] > 0 }
 
-// offer puts a key behind those that are ready, unless it stands there.
+// offer appends a key to those that are ready, unless it is there.
 func (w *waiting) offer(name keyName) {
 	if !w.isReady[name] {
 		w.isReady[name] = true

@@ -36,7 +36,7 @@ var asks = map[string]struct {
 	"lpos": {beside("MAXLEN", 3, 0), "a small MAXLEN"}, "memory|usage": {beside("SAMPLES", 3, 5), "few SAMPLES"},
 }
 
-// beside says how many elements a call reads by the number next to word, which is looked for from argument from on. 0
+// beside says how many elements a call reads by the number next to word. The search for word begins at argument from. 0
 // and less is all of them. Of LIMIT the second number counts. Without the word a call reads absent.
 func beside(word string, from int, absent int64) func([][]byte, int64) int64 {
 	second := 0
@@ -141,6 +141,7 @@ const guestMost = 10_000
 // forGuests says whether a guest may run commands with these flags: none that changes data, waits or listens.
 func forGuests(flags command.Flags) bool {
 	listens := flags&command.PubSub != 0 && flags&command.NoScript != 0
-	waits := flags&command.Blocking != 0 && flags&command.ReadOnly == 0 // who reads and cannot wait gets what is there
+	// A command that reads and cannot wait answers at once.
+	waits := flags&command.Blocking != 0 && flags&command.ReadOnly == 0
 	return flags&(command.Write|command.MayReplicate) == 0 && !listens && !waits
 }

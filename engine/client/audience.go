@@ -6,15 +6,15 @@ import (
 	"spindle/protocol"
 )
 
-// An Audience is the clients that get the same messages, in the groups in which they are sent to: a message is
-// made once for a protocol, and handed over once for a loop.
+// An Audience is the clients that get the same messages. A message is made once for a protocol, and handed over once
+// for a loop.
 //
 //	groups   loop 0, RESP2   to:    conn  conn  conn      the mail of a message has this list
 //	                         seats: seat  seat  seat      whose each is
 //	         loop 0, RESP3   …
 //
-// client.A1. A list that was sent is shared with its loop: its elements stay as they are. What is appended lies
-// behind them.
+// client.A1. A list that was sent is shared with its loop: its elements stay as they are. Appended elements lie after
+// them.
 // client.A2. seats[i] is the seat of to[i]; its at is i. No group is empty.
 //
 // Turn only (client.H1). The zero Audience is empty.
@@ -49,7 +49,7 @@ func (a *Audience) Add(c *Client) *Seat {
 	return s
 }
 
-// Move is for a client that speaks another protocol from now on.
+// Move is for a client that has chosen another protocol.
 func (a *Audience) Move(s *Seat) {
 	a.Remove(s)
 	a.seat(s)
@@ -94,7 +94,7 @@ func (a *Audience) Remove(s *Seat) {
 	g.to, g.seats = g.to[:last], g.seats[:last]
 }
 
-// Speaks says in which protocols somebody wants a message.
+// Speaks says in which protocols a message is needed.
 func (a *Audience) Speaks() (resp2, resp3 bool) {
 	for _, g := range a.groups {
 		g.seats[0].Client.assertHeld()
@@ -105,7 +105,7 @@ func (a *Audience) Speaks() (resp2, resp3 bool) {
 
 // Send posts a message that was decided in that turn to all but except, which may be nil, to each in its protocol.
 //
-// Lifetime: nobody writes to the bytes again. Those of a protocol that nobody speaks may be nil.
+// Lifetime: the bytes must not change again. Those of a protocol that no client speaks may be nil.
 func (a *Audience) Send(turn uint64, except *Client, resp2, resp3 []byte) {
 	var not protocol.Conn
 	if except != nil {

@@ -1,4 +1,4 @@
-// Package client holds one connection as the core sees it: who it is, which database it chose, what it has queued.
+// Package client holds one connection as the core sees it: its user, its database, its queued commands.
 //
 // Owner: the core; only the holder of the turn reads or writes a Client, except where a field says otherwise.
 // Never: blocks, or touches a socket (protocol.Conn does, on its loop).
@@ -39,11 +39,11 @@ const (
 	InScript                        // runs inside EVAL or FCALL
 	Paused                          // held back by CLIENT PAUSE
 	DenyBlocking                    // may not block: MULTI, scripts
-	Busy                            // Blocked, but at work on its command beside the core: nobody is told that it waits
+	Busy                            // Blocked, but its command is at work outside the turn: it does not count as waiting
 	Restricted                      // its user may not do everything: admission asks for each command
 
 	// Beside Tracking:
-	TrackingBroken // who its invalidations are redirected to has left (R)
+	TrackingBroken // the client that its invalidations are redirected to has left (R)
 	TrackingBcast  // it hears of all keys with its prefixes (B)
 	TrackingOptIn  // keys are tracked after CLIENT CACHING YES alone
 	TrackingOptOut // keys are not tracked after CLIENT CACHING NO
@@ -76,7 +76,7 @@ type Client struct {
 	Protocol      int    // 2 or 3
 	TurnSeen      uint64 // the turn in which its last reply was decided
 
-	Redirect int64 // who gets its invalidations, by id; 0: itself
+	Redirect int64 // the client that gets its invalidations, by id; 0: itself
 
 	Queue   *Queue  // MULTI's; nil outside
 	Script  *Script // what holds for the script whose commands this Fake runs; nil for others
@@ -86,7 +86,7 @@ type Client struct {
 
 	MaxBulk *setting.Int // proto-max-bulk-len, which holds for everyone but our primary; nil for a Fake
 
-	Reading                 int // bytes of the batch that is being run, and what was read behind it
+	Reading                 int // bytes of the batch that is being run, and the bytes read after it
 	CommandsRun             uint64
 	InputBytes, OutputBytes uint64
 	ReplicaState            any   // replication's own; nil for others
@@ -120,8 +120,8 @@ func (c *Client) UserName() string {
 // Age is how old the client is in seconds, as Redis counts: the difference of the Unix times in whole seconds.
 func (c *Client) Age(nowMs int64) int64 { return max(0, nowMs/1000-c.CreatedMs/1000) }
 
-// Limits implements protocol.Limiter. Its loop asks outside the turn, on the goroutine that runs the client's commands:
-// nobody else changes Authenticated. Flags are not looked at: turns of other loops change them.
+// Limits implements protocol.Limiter. Its loop asks outside the turn, on the goroutine that runs the client's commands.
+// Only that one changes Authenticated. Flags are not looked at: turns of other loops change them.
 func (c *Client) Limits() protocol.Limits {
 	l := protocol.Limits{Unauthenticated: !c.Authenticated}
 	if c.MaxBulk != nil {
@@ -130,7 +130,7 @@ func (c *Client) Limits() protocol.Limits {
 	return l
 }
 
-// Targets are who hears of an effect.
+// Targets are the kinds of sinks that get an effect.
 type Targets uint8
 
 // The log is the append-only file.
@@ -146,12 +146,12 @@ type Script struct {
 	ReadOnly   bool         // EVAL_RO, FCALL_RO, no-writes: it may not write
 	AllowOOM   bool         // it may write although memory is over its limit
 	AllowStale bool         // it may read from a replica whose link is down
-	AnySlot    bool         // its commands may each have keys of a hash slot of their own
+	AnySlot    bool         // each of its commands may have keys of another hash slot
 	Slot       int          // of its keys, NoSlot at first: all its commands' have this one, unless AnySlot
-	Told       *atomic.Bool // set with Wrote, for who asks outside the turn; nil: nobody does
+	Told       *atomic.Bool // set with Wrote, for a reader outside the turn; nil: there is none
 	// It has run a command that may write: it is not refused for memory any more, and cannot be killed.
 	Wrote   bool
-	Targets Targets // who hears of what it writes (redis.set_repl)
+	Targets Targets // the sinks that get its writes (redis.set_repl)
 }
 
 // NoSlot is a hash slot that is not known yet.
@@ -180,5 +180,5 @@ type WatchedKey struct {
 	Existed bool  // it was there, and not past its deadline, when WATCH saw it
 	Past    bool  // it was there, past its deadline: that it goes is no change
 	Ends    int64 // its deadline then, Unix ms; 0 for none
-	At      int   // where the client stands in the list of those who watch the key
+	At      int   // the client's place in the list of those that watch the key
 }

@@ -9,25 +9,25 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Ledger knows what clients cost together and who costs most, at any instant.
+// A Ledger knows what clients cost together and which of them costs most, at any instant.
 //
 //	classes   13: cl ⇄ cl          a client stands in the class of its cost's length in bits: those of one class
 //	          21: cl ⇄ cl ⇄ cl     differ by less than twofold
 //	occupied  …100000001000…       bit i: class i has somebody
 //
-// A cost has two parts: the connection's buffers, which its loop tells when they change, and the rest, which the core
-// tells at the end of a turn. Most connections have nothing in their buffers between turns, and tell nothing.
+// A cost has two parts. The loop tells the cost of the connection's buffers when they change. The core tells the rest
+// at the end of a turn. Most connections have nothing in their buffers between turns, and tell nothing.
 //
-// client.C1. sum and reserved are the sums of cost and reserved over the entered clients that are neither replica nor
-// primary; fed is the sum of the replicas' cost.
+// client.C1. sum and reserved are the sums over the entered clients that are neither replica nor primary. fed is the
+// sum of the replicas' cost.
 // client.C2. An entered client that may be evicted stands in the list of its cost's class, once; all others stand in
 // none.
-// client.C3. occupied has bit i just when class i has somebody.
+// client.C3. occupied has bit i exactly while class i has a client.
 //
 // Any goroutine may call it; mu is taken last and held for some instructions.
 type Ledger struct {
-	wake func() // called once for each time that somebody has to go; never under mu
-	held func() // panics unless the caller holds the turn (client.H1); nil where nobody does
+	wake func() // called once each time that a client has to be evicted; never under mu
+	held func() // panics unless the caller holds the turn (client.H1); nil where there is no turn
 
 	mu       sync.Mutex
 	classes  [costClasses]costClass
@@ -40,7 +40,7 @@ type Ledger struct {
 
 const costClasses = 64
 
-// A costClass is a list of clients, who came first first.
+// A costClass is the clients of one class, in order of arrival.
 type costClass struct {
 	first, last *Client
 	count       int
@@ -99,7 +99,7 @@ func (c *Client) OwnBytes() int {
 	return n
 }
 
-// OnPressure has wake called when clients pass the limit and somebody may be evicted. It may be called on any
+// OnPressure has wake called when clients pass the limit and one of them may be evicted. It may be called on any
 // goroutine, and must not wait. Before the first client.
 func (l *Ledger) OnPressure(wake func()) { l.wake = wake }
 
@@ -139,11 +139,11 @@ func (l *Ledger) Primary() int64 { return l.primary.Load() }
 // counts all of it; a client costs what it has filled.
 func (l *Ledger) Reserved() int64 { return l.reserved.Load() }
 
-// Pressed says whether somebody has to go.
+// Pressed says whether a client has to be evicted.
 func (l *Ledger) Pressed() bool { return l.pressed.Load() }
 
-// Costliest is a client of the highest class, or nil when the sum is below the limit or there is nobody to evict, as
-// stuck says.
+// Costliest is a client of the highest class. It is nil when the sum is below the limit, or when no client may be
+// evicted, as stuck says.
 func (l *Ledger) Costliest() (c *Client, stuck bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,7 +324,7 @@ type CostClass struct {
 	Clients int
 }
 
-// Classes yields the classes that have somebody, the costliest first.
+// Classes yields the classes that have clients, the costliest first.
 func (l *Ledger) Classes(yield func(CostClass) bool) {
 	l.mu.Lock()
 	classes := l.classes

@@ -9,9 +9,9 @@ import (
 // Registry is every client by id, and in order of the ids. Turn only (client.H1).
 //
 // client.G1. byID[c.ID] == c just when list[c.place] == c.
-// client.G2. list ascends by id; a hole is what a client that left has left behind, and takes the id of none.
-// client.H1. What says "turn only" is called by the holder of the turn. Builds that check assert it, once HeldBy has
-// been told how.
+// client.G2. list ascends by id. A client that left leaves a hole, which has no id.
+// client.H1. The holder of the turn alone calls methods that say "turn only". Builds that check assert it, once HeldBy
+// has been told how.
 type Registry struct {
 	byID   map[int64]*Client
 	list   []*Client // in order of ids; holes are nil until compacted
@@ -33,7 +33,8 @@ func (r *Registry) HeldBy(assert func()) { r.Costs.held = assert }
 // NextID is the id for the next client: 1, 2, … never used twice. Any goroutine.
 func (r *Registry) NextID() int64 { return r.last.Add(1) }
 
-// Add enters c under c.ID. Cost: O(1), unless later ids have been entered before; then a few ns for each place behind.
+// Add enters c under c.ID. Cost: O(1), unless later ids have been entered before; then a few ns for each place after
+// it.
 func (r *Registry) Add(c *Client) {
 	r.Costs.assertHeld()
 	if len(r.list) == cap(r.list) && len(r.list) >= compactFrom && len(r.byID) < len(r.list)/2 {
@@ -94,10 +95,10 @@ func (r *Registry) From(from int64) func(yield func(*Client) bool) {
 	return func(yield func(*Client) bool) { r.from(at, yield) }
 }
 
-// after is the first place from which on all ids are higher.
+// after is the first place of a higher id.
 func (r *Registry) after(id int64) int {
 	return sort.Search(len(r.list), func(i int) bool {
-		for i < len(r.list) && r.list[i] == nil { // a hole is as what stands behind it
+		for i < len(r.list) && r.list[i] == nil { // a hole counts as the place after it
 			i++
 		}
 		return i == len(r.list) || r.list[i].ID > id

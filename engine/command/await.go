@@ -5,13 +5,13 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An Attempt is the work of a command that waits for a key, tried when it comes in and again when one of its keys may
-// have become what it wants. It reads all it needs from c: the arguments it was first called with are gone by then.
+// An Attempt is the work of a command that waits for a key. It is tried when the command arrives, and again when one of
+// its keys may serve it. It reads all it needs from c: the arguments it was first called with are gone by then.
 type Attempt func(c *Context) (done bool, err error)
 
-// Await tries, and if there is nothing to be had blocks the client on the keys, which are arguments first to last-1,
-// until one of them holds a value of type t and try has its way, or deadlineMs is over: then it is answered a null
-// array. refuse answers for a client that may not block: in MULTI, or in a script.
+// Await tries. Without success it blocks the client on the keys, which are arguments first to last-1. The wait ends
+// when one of them holds a value of type t and try succeeds, or at deadlineMs with a null array. refuse answers for a
+// client that may not block: in MULTI, or in a script.
 func (c *Context) Await(t value.Type, deadlineMs int64, first, last int, try Attempt, refuse func(c *Context)) error {
 	done, err := try(c)
 	if done || err != nil {

@@ -7,8 +7,8 @@ import (
 
 // A Catalogue is the command set of a server: every row, found by name.
 //
-// Owner: built once at start; afterwards read by the core, and by anyone who only reads names.
-// Rename belongs to the time before the first client.
+// Owner: built once at start; afterwards the core reads it, and any goroutine may read names. Rename belongs to the
+// time before the first client.
 type Catalogue struct {
 	rows  []*Spec // in the order COMMAND lists them
 	all   []*Spec // rows and their subcommands; all[i].ID == i
@@ -125,8 +125,8 @@ func (s *Spec) Sub(name []byte) *Spec { return s.subs.find(name) }
 
 // Resolve finds the row that runs args, subcommand included. row is what Lookup(args[0]) said, nil or not.
 //
-// Errors: those a client reads for an unknown command, an unknown subcommand and a wrong number of arguments; the
-// row, where there is one, comes beside the last of them, so that the refusal can be booked on it.
+// Errors: the replies to an unknown command, an unknown subcommand and a wrong number of arguments. With the last of
+// them comes the row, so that the refusal can be booked on it.
 func (k *Catalogue) Resolve(row *Spec, args [][]byte) (*Spec, error) {
 	if row == nil {
 		return nil, unknownCommand(args)
@@ -217,7 +217,7 @@ func (k *Catalogue) Rows(yield func(*Spec) bool) {
 // Len counts the commands clients may call, without subcommands.
 func (k *Catalogue) Len() int { return k.names.size }
 
-// All is every row and subcommand, renamed away or not, at its ID. Nobody writes to the slice.
+// All is every row and subcommand, renamed away or not, at its ID. The slice must not be changed.
 func (k *Catalogue) All() []*Spec { return k.all }
 
 // IDs is the number of rows and subcommands: every Spec.ID is below it.

@@ -39,11 +39,11 @@ type Core interface {
 	// was replied.
 	Run(cl *client.Client, args [][]byte) error
 	// Lend lets others have the turn while c's command is not over, and answers whether it could. The handler returns
-	// right after, and step is called in slices of about a millisecond, with the same context, until it says that the
+	// right after. step is called in slices of about a millisecond, with the same context, until it says that the
 	// command is over. Meanwhile only commands run that may while the server is busy.
 	Lend(c *Context, step Step) bool
 	// GiveWay lets others have the turn for once, where Lend cannot because c is a command of a log that is loaded. It
-	// answers whether it did. The handler goes on behind it.
+	// answers whether it did. The handler continues after it.
 	GiveWay(c *Context) bool
 	// Tardy says that the command under way has lent the turn for longer than busy-reply-threshold.
 	Tardy() bool
@@ -67,21 +67,22 @@ func (e CountedError) Unwrap() error { return e.Reply }
 // Error implements error.
 func (e CountedError) Error() string { return e.Reply.Error() }
 
-// A Step goes on with a command that has lent the turn. A returned error is the command's reply, as a handler's is.
+// A Step is the next slice of a command that has lent the turn. A returned error is the command's reply, as a handler's
+// is.
 type Step func(c *Context) (done bool, err error)
 
 // Wait is what one client blocks on.
 type Wait struct {
 	Keys       [][]byte
 	DeadlineMs int64 // Unix ms; 0 waits forever
-	// What Keys are to hold: a key that becomes ready as something else concerns others; None: whatever it holds.
+	// The type that Keys are to hold; a key that holds another type serves other clients. None: any type.
 	Type value.Type
 	// Runs in a turn when a key may have become ready; a reply, or an error, which is one, ends the wait.
 	Retry func(c *Context) error
 	// Retry also runs when a stream has left its key, to answer with an error (XREADGROUP).
 	Gone    bool
 	Timeout func(c *Context) // appends the reply of a wait that ran out
-	Left    func()           // runs when the wait is over, however it ended; nil: nobody asks
+	Left    func()           // runs when the wait is over, however it ended; may be nil
 	Busy    bool             // the command is at work, beside the core: the client is not shown as blocked
 }
 
@@ -105,12 +106,12 @@ const (
 	EventKeyevent                        // E
 )
 
-// Effects is what one call sends to the sinks instead of its own arguments.
+// Effects is what one call sends to the sinks instead of its arguments.
 //
 // Its slices are kept from call to call, so that rewriting a command costs no allocation in steady state.
 type Effects struct {
 	Unheard  bool           // there is no sink: Commands stay empty. The core says so
-	To       client.Targets // who hears of them; 0: whoever hears of the client's writes
+	To       client.Targets // the sinks that get them; 0: those that get the client's writes
 	Replaced bool           // Commands stands for the call (empty: nothing is propagated)
 	Commands [][][]byte     // in order; arguments are lent until the call's propagation
 
@@ -121,7 +122,7 @@ type Effects struct {
 // digitRoom is how much is set aside for made-up arguments at a time: some fifty numbers.
 const digitRoom = 1 << 10
 
-// argsKept is how much room for arguments, or for commands, one call leaves to the next, and is made at a time:
+// argsKept is how much room for arguments, or for commands, one call leaves to the next, and is made at a time.
 // XREADGROUP of a million entries sends fourteen million arguments.
 const argsKept = 4096
 

@@ -7,7 +7,7 @@ import (
 	"spindle/protocol"
 )
 
-// What several families answer. The texts are the reference's.
+// These are errors of several families. The texts are the reference's.
 var (
 	ErrCursor   = &protocol.Error{Code: "ERR", Text: "invalid cursor"}
 	ErrNoValues = &protocol.Error{Code: "ERR", Text: "NOVALUES option can only be used in HSCAN"}
@@ -62,7 +62,7 @@ func cText(b []byte, limit int) []byte {
 	return b
 }
 
-// What is wrong with a rename-command line.
+// Errors of a rename-command line.
 var (
 	errNotThere = errors.New("No such command in rename-command")
 	errTaken    = errors.New("Target command name already exists")

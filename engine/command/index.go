@@ -18,8 +18,8 @@ import (
 //
 // command.I1. A slot's word, last and size are those of its name in lower case.
 // command.I2. A row is reachable from its home slot without crossing an empty one.
-// command.I3. Names of 16 bytes or less are equal exactly if word, last and size are; of 32 or less, if second and
-// before are, too; longer ones are compared whole.
+// command.I3. Names of 16 bytes or less are equal exactly if word, last and size are. Names of 32 or less need second
+// and before, too. Longer ones are compared whole.
 type index struct {
 	slots []indexSlot
 	shift uint
@@ -28,7 +28,7 @@ type index struct {
 
 type indexSlot struct {
 	word, last     uint64
-	second, before uint64 // of names of 16..32 bytes: the words behind the first and before the last
+	second, before uint64 // of names of 16..32 bytes: the words after the first and before the last
 	size           int
 	row            *Spec
 	name           string // lower case; may differ from row.Full after a rename
@@ -141,7 +141,7 @@ func (x *index) place(s indexSlot) {
 	}
 }
 
-// remove takes name out; false if it was not in. Rare (rename-command), so the index is simply built anew.
+// remove takes name out; false if it was not in. Rare (rename-command), so the index is simply built again.
 func (x *index) remove(name string) bool {
 	if x.find([]byte(name)) == nil {
 		return false

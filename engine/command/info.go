@@ -7,7 +7,7 @@ import (
 	"spindle/protocol"
 )
 
-// What COMMAND INFO shows of a row; the introspect family wraps it in COMMAND's several forms.
+// This file writes COMMAND INFO's entry of a row; the introspect family wraps it in COMMAND's several forms.
 
 // shownFlags are the flags of a row that COMMAND INFO names, in its order; the others stay hidden.
 var shownFlags = []struct {

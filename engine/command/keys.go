@@ -241,8 +241,8 @@ func (s *Spec) appendCounted(into []KeyPosition, args [][]byte) ([]KeyPosition, 
 	return into, nil
 }
 
-// leadingInt reads the number that text begins with, as C's atoi does: behind white space, with or without a sign, up
-// to the first byte that is no digit. A number beyond 64 bits becomes the nearest one; the lower 32 bits count.
+// leadingInt reads the number that text begins with, as C's atoi does: white space, a sign or none, and digits. A
+// number beyond 64 bits becomes the nearest one; the lower 32 bits count.
 func leadingInt(text []byte) int {
 	for len(text) > 0 && (text[0] == ' ' || '\t' <= text[0] && text[0] <= '\r') {
 		text = text[1:]

@@ -8,8 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// Scan is what stands behind the cursor of HSCAN, SSCAN and ZSCAN: [MATCH pattern] [COUNT count], and NOVALUES of
-// HSCAN.
+// Scan is the options after the cursor of HSCAN, SSCAN and ZSCAN: [MATCH pattern] [COUNT count], and NOVALUES of HSCAN.
 type Scan struct {
 	Count    int
 	Pattern  []byte // nil matches everything
@@ -55,7 +54,7 @@ func ParseScan(args [][]byte, values bool) (s Scan, err error) {
 // negative number is not.
 func ParseCursor(text []byte) (uint64, bool) {
 	if end := bytes.IndexByte(text, 0); end >= 0 {
-		text = text[:end] // what stands behind a zero byte is not read
+		text = text[:end] // the bytes after a zero byte do not count
 	}
 	if n, ok := number.ParseUint(text); ok {
 		return n, true

@@ -36,7 +36,7 @@ func (s *Settings) Rows() []setting.Row {
 	return rows
 }
 
-// defaultMaxBulk is proto-max-bulk-len where nobody set it.
+// defaultMaxBulk is the default of proto-max-bulk-len.
 const defaultMaxBulk = 512 << 20
 
 // MaxBulk is the longest a string may become, in bytes.
@@ -72,8 +72,8 @@ func (c *Context) MaxFilter() uint64 {
 // LazyExpire says whether the end of an expired key is told to the sinks as UNLINK instead of DEL.
 func (c *Context) LazyExpire() bool { return c.Settings != nil && c.Settings.LazyfreeExpire.Get() }
 
-// HasPassed says whether a key given this deadline (Unix ms) would be gone already: then it is removed at once, except
-// on a replica, which waits for its primary to say so, and while loading.
+// HasPassed says whether a key given this deadline (Unix ms) is to be removed at once. A replica waits for its primary
+// to remove it, and loading removes nothing.
 func (c *Context) HasPassed(deadlineMs int64) bool {
 	return deadlineMs <= c.Now && !c.Space.Replica && !c.Space.Trusting
 }
@@ -99,6 +99,5 @@ func (c *Context) Displacement() []byte {
 	return wordDel
 }
 
-// Obeys says that the command is not the client's own wish: it comes from our primary or from a file, was allowed once,
-// and is not refused here.
+// Obeys says that the command comes from our primary or from a file. It was allowed once, and is not refused here.
 func (c *Context) Obeys() bool { return c.Client.Is(client.Primary) }

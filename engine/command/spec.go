@@ -68,8 +68,8 @@ const (
 	Sentinel     // also in sentinel mode
 	OnlySentinel // only in sentinel mode
 	Module       // of a module, whose name is the row's Family
-	// Brief is no flag of COMMAND INFO: the command's work is bounded by its own arguments, as Fast promises, although
-	// the reference does not call it fast (SET). The core times a run of such commands as one.
+	// Brief is no flag of COMMAND INFO. The command's work is bounded by its own arguments, as Fast promises, but the
+	// reference does not call it fast (SET). The core times a run of such commands as one.
 	Brief
 )
 
@@ -146,13 +146,13 @@ const (
 type KeySpec struct {
 	Flags KeyFlags
 	Notes string
-	// Where the search begins: Index, or behind Keyword searched from KeywordFrom (negative: from the end). Unknown if
-	// neither.
+	// Where the search begins: at Index, or after Keyword, which is searched from KeywordFrom (negative: from the end).
+	// Unknown if neither.
 	Index       int
 	Keyword     string
 	KeywordFrom int
 	Unknown     bool
-	// What is found there: a range, or a count followed by that many keys.
+	// There is a range, or a count followed by that many keys.
 	LastKey, Step, Limit  int
 	KeyNum                bool
 	KeyNumIndex, FirstKey int

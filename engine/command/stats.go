@@ -32,7 +32,7 @@ func (s *Stats) Record(n int, nanos int64) {
 // Reset forgets everything but whether latency is tracked.
 func (s *Stats) Reset() { *s = Stats{Untracked: s.Untracked} }
 
-// TrackLatency says whether calls are added to the histograms (latency-tracking). What was gathered stays.
+// TrackLatency says whether calls are added to the histograms (latency-tracking). The counts so far stay.
 func (k *Catalogue) TrackLatency(on bool) {
 	for _, row := range k.all {
 		row.Stats.Untracked = !on
@@ -46,8 +46,8 @@ func (k *Catalogue) ResetStats() {
 	}
 }
 
-// A Histogram counts durations in buckets whose width grows with them, so that each is known to two digits: the
-// bucketing of HdrHistogram with 256 sub-buckets, from 1 ns to 1 s.
+// A Histogram counts durations from 1 ns to 1 s to two digits, because the width of its buckets grows with them. The
+// bucketing is HdrHistogram's with 256 sub-buckets.
 //
 //	magnitude 0: 0..255 ns, one bucket each (two chunks' worth: 0..127 and 128..255)
 //	magnitude m: 128<<m .. (256<<m)-1 ns, 128 buckets of 1<<m ns
@@ -123,8 +123,8 @@ func lowest(chunk, at int) int64 {
 	return int64(128+at) << uint(chunk-1)
 }
 
-// Cumulative yields how many calls took at most about 1, 2, 4, … µs, skipping steps at which nothing is added.
-// The bound is the end of the bucket that holds 1024 ns, 2048 ns, …, so it reads 1, 2, 4, 8, 16, 33, 66, …
+// Cumulative yields how many calls took at most about 1, 2, 4, … µs, skipping steps at which nothing is added. The
+// bound is the end of the bucket that holds 1024 ns, 2048 ns, …: 1, 2, 4, 8, 16, 33, 66, …
 func (h *Histogram) Cumulative(yield func(micros int64, calls uint64) bool) {
 	level := int64(1024)
 	seen, told := uint64(0), uint64(0)

@@ -6,8 +6,8 @@ import (
 	"spindle/internal/number"
 )
 
-// Timeout reads how long a blocking command waits, in seconds with a fraction, as the deadline in Unix ms that Wait
-// takes: rounded up to a millisecond, 0 for a wait without end.
+// Timeout reads how long a blocking command waits, in seconds with a fraction. It gives the deadline in Unix ms,
+// rounded up; 0 is a wait without end.
 //
 // Errors: "timeout is not a float or out of range", "timeout is negative", "timeout is out of range".
 func (c *Context) Timeout(arg []byte) (deadlineMs int64, err error) {

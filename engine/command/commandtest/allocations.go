@@ -11,8 +11,8 @@ const (
 	strays = 5 // allocations of the runtime's own that may fall into them
 )
 
-// allocations is how many there are in n runs of f, behind one that is not counted. Not testing.AllocsPerRun, whose
-// mean is rounded down: what allocates every other time would show as nothing.
+// allocations is how many there are in n runs of f, after one that is not counted. Not testing.AllocsPerRun, whose mean
+// is rounded down: what allocates every other time would show as nothing.
 func allocations(n int, f func()) uint64 {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	f()
@@ -26,9 +26,9 @@ func allocations(n int, f func()) uint64 {
 }
 
 // NoAllocations holds a core to its rule that commands in steady state leave nothing to the garbage collector. A case
-// is one request or several parted by semicolons, of words parted by spaces; requests that undo each other are one
-// case, so that it can be repeated. A request that answers an error fails: it would have shown nothing. The core is
-// mute from here on.
+// is one request or several parted by semicolons, of words parted by spaces. Requests that undo each other are one
+// case, so that it can be repeated. A request that answers an error fails: it would have shown nothing. After that the
+// core is mute.
 func NoAllocations(t *testing.T, core *Core, cases ...string) {
 	t.Helper()
 	core.Mute = true

@@ -1,9 +1,8 @@
-// Package commandtest is a core without loops, clocks or neighbours, for tests of families: it runs one command and
-// tells what the command answered, what it would have sent to the sinks, and which keyspace events it published.
+// Package commandtest is a core without loops, clocks or neighbours, for tests of families. It runs one command, and
+// tells its answer, its effects for the sinks and its keyspace events.
 //
 // Owner: the test; one goroutine.
-// Never: in a server. What admission refuses for other reasons than arity and MULTI is not refused here.
-// Start here.
+// Never: in a server. Of admission it has arity and MULTI alone. Start here.
 package commandtest
 
 import (
@@ -206,16 +205,16 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	return nil
 }
 
-// Lend implements command.Core: nobody else is there to have the turn.
+// Lend implements command.Core: there is no other client.
 func (c *Core) Lend(*command.Context, command.Step) bool { return false }
 
-// GiveWay implements command.Core: nobody else is there.
+// GiveWay implements command.Core: there is no other client.
 func (c *Core) GiveWay(*command.Context) bool { return false }
 
 // Tardy implements command.Core.
 func (c *Core) Tardy() bool { return false }
 
-// Show implements command.Core: nobody watches.
+// Show implements command.Core: there is no monitor.
 func (c *Core) Show(*command.Context) {}
 
 // Block implements command.Core: nothing here ever becomes ready, so a wait that has an end is at its end, and the
@@ -227,7 +226,7 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	}
 }
 
-// ReadsAnyKey implements command.Core: nobody is restricted here.
+// ReadsAnyKey implements command.Core: no client is restricted here.
 func (c *Core) ReadsAnyKey(*command.Context) bool { c.AnyKey++; return true }
 
 // Notify implements command.Core.
