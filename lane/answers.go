@@ -12,7 +12,8 @@ import (
 	"spindle/protocol"
 )
 
-// call runs a command of the lane. Commands that show state publish it first, if a turn is free.
+// call runs a command of the lane. Commands that show state publish it first, if a turn is free. INFO has one more
+// section otherwise, with the age of the others.
 func (l *Lane) call(c *command.Context) error {
 	switch c.Spec.Full {
 	case "script|kill", "function|kill":
@@ -22,9 +23,23 @@ func (l *Lane) call(c *command.Context) error {
 		c.Reply.OK()
 		return nil
 	case "shutdown":
-		return l.shutdown(c)
+		if len(c.Args) != 2 || !command.Is(c.Args[1], "NOSAVE") {
+			return errNoSave
+		}
+		var err error
+		if !l.inTurn(func() { err = l.Shutdown() }) {
+			l.End(c.Client.Conn) // the append-only file gets no more data
+		}
+		return err
 	case "info":
-		l.info(c, l.inTurn(l.publish))
+		fresh, v, w := l.inTurn(l.publish), l.view.Load(), info.Writer{}
+		observe.AppendTexts(&w, v.info, c.Args[1:])
+		if !fresh {
+			w.B = append(w.B, "\r\n# Lane\r\n"...)
+			w.Int("lane_answered_beside_turn", 1)
+			w.Int("lane_report_age_ms", time.Since(v.at).Milliseconds())
+		}
+		c.Reply.Verbatim("txt", string(w.B))
 		return nil
 	case "auth", "hello", "slowlog|get", "stalls|get", "client|list", "client|kill":
 		l.inTurn(l.publish)
@@ -33,40 +48,6 @@ func (l *Lane) call(c *command.Context) error {
 		return notServed(c.Spec.Full)
 	}
 	return l.view.Load().run[c.Spec.Full](c)
-}
-
-// info is INFO [section …]. Without a free turn one more section says how old the others are.
-func (l *Lane) info(c *command.Context, fresh bool) {
-	v := l.view.Load()
-	var w info.Writer
-	observe.AppendTexts(&w, v.info, c.Args[1:])
-	if !fresh {
-		w.B = append(w.B, "\r\n# Lane\r\n"...)
-		w.Int("lane_answered_beside_turn", 1)
-		w.Int("lane_report_age_ms", time.Since(v.at).Milliseconds())
-	}
-	c.Reply.Verbatim("txt", string(w.B))
-}
-
-// shutdown is SHUTDOWN NOSAVE [NOW] [FORCE]. Without a free turn the process ends at once, and the append-only file
-// gets no more data.
-func (l *Lane) shutdown(c *command.Context) (err error) {
-	nosave := false
-	for _, a := range c.Args[1:] {
-		switch {
-		case command.Is(a, "NOSAVE"):
-			nosave = true
-		case !command.Is(a, "NOW") && !command.Is(a, "FORCE"):
-			return protocol.ErrSyntax
-		}
-	}
-	if !nosave {
-		return errNoSave
-	}
-	if !l.inTurn(func() { err = l.Shutdown() }) {
-		l.End(c.Client.Conn)
-	}
-	return err
 }
 
 // A denial is a refused call and its reply.

@@ -44,14 +44,12 @@ type Parts struct {
 	Kill      func(isEval bool) error                                 // SCRIPT KILL or FUNCTION KILL; any goroutine
 	End       func(asks protocol.Conn)                                // ends the process without a turn
 
-	Shutdown    func() error                         // SHUTDOWN NOSAVE; turn only
-	CountErrors func(err error, n int64)             // turn only
-	Stalls      func() *insight.Stalls               // turn only
-	Connection  func() conn.Deps                     // with Mode, Modules and Role as they are now; turn only
-	Count       func(*client.Client) (int, int, int) // subscriptions; turn only
+	Shutdown    func() error             // SHUTDOWN NOSAVE; turn only
+	CountErrors func(err error, n int64) // turn only
+	Stalls      func() *insight.Stalls   // turn only
+	Role        func() string            // turn only
+	Connection  conn.Deps                // turn only; Mode and Modules: any goroutine
 
-	Clients   *client.Registry
-	Users     *acl.Users
 	Denials   *acl.Log
 	Slowlog   *observe.Slowlog
 	Catalogue *command.Catalogue
@@ -61,7 +59,7 @@ type Parts struct {
 // A Lane is the address and its clients.
 type Lane struct {
 	Parts
-	reactor *reactor.Reactor
+	Reactor *reactor.Reactor
 	open    map[protocol.Conn]*session
 	count   atomic.Int64 // of open
 	serving *session     // during Serve
@@ -79,38 +77,28 @@ type Lane struct {
 
 // A session is a client of the lane.
 type session struct {
-	cl    *client.Client
-	quits bool
+	protocol.Limiter // cl's
+	cl               *client.Client
+	quits            bool
 }
-
-// Limits implements protocol.Limiter.
-func (s *session) Limits() protocol.Limits { return s.cl.Limits() }
 
 // Address is the address of a session, which the hooks of the reactor get.
 func Address(s any) string { return s.(*session).cl.Conn.RemoteAddr() }
 
-// New opens the lane on the addresses of o. Its clients are served after Start.
-func New(p Parts, o reactor.Options) (l *Lane, err error) {
-	l = &Lane{Parts: p, open: map[protocol.Conn]*session{}, denied: make(chan denial, 1000)}
-	l.next = clients{client.NewRegistry(), map[int64][3]int{}}
-	l.shown = clients{client.NewRegistry(), nil}
+// Open publishes the first view, and serves on the addresses of o.
+func Open(p Parts, o reactor.Options) (l *Lane, err error) {
+	l = &Lane{Parts: p, open: map[protocol.Conn]*session{}, denied: make(chan denial, 1000), next: noClients()}
 	o.Handler, o.MaxClients, o.Backend, o.Loops = l, Clients+Newcomers, reactor.Gnet, 1
-	l.reactor, err = reactor.New(o)
-	return l, err
-}
-
-// Start publishes the first view and serves. It returns the addresses.
-func (l *Lane) Start() []string {
+	if l.Reactor, err = reactor.New(o); err != nil {
+		return nil, err
+	}
 	l.Do(func() {
 		l.report = observe.NewReport(l.Sections)
 		l.publish()
 	})
-	l.reactor.Serve()
-	return l.reactor.Addrs()
+	l.Reactor.Serve()
+	return l, nil
 }
-
-// Stop closes the lane. Its clients get some time to take their replies.
-func (l *Lane) Stop(time time.Duration) { l.reactor.Stop(time) }
 
 // Connected counts the clients of the lane. Any goroutine.
 func (l *Lane) Connected() int { return int(l.count.Load()) }
@@ -122,8 +110,8 @@ func (l *Lane) Open(c protocol.Conn) (any, []byte) {
 	if cl == nil {
 		return nil, refusal
 	}
-	cl.ID, cl.CreatedMs = l.Clients.NextID(), time.Now().UnixMilli()
-	cl.User, cl.Authenticated = l.Users.Default(), l.Users.DefaultIsOpen()
+	cl.ID, cl.CreatedMs = l.Connection.Clients.NextID(), time.Now().UnixMilli()
+	cl.User, cl.Authenticated = l.Connection.Users.Default(), l.Connection.Users.DefaultIsOpen()
 	if len(l.open) >= Clients {
 		var victim *session
 		active := func(s *session) int64 { return max(s.cl.CreatedMs, s.cl.Conn.LastActive()) }
@@ -136,7 +124,7 @@ func (l *Lane) Open(c protocol.Conn) (any, []byte) {
 		l.Closed(victim)
 		victim.cl.Conn.Close(false)
 	}
-	s := &session{cl: cl}
+	s := &session{Limiter: cl, cl: cl}
 	l.open[c] = s
 	l.count.Store(int64(len(l.open)))
 	l.Came()

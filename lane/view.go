@@ -26,6 +26,8 @@ type clients struct {
 	counts map[int64][3]int
 }
 
+func noClients() clients { return clients{client.NewRegistry(), map[int64][3]int{}} }
+
 // visits is the number of clients that are copied in a turn, or a twentieth of all. It is at most most, so that a turn
 // stays short.
 const visits, most = 128, 1000
@@ -52,7 +54,7 @@ func (l *Lane) inTurn(f func()) bool {
 
 // Tick comes ten times a second. Turn only.
 func (l *Lane) Tick() {
-	if l.ticks++; l.ticks%10 == 0 || !l.Users.Are(l.view.Load().users) {
+	if l.ticks++; l.ticks%10 == 0 || !l.Connection.Users.Are(l.view.Load().users) {
 		l.publish()
 	} else {
 		l.renew()
@@ -62,14 +64,14 @@ func (l *Lane) Tick() {
 // publish makes a new view. Turn only.
 func (l *Lane) publish() {
 	l.renew()
-	v := &view{time.Now(), l.report.Texts(), l.Users.Copy(), map[string]func(*command.Context) error{}}
-	deps, shown, stalls := l.Connection(), l.shown, l.Stalls().Copy()
-	deps.Users, deps.Clients = v.users, shown.Registry
+	v := &view{time.Now(), l.report.Texts(), l.Connection.Users.Copy(), map[string]func(*command.Context) error{}}
+	deps, shown, stalls, role := l.Connection, l.shown, l.Stalls().Copy(), l.Role()
+	deps.Users, deps.Clients, deps.Role = v.users, shown.Registry, func() string { return role }
 	deps.Subscriptions = func(cl *client.Client) (channels, patterns, shards int) {
 		n := shown.counts[cl.ID]
 		return n[0], n[1], n[2]
 	}
-	deps.SetUser = func(cl *client.Client, user *acl.User) { cl.User = user }
+	deps.Speaks, deps.SetUser = nil, func(cl *client.Client, user *acl.User) { cl.User = user }
 	deps.Kill = func(cl *client.Client, isCaller bool) {
 		if l.serving.quits = isCaller; !isCaller {
 			cl.Conn.Close(false)
@@ -93,31 +95,17 @@ func (l *Lane) publish() {
 // renew books refused calls, and copies the next clients. All copies are shown once they are complete. Turn only.
 func (l *Lane) renew() {
 	l.Book()
-	left := min(max(visits, l.Clients.Len()/20), most)
-	for cl := range l.Clients.From(l.visit) {
+	left := min(max(visits, l.Connection.Clients.Len()/20), most)
+	for cl := range l.Connection.Clients.From(l.visit) {
 		if left--; left < 0 {
 			l.visit = cl.ID
 			return
 		}
 		if cl.Conn != nil {
-			l.next.Add(copied(cl))
-			a, b, c := l.Count(cl)
+			l.next.Add(cl.Shown())
+			a, b, c := l.Connection.Subscriptions(cl)
 			l.next.counts[cl.ID] = [3]int{a, b, c}
 		}
 	}
-	l.visit, l.shown, l.next = 0, l.next, clients{client.NewRegistry(), map[int64][3]int{}}
-}
-
-// copied is a copy of the fields that CLIENT LIST and CLIENT KILL look at.
-func copied(cl *client.Client) *client.Client {
-	c := &client.Client{
-		ID: cl.ID, Conn: cl.Conn, Flags: cl.Flags, DB: cl.DB, User: cl.User, Name: cl.Name, LibName: cl.LibName,
-		LibVersion: cl.LibVersion, CreatedMs: cl.CreatedMs, LastMs: cl.LastMs, LastCommand: cl.LastCommand,
-		Protocol: cl.Protocol, Redirect: cl.Redirect, Watched: cl.Watched, Kept: cl.Kept, CommandsRun: cl.CommandsRun,
-		InputBytes: cl.InputBytes, OutputBytes: cl.OutputBytes,
-	}
-	if q := cl.Queue; q != nil {
-		c.Queue = &client.Queue{Commands: q.Commands, Bytes: q.Bytes}
-	}
-	return c
+	l.visit, l.shown, l.next = 0, l.next, noClients()
 }

@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"spindle/engine/family/conn"
 	"spindle/engine/part"
 	"spindle/internal/logging"
 	"spindle/internal/process"
@@ -25,22 +24,21 @@ func (in *instance) startLane() error {
 	if !in.hasLane() {
 		return nil
 	}
-	l, err := lane.New(lane.Parts{
+	l, err := lane.Open(lane.Parts{
 		Do: in.core.Do, NewClient: in.core.NewClient, Came: in.threads.spare,
 		Full: func() {
 			in.log.Notice("A client of the admin lane is closed: it does not read what it asks for.")
 		},
 		Kill: in.scripts.KillBeside, End: in.endAtOnce,
 		Shutdown:    func() error { return in.set.Shutdown.Request(nil, process.ShutdownNoSave) },
-		CountErrors: in.core.CountErrors, Stalls: in.core.Stalls, Count: in.hub.Count,
-		Connection: func() conn.Deps {
-			role := "master"
+		CountErrors: in.core.CountErrors, Stalls: in.core.Stalls,
+		Role: func() string {
 			if in.set.Follower.Following() {
-				role = "replica"
+				return "replica"
 			}
-			return conn.Deps{Mode: in.mode, Modules: in.modules.Append, Role: func() string { return role }}
+			return "master"
 		},
-		Clients: in.clients, Users: in.core.Users(), Denials: &in.denials, Slowlog: in.slowlog, Catalogue: in.catalogue,
+		Connection: in.connDeps(), Denials: &in.denials, Slowlog: in.slowlog, Catalogue: in.catalogue,
 		Sections: in.sections,
 	}, reactor.Options{
 		Settings: &in.network, Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),
@@ -60,7 +58,7 @@ func (in *instance) startLane() error {
 	if err != nil {
 		return err
 	}
-	for _, address := range l.Start() {
+	for _, address := range l.Reactor.Addrs() {
 		in.log.Notice("Admin lane on %s", address)
 	}
 	in.core.Do(func() {

@@ -200,7 +200,7 @@ func (in *instance) obeySignals() {
 // stop ends what runs, in order: no new connections, what was decided leaves, then duties and reclaimers.
 func (in *instance) stop(duties chan struct{}) {
 	if l := in.lane.Load(); l != nil {
-		l.Stop(outputPatience)
+		l.Reactor.Stop(outputPatience)
 	}
 	in.reactor.Stop(outputPatience)
 	in.parts.stop()

@@ -186,7 +186,7 @@ func TestLaneWrongArguments(t *testing.T) {
 		{"HELLO", "2", "AUTH", "a"}, {"SLOWLOG", "GET", "x"}, {"STALLS", "GET", "x"}, {"CLIENT", "LIST", "ID"},
 		{"CLIENT", "LIST", "ID", "x"}, {"CLIENT", "LIST", "TYPE", "x"}, {"CLIENT", "KILL"}, {"CLIENT", "KILL", "ID", "0"},
 		{"CLIENT", "KILL", "SKIPME", "maybe"}, {"CLIENT", "KILL", "1.2.3.4:5"}, {"SCRIPT", "KILL", "x"},
-		{"SCRIPT", "KILL"}, {"SHUTDOWN", "NOSAVE", "SAVE"}, {"INFO", "nosuch"}, {"CLIENT", "KILL", "USER", "nobody"},
+		{"SCRIPT", "KILL"}, {"INFO", "nosuch"}, {"CLIENT", "KILL", "USER", "nobody"},
 	}
 	var want, got []respclient.Value
 	var c *respclient.Client
