@@ -110,8 +110,8 @@ type Conn interface {
 	RemoteAddr() string // in the same forms
 	Unix() bool
 	Loopback() bool // the peer is on this machine
-	// Post sends p after everything decided in turns before turn, and before everything decided later. The loop shares
-	// p from then on; it must not be changed.
+	// Post sends p after everything decided in turns before turn, and before everything decided later. Afterwards
+	// the loop shares p, so it must not be changed.
 	Post(turn uint64, p []byte)
 	// PostReply is Post for a Reply that may hold lent pieces. The loop then owns r. A Full reply ends the connection.
 	PostReply(turn uint64, r *Reply)
