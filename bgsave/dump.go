@@ -99,21 +99,8 @@ func (h *Commands) tooLong(c *command.Context, v value.Value) bool {
 	return int64(h.SerializedLength(v)) > most
 }
 
-var errDumpLong = &protocol.Error{Code: "ERR", Text: "the payload would be longer than proto-max-bulk-len"}
-
 // protocolLend is the payload length at which the reply stops copying and sends the payload itself.
 const protocolLend = keptPayload
-
-// Errors of RESTORE.
-var (
-	errBusyKey      = &protocol.Error{Code: "BUSYKEY", Text: "Target key name already exists."}
-	errRestoreTTL   = &protocol.Error{Code: "ERR", Text: "Invalid TTL value, must be >= 0"}
-	errRestoreIdle  = &protocol.Error{Code: "ERR", Text: "Invalid IDLETIME value, must be >= 0"}
-	errRestoreFreq  = &protocol.Error{Code: "ERR", Text: "Invalid FREQ value, must be >= 0 and <= 255"}
-	errFilterSize   = &protocol.Error{Code: "ERR", Text: codec.ErrFilterSize.Error()}
-	errPayload      = &protocol.Error{Code: "ERR", Text: rdb.ErrPayload.Error()}
-	errPayloadValue = &protocol.Error{Code: "ERR", Text: rdb.ErrPayloadData.Error()}
-)
 
 var wordAbsTTL = []byte("ABSTTL")
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"spindle/internal/logging"
-	"spindle/protocol"
 )
 
 // Parts connects a Scheduler to its server.
@@ -39,21 +38,6 @@ type Parts struct {
 
 // retryAfter is how long the rules rest after a failed save.
 const retryAfter = 5 * time.Second
-
-// Errors with the texts that clients match.
-var (
-	ErrInProgress = &protocol.Error{Code: "ERR", Text: "Background save already in progress"}
-	ErrBusy       = &protocol.Error{Code: "ERR", Text: "Another child process is active (AOF?): can't BGSAVE right now. " +
-		"Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible."}
-	ErrHeld = &protocol.Error{Code: "ERR", Text: "The data here are not whole: a copy of the primary's is being loaded, " +
-		"or could not be. What is on disk stays until a copy has been loaded"}
-	ErrSaveFailed = &protocol.Error{Code: "ERR", Text: ""}
-	ErrStopWrites = &protocol.Error{Code: "MISCONF",
-		Text: "Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. " +
-			"Commands that may modify the data set are disabled, because this instance is configured to report errors during " +
-			"writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). " +
-			"Please check the Redis logs for details about the RDB error."}
-)
 
 // ErrAborted is the cause of a cancelled save.
 var ErrAborted = errors.New("called off")

@@ -13,8 +13,6 @@ import (
 	"spindle/protocol"
 )
 
-var errDisabled = &protocol.Error{Code: "ERR", Text: "This instance has cluster support disabled"}
-
 // Family is CLUSTER. c is nil outside cluster mode.
 func Family(c *Cluster) command.Family {
 	const (
@@ -109,17 +107,6 @@ func (c *Cluster) look(f func(s *state.State)) {
 	f(c.state)
 }
 
-var (
-	errSlot     = &protocol.Error{Code: "ERR", Text: "Invalid or out of range slot"}
-	errKeySlot  = &protocol.Error{Code: "ERR", Text: "Invalid slot"}
-	errKeySlots = &protocol.Error{Code: "ERR", Text: "Invalid slot or number of keys"}
-	errNotEmpty = &protocol.Error{Code: "ERR", Text: "DB must be empty to perform CLUSTER FLUSHSLOTS."}
-	errSetSlot  = &protocol.Error{Code: "ERR",
-		Text: "Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP"}
-	errOnPrimary = &protocol.Error{Code: "ERR", Text: "Please use SETSLOT only with masters."}
-	errOnReplica = &protocol.Error{Code: "ERR", Text: "The specified node is not a master"}
-)
-
 func parseSlot(arg []byte) (int, error) {
 	n, err := command.Int(arg)
 	if err != nil || n < 0 || n >= slots.Count {
@@ -138,11 +125,11 @@ type choice struct {
 func (h *choice) add(s *state.State, slot int) error {
 	switch owner := s.Owner(slot); {
 	case h.release && owner == nil:
-		return protocol.Errorf("ERR", "Slot %d is already unassigned", slot)
+		return errUnassigned(slot)
 	case !h.release && owner != nil:
-		return protocol.Errorf("ERR", "Slot %d is already busy", slot)
+		return errBusy(slot)
 	case h.taken[slot]:
-		return protocol.Errorf("ERR", "Slot %d specified multiple times", slot)
+		return errTwice(slot)
 	}
 	h.taken[slot] = true
 	h.list = append(h.list, slot)
@@ -205,7 +192,7 @@ func (c *Cluster) chooseRanges(ctx *command.Context, release bool) error {
 				return err
 			}
 			if first > last {
-				return protocol.Errorf("ERR", "start slot number %d is greater than end slot number %d", first, last)
+				return errRange(first, last)
 			}
 			for slot := first; slot <= last; slot++ {
 				if err := chosen.add(s, slot); err != nil {
@@ -280,12 +267,12 @@ func (c *Cluster) meet(ctx *command.Context) error {
 	}
 	port, err := command.Int(ctx.Args[3])
 	if err != nil {
-		return protocol.Errorf("ERR", "Invalid base port specified: %s", ctx.Args[3])
+		return errPort(ctx.Args[3])
 	}
 	busPort := port + portDistance
 	if len(ctx.Args) == 5 {
 		if busPort, err = command.Int(ctx.Args[4]); err != nil {
-			return protocol.Errorf("ERR", "Invalid bus port specified: %s", ctx.Args[4])
+			return errBusPort(ctx.Args[4])
 		}
 	}
 	ip := string(ctx.Args[2])
@@ -727,9 +714,9 @@ func (c *Cluster) Debug(ctx *command.Context, direction, id []byte) (err error) 
 		n := s.Lookup(string(id))
 		switch {
 		case n == nil:
-			err = protocol.Errorf("ERR", "Unknown node %s", id)
+			err = errUnknown(id)
 		case !to && !from:
-			err = protocol.Errorf("ERR", "Unknown direction %s", direction)
+			err = errDirection(direction)
 		default:
 			s.Cut(n, to, from)
 		}

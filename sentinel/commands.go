@@ -10,7 +10,6 @@ import (
 	"spindle/engine/command"
 	"spindle/internal/logging"
 	"spindle/internal/number"
-	"spindle/protocol"
 )
 
 // Commands are a Sentinel's command handlers.
@@ -59,21 +58,6 @@ func (s *Commands) Family() command.Family {
 		}},
 	}}
 }
-
-var (
-	errOnlyHello    = protocol.Errorf("ERR", "Only HELLO messages are accepted by Sentinel instances.")
-	errNoSuchMaster = protocol.Errorf("ERR", "No such master with that name")
-	errInProgress   = protocol.Errorf("INPROG", "Failover already in progress")
-	errNoGoodSlave  = protocol.Errorf("NOGOODSLAVE", "No suitable replica to promote")
-	errBadQuorum    = protocol.Errorf("ERR", "Invalid quorum")
-	errBadPort      = protocol.Errorf("ERR", "Invalid port")
-	errBadHost      = protocol.Errorf("ERR", "Invalid IP address or hostname specified")
-	errNotSaved     = protocol.Errorf("ERR", "Failed to save config file. Check server logs.")
-	errBadFailure   = protocol.Errorf("ERR", "Unknown failure simulation specified")
-	errConfigForm   = protocol.Errorf("ERR", "Only SENTINEL CONFIG GET <param> [<param> <param> ...] / "+
-		"SET <param> <value> [<param> <value> ...] are supported.")
-	errName = protocol.Errorf("ERR", "A master's name can't be empty, nor have commas or control characters")
-)
 
 // begin sets the Machine's time for this call.
 func (s *Commands) begin() *Machine {
@@ -160,7 +144,7 @@ func (s *Commands) checkQuorum(c *command.Context, _ *Machine, p *Instance) erro
 		lacks = append(lacks, "Not enough available Sentinels to reach the majority and authorize a failover")
 	}
 	if lacks != nil {
-		return protocol.Errorf("NOQUORUM", "%d usable Sentinels. %s", usable, strings.Join(lacks, ". "))
+		return errNoQuorum(usable, lacks)
 	}
 	c.Reply.Simple("OK " + strconv.FormatInt(usable, 10) +
 		" usable Sentinels. Quorum and failover authorization can be reached")
@@ -244,7 +228,7 @@ func (s *Commands) monitor(c *command.Context) error {
 		return errBadPort
 	}
 	if quorum <= 0 || quorum > math.MaxInt32 {
-		return protocol.Errorf("ERR", "%s", errQuorum)
+		return errReply(errQuorum)
 	}
 	name, host := string(c.Args[2]), string(c.Args[3])
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == ',' || r < ' ' || r == 0x7f }) {
@@ -290,7 +274,7 @@ func (s *Commands) addPrimary(c *command.Context, name, host string, port, quoru
 	}
 	p, err := m.create(primary, name, host, int(port), quorum, nil)
 	if err != nil {
-		return protocol.Errorf("ERR", "%s", err)
+		return errReply(err)
 	}
 	err = s.saved(c)
 	m.tell(logging.LevelWarning, "+monitor", p, " quorum %d", p.quorum)
@@ -387,11 +371,11 @@ func (s *Commands) debug(c *command.Context) error {
 	for args := c.Args[2:]; len(args) > 0; args = args[2:] {
 		at := slices.IndexFunc(periods, func(p period) bool { return command.Is(args[0], p.name) })
 		if at < 0 || len(args) == 1 {
-			return protocol.Errorf("ERR", "Unknown option or number of arguments for SENTINEL DEBUG '%s'", args[0])
+			return errDebugOption(args[0])
 		}
 		ms, ok := number.ParseInt(args[1])
 		if !ok || ms <= 0 || ms > periodMax {
-			return protocol.Errorf("ERR", "Invalid argument '%s' for SENTINEL DEBUG '%s'", args[1], args[0])
+			return errDebugValue(args[1], args[0])
 		}
 		*periods[at].of(&m.Periods) = ms
 	}

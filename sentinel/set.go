@@ -8,14 +8,6 @@ import (
 	"spindle/internal/glob"
 	"spindle/internal/logging"
 	"spindle/internal/number"
-	"spindle/protocol"
-)
-
-var (
-	errScriptsDenied = protocol.Errorf("ERR", "Reconfiguration of scripts path is denied for security reasons. Check the "+
-		"deny-scripts-reconfig configuration directive in your Sentinel configuration")
-	errNotify    = protocol.Errorf("ERR", "Notification script seems non existing or non executable")
-	errReconfigs = protocol.Errorf("ERR", "Client reconfiguration script seems non existing or non executable")
 )
 
 // An option is one of SENTINEL SET's. The log does not show the value of a secret one.
@@ -24,9 +16,6 @@ type option struct {
 	secret bool
 	set    func(m *Machine, p *Instance, value string) error
 }
-
-// errInvalid marks a wrong value. The caller replaces it by an error that names option and value.
-var errInvalid = protocol.Errorf("ERR", "invalid")
 
 // atLeast returns a setter for a number.
 func atLeast(least int64, to func(p *Instance) *int64) func(m *Machine, p *Instance, value string) error {
@@ -104,11 +93,11 @@ func (s *Commands) setAll(c *command.Context, m *Machine, p *Instance, changed *
 		}
 		at := slices.IndexFunc(options, func(o option) bool { return strings.EqualFold(o.name, name) })
 		if at < 0 || len(args) == 1 {
-			return protocol.Errorf("ERR", "Unknown option or number of arguments for SENTINEL SET '%s'", name)
+			return errSetOption(name)
 		}
 		value := string(args[1])
 		if err := options[at].set(m, p, value); err == errInvalid {
-			return protocol.Errorf("ERR", "Invalid argument '%s' for SENTINEL SET '%s'", value, name)
+			return errSetValue(value, name)
 		} else if err != nil {
 			return err
 		}
@@ -125,7 +114,7 @@ func (s *Commands) setAll(c *command.Context, m *Machine, p *Instance, changed *
 func (p *Instance) rename(option, from, to string) error {
 	for _, empty := range []string{from, to} {
 		if empty == "" {
-			return protocol.Errorf("ERR", "Invalid argument '' for SENTINEL SET '%s'", option)
+			return errSetValue("", option)
 		}
 	}
 	p.renamed = slices.DeleteFunc(p.renamed, func(r rename) bool { return strings.EqualFold(r.from, from) })
@@ -213,24 +202,24 @@ func (s *Commands) configSet(c *command.Context) error {
 		name := string(args[0])
 		at := slices.IndexFunc(parameters, func(p parameter) bool { return strings.EqualFold(p.name, name) })
 		if at < 0 {
-			return protocol.Errorf("ERR", "Invalid argument '%s' to SENTINEL CONFIG SET", name)
+			return errConfigName(name)
 		}
 		p := parameters[at]
 		if slices.ContainsFunc(chosen, func(q parameter) bool { return q.name == p.name }) {
-			return protocol.Errorf("ERR", "Duplicate argument '%s' to SENTINEL CONFIG SET", name)
+			return errConfigTwice(name)
 		}
 		if len(args) == 1 {
-			return protocol.Errorf("ERR", "Missing argument '%s' value", name)
+			return errConfigMissing(name)
 		}
 		if !p.check(s, string(args[1])) {
-			return protocol.Errorf("ERR", "Invalid value '%s' to SENTINEL CONFIG SET '%s'", args[1], name)
+			return errConfigValue(args[1], name)
 		}
 		chosen = append(chosen, p)
 	}
 	drops := false
 	for i, p := range chosen {
 		if err := p.set(s, string(c.Args[4+2*i])); err != nil {
-			return protocol.Errorf("ERR", "%s", err)
+			return errReply(err)
 		}
 		drops = drops || p.drops
 	}

@@ -48,15 +48,6 @@ type item struct {
 	value    value.Value // frozen
 }
 
-// Errors of MIGRATE.
-var (
-	errKeyAndKeys = &protocol.Error{Code: "ERR",
-		Text: "When using MIGRATE KEYS option, the key argument must be set to the empty string"}
-	errConnect = &protocol.Error{Code: "IOERR", Text: "error or timeout connecting to the client"}
-	errWrite   = &protocol.Error{Code: "IOERR", Text: "error or timeout writing to target instance"}
-	errRead    = &protocol.Error{Code: "IOERR", Text: "error or timeout reading to target instance"}
-)
-
 // defaultTimeout is used if a call gives no timeout above 0.
 const defaultTimeout = time.Second
 
@@ -152,11 +143,6 @@ func keyPositions(into []command.KeyPosition, args [][]byte) ([]command.KeyPosit
 		}
 	}
 	return append(into, command.KeyPosition{Index: 3, Flags: flags}), nil
-}
-
-// targetError makes a reply of the target's error line, which begins with "-".
-func targetError(line []byte) error {
-	return protocol.Errorf("ERR", "Target instance replied with error: %s", line[1:])
 }
 
 func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }

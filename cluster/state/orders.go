@@ -7,18 +7,15 @@ import (
 	"spindle/cluster/bus"
 	"spindle/internal/logging"
 	"spindle/internal/slots"
-	"spindle/protocol"
 )
 
 // The orders of an operator: CLUSTER's subcommands that change the state. Errors are replies.
-
-func refuse(format string, args ...any) error { return protocol.Errorf("ERR", format, args...) }
 
 // Meet begins a handshake with the node at ip.
 func (s *State) Meet(ip string, port, busPort int64) error {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil || addr.Zone() != "" || port <= 0 || port > 65535 || busPort <= 0 || busPort > 65535 {
-		return refuse("Invalid node address specified: %s:%d", ip, port)
+		return errAddress(ip, port)
 	}
 	ip = addr.String()
 	for _, n := range s.nodes {
@@ -77,7 +74,7 @@ func (s *State) claimed() {
 func (s *State) Known(id string) (*Node, error) {
 	n := s.byID[id]
 	if n == nil {
-		return nil, refuse("Unknown node %s", id)
+		return nil, errUnknown(id)
 	}
 	return n, nil
 }
@@ -87,9 +84,9 @@ func (s *State) target(id string) (*Node, error) {
 	n := s.byID[id]
 	switch {
 	case n == nil:
-		return nil, refuse("I don't know about node %s", id)
+		return nil, errTarget(id)
 	case n.isReplica():
-		return nil, refuse("Target node is not a master")
+		return nil, errNotPrimary
 	}
 	return n, nil
 }
@@ -100,7 +97,7 @@ func (s *State) IsReplica() bool { return s.me.isReplica() }
 // Migrating marks a slot of this node as migrating to another node.
 func (s *State) Migrating(slot int, id string) error {
 	if s.owners[slot] != s.me {
-		return refuse("I'm not the owner of hash slot %d", slot)
+		return errNotOwner(slot)
 	}
 	n, err := s.target(id)
 	if err == nil {
@@ -113,7 +110,7 @@ func (s *State) Migrating(slot int, id string) error {
 // Importing marks a slot as importing from another node.
 func (s *State) Importing(slot int, id string) error {
 	if s.owners[slot] == s.me {
-		return refuse("I'm already the owner of hash slot %d", slot)
+		return errOwner(slot)
 	}
 	n, err := s.target(id)
 	if err == nil {
@@ -137,11 +134,11 @@ func (s *State) Bind(slot int, id string) error {
 		return err
 	}
 	if n.isReplica() {
-		return refuse("Target node is not a master")
+		return errNotPrimary
 	}
 	mine, keys := s.owners[slot] == s.me, s.out.Keys(slot)
 	if mine && n != s.me && keys != 0 {
-		return refuse("Can't assign hashslot %d to a different node while I still hold keys for this hash slot.", slot)
+		return errKeys(slot)
 	}
 	if keys == 0 {
 		delete(s.moving, slot)
@@ -177,11 +174,11 @@ func (s *State) Forget(id string) error {
 	case n == nil && s.forgotten(id):
 		return nil // another node has told us
 	case n == nil:
-		return refuse("Unknown node %s", id)
+		return errUnknown(id)
 	case n == s.me:
-		return refuse("I tried hard but I can't forget myself...")
+		return errForgetSelf
 	case s.me.isReplica() && s.me.Primary == n:
-		return refuse("Can't forget my master!")
+		return errForgetPrimary
 	}
 	s.forgotten(id)
 	s.black[id] = s.now/1000 + forgetSeconds
@@ -197,11 +194,11 @@ func (s *State) Replicate(id string, empty bool) error {
 	case err != nil:
 		return err
 	case n == s.me:
-		return refuse("Can't replicate myself")
+		return errReplicateSelf
 	case n.isReplica():
-		return refuse("I can only replicate a master, not a replica.")
+		return errReplicateReplica
 	case s.me.isPrimary() && (s.me.NumSlots != 0 || !empty):
-		return refuse("To set a master the node must be empty and without assigned slots.")
+		return errHasData
 	}
 	s.setPrimary(n)
 	s.settled()
@@ -213,11 +210,11 @@ func (s *State) Failover(force, takeover bool) error {
 	primary := s.me.Primary
 	switch {
 	case s.me.isPrimary():
-		return refuse("You should send CLUSTER FAILOVER to a replica")
+		return errFailoverPrimary
 	case primary == nil:
-		return refuse("I'm a replica but my master is unknown to me")
+		return errPrimaryUnknown
 	case !force && (primary.is(bus.Failed) || primary.Link == nil):
-		return refuse("Master is down or failed, please use CLUSTER FAILOVER FORCE")
+		return errPrimaryDown
 	}
 	s.resetManual()
 	s.manualEnd = s.now + manualTimeout
@@ -240,11 +237,11 @@ func (s *State) Failover(force, takeover bool) error {
 func (s *State) SetEpoch(epoch int64) error {
 	switch {
 	case epoch < 0:
-		return refuse("Invalid config epoch specified: %d", epoch)
+		return errEpoch(epoch)
 	case len(s.nodes) > 1:
-		return refuse("The user can assign a config epoch only when the node does not know any other node.")
+		return errEpochKnown
 	case s.me.Epoch != 0:
-		return refuse("Node config epoch is already non-zero")
+		return errEpochSet
 	}
 	s.me.Epoch = uint64(epoch)
 	s.log(logging.LevelNotice, "configEpoch set to %d via CLUSTER SET-CONFIG-EPOCH", s.me.Epoch)
@@ -257,7 +254,7 @@ func (s *State) SetEpoch(epoch int64) error {
 func (s *State) Reset(hard, empty bool) error {
 	me := s.me
 	if me.isPrimary() && !empty {
-		return refuse("CLUSTER RESET can't be called with master nodes containing keys")
+		return errResetKeys
 	}
 	if me.isReplica() {
 		s.becomePrimary(me)

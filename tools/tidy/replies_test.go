@@ -9,10 +9,6 @@ import (
 // openErrors are the packages whose reply errors do not all stand in an errors.go yet.
 var openErrors = map[string]bool{
 	"aof":                      true,
-	"bgsave":                   true,
-	"cluster":                  true,
-	"cluster/migrate":          true,
-	"cluster/state":            true,
 	"engine/acl":               true,
 	"engine/family/acl":        true,
 	"engine/family/bitmap":     true,
@@ -37,7 +33,6 @@ var openErrors = map[string]bool{
 	"engine/family/zset":       true,
 	"replication":              true,
 	"scripting":                true,
-	"sentinel":                 true,
 	"server":                   true,
 }
 
