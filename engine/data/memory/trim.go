@@ -13,11 +13,11 @@ import "slices"
 // memory.T3. A trim takes only memory that has been empty for a whole period (Age). So memory that is freed and soon
 // used again, as when large values are replaced, stays resident. Slabs and runs are counted apart, because neither can
 // replace the other. A purge does not wait.
-// memory.T4. A trim also takes clean neighbours: of a run up to the next huge page, of a slab its huge page, if no block
-// lives in that. The kernel may have filled them again, because it joins small pages to a huge one and clears the missing
-// ones.
-// memory.T5. Above the limit (Limit) a trim does not wait either: the excess goes at once. Runs then have small pages for
-// good. With huge ones the kernel would later fill the gaps that trims left between runs in use.
+// memory.T4. A trim also takes clean neighbours of a run, up to the next huge page. Of a slab it takes the whole huge
+// page, if no block lives in that. The kernel may have filled them again, because it joins small pages to a huge one
+// and clears the missing ones.
+// memory.T5. Above the limit (Limit) a trim does not wait either: the excess goes at once. Runs then have small pages
+// for good. With huge ones the kernel would later fill the gaps that trims left between runs in use.
 // memory.T6. A heap at rest keeps a quarter of the warm size. It is at rest when no block came from its empty memory
 // for restAges whole periods.
 type trimState struct {
