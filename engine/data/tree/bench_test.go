@@ -8,7 +8,7 @@ import (
 
 const benchRecords = 1 << 20
 
-// spread makes keys in random order out of 0, 1, 2 … without a table of them.
+// spread turns 0, 1, 2 … into keys in random order, without a table of them.
 func spread(i uint64) uint64 { return i * 0x9E3779B97F4A7C15 }
 
 func benchTree(b *testing.B) Records {
@@ -45,8 +45,8 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate moves a random record of 1 M elsewhere, as ZADD does to a member: a Find, a Delete and an Insert.
-// With a view one freeze lives from the beginning, so that leaves are copied when first written.
+// BenchmarkUpdate moves a random record of 1 M to another place, as ZADD does to a member: a Find, a Delete and an
+// Insert. With view one freeze lives from the beginning, so that leaves are copied when first written.
 func BenchmarkUpdate(b *testing.B) {
 	for _, view := range []bool{false, true} {
 		b.Run(fmt.Sprintf("view=%t", view), func(b *testing.B) {
@@ -68,7 +68,7 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkRead finds random records of 1 M by key, with their ranks, and by rank; and walks.
+// BenchmarkRead finds random records of 1 M by key, with their ranks, and by rank. It also walks.
 func BenchmarkRead(b *testing.B) {
 	tree := benchTree(b)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -105,7 +105,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkPop takes the least record of a million, as ZPOPMIN does, and puts in the greatest.
+// BenchmarkPop removes the least record of a million, as ZPOPMIN does, and inserts a greatest one.
 func BenchmarkPop(b *testing.B) {
 	tree := OpenRecords(newHeap(b), testKind, State{}, 16, false)
 	for i := range uint64(benchRecords) {

@@ -2,28 +2,28 @@ package tree
 
 import "spindle/engine/data/memory"
 
-// Blocks is a tree whose leaves are blocks of its owner, while the core changes it. The tree knows of a leaf where it
-// is, how many elements it has (at least one), and a key, if the owner gives keys: ascending, and all 0 otherwise. It
-// is a value for the stack: the owner opens it from a State, and keeps its State again after a change. What a State can
-// be asked, Blocks can be asked.
+// Blocks is a tree whose leaves are blocks of its owner, while the core changes it. Of a leaf the tree knows its
+// address, its number of elements (at least one) and its key. Keys ascend; an owner that uses no keys gives 0. Blocks
+// is a value for the stack: the owner opens it from a State, and stores its State after a change. All methods of State
+// work on Blocks.
 //
-// tree.B1. A leaf is one block of purpose Values that begins with its epoch; [Blocks.NewLeaf] makes one.
-// tree.B2. The owner writes to a leaf only after Writable or SetLeaf gave it to him, in the same turn.
-// tree.B3. A leaf that is not in the tree belongs to the owner; the tree lets go of those it replaces or removes.
-// tree.B4. State.Bytes is exact until a cut removes whole subtrees: their leaves are taken to be like the others. It is
-// exact again when a cut leaves fewer than fewLeaves.
+// tree.B1. A leaf is one block of purpose Values that begins with its epoch. [Blocks.NewLeaf] makes one.
+// tree.B2. The owner writes to a leaf only after Writable or SetLeaf returned it, in the same turn.
+// tree.B3. A leaf outside the tree belongs to the owner. The tree frees the leaves that it replaces or removes.
+// tree.B4. State.Bytes is exact until a cut removes whole subtrees: their leaves are assumed to have the average size.
+// It is exact again when a cut leaves fewer than fewLeaves.
 type Blocks struct{ tree }
 
-// leafShare is about what a leaf costs in the nodes above it.
+// leafShare is about the cost of a leaf in the nodes above it, in bytes.
 const leafShare = 40
 
-// weight is what a leaf adds to State.Bytes.
+// weight returns the bytes that a leaf adds to State.Bytes.
 func weight(ref memory.Ref) int64 { return int64(memory.UsableSize(ref)) + leafShare }
 
-// fewLeaves: a cut that leaves fewer leaves counts Bytes anew.
+// fewLeaves: a cut that leaves fewer leaves counts Bytes again.
 const fewLeaves = 128
 
-// weigh counts Bytes anew in a tree that has few leaves left (tree.B4).
+// weigh counts Bytes again in a tree that has few leaves left (tree.B4).
 func (t *Blocks) weigh() {
 	var p Path
 	sum := int64(0)
@@ -36,21 +36,21 @@ func (t *Blocks) weigh() {
 	}
 }
 
-// OpenBlocks opens the tree s. kind is what h knows [Destroy] under; wide says that a view may know the tree under
-// another key, so that what is let go is retired wide.
+// OpenBlocks opens the tree s. kind is the kind under which h knows [Destroy]. wide means that a view may know the tree
+// under another key, so that blocks are retired wide.
 func OpenBlocks(h *memory.Heap, kind memory.Kind, s State, wide bool) Blocks {
 	return Blocks{tree{s, h, kind, wide}}
 }
 
-// NewLeaf is a block of size bytes at least whose epoch is stamped; the rest is undefined.
+// NewLeaf returns a block of at least size bytes with its epoch stamped. The rest is undefined.
 func (t *Blocks) NewLeaf(size int) memory.Ref {
 	ref := t.heap.Alloc(size, memory.Values)
 	*memory.Word(ref) = t.heap.Epoch()
 	return ref
 }
 
-// Writable makes p's leaf writable, with room for that many bytes, and returns it: a copy of its first used bytes when
-// a view may read it or its block is too small, else the leaf itself (tree.E1).
+// Writable returns p's leaf, writable and with at least room bytes. If a view may read the leaf or it is too small, it
+// is replaced by a copy of its first used bytes (tree.E1).
 func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	t.own(p)
 	link := t.linkOf(p, p.height)
@@ -66,8 +66,7 @@ func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	return ref
 }
 
-// SetLeaf puts ref in the place of p's leaf, with this count and key, and lets go of the old one, if it is another. p
-// stays there.
+// SetLeaf replaces p's leaf by ref, with this count and key, and frees the old one unless it is ref. p stays there.
 func (t *Blocks) SetLeaf(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.SetCount(p, count)
 	if old := p.leaf; old != ref {
@@ -78,7 +77,7 @@ func (t *Blocks) SetLeaf(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.rekey(p, p.height, key[0], key[1])
 }
 
-// SetCount says that p's leaf has count elements now, at least one. p stays there.
+// SetCount sets the count of p's leaf, at least one. p stays there.
 func (t *Blocks) SetCount(p *Path, count uint64) {
 	t.own(p)
 	if delta := count - t.CountOf(p); delta != 0 {
@@ -86,17 +85,17 @@ func (t *Blocks) SetCount(p *Path, count uint64) {
 	}
 }
 
-// InsertAfter puts the leaf ref behind p's, and leads p to it. In an empty tree it becomes the only one.
+// InsertAfter inserts the leaf ref after p's, and leads p to it. In an empty tree it becomes the only one.
 func (t *Blocks) InsertAfter(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.insert(p, 1, entry{key[0], key[1], ref, count})
 }
 
-// InsertBefore puts the leaf ref before p's, and leads p to it. In an empty tree it becomes the only one.
+// InsertBefore inserts the leaf ref before p's, and leads p to it. In an empty tree it becomes the only one.
 func (t *Blocks) InsertBefore(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.insert(p, 0, entry{key[0], key[1], ref, count})
 }
 
-// insert puts the leaf e beside p's, before it (by 0) or after it (by 1), and leads p to it.
+// insert inserts the leaf e next to p's, before it (by 0) or after it (by 1), and leads p to it.
 func (t *tree) insert(p *Path, by int, e entry) {
 	if t.root == 0 {
 		t.State = State{word0: e.word0, word1: e.word1, root: e.ref, count: e.count}
@@ -112,8 +111,8 @@ func (t *tree) insert(p *Path, by int, e entry) {
 	t.bump(p, p.height, count)
 }
 
-// Remove takes p's leaf out and lets go of it. p leads to the leaf behind it then; false says that there is none, and p
-// leads nowhere.
+// Remove removes p's leaf and frees it. It leads p to the next leaf. It returns false if there is none; p then leads
+// nowhere.
 func (t *Blocks) Remove(p *Path) bool {
 	t.own(p)
 	rank, gone := p.Rank(), p.leaf
@@ -128,8 +127,8 @@ func (t *Blocks) Remove(p *Path) bool {
 	return false
 }
 
-// CutFront removes every leaf before p's and returns how many elements they had. p leads to the same leaf, the first
-// then. O(height): whole subtrees go to a reclaimer.
+// CutFront removes every leaf before p's and returns the number of their elements. p leads to the same leaf, now the
+// first. O(height): whole subtrees go to a reclaimer.
 func (t *Blocks) CutFront(p *Path) (removed uint64) {
 	t.own(p)
 	whole := false
@@ -155,8 +154,8 @@ func (t *Blocks) CutFront(p *Path) (removed uint64) {
 	return removed
 }
 
-// CutBack removes every leaf behind p's and returns how many elements they had. p leads to the same leaf, the last
-// then. O(height): whole subtrees go to a reclaimer.
+// CutBack removes every leaf after p's and returns the number of their elements. p leads to the same leaf, now the
+// last. O(height): whole subtrees go to a reclaimer.
 func (t *Blocks) CutBack(p *Path) (removed uint64) {
 	t.own(p)
 	whole := false
@@ -178,8 +177,8 @@ func (t *Blocks) CutBack(p *Path) (removed uint64) {
 	return removed
 }
 
-// cut removes k children of n, which is writable, from the one at from on. It lets go of all nodes and leaves below
-// them. left is the number of elements that Bytes counts. whole says whether whole subtrees went.
+// cut removes k children of n, the first at index from, with all nodes and leaves below them. n is writable. left is
+// the number of elements that Bytes counts. whole reports whether whole subtrees went.
 func (t *Blocks) cut(n *node, from, k int, left uint64) (whole bool) {
 	if whole = n.level > 1 && k > 0; !whole {
 		for i := from; i < from+k; i++ {

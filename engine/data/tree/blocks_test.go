@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A blockWant is what a leaf of the blocks model must hold: epoch, id and version as words.
+// A blockWant is the expected content of a leaf of the blocks model: epoch, id and version as words.
 type blockWant struct {
 	id, version uint64
 	count       uint64
@@ -50,7 +50,7 @@ func (m *blocksModel) total(want []blockWant) (n uint64) {
 	return n
 }
 
-// leaf makes a block that may stand at index i, and what it must hold. Keys ascend, some may be equal.
+// leaf makes a block that may stand at index i, and its expected content. Keys ascend; some may be equal.
 func (m *blocksModel) leaf(tree *Blocks, i int, count uint64, size int) (memory.Ref, blockWant) {
 	m.ids++
 	b := blockWant{id: m.ids, count: count}
@@ -109,7 +109,7 @@ func (m *blocksModel) lead(s *State, p *Path, i int, by uint64) {
 	m.at(s, p, i, "LeafFrom the head")
 }
 
-// step does one thing to both. a and b say what and where.
+// step does one thing to both. op, a and b choose what and where.
 func (m *blocksModel) step(op byte, a, b uint64) {
 	tree := m.open()
 	var p Path
@@ -120,7 +120,7 @@ func (m *blocksModel) step(op byte, a, b uint64) {
 	}
 	count, size := 1+b%5, int(b%200)
 	switch op %= 20; {
-	case n == 0 && op < 17 || op < 3: // some after each other, as a list grows
+	case n == 0 && op < 17 || op < 3: // several in a row, as a list grows
 		for range 1 + b>>8%30 {
 			ref, want := m.leaf(&tree, len(m.want), count, size)
 			tree.LastLeaf(&p)
@@ -136,7 +136,7 @@ func (m *blocksModel) step(op byte, a, b uint64) {
 			m.want = slices.Insert(m.want, 0, want)
 			m.at(&tree.State, &p, 0, "prepend")
 		}
-	case op < 7: // some at one place
+	case op < 7: // several at one place
 		m.lead(&tree.State, &p, i, b)
 		for range 1 + b>>8%40 {
 			if op&1 == 0 {
@@ -284,7 +284,7 @@ func (m *blocksModel) check() {
 	}
 }
 
-// weightOf is what Bytes is to be.
+// weightOf returns the expected Bytes.
 func weightOf(s *State) (sum int64) {
 	var p Path
 	for ok := s.FirstLeaf(&p); ok; ok = p.Next() {
@@ -330,7 +330,7 @@ func TestBlocks(t *testing.T) {
 			for step := range steps {
 				op := byte(rng.Uint32())
 				if len(m.want) < 8000 && (op%20 == 13 || op%20 == 14) && rng.IntN(30) > 0 {
-					op = 0 // else cuts keep it small
+					op = 0 // otherwise cuts keep it small
 				}
 				m.step(op, rng.Uint64(), rng.Uint64())
 				most = max(most, len(m.want))
@@ -347,7 +347,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestQueue appends at one end and cuts at the other, for long: neither height nor memory grow.
+// TestQueue appends at one end and cuts at the other for long. Neither height nor memory may grow.
 func TestQueue(t *testing.T) {
 	h := newHeap(t)
 	tree := OpenBlocks(h, testKind, State{}, false)
@@ -373,8 +373,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestEdge: a way that is kept counts where it should, and is not taken for that to the other end, of another State,
-// from before a view, or from before the tree changed and it was told to forget.
+// TestEdge: a stored Edge changes the right counts. Find does not reuse it for the other end, another State, after a
+// freeze, or after Forget.
 func TestEdge(t *testing.T) {
 	h := newHeap(t)
 	grow := func(s *State) {
@@ -426,8 +426,8 @@ func TestEdge(t *testing.T) {
 	}
 }
 
-// TestBytesAfterCuts: a cut that removes whole subtrees shares the bytes out by elements. Once few leaves are left,
-// Bytes is exact again, whatever their sizes are.
+// TestBytesAfterCuts: a cut that removes whole subtrees divides the bytes by elements. Once few leaves are left, Bytes
+// is exact again, whatever their sizes.
 func TestBytesAfterCuts(t *testing.T) {
 	h := newHeap(t)
 	tree := OpenBlocks(h, testKind, State{}, false)
@@ -458,7 +458,7 @@ func TestBytesAfterCuts(t *testing.T) {
 	settle(h)
 }
 
-// TestTall grows a tree of four levels by inserting at random, and takes it down again.
+// TestTall grows a tree of four levels by random insertion, and empties it again.
 func TestTall(t *testing.T) {
 	n := 300_000
 	if testing.Short() {
@@ -508,7 +508,7 @@ func TestTall(t *testing.T) {
 	}
 }
 
-// TestClear empties trees of every height, with and without a view, which reads them until it closes.
+// TestClear empties trees of every height, with and without a view. The view reads them until it closes.
 func TestClear(t *testing.T) {
 	for _, n := range []int{0, 1, 50, 5000} {
 		for _, view := range []bool{false, true} {
@@ -537,7 +537,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestPosition gives back what a view's walker has passed, but not what is retired wide: blocks and subtrees alike.
+// TestPosition: blocks and subtrees that a view's walker has passed are freed, but not those retired wide.
 func TestPosition(t *testing.T) {
 	for name, change := range map[string]func(tree *Blocks, p *Path){
 		"copy":  func(tree *Blocks, p *Path) { tree.Writable(p, 16, 16) },

@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Check proves tree.T1 to tree.T5, tree.R1, tree.R2 and tree.E2. tie compares two word1 of the same word0, nil as
-// numbers. O(n): for tests.
+// Check proves tree.T1 to tree.T5, tree.R1, tree.R2 and tree.E2. tie compares two word1 of the same word0; nil compares
+// them as numbers. O(n): for tests.
 func (t *Records) Check(tie func(a, b uint64) int) error { return t.check(t.width, tie) }
 
 // Check proves tree.T1 to tree.T5 and tree.E2. O(leaves): for tests.
@@ -48,8 +48,8 @@ func (c *checker) compare(a, b []uint64) int {
 	return p.compare(b[0], b[1])
 }
 
-// under checks what e says of the subtree of this height. parent is the epoch of the node above; first and last say
-// that nothing is to its left and right.
+// under checks the entry e of a subtree of this height. parent is the epoch of the node above. first and last mean that
+// nothing is to its left and right.
 func (c *checker) under(e entry, height int, parent uint64, first, last bool) {
 	if c.err != nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestBytesPerRecord inserts at random: all in, 16 bytes cost 19 at most.
+// TestBytesPerRecord inserts at random: a record of 16 bytes costs 19 at most, with its share of everything.
 func TestBytesPerRecord(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() {
@@ -32,7 +32,7 @@ func TestBytesPerRecord(t *testing.T) {
 	}
 }
 
-// TestAllocs changes and reads without a Go allocation, with a tie that captures.
+// TestAllocs changes and reads without a Go allocation, with a tie that captures a variable.
 func TestAllocs(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -111,7 +111,7 @@ func TestCutIsShort(t *testing.T) {
 			}
 		}
 		t.Logf("view=%t: %v for two cuts", view, best)
-		if best > 500*time.Microsecond { // of wall time, on a machine that others use
+		if best > 500*time.Microsecond { // wall time, on a machine that others use
 			t.Errorf("view=%t: two cuts took %v", view, best)
 		}
 	}

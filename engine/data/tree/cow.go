@@ -5,14 +5,14 @@ import (
 	"spindle/internal/invariant"
 )
 
-// tree.E1. A node or leaf stamped at or below heap.Frozen() may be under a view's reader: nobody writes to it.
-// tree.E2. One made after the freeze is stamped above it, and so is every node that leads to it.
-// tree.E3. A block belongs to the newest node that leads to it. When a node is copied its children become the copy's;
-// the old one is its own block alone, and is retired as such.
-// tree.E4. Whatever is replaced is retired after its replacement can be reached from the State.
+// tree.E1. A node or leaf stamped at or below heap.Frozen() may have readers of a view: it is not written to.
+// tree.E2. A node or leaf made after the freeze is stamped above it, and so is every node that leads to it.
+// tree.E3. A block belongs to the newest node that leads to it. When a node is copied, its children become the copy's.
+// The old node is then retired alone, without its children.
+// tree.E4. A replaced block is retired after its replacement can be reached from the State.
 //
-// Everything is retired at the position the owner has set: a view's walker reads a whole collection at its key's
-// position. Only when the key was moved may a view know it elsewhere, and then it is retired wide.
+// Everything is retired at the position that the owner has set: a view's walker reads a whole collection at its key's
+// position. Only if the key was moved may a view know it under another position. Then blocks are retired wide.
 
 // A tree is a State while the core changes it.
 type tree struct {
@@ -22,8 +22,8 @@ type tree struct {
 	wide bool
 }
 
-// own makes every node on p writable (tree.E1). Cost: a compare each; one node of at most 2 KB copied each on the first
-// write after a freeze.
+// own makes every node on p writable (tree.E1). Cost: a compare for each node. After a freeze, the first write copies
+// each node, at most 2 KB.
 func (t *tree) own(p *Path) {
 	link := &t.root
 	for i := range p.height {
@@ -35,7 +35,7 @@ func (t *tree) own(p *Path) {
 	}
 }
 
-// linkOf is where the node or leaf at level i of p is kept. What is above it is writable.
+// linkOf returns the address of the Ref to the node or leaf at level i of p. The node above is writable.
 func (t *tree) linkOf(p *Path, i int) *memory.Ref {
 	if i == 0 {
 		return &t.root
@@ -44,7 +44,7 @@ func (t *tree) linkOf(p *Path, i int) *memory.Ref {
 	return nodeAt(s.ref).link(s.at)
 }
 
-// nodeIn is the node in link, writable and with room for that many children. link is writable.
+// nodeIn returns the node in link, writable and with room for at least room children. link is writable.
 func (t *tree) nodeIn(link *memory.Ref, room int) *node {
 	n := nodeAt(*link)
 	if n.epoch > t.heap.Frozen() && room <= int(n.room) {
@@ -53,7 +53,7 @@ func (t *tree) nodeIn(link *memory.Ref, room int) *node {
 	return t.moveNode(link, max(room, int(n.n)))
 }
 
-// moveNode puts a copy of the node in link in its place, with that much room.
+// moveNode replaces the node in link by a copy with this much room.
 func (t *tree) moveNode(link *memory.Ref, room int) *node {
 	old := *link
 	n := nodeAt(old)
@@ -65,7 +65,7 @@ func (t *tree) moveNode(link *memory.Ref, room int) *node {
 	return dup
 }
 
-// newNode is a node without children, with room for that many at least.
+// newNode returns a node without children, with room for at least room of them.
 func (t *tree) newNode(level uint8, room int) memory.Ref {
 	size := memory.GoodSize(nodeBytes(min(room+room/8, maxFan)))
 	ref := t.heap.Alloc(size, memory.Values)
@@ -73,7 +73,7 @@ func (t *tree) newNode(level uint8, room int) memory.Ref {
 	return ref
 }
 
-// letGo frees or retires a block that nothing of the tree leads to any more (tree.E4). What it led to goes on.
+// letGo frees or retires a block that the tree no longer reaches (tree.E4). The blocks under it stay.
 func (t *tree) letGo(ref memory.Ref) {
 	switch {
 	case *memory.Word(ref) > t.heap.Frozen():
@@ -85,7 +85,7 @@ func (t *tree) letGo(ref memory.Ref) {
 	}
 }
 
-// letGoTree lets go of a node and everything under it.
+// letGoTree retires a node and everything under it.
 func (t *tree) letGoTree(ref memory.Ref) {
 	invariant.That(t.kind != 0, "a tree without a kind lets go of a subtree")
 	if t.wide {

@@ -6,16 +6,15 @@ import "spindle/engine/data/memory"
 type Probe struct {
 	Word0, Word1 uint64
 
-	// Tie, if there is one, orders records whose word0 is the probe's: it compares the probe with the record that has
-	// this word1, negative when the probe is before it. Without it, word1 is compared as a number. It must not change
-	// the tree.
+	// Tie, if set, orders records whose word0 is the probe's. It compares the probe with the record of this word1:
+	// negative when the probe is before it. Without Tie, word1 is compared as a number. Tie must not change the tree.
 	Tie func(word1 uint64) int
 
-	// TieOnly has Tie decide about every record, whatever its word0.
+	// TieOnly makes Tie decide about every record, whatever its word0.
 	TieOnly bool
 }
 
-// compare is negative when the probe is before the key, 0 at it, positive behind it.
+// compare is negative when the probe is before the key, 0 at it, positive after it.
 func (p *Probe) compare(word0, word1 uint64) int {
 	if !p.TieOnly && word0 != p.Word0 {
 		if p.Word0 < word0 {
@@ -35,27 +34,26 @@ func (p *Probe) compare(word0, word1 uint64) int {
 	return 0
 }
 
-// A Cursor stands at a record, or before the first or behind the last one. It is a value for the stack, and holds until
-// the tree next changes, unless the change says that it moves on. Cursors of a frozen State may be used by any
-// goroutine.
+// A Cursor stands at a record, before the first or after the last one. It is a value for the stack. It is valid until
+// the tree next changes, unless the changing call moves it. Any goroutine may use cursors of a frozen State.
 type Cursor struct {
 	path Path
 	at   int
 	n    int // records in the leaf
 }
 
-// Valid says that c stands at a record.
+// Valid reports whether c stands at a record.
 func (c *Cursor) Valid() bool { return uint(c.at) < uint(c.n) }
 
-// Record is the record c stands at. It is to be read only.
+// Record returns the record that c stands at, to be read only.
 //
-// Lifetime: until the tree next changes; of a frozen State, until its hold lets go.
+// Lifetime: until the tree next changes; in a frozen State, until its hold closes.
 func (c *Cursor) Record() []uint64 { return leafAt(c.path.leaf).record(c.at) }
 
-// Rank is how many records are before c. O(height).
+// Rank is the number of records before c. O(height).
 func (c *Cursor) Rank() uint64 { return c.path.Rank() + uint64(max(c.at, 0)) }
 
-// Next moves c to the next record; false says that there is none, and c is behind the last.
+// Next moves c to the next record. It returns false if there is none; c is then after the last.
 func (c *Cursor) Next() bool {
 	c.at++
 	if c.at < c.n {
@@ -64,7 +62,7 @@ func (c *Cursor) Next() bool {
 	return c.roll()
 }
 
-// roll moves c from behind a leaf's last record to the next leaf's first.
+// roll moves c from after a leaf's last record to the next leaf's first.
 func (c *Cursor) roll() bool {
 	if c.path.leaf != 0 && c.path.Next() {
 		c.at, c.n = 0, int(leafAt(c.path.leaf).n)
@@ -74,7 +72,7 @@ func (c *Cursor) roll() bool {
 	return false
 }
 
-// Prev moves c to the record before; false says that there is none, and c is before the first.
+// Prev moves c to the record before. It returns false if there is none; c is then before the first.
 func (c *Cursor) Prev() bool {
 	c.at--
 	if c.at >= 0 {
@@ -97,14 +95,14 @@ func (c *Cursor) enter(at int) {
 	}
 }
 
-// First moves c to the first record; false says that there is none.
+// First moves c to the first record. It returns false if there is none.
 func (s *State) First(c *Cursor) bool {
 	s.FirstLeaf(&c.path)
 	c.enter(0)
 	return c.n > 0
 }
 
-// Last moves c to the last record; false says that there is none.
+// Last moves c to the last record. It returns false if there is none.
 func (s *State) Last(c *Cursor) bool {
 	s.LastLeaf(&c.path)
 	c.enter(0)
@@ -112,7 +110,7 @@ func (s *State) Last(c *Cursor) bool {
 	return c.n > 0
 }
 
-// At moves c to the record of this rank; false says that rank is not below Len, and c is behind the last.
+// At moves c to the record of this rank. It returns false if rank is not below Len; c is then after the last.
 func (s *State) At(c *Cursor, rank uint64) bool {
 	offset, ok := s.LeafAt(&c.path, rank)
 	if !ok {
@@ -124,14 +122,14 @@ func (s *State) At(c *Cursor, rank uint64) bool {
 	return true
 }
 
-// SeekGE moves c to the first record that is not before the probe; false says that there is none, and c is behind the
-// last.
+// SeekGE moves c to the first record that is not before the probe. It returns false if there is none; c is then after
+// the last.
 func (s *State) SeekGE(c *Cursor, p Probe) bool { return s.place(c, &p, false) }
 
-// SeekGT moves c to the first record that is behind the probe; false says that there is none, and c is behind the last.
+// SeekGT moves c to the first record after the probe. It returns false if there is none; c is then after the last.
 func (s *State) SeekGT(c *Cursor, p Probe) bool { return s.place(c, &p, true) }
 
-// Find moves c to the record at the probe, or, with false, to the next one behind it.
+// Find moves c to the record at the probe. If there is none, it moves c to the next one after it and returns false.
 func (s *State) Find(c *Cursor, p Probe) bool {
 	if !s.place(c, &p, false) {
 		return false
@@ -145,7 +143,7 @@ func (s *State) place(c *Cursor, p *Probe, after bool) bool {
 	return c.at < c.n || c.roll()
 }
 
-// locate is place without going on to the next leaf: where the probe's record would be inserted.
+// locate is place without moving to the next leaf: c is where the probe's record would be inserted.
 func (s *State) locate(c *Cursor, p *Probe, after bool) {
 	s.seek(&c.path, p)
 	if c.path.leaf == 0 {

@@ -8,10 +8,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-// The way to an outermost leaf when nothing on it has to be copied: a push or a pop then needs no Path, and no copy of
-// the State. side is -1 for the first leaf and 1 for the last.
+// This file finds the way to an outermost leaf when no node on it must be copied. So a push or a pop needs no Path, and
+// no copy of the State. side is -1 for the first leaf and 1 for the last.
 
-// Edge is the outermost leaf, and how many elements it has; 0 if there is none.
+// Edge returns the outermost leaf and the number of its elements; 0 if there is none.
 func (s *State) Edge(side int) (leaf memory.Ref, count uint64) {
 	leaf, count = s.root, s.count
 	if leaf == 0 {
@@ -25,26 +25,25 @@ func (s *State) Edge(side int) (leaf memory.Ref, count uint64) {
 	return leaf, count
 }
 
-// edgeHeight is how many levels of nodes an Edge leads through: more than a thousand gigabytes of leaves of the usual
-// size have.
+// edgeHeight is the most levels of nodes that an Edge passes. A taller tree has over a thousand gigabytes of leaves of
+// the usual size.
 const edgeHeight = 7
 
-// An Edge is an outermost leaf that may be written to, and all places where its elements are counted. Who keeps it
-// calls Forget when the tree changes by other means, or is let go of; that the State is elsewhere, or heap.Frozen() is
-// another, it sees by itself.
+// An Edge is a writable outermost leaf, with all places where its elements are counted. Its owner calls Forget when the
+// tree changes by other means, or is freed. Find itself notices another address of the State or another heap.Frozen().
 type Edge struct {
 	Leaf   memory.Ref
-	counts [1 + edgeHeight]*uint64 // the State's first, the leaf's own last
+	counts [1 + edgeHeight]*uint64 // the State's first, the leaf's last
 	height int
-	side   int    // 0: it has forgotten
-	frozen uint64 // what heap.Frozen() was
+	side   int    // 0: forgotten
+	frozen uint64 // heap.Frozen() when it was found
 }
 
-// Forget makes the next Find go the way anew.
+// Forget makes the next Find walk down from the root again.
 func (e *Edge) Forget() { e.side = 0 }
 
-// Find leads e to the outermost leaf of s, the State that the owner keeps, if every node on the way, and the leaf, may
-// be written to, with heap.Frozen() as given (tree.E1).
+// Find leads e to the outermost leaf of s, the State as its owner stores it. It succeeds if the leaf and every node on
+// the way may be written to under frozen, the present heap.Frozen() (tree.E1).
 func (e *Edge) Find(s *State, frozen uint64, side int) bool {
 	if e.side != side || e.frozen != frozen || e.counts[0] != &s.count {
 		return e.find(s, frozen, side)
@@ -80,10 +79,10 @@ func (e *Edge) find(s *State, frozen uint64, side int) bool {
 	return true
 }
 
-// Count is how many elements the leaf has.
+// Count is the number of the leaf's elements.
 func (e *Edge) Count() uint64 { return *e.counts[e.height] }
 
-// Bump changes by delta how many elements the leaf has, wherever they are counted, and returns how many the tree has.
+// Bump adds delta to the leaf's count and to all counts above it. It returns the tree's count.
 func (e *Edge) Bump(delta uint64) uint64 {
 	for _, c := range e.counts[:e.height+1] {
 		*c += delta
@@ -91,7 +90,7 @@ func (e *Edge) Bump(delta uint64) uint64 {
 	return *e.counts[0]
 }
 
-// outermost is the index of the child on that side.
+// outermost returns the index of the outermost child on that side.
 func (n *node) outermost(side int) int {
 	if side < 0 {
 		return 0
@@ -99,7 +98,7 @@ func (n *node) outermost(side int) int {
 	return int(n.n) - 1
 }
 
-// count is where the node counts its child i, for which there is one.
+// count returns the address of the node's count of its child i.
 func (n *node) count(i int) *uint64 {
 	return (*uint64)(unsafe.Add(unsafe.Pointer(n), nodeHeader+8*(3*int(n.room)+i)))
 }

@@ -2,7 +2,7 @@ package tree
 
 import "spindle/engine/data/memory"
 
-// Clear empties the tree in O(1): at most 63 leaves are let go at once, more go to a reclaimer.
+// Clear empties the tree in O(1): it frees up to 63 leaves itself and leaves more to a reclaimer.
 func (t *tree) Clear() {
 	root, height := t.root, t.height
 	t.State = State{}
@@ -21,8 +21,8 @@ func (t *tree) Clear() {
 	t.letGo(root)
 }
 
-// Destroy takes a node and all that is under it apart, budget blocks at a time: the [memory.Destroy] of the kind a tree
-// is opened with.
+// Destroy frees a node and everything under it, budget blocks at a time. It is the [memory.Destroy] of the kind that a
+// tree is opened with.
 func Destroy(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, spent int) {
 	done, spent := destroy(r, root, budget)
 	if done {
@@ -31,8 +31,8 @@ func Destroy(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, 
 	return root, spent
 }
 
-// Destroy takes the tree apart, budget blocks at a time; when it is not done it is called again. For the Destroy of an
-// owner that keeps the State in its root block, which no view reads any more.
+// Destroy frees the tree, budget blocks at a time. It is called again until done. It is for the Destroy of an owner
+// that has the State in its root block. No view reads that block any more.
 func (s *State) Destroy(r *memory.Returner, budget int) (done bool, spent int) {
 	switch {
 	case s.root == 0:
@@ -53,7 +53,8 @@ func (s *State) Destroy(r *memory.Returner, budget int) (done bool, spent int) {
 
 const destroying = 1
 
-// destroy keeps in epoch, of a node it has begun with, which child is next.
+// destroy frees the node ref and everything under it. While it works on a node, its epoch is the index of the next
+// child.
 func destroy(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
 	n := nodeAt(ref)
 	if n.mark != destroying {

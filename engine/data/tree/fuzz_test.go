@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// script reads steps out of fuzzed bytes: an operation and two operands, short ones so that few bytes make a step.
+// script reads steps from fuzzed bytes: an operation and two operands. They are short, so that few bytes make a step.
 func script(data []byte, step func(op byte, a, b uint64)) {
 	for len(data) >= 6 {
 		step(data[0], uint64(binary.LittleEndian.Uint16(data[1:])), uint64(binary.LittleEndian.Uint32(data[2:])))
@@ -24,10 +24,9 @@ func seeds(f *testing.F) {
 	f.Add(byte(5), long[300:])
 }
 
-// Fuzz with -fuzzminimizetime=5x: steps build on each other, so that minimising a script takes long and finds little.
+// Fuzz with -fuzzminimizetime=5x. Steps build on each other, so that minimising a script takes long and finds little.
 
-// FuzzRecords: whatever is done to a tree of records, it equals a sorted slice, its views do not change, and nothing
-// leaks.
+// FuzzRecords: after any steps a tree of records equals a sorted slice, its views do not change, and no memory leaks.
 func FuzzRecords(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, mode byte, data []byte) {
@@ -43,7 +42,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// FuzzBlocks: the same for opaque leaves, with a slice.
+// FuzzBlocks does the same for opaque leaves, with a slice.
 func FuzzBlocks(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, mode byte, data []byte) {

@@ -16,7 +16,7 @@ import (
 //
 // tree.R1. Keys ascend strictly in the order of the probe that inserted them: by word0, then by word1 or the owner's
 // tie.
-// tree.R2. 1 <= n <= room; the block is 1 KB at most, and grows by the allocator's classes, so that little of it is
+// tree.R2. 1 <= n <= room. The block is at most 1 KB, and grows by the allocator's classes, so that little of it is
 // empty.
 type leaf struct {
 	epoch uint64
@@ -35,25 +35,25 @@ var _ [leafHeader]byte = [unsafe.Sizeof(leaf{})]byte{}
 
 func leafAt(r memory.Ref) *leaf { return (*leaf)(memory.Pointer(r)) }
 
-// mostRecords is how many records a leaf may have.
+// mostRecords is the most records that a leaf may have.
 func mostRecords(width int) int { return (leafMax - leafHeader) / width }
 
-// stride is the words of a record.
+// stride is the number of words of a record.
 func (l *leaf) stride() int { return int(l.width) >> 3 }
 
-// words is all records, with the room that is behind them.
+// words returns all records. Its capacity is the leaf's room.
 func (l *leaf) words() []uint64 {
 	first := (*uint64)(unsafe.Add(unsafe.Pointer(l), leafHeader))
 	return unsafe.Slice(first, int(l.room)*l.stride())[:int(l.n)*l.stride()]
 }
 
-// record i of the leaf.
+// record returns record i of the leaf.
 func (l *leaf) record(i int) []uint64 {
 	s := l.stride()
 	return l.words()[i*s : (i+1)*s : (i+1)*s]
 }
 
-// splice puts records, given as their words, at index at. There is room for them.
+// splice inserts records, given as their words, at index at. There is room for them.
 func (l *leaf) splice(at int, records []uint64) {
 	s := l.stride()
 	l.n += uint16(len(records) / s)
@@ -62,7 +62,7 @@ func (l *leaf) splice(at int, records []uint64) {
 	copy(w[at*s:], records)
 }
 
-// remove takes out k records from the one at at on.
+// remove removes k records, the first at index at.
 func (l *leaf) remove(at, k int) {
 	s := l.stride()
 	w := l.words()
@@ -70,7 +70,7 @@ func (l *leaf) remove(at, k int) {
 	l.n -= uint16(k)
 }
 
-// find is the first record that is not below the probe, or, with after, that is above it.
+// find returns the first record that is not below the probe, or, with after, that is above it.
 func (l *leaf) find(p *Probe, after bool) int {
 	s, words := l.stride(), l.words()
 	base, n := 0, int(l.n)
@@ -89,7 +89,7 @@ func (l *leaf) find(p *Probe, after bool) int {
 			return base
 		}
 	}
-	least := 1 // what a record's comparison must reach to be before the place
+	least := 1 // a record whose compare result is at least this is before the place
 	if after {
 		least = 0
 	}

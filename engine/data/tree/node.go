@@ -6,14 +6,14 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A tree is inner nodes over leaves. An element is what a leaf counts: a record, or whatever the owner of an opaque
-// leaf says.
+// A tree is inner nodes over leaves. An element is the unit that a leaf counts: a record, or what the owner of an
+// opaque leaf counts.
 //
 //	State ─▶ node (level h) ─▶ node ─▶ … ─▶ node (level 1) ─▶ leaf          an h of 0: the root is a leaf
 //	root's    up to 63 children                                records, or the owner's block
 //	entry
 //
-// A node has four columns, so that a search reads keys alone and a rank counts alone:
+// A node has four columns, so that a search reads only keys and a rank reads only counts:
 //
 //	0       8   10     12     13    16            16+8*room      16+16*room   16+24*room   16+32*room
 //	+-------+---+------+-------+----+--------------+--------------+------------+------------+
@@ -21,14 +21,15 @@ import (
 //	+-------+---+------+-------+----+--------------+--------------+------------+------------+
 //	  u64    u16  u16    u8     u8    key of child                  the child    its elements
 //
-// tree.T1. Every leaf is height steps below the State; a node's level is its height above the leaves, and its
-// children's is one less.
-// tree.T2. A child's count is the number of elements under it, at least 1; the State's is that of the tree.
-// tree.T3. A child's key (word0, word1) is the least key under it, exactly: a key may name memory that lives only as
-// long as its record does. Keys of unkeyed leaves are all 0.
-// tree.T4. 1 <= n <= room <= 63; a root that is a node has two children at least. room is what the block holds.
-// tree.T5. A node, and a leaf of records, that has neighbours on both sides is a third full at least.
-// tree.T6. Every block begins with the epoch it was made in (cow.go, tree.E1 to tree.E4).
+// tree.T1. Every leaf is height steps below the State. A node's level is its height above the leaves. Its children's
+// level is one less.
+// tree.T2. A child's count is the number of elements under it, at least 1. The State's count is that of the tree.
+// tree.T3. A child's key (word0, word1) is the least key under it, exactly: a key may name memory that is freed with
+// its record. Keys of unkeyed leaves are all 0.
+// tree.T4. 1 <= n <= room <= 63. A root that is a node has at least two children. room is how many entries the block
+// has room for.
+// tree.T5. A node, or a leaf of records, with neighbours on both sides is at least a third full.
+// tree.T6. Every block begins with the epoch in which it was made (cow.go, tree.E1 to tree.E4).
 type node struct {
 	epoch uint64
 	n     uint16
@@ -44,15 +45,15 @@ const (
 
 	maxFan = 63 // a full node is 2032 bytes
 	minFan = maxFan / 3
-	joinAt = maxFan * 3 / 4 // two that hold this together, or less, become one
+	joinAt = maxFan * 3 / 4 // two nodes with at most this many children together are joined
 
-	// maxHeight is never reached: all but the two outermost nodes of a level have minFan children (tree.T5).
+	// maxHeight is never reached: all but the two outermost nodes of a level have at least minFan children (tree.T5).
 	maxHeight = 12
 )
 
 var _ [nodeHeader]byte = [unsafe.Sizeof(node{})]byte{}
 
-// An entry is what a node keeps of a child.
+// An entry is what a node stores of a child.
 type entry struct {
 	word0, word1 uint64
 	ref          memory.Ref
@@ -61,10 +62,10 @@ type entry struct {
 
 func nodeAt(r memory.Ref) *node { return (*node)(memory.Pointer(r)) }
 
-// nodeBytes is a multiple of 64, so that a Ref to a node has room for tags where roots are retired.
+// nodeBytes returns a multiple of 64, so that the Ref of a retired root has room for tags.
 func nodeBytes(room int) int { return (nodeHeader + room*entryBytes + 63) &^ 63 }
 
-// column i of the node, with the room that is behind it.
+// column returns column i of the node. Its capacity is the node's room.
 func (n *node) column(i int) []uint64 {
 	first := (*uint64)(unsafe.Add(unsafe.Pointer(n), nodeHeader+i*8*int(n.room)))
 	return unsafe.Slice(first, int(n.room))[:n.n]
@@ -74,12 +75,12 @@ func (n *node) word0s() []uint64 { return n.column(0) }
 func (n *node) word1s() []uint64 { return n.column(1) }
 func (n *node) counts() []uint64 { return n.column(3) }
 
-// link is where the node keeps its child i.
+// link returns the address of the node's Ref to child i.
 func (n *node) link(i int) *memory.Ref { return (*memory.Ref)(&n.column(2)[i]) }
 
 func (n *node) child(i int) memory.Ref { return memory.Ref(n.column(2)[i]) }
 
-// insert puts e at index at. There is room for it.
+// insert inserts e at index at. There is room for it.
 func (n *node) insert(at int, e entry) {
 	n.n++
 	for i, v := range [4]uint64{e.word0, e.word1, uint64(e.ref), e.count} {
@@ -89,7 +90,7 @@ func (n *node) insert(at int, e entry) {
 	}
 }
 
-// splice puts k entries of src, from the one at from on, at index at. There is room for them.
+// splice inserts k entries of src, the first at index from, at index at. There is room for them.
 func (n *node) splice(at int, src *node, from, k int) {
 	n.n += uint16(k)
 	for i := range 4 {
@@ -99,7 +100,7 @@ func (n *node) splice(at int, src *node, from, k int) {
 	}
 }
 
-// remove takes out k entries from the one at at on.
+// remove removes k entries, the first at index at.
 func (n *node) remove(at, k int) {
 	for i := range 4 {
 		c := n.column(i)
@@ -108,7 +109,7 @@ func (n *node) remove(at, k int) {
 	n.n -= uint16(k)
 }
 
-// sum is the elements under k children from the one at from on.
+// sum is the number of elements under k children, the first at index from.
 func (n *node) sum(from, k int) (s uint64) {
 	for _, c := range n.counts()[from : from+k] {
 		s += c
@@ -116,7 +117,7 @@ func (n *node) sum(from, k int) (s uint64) {
 	return s
 }
 
-// lowerBound is the first index whose word is not below w.
+// lowerBound returns the first index whose word is not below w.
 func lowerBound(words []uint64, w uint64) int {
 	base, n := 0, len(words)
 	for n > 1 {
@@ -132,7 +133,7 @@ func lowerBound(words []uint64, w uint64) int {
 	return base
 }
 
-// find is the last child whose key is not above the probe, or the first child.
+// find returns the last child whose key is not above the probe, or the first child.
 func (n *node) find(p *Probe) int {
 	words := n.word0s()
 	lo, hi := 0, len(words)

@@ -24,7 +24,7 @@ func newHeap(t testing.TB) *memory.Heap {
 	return h
 }
 
-// settle runs what reclaimers and the turn have to do, in slices of a few blocks.
+// settle runs the jobs of reclaimers and the turn's drains, a few blocks at a time.
 func settle(h *memory.Heap) {
 	for h.Drain(1 << 20) {
 	}
@@ -39,7 +39,8 @@ func settle(h *memory.Heap) {
 	}
 }
 
-// backwards is a tie that orders word1 from high to low, so that a test sees who compares numbers where a tie should.
+// backwards is a tie that orders word1 from high to low. So a test finds code that compares numbers instead of calling
+// the tie.
 func backwards(a, b uint64) int { return cmp.Compare(b, a) }
 
 // A recordsModel is a tree of records and the sorted slice it must equal.
@@ -49,7 +50,7 @@ type recordsModel struct {
 	width  int
 	wide   bool
 	order  func(a, b uint64) int // of ties
-	state  State                 // as an owner keeps it
+	state  State                 // as an owner stores it
 	want   [][4]uint64
 	frozen []frozenRecords
 }
@@ -92,7 +93,7 @@ func (m *recordsModel) insert(r [4]uint64) {
 	m.state = tree.State
 }
 
-// stands fails unless c stands at record i, which may be behind the last.
+// stands fails unless c stands at record i, which may be after the last.
 func (m *recordsModel) stands(c *Cursor, i int, what string) {
 	m.t.Helper()
 	if c.Valid() != (i < len(m.want)) {
@@ -106,7 +107,7 @@ func (m *recordsModel) stands(c *Cursor, i int, what string) {
 	}
 }
 
-// step does one thing to both. a and b say what and where.
+// step does one thing to both. op, a and b choose what and where.
 func (m *recordsModel) step(op byte, a, b uint64) {
 	r := [4]uint64{a % 300, b % 50, a ^ b, a + b}
 	tree := m.open()
@@ -180,7 +181,7 @@ func (m *recordsModel) step(op byte, a, b uint64) {
 			tree.At(&c, uint64(i))
 			r := m.want[i]
 			r[2], r[3] = b, a
-			if m.width == 16 { // as when a member is copied: another word1 that stands in the same place
+			if m.width == 16 { // as when a member is copied: another word1 in the same place
 				r[2], r[3] = 0, 0
 				r[1] = b % 50
 				if m.order(r[1], m.want[i][1]) != 0 && (i > 0 && m.compare(m.want[i-1], r) >= 0 ||
@@ -246,7 +247,7 @@ func (m *recordsModel) delete(tree *Records, c *Cursor, i int) {
 	m.stands(c, i, "Delete")
 }
 
-// thaw reads what was frozen, and closes its hold.
+// thaw reads frozen state i, and closes its hold.
 func (m *recordsModel) thaw(i int) {
 	f := m.frozen[i]
 	m.equal(&f.state, f.want)
@@ -291,7 +292,7 @@ func (m *recordsModel) check() {
 	}
 }
 
-// end empties the tree, some of the time through Destroy, and sees that nothing is left in the heap.
+// end empties the tree, sometimes through Destroy, and checks that nothing is left in the heap.
 func (m *recordsModel) end(how int) {
 	m.check()
 	m.equal(&m.state, m.want)
@@ -369,7 +370,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRecordsFill deletes at random from a big tree: what is left stays 40 % full, and in order down to nothing.
+// TestRecordsFill deletes at random from a big tree. It stays 40 % full, and in order until it is empty.
 func TestRecordsFill(t *testing.T) {
 	m := &recordsModel{t: t, h: newHeap(t), width: 16, order: cmp.Compare[uint64]}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -397,7 +398,7 @@ func TestRecordsFill(t *testing.T) {
 	}
 }
 
-// TestRecordsOrdered inserts up and down and builds: the leaves are full.
+// TestRecordsOrdered inserts in ascending and descending order and builds. The leaves must be full.
 func TestRecordsOrdered(t *testing.T) {
 	const n = 50_000
 	for name, fill := range map[string]func(tree *Records){

@@ -5,11 +5,11 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Relocate moves nodes and leaves that lie in slabs which are being emptied (memory.Heap.Leaves), from the leaf of rank
-// at on, until all have been passed or stop says so, which it asks behind each leaf. Leaves are the owner's: no key
-// names memory (tree.T3).
+// Relocate moves nodes and leaves that lie in slabs being emptied (memory.Heap.Leaves). It continues at the leaf of
+// rank at until the end, or until stop returns true; it calls stop after each leaf. No key may point to memory
+// (tree.T3).
 //
-// Only while no hold lives: nothing else reaches these blocks then.
+// It may only run while no hold lives: then nothing else reaches these blocks.
 func (s *State) Relocate(h *memory.Heap, at *uint64, stop func() bool) (done bool) {
 	invariant.That(h.Frozen() == 0, "tree.E1: blocks move under freeze %d", h.Frozen())
 	t := tree{State: *s, heap: h}
@@ -36,7 +36,7 @@ func (s *State) Relocate(h *memory.Heap, at *uint64, stop func() bool) (done boo
 	return !ok
 }
 
-// relocate moves the block in link, whatever it is.
+// relocate moves the block in link, a node or a leaf.
 func (t *tree) relocate(link *memory.Ref) {
 	old := *link
 	n := memory.UsableSize(old)

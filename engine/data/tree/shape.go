@@ -5,11 +5,11 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Splitting and joining of nodes. All of it works on a path whose nodes are writable (own), and counts in two steps: a
-// child is added and dropped while it counts nothing, so that sums stay right however nodes are divided; bump then
-// changes the counts of a path.
+// Splitting and joining of nodes. All of it works on a path whose nodes are writable (own). It counts in two steps. A
+// child is added or dropped while its count is 0, so that sums stay right however nodes are divided. bump then changes
+// the counts of a path.
 
-// bump changes by delta what is counted above level i of p.
+// bump adds delta to the counts above level i of p.
 func (t *tree) bump(p *Path, i int, delta uint64) {
 	for j := range i {
 		s := &p.steps[j]
@@ -18,7 +18,7 @@ func (t *tree) bump(p *Path, i int, delta uint64) {
 	t.count += delta
 }
 
-// rekey says that the least key under level i of p is now (word0, word1) (tree.T3).
+// rekey sets the least key under level i of p to (word0, word1) (tree.T3).
 func (t *tree) rekey(p *Path, i int, word0, word1 uint64) {
 	for i > 0 {
 		i--
@@ -32,7 +32,7 @@ func (t *tree) rekey(p *Path, i int, word0, word1 uint64) {
 	t.word0, t.word1 = word0, word1
 }
 
-// leftmost says that nothing is to the left of level i of p.
+// leftmost reports that nothing is to the left of level i of p.
 func (p *Path) leftmost(i int) bool {
 	for j := range i {
 		if p.steps[j].at > 0 {
@@ -42,7 +42,7 @@ func (p *Path) leftmost(i int) bool {
 	return true
 }
 
-// rightmost says that nothing is to the right of level i of p.
+// rightmost reports that nothing is to the right of level i of p.
 func (p *Path) rightmost(i int) bool {
 	for j := range i {
 		s := &p.steps[j]
@@ -65,7 +65,7 @@ func (t *tree) raise(p *Path) {
 	p.height++
 }
 
-// addLeaf puts a leaf that counts nothing yet beside p's, before it (by 0) or after it (by 1), and leads p to it.
+// addLeaf adds a leaf with count 0 next to p's, before it (by 0) or after it (by 1), and leads p to it.
 func (t *tree) addLeaf(p *Path, by int, e entry) {
 	if p.height == 0 {
 		t.raise(p)
@@ -74,9 +74,8 @@ func (t *tree) addLeaf(p *Path, by int, e entry) {
 	p.leaf = e.ref
 }
 
-// add puts a child that counts nothing yet at index at of the node at level i of p, and leads p to it.
-// A full node is split: in the middle, but at the tree's edges the node stays full, so that ascending and descending
-// insertion leave full nodes.
+// add adds a child with count 0 at index at of the node at level i of p, and leads p to it. A full node is split in the
+// middle. At the tree's edges it stays full instead, so that ascending and descending insertion leave full nodes.
 func (t *tree) add(p *Path, i, at int, e entry) {
 	n := nodeAt(p.steps[i].ref)
 	if n.n < maxFan {
@@ -109,7 +108,8 @@ func (t *tree) add(p *Path, i, at int, e entry) {
 		t.bump(p, i, -moved)
 		t.moveNode(t.linkOf(p, i), half+1)
 		t.add(p, i-1, above+1, entry{r.word0s()[0], r.word1s()[0], right, 0})
-		// With the parent split too p has one more level above it if the root was: the level of right is found from below.
+		// If the parent was split too and the root was raised, p has one more level above. So count the level of right
+		// from below.
 		i = p.height - int(r.level)
 		t.bump(p, i, moved)
 		if at > half {
@@ -122,7 +122,8 @@ func (t *tree) add(p *Path, i, at int, e entry) {
 	}
 }
 
-// addNode puts a new node with the one child e at index above of the node at level i-1 of p, and leads p to e.
+// addNode adds a new node whose one child is e, and leads p to e. The node's index is above, in the node at level i-1
+// of p.
 func (t *tree) addNode(p *Path, i, above int, level uint8, e entry) {
 	ref := t.newNode(level, 1)
 	nodeAt(ref).insert(0, e)
@@ -149,7 +150,8 @@ func (p *Path) back(i int) {
 	}
 }
 
-// drop takes out the child that level i of p leads to, which counts nothing and was let go. p leads nowhere then.
+// drop removes the child that level i of p leads to. Its count is 0, and its block was freed. After that p leads
+// nowhere.
 func (t *tree) drop(p *Path, i int) {
 	if i < 0 {
 		t.State = State{}
@@ -170,8 +172,8 @@ func (t *tree) drop(p *Path, i int) {
 	t.settle(p, i)
 }
 
-// settle joins the node at level i of p with a neighbour, or fills it from one, when it has too few children (tree.T5);
-// a root with one child goes. p leads nowhere then.
+// settle joins the node at level i of p with a neighbour, or fills it from one, when it has too few children (tree.T5).
+// A root with one child is removed. After that p leads nowhere.
 func (t *tree) settle(p *Path, i int) {
 	if i == 0 {
 		t.lower()
@@ -214,7 +216,7 @@ func (t *tree) settle(p *Path, i int) {
 	t.settle(p, i-1)
 }
 
-// lower takes away roots that have one child.
+// lower removes roots that have one child.
 func (t *tree) lower() {
 	for t.height > 0 {
 		n := nodeAt(t.root)
@@ -228,8 +230,8 @@ func (t *tree) lower() {
 	}
 }
 
-// levelNodes evens out two neighbours, which are writable and have room for it, and returns what went from l to r,
-// below 0 if from r to l.
+// levelNodes evens out two neighbours, which are writable and have room. It returns the count that went from l to r,
+// negative if from r to l.
 func levelNodes(l, r *node) (moved uint64) {
 	even := (int(l.n) + int(r.n)) / 2
 	if k := int(l.n) - even; k > 0 {
@@ -245,9 +247,9 @@ func levelNodes(l, r *node) (moved uint64) {
 	return moved
 }
 
-// neighbour chooses with which of its siblings child i of n is joined or evened out: at is the left one of the two, -1
-// none. They are joined when the smaller sibling holds at most fits; at an edge there is nothing else, since an edge
-// may run low.
+// neighbour chooses the sibling with which child i of n is joined or evened out. at is the left one of the two, or -1.
+// They are joined when the smaller sibling's size is at most fits. A node on an edge may have few children, so there it
+// does not even out.
 func neighbour(i, n, fits int, edge bool, size func(int) int) (at int, join bool) {
 	left, right := -1, -1
 	if i > 0 {
@@ -269,7 +271,7 @@ func neighbour(i, n, fits int, edge bool, size func(int) int) (at int, join bool
 	return i, false
 }
 
-// newLeaf is a leaf without records, with room for that many at least.
+// newLeaf returns a leaf without records, with room for at least room of them.
 func (t *tree) newLeaf(width, room int) memory.Ref {
 	if room < 24 { // small leaves grow by more than a class
 		room += room / 4

@@ -6,11 +6,10 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A State is all there is to know of a tree: what a node would keep of it as its child, and its height. The zero value
-// is an empty tree. It holds no Go pointer: the owner keeps it in a block of its own, and copies it there after each
-// change.
+// A State is a tree's root entry, as a node would store it of a child, and its height. The zero value is an empty tree.
+// It holds no Go pointer: the owner stores it in a block, and copies it there after each change.
 //
-// Lifetime: a copy made at a freeze can be read by any goroutine until the hold closes or passes the key.
+// Lifetime: any goroutine can read a copy made at a freeze until the hold closes or passes the key.
 type State struct {
 	word0, word1 uint64 // the least key
 	root         memory.Ref
@@ -22,7 +21,6 @@ type State struct {
 
 var _ [40]byte = [unsafe.Sizeof(State{})]byte{}
 
-// Len is the number of elements.
 func (s *State) Len() uint64 { return s.count }
 
 // Leaves is the number of leaves. O(leaves / 63).
@@ -47,36 +45,37 @@ func leavesUnder(ref memory.Ref, height int) (leaves int) {
 	return leaves
 }
 
-// Bytes is what the leaves of Blocks take, with a share of the nodes above them (tree.B4). Records do not count it.
+// Bytes is the size of the leaves of Blocks, with a share of the nodes above them (tree.B4). Records do not count it.
 func (s *State) Bytes() int64 { return int64(s.bytesHigh)<<32 | int64(s.bytesLow) }
 
-// addBytes changes Bytes by delta, to 0 at least.
+// addBytes adds delta to Bytes, down to 0.
 func (s *State) addBytes(delta int64) {
 	n := max(0, s.Bytes()+delta)
 	s.bytesHigh, s.bytesLow = uint16(n>>32), uint32(n)
 }
 
-// A Key is what an opaque leaf is found by: the least key in it, compared by the first word, then by the second.
+// A Key is the least key in an opaque leaf, by which the leaf is found. Keys compare by the first word, then by the
+// second.
 type Key [2]uint64
 
-// A Path leads to a leaf. It is a value for the stack; it holds until the tree next changes, unless the change says
-// that it leads on.
+// A Path leads to a leaf. It is a value for the stack. It is valid until the tree next changes, unless the changing
+// call updates it.
 type Path struct {
 	leaf   memory.Ref // 0: to none
 	height int
 	steps  [maxHeight]step
 }
 
-// A step is a node on the way, and which of its children is next.
+// A step is a node on the way, and the index of the next child.
 type step struct {
 	ref memory.Ref
 	at  int
 }
 
-// Leaf is the leaf p leads to; 0 when the tree is empty or p went past its end.
+// Leaf is the leaf that p leads to; 0 when the tree is empty or p went past its end.
 func (p *Path) Leaf() memory.Ref { return p.leaf }
 
-// Rank is how many elements are before p's leaf. O(height).
+// Rank is the number of elements before p's leaf. O(height).
 func (p *Path) Rank() (rank uint64) {
 	for i := range p.height {
 		rank += nodeAt(p.steps[i].ref).sum(0, p.steps[i].at)
@@ -84,14 +83,14 @@ func (p *Path) Rank() (rank uint64) {
 	return rank
 }
 
-// FirstLeaf leads p to the first leaf; false says that there is none.
+// FirstLeaf leads p to the first leaf. It returns false if there is none.
 func (s *State) FirstLeaf(p *Path) bool { return s.edge(p, -1) }
 
-// LastLeaf leads p to the last leaf; false says that there is none.
+// LastLeaf leads p to the last leaf. It returns false if there is none.
 func (s *State) LastLeaf(p *Path) bool { return s.edge(p, 1) }
 
-// LeafFrom leads p to the leaf that has n others outside of it, at the head with a side of -1, else at the tail; false
-// says that there are no more than n. O(height + n / 63).
+// LeafFrom leads p to the leaf that has n others between it and an end: the head with side -1, else the tail. It
+// returns false if there are no more than n leaves. O(height + n / 63).
 func (s *State) LeafFrom(p *Path, side, n int) bool {
 	if !s.edge(p, side) || p.height == 0 {
 		return n == 0 && s.root != 0
@@ -119,8 +118,8 @@ func (s *State) edge(p *Path, side int) bool {
 	return true
 }
 
-// descend leads p from its level i, where ref is, to the outermost leaf of that subtree: the first with a side of -1,
-// else the last.
+// descend leads p from its level i, where ref is, to an outermost leaf of that subtree: the first with side -1, else
+// the last.
 func (p *Path) descend(i int, ref memory.Ref, side int) {
 	for ; i < p.height; i++ {
 		n := nodeAt(ref)
@@ -134,14 +133,14 @@ func (p *Path) descend(i int, ref memory.Ref, side int) {
 	p.leaf = ref
 }
 
-// Next leads p to the leaf after its own; false says that there is none, and p stays.
+// Next leads p to the next leaf. It returns false if there is none, and p stays.
 func (p *Path) Next() bool { return p.shift(p.height, 1) }
 
-// Prev leads p to the leaf before its own; false says that there is none, and p stays.
+// Prev leads p to the leaf before. It returns false if there is none, and p stays.
 func (p *Path) Prev() bool { return p.shift(p.height, -1) }
 
-// shift leads p to the neighbour, on the side of by (1 or -1), of what it passes at level, and on to the near edge of
-// that.
+// shift leads p to the neighbour of its block at level: the next one (by 1) or the one before (by -1). It continues
+// down to the near edge of that.
 func (p *Path) shift(level, by int) bool {
 	for i := level - 1; i >= 0; i-- {
 		s := &p.steps[i]
@@ -164,8 +163,8 @@ func (p *Path) shift(level, by int) bool {
 	return false
 }
 
-// LeafAt leads p to the leaf that has the element of this rank, and returns the element's index in it. A rank that is
-// not below Len leads to the last leaf, past its elements.
+// LeafAt leads p to the leaf that has the element of this rank, and returns the element's index in it. If rank is not
+// below Len, p leads to the last leaf, and offset is past its elements.
 func (s *State) LeafAt(p *Path, rank uint64) (offset uint64, ok bool) {
 	p.leaf, p.height = s.root, int(s.height)
 	if s.root == 0 {
@@ -188,15 +187,15 @@ func (s *State) LeafAt(p *Path, rank uint64) (offset uint64, ok bool) {
 	return rank, ok
 }
 
-// LeafOf leads p to the last leaf whose key is not above key; false says that there is none, and p leads to the first
-// leaf.
+// LeafOf leads p to the last leaf whose key is not above key. If there is none, it leads p to the first leaf and
+// returns false.
 func (s *State) LeafOf(p *Path, key Key) bool {
 	probe := Probe{Word0: key[0], Word1: key[1]}
 	s.seek(p, &probe)
 	return s.root != 0 && probe.compare(s.word0, s.word1) >= 0
 }
 
-// seek leads p to the last leaf whose key is not above the probe, or the first.
+// seek leads p to the last leaf whose key is not above the probe, or to the first leaf.
 func (s *State) seek(p *Path, probe *Probe) {
 	p.height = int(s.height)
 	ref := s.root
@@ -209,7 +208,7 @@ func (s *State) seek(p *Path, probe *Probe) {
 	p.leaf = ref
 }
 
-// entry is what the node above keeps of p's leaf, or the State itself.
+// entry returns the entry of p's leaf in the node above, or in the State.
 func (s *State) entry(p *Path) (e entry) {
 	if p.height == 0 {
 		return entry{s.word0, s.word1, s.root, s.count}
