@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// filled is a keyspace of n keys of 16 bytes with values of 32.
+// filled returns a keyspace of n keys of 16 bytes with values of 32.
 func filled(t testing.TB, n int, deadline func(i int) int64) (*Keyspace, *DB) {
 	k := open(t)
 	db := k.DB(0)
@@ -26,7 +26,7 @@ func filled(t testing.TB, n int, deadline func(i int) int64) (*Keyspace, *DB) {
 	return k, db
 }
 
-// someKeys are m keys of the n of filled, in random order.
+// someKeys returns m of the n keys of filled, in random order.
 func someKeys(n, m int) [][]byte {
 	keys := make([][]byte, m)
 	for i := range keys {
@@ -37,8 +37,8 @@ func someKeys(n, m int) [][]byte {
 
 const benchKeys = 4_000_000
 
-// BenchmarkLookup finds one key that is in the cache, and random ones of 4 M that are not: one by one, and in batches
-// of 16 with their misses overlapped. Watch allocs/op: 0.
+// BenchmarkLookup finds one cached key, and random ones of 4 M that are not cached. It finds those one by one, and in
+// batches of 16 with overlapping misses. Watch allocs/op: 0.
 func BenchmarkLookup(b *testing.B) {
 	b.Run("cached", func(b *testing.B) {
 		_, db := filled(b, 1000, nil)
@@ -78,7 +78,7 @@ func BenchmarkLookup(b *testing.B) {
 	})
 }
 
-// BenchmarkSet writes one resident key in place, random ones of 4 M with and without a view, and new ones. Watch
+// BenchmarkSet writes one cached key in place, random ones of 4 M with and without a view, and new ones. Watch
 // allocs/op: 0.
 func BenchmarkSet(b *testing.B) {
 	val := []byte("0123456789abcdef0123456789abcdef")
@@ -131,7 +131,7 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkWalk reads a view of 4 M keys, a key an op.
+// BenchmarkWalk reads a view of 4 M keys, one key per op.
 func BenchmarkWalk(b *testing.B) {
 	k, _ := filled(b, benchKeys, nil)
 	v := k.Freeze()
@@ -150,7 +150,7 @@ func BenchmarkWalk(b *testing.B) {
 	}
 }
 
-// BenchmarkExpire removes keys that are all due, a key an op.
+// BenchmarkExpire removes keys that are all due, one key per op.
 func BenchmarkExpire(b *testing.B) {
 	k, _ := filled(b, b.N, func(i int) int64 { return 1_000_000 + int64(i)%1000 })
 	b.ResetTimer()

@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// TestBeside: a data set made beside the one there is is in no view, is not expired, and takes its place by Swap.
+// TestBeside: a data set in the hidden databases is in no view, does not expire, and replaces the visible one by Swap.
 func TestBeside(t *testing.T) {
 	heap, err := memory.New(memory.Options{Databases: 8})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestOwnKeysOfAReplica: a replica removes what got its deadline there, and nothing that came from its primary.
+// TestOwnKeysOfAReplica: a replica removes keys whose deadline was set there, and none that came from its primary.
 func TestOwnKeysOfAReplica(t *testing.T) {
 	heap, err := memory.New(memory.Options{Databases: 8})
 	if err != nil {

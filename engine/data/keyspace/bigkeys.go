@@ -12,27 +12,28 @@ import (
 	"spindle/engine/data/value/zset"
 )
 
-// The largest keys of each type, known without a scan: every key past a bound is in the order of its type.
+// The largest keys of each type, known without a scan: every key past a bound is in its type's order.
 //
 //	a key was written ── at or past the bound? ──▶ pending: 64 keys ── displaced, or asked ──▶ order of its type: a heap
 //
-// keyspace.G1. What the order has of a key is at least its size: whoever lets it grow says so, and it is weighed before
-// the order is read.
-// keyspace.G2. The order may have keys that have shrunk, or are gone: who reads it weighs what comes first again. So
-// nothing is to be done where keys shrink or go.
-// keyspace.G3. Each key that comes into an order has two others weighed, so that at most about half of it is stale.
-// keyspace.G4. A key is named by its hash alone, in memory without pointers: 32 bytes a key past the bound.
+// keyspace.G1. The order's size of a key is at least the key's real size. A write that grows a key calls written, and
+// the key is weighed before the order is read.
+// keyspace.G2. The order may list keys that have shrunk or are gone: its reader weighs the first again. So nothing must
+// be done where keys shrink or go.
+// keyspace.G3. For each key that enters an order two others are weighed, so that at most about half of it is stale.
+// keyspace.G4. The order names a key by its hash alone, in memory without pointers: 32 bytes for each key past the
+// bound.
 
-// What a key's size is, and from where on it is big: bytes of a string or a filter, elements of anything else.
+// The bounds: bytes of a string or a filter, elements of anything else.
 const (
 	bigBytes    = 64 << 10
 	bigElements = 1000
 )
 
-// bigLeast is how many bytes a packed collection of bigElements takes at least.
+// bigLeast is the least number of bytes that a packed collection of bigElements takes.
 const bigLeast = 2 * bigElements
 
-// sizeOf is the size that keys of a type are ordered by, and whether it is past the bound.
+// sizeOf returns the size by which keys of v's type are ordered, and whether it is past the bound.
 func (k *Keyspace) sizeOf(v value.Value) (size int64, big bool) {
 	if !v.Exists() {
 		return 0, false
@@ -49,7 +50,7 @@ func (k *Keyspace) sizeOf(v value.Value) (size int64, big bool) {
 	return size, size >= bound
 }
 
-// elements is how many elements a collection has.
+// elements returns how many elements a collection has.
 func elements(v value.Value) int64 {
 	switch v.Type() {
 	case value.List:
@@ -67,7 +68,8 @@ func elements(v value.Value) int64 {
 	return 1
 }
 
-// Elements is how many elements the value of key has: 1 for a string, 0 for no value. It changes nothing. Turn only.
+// Elements returns how many elements the value of key has: 1 for a string, 0 for no value. It changes nothing. Turn
+// only.
 func (db *DB) Elements(key []byte) int64 {
 	v := db.Peek(key)
 	if !v.Exists() {
@@ -76,14 +78,14 @@ func (db *DB) Elements(key []byte) int64 {
 	return elements(v)
 }
 
-// mayBeBig says, at the price of a look at the entry, that v may be past the bound.
+// mayBeBig reports, after reading only the entry, whether v may be past the bound.
 func mayBeBig(v value.Value) bool { return v.Rooted() || v.PayloadSize() >= bigLeast }
 
-// A bigOrder is the keys of one type in a database that are past the bound: a heap, the largest first.
+// A bigOrder lists the keys of one type in a database that are past the bound: a heap, the largest first.
 type bigOrder struct {
 	heap []bigItem
-	at   map[uint64]int32 // of each hash, where in heap it is
-	next int              // which of heap is weighed next (keyspace.G3)
+	at   map[uint64]int32 // index in heap, by hash
+	next int              // index in heap of the key that is weighed next (keyspace.G3)
 }
 
 type bigItem struct {
@@ -97,13 +99,13 @@ type bigPending struct {
 	hash uint64
 }
 
-// bigKeys is what the databases share.
+// bigKeys is the part that the databases share.
 type bigKeys struct {
 	on      bool
 	pending [64]bigPending
 }
 
-// written says that v, of that hash, was written.
+// written records that v, whose key has this hash, was written.
 func (k *Keyspace) written(d *data, hash uint64, v value.Value) {
 	if !k.big.on || !v.Exists() || !mayBeBig(v) {
 		return
@@ -118,7 +120,7 @@ func (k *Keyspace) written(d *data, hash uint64, v value.Value) {
 	}
 }
 
-// writtenEdit says that the collection at key was changed, through the Edit that was handed out last or another.
+// writtenEdit records that the collection at key was changed, through the last Edit handed out or another.
 func (db *DB) writtenEdit(key []byte) {
 	k, keys := db.k, &db.d.t
 	if !k.big.on {
@@ -135,7 +137,7 @@ func (db *DB) writtenEdit(key []byte) {
 	k.written(db.d, hash, value.At(ref))
 }
 
-// settleBig weighs a key that was written, and puts it in its place.
+// settleBig weighs a key that was written, and updates the order.
 func (k *Keyspace) settleBig(p *bigPending) {
 	d := p.d
 	if d == nil {
@@ -158,13 +160,13 @@ func (k *Keyspace) settleBig(p *bigPending) {
 	}
 }
 
-// byHash is the value of the key with that hash.
+// byHash returns the value of the key with that hash.
 func (d *data) byHash(hash uint64) value.Value {
 	_, ref := d.t.FindHash(hash)
 	return value.At(ref)
 }
 
-// sweep weighs one key of the order, and takes it out if it is not big any more (keyspace.G3).
+// sweep weighs one key of the order, and removes it if it is not big any more (keyspace.G3).
 func (k *Keyspace) sweep(d *data, o *bigOrder, t value.Type) {
 	if o.next++; o.next >= len(o.heap) {
 		o.next = 0
@@ -174,7 +176,7 @@ func (k *Keyspace) sweep(d *data, o *bigOrder, t value.Type) {
 	}
 }
 
-// weigh puts the i-th of the order right. It answers false if that one has gone, or is another size.
+// weigh corrects the size of the order's i-th key. It returns false if that key was gone or had another size.
 func (k *Keyspace) weigh(d *data, o *bigOrder, t value.Type, i int) bool {
 	it := o.heap[i]
 	v := d.byHash(it.hash)
@@ -190,7 +192,7 @@ func (k *Keyspace) weigh(d *data, o *bigOrder, t value.Type, i int) bool {
 	return true
 }
 
-// put says a key's size. added: it was not in the order.
+// put sets a key's size. added means that it was not in the order.
 func (o *bigOrder) put(hash uint64, size int64) (added bool) {
 	i, there := o.at[hash]
 	if !there {
@@ -203,7 +205,7 @@ func (o *bigOrder) put(hash uint64, size int64) (added bool) {
 	return !there
 }
 
-// remove takes the i-th out.
+// remove removes the i-th key.
 func (o *bigOrder) remove(i int) {
 	last := len(o.heap) - 1
 	delete(o.at, o.heap[i].hash)
@@ -252,13 +254,13 @@ type BigKey struct {
 	Type     value.Type
 	TypeName string
 	Key      string
-	Bytes    int64 // length of a string, else about what MEMORY USAGE says
-	Elements int64 // 1 of a string or a filter
+	Bytes    int64 // length of a string, else about the value of MEMORY USAGE
+	Elements int64 // 1 for a string or a filter
 	size     int64
 }
 
-// BigKeys gives the n largest keys of each type, type by type, the largest first: those past the bound, which is 64 KB
-// for strings and filters and 1,000 elements for other types.
+// BigKeys returns the n largest keys of each type, type by type, the largest first. It covers keys past the bound: 64
+// KB for strings and filters, 1,000 elements for other types.
 //
 // Cost: O(n log m), with m keys past the bound.
 func (k *Keyspace) BigKeys(n int) (largest []BigKey) {
@@ -281,7 +283,7 @@ func (k *Keyspace) BigKeys(n int) (largest []BigKey) {
 	return largest
 }
 
-// largest appends the n largest of an order. They leave it for as long.
+// largest appends the n largest of an order. It removes them from the order, and puts them back at the end.
 func (k *Keyspace) largest(db *DB, o *bigOrder, t value.Type, n int, into []BigKey) []BigKey {
 	var aside []bigItem
 	for found := 0; found < n && len(o.heap) > 0; {
@@ -293,7 +295,7 @@ func (k *Keyspace) largest(db *DB, o *bigOrder, t value.Type, n int, into []BigK
 		o.remove(0)
 		v := db.d.byHash(it.hash)
 		if v.Volatile() && v.Deadline() < k.now && !k.Trusting {
-			continue // it is about to go
+			continue // it is about to expire
 		}
 		b := BigKey{DB: db.index, Type: t, TypeName: v.TypeName(), Key: string(v.Key()), Bytes: it.size,
 			Elements: 1, size: it.size}

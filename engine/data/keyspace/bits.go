@@ -5,9 +5,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Reach makes the string at key raw and at least n bytes long, with zeros behind what there was; the deadline stays. v
-// is what LookupWrite has just found there, a string or the zero Value: the key is created then. Who watches hears
-// nothing: Touch.
+// Reach makes the string at key raw and at least n bytes long, with zeros at its end. The deadline stays. v is what
+// LookupWrite has just found there, a string or the zero Value; then the key is created. It calls no hook: the caller
+// calls Touch.
 func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 	switch {
 	case !v.Exists():
@@ -21,17 +21,17 @@ func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 }
 
 // Patch writes data at byte off of the string at key, which LookupWrite or Reach has just found. It becomes raw, and
-// longer if it must. Who watches hears nothing: Touch.
+// longer if needed. It calls no hook: the caller calls Touch.
 //
-// Cost: the entry, or the chunks that data falls into, one or two; copied first if a view reads them.
+// Cost: the entry, or the one or two chunks that data falls into. They are copied first if a view reads them.
 func (db *DB) Patch(key []byte, off int, data []byte) { db.at(key).Patch(off, data) }
 
-// Touch tells who watches keys that key has changed.
+// Touch calls the hook for a changed key.
 func (db *DB) Touch(key []byte) { db.Touched(key) }
 
-// SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. fill writes its
-// bytes from off on into dst, in order, a chunk at a time; it may read any value but must not write. Returns whether
-// the key is new.
+// SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. fill writes the
+// bytes beginning at off into dst, in order, a chunk at a time. It may read any value but must not write. It returns
+// whether the key is new.
 func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (created bool) {
 	db.k.assertHeld()
 	var f value.Form
@@ -39,7 +39,7 @@ func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (crea
 	if f.Rooted {
 		return db.put(key, &f, db.k.store.NewFilled(n, fill), nil, 0)
 	}
-	held := db.k.heap.Alloc(max(n, 1), memory.Values) // placing may free what fill reads
+	held := db.k.heap.Alloc(max(n, 1), memory.Values) // placing the entry may free what fill reads
 	dst := memory.Bytes(held, n)
 	fill(dst, 0)
 	created = db.SetRaw(key, dst, 0)

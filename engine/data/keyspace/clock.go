@@ -9,7 +9,7 @@ import "spindle/engine/data/value"
 //	| minute | count |     the minute of the last decay, modulo 2^16; count grows ever slower
 //	+--------+-------+
 //
-// Under all others it is the second of the last use, modulo 2^24.
+// Under all other policies it is the second of the last use, modulo 2^24.
 const (
 	clockMask  = 1<<24 - 1
 	clockMs    = 1000
@@ -20,7 +20,7 @@ func (k *Keyspace) second() uint32 { k.assertHeld(); return uint32(k.now/clockMs
 
 func (k *Keyspace) minute() uint32 { k.assertHeld(); return uint32(k.now/60000) & 0xFFFF }
 
-// newClock is the clock of a key that is being made.
+// newClock is the clock of a new key.
 func (k *Keyspace) newClock() uint32 {
 	if k.Policy.LFU() {
 		return k.minute()<<8 | lfuInitial
@@ -28,7 +28,7 @@ func (k *Keyspace) newClock() uint32 {
 	return k.second()
 }
 
-// touch notes a use of v.
+// touch records a use of v.
 func (k *Keyspace) touch(v value.Value) {
 	if k.Policy.LFU() || k.NoTouch {
 		k.touchSlow(v)
@@ -44,7 +44,7 @@ func (k *Keyspace) touchSlow(v value.Value) {
 	v.SetClock(k.minute()<<8 | k.grown(k.decayed(v.Clock())))
 }
 
-// decayed is an LFU clock's count, less one for each LFUDecayTime minutes since it was last touched.
+// decayed returns an LFU clock's count, less one for each LFUDecayTime minutes since its last use.
 func (k *Keyspace) decayed(clock uint32) uint32 {
 	count := clock & 255
 	if k.LFUDecayTime <= 0 {
@@ -54,8 +54,8 @@ func (k *Keyspace) decayed(clock uint32) uint32 {
 	return count - min(periods, count)
 }
 
-// grown is a count after one more use: it grows with a probability of 1 in (count above the initial one) * LFULogFactor
-// + 1.
+// grown returns a count after one more use. It grows with a probability of 1 in (count - lfuInitial) * LFULogFactor +
+// 1.
 func (k *Keyspace) grown(count uint32) uint32 {
 	if count == 255 {
 		return count
@@ -70,20 +70,19 @@ func (k *Keyspace) grown(count uint32) uint32 {
 	return count
 }
 
-// Renew gives v the clock of a key that is being made: for a value that came in another's place as if that had been
-// deleted first.
+// Renew gives v the clock of a new key. It is for a value that replaced another as if that had been deleted first.
 func (k *Keyspace) Renew(v value.Value) { v.SetClock(k.newClock()) }
 
-// IdleMs is how long ago v was last used (OBJECT IDLETIME); meaningful when the policy is not LFU.
+// IdleMs is the time since v was last used (OBJECT IDLETIME). It has a meaning only if the policy is not LFU.
 func (k *Keyspace) IdleMs(v value.Value) int64 {
 	return int64((k.second()-v.Clock())&clockMask) * clockMs
 }
 
-// Frequency is v's logarithmic use counter, decayed (OBJECT FREQ); meaningful when the policy is LFU.
+// Frequency is v's logarithmic use counter, decayed (OBJECT FREQ). It has a meaning only if the policy is LFU.
 func (k *Keyspace) Frequency(v value.Value) int { k.assertHeld(); return int(k.decayed(v.Clock())) }
 
-// SetIdle gives v the clock of a key that was last used so long ago (RESTORE IDLETIME, RDB), or as long ago as a clock
-// can say that is not ahead (saved.go). Nothing under an LFU policy.
+// SetIdle gives v the clock of a key that was last used idleMs ago (RESTORE IDLETIME, RDB). Longer times are cut to
+// what the clock can express (saved.go). Under an LFU policy it does nothing.
 func (k *Keyspace) SetIdle(v value.Value, idleMs int64) {
 	k.assertHeld()
 	if !k.Policy.LFU() {
@@ -91,7 +90,8 @@ func (k *Keyspace) SetIdle(v value.Value, idleMs int64) {
 	}
 }
 
-// SetFrequency gives v the clock of a key with that use counter (RESTORE FREQ, RDB). Nothing under another policy.
+// SetFrequency gives v the clock of a key with that use counter (RESTORE FREQ, RDB). Under other policies it does
+// nothing.
 func (k *Keyspace) SetFrequency(v value.Value, freq int) {
 	k.assertHeld()
 	if k.Policy.LFU() {

@@ -5,8 +5,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Edit finds key for a command that changes it in place; nil when there is none. Expiry and clock as LookupWrite. The
-// command looks at the type first, and calls Touched when it has changed something.
+// Edit finds key for a command that changes it in place; nil if there is none. Expiry and clock are as in LookupWrite.
+// The command checks the type first, and calls Touched if it has changed something.
 //
 // Lifetime: value.Edit, keyspace.K1: until the third Edit, Create or Put after it.
 func (db *DB) Edit(key []byte) *value.Edit {
@@ -19,7 +19,7 @@ func (db *DB) Edit(key []byte) *value.Edit {
 	return db.hand(e)
 }
 
-// edit is an Edit of key, which may not be there. It is to be handed out next.
+// edit returns an Edit of key, which may be missing. hand must hand it out next.
 func (db *DB) edit(key []byte) *value.Edit {
 	db.k.assertHeld()
 	db.seek(key)
@@ -32,20 +32,20 @@ func (db *DB) edit(key []byte) *value.Edit {
 	return e
 }
 
-// hand hands e out.
+// hand hands e out to a command.
 func (db *DB) hand(e *value.Edit) *value.Edit {
 	k := db.k
 	if e != &k.last.edit {
 		k.editAt++
-		e.HandedOut() // it may be of the key that is kept (value.Entry, E7)
+		e.HandedOut() // another Edit of the same key may be kept (value.Entry, value.E7)
 	}
 	k.handed = e
 	e.Enter()
 	return e
 }
 
-// Create makes key, for which Edit gave nil, a collection whose listpack or intset has n bytes; e.Packed is to be
-// written before anything else is done with the databases.
+// Create makes key, for which Edit returned nil, a collection with a listpack or intset of n bytes. The caller writes
+// e.Packed before anything else is done with the databases.
 func (db *DB) Create(key []byte, t value.Type, enc value.Encoding, n int) *value.Edit {
 	db.k.assertHeld()
 	f := value.PackedForm(t, enc, len(key), n, false)
@@ -56,15 +56,15 @@ func (db *DB) Create(key []byte, t value.Type, enc value.Encoding, n int) *value
 	return db.create(key, &f, root)
 }
 
-// CreateRoot makes key, for which Edit gave nil, a collection that hangs off root (Store.NewRoot), which belongs to the
-// keyspace then.
+// CreateRoot makes key, for which Edit returned nil, a collection with this root (Store.NewRoot). The root belongs to
+// the keyspace then.
 func (db *DB) CreateRoot(key []byte, t value.Type, enc value.Encoding, root memory.Ref) *value.Edit {
 	f := value.RootForm(t, enc, len(key), false)
 	return db.create(key, &f, root)
 }
 
-// PutLong makes key the string of n bytes at root (Store.NewApart), which belongs to the keyspace then, whatever was
-// there. deadline as for SetString.
+// PutLong makes key the string of n bytes at root (Store.NewApart), whatever was there. The root belongs to the
+// keyspace then. deadline is as for SetString.
 func (db *DB) PutLong(key []byte, root memory.Ref, n int, deadline int64) {
 	db.k.assertHeld()
 	var f value.Form
@@ -81,8 +81,8 @@ func (db *DB) create(key []byte, f *value.Form, root memory.Ref) *value.Edit {
 	return db.hand(e)
 }
 
-// PutPacked makes key a collection whose listpack or intset is b, whatever was there. deadline as for SetString.
-// Returns whether the key is new.
+// PutPacked makes key a collection whose listpack or intset is b, whatever was there. deadline is as for SetString. It
+// returns whether the key is new.
 func (db *DB) PutPacked(key []byte, t value.Type, enc value.Encoding, b []byte, deadline int64) (created bool) {
 	db.k.assertHeld()
 	f := value.PackedForm(t, enc, len(key), len(b), deadline != 0)
@@ -94,8 +94,8 @@ func (db *DB) PutPacked(key []byte, t value.Type, enc value.Encoding, b []byte, 
 	return db.put(key, &f, root, b, deadline)
 }
 
-// PutRoot makes key a collection that hangs off root (Store.NewRoot), which belongs to the keyspace then; otherwise as
-// PutPacked.
+// PutRoot makes key a collection with this root (Store.NewRoot). The root belongs to the keyspace then. The rest is as
+// in PutPacked.
 func (db *DB) PutRoot(key []byte, t value.Type, enc value.Encoding, root memory.Ref, deadline int64) (created bool) {
 	db.k.assertHeld()
 	f := value.RootForm(t, enc, len(key), deadline != 0)
@@ -110,8 +110,8 @@ func (db *DB) Remove(e *value.Edit) {
 	db.drop(e.Entry())
 }
 
-// MemoryUsage is what the entry of v costs in bytes with its share of the index; samples bounds how many elements of a
-// collection are looked at (0: all).
+// MemoryUsage is the cost of v's entry in bytes, with its share of the index. samples bounds how many elements of a
+// collection it looks at (0: all).
 func (k *Keyspace) MemoryUsage(v value.Value, samples int) int {
 	k.assertHeld()
 	return k.store.MemoryUsage(v, samples)

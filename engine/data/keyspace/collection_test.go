@@ -20,7 +20,7 @@ import (
 
 func toyMember(i int) []byte { return strconv.AppendInt([]byte("m"), int64(i), 10) }
 
-// toy is what the model knows of a collection. It is never changed in place: views keep it.
+// toy is the model's content of a collection. It is never changed in place, because views keep it.
 type toy struct {
 	t        value.Type
 	list     []string
@@ -57,7 +57,7 @@ type toyModel struct {
 	views  []toyView
 	now    int64
 	keys   int
-	large  int // members a set may have
+	large  int // the most members of a set
 }
 
 type toyView struct {
@@ -107,7 +107,7 @@ func (m *toyModel) key() []byte {
 	return fmt.Appendf(nil, "k%d", n)
 }
 
-// word is an element: some are long, so that a few dozen fill an entry.
+// word returns an element. Some are long, so that a few dozen fill an entry.
 func (m *toyModel) word(n int) string {
 	i := m.rng.IntN(n)
 	return strconv.Itoa(i) + strings.Repeat("x", i%5*i%250/2)
@@ -231,7 +231,7 @@ func (m *toyModel) step() {
 		db.Flush()
 		m.dbs[i] = map[string]toy{}
 	case op == 35:
-		// What STORE commands and loads do: in place of anything, packed or not.
+		// As STORE commands and loads do: replace anything, packed or not.
 		y = toy{t: value.Set, fields: map[string]string{}}
 		if m.rng.IntN(2) == 0 {
 			b := []byte("\x01a\x01b")
@@ -324,14 +324,14 @@ func (m *toyModel) step() {
 	}
 }
 
-// leave reads a view, which tells the heap of what it has passed, and closes it.
+// leave reads a view, which tells the heap what it has passed, and closes it.
 func (m *toyModel) leave(j int) {
 	view := m.views[j]
 	for i, want := range view.dbs {
 		n := 0
 		for part := range 3 {
 			view.v.Walk(i, part, 3, func(v value.Value) bool {
-				if n++; n%3 == 0 { // what is passed may be freed: work on
+				if n++; n%3 == 0 { // passed memory may be freed now
 					m.k.heap.Drain(100)
 				}
 				m.same("view", v, want)
@@ -423,8 +423,8 @@ func (m *toyModel) run(steps, every int) {
 	}
 }
 
-// TestCollectionModel makes the same random steps on collections of every form and on Go maps, under views that are
-// read and closed.
+// TestCollectionModel makes the same random steps on collections of every form and on Go maps. Views are read and
+// closed meanwhile.
 func TestCollectionModel(t *testing.T) { newToyModel(t, 12, 700).run(scaled(6_000), 20) }
 
 func TestCollectionModelMany(t *testing.T) { newToyModel(t, 400, 40).run(scaled(20_000), 500) }
@@ -442,14 +442,14 @@ func newToyspace(t testing.TB) *Keyspace {
 	return k
 }
 
-// TestMemberBytes: what a member of a large set costs in all.
+// TestMemberBytes bounds the full cost of a member of a large set.
 func TestMemberBytes(t *testing.T) {
 	k := newToyspace(t)
 	before, n := k.heap.Used(), scaled(200_000)
 	toyMany(k.DB(0), []byte("s"), n) // 7 bytes at most
 	used := float64(k.heap.Used()-before) / float64(n)
 	t.Logf("%.1f bytes a member, of which 8 are its block", used)
-	if used > 8+13 { // the index's share goes up and down with the fill of its segments
+	if used > 8+13 { // the index's share varies with the fill of its segments
 		t.Errorf("%.1f bytes a member", used)
 	}
 	v := k.DB(0).Peek([]byte("s"))
@@ -460,11 +460,11 @@ func TestMemberBytes(t *testing.T) {
 	}
 }
 
-// TestLettingGoIsShort: whatever happens to a large collection, the turn's part of it is a constant; a view goes on
-// reading it. The bound, in CPU time, is a quarter of what freeing it all would take.
+// TestLettingGoIsShort: removing or replacing a large collection costs the turn a constant, and a view can still read
+// it. The bound, in CPU time, is a quarter of what freeing it all would take.
 func TestLettingGoIsShort(t *testing.T) {
 	n := 200_000
-	if invariant.Enabled { // which is slow, and not about time
+	if invariant.Enabled { // such builds are slow, and time does not matter in them
 		n = 5_000
 	}
 	ways := map[string]func(db *DB){
@@ -502,7 +502,7 @@ func TestLettingGoIsShort(t *testing.T) {
 				t.Errorf("%s: %d keys are left", name, db.Len())
 			}
 			if frozen {
-				settle(k) // whatever may be freed is
+				settle(k) // everything that may be freed is freed
 				if v := view.Get(0, []byte("s")); toyAt(v.Root()).members.Len() != n || strings.Count(toyText(v), ",") != n-1 {
 					t.Errorf("%s: the view has lost members", name)
 				}
@@ -520,7 +520,7 @@ func TestLettingGoIsShort(t *testing.T) {
 	}
 }
 
-// TestEditDoesNotAllocate on the Go heap.
+// TestEditDoesNotAllocate: an Edit allocates nothing on the Go heap.
 func TestEditDoesNotAllocate(t *testing.T) {
 	k := newToyspace(t)
 	db := k.DB(0)
@@ -544,8 +544,8 @@ func TestEditDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestWaitersHear: the hooks for blocked clients fire for what may serve them and for nothing else, and only while
-// somebody waits.
+// TestWaitersHear: the hooks for blocked clients are called exactly for what may serve them, and only while a client
+// waits.
 func TestWaitersHear(t *testing.T) {
 	k := newToyspace(t)
 	var heard []string
@@ -594,7 +594,7 @@ func TestWaitersHear(t *testing.T) {
 	}
 }
 
-// relocate goes on with moving every block elsewhere, in steps.
+// relocate does the next step of moving every block.
 func (m *toyModel) relocate() {
 	memorytest.Relocate(m.k.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

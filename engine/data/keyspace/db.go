@@ -9,30 +9,29 @@ import (
 	"spindle/engine/data/value"
 )
 
-// KeepTTL as a deadline leaves the key's own deadline as it is.
+// KeepTTL as a deadline keeps the key's present deadline.
 const KeepTTL int64 = -1
 
 // A DB is one numbered database.
 //
-// Every method that takes a val or suffix wants bytes that do not lie in the databases themselves.
+// The bytes passed as val or suffix must not lie in the databases themselves.
 type DB struct {
 	k     *Keyspace
 	d     *data
 	index int
 }
 
-// data is what SWAPDB exchanges.
+// data is the part of a DB that SWAPDB exchanges.
 type data struct {
 	t      value.Keys
 	at     value.Entry  // of DB.at
 	big    [8]*bigOrder // by type (bigkeys.go)
-	fields table.Table  // by key, the least deadline of the fields of each hash that has one; no view reads it (fields.go)
+	fields table.Table  // the least deadline of each hash with volatile fields, by key; no view reads it (fields.go)
 }
 
-// Index is the database's number.
 func (db *DB) Index() int { return db.index }
 
-// Len is the number of keys, those past their deadline and not yet removed included.
+// Len is the number of keys, with those past their deadline and not yet removed.
 func (db *DB) Len() int { db.k.assertHeld(); return db.d.t.Len() }
 
 // Volatile is the number of keys with a deadline.
@@ -47,8 +46,8 @@ func (db *DB) AvgTTL() int64 {
 	return max(db.d.t.TickTime(uint32(db.d.t.Ticks/n))-db.k.now, 0)
 }
 
-// Lookup finds key for reading: a key past its deadline is removed (hidden on a replica), the access is noted in the
-// key's clock and in Stats as a hit or a miss.
+// Lookup finds key for reading. A key past its deadline is removed (hidden on a replica). Lookup records the access in
+// the key's clock, and counts a hit or a miss in Stats.
 func (db *DB) Lookup(key []byte) value.Value {
 	v := db.LookupWrite(key)
 	if v.Exists() {
@@ -78,25 +77,25 @@ func (db *DB) Peek(key []byte) value.Value {
 	return v
 }
 
-// Stored finds key, be it past its deadline: Peek without hiding.
+// Stored is Peek without hiding keys past their deadline.
 func (db *DB) Stored(key []byte) value.Value { return db.find(key) }
 
-// SetString makes val the string at key, whatever was there; an integer in canonical form is kept as one.
-// deadline: 0 none, KeepTTL keeps the one there is, else Unix ms. Returns whether the key is new.
+// SetString makes val the string at key, whatever was there. An integer in canonical form is stored as an integer.
+// deadline: 0 none, KeepTTL the present one, else Unix ms. It returns whether the key is new.
 func (db *DB) SetString(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	n := f.OfText(len(key), val, deadline != 0)
 	return db.put(key, &f, memory.Ref(n), val, deadline)
 }
 
-// SetPlain is SetString of a value that is kept as bytes even if it reads as an integer: what INCRBYFLOAT leaves.
+// SetPlain is SetString, but stores bytes even if val reads as an integer (INCRBYFLOAT).
 func (db *DB) SetPlain(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	f.OfString(len(key), len(val), deadline != 0)
 	return db.put(key, &f, 0, val, deadline)
 }
 
-// SetRaw is SetPlain of a value that is never shown as embstr: what SETRANGE and APPEND leave.
+// SetRaw is SetPlain of a value whose encoding is always raw, not embstr (SETRANGE and APPEND).
 func (db *DB) SetRaw(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	f.OfString(len(key), len(val), deadline != 0)
@@ -110,9 +109,9 @@ func (db *DB) SetInt(key []byte, n int64, deadline int64) (created bool) {
 	return db.put(key, &f, memory.Ref(n), nil, deadline)
 }
 
-// Counter is where the integer at key lies, to be changed there, which SetInt with KeepTTL would do at the price of
-// another search; nil when there is no key, or it holds something else, or a view reads it. Clock as LookupWrite. Who
-// has changed it calls Touched.
+// Counter returns the address of the integer at key, to be changed in place. SetInt with KeepTTL would do the same with
+// a second search. It returns nil if key is missing, is no integer, or a view may read it. It updates the clock as
+// LookupWrite does. A caller that changes the integer calls Touched.
 //
 // Lifetime: until the next write to the databases.
 func (db *DB) Counter(key []byte) *int64 {
@@ -129,8 +128,8 @@ func (db *DB) Counter(key []byte) *int64 {
 	return at
 }
 
-// SetBulk is SetString of a bulk argument that lies in a block of n bytes at ref, allocated as memory.Values
-// (protocol.Bulk): it becomes the value's chunks without a copy. The block belongs to the keyspace afterwards.
+// SetBulk is SetString of a bulk argument (protocol.Bulk) in a block of n bytes at ref, allocated as memory.Values. The
+// block becomes the value's chunks without a copy, and belongs to the keyspace afterwards.
 func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bool) {
 	var f value.Form
 	f.OfString(len(key), n, deadline != 0)
@@ -142,8 +141,8 @@ func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bo
 	return db.put(key, &f, db.k.store.Adopt(memory.Ref(ref), n), nil, deadline)
 }
 
-// put makes key's value one of form f and tells who watches. Its payload is val where f keeps it inline, else word, an
-// integer or a root; a long string's root is made here if word is 0.
+// put makes key's value one of form f and calls the hooks. The payload is val if f stores it inline, else word: an
+// integer or a root. If word is 0, put makes the root of a long string.
 func (db *DB) put(key []byte, f *value.Form, word memory.Ref, val []byte, deadline int64) (created bool) {
 	db.k.assertHeld()
 	if f.Rooted && word == 0 {
@@ -159,7 +158,7 @@ func (db *DB) put(key []byte, f *value.Form, word memory.Ref, val []byte, deadli
 	return created
 }
 
-// place makes e, which is key's, an entry of form f, in place of what is there, and returns where its payload goes.
+// place makes e, key's entry, one of form f, replacing its value. It returns the address of its payload.
 func (db *DB) place(e *value.Entry, key []byte, f *value.Form, deadline int64) (payload unsafe.Pointer, created bool) {
 	db.vacate(e)
 	clock, kept := uint32(0), int64(0)
@@ -181,8 +180,8 @@ func (db *DB) place(e *value.Entry, key []byte, f *value.Form, deadline int64) (
 	return payload, created
 }
 
-// vacate readies e for another value: a key past its deadline goes, any other is used, and the neighbours of a
-// collection hear that it goes.
+// vacate prepares e for another value. It removes a key past its deadline, and counts any other as used. It calls
+// leaving if a collection is replaced.
 func (db *DB) vacate(e *value.Entry) {
 	k := db.k
 	if !e.Exists() {
@@ -197,13 +196,13 @@ func (db *DB) vacate(e *value.Entry) {
 		}
 	case db.expires():
 		db.expire(e)
-	default: // a hidden key gives way to a write without a word
+	default: // a hidden key is replaced without an event
 		db.drop(e)
 	}
 }
 
-// Delete removes key and says whether it was there. The value is let go in O(1), whatever its size.
-// A key past its deadline is removed as expired and counts as not there, where expired keys may be removed at all.
+// Delete removes key and reports whether it was there. It frees the value in O(1), whatever its size. A key past its
+// deadline is removed as expired and counts as missing, if expired keys may be removed at all.
 func (db *DB) Delete(key []byte) bool {
 	e := db.at(key)
 	if !e.Exists() {
@@ -218,8 +217,8 @@ func (db *DB) Delete(key []byte) bool {
 	return true
 }
 
-// Append appends suffix to the string at key, creating it; the deadline stays. Returns the new length.
-// The value is a string or absent: the caller has checked.
+// Append appends suffix to the string at key, or creates it, and returns the new length. The deadline stays. The caller
+// has checked that the value is a string or absent.
 func (db *DB) Append(key, suffix []byte) int {
 	v := db.LookupWrite(key)
 	if !v.Exists() {
@@ -233,8 +232,8 @@ func (db *DB) Append(key, suffix []byte) int {
 	return n + len(suffix)
 }
 
-// SetRange writes data at byte off of the string at key, filling with zeros up to it, creating it; the deadline stays.
-// Returns the new length. The value is a string or absent: the caller has checked.
+// SetRange writes data at byte off of the string at key, or creates it, and returns the new length. Missing bytes
+// before off become zeros. The deadline stays. The caller has checked that the value is a string or absent.
 func (db *DB) SetRange(key []byte, off int, data []byte) int {
 	v := db.LookupWrite(key)
 	if !v.Exists() {
@@ -263,7 +262,7 @@ func (db *DB) setZeros(key []byte, n int) value.Value {
 	return e.Value()
 }
 
-// SetDeadline gives key the deadline ms (Unix ms, may be past); false when there is no such key.
+// SetDeadline gives key the deadline ms (Unix ms, may be past). It returns false if there is no such key.
 func (db *DB) SetDeadline(key []byte, ms int64) bool {
 	e := db.at(key)
 	if !e.Exists() {
@@ -277,14 +276,14 @@ func (db *DB) SetDeadline(key []byte, ms int64) bool {
 	return true
 }
 
-// Persist takes the deadline from key; false when there is no such key or it has none.
+// Persist removes key's deadline. It returns false if there is no such key or it has none.
 func (db *DB) Persist(key []byte) bool {
 	v := db.find(key)
 	return v.Exists() && v.Volatile() && db.SetDeadline(key, 0)
 }
 
-// Rename moves the value at from to the key to, deadline included, replacing what was there; false when from does not
-// exist. As MoveTo and CopyTo it makes a key anew: its clock is that of a key that was not there before.
+// Rename moves the value at from to the key to, with its deadline, and replaces any value there. It returns false if
+// from does not exist. As with MoveTo and CopyTo, the key gets the clock of a new key.
 func (db *DB) Rename(from, to []byte) bool {
 	db.k.assertHeld()
 	if string(from) == string(to) {
@@ -298,7 +297,7 @@ func (db *DB) Rename(from, to []byte) bool {
 	return true
 }
 
-// MoveTo moves key to dst; false when key does not exist or dst has it.
+// MoveTo moves key to dst. It returns false if key does not exist or dst has it.
 func (db *DB) MoveTo(key []byte, dst *DB) bool {
 	db.k.assertHeld()
 	if db == dst || !db.LookupWrite(key).Exists() || dst.LookupWrite(key).Exists() {
@@ -308,7 +307,7 @@ func (db *DB) MoveTo(key []byte, dst *DB) bool {
 	return true
 }
 
-// transfer takes the value at from out of db and puts it into dst under the key to.
+// transfer removes the value at from from db and puts it into dst under the key to.
 func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	e := db.at(from)
 	v, fields := e.Value(), db.FieldsDeadline(from)
@@ -324,10 +323,10 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	dst.adopt(to, ref, fields)
 }
 
-// CopyTo copies the value at key, deadline included, to dstKey of dst, replacing what was there; false when key does
-// not exist.
+// CopyTo copies the value at key, with its deadline, to dstKey of dst, and replaces any value there. It returns false if
+// key does not exist.
 func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
-	v := db.Peek(key) // COPY has looked it up, and that is one use
+	v := db.Peek(key) // COPY has looked it up, which counted as one use
 	if !v.Exists() {
 		return false
 	}
@@ -339,7 +338,7 @@ func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
 	return true
 }
 
-// adopt makes the entry at ref, which no table knows, that of its key, replacing what was there. fields as for
+// adopt makes the entry at ref, which is in no table, that of key, and replaces any value there. fields is as for
 // SetFieldsDeadline.
 func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 	e := db.at(key)
@@ -358,7 +357,7 @@ func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 	db.touched(key)
 }
 
-// Flush empties the database in O(1) and returns how many keys it had; what they held goes to reclaimers.
+// Flush empties the database in O(1) and returns how many keys it had. Reclaimers free its memory.
 func (db *DB) Flush() (removed int) {
 	db.k.assertHeld()
 	removed = db.Len()
@@ -371,7 +370,7 @@ func (db *DB) Flush() (removed int) {
 	db.d.t.Ticks = 0
 	db.d.big = [8]*bigOrder{}
 	db.k.noteSlots()
-	db.whole() // now: what is gone makes nobody ready
+	db.whole() // now, so that removed keys make no client ready
 	if due != 0 {
 		h.RetireTreeWide(due, value.KindDue, 0)
 	}
@@ -379,7 +378,7 @@ func (db *DB) Flush() (removed int) {
 	db.k.store.AfterPins(func() {
 		db.k.emptied = bytes
 		h.RetireTreeWide(root, value.KindDatabase, removed)
-		h.Unpark(bytes, removed) // afterwards: at no instant is nothing pending
+		h.Unpark(bytes, removed) // after RetireTreeWide: at no moment is nothing pending
 	})
 	if !slices.ContainsFunc(db.k.all, func(d DB) bool { return d.d != nil && d.Len() > 0 }) {
 		db.k.store.Used = value.Encodings{}
@@ -387,7 +386,7 @@ func (db *DB) Flush() (removed int) {
 	return removed
 }
 
-// share is about how many bytes the database takes: as large a part of the data as it has of the keys. O(databases).
+// share estimates the bytes of the database: its part of the data is its part of the keys. O(databases).
 func (db *DB) share() int64 {
 	keys := 0
 	for i := range db.k.all {
@@ -400,9 +399,9 @@ func (db *DB) share() int64 {
 	return int64(float64(data) / float64(max(keys, 1)) * float64(db.Len()))
 }
 
-// Shape is how the index lies in memory (DEBUG HTSTATS). O(n).
+// Shape describes the index in memory (DEBUG HTSTATS). O(n).
 func (db *DB) Shape() table.Shape { db.k.assertHeld(); return db.d.t.Shape() }
 
-// Pin keeps the bytes of a Long value as they are, readable by any goroutine, until release, which any goroutine may
-// call once. Writing or deleting the key meanwhile works on copies of the chunks it touches.
+// Pin keeps the bytes of a Long value unchanged, and readable by any goroutine, until release. Any goroutine may call
+// release, once. Meanwhile writing or deleting the key copies the chunks it changes.
 func (db *DB) Pin(v value.Value) (release func()) { db.k.assertHeld(); return db.k.store.Pin(v.Root()) }

@@ -6,21 +6,21 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Defrag is a walk of all databases that moves what lies in slabs which are being emptied (memory.Heap.Evacuate).
-// The zero value begins. A change between two calls may have it leave out keys: they stay where they are.
+// A Defrag is a walk of all databases that moves blocks out of slabs being emptied (memory.Heap.Evacuate). The zero
+// value begins one. A change between two calls may make it skip keys: they stay where they are.
 type Defrag struct {
 	Moved, Stayed         int64 // blocks of entries
 	KeysMoved, KeysStayed int64 // keys of which a block has moved, or none
 
 	db    int
 	spot  table.Spot
-	key   []byte // of the collection that is moved in steps; empty: none is
+	key   []byte // of the collection that is moved in steps; empty: none
 	inner table.Spot
-	then  bool // the database's keys are done, its hashes with deadlines are next
+	then  bool // the database's keys are done; its fields table is next
 }
 
-// Defragment goes on with d until all is done, or stop says so, which it asks some times in a millisecond. Only while
-// no view lives.
+// Defragment continues d until all is done, or until stop returns true. It calls stop several times per millisecond. It
+// may only run while no view lives.
 func (k *Keyspace) Defragment(d *Defrag, stop func() bool) (done bool) {
 	k.assertHeld()
 	for d.db < len(k.dbs) {
@@ -35,12 +35,12 @@ func (k *Keyspace) Defragment(d *Defrag, stop func() bool) (done bool) {
 	return true
 }
 
-// defragment goes on with a database, from a bucket on.
+// defragment continues with a database.
 func (db *DB) defragment(d *Defrag, stop func() bool) (done bool) {
 	if !d.then {
 		halt := func() bool { return len(d.key) > 0 || stop() }
 		if !db.d.t.Relocate(&d.spot, func(ref memory.Ref) memory.Ref { return db.relocate(d, ref) }, halt) {
-			return len(d.key) > 0 // then the caller comes again
+			return len(d.key) > 0 // if so, the caller comes again
 		}
 		d.then, d.spot = true, table.Spot{}
 		if len(d.key) > 0 {
@@ -59,7 +59,7 @@ func (db *DB) relocate(d *Defrag, ref memory.Ref) memory.Ref {
 	store := &db.k.store
 	moved := store.Relocations
 	to, large := store.Relocate(ref)
-	if large && len(d.key) == 0 { // of several in one bucket the others stay
+	if large && len(d.key) == 0 { // if several are in one bucket, the others stay
 		d.key, d.inner = append(d.key[:0], value.At(to).Key()...), table.Spot{}
 	}
 	if n := store.Relocations - moved; n > 0 {
@@ -72,12 +72,12 @@ func (db *DB) relocate(d *Defrag, ref memory.Ref) memory.Ref {
 	return to
 }
 
-// relocateIndex moves an entry that says when the first field of a hash is due.
+// relocateIndex moves an entry of fields.
 func (db *DB) relocateIndex(ref memory.Ref) memory.Ref {
 	return db.k.store.RelocateBlock(ref, memory.Index)
 }
 
-// defragLarge goes on with a collection that is moved in steps.
+// defragLarge continues with a collection that is moved in steps.
 func (db *DB) defragLarge(d *Defrag, stop func() bool) (done bool) {
 	db.d.t.Moved() // value.M3
 	_, ref := db.d.t.Find(table.Hash(d.key), d.key)

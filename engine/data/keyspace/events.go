@@ -5,8 +5,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Touched tells who watches key that it has changed: once for each command that changed a collection through Edit or
-// Create.
+// Touched reports a change of key. A command that changed a collection through Edit or Create calls it once.
 func (db *DB) Touched(key []byte) {
 	db.k.assertHeld()
 	db.writtenEdit(key)
@@ -23,14 +22,14 @@ func (db *DB) Signal(key []byte) {
 	}
 }
 
-// arrived says that key has a value of type t that it did not have before.
+// arrived handles that key has a value of type t that it did not have before.
 func (db *DB) arrived(key []byte, t value.Type) {
 	if t == value.List || t == value.ZSet || t == value.Stream {
 		db.Signal(key)
 	}
 }
 
-// leaving says that the collection at key is about to be removed or to go elsewhere.
+// leaving handles that the collection at key is about to be removed or moved.
 func (db *DB) leaving(key []byte, t value.Type) {
 	switch {
 	case t == value.Hash && db.d.fields.Len() > 0:
@@ -40,21 +39,21 @@ func (db *DB) leaving(key []byte, t value.Type) {
 	}
 }
 
-// whole says that nothing of what was in the database is there any more.
+// whole handles that the database's whole content is replaced or removed.
 func (db *DB) whole() {
 	if db.k.Blocking > 0 && db.k.Hooks.Whole != nil {
 		db.k.Hooks.Whole(db.index)
 	}
 }
 
-// lapsed is touched of a key that goes, or loses fields, because its time has come or for want of room.
+// lapsed is touched for a key that is expired or evicted, or whose fields expired.
 func (db *DB) lapsed(key []byte) {
 	db.k.Lapsing = true
 	db.touched(key)
 	db.k.Lapsing = false
 }
 
-// touched tells who watches keys.
+// touched calls Hooks.Touched if needed.
 func (db *DB) touched(key []byte) {
 	if db.k.Watching > 0 && db.k.Hooks.Touched != nil {
 		db.k.Hooks.Touched(db.index, key)

@@ -6,7 +6,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Policy is a maxmemory-policy.
+// A Policy is a maxmemory-policy.
 type Policy uint8
 
 const (
@@ -20,35 +20,35 @@ const (
 	AllKeysRandom
 )
 
-// LFU says that the policy counts how often keys are used, so that the clock field is a counter.
+// LFU reports whether the policy counts how often keys are used, so that the clock is a counter.
 func (p Policy) LFU() bool { return p == VolatileLFU || p == AllKeysLFU }
 
-// volatileOnly says that the policy evicts keys with a deadline alone.
+// volatileOnly reports whether the policy evicts only keys with a deadline.
 func (p Policy) volatileOnly() bool { return p >= VolatileLRU && p <= VolatileTTL }
 
 func (p Policy) random() bool { return p == VolatileRandom || p == AllKeysRandom }
 
-// A pool is the best candidates for eviction among the keys sampled so far, the best last.
+// A pool holds the best candidates for eviction among the keys sampled so far, the best last.
 //
-// A candidate is named by its hash: a copy of the key would cost memory just when there is none. It may have gone or
-// been used since it was sampled; what is found under the hash decides.
+// A candidate is named by its hash: a copy of the key would cost memory just when it is short. The key may have been
+// removed or used since. So the key found now under the hash is evicted.
 type pool struct {
 	n    int
 	at   [poolSize]candidate
 	refs []memory.Ref // of one sample
-	next int          // the database that a random policy is at
+	next int          // the database that a random policy took from last
 }
 
 type candidate struct {
-	score uint64 // the higher, the less worth keeping
+	score uint64 // higher means less worth keeping
 	hash  uint64
 	d     *data
 }
 
 const poolSize = 16
 
-// EvictOne evicts one key by Policy; false when the policy leaves nothing to evict. The memory of a big value comes
-// back a little later, from a reclaimer: freed is what the key held, in bytes.
+// EvictOne evicts one key by Policy. It returns false if the policy finds no key to evict. freed is how many bytes the
+// key held. A reclaimer frees a big value a little later.
 func (k *Keyspace) EvictOne() (freed int64, ok bool) {
 	k.assertHeld()
 	if k.Policy == NoEviction {
@@ -57,7 +57,7 @@ func (k *Keyspace) EvictOne() (freed int64, ok bool) {
 	if k.Policy.random() {
 		return k.evictRandom()
 	}
-	for range 64 { // candidates may have gone; each round samples anew
+	for range 64 { // candidates may be gone; each round samples again
 		keys := 0
 		for i := range k.dbs {
 			keys += k.gather(&k.dbs[i])
@@ -79,7 +79,7 @@ func (k *Keyspace) EvictOne() (freed int64, ok bool) {
 	return 0, false
 }
 
-// holder is the database that d is the content of now.
+// holder returns the database whose content is d now, or nil.
 func (k *Keyspace) holder(d *data) *DB {
 	for i := range k.dbs {
 		if k.dbs[i].d == d {
@@ -89,7 +89,7 @@ func (k *Keyspace) holder(d *data) *DB {
 	return nil
 }
 
-// gather samples a database into the pool and returns how many keys the policy could take from it.
+// gather samples a database into the pool. It returns how many keys the policy may evict there.
 func (k *Keyspace) gather(db *DB) int {
 	t := &db.d.t
 	n := t.Len()
@@ -107,7 +107,7 @@ func (k *Keyspace) gather(db *DB) int {
 	return n
 }
 
-// score says how little v is worth keeping.
+// score is higher the less v is worth keeping.
 func (k *Keyspace) score(v value.Value) uint64 {
 	switch k.Policy {
 	case VolatileLFU, AllKeysLFU:
@@ -119,7 +119,7 @@ func (k *Keyspace) score(v value.Value) uint64 {
 	}
 }
 
-// offer puts a candidate in its place, if it is better than the worst of a full pool.
+// offer inserts a candidate by its score. If the pool is full, it must be better than the worst.
 func (p *pool) offer(score uint64, v value.Value, d *data) {
 	at := 0
 	for at < p.n && p.at[at].score < score {
@@ -139,7 +139,7 @@ func (p *pool) offer(score uint64, v value.Value, d *data) {
 			break
 		}
 	}
-	if p.n == poolSize { // the worst goes
+	if p.n == poolSize { // the worst is dropped
 		copy(p.at[:at-1], p.at[1:at])
 		at--
 	} else {
@@ -149,7 +149,7 @@ func (p *pool) offer(score uint64, v value.Value, d *data) {
 	p.at[at] = candidate{score, hash, d}
 }
 
-// evictRandom takes any key, one database after the other.
+// evictRandom evicts a random key, one database after the other.
 func (k *Keyspace) evictRandom() (freed int64, ok bool) {
 	for range k.dbs {
 		k.pool.next = (k.pool.next + 1) % len(k.dbs)
@@ -170,7 +170,7 @@ func (k *Keyspace) evictRandom() (freed int64, ok bool) {
 	return 0, false
 }
 
-// evictSamples is by how many elements the size of an evicted collection is judged.
+// evictSamples is how many elements are sampled for the size of an evicted collection.
 const evictSamples = 5
 
 // evict removes the key at p.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEvictionByAge: at the limit each insert evicts one key. What is left of the old keys says whether the policy sees
+// TestEvictionByAge: at the limit each insert evicts one key. The number of old keys left shows whether the policy sees
 // all of them: draws that prefer some slots leave more.
 func TestEvictionByAge(t *testing.T) {
 	const keys = 20_000

@@ -10,14 +10,14 @@ import (
 	"spindle/internal/invariant"
 )
 
-// expires says that keys past their deadline are removed here and now.
+// expires reports whether this server may remove keys past their deadline now.
 func (db *DB) expires() bool {
 	k := db.k
 	return !k.Trusting && !k.Replica && !k.Hiding
 }
 
-// pastDue deals with key, whose deadline has passed, and says whether it is to be taken for absent: it is removed, or
-// hidden on a replica, or still valid for whoever knows better (Trusting).
+// pastDue handles key, whose deadline has passed. It reports whether key counts as absent: it is removed, or hidden on
+// a replica. With Trusting it stays valid.
 func (db *DB) pastDue(key []byte) bool {
 	if db.expires() {
 		db.expire(db.at(key))
@@ -32,7 +32,7 @@ func (db *DB) expire(e *value.Entry) {
 	e.Remove()
 }
 
-// expired counts and tells that v is past its deadline and about to go.
+// expired counts that v is past its deadline, and calls the hooks before it is removed.
 func (db *DB) expired(v value.Value) {
 	k, key := db.k, v.Key()
 	k.lag.note(k.now - v.Deadline())
@@ -46,7 +46,7 @@ func (db *DB) expired(v value.Value) {
 	}
 }
 
-// drop takes a key out of the database and lets go of it.
+// drop removes a key from the database and frees its value.
 func (db *DB) drop(e *value.Entry) {
 	v := e.Value()
 	if t := v.Type(); t != value.String {
@@ -62,9 +62,9 @@ func (db *DB) remove(p *table.Place, ref memory.Ref) {
 	db.drop(e)
 }
 
-// ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more: it
-// stopped for time. Databases take turns at being first. While keys are Trusting or Hiding it does nothing. On a
-// replica it removes the keys that have their deadline from there.
+// ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more means
+// that the time ran out. Each call begins with another database if the last ran out of time. While Trusting or Hiding
+// is set it does nothing. On a replica it removes only keys whose deadline was set there.
 func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
 	k.assertHeld()
 	if k.Trusting || k.Hiding {
@@ -102,9 +102,9 @@ func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
 	return expired, false
 }
 
-// What it should take to look at some due buckets between two looks at the time. A key costs 0.2 µs; but where a
-// virtual machine's host has to find the memory again, after keys were let lie for a minute, it is 20 to 300 µs a page.
-// So a slice begins with one bucket, and looks at more at once while they come quickly.
+// The times between two looks at the clock, for some due buckets. A key costs 0.2 µs. Where a virtual machine's host
+// must find the memory again, after a minute without use, it is 20 to 300 µs a page. So a slice begins with one bucket,
+// and takes more at once while they are quick.
 const (
 	quickBuckets = 20 * time.Microsecond
 	slowBuckets  = 50 * time.Microsecond
@@ -112,7 +112,7 @@ const (
 	bucketKeys   = 7
 )
 
-// nextBuckets is how many buckets are looked at next, after n took so long.
+// nextBuckets returns how many buckets to take next, after n took this long.
 func nextBuckets(n int, took time.Duration) int {
 	switch {
 	case took > slowBuckets:
@@ -123,8 +123,8 @@ func nextBuckets(n int, took time.Duration) int {
 	return n
 }
 
-// expireDue removes due keys, some buckets of a segment at a time, until stop. While it looks at one bucket at a time
-// it goes by single keys.
+// expireDue removes due keys, some buckets of a segment at a time, until the time stop. While it takes one bucket at a
+// time, it checks the time after each key.
 func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 	k, t := db.k, &db.d.t
 	now := t.TickNow(k.now)
@@ -134,12 +134,12 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 		least := t.Least()
 		for i := range d.N {
 			if out {
-				d.Stays(i, least) // not due before that, as far as is known without reading its block
+				d.Stays(i, least) // not due earlier, as far as is known without reading its block
 				continue
 			}
 			if db.expireOne(d, i) {
 				expired++
-				// Only now: a bucket that was left without progress would come first again.
+				// After a removal: a bucket left without progress would come first again.
 				out = d.Most == 1 && time.Now().After(stop)
 			}
 		}
@@ -160,7 +160,7 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 	return expired, false
 }
 
-// expireOne removes the i-th key of d, or says when it is due if its deadline has not passed.
+// expireOne removes the i-th key of d. If its deadline has not passed, it records when it is due and returns false.
 func (db *DB) expireOne(d *table.Due, i int) bool {
 	v := value.At(d.Refs[i])
 	if deadline := v.Deadline(); deadline >= db.k.now {
@@ -178,8 +178,8 @@ func (db *DB) expireOne(d *table.Due, i int) bool {
 	return true
 }
 
-// NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline;
-// 0: nothing has one.
+// NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline.
+// 0: there is no deadline.
 func (k *Keyspace) NextDeadline() int64 {
 	if invariant.Enabled {
 		k.assertHeld()
@@ -204,7 +204,7 @@ type Lag struct {
 	P50, P99, Max int64
 }
 
-// lagCounts counts lags: exactly below 32 ms, else in sixteen steps to a doubling.
+// lagCounts counts lags: exactly below 32 ms, above that in sixteen steps to a doubling.
 type lagCounts struct {
 	n, max int64
 	counts [lagBuckets]int64
@@ -224,7 +224,7 @@ func lagBucket(ms int64) int {
 	return min(lagExact+(top-1)*lagSteps+int(ms>>top)-lagSteps, lagBuckets-1)
 }
 
-// lagOf is the greatest lag of a bucket.
+// lagOf returns the greatest lag of a bucket.
 func lagOf(b int) int64 {
 	if b < lagExact {
 		return int64(b)
@@ -250,8 +250,7 @@ func (l *lagCounts) quantile(q float64) int64 {
 	return l.max
 }
 
-// Lag is how late keys were removed after their deadline, by ExpireDue or because somebody looked them up, since
-// ResetLag.
+// Lag is how late keys were removed after their deadline, by ExpireDue or a lookup, since ResetLag.
 func (k *Keyspace) Lag() Lag {
 	k.assertHeld()
 	l := &k.lag

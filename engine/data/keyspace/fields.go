@@ -8,17 +8,17 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Deadlines of fields of hashes. Beside its keys each database has a table of those hashes that have volatile fields:
-// entries of key and deadline without a value, the deadline being the least one of the hash's fields. So the index of
-// deadlines finds a hash when its first field is due, to the tick.
+// Deadlines of fields of hashes. Each database has a table of the hashes with volatile fields. Its entries have a key
+// and a deadline, the least of the hash's fields, but no value. So the index of deadlines finds a hash when its first
+// field is due, to the tick.
 //
-// keyspace.F1. A key is in fields only if it is a hash; it goes from there when the hash is removed, replaced or moved,
-// and moves along.
-// keyspace.F2. The deadline there is at most the least of the hash's fields; it may be earlier, and is put right when
+// keyspace.F1. A key is in fields only if it is a hash. It is removed there when the hash is removed or replaced. It
+// moves along when the hash is moved.
+// keyspace.F2. The deadline there is at most the least of the hash's fields. It may be earlier, and becomes exact when
 // it comes.
-// keyspace.F3. No view reads fields: its blocks are edited and freed at once, whatever the slots' marks say.
+// keyspace.F3. No view reads fields: its blocks are edited and freed at once, whatever their slots' shared marks say.
 
-// FieldsDeadline is what SetFieldsDeadline was told of key; 0 for none.
+// FieldsDeadline returns the deadline that SetFieldsDeadline set for key; 0 for none.
 func (db *DB) FieldsDeadline(key []byte) int64 {
 	db.k.assertHeld()
 	if db.d.fields.Len() == 0 {
@@ -30,8 +30,8 @@ func (db *DB) FieldsDeadline(key []byte) int64 {
 	return 0
 }
 
-// SetFieldsDeadline says when the first field of the hash at key is due, in Unix ms; 0: none has a deadline. Commands
-// that change deadlines of fields, or remove fields that have one, call it; a deadline that is too early does no harm.
+// SetFieldsDeadline sets when the first field of the hash at key is due, in Unix ms; 0: none has a deadline. Commands
+// that change or remove deadlines of fields call it. A deadline that is too early does no harm.
 func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
 	db.k.assertHeld()
 	t := &db.d.fields
@@ -56,10 +56,11 @@ func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
 	}
 }
 
-// HashesWithDeadlines is how many hashes have fields with a deadline (INFO's subexpiry).
+// HashesWithDeadlines is the number of hashes that have fields with a deadline (INFO's subexpiry).
 func (db *DB) HashesWithDeadlines() int { db.k.assertHeld(); return db.d.fields.Len() }
 
-// FieldsHaveDeadlines says whether a field of any hash has a deadline: such a data set needs an RDB file of version 12.
+// FieldsHaveDeadlines reports whether a field of any hash has a deadline. Such a data set needs an RDB file of version
+// 12.
 func (k *Keyspace) FieldsHaveDeadlines() bool {
 	k.assertHeld()
 	for i := range k.dbs {
@@ -83,11 +84,11 @@ func (db *DB) flushFields() {
 	db.k.heap.RetireTreeWide(root, value.KindFields, 0)
 }
 
-// expireFieldsAtOnce is how many fields of one hash go before others have their turn, and expireFieldsDue looks at the
-// time.
+// expireFieldsAtOnce is the most fields of one hash that are removed before other hashes follow, and before
+// expireFieldsDue checks the time.
 const expireFieldsAtOnce = 128
 
-// expireFieldsDue removes due fields, hash by hash, until stop.
+// expireFieldsDue removes due fields, hash by hash, until the time stop. out means that it stopped early.
 func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 	k, t := db.k, &db.d.fields
 	now := t.TickNow(k.now)
@@ -112,7 +113,7 @@ func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 			out = time.Now().After(stop)
 		}
 		t.Settle(d)
-		out = out || time.Now().After(stop) // also when all that were found had been put off
+		out = out || time.Now().After(stop) // also if all deadlines found had been postponed
 		if out {
 			return expired, t.Least() <= now
 		}
@@ -120,8 +121,8 @@ func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 	return expired, false
 }
 
-// expireFields removes some due fields of the hash at key and returns when the next one is due, 0: none is left; key
-// then may be gone. It does not write to fields.
+// expireFields removes some due fields of the hash at key. It returns when the next one is due, and 0 if none is left;
+// key may then be removed. It does not write to fields.
 func (db *DB) expireFields(key []byte) (next int64, n int) {
 	k := db.k
 	e := db.edit(key)
@@ -149,10 +150,10 @@ func (db *DB) expireFields(key []byte) (next int64, n int) {
 	return next, n
 }
 
-// Emptied as what ExpireFields returns: the hash has no field left.
+// Emptied as a result of ExpireFields: the hash has no field left.
 const Emptied int64 = -1
 
-// destroyFields takes fields apart.
+// destroyFields frees fields.
 var destroyFields = table.Destroy(func(r *memory.Returner, ref memory.Ref, _ int) (done bool, spent int) {
 	r.Free(ref, memory.Index)
 	return true, 1

@@ -11,7 +11,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// free are the methods that need no turn: they lead to a part of the whole, or tell what never changes.
+// free are the methods that need no turn: they return a part of the whole, or what never changes.
 var free = []string{
 	"Keyspace.BySlot", "Keyspace.DB", "Keyspace.HeldBy", "Keyspace.Heap", "Keyspace.InSlot", "Keyspace.Len",
 	"Keyspace.Store", "Keyspace.Writer",
@@ -20,8 +20,8 @@ var free = []string{
 	"Writer.Close", "Writer.Int", "Writer.String",
 }
 
-// TestWhatIsForTheTurnSaysSo: each method asks for the turn before it does anything, or stands in the list of those
-// that need none (keyspace.H1).
+// TestWhatIsForTheTurnSaysSo: each method asserts the turn before it does anything, or is in the list of those that
+// need none (keyspace.H1).
 func TestWhatIsForTheTurnSaysSo(t *testing.T) {
 	h, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {
@@ -62,7 +62,7 @@ func TestWhatIsForTheTurnSaysSo(t *testing.T) {
 	}
 }
 
-// sample is an argument of a type: a key, or zero.
+// sample returns an argument of a type: a key, or zero.
 func sample(of reflect.Type) reflect.Value {
 	switch of {
 	case reflect.TypeFor[[]byte]():

@@ -7,14 +7,14 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A kept Edit is that of the key which was asked for last, found once for several requests in a row
+// A kept Edit is the one of the last key asked for. Several requests in a row then search only once
 // (BenchmarkBatch/RPUSH of package server).
 //
-// keyspace.K1. It is what a search would find while value.Entry.Holds says so: whatever moves, frees or replaces an
-// entry, and whoever hands out another Edit, changes Table.Moves.
-// keyspace.K2. It is asked for by the slice that Again named, while that is lent; the first time, by the bytes.
+// keyspace.K1. It is what a search would find as long as value.Entry.Holds is true. Moving, freeing or replacing an
+// entry, and handing out another Edit, change Table.Moves.
+// keyspace.K2. It is found by the slice that Again named, while that is lent; the first time by the slice's bytes.
 //
-// To do without it, delete this file, and the branches that call named or Again.
+// To remove this, delete this file, and the branches that call named or Again.
 type kept struct {
 	edit  value.Edit
 	name  *byte // of the slice that Again named; nil: none
@@ -22,9 +22,9 @@ type kept struct {
 	known bool  // edit is of that key
 }
 
-// Again says that key is likely to be asked for several times: this very slice, whose bytes stay as they are until a
-// call with nil. It is then looked for only once, until something in the table has moved, and not at all if it was the
-// last that was found so. All other slices are looked for each time.
+// Again says that key will probably be asked for several times, as this very slice. Its bytes stay unchanged until a
+// call with nil. The key is searched again only after something in the table has moved. If it was already the last key,
+// it is not searched at all. All other slices are searched each time.
 func (k *Keyspace) Again(key []byte) {
 	k.assertHeld()
 	if name := unsafe.SliceData(key); name != k.last.name || len(key) != k.last.n {
@@ -32,12 +32,12 @@ func (k *Keyspace) Again(key []byte) {
 	}
 }
 
-// named says that key is the slice that Again named.
+// named reports whether key is the slice that Again named.
 func (l *kept) named(key []byte) bool {
 	return unsafe.SliceData(key) == l.name && len(key) == l.n && l.name != nil
 }
 
-// kept is the Edit of key, which Again named, whether it is there or not.
+// kept returns the Edit of key, which Again named, whether the key exists or not.
 func (db *DB) kept(key []byte) *value.Edit {
 	l, keys := &db.k.last, &db.d.t
 	if !l.edit.Holds(keys) || !l.known && string(l.edit.Key()) != string(key) {

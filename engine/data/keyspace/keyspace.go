@@ -16,9 +16,9 @@ import (
 type Keyspace struct {
 	Hooks    Hooks
 	Stats    Stats
-	Watching int  // keys under WATCH and clients that track: Hooks.Touched is called only when it is above 0
-	Lapsing  bool // the key that Hooks.Touched hears of has expired or is evicted: no command has changed it
-	Blocking int  // keys that blocked clients wait for: Hooks.Ready, Gone and Whole are called only when it is above 0
+	Watching int  // keys under WATCH and clients that track: above 0 Hooks.Touched is called
+	Lapsing  bool // the key passed to Hooks.Touched has expired or is evicted: no command has changed it
+	Blocking int  // keys that blocked clients wait for: above 0 Hooks.Ready, Gone and Whole are called
 	Replica  bool // expired keys are hidden, not removed: the primary removes them
 	Trusting bool // expired keys count as valid: while loading, and for commands from the primary
 	Hiding   bool // expired keys are hidden, not removed, for another reason (CLIENT PAUSE)
@@ -29,9 +29,9 @@ type Keyspace struct {
 	LFULogFactor int    // lfu-log-factor
 	LFUDecayTime int    // lfu-decay-time, minutes
 
-	// ExpireFields removes up to budget fields of the hash e that are past their deadline, each after gone has heard of
-	// it, and returns the least deadline that is left: 0 none, Emptied no field either. It leaves an emptied hash in
-	// place. register sets it.
+	// ExpireFields removes up to budget fields of the hash e that are past their deadline. It calls gone before each.
+	// It returns the least deadline that is left (0: none, Emptied: no field either) and the number of fields. It
+	// leaves an emptied hash in place. register sets it.
 	ExpireFields func(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int)
 
 	heap   *memory.Heap
@@ -40,22 +40,22 @@ type Keyspace struct {
 	store  value.Store
 	now    int64
 	dbs    []DB // the databases that clients see
-	all    []DB // dbs, and behind them as many that nobody sees: those of a data set that is to take their place (Beside)
+	all    []DB // dbs, then as many hidden ones, for a data set that will replace them (Beside)
 	rng    rand.PCG
 	lag    lagCounts
 	pool   pool
 
-	held func() // panics unless the caller holds the turn (keyspace.H1); nil where nobody does
+	held func() // panics unless the caller holds the turn (keyspace.H1); may be nil
 
-	emptied int64 // bytes of the database that Flush is letting go of
+	emptied int64 // bytes of the database that Flush is removing
 
 	own map[ownKey]struct{} // see own.go
 
 	expireFrom int       // the database that ExpireDue begins with
-	due        table.Due // what ExpireDue is at
+	due        table.Due // the buckets that ExpireDue is working on
 
 	big    bigKeys
-	handed *value.Edit   // the last one
+	handed *value.Edit   // the last Edit handed out
 	edits  [4]value.Edit // handed out in turn (value.Edit, keyspace.K1)
 	editAt uint
 
@@ -64,34 +64,34 @@ type Keyspace struct {
 	last   kept // see Again
 }
 
-// Options shape a keyspace; the zero value is good.
+// Options shape a keyspace. The zero value is valid.
 type Options struct {
 	Databases int    // default 16
-	StartMs   int64  // when deadlines' ticks begin, Unix ms; default now. No deadline much below it is expected
-	Seed      uint64 // of the choices at random; default from the clock
+	StartMs   int64  // Unix ms of tick 0 of deadlines; default now. Deadlines much below it should not occur
+	Seed      uint64 // of random choices; default from the clock
 	BigKeys   bool   // follow which keys are largest
-	Slots     bool   // keys of a hash slot lie together and are counted, for cluster mode
+	Slots     bool   // cluster mode: a hash slot's keys lie together and are counted
 }
 
-// Hooks is what the core wants to hear of. The key is lent for the call; a hook must not write to a database.
+// Hooks are the events that the core receives. The key is lent for the call. A hook must not write to a database.
 type Hooks struct {
 	Expired func(db int, key []byte) // before a key past its deadline is removed
 	Evicted func(db int, key []byte) // before a key is evicted
 	Touched func(db int, key []byte) // when a key is changed, removed, expired or evicted, only while Watching > 0
 
-	// When a list, sorted set or stream comes to be under key, or Signal says so, only while Blocking > 0.
+	// When a list, sorted set or stream appears under key, or Signal is called, only while Blocking > 0.
 	Ready func(db int, key []byte)
 	Gone  func(db int, key []byte) // when a stream leaves its key, only while Blocking > 0
-	// When the database has other content or none (SWAPDB, FLUSHDB), only while Blocking > 0.
+	// When the whole content of the database changes (SWAPDB, FLUSHDB), only while Blocking > 0.
 	Whole func(db int)
 
 	FieldExpired  func(db int, key, field []byte)               // before a field of a hash past its deadline is removed
-	FieldsExpired func(db int, key []byte, n int, emptied bool) // after n of key were; emptied: the key goes with them
+	FieldsExpired func(db int, key []byte, n int, emptied bool) // after n fields were removed; emptied: the key is removed too
 
-	Sought func(db int, key []byte) // whenever a key is looked for, in builds that check (TestFinder of engine/catalogue)
+	Sought func(db int, key []byte) // at each search for a key, in builds that check (TestFinder of engine/catalogue)
 }
 
-// Stats counts what INFO tells. The core may set any of them to 0 (CONFIG RESETSTAT).
+// Stats are counters for INFO. The core may set any of them to 0 (CONFIG RESETSTAT).
 type Stats struct {
 	Hits, Misses   int64 // keyspace_hits, keyspace_misses
 	Expired        int64 // expired_keys
@@ -132,13 +132,13 @@ func New(h *memory.Heap, o Options) *Keyspace {
 	return k
 }
 
-// HeldBy has what is for the holder of the turn call assert first, in builds that check (keyspace.H1).
+// HeldBy sets the function with which turn-only methods assert the turn first, in builds that check (keyspace.H1).
 func (k *Keyspace) HeldBy(assert func()) { k.held = assert }
 
 // assertHeld panics unless the caller holds the turn, in builds that check.
 //
-// Where the mere call would keep a function from being inlined in ordinary builds, the function asks for
-// invariant.Enabled itself.
+// If the call would keep a function from being inlined in ordinary builds, that function tests invariant.Enabled
+// itself.
 func (k *Keyspace) assertHeld() {
 	if invariant.Enabled && k.held != nil {
 		k.held()
@@ -158,9 +158,9 @@ func (k *Keyspace) begin(i int, startMs int64) {
 	k.noteSlots()
 }
 
-// Beside is the number of the first of Len databases that nobody sees. A data set is made there that is to take the
-// place of the one there is: DB(Beside()+i) that of DB(i), by Swap. No view has them, nothing in them expires or is
-// evicted. It needs a heap for twice as many databases.
+// Beside returns the number of the first of Len hidden databases. A new data set is built there: DB(Beside()+i) will
+// replace DB(i) by Swap. No view includes them, and no key in them expires or is evicted. They need a heap with twice
+// as many databases.
 func (k *Keyspace) Beside() int {
 	k.assertHeld()
 	for i := len(k.dbs); i < len(k.all); i++ {
@@ -171,22 +171,22 @@ func (k *Keyspace) Beside() int {
 	return len(k.dbs)
 }
 
-// Store is what values keep outside their entries: for package value's kin, and for loaders that build roots.
+// Store holds what values store outside their entries. Packages of value's types use it, and loaders that build roots.
 func (k *Keyspace) Store() *value.Store { return &k.store }
 
-// Rand is the source of choices at random.
+// Rand is the source of random choices.
 func (k *Keyspace) Rand() *rand.PCG { k.assertHeld(); return &k.rng }
 
-// Heap is the memory the databases live in.
+// Heap is the memory of the databases.
 func (k *Keyspace) Heap() *memory.Heap { return k.heap }
 
 // Len is the number of databases.
 func (k *Keyspace) Len() int { return len(k.dbs) }
 
-// DB is database i, 0 <= i < Len, or one that Beside has told of.
+// DB returns database i, 0 <= i < Len, or a hidden one of Beside.
 func (k *Keyspace) DB(i int) *DB { return &k.all[i] }
 
-// SetNow tells the time, in Unix ms: once per batch, by the core. It also takes back what readers have unpinned.
+// SetNow sets the time, in Unix ms. The core calls it once per batch. It also takes back what readers have unpinned.
 func (k *Keyspace) SetNow(ms int64) {
 	if invariant.Enabled {
 		k.assertHeld()
@@ -195,7 +195,7 @@ func (k *Keyspace) SetNow(ms int64) {
 	k.store.Unpin()
 }
 
-// Now is what SetNow was told.
+// Now is the time of the last SetNow.
 func (k *Keyspace) Now() int64 { k.assertHeld(); return k.now }
 
 // Swap exchanges the contents of databases i and j (SWAPDB, Beside).
@@ -215,8 +215,8 @@ type prefetch struct {
 }
 
 // Prefetch starts the cache misses of a later Lookup of key. Call it for all keys of a batch, then Prefetched, then
-// Lookup them in the same order: the bucket is fetched at once, the block when eight more keys have come or Prefetched
-// is called.
+// Lookup in the same order. It fetches the bucket at once. It fetches the block when eight more keys have come, or at
+// Prefetched.
 func (db *DB) Prefetch(key []byte) {
 	db.k.assertHeld()
 	k, t := db.k, &db.d.t
@@ -240,14 +240,14 @@ func (k *Keyspace) Prefetched() {
 	k.aheadN = 0
 }
 
-// seek tells of each search for a key, in builds that check.
+// seek calls Hooks.Sought at each search for a key, in builds that check.
 func (db *DB) seek(key []byte) {
 	if invariant.Enabled && db.k.Hooks.Sought != nil {
 		db.k.Hooks.Sought(db.index, key)
 	}
 }
 
-// find is the value at key, past its deadline or not.
+// find returns the value at key, past its deadline or not.
 func (db *DB) find(key []byte) value.Value {
 	db.k.assertHeld()
 	db.seek(key)
@@ -259,8 +259,8 @@ func (db *DB) find(key []byte) value.Value {
 	return value.At(ref)
 }
 
-// at is key's entry, past its deadline or not, for who is going to write to it. It holds until the next call of at in
-// any database.
+// at returns key's entry, past its deadline or not, for a caller that will write to it. It is valid until the next call
+// of at in any database.
 func (db *DB) at(key []byte) *value.Entry {
 	db.k.assertHeld()
 	db.seek(key)

@@ -22,7 +22,7 @@ func text(v value.Value) string {
 	return string(v.AppendTo(nil))
 }
 
-// TestExpiryByLookup goes through who may see and remove a key past its deadline.
+// TestExpiryByLookup covers which modes see and which remove a key past its deadline.
 func TestExpiryByLookup(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -66,7 +66,7 @@ func TestExpiryByLookup(t *testing.T) {
 			if (db.Len() == 0) != c.removed {
 				t.Errorf("ExpireDue leaves %d keys", db.Len())
 			}
-			// A write takes the place of what is hidden, deadline and all.
+			// A write replaces a hidden key, with its deadline.
 			created := db.SetString([]byte("k"), []byte("w"), KeepTTL)
 			v := db.Lookup([]byte("k"))
 			if c.name == "loading" {
@@ -80,7 +80,7 @@ func TestExpiryByLookup(t *testing.T) {
 	}
 }
 
-// TestExpireDueLag removes in time and tells how late.
+// TestExpireDueLag: keys are removed in time, and Lag tells how late.
 func TestExpireDueLag(t *testing.T) {
 	k := open(t)
 	for i := range 20_000 {
@@ -112,7 +112,7 @@ func TestExpireDueLag(t *testing.T) {
 	}
 }
 
-// TestExpireDueIsSliced stops for time and says so.
+// TestExpireDueIsSliced: ExpireDue stops when its time is over, and says so.
 func TestExpireDueIsSliced(t *testing.T) {
 	k := open(t)
 	for i := range 50_000 {
@@ -130,8 +130,8 @@ func TestExpireDueIsSliced(t *testing.T) {
 	}
 }
 
-// TestExpireDueWithoutTime goes on by single keys when there is no time at all: memory may be so slow that one takes
-// what a slice may.
+// TestExpireDueWithoutTime: without any time ExpireDue still removes one key per call. Memory may be so slow that one
+// key takes a whole slice.
 func TestExpireDueWithoutTime(t *testing.T) {
 	k := open(t)
 	const n = 2000
@@ -163,8 +163,8 @@ func TestExpireDueWithoutTime(t *testing.T) {
 	}
 }
 
-// TestPutOffFieldsTakeNoTime: deadlines that were put off are found due by their old bounds, a group of buckets a slice
-// when there is no time.
+// TestPutOffFieldsTakeNoTime: postponed deadlines are found due by their old bounds. Without time, a slice checks one
+// group of buckets.
 func TestPutOffFieldsTakeNoTime(t *testing.T) {
 	k := open(t)
 	const n = 20_000
@@ -189,7 +189,7 @@ func TestPutOffFieldsTakeNoTime(t *testing.T) {
 	}
 }
 
-// TestNextBuckets goes on carefully where memory is slow, and in large groups where it is not.
+// TestNextBuckets: small steps where memory is slow, large ones where it is fast.
 func TestNextBuckets(t *testing.T) {
 	for _, c := range []struct {
 		n    int
@@ -210,7 +210,7 @@ func TestNextBuckets(t *testing.T) {
 	}
 }
 
-// TestEncodings shows what OBJECT ENCODING answers after each way to write.
+// TestEncodings checks OBJECT ENCODING after each way to write.
 func TestEncodings(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)
@@ -243,7 +243,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestSetBulk adopts a run: nothing is copied, and it is one value among others.
+// TestSetBulk adopts a run without a copy, and the value behaves like any other.
 func TestSetBulk(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)
@@ -278,7 +278,7 @@ func TestSetBulk(t *testing.T) {
 	}
 }
 
-// TestNoAllocations runs what a server does all day.
+// TestNoAllocations runs the common operations of a server.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -304,7 +304,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestAgain: a key that was just looked for is found as it is now, whatever has been done in between.
+// TestAgain: a key that was just found is found in its present state, whatever was done in between.
 func TestAgain(t *testing.T) {
 	key, gone := []byte("again"), "(none)"
 	others := func(db *DB, n int) {
@@ -353,7 +353,7 @@ func TestAgain(t *testing.T) {
 			if got := text(db.Lookup(key)); got != "text" {
 				t.Fatalf("%q before", got)
 			}
-			k.last.name = nil // what comes now is looked for as ever, so that the first find stays in mind
+			k.last.name = nil // the steps of do search as usual, so that only the first find is kept
 			c.do(k, db)
 			k.Again(key)
 			if got := text(db.Lookup(key)); got != c.want {
@@ -370,7 +370,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestAgainInAnotherDatabase: two databases in which as much has moved are not taken for one.
+// TestAgainInAnotherDatabase: two databases with the same number of moves are told apart.
 func TestAgainInAnotherDatabase(t *testing.T) {
 	k, key := open(t), []byte("again")
 	for i := range 2 {
@@ -387,8 +387,8 @@ func TestAgainInAnotherDatabase(t *testing.T) {
 	}
 }
 
-// TestEditAgain: the Edit of a key that is named again holds, until something else has been written or moved; what it
-// wrote itself it knows.
+// TestEditAgain: the Edit of a key that is named again is valid until another write or move. Its own writes do not end
+// it.
 func TestEditAgain(t *testing.T) {
 	key := []byte("again")
 	for name, c := range map[string]struct {
@@ -459,8 +459,7 @@ func TestEditAgain(t *testing.T) {
 	}
 }
 
-// TestEditAgainLives: a key that is named again is past its deadline when the time has come, and counts as used each
-// time.
+// TestEditAgainLives: a key that is named again expires in time, and each use counts.
 func TestEditAgainLives(t *testing.T) {
 	key := []byte("again")
 	k := newToyspace(t)
@@ -544,7 +543,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestSavedClocks: what a saver reads of a key that was used while it was at work is that the key has just been used.
+// TestSavedClocks: if a key was used while a saver was at work, the saver reads that it was just used.
 func TestSavedClocks(t *testing.T) {
 	for _, policy := range []Policy{AllKeysLRU, VolatileLFU} {
 		k := open(t)
@@ -560,7 +559,7 @@ func TestSavedClocks(t *testing.T) {
 			if k.SetNow(k.Now() + c.during*1000); c.during != 0 {
 				count := k.Frequency(db.Peek(key))
 				db.Lookup(key)
-				k.SetFrequency(db.Peek(key), count) // chance may have added one
+				k.SetFrequency(db.Peek(key), count) // a random step may have added one
 			}
 			idle, freq := clocks.Of(db.Peek(key))
 			got := max(idle, int64(freq))
@@ -577,7 +576,7 @@ func TestSavedClocks(t *testing.T) {
 	}
 }
 
-// TestEviction shows what each policy takes, and that it takes the worst by and large.
+// TestEviction checks which keys each policy evicts, and that it mostly evicts the worst.
 func TestEviction(t *testing.T) {
 	const n = 4000
 	for policy := NoEviction; policy <= AllKeysRandom; policy++ {
@@ -651,7 +650,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestSwapUnderView swaps databases between a freeze and its walk: what is freed meanwhile is what the walk has passed.
+// TestSwapUnderView swaps databases between a freeze and its walk. Only blocks that the walk has passed are freed.
 func TestSwapUnderView(t *testing.T) {
 	k := open(t)
 	for i := range 30_000 {

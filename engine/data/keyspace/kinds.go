@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/value/zset"
 )
 
-// register is the list of structures that collections are kept in, a line for each type's package: what to call when
-// one is let go, copied or measured.
+// register registers the structures of collections, a line for each type's package. Each says how to destroy, copy and
+// measure one.
 func (k *Keyspace) register() {
 	k.store.Register(value.KindSet, set.Structure)
 	k.store.Register(value.KindZSet, zset.Structure)

@@ -6,32 +6,31 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Reserve says that about n keys are going to be there when a load has ended; 0 says that it has.
+// Reserve announces that the database will have about n keys when a load has ended. 0 ends the load.
 func (db *DB) Reserve(n int) { db.k.assertHeld(); db.d.t.Reserve(n) }
 
-// A Loader adds many keys to a database, none of which is there, in any order. Its methods are called by the holder of
-// the turn.
+// A Loader adds many new keys to a database, in any order. The holder of the turn calls its methods.
 //
-//	Add… ─▶ the entry is written, behind the one before it ─┐
+//	Add… ─▶ the entry is written, after the one before it ──┐
 //	AddWritten: one that a Writer has written ──────────────┴─▶ its pile, by the hash's top bits
 //	                                                             └─▶ Full ─▶ Settle ─▶ the table
 //
-// In the order of a file each key would go to a segment of the table that no cache holds, nor the translation of its
-// address: waiting for those was a third of a load's time. A pile's keys go to few segments, which stay in the cache
-// meanwhile (BenchmarkLoader beside BenchmarkSet/new).
+// In the order of a file, each key would go to another segment of the table. Neither the segment nor its address
+// translation would be cached, and waiting for them was a third of a load's time. A pile's keys go to few segments,
+// which stay in the cache (compare BenchmarkLoader with BenchmarkSet/new).
 //
-// keyspace.L1. A key in a pile is in no view, no lookup and no count, only in the memory used.
-// keyspace.L2. The keys of a pile come into the table in the order in which they were added; so of two equal ones the
+// keyspace.L1. A key in a pile is in no view, no lookup and no count; it only counts as used memory.
+// keyspace.L2. The keys of a pile enter the table in the order in which they were added. So of two equal keys the
 // second is the duplicate.
-// keyspace.L3. At most one pile is full, and then nothing is added before it has settled.
+// keyspace.L3. At most one pile is full. Then no key is added before it has settled.
 type Loader struct {
 	db      *DB
-	shift   uint8 // of a hash, to its pile
+	shift   uint8 // shifts a hash right to its pile
 	fill    []uint16
 	piles   []Written // pileKeys for each
 	full    int       // the pile that is settling, or none
-	settled int       // of its keys
-	last    int       // Finish is through with the piles from here on
+	settled int       // how many of its keys have settled
+	last    int       // Finish has settled the piles from this index up
 }
 
 const (
@@ -43,7 +42,7 @@ const (
 	none        = -1
 )
 
-// Loader begins a load of about n keys; 0 if that is not known.
+// Loader begins a load of about n keys; n is 0 if unknown.
 func (db *DB) Loader(n int) *Loader {
 	l := &Loader{db: db, shift: 64, full: none, last: 1}
 	for ; l.last < mostPiles && l.last < n/pileSpan; l.last *= 2 {
@@ -54,10 +53,9 @@ func (db *DB) Loader(n int) *Loader {
 	return l
 }
 
-// DB is where the keys go.
 func (l *Loader) DB() *DB { return l.db }
 
-// AddString adds a string, as SetString keeps it.
+// AddString adds a string, as SetString stores it.
 func (l *Loader) AddString(key, val []byte, deadline int64) value.Value {
 	l.db.k.assertHeld()
 	var f value.Form
@@ -88,7 +86,7 @@ func (l *Loader) AddPacked(key []byte, t value.Type, enc value.Encoding, b []byt
 	return l.add(key, &f, root, b, deadline)
 }
 
-// add writes an entry and puts it on its pile. Its payload is inline, where f keeps it there, else word.
+// add writes an entry and puts it on its pile. The payload is inline if f stores it there, else word.
 func (l *Loader) add(key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64) value.Value {
 	k := l.db.k
 	ref := k.heap.Alloc(f.Size(), memory.Keys)
@@ -97,8 +95,8 @@ func (l *Loader) add(key []byte, f *value.Form, word memory.Ref, inline []byte, 
 	return value.At(ref)
 }
 
-// AddWritten adds entries that a [Writer] has made, up to the first that it has not, or until a pile is full, and says
-// how many. They are zeroed: they are the loader's now.
+// AddWritten adds entries that a [Writer] has made, up to the first empty one, or until a pile is full. It returns how
+// many, and zeroes them: they belong to the loader now.
 func (l *Loader) AddWritten(entries []Written) (n int) {
 	l.db.k.assertHeld()
 	for n < len(entries) && entries[n].word != 0 && l.full == none {
@@ -121,12 +119,11 @@ func (l *Loader) pile(w Written) {
 	l.fill[pile] = uint16(n)
 }
 
-// Full says that Settle must be called before the next key is added, and again until Full says no more.
+// Full reports that a pile is full. Then call Settle until Full returns false, before the next key is added.
 func (l *Loader) Full() bool { l.db.k.assertHeld(); return l.full != none }
 
-// Settle puts some keys of the full pile into the table. duplicate is one that was there, nil if none was; what was to
-// stand there is let go.
-// Cost: some 4 us, and 8-10 us for each segment that splits.
+// Settle moves some keys of the full pile into the table. duplicate is a key that was already there, or nil; its new
+// entry is freed. Cost: some 4 us, and 8-10 us for each segment that splits.
 func (l *Loader) Settle() (duplicate []byte) {
 	l.db.k.assertHeld()
 	t := &l.db.d.t
@@ -159,8 +156,7 @@ func (l *Loader) Settle() (duplicate []byte) {
 	return duplicate
 }
 
-// Finish is Settle of whatever waits, when no more keys are to come: until done, which says that there was nothing
-// left.
+// Finish is Settle of any pile with keys, when no more keys come. Call it until done, which means that no key was left.
 func (l *Loader) Finish() (duplicate []byte, done bool) {
 	l.db.k.assertHeld()
 	for ; l.full == none; l.last-- {
@@ -174,7 +170,7 @@ func (l *Loader) Finish() (duplicate []byte, done bool) {
 	return l.Settle(), false
 }
 
-// tell tells who waits for keys or watches them.
+// tell calls the hooks for a new key.
 func (l *Loader) tell(v value.Value) {
 	if l.db.k.Blocking > 0 {
 		l.db.arrived(v.Key(), v.Type())

@@ -11,8 +11,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestLoader: whatever number of keys was announced, what is added is there in the end, and once; views see what had
-// settled when they were made; what comes twice is told and leaves nothing behind.
+// TestLoader: with any announced number, every added key is there in the end, once. Views contain what had settled
+// before. A duplicate is reported and leaves no memory.
 func TestLoader(t *testing.T) {
 	for _, announced := range []int{0, 40_000, 400_000, 1 << 40} {
 		t.Run(fmt.Sprint(announced), func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestLoader(t *testing.T) {
 	}
 }
 
-// TestLoaderForms: a loaded value is kept as the command that sets it keeps it.
+// TestLoaderForms: a loaded value is stored as the command that sets it stores it.
 func TestLoaderForms(t *testing.T) {
 	for _, val := range []string{"", "-12", "007", "9223372036854775808", string(make([]byte, 44)),
 		string(make([]byte, 45)), string(make([]byte, value.MaxInline)), string(make([]byte, 300_000))} {
@@ -95,7 +95,7 @@ func TestLoaderForms(t *testing.T) {
 	}
 }
 
-// TestLoaderPacked: collections in one piece, inline and beside their entry; one that comes twice leaves nothing.
+// TestLoaderPacked: packed collections, inline and outside their entry. A duplicate leaves no memory.
 func TestLoaderPacked(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)
@@ -119,8 +119,8 @@ func TestLoaderPacked(t *testing.T) {
 	}
 }
 
-// TestWriter: what a Writer writes and a Loader takes is as SetString keeps it, whichever goroutine's turns serve the
-// writer; what is left over, and the stock, leave nothing behind.
+// TestWriter: an entry made by a Writer and taken by a Loader equals SetString's, whichever goroutine's turns serve the
+// writer. Entries left over, and the stock, leave no memory.
 func TestWriter(t *testing.T) {
 	k := open(t)
 	empty := k.heap.Used()
@@ -212,7 +212,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// TestWriterIsServed: a writer that turns serve takes few of its own, and does not allocate on the Go heap.
+// TestWriterIsServed: a writer that is served in passing needs few turns itself, and allocates nothing on the Go heap.
 func TestWriterIsServed(t *testing.T) {
 	k, turns := open(t), 0
 	w := k.Writer(func(f func()) { turns++; f() })
@@ -241,7 +241,7 @@ func TestWriterIsServed(t *testing.T) {
 	}
 }
 
-// TestLoaderDoesNotAllocate on the Go heap for a key.
+// TestLoaderDoesNotAllocate: a key allocates nothing on the Go heap.
 func TestLoaderDoesNotAllocate(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -264,7 +264,7 @@ func TestLoaderDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkLoader adds keys of 16 bytes with values of 32 to a database of 4 M, a key an op. Watch it against
+// BenchmarkLoader adds keys of 16 bytes with values of 32 to a database of 4 M, one key per op. Compare with
 // BenchmarkSet/new.
 func BenchmarkLoader(b *testing.B) {
 	val := []byte("0123456789abcdef0123456789abcdef")

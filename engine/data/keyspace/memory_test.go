@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBytesPerKey measures what a key of 16 bytes costs in all. SPINDLE_KEYS=10000000 measures at that size.
+// TestBytesPerKey measures the full cost of a key of 16 bytes. SPINDLE_KEYS=10000000 measures at that size.
 func TestBytesPerKey(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() {
@@ -50,7 +50,7 @@ func TestBytesPerKey(t *testing.T) {
 	}
 }
 
-// TestFlushUnderPin: what was flushed while a string is being read from is on its way out at once, and counted once.
+// TestFlushUnderPin: keys flushed while a string is being read count as leaving at once, and only once.
 func TestFlushUnderPin(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)

@@ -25,7 +25,7 @@ type modelKey struct {
 
 type modelDB map[string]modelKey
 
-// model is the simplest thing that is right: Go maps, copied whole for each view.
+// model is the simplest correct implementation: Go maps, copied whole for each view.
 type model struct {
 	defrag Defrag
 	t      *testing.T
@@ -67,7 +67,7 @@ func newModel(t *testing.T, dbs, keys int, big bool) *model {
 	return newModelBy(t, dbs, keys, big, false)
 }
 
-// newModelBy is newModel of a keyspace by hash slots, or not by them.
+// newModelBy is newModel with or without hash slots.
 func newModelBy(t *testing.T, dbs, keys int, big, bySlot bool) *model {
 	seed := seedOf(t)
 	h, err := memory.New(memory.Options{Databases: dbs})
@@ -91,7 +91,7 @@ func newModelBy(t *testing.T, dbs, keys int, big, bySlot bool) *model {
 	return m
 }
 
-// key is one of the keys, often the slice it was before (Keyspace.Again).
+// key returns one of the keys, often the same slice as before (Keyspace.Again).
 func (m *model) key() []byte {
 	if m.last != nil && m.rng.IntN(2) == 0 {
 		return m.last
@@ -141,7 +141,7 @@ func (m *model) deadline() int64 {
 	return m.now + m.rng.Int64N(5000)
 }
 
-// live is the model's key, expired first as Lookup does.
+// live returns the model's key, expired first as Lookup does.
 func (m *model) live(db int, key []byte) (modelKey, bool) {
 	e, ok := m.dbs[db][string(key)]
 	if ok && e.deadline != 0 && e.deadline < m.now {
@@ -274,7 +274,7 @@ func (m *model) step() {
 			for more := true; more; {
 				_, more = m.k.ExpireDue(time.Second)
 			}
-			for j, keys := range m.dbs { // table.D4: what is left is not due for more than a tick
+			for j, keys := range m.dbs { // table.D4: no key left is due by more than a tick
 				if m.keys > 1000 && m.rng.IntN(20) > 0 {
 					break
 				}
@@ -407,7 +407,7 @@ func (m *model) check() {
 	}
 }
 
-// settle has everything that was let go freed.
+// settle runs the jobs until everything retired is freed.
 func settle(k *Keyspace) {
 	for {
 		k.store.Unpin()
@@ -424,7 +424,7 @@ func settle(k *Keyspace) {
 	}
 }
 
-// checkSlots holds the slots of database 0 against the model's keys.
+// checkSlots compares the slots of database 0 with the model's keys.
 func (m *model) checkSlots() {
 	inSlots := map[uint16]int{}
 	for key := range m.dbs[0] {
@@ -468,7 +468,7 @@ func (m *model) run(steps, every int) {
 	m.end(empty)
 }
 
-// end lets go of everything; then as much is used as by the empty databases.
+// end removes everything. Then the memory used is that of empty databases.
 func (m *model) end(empty int64) {
 	m.t.Helper()
 	for len(m.pins) > 0 {
@@ -502,7 +502,7 @@ func TestModelSlots(t *testing.T) { newModelBy(t, 2, 60, true, true).run(scaled(
 
 func TestModelManyInSlots(t *testing.T) { newModelBy(t, 1, 4000, false, true).run(scaled(40_000), 400) }
 
-// relocate goes on with moving every block elsewhere, in steps.
+// relocate does the next step of moving every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.k.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

@@ -2,19 +2,18 @@ package keyspace
 
 import "time"
 
-// On a replica keys stay past their deadline until the primary removes them. Those that got their deadline here, from
-// a client of a writable replica, the primary may not even know: this server remembers them, and removes them itself.
+// On a replica keys stay past their deadline until the primary removes them. On a writable replica a client may set a
+// deadline that the primary does not know. This server remembers those keys, and removes them itself.
 
-// An ownKey is one of them.
 type ownKey struct {
 	db  int
 	key string
 }
 
-// ownLooks is how many are looked at between two looks at the clock.
+// ownLooks is how many keys are checked between two looks at the time.
 const ownLooks = 16
 
-// noteOwn remembers key, which has got a deadline, if that came from this server's own client.
+// noteOwn remembers key, which got a deadline, if a client of this server set it.
 func (db *DB) noteOwn(key []byte) {
 	k := db.k
 	if k.Trusting {
@@ -26,19 +25,19 @@ func (db *DB) noteOwn(key []byte) {
 	k.own[ownKey{db.index, string(key)}] = struct{}{}
 }
 
-// OwnKeys is how many keys have deadlines of their own on this replica.
+// OwnKeys is the number of keys whose deadline was set on this replica.
 func (k *Keyspace) OwnKeys() int {
 	k.assertHeld()
 	return len(k.own)
 }
 
-// ForgetOwn is for a replica that is promoted, or takes another data set.
+// ForgetOwn forgets them, when a replica is promoted or gets another data set.
 func (k *Keyspace) ForgetOwn() {
 	k.assertHeld()
 	k.own = nil
 }
 
-// expireOwn is ExpireDue of a replica.
+// expireOwn is ExpireDue on a replica.
 func (k *Keyspace) expireOwn(limit time.Duration) (expired int, more bool) {
 	stop, looks := time.Now().Add(limit), 0
 	for name := range k.own {

@@ -2,22 +2,22 @@ package keyspace
 
 import "spindle/engine/data/value"
 
-// Clocks reads entries' clocks as seen from one instant, on any goroutine: what savers write of them. The clock of a
-// frozen entry is what it is now (table.Layout, table.N1): of a key that was used since that instant it is ahead, and
-// the key counts as used at it.
+// Clocks reads entries' clocks as of one moment, on any goroutine, for savers. The core keeps changing the clock of a
+// frozen entry (table.Layout, table.N1). If a key was used since that moment, its clock is later, and the key counts as
+// just used.
 type Clocks struct {
 	policy         Policy
 	second, minute uint32
 	decay          int
 }
 
-// Clocks is the reader for now. Turn only.
+// Clocks returns the reader for the present moment. Turn only.
 func (k *Keyspace) Clocks() Clocks {
 	return Clocks{k.Policy, k.second(), k.minute(), k.LFUDecayTime}
 }
 
-// Of is a key's idle time in seconds, or its use counter, -1 for the one that the policy does not keep. Both are -1
-// under a policy that goes by neither.
+// Of returns a key's idle time in seconds, or its use counter, as the policy keeps one of them. The other is -1. Both
+// are -1 under a policy that keeps neither.
 func (c Clocks) Of(v value.Value) (idleSeconds int64, frequency int) {
 	clock := v.Clock() // once: the core may be writing it
 	switch c.policy {
@@ -33,14 +33,14 @@ func (c Clocks) Of(v value.Value) (idleSeconds int64, frequency int) {
 	return -1, -1
 }
 
-// By how much a clock may be ahead: longer than any save takes, and little of what the clock spans before it begins
-// anew.
+// How far a clock may be later than the moment: longer than any save takes, and little of the clock's range.
 const (
 	aheadSeconds = 12 * 60 * 60
 	aheadMinutes = 12 * 60
 )
 
-// since is how long before now then was, on a clock that begins anew behind mask; 0 for what is up to ahead behind now.
+// since returns how long before now then was, on a clock that wraps after mask. It is 0 if then is up to ahead later
+// than now.
 func since(now, then, mask, ahead uint32) uint32 {
 	if ago := (now - then) & mask; ago <= mask-ahead {
 		return ago

@@ -5,15 +5,14 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Hash slots: in cluster mode the keys of a slot lie together in the table of database 0, the only one there is. See
-// table.Slots.
+// In cluster mode the keys of a hash slot lie together in the table of database 0, the only one. See table.Slots.
 
-// InSlot is how many keys a slot has, those past their deadline and not yet removed included. Any goroutine; only in
+// InSlot is the number of keys in a slot, with those past their deadline and not yet removed. Any goroutine; only in
 // cluster mode.
 func (k *Keyspace) InSlot(slot uint16) int { return k.slots.Load().Count(slot) }
 
 // EachInSlot yields up to limit keys of a slot, past their deadline or not. yield must not write to a database. Turn
-// only; only in cluster mode. Cost: the keys yielded, and up to some 400 keys that lie beside them.
+// only; only in cluster mode. Cost: the keys yielded, and up to some 400 keys in the same segment.
 func (k *Keyspace) EachInSlot(slot uint16, limit int, yield func(value.Value)) {
 	k.assertHeld()
 	k.dbs[0].d.t.EachOf(slot, limit, func(ref memory.Ref) { yield(value.At(ref)) })
@@ -28,16 +27,16 @@ func (k *Keyspace) AllInSlot(slot uint16) func(yield func(value.Value) bool) {
 	}
 }
 
-// ScanSlot is DB.Scan of a slot's keys; it may yield others, too. Only in cluster mode.
+// ScanSlot is DB.Scan of a slot's keys. It may yield others, too. Only in cluster mode.
 func (k *Keyspace) ScanSlot(slot uint16, cursor uint64, count int, yield func(value.Value)) uint64 {
 	k.assertHeld()
 	return k.dbs[0].d.t.ScanOf(slot, cursor, count, func(ref memory.Ref) { yield(value.At(ref)) })
 }
 
-// BySlot says that keys lie by their slots.
+// BySlot reports whether the keyspace is in cluster mode.
 func (k *Keyspace) BySlot() bool { return k.bySlot }
 
-// noteSlots has InSlot read the counts of what is database 0 now.
+// noteSlots makes InSlot read the counts of the present database 0.
 func (k *Keyspace) noteSlots() {
 	if k.bySlot && k.all[0].d != nil {
 		k.slots.Store(k.all[0].d.t.Slots())

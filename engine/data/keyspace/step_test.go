@@ -15,14 +15,14 @@ import (
 	"spindle/internal/invariant"
 )
 
-// threadTime is the CPU time of this thread: stalls of the machine are not in it.
+// threadTime is the CPU time of this thread: it leaves out stalls of the machine.
 func threadTime() time.Duration {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
 	return time.Duration(ts.Nano())
 }
 
-// steps runs f n times and gives the longest, in CPU time of this thread.
+// steps runs f n times and returns the longest, in CPU time of this thread.
 func steps(n int, f func(i int)) (longest time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -37,11 +37,10 @@ func steps(n int, f func(i int)) (longest time.Duration) {
 	return longest
 }
 
-// TestNoLongStep grows a database, rewrites it under a view, expires and deletes it key by key, loads it, and looks for
-// the longest step. It does all that twice and looks at the second time, when the kernel has already given the memory:
-// a first touch of a huge page may take milliseconds. What is long by nature is long every time. What else counts as
-// this thread's time is not: interrupts' work, and under a hypervisor memory that is held up for milliseconds, for
-// seconds on end.
+// TestNoLongStep grows a database, rewrites it under a view, expires and deletes it key by key, and loads it. It looks
+// for the longest step. It does all that twice and checks the second run, when the kernel has given the memory. A first
+// touch of a huge page may take milliseconds. A step that is truly long is long every time. But thread time also
+// includes interrupts, and memory that a hypervisor holds up for milliseconds.
 func TestNoLongStep(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which takes long: run it without -race and -tags invariants")
@@ -65,10 +64,10 @@ func TestNoLongStep(t *testing.T) {
 	}
 }
 
-// longestStep is what a step may take: some of the work that a turn of 1 ms does.
+// longestStep is the bound of a step: part of the work of a turn of 1 ms.
 const longestStep = 500 * time.Microsecond
 
-// longSteps names the kinds of steps that were too long.
+// longSteps returns the kinds of steps that were too long.
 func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 	db := k.DB(0)
 	val := []byte("0123456789abcdef0123456789abcdef")
@@ -128,7 +127,7 @@ func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 	return long
 }
 
-// TestBigValuesInShortSteps lets go of, overwrites, flushes and grows strings of 64 MB.
+// TestBigValuesInShortSteps frees, overwrites, flushes and grows strings of 64 MB.
 func TestBigValuesInShortSteps(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which takes long: run it without -race and -tags invariants")

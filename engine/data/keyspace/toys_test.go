@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Toys stand in for the types' own packages: a set and a hash that are packed while they are small, a list that always
-// is. A packed toy is a row of elements, each a length byte and its bytes; of a hash, field and value in turn.
+// Toys replace the types' own packages: a set and a hash that are packed while they are small, a list that always is. A
+// packed toy is a row of elements, each a length byte and its bytes. A hash has field and value in turn.
 const (
 	kindToySet  = value.KindModule + 2
 	kindToyHash = value.KindModule + 3
@@ -54,10 +54,10 @@ func registerToys(k *Keyspace) {
 	k.ExpireFields = expireToyFields
 }
 
-// cut is the first element of a packed toy and what follows it.
+// cut returns the first element of a packed toy and what follows it.
 func cut(b []byte) (element, rest []byte) { return b[1 : 1+b[0]], b[1+b[0]:] }
 
-// find is where the element stands among every n-th.
+// find returns the index of element among every n-th.
 func find(b []byte, element string, n int) int {
 	for rest, i := b, 0; len(rest) > 0; i++ {
 		var el []byte
@@ -206,8 +206,7 @@ func toySetField(db *DB, key []byte, field, val string, deadline int64) {
 	}
 }
 
-// toyRepack makes the set or hash at key packed again, whatever its size, in one piece; it loses the deadlines of its
-// fields.
+// toyRepack packs the set or hash at key again, whatever its size, as one piece. It loses the deadlines of its fields.
 func toyRepack(db *DB, key []byte) {
 	e := db.Edit(key)
 	text := toyText(e.Value())
@@ -241,8 +240,8 @@ func toyReroot(db *DB, key []byte) {
 	e.Reroot(ref)
 }
 
-// toyMove moves a member from one set to another with two Edits, element by element, so that one is changed while the
-// other is open.
+// toyMove moves members from one set to another with two Edits, element by element. So one is changed while the other
+// is open.
 func toyMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
 	a, b := db.Edit(from), edit(dst, to, value.Set)
 	for _, m := range members {
@@ -295,7 +294,7 @@ func expireToyFields(e *value.Edit, now int64, budget int, gone func([]byte)) (n
 	return t.LeastDeadline(), n
 }
 
-// toyText is a collection as text, the same however it is kept: elements in order for a list, sorted else.
+// toyText returns a collection as text, the same for each encoding: a list's elements in order, others sorted.
 func toyText(v value.Value) string {
 	var elements []string
 	if b := v.Packed(); b != nil {

@@ -9,7 +9,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A View is all databases as they were at Freeze. Any number may live; any goroutine may read one and close it.
+// A View is all databases as they were at Freeze. Any number may live at once. Any goroutine may read one and close it.
 type View struct {
 	hold *memory.Hold
 	dbs  []viewDB // those that are not empty, ascending
@@ -24,9 +24,8 @@ type viewDB struct {
 	walked          *[256]atomic.Bool // prefixes that a walk has begun, in builds that check
 }
 
-// Freeze makes a View of all databases as they are now: the root of each is one word.
-// Cost: microseconds at any number of keys. Afterwards each segment and small block is copied when it is first written
-// to.
+// Freeze makes a View of all databases as they are now: the root of each is one word. Cost: microseconds at any number
+// of keys. Afterwards the first write to each segment and small block copies it.
 func (k *Keyspace) Freeze() *View {
 	k.assertHeld()
 	v := &View{dbs: make([]viewDB, 0, 1)}
@@ -45,7 +44,7 @@ func (k *Keyspace) Freeze() *View {
 	return v
 }
 
-// find is what the view has of database db; nil when it was empty.
+// find returns the view's part for database db; nil when it was empty.
 func (v *View) find(db int) *viewDB {
 	for i := range v.dbs {
 		if v.dbs[i].index == db {
@@ -55,10 +54,10 @@ func (v *View) find(db int) *viewDB {
 	return nil
 }
 
-// Epoch is the last epoch the view reads.
+// Epoch is the last epoch that the view reads.
 func (v *View) Epoch() uint64 { return v.hold.Epoch() }
 
-// DBs are the numbers of the databases that are not empty, ascending.
+// DBs returns the numbers of the databases that are not empty, ascending.
 func (v *View) DBs() []int {
 	is := make([]int, len(v.dbs))
 	for i := range v.dbs {
@@ -67,7 +66,7 @@ func (v *View) DBs() []int {
 	return is
 }
 
-// Len is the number of keys in database db, those past their deadline included.
+// Len is the number of keys in database db, with those past their deadline.
 func (v *View) Len(db int) int {
 	if d := v.find(db); d != nil {
 		return d.count
@@ -83,10 +82,10 @@ func (v *View) Volatile(db int) int {
 	return 0
 }
 
-// Walk yields every key of part 0 <= part < parts of database db, until yield returns false. Each part may have a
-// goroutine of its own; each key is in exactly one part. A Value holds until yield returns: memory that only this walk
-// needed goes back while it proceeds. So a part may be walked once; a view that is walked more than once, or read with
-// Get, says Keep first.
+// Walk yields every key of one part of database db, 0 <= part < parts, until yield returns false. Each key is in
+// exactly one part, and each part may be walked by its own goroutine. A Value is valid until yield returns: memory that
+// only this walk needed is freed while it proceeds. So a part may be walked once. Call Keep first to walk a view again,
+// or to use Get.
 func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 	d := v.find(db)
 	if d == nil {
@@ -97,7 +96,7 @@ func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 		return
 	}
 	passed := func(first, last uint64) {
-		if (last+1)<<8 != 0 { // there is more of this prefix to come
+		if (last+1)<<8 != 0 { // more of this prefix is to come
 			return
 		}
 		for p := int(first >> 56); p <= int(last>>56); p++ {
@@ -115,10 +114,10 @@ func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 		func(ref memory.Ref) bool { return yield(value.At(ref)) })
 }
 
-// Keep has everything the view can reach stay until Close, so that it may be walked again.
+// Keep keeps everything that the view reaches until Close, so that it may be walked again.
 func (v *View) Keep() { v.keep = true }
 
-// Get finds key in database db of the view; needs Keep before any Walk.
+// Get finds key in database db of the view. Call Keep before any Walk.
 func (v *View) Get(db int, key []byte) value.Value {
 	d := v.find(db)
 	if d == nil {
@@ -127,5 +126,5 @@ func (v *View) Get(db int, key []byte) value.Value {
 	return value.At(table.FindIn(d.root, table.Entry, table.HashOf(key, d.bySlot), key))
 }
 
-// Close lets the view go; idempotent, any goroutine.
+// Close ends the view. It may be called again. Any goroutine.
 func (v *View) Close() { v.hold.Close() }

@@ -11,7 +11,7 @@ import (
 )
 
 // TestViewBesideWrites reads views on other goroutines, and frees on another, while everything changes. Under -race it
-// shows that what a view reads is never written.
+// shows that no byte that a view reads is written.
 func TestViewBesideWrites(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)
@@ -104,7 +104,7 @@ func TestViewBesideWrites(t *testing.T) {
 	}
 }
 
-// TestFreezeIsQuick freezes a keyspace of some size. Generous: the machine may be busy.
+// TestFreezeIsQuick freezes a keyspace of some size. The bound is generous: the machine may be busy.
 func TestFreezeIsQuick(t *testing.T) {
 	k := open(t)
 	for i := range scaled(200_000) {

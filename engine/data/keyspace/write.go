@@ -9,33 +9,31 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Writer writes the entries of strings for a [Loader], on a goroutine of its own, beside the turns:
+// A Writer writes the entries of strings for a [Loader], on its own goroutine, outside the turn:
 //
 //	turn: blocks of one size ─▶ stock ─▶ Writer: pages, entry, hash ─▶ Written ─▶ turn: AddWritten
 //
-// Keys and values are most of what a load moves, and first touches of their memory most of what it waits for: here they
-// take no turn, and a load has two cores for its work. Turns and a Writer meet a few thousand times in ten million
-// keys.
+// Most of a load is writing keys and values, and waiting for the first touches of their memory. Here neither takes a
+// turn, and a load has two cores for its work. Turns and a Writer meet a few thousand times in ten million keys.
 //
-// keyspace.B1. A block in a stock, and a Written that no loader has taken, is its writer's: it counts as used memory
-// and is known to nobody else.
-// keyspace.B2. What the heap does to a block it does inside a turn; a Writer writes to nothing but blocks that are its
-// own.
-// keyspace.B3. The spare is the turn's while it is wanted, else the writer's.
+// keyspace.B1. A block in a stock, and a Written that no loader has taken, belongs to its writer. It counts as used
+// memory, and nothing else refers to it.
+// keyspace.B2. The heap changes a block only inside a turn. A Writer writes only to its own blocks.
+// keyspace.B3. The spare belongs to the turn while it is wanted, else to the writer.
 type Writer struct {
 	k      *Keyspace
 	turn   func(f func())
-	clock  atomic.Uint32 // of keys that are being made, by the last turn
+	clock  atomic.Uint32 // clock of new keys, set by the last turn
 	stocks [memory.MaxSmall/8 + 1]stock
-	empty  *stock // what refill fills
+	empty  *stock // the stock that refill fills
 	size   int    // of its blocks
 	refill func() // a turn; made once
 	next   spare
 }
 
-// A spare is the stock that is likely to be needed next. Turns that the load has anyway fill it in passing (Serve): a
-// turn of its own is two switches of threads when the other goroutine holds it, and those took a fifth of the CPU of
-// the bench's scenario loading on two cores.
+// A spare is the stock that will probably be needed next. The load's other turns fill it in passing (Serve). A separate
+// turn would switch threads twice if another goroutine holds it. On two cores those switches took a fifth of the CPU of
+// the bench's scenario loading.
 type spare struct {
 	state atomic.Int32 // keyspace.B3
 	refs  []memory.Ref
@@ -49,10 +47,9 @@ const (
 	spareReady
 )
 
-// A stock is blocks of one size.
 type stock struct {
 	refs []memory.Ref
-	most int // of a refill: more each time, so that sizes which are rare cost little
+	most int // of a refill: more each time, so that rare sizes cost little
 }
 
 const (
@@ -61,13 +58,13 @@ const (
 	stockBytes = 256 << 10 // of a refill at most
 )
 
-// Written is an entry that is in no database yet, or, as its zero value, none.
+// A Written is an entry that is in no database yet. The zero value is none.
 type Written struct {
 	hash uint64
-	word uint64 // the block, and bits
+	word uint64 // the block's Ref, and the bits below
 }
 
-// Bits of word that no block's address has.
+// Bits of word that are 0 in a block's Ref.
 const (
 	isVolatile = 1 << iota
 	mayBeLarge // bigkeys.go
@@ -75,7 +72,7 @@ const (
 
 func (w *Written) ref() memory.Ref { return memory.Ref(w.word &^ (isVolatile | mayBeLarge)) }
 
-// Writer makes a writer; turn runs a function inside a turn. Close ends it.
+// Writer makes a Writer. turn runs a function inside a turn. Close ends the Writer.
 func (k *Keyspace) Writer(turn func(f func())) *Writer {
 	w := &Writer{k: k, turn: turn}
 	w.refill = func() {
@@ -91,12 +88,12 @@ func (w *Writer) take(refs []memory.Ref, size, n int) []memory.Ref {
 	for range n {
 		refs = append(refs, w.k.heap.Alloc(size, memory.Keys))
 	}
-	// A stock is used from its end, and blocks are to be written in their order.
+	// A stock is used from its end; blocks should be written in ascending order.
 	slices.Reverse(refs)
 	return refs
 }
 
-// Serve gives the writer the time, and blocks that it is going to need. Turn only.
+// Serve gives the writer the time, and the blocks it will probably need. Turn only.
 func (w *Writer) Serve() {
 	w.k.assertHeld()
 	w.clock.Store(w.k.newClock())
@@ -106,13 +103,13 @@ func (w *Writer) Serve() {
 	}
 }
 
-// fill fills a stock of blocks of a size, which is empty.
+// fill fills the empty stock s with blocks of size bytes.
 func (w *Writer) fill(s *stock, size int) {
 	s.most = min(max(stockFirst, 2*s.most), stockMost, stockBytes/size)
 	x := &w.next
 	state := x.state.Load()
 	if state == spareReady {
-		of := &w.stocks[x.size>>3] // s itself, or that of another size, which was the last to need one
+		of := &w.stocks[x.size>>3] // s itself, or the stock of another size, which needed one last
 		of.refs = append(of.refs, x.refs...)
 		x.refs = x.refs[:0]
 	}
@@ -127,8 +124,8 @@ func (w *Writer) fill(s *stock, size int) {
 	memory.TouchSlabs(s.refs)
 }
 
-// String writes a string as SetString keeps it. One that takes more than an entry is not written: it is left to
-// Loader.AddString.
+// String writes a string as SetString stores it. If the string does not fit an entry, it writes nothing:
+// Loader.AddString must add it.
 func (w *Writer) String(key, val []byte, deadline int64) Written {
 	var f value.Form
 	n := f.OfText(len(key), val, deadline != 0)
@@ -138,7 +135,7 @@ func (w *Writer) String(key, val []byte, deadline int64) Written {
 	return w.write(key, &f, memory.Ref(n), val, deadline)
 }
 
-// Int writes a string that is n's decimal form, or leaves it to Loader.AddInt if the key is a long one.
+// Int writes a string that is n's decimal form. If the key is too long, it writes nothing: Loader.AddInt must add it.
 func (w *Writer) Int(key []byte, n, deadline int64) Written {
 	f := value.IntForm(len(key), deadline != 0)
 	return w.write(key, &f, memory.Ref(n), nil, deadline)
@@ -160,7 +157,7 @@ func (w *Writer) write(key []byte, f *value.Form, word memory.Ref, inline []byte
 	return w.k.compose(ref, key, f, word, inline, deadline, w.clock.Load())
 }
 
-// Discard lets go of entries that no loader has taken. Turn only.
+// Discard frees entries that no loader has taken. Turn only.
 func (w *Writer) Discard(entries []Written) {
 	w.k.assertHeld()
 	for i := range entries {
@@ -171,7 +168,7 @@ func (w *Writer) Discard(entries []Written) {
 	}
 }
 
-// Close lets go of the stock, in turns, when nobody uses the writer any more.
+// Close frees the stock, in turns. The writer must not be used any more.
 func (w *Writer) Close() {
 	w.letGo(w.next.refs)
 	for i := range w.stocks {
@@ -190,7 +187,7 @@ func (w *Writer) letGo(refs []memory.Ref) {
 	})
 }
 
-// compose writes an entry of form f to the block at ref. Its payload is inline, where f keeps it there, else word.
+// compose writes an entry of form f to the block at ref. The payload is inline if f stores it there, else word.
 func (k *Keyspace) compose(ref memory.Ref, key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64,
 	clock uint32) Written {
 	f.Fill(value.Compose(ref, f, key, deadline, clock), word, inline)
