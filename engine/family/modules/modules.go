@@ -1,6 +1,6 @@
-// Package modules is MODULE: which modules there are. All are built in; no shared library can be loaded.
+// Package modules is MODULE. All modules are built in; no shared library can be loaded.
 //
-// Owner: the core; everything here runs in a turn, but for Configure, which is called before there are turns.
+// Owner: the core; everything here runs in a turn, except Configure, which is called before the first turn.
 // Never: runs foreign code, or knows what a module's commands do.
 package modules
 
@@ -16,25 +16,24 @@ import (
 	"spindle/protocol"
 )
 
-// A Module is what others see of one.
+// A Module is a built-in module, as clients see it.
 type Module struct {
 	Name    string
-	Version int      // as its own numbering has it: 20802 is 2.8.2
-	Files   []string // what its shared library is called, without ".so"
-	Path    string   // of the loadmodule line that has named it; empty: none has
+	Version int      // in the module's own numbering: 20802 is 2.8.2
+	Files   []string // names of its shared library, without ".so"
+	Path    string   // from the loadmodule line that named it, if any
 	Args    []string // of that line
 
 	take func(args []string) error
 }
 
-// Modules are those of a server.
+// Modules are the modules of a server.
 type Modules struct {
 	list []*Module
-	warn func(text string) // writes a line to the log
+	warn func(text string) // logs a line
 }
 
-// New is the modules that are built in. warn writes a line to the server's log. bloom takes the arguments of the
-// loadmodule line that names RedisBloom.
+// New returns the built-in modules. bloom takes the arguments of the loadmodule line that names RedisBloom.
 func New(warn func(text string), bloom func(args []string) error) *Modules {
 	return &Modules{warn: warn, list: []*Module{
 		// The release that came with Redis 7.4.
@@ -42,15 +41,14 @@ func New(warn func(text string), bloom func(args []string) error) *Modules {
 	}}
 }
 
-// An Unknown error is a loadmodule line for what is not here. Its text says what to do.
+// An Unknown error is a loadmodule line that cannot be served. Its text says what to do.
 type Unknown struct{ Path, Why string }
 
-// Error implements error.
 func (e *Unknown) Error() string { return fmt.Sprintf("module %s: %s", e.Path, e.Why) }
 
-// Configure takes a loadmodule line: a module that is built in is there already. It returns which one that is.
+// Configure takes a loadmodule line. It returns the built-in module that the line names.
 //
-// Errors: *Unknown, also for arguments that the module does not take.
+// Errors: *Unknown, also for arguments that the module refuses.
 func (m *Modules) Configure(path string, args []string) (*Module, error) {
 	module := m.find(path)
 	if module == nil {
@@ -63,7 +61,7 @@ func (m *Modules) Configure(path string, args []string) (*Module, error) {
 	return module, nil
 }
 
-// find is the module whose shared library has the name of that file; nil if none has.
+// find is the module whose shared library has this file name, or nil.
 func (m *Modules) find(path string) *Module {
 	file := strings.TrimSuffix(strings.ToLower(filepath.Base(path)), ".so")
 	for _, module := range m.list {
@@ -82,7 +80,7 @@ func (m *Modules) names() string {
 	return strings.Join(names, ", ")
 }
 
-// Append answers the modules, for MODULE LIST and HELLO.
+// Append replies the modules, for MODULE LIST and HELLO.
 func (m *Modules) Append(r *protocol.Reply) {
 	r.Array(len(m.list))
 	for _, module := range m.list {
@@ -101,7 +99,6 @@ func (m *Modules) Append(r *protocol.Reply) {
 	}
 }
 
-// Section is what INFO says of modules.
 func (m *Modules) Section() info.Section {
 	return info.Section{Name: "Modules", Fields: []info.Field{info.Lines("module", func(w *info.Writer) {
 		for _, module := range m.list {
@@ -111,7 +108,6 @@ func (m *Modules) Section() info.Section {
 	})}}
 }
 
-// Family is MODULE.
 func (m *Modules) Family() command.Family {
 	const (
 		admin = command.Admin | command.NoScript
@@ -134,10 +130,10 @@ func (m *Modules) show(c *command.Context) error {
 	return nil
 }
 
-// errLoad is the whole text: clients compare it. It sends the reader to the log, where refuse writes the reason.
+// errLoad is worded exactly as in Redis, because clients compare it. refuse logs the reason.
 var errLoad = &protocol.Error{Code: "ERR", Text: "Error loading the extension. Please check the server logs."}
 
-// refuse logs why the module at path is not loaded, and returns what the client is told.
+// refuse logs why the module at path is not loaded, and returns the reply.
 func (m *Modules) refuse(path []byte) error {
 	why := "native modules cannot be loaded; built in are: " + m.names()
 	if module := m.find(string(path)); module != nil {
@@ -147,13 +143,13 @@ func (m *Modules) refuse(path []byte) error {
 	return errLoad
 }
 
-// load is MODULE LOAD path [arg …]. Errors: errLoad always, for no shared library can be loaded.
+// load is MODULE LOAD path [arg …]. Errors: always errLoad, because no shared library can be loaded.
 func (m *Modules) load(c *command.Context) error { return m.refuse(c.Args[2]) }
 
-// loadEx is MODULE LOADEX path [CONFIG name value …] [ARGS arg …]. Errors: errLoad always, as MODULE LOAD.
+// loadEx is MODULE LOADEX path [CONFIG name value …] [ARGS arg …]. Errors: always errLoad, as MODULE LOAD.
 func (m *Modules) loadEx(c *command.Context) error { return m.refuse(c.Args[2]) }
 
-// unload is MODULE UNLOAD name. Errors: always: there is no such module, or it has a type of its own.
+// unload is MODULE UNLOAD name. Errors: always; the module is unknown, or it exports a type.
 func (m *Modules) unload(c *command.Context) error {
 	for _, module := range m.list {
 		if module.Name == string(c.Args[2]) {
@@ -164,7 +160,6 @@ func (m *Modules) unload(c *command.Context) error {
 	return protocol.Errorf("ERR", "Error unloading module: no such module with that name")
 }
 
-// help is MODULE HELP.
 func help(c *command.Context) error {
 	command.Help(c,
 		"LIST",
