@@ -1,8 +1,9 @@
-// Package observe is what operators ask a running server: INFO, SLOWLOG, LATENCY, MEMORY, MONITOR, TIME, LOLWUT.
+// Package observe is the commands that show a running server: INFO, SLOWLOG, LATENCY, MEMORY, MONITOR, TIME, LOLWUT.
 //
 // Owner: the core; handlers and recorders run in a turn.
 // Never: counts what another package knows; packages export info.Sections, and this one puts them in order.
-// Start here; report.go orders INFO, layout.go is that order, slowlog.go and latency.go keep what was slow.
+// Start here; report.go orders INFO, layout.go is that order. slowlog.go and latency.go record slow commands and
+// events.
 package observe
 
 import (
@@ -17,14 +18,14 @@ import (
 // Deps is what the family asks of the rest of the server. Functions are called in a turn.
 type Deps struct {
 	Catalogue    func() *command.Catalogue
-	Sections     func() []info.Section // of every package; asked once, at the first INFO
+	Sections     func() []info.Section // of all packages; called once, at the first INFO
 	Slowlog      *Slowlog
 	Events       *Events
 	StartMonitor func(cl *client.Client)
 
 	LatencyThreshold func() int64 // latency-monitor-threshold, ms; 0 is off
 	Memory           func() MemoryFigures
-	Only             []string // the sections that INFO has; empty is all
+	Only             []string // the sections of INFO; empty is all
 }
 
 type family struct {
@@ -32,7 +33,6 @@ type family struct {
 	report *Report
 }
 
-// Family is every row of the package.
 func Family(d Deps) command.Family {
 	f := &family{Deps: d}
 	const (
@@ -80,8 +80,8 @@ func Family(d Deps) command.Family {
 	}}
 }
 
-// now is TIME: Unix seconds, and the microseconds of the second. For a script the time stands still, unless it runs for
-// so long that others hear BUSY.
+// now is TIME: Unix seconds, and the microseconds of the second. In a script the time stands still, until other clients
+// get BUSY.
 func now(c *command.Context) error {
 	micros := time.Now().UnixMicro()
 	if c.Client.Is(client.InScript) && !c.Core.Tardy() {
@@ -93,7 +93,7 @@ func now(c *command.Context) error {
 	return nil
 }
 
-// monitor is MONITOR: from here on the connection is shown every command.
+// monitor is MONITOR. The connection then receives every command.
 func (f *family) monitor(c *command.Context) error {
 	if c.Client.Is(client.DenyBlocking | client.Multi | client.InScript) {
 		return errMonitorHere

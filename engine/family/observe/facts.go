@@ -12,11 +12,11 @@ import (
 	"spindle/internal/info"
 )
 
-// Sections that are made of other packages' figures: server/wire.go hands the figures in, the words stand here.
+// Sections made of other packages' figures. server/wire.go provides the figures; the fields' names are here.
 
-// ServerFacts is what INFO server says of the process. Strings do not change while it lives.
+// ServerFacts are the process's values in INFO server. Strings never change.
 type ServerFacts struct {
-	RedisVersion, Version       string // whose behaviour, and our own
+	RedisVersion, Version       string // the Redis version we behave like, and our own
 	GitSHA                      string
 	GitDirty                    bool
 	BuildID, Mode, Multiplexing string
@@ -33,7 +33,6 @@ type ServerFacts struct {
 	LRUClock                    func() int64
 }
 
-// ServerSection is INFO server.
 func ServerSection(f ServerFacts) info.Section {
 	c := info.Constant
 	fields := []info.Field{
@@ -89,7 +88,7 @@ func orZero(s string) string {
 	return s
 }
 
-// systemName is "Linux 6.1.0 x86_64".
+// systemName is a text such as "Linux 6.1.0 x86_64".
 func systemName() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -99,7 +98,7 @@ func systemName() string {
 		unix.ByteSliceToString(u.Machine[:])
 }
 
-// ClientFacts is what INFO clients says. Nil functions leave the layout's answer.
+// ClientFacts are the values of INFO clients. For a nil function the layout's default is shown.
 type ClientFacts struct {
 	Registry     *client.Registry
 	Max          func() int64
@@ -107,10 +106,9 @@ type ClientFacts struct {
 	Waiting      func() (deadlines int64)     // blocked clients with a timeout
 	BlockingKeys func() (keys, missing int64) // total_blocking_keys, …_on_nokey
 	Watching     func() (clients, keys int64) // watching_clients, total_watched_keys
-	Recent       func() (input, output int64) // largest buffers seen lately
+	Recent       func() (input, output int64) // largest recent buffers
 }
 
-// ClientsSection is INFO clients.
 func ClientsSection(f ClientFacts) info.Section {
 	fields := []info.Field{info.Int("connected_clients", func() int64 {
 		n := int64(f.Registry.Len())
@@ -163,7 +161,7 @@ func ClientsSection(f ClientFacts) info.Section {
 	return info.Section{Name: "Clients", Fields: fields}
 }
 
-// Counters is what the core and the loops have counted since the start or CONFIG RESETSTAT.
+// Counters are the counts of the core and the loops since the start or CONFIG RESETSTAT.
 type Counters struct {
 	Connections, Refused, Commands    uint64
 	OpsPerSecond                      float64
@@ -176,9 +174,9 @@ type Counters struct {
 	Turns                             uint64
 	TurnTime, CommandTime             time.Duration
 	TurnsPerSecond                    float64
-	TurnMean                          time.Duration // lately
-	LongestTurn, LongestTurnCPU       time.Duration // wall; the thread's own, while measure-turn-cpu is set
-	LongTurns                         []LongTurn    // the same of those that took the most CPU, the longest first
+	TurnMean                          time.Duration // of the recent turns
+	LongestTurn, LongestTurnCPU       time.Duration // wall time, and the thread's CPU time while measure-turn-cpu is set
+	LongTurns                         []LongTurn    // both times of the turns with the most CPU time, the longest first
 	MostCommandsPerTurn               uint64
 	DutyTime                          time.Duration
 	DeniedAuth, DeniedCommands        uint64
@@ -188,13 +186,13 @@ type Counters struct {
 	ExpireTime                        time.Duration
 }
 
-// LongTurn is when a turn began, in Unix µs, and how long it took.
+// LongTurn is a turn's start, in Unix µs, and its duration.
 type LongTurn struct {
 	Began     int64
 	Wall, CPU time.Duration
 }
 
-// longTurns is INFO's line of them; without any there is none.
+// longTurns writes INFO's line of long turns, unless there are none.
 func longTurns(w *info.Writer, turns []LongTurn) {
 	if len(turns) == 0 {
 		return
@@ -211,7 +209,6 @@ func longTurns(w *info.Writer, turns []LongTurn) {
 	w.B = append(w.B, "\r\n"...)
 }
 
-// DebugSection is INFO debug.
 func DebugSection(read func() Counters) info.Section {
 	var n Counters
 	first := info.Int("eventloop_duration_cron_sum", func() int64 {
@@ -219,13 +216,13 @@ func DebugSection(read func() Counters) info.Section {
 		return n.DutyTime.Microseconds()
 	})
 	return info.Section{Name: "Debug", Fields: []info.Field{
-		first, // the fields below read what it noted
+		first, // read first: the fields below use its counters
 		info.Int("eventloop_duration_max", func() int64 { return n.LongestTurn.Microseconds() }),
 		info.Uint("eventloop_cmd_per_cycle_max", func() uint64 { return n.MostCommandsPerTurn }),
 	}}
 }
 
-// StatsSection is the part of INFO stats that the core and the loops know. read is called once for each report.
+// StatsSection is the part of INFO stats from the core and the loops. read is called once per report.
 func StatsSection(read func() Counters) info.Section {
 	var n Counters
 	first := info.Lines("total_connections_received", func(w *info.Writer) {
@@ -244,7 +241,7 @@ func StatsSection(read func() Counters) info.Section {
 	}
 	whole := func(name string, at *float64) info.Field { return info.Int(name, func() int64 { return int64(*at) }) }
 	return info.Section{Name: "Stats", Fields: []info.Field{
-		first, // stands first in the layout: the fields below read what it noted
+		first, // first in the layout: the fields below use its counters
 		count("total_commands_processed", &n.Commands), whole("instantaneous_ops_per_sec", &n.OpsPerSecond),
 		count("total_net_input_bytes", &n.InputBytes), count("total_net_output_bytes", &n.OutputBytes),
 		kilo("instantaneous_input_kbps", &n.InputPerSecond), kilo("instantaneous_output_kbps", &n.OutputPerSecond),
@@ -264,7 +261,7 @@ func StatsSection(read func() Counters) info.Section {
 		millis("total_eviction_exceeded_time", &n.EvictionTime),
 		millis("current_eviction_exceeded_time", &n.CurrentEvictionTime),
 		millis("expire_cycle_cpu_milliseconds", &n.ExpireTime),
-		// Ours, behind the reference's.
+		// Our own fields, after the reference's.
 		micros("longest_turn_usec", &n.LongestTurn), micros("longest_turn_cpu_usec", &n.LongestTurnCPU),
 		count("most_commands_per_turn", &n.MostCommandsPerTurn),
 		info.Lines("long_turns", func(w *info.Writer) { longTurns(w, n.LongTurns) }),
@@ -272,7 +269,7 @@ func StatsSection(read func() Counters) info.Section {
 	}}
 }
 
-// KeyspaceSections are INFO keyspace and the keyspace's share of INFO stats.
+// KeyspaceSections are INFO keyspace and the keyspace's fields of INFO stats.
 func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 	lag := func(name string, pick func(keyspace.Lag) int64) info.Field {
 		return info.Int(name, func() int64 { return pick(k.Lag()) })
@@ -307,8 +304,7 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 	}
 }
 
-// CPUSection is INFO cpu: seconds of the process, of ended children, and of the thread that answers, which holds the
-// turn.
+// CPUSection is INFO cpu: CPU seconds of the process, of ended children, and of the thread that runs the turn.
 func CPUSection() info.Section {
 	seconds := func(name string, who int, pick func(*unix.Rusage) unix.Timeval) info.Field {
 		return info.Float(name, 6, func() float64 {
@@ -331,7 +327,6 @@ func CPUSection() info.Section {
 	}}
 }
 
-// CommandSections are INFO commandstats and latencystats.
 func CommandSections(catalogue func() *command.Catalogue, percentiles func() []float64) []info.Section {
 	return []info.Section{
 		{Name: "Commandstats", Fields: []info.Field{info.Lines("cmdstat", func(w *info.Writer) {
@@ -356,7 +351,7 @@ func appendCommandStats(w *info.Writer, row *command.Spec) {
 	micros := s.Nanos / 1000
 	perCall := 0.0
 	if s.Calls > 0 {
-		// Of what stands before it, in as many bits as the reference has.
+		// Computed from the rounded micros, with as many bits as in the reference.
 		perCall = float64(float32(micros) / float32(s.Calls))
 	}
 	b := append(append(w.B, "cmdstat_"...), row.Full...)
@@ -386,7 +381,7 @@ func appendLatencyStats(w *info.Writer, row *command.Spec, percentiles []float64
 	w.B = append(b, '\r', '\n')
 }
 
-// ErrorsSection is INFO errorstats: how often each code was answered, by name.
+// ErrorsSection is INFO errorstats: how often each error code was replied, sorted by name.
 func ErrorsSection(counts func(yield func(code string, n uint64) bool)) info.Section {
 	return info.Section{Name: "Errorstats", Fields: []info.Field{info.Lines("errorstat", func(w *info.Writer) {
 		for code, n := range counts {

@@ -11,12 +11,12 @@ import (
 	"spindle/protocol"
 )
 
-// Events keeps, for each kind of event, the last samples that took longer than latency-monitor-threshold.
+// Events records the latest events that took longer than latency-monitor-threshold, by kind.
 //
-// A sample is a second: several events of one kind in the same second leave the longest.
+// A sample is one second: of several events of a kind in the same second it keeps the longest.
 type Events struct{ series map[string]*series }
 
-// samplesKept is how many seconds of a kind are remembered.
+// samplesKept is the number of samples per kind.
 const samplesKept = 160
 
 type series struct {
@@ -27,10 +27,9 @@ type series struct {
 
 type sample struct{ seconds, millis int64 }
 
-// NewEvents returns an empty record.
 func NewEvents() *Events { return &Events{series: map[string]*series{}} }
 
-// Record notes an event. The caller has compared took with the threshold.
+// Record adds an event. The caller has compared took with the threshold.
 func (e *Events) Record(nowMs int64, event string, took time.Duration) {
 	s := e.series[event]
 	if s == nil {
@@ -48,14 +47,14 @@ func (e *Events) Record(nowMs int64, event string, took time.Duration) {
 	s.next = (s.next + 1) % samplesKept
 }
 
-// Reset forgets one kind of event; false if it is unknown.
+// Reset removes one kind of event; false if it is unknown.
 func (e *Events) Reset(event string) bool {
 	_, known := e.series[event]
 	delete(e.series, event)
 	return known
 }
 
-// names are the kinds seen so far, sorted.
+// names are the recorded kinds, sorted.
 func (e *Events) names() []string {
 	names := make([]string, 0, len(e.series))
 	for name := range e.series {
@@ -76,7 +75,6 @@ func (s *series) list() []sample {
 	return all
 }
 
-// latencyHistory is LATENCY HISTORY event.
 func (f *family) latencyHistory(c *command.Context) error {
 	s := f.Events.series[string(c.Args[2])]
 	if s == nil {
@@ -93,7 +91,7 @@ func (f *family) latencyHistory(c *command.Context) error {
 	return nil
 }
 
-// latencyLatest is LATENCY LATEST: of each kind its name, when it was last, how long, and the longest ever.
+// latencyLatest is LATENCY LATEST. Replies, for each kind: name, time and duration of the last event, longest duration.
 func (f *family) latencyLatest(c *command.Context) error {
 	names := f.Events.names()
 	c.Reply.Array(len(names))
@@ -109,7 +107,7 @@ func (f *family) latencyLatest(c *command.Context) error {
 	return nil
 }
 
-// latencyReset is LATENCY RESET [event …]: how many kinds were forgotten.
+// latencyReset is LATENCY RESET [event …]. Replies: how many kinds were removed.
 func (f *family) latencyReset(c *command.Context) error {
 	n := 0
 	if len(c.Args) == 2 {
@@ -125,8 +123,8 @@ func (f *family) latencyReset(c *command.Context) error {
 	return nil
 }
 
-// latencyHistogram is LATENCY HISTOGRAM [command …]: for each, its calls and how many took at most 1, 2, 4, … µs.
-// A container's name stands for its subcommands; unknown and unused commands are left out.
+// latencyHistogram is LATENCY HISTOGRAM [command …]. Replies, for each command: its calls, and how many took at most 1,
+// 2, 4, … µs. A container's name stands for its subcommands. Unknown and unused commands are left out.
 func (f *family) latencyHistogram(c *command.Context) error {
 	mark, n := c.Reply.Mark(), 0
 	add := func(row *command.Spec) {
@@ -170,7 +168,7 @@ func appendHistogram(r *protocol.Reply, h *command.Histogram) {
 	r.MapAt(mark, n)
 }
 
-// latencyGraph is LATENCY GRAPH event: its samples as a picture of four lines, each column a sample with its age below.
+// latencyGraph is LATENCY GRAPH event: a picture of four lines. Each column is a sample, with its age below.
 func (f *family) latencyGraph(c *command.Context) error {
 	name := string(c.Args[2])
 	s := f.Events.series[name]
@@ -187,7 +185,7 @@ func (f *family) latencyGraph(c *command.Context) error {
 	b.WriteString(strings.Repeat("-", 80) + "\n")
 	list = list[max(0, len(list)-80):]
 	const marks = "_o#"
-	for line := 3; line >= 0; line-- { // twelve steps of height: three marks in each of four lines
+	for line := 3; line >= 0; line-- { // twelve heights: three marks in each of four lines
 		row := []byte{}
 		for _, at := range list {
 			height := 0
@@ -228,7 +226,7 @@ func (f *family) latencyGraph(c *command.Context) error {
 	return nil
 }
 
-// age is a number of seconds in one unit: 59s, 12m, 3h, 8d.
+// age formats a number of seconds in one unit: 59s, 12m, 3h, 8d.
 func age(seconds int64) string {
 	switch {
 	case seconds < 60:
@@ -241,7 +239,7 @@ func age(seconds int64) string {
 	return fmt.Sprintf("%dd", seconds/86400)
 }
 
-// advice says what to look at when an event is slow.
+// advice says what to check when an event is slow.
 var advice = map[string]string{
 	"command": "Some commands take long themselves: see SLOWLOG GET, and prefer commands that touch few " +
 		"elements.",
@@ -263,7 +261,7 @@ var advice = map[string]string{
 	"active-defrag-cycle": "Defragmentation takes long slices.",
 }
 
-// latencyDoctor is LATENCY DOCTOR: what was slow, how slow, and what to look at.
+// latencyDoctor is LATENCY DOCTOR: the slow events, their durations, and advice.
 func (f *family) latencyDoctor(c *command.Context) error {
 	var b strings.Builder
 	threshold := int64(0)

@@ -1,11 +1,11 @@
 package observe
 
-// A sectionLayout is one section of INFO as tools expect it: its fields in order. "name=value" is what the field says
-// while no package contributes it: the truth as long as what it counts does not exist. A name alone is left out then;
-// =bytes is a 0 with its _human line.
+// A sectionLayout is one section of INFO, with its fields in the order that tools expect. In "name=value", value is
+// shown if no package contributes the field; it is right as long as the feature does not exist. A name alone is then
+// left out. "=bytes" stands for 0 and its _human line.
 type sectionLayout struct {
 	name   string
-	always bool // part of INFO without arguments
+	always bool // shown by INFO without arguments
 	fields string
 }
 

@@ -9,10 +9,10 @@ import (
 	"spindle/protocol"
 )
 
-// lolwut is LOLWUT [VERSION version [columns [turns …]]]: the version, which has no picture of its own, or with VERSION
-// 5 or 6 below a picture: a thread wound round a spindle.
+// lolwut is LOLWUT [VERSION version [columns [turns …]]]. It replies the version. Versions 5 and 6 also draw a thread
+// wound round a spindle.
 func lolwut(c *command.Context) error {
-	size, picture := [3]int64{48, 5}, 0 // how many of size the version reads
+	size, picture := [3]int64{48, 5}, 0 // picture: how many of size the version reads
 	if len(c.Args) >= 3 && command.Is(c.Args[1], "VERSION") {
 		version, ok := number.ParseInt(c.Args[2])
 		if !ok {
@@ -40,7 +40,7 @@ func lolwut(c *command.Context) error {
 	return nil
 }
 
-// thread draws a spindle seen from the side: as wide as its thread is wound, thickest in the middle.
+// thread draws a spindle seen from the side, columns wide and thickest in the middle.
 func thread(columns, turns int) string {
 	const rows = 11
 	grid := make([][]byte, rows)
@@ -56,7 +56,7 @@ func thread(columns, turns int) string {
 			y := rows/2 + int(math.Round(radius*math.Sin(angle)))
 			mark := byte('/')
 			if math.Cos(angle) < 0 {
-				mark = '.' // behind the spindle
+				mark = '.' // on the far side of the spindle
 			}
 			grid[y][x] = mark
 		}

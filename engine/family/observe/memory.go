@@ -16,29 +16,29 @@ import (
 	"spindle/protocol"
 )
 
-// MemoryFigures is what INFO memory and MEMORY STATS say, in bytes. The heap's own figures come from the heap.
+// MemoryFigures are the values of INFO memory and MEMORY STATS, in bytes. The heap provides its own values.
 type MemoryFigures struct {
-	Used           int64 // used_memory: the heap, buffers and what else is counted
+	Used           int64 // used_memory: the heap, buffers and all else that is counted
 	Peak           int64 // of Used
-	Startup        int64 // Used when the server was ready and empty
-	Process        int64 // what the process itself had resident then: Go's runtime and heap, not the program's pages
+	Startup        int64 // Used after the start of the empty server
+	Process        int64 // resident memory at that time: Go's runtime and heap, without the program's pages
 	Clients        int64 // buffers and queues of clients that are not replicas
 	Replicas       int64
-	Backlog        int64 // of the stream, what repl-backlog-size asks for
-	Stream         int64 // all that is kept of it
+	Backlog        int64 // repl-backlog-size
+	Stream         int64 // all that the stream keeps
 	Links          int64 // of the cluster bus
-	Scripts        int64 // as they are kept
-	Log            int64 // what the append-only file has not written yet
-	Libraries      int64 // of functions, as they are kept
-	NotForEviction int64 // of Used, what eviction cannot shrink: replicas' buffers, what views keep, what is being freed
+	Scripts        int64 // the stored scripts
+	Log            int64 // bytes not yet written to the append-only file
+	Libraries      int64 // the stored function libraries
+	NotForEviction int64 // part of Used that eviction cannot shrink: replicas' buffers, blocks of views or being freed
 	Limit          int64 // maxmemory
 	Policy         string
 	LazyPending    int64
 	LazyFreed      int64
-	Mail           int64 // what loops have yet to read of what others have sent to their connections
+	Mail           int64 // messages between loops that are not yet delivered
 }
 
-// MemorySection is INFO memory. read is called once for each report.
+// MemorySection is INFO memory. read is called once per report.
 func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Section {
 	m := &measured{space: space, read: read}
 	number := func(name string, at *int64) info.Field { return info.Int(name, func() int64 { return *at }) }
@@ -53,7 +53,7 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 	}
 	difference := func(name string, a, b *int64) info.Field { return info.Int(name, func() int64 { return *a - *b }) }
 	return info.Section{Name: "Memory", Fields: []info.Field{
-		info.Lines("used_memory", func(w *info.Writer) { // first in the layout: the fields below read what it measured
+		info.Lines("used_memory", func(w *info.Writer) { // first in the layout: the fields below use its figures
 			m.measure()
 			w.Int("used_memory", m.Used)
 			w.Human("used_memory_human", m.Used)
@@ -78,7 +78,7 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 		info.Int("mem_total_replication_buffers", func() int64 { return m.Stream }),
 		number("mem_clients_slaves", &m.Replicas), number("mem_clients_normal", &m.Clients),
 		number("lazyfree_pending_objects", &m.LazyPending), number("lazyfreed_objects", &m.LazyFreed),
-		// Ours, behind the reference's.
+		// Our own fields, after the reference's.
 		number("memory_keys", &m.heap.ByPurpose[memory.Keys]), number("memory_values", &m.heap.ByPurpose[memory.Values]),
 		number("memory_index", &m.heap.ByPurpose[memory.Index]), number("memory_kept_by_views", &m.heap.Retired),
 		number("memory_mail", &m.Mail), number("go_heap", &m.goHeap),
@@ -90,14 +90,14 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 	}}
 }
 
-// measured is one reading of everything that INFO memory and MEMORY STATS show.
+// measured is one reading of all values in INFO memory and MEMORY STATS.
 type measured struct {
 	space *keyspace.Keyspace
 	read  func() MemoryFigures
 	MemoryFigures
 	heap                   memory.Stats
 	heapResident, resident int64
-	forData                int64 // of resident, all but the fixed part of the process
+	forData                int64 // resident without the fixed part of the process
 	overhead, dataset      int64
 	system, goHeap         int64
 }
@@ -116,7 +116,7 @@ func (m *measured) measure() {
 	var program int64
 	m.resident, program = memory.ResidentParts()
 	m.forData = residentForData(m.resident-program, m.Process, m.heapResident)
-	// An empty server is index too.
+	// The index of an empty server is part of Startup, too.
 	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts +
 		m.Libraries + m.Log
 	m.dataset = max(m.Used-m.overhead, 0)
@@ -131,17 +131,17 @@ func (m *measured) measure() {
 }
 
 // residentForData is the resident memory that mem_fragmentation_ratio compares with used_memory. anonymous is the
-// resident memory without pages of files. process is the part of it that the empty server had. heap is what the data's
-// heap should have resident.
+// resident memory without file pages. process is the empty server's part of it. heap is the expected resident size of
+// the data's heap.
 //
-// The ratio is about the data: the size of the process must not make a server with little data look fragmented. Go's
-// heap and buffers count as far as they grow beyond the empty server's. Swapped pages of the data's heap lower the
-// ratio, as in Redis; a Go heap that has become smaller does not.
+// The ratio is about the data, so a server with little data must not look fragmented. Go's heap and buffers count as
+// far as they exceed the empty server's. Swapped pages of the data's heap lower the ratio, as in Redis; a smaller Go
+// heap does not.
 func residentForData(anonymous, process, heap int64) int64 {
 	return max(anonymous-process, min(anonymous, heap))
 }
 
-// over is a/b, or 0 when there is nothing to compare with.
+// over is a/b, or 0 if b is not positive.
 func over(a, b int64) float64 {
 	if b <= 0 {
 		return 0
@@ -149,8 +149,8 @@ func over(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-// memoryUsage is MEMORY USAGE key [SAMPLES count]: what the key costs, its share of the index included; null without
-// the key.
+// memoryUsage is MEMORY USAGE key [SAMPLES count]. Replies: the bytes of the key with its share of the index; null for
+// a missing key.
 func memoryUsage(c *command.Context) error {
 	samples := int64(5)
 	for i := 3; i < len(c.Args); i += 2 {
@@ -175,7 +175,6 @@ func memoryUsage(c *command.Context) error {
 	return nil
 }
 
-// memoryStats is MEMORY STATS.
 func (f *family) memoryStats(c *command.Context) error {
 	m := &measured{space: c.Space, read: f.Memory}
 	m.measure()
@@ -208,7 +207,7 @@ func (f *family) memoryStats(c *command.Context) error {
 		r.BulkString("overhead.hashtable.main")
 		r.Int(share)
 		r.BulkString("overhead.hashtable.expires")
-		r.Int(0) // deadlines are part of the keys and of the index
+		r.Int(0) // deadlines are stored in the keys and the index
 		n++
 	}
 	whole("overhead.db.hashtable.lut", m.heap.ByPurpose[memory.Index])
@@ -240,7 +239,7 @@ func (f *family) memoryStats(c *command.Context) error {
 	return nil
 }
 
-// memoryDoctor is MEMORY DOCTOR: what is out of proportion.
+// memoryDoctor is MEMORY DOCTOR: the figures that are out of proportion.
 func (f *family) memoryDoctor(c *command.Context) error {
 	m := &measured{space: c.Space, read: f.Memory}
 	m.measure()
@@ -290,7 +289,7 @@ func (f *family) memoryDoctor(c *command.Context) error {
 	return nil
 }
 
-// purge is MEMORY PURGE: empty pages go back to the system.
+// purge is MEMORY PURGE. It returns empty pages to the system.
 func purge(c *command.Context) error {
 	c.Space.Heap().Purge()
 	c.Reply.OK()

@@ -53,7 +53,7 @@ func TestSlowlogKeepsAndTrims(t *testing.T) {
 		}
 		slow.Record(core.Now()+int64(i)*1000, cl, args, time.Duration(i)*time.Millisecond)
 	}
-	for i := range long { // R2: the arguments were lent
+	for i := range long { // R2: the arguments are lent
 		clear(long[i])
 	}
 	if slow.Len() != 2 {
@@ -78,7 +78,7 @@ func TestSlowlogKeepsAndTrims(t *testing.T) {
 
 func TestLatencyEvents(t *testing.T) {
 	core, cl, _, events := newCore(t)
-	for i := range 200 { // two samples a second: the longer one stays
+	for i := range 200 { // two events a second: the longer one is kept
 		events.Record(core.Now()+int64(i)*500, "command", time.Duration(20+i)*time.Millisecond)
 	}
 	events.Record(core.Now(), "fork", 11*time.Millisecond)

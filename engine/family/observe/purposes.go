@@ -7,13 +7,13 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A Purpose is what a part of the process's memory is for.
+// A Purpose is a use of the process's memory, with its size.
 type Purpose struct {
 	Name  string
 	Bytes int64
 }
 
-// PurposeNames are their names, in their order.
+// PurposeNames are the names of all purposes, in order.
 //
 //	off the Go heap: keys … other-data are live blocks, fragmentation is the room between them, empty-pages wait for use,
 //	                 allocator is its own records
@@ -24,8 +24,8 @@ var PurposeNames = []string{"keys", "values", "index", "clients", "replication",
 	"fragmentation", "empty-pages",
 	"allocator", "go-heap", "go-free", "go-stacks", "go-runtime", "program", "unaccounted"}
 
-// goClasses are the runtime's own classes of memory, by the purpose they count as. Two are left out, other metadata and
-// the profiler's table: they are address space above all, of which few pages are ever touched.
+// goClasses are the runtime's memory classes of each purpose. Two are left out, other metadata and the profiler's
+// table: they are mostly address space that is never touched.
 var goClasses = map[string][]string{
 	"go-heap":   {"/memory/classes/heap/objects:bytes"},
 	"go-free":   {"/memory/classes/heap/unused:bytes", "/memory/classes/heap/free:bytes"},
@@ -35,7 +35,7 @@ var goClasses = map[string][]string{
 		"/memory/classes/other:bytes"},
 }
 
-// Purposes says what the process's resident memory is for. The sum of all is the resident set. Turn only.
+// Purposes divides the process's resident memory by purpose. The sum is the resident set. Turn only.
 func Purposes(space *keyspace.Keyspace) (list []Purpose) {
 	var heap memory.Stats
 	space.Heap().Stats(&heap)

@@ -12,18 +12,16 @@ import (
 
 var errMonitorHere = &protocol.Error{Code: "ERR", Text: "MONITOR isn't allowed for DENY BLOCKING client"}
 
-// A Report is INFO: the fields of every package, in the reference's order.
 type Report struct{ sections []section }
 
 type section struct {
 	name   string
-	always bool // part of INFO without arguments
+	always bool // shown by INFO without arguments
 	fields []info.Field
 }
 
-// NewReport orders what the packages contribute. A field of the layout that nobody contributes says what is true as
-// long as its feature does not exist; fields the layout does not know follow behind, and unknown sections behind the
-// known.
+// NewReport orders the fields that packages contribute. A field of the layout that no package contributes has the
+// layout's value. Fields outside the layout come after the others of their section, and unknown sections come last.
 func NewReport(contributed []info.Section) *Report {
 	byName := map[string][]info.Field{}
 	var extra []string
@@ -44,7 +42,7 @@ func NewReport(contributed []info.Section) *Report {
 	return r
 }
 
-// keep leaves only the sections of these names, all of which plain INFO has. Without names all stay.
+// keep removes all sections but those of these names, which plain INFO then shows. Without names it keeps all.
 func (r *Report) keep(names []string) {
 	if len(names) == 0 {
 		return
@@ -64,7 +62,7 @@ func layoutOf(name string) *sectionLayout {
 	return nil
 }
 
-// order sorts fields as l has them.
+// order sorts fields into the order of l.
 func (l *sectionLayout) order(fields []info.Field) (ordered []info.Field) {
 	left := slices.Clone(fields)
 	for _, line := range strings.Fields(l.fields) {
@@ -83,10 +81,9 @@ func (l *sectionLayout) order(fields []info.Field) (ordered []info.Field) {
 	return append(ordered, left...)
 }
 
-// Append writes the sections that wanted names (in any case), or those of plain INFO if it names none.
+// Append writes the wanted sections (names in any case), or those of plain INFO if wanted is empty.
 //
-// Besides names there are "default", "all" (all but what modules add) and "everything". Debug is shown by its name
-// alone.
+// Names include "default", "all" (all but those of modules) and "everything". Only its own name shows Debug.
 func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 	byDefault, all := len(wanted) == 0, false
 	for _, name := range wanted {
@@ -114,14 +111,14 @@ func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 	}
 }
 
-// A SectionText is a section as it was at an instant.
+// A SectionText is the text of a section at some time.
 type SectionText struct {
 	Name   string
-	Always bool // part of INFO without arguments
+	Always bool // shown by INFO without arguments
 	Text   []byte
 }
 
-// Texts is the sections of sections, as they are now: INFO for who is going to show it outside the turn.
+// Texts are the current texts of all sections, for readers outside the turn.
 func (r *Report) Texts() (list []SectionText) {
 	for i := range r.sections {
 		var w info.Writer
@@ -134,7 +131,7 @@ func (r *Report) Texts() (list []SectionText) {
 	return list
 }
 
-// AppendTexts is Report.Append of sections as they were.
+// AppendTexts is Report.Append for stored texts.
 func AppendTexts(w *info.Writer, list []SectionText, wanted [][]byte) {
 	r := &Report{}
 	for _, s := range list {
@@ -144,7 +141,6 @@ func AppendTexts(w *info.Writer, list []SectionText, wanted [][]byte) {
 	r.Append(w, wanted)
 }
 
-// info is INFO [section …].
 func (f *family) info(c *command.Context) error {
 	if f.report == nil {
 		f.report = NewReport(f.Sections())

@@ -9,15 +9,14 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings say how much of what happened is kept and shown. What is measured at all is the core's to know
-// (engine.Settings).
+// Settings limit what is recorded and shown. engine.Settings decide what is measured.
 type Settings struct {
 	SlowlogLen   setting.Int              // slowlog-max-len
 	LatencyTrack setting.Bool             // latency-tracking
 	Percentiles  setting.Value[[]float64] // latency-tracking-info-percentiles
 }
 
-// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+// Rows are the settings for CONFIG and the configuration file. A call sets each to its default.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("slowlog-max-len", &s.SlowlogLen, 128, setting.Between(0, math.MaxInt64)),
@@ -45,7 +44,7 @@ func parsePercentiles(args []string, _ []float64, _ setting.How) ([]float64, err
 	return percentiles, nil
 }
 
-// formatPercentiles writes six decimals at most, and none that says nothing.
+// formatPercentiles writes at most six decimals, without trailing zeros.
 func formatPercentiles(percentiles []float64) string {
 	texts := make([]string, len(percentiles))
 	for i, p := range percentiles {

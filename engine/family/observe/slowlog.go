@@ -11,12 +11,12 @@ import (
 	"spindle/protocol"
 )
 
-// A Slowlog keeps the last commands that took longer than slowlog-log-slower-than; the core decides which.
+// A Slowlog keeps the latest commands that took longer than slowlog-log-slower-than. The core compares the times.
 //
 // Memory: at most slowlog-max-len entries of at most 32 arguments of about 160 bytes.
 type Slowlog struct {
 	most    func() int64 // slowlog-max-len
-	entries []slow       // oldest first, from start on
+	entries []slow       // oldest first; the first one is at start
 	start   int
 	nextID  int64
 }
@@ -27,16 +27,16 @@ type slow struct {
 	addr, name          string
 }
 
-// What is kept of a command.
+// Limits of a recorded command.
 const (
 	slowArgs  = 32
 	slowBytes = 128
 )
 
-// NewSlowlog returns an empty log of at most most() entries.
+// NewSlowlog returns an empty log. most is the largest number of entries.
 func NewSlowlog(most func() int64) *Slowlog { return &Slowlog{most: most} }
 
-// Record notes that args took as long as it did. args are copied.
+// Record adds a command. It copies args.
 func (s *Slowlog) Record(nowMs int64, cl *client.Client, args [][]byte, took time.Duration) {
 	most := s.most()
 	if most <= 0 {
@@ -58,13 +58,12 @@ func (s *Slowlog) Record(nowMs int64, cl *client.Client, args [][]byte, took tim
 	}
 }
 
-// Len is the number of entries.
 func (s *Slowlog) Len() int { return len(s.entries) - s.start }
 
-// Reset forgets the entries; ids go on.
+// Reset removes all entries. Ids continue.
 func (s *Slowlog) Reset() { s.entries, s.start = nil, 0 }
 
-// trimmed copies args: at most 32 of them, of at most 128 bytes, with a word on what was left out.
+// trimmed copies args: at most 32 of them, at most 128 bytes of each. It marks what it left out.
 func trimmed(args [][]byte) [][]byte {
 	n := min(len(args), slowArgs)
 	kept := make([][]byte, n)
@@ -87,7 +86,7 @@ func more(b []byte, n int, what string) []byte {
 
 var errSlowCount = &protocol.Error{Code: "ERR", Text: "count should be greater than or equal to -1"}
 
-// slowlogGet is SLOWLOG GET [count]: the newest first, 10 of them if nothing is said, all for -1.
+// slowlogGet is SLOWLOG GET [count]. Replies: the newest entries first, 10 by default, all for -1.
 func (f *family) slowlogGet(c *command.Context) error {
 	count := int64(10)
 	if len(c.Args) > 3 {
@@ -104,10 +103,10 @@ func (f *family) slowlogGet(c *command.Context) error {
 	return nil
 }
 
-// Copy is the log as it is now, for who is going to show it outside the turn.
+// Copy is the current log, for readers outside the turn.
 func (s *Slowlog) Copy() *Slowlog { return &Slowlog{entries: slices.Clone(s.entries[s.start:])} }
 
-// Append answers the newest count entries, all for -1.
+// Append replies the newest count entries, all for -1.
 func (s *Slowlog) Append(r *protocol.Reply, count int64) {
 	if count == -1 || count > int64(s.Len()) {
 		count = int64(s.Len())
@@ -128,13 +127,11 @@ func (s *Slowlog) Append(r *protocol.Reply, count int64) {
 	}
 }
 
-// slowlogLen is SLOWLOG LEN.
 func (f *family) slowlogLen(c *command.Context) error {
 	c.Reply.Int(int64(f.Slowlog.Len()))
 	return nil
 }
 
-// slowlogReset is SLOWLOG RESET.
 func (f *family) slowlogReset(c *command.Context) error {
 	f.Slowlog.Reset()
 	c.Reply.OK()
