@@ -1,13 +1,12 @@
 // Package pubsub is publish and subscribe: channels, patterns of channels, shard channels.
 //
 // Owner: the core; everything here runs in a turn.
-// Never: touches a socket, or keeps a message: who is not subscribed now does not get it.
-// Start at hub.go; subscribe.go is what clients ask for, publish.go how messages are made, look.go is PUBSUB.
+// Never: touches a socket, or keeps a message: only current subscribers get it. Start at hub.go; subscribe.go
+// subscribes, publish.go makes messages, look.go is PUBSUB.
 package pubsub
 
 import "spindle/engine/command"
 
-// Family is every command of pub/sub, in the order COMMAND lists them.
 func (h *Hub) Family() command.Family {
 	const (
 		looks     = command.PubSub | command.Loading | command.Stale

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// A Kind is what a subscription is to. Each kind has names of its own: a channel and a shard channel may share one.
+// A Kind is the kind of name that a subscription is to. Each kind is its own namespace.
 type Kind uint8
 
 const (
@@ -20,42 +20,42 @@ const (
 
 // Core is what the Hub asks of the core. engine.Core implements it.
 type Core interface {
-	// Here is the client whose batch is run, or nil.
+	// Here is the client whose batch runs, or nil.
 	Here() *client.Client
-	// Push sends p to cl in the order in which it was decided.
+	// Push sends p to cl, in the order of the calls.
 	Push(cl *client.Client, p []byte)
-	// PushAll sends to each client of an audience what its protocol has. mine says that Here is one of them.
+	// PushAll sends to each client of an audience the form for its protocol. mine: Here is one of them.
 	PushAll(to *client.Audience, mine bool, resp2, resp3 []byte)
 }
 
-// A Hub knows who is subscribed to what.
+// A Hub holds all subscriptions.
 //
 //	topics[kind][name] ─▶ topic ─▶ Audience ─▶ seats ─▶ clients
 //	subscribers[client].of[kind][name] ─▶ subscription: topic, seat
 //
 // pubsub.H1. A client is in subscribers, and has client.PubSub, exactly while it has a subscription.
-// pubsub.H2. A topic is there exactly while somebody is subscribed to it; those of Pattern are in patterns, too.
-// pubsub.H3. A client's seats stand in the groups of the protocol that it speaks.
+// pubsub.H2. A topic exists exactly while it has a subscriber; topics of kind Pattern are in patterns, too.
+// pubsub.H3. A client's seats are in the groups of its protocol.
 //
 // Turn only.
 type Hub struct {
-	Bus slots.Bus // of the cluster, whose other nodes hear of messages; nil outside cluster mode
+	Bus slots.Bus // sends messages to the cluster's other nodes; nil outside cluster mode
 
 	core        Core
 	topics      [kinds]map[string]*topic
-	patterns    []*topic // in no order that anybody may count on
+	patterns    []*topic // in no defined order
 	subscribers map[*client.Client]*subscriber
-	numbers     uint64 // of subscriptions so far
+	numbers     uint64 // the number of subscriptions ever made
 }
 
-// A topic is a name that somebody is subscribed to.
+// A topic is a name with at least one subscriber.
 type topic struct {
 	name     string
-	at       int // in patterns
+	at       int // index in patterns
 	audience client.Audience
 }
 
-// A subscriber is what one client is subscribed to.
+// A subscriber is the subscriptions of one client.
 type subscriber struct {
 	of [kinds]map[string]subscription
 }
@@ -63,14 +63,13 @@ type subscriber struct {
 type subscription struct {
 	topic  *topic
 	seat   *client.Seat
-	number uint64 // in the order in which they were made
+	number uint64 // grows in the order of subscription
 }
 
-// subscriptionBytes is what a subscription costs beside its name: its share of the maps, the seat, and the topic
-// of a single subscriber.
+// subscriptionBytes is the cost of a subscription without its name: its share of the maps, the seat, and a topic with
+// one subscriber.
 const subscriptionBytes = 320
 
-// NewHub makes a Hub without subscribers.
 func NewHub(core Core) *Hub {
 	h := &Hub{core: core, subscribers: map[*client.Client]*subscriber{}}
 	for k := range h.topics {
@@ -79,13 +78,13 @@ func NewHub(core Core) *Hub {
 	return h
 }
 
-// Heard says whether anybody is subscribed to a channel or a pattern.
+// Heard reports whether a channel or pattern has a subscriber.
 func (h *Hub) Heard() bool { return len(h.topics[Channel]) > 0 || len(h.patterns) > 0 }
 
-// Len counts the names of a kind that somebody is subscribed to.
+// Len is the number of names of a kind with subscribers.
 func (h *Hub) Len(k Kind) int { return len(h.topics[k]) }
 
-// Count is how many subscriptions cl has.
+// Count is the number of cl's subscriptions, by kind.
 func (h *Hub) Count(cl *client.Client) (channels, patterns, shards int) {
 	if s := h.subscribers[cl]; s != nil {
 		channels, patterns, shards = len(s.of[Channel]), len(s.of[Pattern]), len(s.of[Shard])
@@ -93,7 +92,7 @@ func (h *Hub) Count(cl *client.Client) (channels, patterns, shards int) {
 	return channels, patterns, shards
 }
 
-// Names yields what cl is subscribed to, in no order: for who asks whether it may stay so.
+// Names yields the names that cl is subscribed to, without order. ACL changes check them.
 //
 // Proof: TestHubAgainstAModel compares it with its model.
 func (h *Hub) Names(cl *client.Client) func(yield func(k Kind, name string) bool) {
@@ -112,7 +111,7 @@ func (h *Hub) Names(cl *client.Client) func(yield func(k Kind, name string) bool
 	}
 }
 
-// Forget ends all subscriptions of cl without a word: it has left, or was reset.
+// Forget ends all subscriptions of cl without a reply, when it leaves or is reset.
 func (h *Hub) Forget(cl *client.Client) {
 	s := h.subscribers[cl]
 	if s == nil {
@@ -125,7 +124,7 @@ func (h *Hub) Forget(cl *client.Client) {
 	}
 }
 
-// Speaks is for a client that speaks another protocol from now on (pubsub.H3).
+// Speaks moves cl's seats after it has changed its protocol (pubsub.H3).
 func (h *Hub) Speaks(cl *client.Client) {
 	s := h.subscribers[cl]
 	if s == nil {
@@ -138,7 +137,7 @@ func (h *Hub) Speaks(cl *client.Client) {
 	}
 }
 
-// join subscribes cl, unless it is.
+// join subscribes cl, unless it is subscribed.
 func (h *Hub) join(cl *client.Client, k Kind, name []byte) {
 	s := h.subscribers[cl]
 	if s == nil {
@@ -166,7 +165,7 @@ func (h *Hub) join(cl *client.Client, k Kind, name []byte) {
 	cl.Kept += subscriptionBytes + len(name)
 }
 
-// leave ends a subscription of cl's, if it has it.
+// leave ends a subscription of cl, if it exists.
 func (h *Hub) leave(cl *client.Client, k Kind, name string) {
 	s := h.subscribers[cl]
 	if s == nil {
@@ -195,14 +194,14 @@ func (h *Hub) leave(cl *client.Client, k Kind, name string) {
 	}
 }
 
-// classify chooses cl's output limit. A replica keeps its own.
+// classify sets cl's output limit. A replica keeps its own.
 func (h *Hub) classify(cl *client.Client, class protocol.Class) {
 	if !cl.Is(client.Replica) {
 		cl.Conn.SetClass(class)
 	}
 }
 
-// names are a subscriber's of a kind, in the order in which it subscribed.
+// names are the subscriber's names of a kind, in the order of subscription.
 func (s *subscriber) names(k Kind) []string {
 	list := make([]subscription, 0, len(s.of[k]))
 	for _, sub := range s.of[k] {

@@ -13,7 +13,7 @@ import (
 	"spindle/protocol"
 )
 
-// A mailbox is a connection that keeps what is posted to it.
+// A mailbox is a connection that stores its messages.
 type mailbox struct {
 	protocol.Conn
 	loop  *loop
@@ -45,7 +45,7 @@ func reply(resp3 bool, words ...any) *protocol.Reply {
 	return r
 }
 
-// A loop reads its mail when it is told to: by then its lists must still be those that were posted.
+// A loop delivers its mail when told to. Until then the posted lists must not change.
 type loop struct{ mail []func() }
 
 func (l *loop) PostAll(_ uint64, to []protocol.Conn, except protocol.Conn, p []byte) {
@@ -65,7 +65,7 @@ func (l *loop) read() {
 	l.mail = nil
 }
 
-// noCore posts at once.
+// noCore delivers at once.
 type noCore struct{}
 
 func (noCore) Here() *client.Client             { return nil }
@@ -74,17 +74,17 @@ func (noCore) PushAll(to *client.Audience, _ bool, resp2, resp3 []byte) {
 	to.Send(0, nil, resp2, resp3)
 }
 
-// A listener is what the model knows of a client.
+// A listener is the model of a client.
 type listener struct {
 	cl   *client.Client
 	box  *mailbox
 	of   [kinds][]string // in the order of subscription
-	want []string        // messages, in the order in which they were published; the patterns' of one message sorted
+	want []string        // messages in the order of publishing; those of several patterns for one message are sorted
 }
 
-// TestHubAgainstAModel: random clients on two loops, subscriptions, messages, changes of protocol and departures. Each
-// client gets what it is subscribed to at that moment, once, in order, in its protocol; counts, flags, limits and
-// memory follow.
+// TestHubAgainstAModel runs random subscriptions, messages, protocol changes and departures of clients on two loops.
+// Each client gets each message of its subscriptions once, in order, in its protocol. Counts, flags, limits and memory
+// agree.
 func TestHubAgainstAModel(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -191,7 +191,7 @@ func TestHubAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestUnheardMessagesCostNothing: a message that nobody is subscribed to allocates nothing.
+// TestUnheardMessagesCostNothing: a message without subscribers allocates nothing.
 func TestUnheardMessagesCostNothing(t *testing.T) {
 	h := NewHub(noCore{})
 	box := &mailbox{}

@@ -5,7 +5,7 @@ import (
 	"spindle/internal/glob"
 )
 
-// channels is PUBSUB CHANNELS [pattern]. Replies: the channels that somebody is subscribed to, patterns aside.
+// channels is PUBSUB CHANNELS [pattern]. Replies: the channels with subscribers, without patterns.
 func (h *Hub) channels(c *command.Context) error { return h.list(c, Channel) }
 
 // shardChannels is PUBSUB SHARDCHANNELS [pattern].
@@ -35,13 +35,13 @@ func (h *Hub) list(c *command.Context, k Kind) error {
 	return nil
 }
 
-// numPat is PUBSUB NUMPAT. Replies: how many patterns somebody is subscribed to.
+// numPat is PUBSUB NUMPAT. Replies: the number of patterns with subscribers.
 func (h *Hub) numPat(c *command.Context) error {
 	c.Reply.Int(int64(len(h.patterns)))
 	return nil
 }
 
-// numSub is PUBSUB NUMSUB [channel …]. Replies: each channel and how many are subscribed to it, patterns aside.
+// numSub is PUBSUB NUMSUB [channel …]. Replies: each channel and its number of subscribers, without patterns.
 func (h *Hub) numSub(c *command.Context) error { return h.counts(c, Channel) }
 
 // shardNumSub is PUBSUB SHARDNUMSUB [shardchannel …].
@@ -61,7 +61,6 @@ func (h *Hub) counts(c *command.Context, k Kind) error {
 	return nil
 }
 
-// help is PUBSUB HELP.
 func help(c *command.Context) error {
 	command.Help(c,
 		"CHANNELS [<pattern>]",

@@ -9,9 +9,9 @@ import (
 	"spindle/protocol"
 )
 
-// publish is PUBLISH channel message. Replies: how many subscriptions got it: of the channel, and of each pattern
-// that fits.
-// Propagates itself to replicas, and not to the log: a message is not data.
+// publish is PUBLISH channel message. Replies: how many subscriptions got it: those of the channel and of each matching
+// pattern.
+// Propagates to replicas, but not to the log: a message is not data.
 func (h *Hub) publish(c *command.Context) error {
 	c.Reply.Int(int64(h.Publish(c.Args[1], c.Args[2])))
 	h.toOthers(c, false)
@@ -25,7 +25,7 @@ func (h *Hub) spublish(c *command.Context) error {
 	return nil
 }
 
-// toOthers tells other servers of a message: the nodes of the cluster by its bus, else the replicas by their stream.
+// toOthers sends a message to other servers: to the cluster's nodes through the bus, otherwise to the replicas.
 func (h *Hub) toOthers(c *command.Context, shard bool) {
 	if h.Bus != nil {
 		h.Bus.Publish(c.Args[1], c.Args[2], shard)
@@ -34,9 +34,9 @@ func (h *Hub) toOthers(c *command.Context, shard bool) {
 	toReplicas(c)
 }
 
-// PublishShard sends a message to who is subscribed to the shard channel. It returns how many got it.
+// PublishShard sends a message to the subscribers of a shard channel and returns their number.
 //
-// Lifetime: both are lent.
+// Lifetime: both arguments are lent.
 func (h *Hub) PublishShard(channel, payload []byte) (receivers int) {
 	t := h.topics[Shard][string(channel)]
 	if t == nil {
@@ -47,8 +47,7 @@ func (h *Hub) PublishShard(channel, payload []byte) (receivers int) {
 	return receivers
 }
 
-// toReplicas propagates the call to replicas alone, and to nobody where a script has said that they do not hear of
-// what it does.
+// toReplicas propagates the call to replicas only, or not at all if the script has excluded replicas.
 func toReplicas(c *command.Context) {
 	if s := c.Client.Script; s != nil && s.Targets&client.ToReplicas == 0 {
 		c.PropagateNothing()
@@ -58,10 +57,10 @@ func toReplicas(c *command.Context) {
 	c.Propagate(c.Args...)
 }
 
-// Publish sends a message to who is subscribed to the channel, and then to who is to a pattern that fits. It
-// returns how many got it.
+// Publish sends a message to the subscribers of channel, then to those of matching patterns. It returns the number of
+// deliveries.
 //
-// Lifetime: both are lent.
+// Lifetime: both arguments are lent.
 func (h *Hub) Publish(channel, payload []byte) (receivers int) {
 	if t := h.topics[Channel][string(channel)]; t != nil {
 		receivers += t.audience.Len()
@@ -76,7 +75,7 @@ func (h *Hub) Publish(channel, payload []byte) (receivers int) {
 	return receivers
 }
 
-// send makes the message once for each protocol that somebody speaks.
+// send makes the message once for each protocol among the subscribers.
 func (h *Hub) send(t *topic, k Kind, word string, channel, payload []byte) {
 	var made [2][]byte
 	speaks2, speaks3 := t.audience.Speaks()
@@ -100,7 +99,7 @@ func (h *Hub) send(t *topic, k Kind, word string, channel, payload []byte) {
 	h.core.PushAll(&t.audience, h.hears(h.core.Here(), t, k), made[0], made[1])
 }
 
-// hears says whether cl, which may be nil, is subscribed to t.
+// hears reports whether cl, which may be nil, is subscribed to t.
 func (h *Hub) hears(cl *client.Client, t *topic, k Kind) bool {
 	if cl == nil || !cl.Is(client.PubSub) {
 		return false

@@ -8,15 +8,15 @@ import (
 	"spindle/protocol"
 )
 
-// words are what the confirmations of a kind are called.
+// words are the names of the confirmations of each kind.
 var words = [kinds]struct{ joined, left string }{
 	Channel: {"subscribe", "unsubscribe"},
 	Pattern: {"psubscribe", "punsubscribe"},
 	Shard:   {"ssubscribe", "sunsubscribe"},
 }
 
-// subscribe is SUBSCRIBE channel [channel …]. Replies: a push for each channel: "subscribe", the channel, and how
-// many channels and patterns the client is subscribed to then.
+// subscribe is SUBSCRIBE channel [channel …]. Replies: a push for each channel: "subscribe", the channel, and the
+// client's number of channels and patterns.
 func (h *Hub) subscribe(c *command.Context) error { return h.listen(c, Channel) }
 
 // psubscribe is PSUBSCRIBE pattern [pattern …]. Replies: like SUBSCRIBE's.
@@ -26,8 +26,8 @@ func (h *Hub) psubscribe(c *command.Context) error { return h.listen(c, Pattern)
 // Errors: not inside a transaction.
 func (h *Hub) ssubscribe(c *command.Context) error { return h.listen(c, Shard) }
 
-// unsubscribe is UNSUBSCRIBE [channel …]: all channels if none is named. Replies: a push for each channel, subscribed
-// or not; one with null if there is none.
+// unsubscribe is UNSUBSCRIBE [channel …]; without names it ends all. Replies: a push for each channel, subscribed or
+// not. Without any, one push with null.
 func (h *Hub) unsubscribe(c *command.Context) error { return h.unlisten(c, Channel) }
 
 // punsubscribe is PUNSUBSCRIBE [pattern …]. Replies: like UNSUBSCRIBE's.
@@ -69,7 +69,7 @@ func (h *Hub) unlisten(c *command.Context, k Kind) error {
 	return nil
 }
 
-// EndShards ends the subscriptions to shard channels that have gone to other nodes, and tells who had them.
+// EndShards ends the subscriptions to shard channels that moved to other nodes, and notifies the subscribers.
 func (h *Hub) EndShards(gone func(channel string) bool) {
 	any := false
 	for name := range h.topics[Shard] {
@@ -95,7 +95,7 @@ func (h *Hub) EndShards(gone func(channel string) bool) {
 	}
 }
 
-// confirm tells the client of a change; a nil name is told as null. Who wants no replies is told all the same.
+// confirm sends the client a confirmation; a nil name becomes null. It sends it even under CLIENT REPLY OFF.
 func (h *Hub) confirm(c *command.Context, k Kind, word string, name []byte) {
 	channels, patterns, shards := h.Count(c.Client)
 	count := channels + patterns
