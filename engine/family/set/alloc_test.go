@@ -10,8 +10,8 @@ import (
 
 func newCore(t testing.TB) *commandtest.Core { return commandtest.Start(t, Family()) }
 
-// fillThree makes a set in each encoding: "ints" of 0..99, "texts" of a0..a99 and "many" of b0..b999 and all of the
-// others'.
+// fillThree makes a set in each encoding: "ints" of 0..99, "texts" of a0..a99, "many" of b0..b999 and the members of
+// the other two.
 func fillThree(core *commandtest.Core) {
 	cl := core.Client(2)
 	for i := range 1000 {
@@ -25,8 +25,8 @@ func fillThree(core *commandtest.Core) {
 	}
 }
 
-// TestNoAllocations: in steady state commands on one set leave nothing to the garbage collector; those on several may,
-// for a whole call. Requests that undo each other are one case.
+// TestNoAllocations: in steady state commands on one set do not allocate on the Go heap. Those on several may, once a
+// call. Requests that undo each other are one case.
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	fillThree(core)
@@ -39,7 +39,7 @@ func TestNoAllocations(t *testing.T) {
 		"SRANDMEMBER many 10", "SRANDMEMBER texts -10", "SADD new x; SREM new x", "SADD new 1; SPOP new",
 		"SUNIONSTORE d ints ints", "SSCAN texts 0", "SSCAN many 0 COUNT 20",
 	}
-	if !invariant.Enabled { // these two allocate where invariants are checked
+	if !invariant.Enabled { // these two allocate in checked builds
 		commands = append(commands, "SADD texts new; SREM texts new", "SMOVE many texts b5; SMOVE texts many b5")
 	}
 	commandtest.NoAllocations(t, core, commands...)

@@ -10,14 +10,14 @@ import (
 	"spindle/protocol"
 )
 
-// A source is one of the sets that are combined.
+// A source is one of the sets to combine.
 type source struct {
-	v value.Value // the zero Value: no key, an empty set
+	v value.Value // the zero Value for a missing key
 	r set.Reader
 	n int
 }
 
-// gather finds the sources at keys.
+// gather looks up the sets at keys and stores them in s.sources.
 //
 // Errors: ErrWrongType.
 func (s *commands) gather(c *command.Context, keys [][]byte) error {
@@ -32,7 +32,7 @@ func (s *commands) gather(c *command.Context, keys [][]byte) error {
 		r := set.Read(v)
 		s.sources = append(s.sources, source{v, r, r.Len()})
 	}
-	if expire { // anew: a lookup that removes what has expired ends the values found before
+	if expire { // again: a lookup that deletes an expired key invalidates the values found before
 		for i, key := range keys {
 			v := c.DB.Peek(key)
 			r := set.Read(v)
@@ -42,12 +42,12 @@ func (s *commands) gather(c *command.Context, keys [][]byte) error {
 	return nil
 }
 
-// done lets go of what a call has put into the shared room.
+// done releases the buffers after a call.
 func (s *commands) done() {
 	s.sources, s.others = release(s.sources), release(s.others)
 }
 
-// against makes s.others the sets of sources.
+// against sets s.others to the sets of sources.
 func (s *commands) against(sources []source) {
 	s.others = s.others[:0]
 	for i := range sources {
@@ -55,7 +55,7 @@ func (s *commands) against(sources []source) {
 	}
 }
 
-// answerLater passes a yield to f that answers each member, and puts the head of the reply in front of them.
+// answerLater replies each member that f yields. The head of the reply, with their number, is inserted at the end.
 func answerLater(c *command.Context, f func(yield func(set.Element) bool)) {
 	reply := c.Reply
 	mark, n := reply.Mark(), 0
@@ -67,7 +67,7 @@ func answerLater(c *command.Context, f func(yield func(set.Element) bool)) {
 	reply.SetAt(mark, n)
 }
 
-// answerBuilt answers the members of what was built, and ends it.
+// answerBuilt replies the members of the built set, then discards it.
 func (s *commands) answerBuilt(c *command.Context) {
 	r := s.building.Reader()
 	c.Reply.Set(r.Len())
@@ -75,8 +75,7 @@ func (s *commands) answerBuilt(c *command.Context) {
 	s.building.Discard()
 }
 
-// storeBuilt makes what was built the value of key, or removes key if that is nothing, and answers how many members
-// there are.
+// storeBuilt stores the built set at key and replies its size. An empty result removes key.
 func (s *commands) storeBuilt(c *command.Context, key []byte, event string) {
 	n := s.building.Len()
 	if n == 0 {
@@ -100,14 +99,14 @@ func storeNothing(c *command.Context, key []byte) {
 	c.Reply.Int(0)
 }
 
-// begin begins to build a result.
+// begin starts a result of about n members.
 func (s *commands) begin(c *command.Context, enc value.Encoding, n int) {
 	s.building.Begin(c.Space.Store(), c.Settings.Sets.Limits(), enc, n)
 }
 
 // inter is SINTER key [key …]. Replies: a set. Errors: ErrWrongType.
 //
-// Cost: for each member of the smallest set a lookup in each other, until one does not have it.
+// Cost: for each member of the smallest set a lookup in each other one, until one lacks it.
 func (s *commands) inter(c *command.Context) error {
 	smallest, err := s.narrow(c, c.Args[1:])
 	if err != nil {
@@ -122,8 +121,8 @@ func (s *commands) inter(c *command.Context) error {
 	return nil
 }
 
-// narrow finds what SINTER and its kin work on: the smallest of the sets at keys, and in s.others the rest, the smaller
-// ones first. nil: one of them is empty.
+// narrow returns the smallest of the sets at keys. It stores the others in s.others, smallest first. nil: one set is
+// empty.
 //
 // Errors: ErrWrongType.
 func (s *commands) narrow(c *command.Context, keys [][]byte) (*set.Reader, error) {
@@ -143,8 +142,8 @@ func (s *commands) narrow(c *command.Context, keys [][]byte) (*set.Reader, error
 	return &first.r, nil
 }
 
-// interStore is SINTERSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as
-// written.
+// interStore is SINTERSTORE destination key [key …]. Replies: the number of members.
+// Errors: ErrWrongType. Propagates as written.
 func (s *commands) interStore(c *command.Context) error {
 	smallest, err := s.narrow(c, c.Args[2:])
 	if err != nil {
@@ -166,7 +165,7 @@ func (s *commands) interStore(c *command.Context) error {
 	return nil
 }
 
-// keep adds a member to the result, which does not have it.
+// keep adds a member that the result lacks.
 func (s *commands) keep(e set.Element) bool {
 	s.building.Append(e)
 	return true
@@ -178,8 +177,8 @@ var (
 	errLimitSign = &protocol.Error{Code: "ERR", Text: "LIMIT can't be negative"}
 )
 
-// interCard is SINTERCARD numkeys key [key …] [LIMIT limit]. Replies: how many members SINTER would give, at most limit
-// if that is not 0.
+// interCard is SINTERCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of SINTER, at most limit
+// unless that is 0.
 //
 // Errors: errNumKeys, errTooMany, errLimitSign, ErrSyntax, ErrWrongType.
 func (s *commands) interCard(c *command.Context) error {
@@ -220,10 +219,10 @@ func (s *commands) interCard(c *command.Context) error {
 	return nil
 }
 
-// diff is SDIFF key [key …]: what the first set has and no other. Replies: a set. Errors: ErrWrongType.
+// diff is SDIFF key [key …]: the members of the first set that no other set has. Replies: a set. Errors: ErrWrongType.
 //
-// Cost: for each member of the first set a lookup in each other until one has it; or, where the others are many and
-// small, one lookup in their union, which is made for it.
+// Cost: for each member of the first set a lookup in each other set until one has it. If the others are many and small,
+// it builds their union, and each member costs one lookup there.
 func (s *commands) diff(c *command.Context) error {
 	d, err := s.subtract(c, c.Args[1:])
 	switch {
@@ -231,7 +230,7 @@ func (s *commands) diff(c *command.Context) error {
 		return err
 	case d.nothing:
 		c.Reply.Set(0)
-	case d.first.Encoding() != value.HashTable: // in the order of the reference, where there is one
+	case d.first.Encoding() != value.HashTable: // in the reference's order, if it has one
 		s.begin(c, d.enc, 0)
 		d.first.Filter(s.others, false, s.keep)
 		s.answerBuilt(c)
@@ -242,8 +241,8 @@ func (s *commands) diff(c *command.Context) error {
 	return nil
 }
 
-// diffStore is SDIFFSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as
-// written.
+// diffStore is SDIFFSTORE destination key [key …]. Replies: the number of members.
+// Errors: ErrWrongType. Propagates as written.
 func (s *commands) diffStore(c *command.Context) error {
 	d, err := s.subtract(c, c.Args[2:])
 	switch {
@@ -262,18 +261,18 @@ func (s *commands) diffStore(c *command.Context) error {
 	return nil
 }
 
-// A difference is what SDIFF works on: the members of first that s.others do not have.
+// A difference is the input of SDIFF: it keeps the members of first that s.others lack.
 type difference struct {
-	nothing bool // none can be left
+	nothing bool // the result is surely empty
 	first   set.Reader
-	enc     value.Encoding // what the result is kept in at first
-	union   bool           // s.others is one set that was made of all
+	enc     value.Encoding // the initial encoding of the result
+	union   bool           // s.others is one set, built as the union of all
 	copied  bool           // first is a copy
 }
 
-// subtract finds what SDIFF works on. s.others are the sets whose members do not count, the larger ones first; or one
-// set of all their members, where the reference takes the others' members from a copy of the first set. The result has
-// that copy's encoding then.
+// subtract prepares SDIFF. s.others are the sets to subtract, the larger ones first. Where the reference removes the
+// others' members from a copy of the first set, s.others is one set of all their members. The result then has the
+// encoding of that copy.
 //
 // Errors: ErrWrongType.
 func (s *commands) subtract(c *command.Context, keys [][]byte) (d difference, err error) {
@@ -324,7 +323,7 @@ func (s *commands) subtract(c *command.Context, keys [][]byte) (d difference, er
 	return d, nil
 }
 
-// endSubtract lets go of what subtract has made.
+// endSubtract discards the sets that subtract built.
 func (s *commands) endSubtract(d *difference) {
 	if d.union {
 		s.excluding.Discard()
@@ -337,8 +336,7 @@ func (s *commands) endSubtract(d *difference) {
 
 // union is SUNION key [key …]. Replies: a set. Errors: ErrWrongType.
 //
-// Cost: for each member of all sets a lookup in those that are larger than its own; or, where they are many, an
-// insertion into a set that is made for it.
+// Cost: for each member of all sets a lookup in each larger set. If there are many sets, an insertion into a new set.
 func (s *commands) union(c *command.Context) error {
 	if err := s.gather(c, c.Args[1:]); err != nil {
 		return err
@@ -359,11 +357,11 @@ func (s *commands) union(c *command.Context) error {
 	return nil
 }
 
-// insertion is how many lookups cost what an insertion into a hashtable does.
+// insertion is the cost of an insertion into a hashtable, in lookups.
 const insertion = 4
 
-// unionStreams says whether SUNION is better off with lookups than with a set of its own: it is when that would be a
-// hashtable for sure, and the sets are few.
+// unionStreams reports whether lookups are cheaper for SUNION than building the union. That is so if the union would
+// surely be a hashtable and the sets are few.
 func (s *commands) unionStreams(l set.Limits) bool {
 	all, lookups, largest := 0, 0, 0
 	for i := range s.sources {
@@ -374,7 +372,7 @@ func (s *commands) unionStreams(l set.Limits) bool {
 	return isHashed(largest, l) && lookups <= insertion*all
 }
 
-// isHashed says whether a set of n members is a hashtable whatever they are.
+// isHashed reports whether every set of n members is a hashtable.
 func isHashed(n int, l set.Limits) bool { return n > l.IntSet && n > l.Entries }
 
 // unite builds the union of s.sources.
@@ -401,8 +399,8 @@ func (s *commands) unite(c *command.Context) {
 	}
 }
 
-// unionStore is SUNIONSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as
-// written.
+// unionStore is SUNIONSTORE destination key [key …]. Replies: the number of members.
+// Errors: ErrWrongType. Propagates as written.
 func (s *commands) unionStore(c *command.Context) error {
 	if err := s.gather(c, c.Args[2:]); err != nil {
 		return err

@@ -2,8 +2,8 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. member.go holds single members, read.go whole sets, random.go choices, combine.go what
-// several sets have in common.
+// Start here: a row a command. member.go handles single members, read.go whole sets, random.go random members,
+// combine.go several sets.
 package set
 
 import (
@@ -23,13 +23,13 @@ const (
 	insert = command.KeyRW | command.KeyInsert
 )
 
-// commands is what the handlers share: room to work in, kept from call to call.
+// commands holds buffers that all handlers share.
 //
-// Owner: the turn; a call leaves nothing in it for the next.
+// Owner: the turn; each call empties them.
 type commands struct {
 	building  set.Builder // a result
-	excluding set.Builder // what SDIFF leaves out
-	minuend   set.Builder // what it begins with
+	excluding set.Builder // the members that SDIFF removes
+	minuend   set.Builder // a copy of SDIFF's first set
 	sampler   set.Sampler
 	sources   []source
 	found     []set.Element
@@ -38,10 +38,8 @@ type commands struct {
 	batch     [][]byte
 }
 
-// Family is every command on sets.
 func Family() command.Family { return (&commands{}).family() }
 
-// family is the rows, whose handlers share s.
 func (s *commands) family() command.Family {
 	unordered := []string{"nondeterministic_output_order"}
 	random := []string{"nondeterministic_output"}
@@ -68,7 +66,6 @@ func (s *commands) family() command.Family {
 }
 
 var (
-	// stored is a destination, and its sources.
 	stored = []command.KeySpec{
 		{Flags: command.KeyOW | command.KeyUpdate, Index: 1, Step: 1},
 		{Flags: access, Index: 2, LastKey: -1, Step: 1},
@@ -80,12 +77,12 @@ var (
 	}
 )
 
-// lookup finds the set at key for reading and tells of a miss; the zero Value is no error.
+// lookup finds the set at key for reading and publishes a miss. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.Set) }
 
-// edit finds the set at key for changing it; nil is no error.
+// edit finds the set at key for changing it. It returns nil and no error for a missing key.
 //
 // Errors: ErrWrongType.
 func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.Set) }
@@ -105,7 +102,6 @@ func answerBool(c *command.Context, b bool) {
 	}
 }
 
-// answer answers one member.
 func answer(r *protocol.Reply, e set.Element) {
 	if e.IsInt {
 		r.BulkInt(e.Int)

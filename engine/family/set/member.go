@@ -8,8 +8,7 @@ import (
 	"spindle/engine/data/value/set"
 )
 
-// add is SADD key member [member …]. Replies: how many the set did not have. Errors: ErrWrongType. Propagates as
-// written.
+// add is SADD key member [member …]. Replies: how many members are new. Errors: ErrWrongType. Propagates as written.
 func (s *commands) add(c *command.Context) error {
 	key, members := c.Args[1], c.Args[2:]
 	e, err := edit(c, key)
@@ -34,7 +33,7 @@ func (s *commands) add(c *command.Context) error {
 	return nil
 }
 
-// create makes key, which is not there, a set of members and returns how many different ones they are.
+// create makes a set of members at key, which does not exist, and returns its size.
 func (s *commands) create(c *command.Context, key []byte, members [][]byte, n int) int {
 	limits := c.Settings.Sets.Limits()
 	b := &s.building
@@ -48,7 +47,7 @@ func (s *commands) create(c *command.Context, key []byte, members [][]byte, n in
 	return n
 }
 
-// put ends b, which is not empty: it becomes the value of key, whatever was there. It says whether the key is new.
+// put stores b, which is not empty, at key and replaces any old value. created: key is new.
 func put(c *command.Context, key []byte, b *set.Builder) (created bool) {
 	if packed := b.Packed(); packed != nil {
 		return c.DB.PutPacked(key, value.Set, b.Encoding(), packed, 0)
@@ -56,7 +55,7 @@ func put(c *command.Context, key []byte, b *set.Builder) (created bool) {
 	return c.DB.PutRoot(key, value.Set, value.HashTable, b.Root(), 0)
 }
 
-// rem is SREM key member [member …]. Replies: how many there were. Errors: ErrWrongType. Propagates as written.
+// rem is SREM key member [member …]. Replies: how many were removed. Errors: ErrWrongType. Propagates as written.
 func rem(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -76,7 +75,7 @@ func rem(c *command.Context) error {
 	return nil
 }
 
-// settle ends a change that took members from the set of e: if none is left, its key goes.
+// settle completes a removal of members from e: if none is left it removes the key.
 func settle(c *command.Context, key []byte, e *value.Edit) {
 	if set.Len(e) == 0 {
 		c.DB.Remove(e)
@@ -86,8 +85,8 @@ func settle(c *command.Context, key []byte, e *value.Edit) {
 	}
 }
 
-// move is SMOVE source destination member. Replies: 1, or 0 if the source does not have it. Errors: ErrWrongType,
-// unless there is no source. Propagates as written.
+// move is SMOVE source destination member. Replies: 1, or 0 if the source lacks it. Errors: ErrWrongType, unless there
+// is no source. Propagates as written.
 func (s *commands) move(c *command.Context) error {
 	from, to, member := c.Args[1], c.Args[2], c.Args[3:4]
 	src := c.DB.Edit(from)
@@ -155,7 +154,7 @@ func areMembers(c *command.Context) error {
 	return nil
 }
 
-// card is SCARD key. Replies: how many members. Errors: ErrWrongType.
+// card is SCARD key. Replies: the number of members. Errors: ErrWrongType.
 func card(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
 	if err != nil {

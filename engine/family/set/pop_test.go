@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPopPropagates: what SPOP sends to the sinks takes away what it took away here, in commands of bounded length.
+// TestPopPropagates: the commands that SPOP propagates remove the same members, and their length is bounded.
 func TestPopPropagates(t *testing.T) {
 	for _, c := range []struct {
 		what              string

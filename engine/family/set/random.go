@@ -18,10 +18,10 @@ var (
 
 var wordSRem = []byte("SREM")
 
-// pop is SPOP key [count]: members at random are removed.
+// pop is SPOP key [count]. It removes random members.
 //
-// Replies: a member, or nil for no key; with count, a set. Errors: ErrSyntax, errNegative, ErrWrongType. Propagates
-// SREM of what was removed, in batches, or DEL or UNLINK if all was.
+// Replies: a member, or null for a missing key; with count, a set. Errors: ErrSyntax, errNegative, ErrWrongType.
+// Propagates SREM of the removed members, in batches; DEL or UNLINK if all were removed.
 func (s *commands) pop(c *command.Context) error {
 	switch {
 	case len(c.Args) == 3:
@@ -48,7 +48,7 @@ func (s *commands) pop(c *command.Context) error {
 	return nil
 }
 
-// batchOfSRem is how many members one SREM takes to the sinks.
+// batchOfSRem is the largest number of members in one propagated SREM.
 const batchOfSRem = 1024
 
 func (s *commands) popMany(c *command.Context) error {
@@ -100,11 +100,9 @@ func (s *commands) popMany(c *command.Context) error {
 	return nil
 }
 
-// randMember is SRANDMEMBER key [count]: a member at random, or an array of as many different ones as there are up to
-// count, or of exactly
-// -count, each drawn from all.
-//
-// Replies: nil, or an empty array, for no key. Errors: ErrSyntax, ErrNotInteger, errCount, ErrWrongType.
+// randMember is SRANDMEMBER key [count]. Replies: a random member. A positive count gives up to count different
+// members, a negative one exactly -count that may repeat. A missing key gives null, or an empty array.
+// Errors: ErrSyntax, ErrNotInteger, errCount, ErrWrongType.
 func (s *commands) randMember(c *command.Context) error {
 	if len(c.Args) > 3 {
 		return protocol.ErrSyntax

@@ -20,7 +20,7 @@ func members(c *command.Context) error {
 	return nil
 }
 
-// answerAll answers every member of r.
+// answerAll replies every member of r.
 func answerAll(c *command.Context, r *set.Reader) {
 	reply := c.Reply
 	r.All(func(e set.Element) bool {
@@ -31,8 +31,8 @@ func answerAll(c *command.Context, r *set.Reader) {
 
 // scan is SSCAN key cursor [MATCH pattern] [COUNT count].
 //
-// Replies: the next cursor, 0 at the end, and an array of members. Errors: "invalid cursor", ErrWrongType, and those of
-// the options, which are not looked at if there is no key.
+// Replies: the next cursor, 0 at the end, and an array of members.
+// Errors: "invalid cursor", ErrWrongType, and those of the options, which a missing key skips.
 func (s *commands) scan(c *command.Context) error {
 	v, cursor, o, err := c.OpenScan(value.Set, false)
 	if err != nil || !v.Exists() {
@@ -53,10 +53,10 @@ func (s *commands) scan(c *command.Context) error {
 	return nil
 }
 
-// itemsKept is how many items of room a command leaves to the next.
+// itemsKept is the largest buffer, in items, that a command keeps for the next one.
 const itemsKept = 4096
 
-// release empties room for the next command, or gives it up if it is large.
+// release empties the buffer room for the next command, or drops it if it is large.
 func release[T any](room []T) []T {
 	if cap(room) > itemsKept {
 		return nil

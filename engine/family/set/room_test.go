@@ -13,7 +13,7 @@ import (
 	"spindle/engine/data/value/set"
 )
 
-// TestNothingIsLeft: no command leaves anything in the room that it shares with the next, however it ends.
+// TestNothingIsLeft: every command empties the shared buffers, however it ends.
 func TestNothingIsLeft(t *testing.T) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
