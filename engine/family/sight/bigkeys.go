@@ -6,17 +6,17 @@ import (
 	"spindle/engine/data/value"
 )
 
-// How many of the largest keys of a type are shown: unless asked, and at most.
+// The number of keys of each type that BIGKEYS GET shows: by default, and at most.
 const (
 	bigKeysShown = 10
 	bigKeysMost  = 1000
 )
 
-// bigTypes are the types as BIGKEYS names and orders them.
+// bigTypes are the types in the order of BIGKEYS' reply.
 var bigTypes = [...]value.Type{value.String, value.List, value.Set, value.ZSet, value.Hash, value.Stream, value.Module}
 
-// bigKeysGet is BIGKEYS GET [COUNT n]: a map of each type to its largest keys that are past the bound, the largest
-// first. Each is a map: key, db, bytes, elements.
+// bigKeysGet is BIGKEYS GET [COUNT n]. Replies: a map from each type to its largest keys above the bound, the largest
+// first. Each key is a map: key, db, bytes, elements.
 func (f *family) bigKeysGet(c *command.Context) error {
 	n, err := countOf(c, bigKeysShown, bigKeysMost)
 	if err != nil {

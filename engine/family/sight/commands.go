@@ -1,7 +1,7 @@
-// Package sight is what operators ask of always-on insight: BIGKEYS, HOTKEYS, STALLS.
+// Package sight is the commands on always-on insight: BIGKEYS, HOTKEYS, STALLS.
 //
 // Owner: the core; handlers run in a turn.
-// Never: measures anything; package insight and the keyspace keep what is shown.
+// Never: measures anything; package insight and the keyspace hold the figures.
 // Start here; bigkeys.go, hotkeys.go and stalls.go are the answers.
 package sight
 
@@ -18,7 +18,7 @@ import (
 	"spindle/protocol"
 )
 
-// Name is the family's, and COMMAND DOCS' group of its commands. Redis has none of them.
+// Name is the name of the family, and its group in COMMAND DOCS. Redis has none of these commands.
 const Name = "insight"
 
 // Deps is what the feature shows. HotKeys and Stalls are called in a turn, the others by any goroutine.
@@ -44,7 +44,6 @@ func Join(p *part.Part, d Deps) {
 
 type family struct{ Deps }
 
-// Family is every row of the package.
 func Family(d Deps) command.Family {
 	f := &family{d}
 	const (
@@ -75,7 +74,7 @@ func Family(d Deps) command.Family {
 
 var errCount = &protocol.Error{Code: "ERR", Text: "COUNT should be greater than 0"}
 
-// countOf reads [COUNT n] behind the subcommand; unsaid is what it is without.
+// countOf reads [COUNT n] after the subcommand. Without it the result is unsaid.
 func countOf(c *command.Context, unsaid, most int64) (int, error) {
 	switch {
 	case len(c.Args) == 2:

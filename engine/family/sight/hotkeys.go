@@ -6,14 +6,14 @@ import (
 	"spindle/engine/command"
 )
 
-// How many hot keys are shown: unless asked, and at most.
+// The number of keys that HOTKEYS GET shows: by default, and at most.
 const (
 	hotKeysShown = 20
 	hotKeysMost  = 256
 )
 
-// hotKeysGet is HOTKEYS GET [COUNT n]: the keys that are used most, the hottest first. Each is a map: key, db, share in
-// percent, and per second: reads, writes, bytes, cpu-usec. All are estimates from samples.
+// hotKeysGet is HOTKEYS GET [COUNT n]. Replies: the most used keys, the hottest first, as maps: key, db, share in
+// percent, and reads, writes, bytes, cpu-usec per second. All figures are estimates from samples.
 func (f *family) hotKeysGet(c *command.Context) error {
 	n, err := countOf(c, hotKeysShown, hotKeysMost)
 	if err != nil {
@@ -41,7 +41,7 @@ func (f *family) hotKeysGet(c *command.Context) error {
 	return nil
 }
 
-// hotKeysReset is HOTKEYS RESET: nothing was seen so far.
+// hotKeysReset is HOTKEYS RESET. It drops all samples.
 func (f *family) hotKeysReset(c *command.Context) error {
 	f.HotKeys().Reset()
 	c.Reply.OK()

@@ -8,8 +8,8 @@ import (
 
 var errStallCount = &protocol.Error{Code: "ERR", Text: "count should be greater than or equal to -1"}
 
-// stallsGet is STALLS GET [count]: the newest first, 10 of them if nothing is said, all for -1. Each is a map: id, time
-// (Unix ms, its end), usec, cpu-usec (at most so much), kind, what, key, addr, name.
+// stallsGet is STALLS GET [count]. Replies: the newest stalls first, 10 by default, all for -1. Each is a map: id, time
+// of the end in Unix ms, usec, cpu-usec (an upper bound), kind, what, key, addr, name.
 func (f *family) stallsGet(c *command.Context) error {
 	count := int64(10)
 	if len(c.Args) > 3 {
@@ -43,13 +43,11 @@ func (f *family) stallsGet(c *command.Context) error {
 	return nil
 }
 
-// stallsLen is STALLS LEN.
 func (f *family) stallsLen(c *command.Context) error {
 	c.Reply.Int(int64(f.Stalls().Len()))
 	return nil
 }
 
-// stallsReset is STALLS RESET.
 func (f *family) stallsReset(c *command.Context) error {
 	f.Stalls().Reset()
 	c.Reply.OK()
