@@ -203,7 +203,7 @@ func (l *Log) hold() {
 	}
 	l.held = true
 	l.holding.Store(true)
-	l.parts.Core.Pause(engine.PauseLog, false, l.parts.Core.Now()+holdMs)
+	l.parts.Core.PauseFor(engine.PauseLog, false, holdMs)
 }
 
 // holdMs is how long writers are held at a time.

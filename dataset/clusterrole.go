@@ -27,10 +27,10 @@ func (r ClusterRole) Empty() {
 	r.d.Whole.EmptyAll(r.d.Space)
 }
 
-// Pause implements cluster.Role. The core's pauses go by the wall clock, the cluster's time is clock.Steady's.
+// Pause implements cluster.Role.
 func (r ClusterRole) Pause(untilMs int64) {
 	r.d.Core.AssertWhole("an offset is announced to the cluster")
-	r.d.Core.Pause(engine.PauseFailover, false, r.d.Core.Now()+untilMs-r.d.Core.SteadyMs())
+	r.d.Core.Pause(engine.PauseFailover, false, untilMs)
 	r.d.Feed.HoldStill(true)
 }
 

@@ -23,7 +23,7 @@ type Shutdown struct {
 	asked   bool // a signal waits for the next tick, because DEBUG PAUSE-CRON holds ticks back
 	askedAs process.ShutdownMode
 	waiting bool
-	until   int64            // Unix ms: how long lagging replicas are waited for
+	until   int64            // by Core.SteadyMs: how long lagging replicas are waited for
 	callers []*client.Client // blocked in SHUTDOWN
 	over    bool
 	Done    chan struct{} // closed when the process may end
@@ -97,7 +97,7 @@ func (s *Shutdown) Request(c *command.Context, mode process.ShutdownMode) error 
 		if lagging := s.d.Feed.Lagging(); lagging > 0 && mode&process.ShutdownNow == 0 &&
 			s.d.ShutdownWait() > 0 {
 			s.waiting = true
-			s.until = s.d.Core.Now() + s.d.ShutdownWait()*1000
+			s.until = s.d.Core.SteadyMs() + s.d.ShutdownWait()*1000
 			s.log.Notice("Waiting for replicas before shutting down.")
 			s.d.Core.Pause(engine.PauseShutdown, false, s.until+1000)
 			s.d.Feed.Prompt()
@@ -128,12 +128,12 @@ func (s *Shutdown) Signalled(mode process.ShutdownMode) {
 }
 
 // tick looks whether the replicas that were waited for have caught up, ten times a second.
-func (s *Shutdown) tick(nowMs int64) {
+func (s *Shutdown) tick(int64) {
 	if s.asked {
 		s.asked = false
 		s.Signalled(s.askedAs)
 	}
-	if !s.waiting || (nowMs < s.until && s.d.Feed.Lagging() > 0) {
+	if !s.waiting || (s.Remaining() > 0 && s.d.Feed.Lagging() > 0) {
 		return
 	}
 	if !s.finish() {
@@ -211,7 +211,7 @@ func (s *Shutdown) Remaining() int64 {
 	if !s.waiting {
 		return -1
 	}
-	return max(0, s.until-s.d.Core.Now())
+	return max(0, s.until-s.d.Core.SteadyMs())
 }
 
 // endLog writes what the log still has, when the server ends. It answers false if that must not be: the data set is not

@@ -38,7 +38,7 @@ func TestKilledIsGone(t *testing.T) {
 	h.do(waits, "PARK k")
 	h.do(monitors, "MONITOR")
 	h.do(watches, "WATCH w")
-	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+60_000) })
+	h.Do(func() { h.PauseFor(PauseByClient, false, 60_000) })
 	if done, _ := h.batch(held, "SET k v"); done != 0 {
 		t.Fatal("the pause held nobody back")
 	}

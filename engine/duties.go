@@ -88,7 +88,7 @@ func (c *Core) idleFor() time.Duration {
 		next = min(next, (at-c.nowMs)*int64(time.Millisecond))
 	}
 	if at := c.pause.nextEnd(); at != 0 {
-		next = min(next, (at+1-c.nowMs)*int64(time.Millisecond))
+		next = min(next, (at+1-c.SteadyMs())*int64(time.Millisecond))
 	}
 	if at := c.waiting.nextEnd(); at != 0 {
 		next = min(next, (at+1-c.nowMs)*int64(time.Millisecond))

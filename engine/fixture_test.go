@@ -181,7 +181,7 @@ func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
 		Clients: registry, Users: h.Users(), SetUser: h.SetUser, Kill: h.Expel,
 		AuthFailed: func(c *command.Context, user []byte) { h.DenyAuth(c.Client, c.Args[0], user) },
 		Unblock:    h.Unblock,
-		Pause:      func(all bool, until int64) { h.Pause(PauseByClient, all, until) },
+		Pause:      func(all bool, ms int64) { h.PauseFor(PauseByClient, all, ms) },
 		Unpause:    func() { h.Unpause(PauseByClient) },
 	}
 	own := command.Family{Name: "test", Rows: append([]command.Spec{

@@ -22,7 +22,7 @@ const (
 //
 // engine.P1. A client is in held exactly while it has client.Paused; its Wait is then its place there.
 type pause struct {
-	until [pausePurposes]int64 // Unix ms; 0 when not in force
+	until [pausePurposes]int64 // by Core.SteadyMs; 0 when not in force
 	all   [pausePurposes]bool  // every command, not only those that may write
 	on    bool                 // some purpose is in force
 	every bool                 // and holds back every command
@@ -54,7 +54,7 @@ func (p *pause) settle(nowMs int64) (weaker bool) {
 	return was && !p.on || wasEvery && !p.every
 }
 
-// nextEnd is when the first of the pauses in force ends, in Unix ms; 0 when none is.
+// nextEnd is when the first of the pauses in force ends, by Core.SteadyMs; 0 when none is.
 func (p *pause) nextEnd() (at int64) {
 	for _, until := range p.until {
 		if until != 0 && (at == 0 || until < at) {

@@ -43,14 +43,14 @@ func TestPauseKinds(t *testing.T) {
 	a, _ := h.arrive()
 	b, conn := h.arrive()
 	h.do(b, "MULTI")
-	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+100_000) })
+	h.Do(func() { h.PauseFor(PauseByClient, false, 100_000) })
 	if done, _ := h.batch(a, "PING", "MULTI", "GET k", "EXEC"); done != 4 {
 		t.Errorf("reads under WRITE: %d done", done)
 	}
 	if done, _ := h.batch(b, "SET k v"); done != 0 {
 		t.Error("a write was queued under WRITE")
 	}
-	h.Do(func() { h.Pause(PauseShutdown, true, h.nowMs+200_000) })
+	h.Do(func() { h.PauseFor(PauseShutdown, true, 200_000) })
 	h.expect("stricter", conn.take(), "")
 	if done, _ := h.batch(a, "PING"); done != 0 {
 		t.Error("PING under ALL")
@@ -73,7 +73,7 @@ func TestPauseHoldsEXEC(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()
 	h.do(cl, "MULTI", "SET k v")
-	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+100_000) })
+	h.Do(func() { h.PauseFor(PauseByClient, false, 100_000) })
 	if done, _ := h.batch(cl, "EXEC"); done != 0 || h.keys() != 0 {
 		t.Errorf("%d done", done)
 	}
@@ -92,7 +92,7 @@ func TestPauseHoldsEXECForWhatItsCallsDo(t *testing.T) {
 			c.Reply.OK()
 			return nil
 		}})
-	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+100_000) })
+	h.Do(func() { h.PauseFor(PauseByClient, false, 100_000) })
 	reader, _ := h.arrive()
 	h.expect("reads", h.do(reader, "MULTI", "script reads", "script reads", "EXEC"),
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n")
@@ -106,7 +106,7 @@ func TestPauseHoldsEXECForWhatItsCallsDo(t *testing.T) {
 func TestPauseEndsInTime(t *testing.T) {
 	h := newHouse(t)
 	cl, conn := h.arrive()
-	h.Do(func() { h.Pause(PauseByClient, true, h.nowMs+5) })
+	h.Do(func() { h.PauseFor(PauseByClient, true, 5) })
 	h.batch(cl, "PING")
 	if wait := h.dutySlice(); wait != 6*time.Millisecond {
 		t.Errorf("the next turn is due in %v", wait)
@@ -116,11 +116,33 @@ func TestPauseEndsInTime(t *testing.T) {
 	h.expect("ended", conn.take(), "resume")
 }
 
+// TestPauseIgnoresTheWallClock: a wall clock that is set neither ends nor lengthens a pause.
+func TestPauseIgnoresTheWallClock(t *testing.T) {
+	h := newHouse(t)
+	paused := func() (on bool) {
+		h.settlePause()
+		on, _ = h.Paused()
+		return on
+	}
+	h.Do(func() {
+		h.PauseFor(PauseByClient, true, 5000)
+		if h.nowMs += 3_600_000; !paused() {
+			t.Error("a clock that was set ahead ends the pause")
+		}
+	})
+	h.pass(5001 * time.Millisecond)
+	h.Do(func() {
+		if h.nowMs -= 7_200_000; paused() {
+			t.Error("a clock that was set back lengthens the pause")
+		}
+	})
+}
+
 // TestPausedClientsLeave: nobody resumes who has gone.
 func TestPausedClientsLeave(t *testing.T) {
 	h := newHouse(t)
 	cl, conn := h.arrive()
-	h.Do(func() { h.Pause(PauseByClient, true, h.nowMs+100_000) })
+	h.Do(func() { h.PauseFor(PauseByClient, true, 100_000) })
 	h.batch(cl, "PING")
 	h.Closed(cl)
 	h.Do(func() { h.Unpause(PauseByClient) })
@@ -137,7 +159,7 @@ func TestManyPausedClientsLeave(t *testing.T) {
 			clients[i], _ = h.arrive()
 		}
 		if paused {
-			h.Do(func() { h.Pause(PauseByClient, true, h.nowMs+1_000_000) })
+			h.Do(func() { h.PauseFor(PauseByClient, true, 1_000_000) })
 		}
 		for _, cl := range clients {
 			h.batch(cl, "PING")

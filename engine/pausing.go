@@ -1,11 +1,19 @@
 package engine
 
-// Pause holds back clients until untilMs: every command if all, else those that may write. A pause that is
-// already in force for the purpose is never shortened or weakened. Turn only.
+import "math"
+
+// Pause holds back clients until untilMs, by SteadyMs: every command if all, else those that may write. It neither
+// shortens nor weakens a pause that the purpose has in force. Turn only.
 func (c *Core) Pause(by PausePurpose, all bool, untilMs int64) {
 	c.assertHeld()
 	c.pause.begin(by, all, untilMs)
 	c.settlePause()
+}
+
+// PauseFor is Pause for the next ms milliseconds. Turn only.
+func (c *Core) PauseFor(by PausePurpose, all bool, ms int64) {
+	now := c.SteadyMs()
+	c.Pause(by, all, now+min(ms, math.MaxInt64-now))
 }
 
 // Unpause ends the purpose's pause. Turn only.
@@ -19,7 +27,7 @@ func (c *Core) Unpause(by PausePurpose) {
 func (c *Core) settlePause() {
 	c.assertHeld()
 	was := c.pause.on
-	weaker := c.pause.settle(c.nowMs)
+	weaker := c.pause.settle(c.SteadyMs())
 	switch {
 	case c.pause.on && !was:
 		c.raised++ // admission must look

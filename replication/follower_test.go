@@ -306,7 +306,7 @@ func TestPauseHoldsTheStream(t *testing.T) {
 	s.greet()
 	s.say("+FULLRESYNC " + history + " 0\r\n$0\r\n")
 	s.awaitAck(0)
-	p.Do(func() { p.Pause(engine.PauseByClient, false, p.Now()+1_000_000) })
+	p.Do(func() { p.PauseFor(engine.PauseByClient, false, 1_000_000) })
 	text := wire("SET a 1")
 	s.say(text)
 	p.waitFor("the bytes", func() bool { return p.follower.wire.unapplied.Load() == int64(len(text)) })

@@ -95,7 +95,7 @@ func (in *instance) resetStatistics() {
 func (in *instance) connDeps() conn.Deps {
 	return conn.Deps{
 		Clients: in.clients, Users: in.core.Users(), SetUser: in.core.SetUser, Kill: in.core.Expel,
-		Pause:      func(all bool, untilMs int64) { in.core.Pause(engine.PauseByClient, all, untilMs) },
+		Pause:      func(all bool, ms int64) { in.core.PauseFor(engine.PauseByClient, all, ms) },
 		Unpause:    func() { in.core.Unpause(engine.PauseByClient) },
 		Unblock:    in.core.Unblock,
 		AuthFailed: func(c *command.Context, user []byte) { in.core.DenyAuth(c.Client, c.Args[0], user) },

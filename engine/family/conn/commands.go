@@ -20,7 +20,7 @@ type Deps struct {
 	SetUser    func(c *client.Client, user *acl.User) // gives c the rights of user
 	AuthFailed func(c *command.Context, user []byte)  // a wrong name or password
 	Kill       func(c *client.Client, isCaller bool)  // closes c: at once, or after its reply
-	Pause      func(all bool, untilMs int64)          // CLIENT PAUSE
+	Pause      func(all bool, ms int64)               // CLIENT PAUSE
 	Unpause    func()                                 // CLIENT UNPAUSE
 	// Unblock ends c's wait, with an UNBLOCKED error or as its timeout would. It returns false if c does not wait.
 	Unblock func(c *client.Client, withErr bool) bool

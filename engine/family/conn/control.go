@@ -131,7 +131,7 @@ func (f *family) pause(c *command.Context) error {
 	case n > math.MaxInt64-c.Now:
 		return errTimeoutRange
 	}
-	f.Pause(all, c.Now+n)
+	f.Pause(all, n)
 	c.Reply.OK()
 	return nil
 }
