@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"errors"
 	"time"
 )
 
@@ -24,6 +23,3 @@ func (d *Set) switchLog() error {
 	d.Changed()
 	return nil
 }
-
-// errTurnOn is what CONFIG SET appendonly yes answers when the log cannot be had.
-var errTurnOn = errors.New("Unable to turn on AOF. Check server logs.")

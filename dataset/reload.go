@@ -45,7 +45,7 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 	}, options)
 	d.Space.Trusting = false
 	if err != nil { // no file is one too
-		return protocol.Errorf("ERR", "Error trying to load the RDB dump, check server logs.")
+		return errLoadDump
 	}
 	d.Scheduler.Loaded()
 	d.Log.Warning("DB reloaded by DEBUG RELOAD")
@@ -105,7 +105,7 @@ func (d *Set) loadedAOF(found aof.Loaded, err error) error {
 		d.Scheduler.Loaded()
 	}
 	if err != nil || found.Truncated() {
-		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
+		return errLoadLog
 	}
 	d.Log.Notice("Append Only File loaded by DEBUG LOADAOF")
 	return nil

@@ -75,8 +75,6 @@ func (d *Set) writeThrough(call engine.Call) {
 	}
 }
 
-var errStaleInScript = &protocol.Error{Code: "ERR", Text: "Can not execute the command on a stale replica"}
-
 // isStale says whether this replica has lost its primary and is told not to show what it has.
 func (d *Set) isStale() bool {
 	return d.Follower.Following() && !d.Follower.Up() && !d.Settings.Follow.StaleData.Get()

@@ -29,11 +29,6 @@ type Shutdown struct {
 	Done    chan struct{} // closed when the process may end
 }
 
-var (
-	errShutdown   = protocol.Errorf("ERR", "Errors trying to SHUTDOWN. Check logs.")
-	errNoShutdown = protocol.Errorf("ERR", "No shutdown in progress.")
-)
-
 // Family is SHUTDOWN.
 func (s *Shutdown) Family() command.Family {
 	return command.Family{Name: "server", Rows: []command.Spec{
@@ -66,7 +61,7 @@ func (s *Shutdown) run(c *command.Context) error {
 		return s.abort(c)
 	}
 	if c.Client.Is(client.DenyBlocking | client.Multi) {
-		return protocol.Errorf("ERR", "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
+		return errShutdownWaits
 	}
 	if busy := s.d.Core.Busy(); busy != nil && mode&process.ShutdownNoSave == 0 {
 		return busy

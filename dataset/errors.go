@@ -1,0 +1,18 @@
+package dataset
+
+import (
+	"errors"
+
+	"spindle/protocol"
+)
+
+// The errors that clients read.
+var (
+	errShutdown      = protocol.Errorf("ERR", "Errors trying to SHUTDOWN. Check logs.")
+	errNoShutdown    = protocol.Errorf("ERR", "No shutdown in progress.")
+	errShutdownWaits = protocol.Errorf("ERR", "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
+	errLoadDump      = protocol.Errorf("ERR", "Error trying to load the RDB dump, check server logs.")
+	errLoadLog       = protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
+	errStaleInScript = protocol.Errorf("ERR", "Can not execute the command on a stale replica")
+	errTurnOn        = errors.New("Unable to turn on AOF. Check server logs.")
+)
