@@ -6,12 +6,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"spindle/admin/live"
 	"spindle/engine"
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/data/memory"
 	"spindle/internal/clock"
-	"spindle/server/live"
 )
 
 // What the live page sees of this server. Each look is a turn of its own.

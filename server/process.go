@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"spindle/admin"
 	"spindle/internal/process"
 	"spindle/internal/setting"
 	"spindle/internal/version"
@@ -28,7 +29,7 @@ func (in *instance) filesBeside() uint64 {
 		n += lane.Clients + lane.Newcomers + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get()))
 	}
 	if in.own.Admin.Get() != "" {
-		n += adminConns + 2 // a newcomer before its victim is closed, and the listener
+		n += admin.Conns + 2 // a newcomer before its victim is closed, and the listener
 	}
 	return n
 }
@@ -59,7 +60,7 @@ func (in *instance) summary() string {
 	value := func(name string) string { return in.registry.Lookup(name).Get() }
 	addresses := in.reactor.Addrs()
 	if in.admin != nil {
-		addresses = append(addresses, in.admin.at.String()+" (admin)")
+		addresses = append(addresses, in.adminAt.String()+" (admin)")
 	}
 	file, memory, disk := in.config.File, "no maxmemory", "no append-only file"
 	if file == "" {

@@ -206,7 +206,7 @@ func (in *instance) stop(duties chan struct{}) {
 	in.parts.stop()
 	close(duties)
 	if in.admin != nil {
-		in.admin.close()
+		in.admin.Close()
 	}
 	in.lazy.Close()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"spindle/admin"
 	"spindle/cluster"
 	"spindle/cluster/migrate"
 	"spindle/dataset"
@@ -106,11 +107,12 @@ type instance struct {
 	signals    *process.Signals
 	supervisor *process.Supervisor
 	oom        *process.OomAdjuster
-	admin      *admin
+	admin      *admin.Server
+	adminAt    net.Addr
 	lane       atomic.Pointer[lane.Lane] // nil: there is none
 	pidFile    string
 	checking   *config.Check // --check-config; nil in a server
-	health     health
+	health     admin.Health
 }
 
 // newInstance makes the settings, which the configuration is read into before anything else exists.
@@ -434,6 +436,16 @@ func (in *instance) rebind(refusal error) error {
 	return nil
 }
 
+// adminPlace is the socket of admin-address.
+func (in *instance) adminPlace() (network string, at *net.TCPAddr, err error) {
+	address := in.own.Admin.Get()
+	network, at, err = admin.Place(address, in.own.AdminToken.Get(), in.own.AdminOpen.Get())
+	if err != nil {
+		err = fmt.Errorf("admin-address %s: %w", address, err)
+	}
+	return network, at, err
+}
+
 // startAdmin opens the admin address, if there is one.
 func (in *instance) startAdmin() error {
 	if in.own.Admin.Get() == "" {
@@ -447,34 +459,34 @@ func (in *instance) startAdmin() error {
 	if err != nil {
 		return fmt.Errorf("admin-address %s: %w", in.own.Admin.Get(), err)
 	}
-	in.admin = &admin{
-		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue, scripts: in.scripts,
-		health: &in.health, handshakes: in.reactor.Handshakes, profiling: func(on bool) {
+	address := &admin.Server{Parts: admin.Parts{
+		Do: in.core.Do, Sections: func() []info.Section { return in.sections }, Catalogue: in.catalogue,
+		Scripts: in.scripts.Each, Health: &in.health, Handshakes: in.reactor.Handshakes, Profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
-		figures: in.parts.collectors, at: listener.Addr(),
-	}
+		Figures: in.parts.collectors, Page: in.newPage(),
+	}}
 	scheme := "http"
 	if in.own.AdminTLS.Get() {
-		scheme, in.admin.tls = "https", in.adminConfig()
+		scheme, address.TLS = "https", in.adminConfig()
 	}
 	in.core.Do(func() {
 		in.tellHealth()
 		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: func(int64) { in.tellHealth() }})
 	})
-	in.health.beatMs = in.beatMs.Load
-	in.admin.page = in.newPage()
-	in.admin.serve(listener)
-	in.log.Notice("The live page, metrics, health and profiles are on %s://%s", scheme, in.admin.at)
+	in.health.BeatMs = in.beatMs.Load
+	address.Serve(listener)
+	in.admin, in.adminAt = address, listener.Addr()
+	in.log.Notice("The live page, metrics, health and profiles are on %s://%s", scheme, in.adminAt)
 	return nil
 }
 
 // tellHealth tells /healthz how the server does. Turn only.
 func (in *instance) tellHealth() {
-	s := healthState{Role: "primary", Loading: in.core.Loading(), Busy: in.core.Lent()}
+	s := admin.State{Role: "primary", Loading: in.core.Loading(), Busy: in.core.Lent()}
 	if in.set.Follower.Following() {
-		s.Role, s.heardMs, s.LinkUp = "replica", in.set.Follower.HeardMs(), in.set.Follower.Up()
+		s.Role, s.HeardMs, s.LinkUp = "replica", in.set.Follower.HeardMs(), in.set.Follower.Up()
 	}
 	if in.asSentinel {
 		s.Role = "sentinel"
@@ -482,5 +494,5 @@ func (in *instance) tellHealth() {
 	if s.Reason = in.parts.ill(); s.Loading {
 		s.Reason = "loading"
 	}
-	in.health.tell(s)
+	in.health.Tell(s)
 }

@@ -18,10 +18,11 @@ type rule struct {
 var floors = []rule{
 	{".", []string{"server", "tools/cli"}},
 	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/",
-		"scripting/", "sentinel", "lane", "dataset", "server/"}},
+		"scripting/", "sentinel", "lane", "admin/", "dataset", "server/"}},
 	{"lane", []string{"engine/acl", "engine/client", "engine/command", "engine/insight", "engine/family/conn",
 		"engine/family/observe", "engine/family/sight", "protocol/", "reactor"}},
-	{"server/live", []string{"protocol/"}},
+	{"admin", []string{"admin/", "engine/command", "scripting"}},
+	{"admin/live", []string{"protocol/"}},
 	{"dataset", []string{"aof", "bgsave/", "engine/", "replication", "scripting", "protocol/"}},
 	{"cluster", []string{"cluster/", "engine", "engine/command", "engine/client", "engine/data/", "engine/family/pubsub",
 		"protocol/"}},

@@ -1,4 +1,4 @@
-package server
+package admin
 
 import (
 	"encoding/json"
@@ -12,25 +12,25 @@ import (
 	"spindle/internal/clock"
 )
 
-// health is how the server does, as turns have told last: when that changes, or within a tenth of a second.
+// Health is how the server does, as turns have told last: when that changes, or within a tenth of a second.
 // Who asks does not wait for a turn: a server that is only busy is not taken for a dead one.
-type health struct {
-	state  atomic.Pointer[healthState]
-	beatMs func() int64 // when the core did its duties last, by clock.Steady
+type Health struct {
+	state  atomic.Pointer[State]
+	BeatMs func() int64 // when the core did its duties last, by clock.Steady
 }
 
-// A healthState is what /healthz?format=json shows.
-type healthState struct {
+// A State is the state of a server that /healthz shows.
+type State struct {
 	Role    string // primary, replica, sentinel
 	Reason  string // why it should not get traffic; "" is none
 	Loading bool
 	Busy    bool // a script runs, and others wait for it
 	LinkUp  bool // of a replica
-	heardMs int64
+	HeardMs int64
 }
 
-// tell takes over the state. Turn only.
-func (h *health) tell(s healthState) {
+// Tell takes over the state. Turn only.
+func (h *Health) Tell(s State) {
 	if known := h.state.Load(); known == nil || *known != s {
 		h.state.Store(&s)
 	}
@@ -56,15 +56,15 @@ type healthReport struct {
 //	max-held=SECONDS       nothing holds the turn for longer
 //	busy=no                no script keeps others waiting
 //	format=json            all of it, with the same status
-func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	s := h.state.Load()
 	if s == nil {
-		s = &healthState{Reason: "starting"}
+		s = &State{Reason: "starting"}
 	}
-	report := healthReport{Role: s.Role, Loading: s.Loading, Busy: s.Busy, Held: sinceMs(h.beatMs())}
+	report := healthReport{Role: s.Role, Loading: s.Loading, Busy: s.Busy, Held: sinceMs(h.BeatMs())}
 	if s.Role == "replica" {
-		report.LinkUp, report.Lag = &s.LinkUp, sinceMs(s.heardMs)
+		report.LinkUp, report.Lag = &s.LinkUp, sinceMs(s.HeardMs)
 	}
 	wrong := ""
 	report.Reason, wrong = report.judge(s.Reason, query)

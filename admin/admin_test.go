@@ -1,4 +1,4 @@
-package server
+package admin
 
 import (
 	"net"
@@ -48,7 +48,7 @@ func TestAdminBind(t *testing.T) {
 		{"0.0.0.0:0", "", false, "", "needs admin-token"}, {"[::]:0", "", false, "", "needs admin-token"},
 		{"0.0.0.0:0", "t", false, "4", ""}, {"0.0.0.0:0", "", true, "4", ""}, {"[::]:0", "t", false, "6", ""},
 	} {
-		network, place, err := adminPlace(c.address, c.token, c.open)
+		network, place, err := Place(c.address, c.token, c.open)
 		var l net.Listener
 		if err == nil {
 			l, err = net.ListenTCP(network, place)
@@ -101,8 +101,8 @@ func TestAdminBind(t *testing.T) {
 func TestLabelsOutliveARefusedProfile(t *testing.T) {
 	var said []bool
 	turn := make(chan struct{}, 1)
-	a := &admin{profiling: func(on bool) { said = append(said, on) }}
-	a.do = func(f func()) { turn <- struct{}{}; f(); <-turn }
+	a := &Server{Parts: Parts{Profiling: func(on bool) { said = append(said, on) }}}
+	a.Do = func(f func()) { turn <- struct{}{}; f(); <-turn }
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -110,7 +110,7 @@ func TestLabelsOutliveARefusedProfile(t *testing.T) {
 	}()
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		on := false
-		a.do(func() { on = len(said) == 1 })
+		a.Do(func() { on = len(said) == 1 })
 		if on {
 			break
 		}
@@ -121,7 +121,7 @@ func TestLabelsOutliveARefusedProfile(t *testing.T) {
 	// Until the first one's profile runs: which of the two is refused does not matter here.
 	time.Sleep(50 * time.Millisecond)
 	a.profile(httptest.NewRecorder(), httptest.NewRequest("GET", "/debug/pprof/profile?seconds=1", nil))
-	a.do(func() {
+	a.Do(func() {
 		if !slices.Equal(said, []bool{true}) {
 			t.Errorf("labels: %v, while the first profile runs", said)
 		}

@@ -1,0 +1,199 @@
+// Package admin is the admin address: HTTP for operators and their tools. It has the live page, /metrics, /healthz, pprof
+// and the console.
+//
+// Owner: goroutines of the HTTP server. A function that needs the turn is handed in (Parts).
+// Start at Serve; crowd.go bounds the connections.
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"spindle/admin/live"
+	"spindle/engine/command"
+	"spindle/internal/config"
+	"spindle/internal/info"
+	"spindle/scripting"
+)
+
+// Parts are the doors of the address to the rest of the server.
+type Parts struct {
+	Do         func(func())                             // runs a function in a turn
+	Sections   func() []info.Section                    // turn only
+	Catalogue  *command.Catalogue                       // its figures: turn only
+	Scripts    func(yield func(scripting.Figures) bool) // turn only
+	Health     *Health
+	Handshakes func() (running, begun, failed int64)  // of TLS: under way, begun and failed
+	Profiling  func(on bool)                          // marks profiles with commands' names; turn only
+	Figures    func(keys bool) []prometheus.Collector // of the features, with the names of keys, or without
+	Page       *live.Page
+	TLS        *tls.Config // nil: in the clear
+}
+
+// A Server is the admin address. It shows operators and their tools the live page, /metrics, /healthz, /debug/pprof and
+// execution traces. Without a token it asks for no password.
+type Server struct {
+	Parts
+	profiles int // that run or have been asked for; turn only
+	http     http.Server
+	crowd    crowd
+}
+
+// Bounds on the cost of clients.
+const (
+	Conns         = 64 // connections, at most
+	metricsAtOnce = 4  // /metrics that are made or wait for a turn that is held, at most
+	profsAtOnce   = 8  // requests for /debug/pprof, at most: a collector may take some kinds at once
+	adminHeaders  = 64 << 10
+	adminBody     = 64 << 10
+	adminRequest  = 30 * time.Second // for a request to arrive
+	adminReply    = live.ReplyTime   // a profile's own time comes on top
+	adminSoon     = 10 * time.Second // for the page's own files, /healthz and refusals to leave
+	adminIdle     = time.Minute      // between two requests
+)
+
+// errAdminOpen is for an address that other machines reach, and that asks for no token.
+var errAdminOpen = errors.New("it is reached from other machines and needs admin-token, or admin-open yes")
+
+// Place is the socket that address names. Without a host it is all of this machine's, IPv4 and IPv6. An IPv4
+// address has no IPv6 socket, nor the other way round. Only a loopback address may be open without a token.
+func Place(address, token string, open bool) (network string, at *net.TCPAddr, err error) {
+	network = "tcp"
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		host, _, _ = strings.Cut(host, "%")
+		switch ip := net.ParseIP(host); {
+		case ip == nil:
+		case ip.To4() != nil:
+			network = "tcp4"
+		default:
+			network = "tcp6"
+		}
+	}
+	at, err = net.ResolveTCPAddr(network, address)
+	if err == nil && token == "" && !open && !at.IP.IsLoopback() {
+		err = errAdminOpen
+	}
+	return network, at, err
+}
+
+// Serve serves on listener until Close.
+func (a *Server) Serve(listener net.Listener) {
+	mux := http.NewServeMux()
+	a.Page.Handle(mux)
+	mux.Handle("/healthz", a.Health)
+	named, nameless := a.collected(true), a.collected(false)
+	mux.Handle("/metrics", a.Page.Locked(func(w http.ResponseWriter, r *http.Request) {
+		if a.Page.Trusts(r) {
+			named.ServeHTTP(w, r)
+		} else {
+			nameless.ServeHTTP(w, r)
+		}
+	}))
+	few := upTo(profsAtOnce)
+	mux.Handle("/debug/pprof/", a.Page.Profiled(few(pprof.Index)))
+	mux.Handle("/debug/pprof/cmdline", a.Page.Profiled(few(showArguments)))
+	mux.Handle("/debug/pprof/profile", a.Page.Profiled(few(a.profile)))
+	mux.Handle("/debug/pprof/symbol", a.Page.Profiled(few(pprof.Symbol)))
+	mux.Handle("/debug/pprof/trace", a.Page.Profiled(few(pprof.Trace)))
+	if a.TLS != nil {
+		listener = tls.NewListener(listener, a.TLS)
+	}
+	a.crowd.most = Conns
+	a.crowd.knows = func(r *http.Request) bool { return a.Page.Token != "" && a.Page.Opens(r) }
+	a.http = http.Server{
+		Handler: endOnPanic(a.crowd.whole(mux)), ConnState: a.crowd.note, ConnContext: a.crowd.join,
+		MaxHeaderBytes: adminHeaders, ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout: adminRequest, WriteTimeout: adminReply, IdleTimeout: adminIdle,
+	}
+	go a.http.Serve(listener)
+}
+
+// replySoon is for a reply that needs no turn and no token: a client that does not read it is not waited for.
+func replySoon(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(adminSoon))
+}
+
+// upTo lets n profiles be under way at once, and refuses the next.
+func upTo(n int) func(http.HandlerFunc) http.HandlerFunc {
+	places := make(chan struct{}, n)
+	return func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+				next(w, r)
+			default:
+				replySoon(w)
+				http.Error(w, fmt.Sprintf("%d profiles are under way: ask again later", n), http.StatusServiceUnavailable)
+			}
+		}
+	}
+}
+
+// endOnPanic ends the process if next panics. The HTTP server would continue, and a panic inside a turn would leave the
+// turn held for ever.
+func endOnPanic(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		over := false
+		defer func() {
+			if over {
+				return
+			}
+			why := recover()
+			if why == nil || why == http.ErrAbortHandler {
+				panic(http.ErrAbortHandler) // the reply is broken off
+			}
+			stack := debug.Stack()
+			go func() { panic(fmt.Sprintf("%v\n\nin a request of the admin address:\n%s", why, stack)) }()
+			select {}
+		}()
+		next.ServeHTTP(w, r)
+		over = true
+	})
+}
+
+// showArguments is /debug/pprof/cmdline: the program and the names of its options. Values are left out, because
+// passwords are among them.
+func showArguments(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, strings.Join(config.Redacted(os.Args), "\x00"))
+}
+
+// Close ends the address. Requests under way get a second.
+func (a *Server) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := a.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+		a.http.Close()
+	}
+	a.Page.Close()
+}
+
+// profile is pprof's CPU profile, with the commands' names as labels while it runs.
+func (a *Server) profile(w http.ResponseWriter, r *http.Request) {
+	a.label(1)
+	defer a.label(-1)
+	pprof.Profile(w, r)
+}
+
+// label counts who wants labels. pprof refuses a second profile while one runs, and its end must not take the labels
+// from that.
+func (a *Server) label(change int) {
+	a.Do(func() {
+		if a.profiles += change; a.profiles == 1 && change == 1 || a.profiles == 0 {
+			a.Profiling(a.profiles > 0)
+		}
+	})
+}

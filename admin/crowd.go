@@ -1,0 +1,134 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+)
+
+// A crowd is the connections of the admin address. When it is full, a newcomer takes the place of another connection:
+// first of one that has not given the token, see victim. The newcomer itself always stays.
+type crowd struct {
+	most  int
+	knows func(*http.Request) bool // the request gives the token that is set
+	mu    sync.Mutex
+	all   []*member // the one that has waited or worked for longest comes first
+}
+
+// A member is a connection of the crowd.
+type member struct {
+	conn  net.Conn
+	leave context.CancelFunc // ends its request
+	busy  bool               // a whole request has arrived, and its reply has not left
+	known bool               // it has given the token
+}
+
+// memberKey is the key of the member in a request's context.
+type memberKey struct{}
+
+// join takes in a connection: http.Server's ConnContext.
+func (o *crowd) join(ctx context.Context, c net.Conn) context.Context {
+	ctx, leave := context.WithCancel(ctx)
+	m := &member{conn: c, leave: leave}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.all) >= o.most {
+		o.drop(o.victim())
+	}
+	o.all = append(o.all, m)
+	return context.WithValue(ctx, memberKey{}, m)
+}
+
+// victim is the connection to close for a newcomer. A quarter of the places is for connections that wait for a request.
+// If more wait, it is the one that has waited for longest; otherwise the one that works for longest. So neither half
+// requests nor long ones keep newcomers out. A connection that has given the token is taken only if all have.
+func (o *crowd) victim() *member {
+	for _, known := range []bool{false, true} {
+		var waiting, busy []*member
+		for _, m := range o.all {
+			switch {
+			case m.known != known:
+			case m.busy:
+				busy = append(busy, m)
+			default:
+				waiting = append(waiting, m)
+			}
+		}
+		if len(busy) > 0 && len(waiting) <= o.most/4 {
+			return busy[0]
+		}
+		if len(waiting) > 0 {
+			return waiting[0]
+		}
+	}
+	return nil
+}
+
+// drop closes a connection, without a wait for what it has not read, and ends its request.
+func (o *crowd) drop(m *member) {
+	if t, ok := m.conn.(*tls.Conn); ok {
+		t.NetConn().Close()
+	} else {
+		m.conn.Close()
+	}
+	o.remove(m)
+}
+
+func (o *crowd) remove(m *member) {
+	m.leave()
+	o.all = slices.DeleteFunc(o.all, func(other *member) bool { return other == m })
+}
+
+// note follows the connections: http.Server's ConnState.
+func (o *crowd) note(c net.Conn, state http.ConnState) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.IndexFunc(o.all, func(m *member) bool { return m.conn == c })
+	if i < 0 {
+		return // it was dropped
+	}
+	switch state {
+	case http.StateIdle:
+		o.turn(o.all[i], false)
+	case http.StateClosed:
+		o.remove(o.all[i])
+	}
+}
+
+// turn says that from now on m works, or waits.
+func (o *crowd) turn(m *member, busy bool) {
+	if i := slices.Index(o.all, m); i >= 0 && m.busy != busy {
+		m.busy = busy
+		o.all = append(slices.Delete(o.all, i, i+1), m)
+	}
+}
+
+// whole reads a request's body before next serves the request. Until then the connection counts as waiting. The reply
+// has to leave soon, unless Guard.Locked allows it more time.
+func (o *crowd) whole(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body []byte
+		var err error
+		if r.ContentLength != 0 { // -1: the length is not known yet
+			body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, adminBody))
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		m := r.Context().Value(memberKey{}).(*member)
+		o.mu.Lock()
+		o.turn(m, true)
+		m.known = m.known || o.knows(r)
+		o.mu.Unlock()
+		replySoon(w)
+		if err != nil {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "the body is too long, or did not arrive", http.StatusBadRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,125 @@
+package admin
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"spindle/engine/command"
+	"spindle/internal/info"
+	"spindle/scripting"
+)
+
+// collected serves the figures, with the names of keys or without.
+func (a *Server) collected(keys bool) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(append(a.Figures(keys), &metrics{a}, prometheus.NewGoCollector())...)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: metricsAtOnce})
+}
+
+// metrics are the numeric fields of INFO, and the commands' counters, as Prometheus collects them.
+type metrics struct{ *Server }
+
+// Describe sends nothing: which fields there are may change.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// figure describes a figure, and its labels.
+func figure(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("spindle_"+name, help, labels, nil)
+}
+
+var (
+	callsDesc          = figure("command_calls_total", "Calls of a command.", "command")
+	secondsDesc        = figure("command_seconds_total", "Time spent in a command.", "command")
+	failedDesc         = figure("command_failed_total", "Calls answered with an error.", "command")
+	scriptCallsDesc    = figure("script_calls_total", "Runs of a script or function.", scriptLabels...)
+	scriptSecondsDesc  = figure("script_seconds_total", "Time that a script or function worked.", scriptLabels...)
+	scriptPausedDesc   = figure("script_paused_seconds_total", "Time that it had lent to others.", scriptLabels...)
+	scriptPausesDesc   = figure("script_pauses_total", "How often it has lent the turn.", scriptLabels...)
+	scriptCommandsDesc = figure("script_commands_total", "Commands that it called.", scriptLabels...)
+	scriptBytesDesc    = figure("script_run_bytes_max", "The most that one run made, garbage included.", scriptLabels...)
+	handshakesDesc     = figure("tls_handshakes_total", "TLS handshakes begun.")
+	shakenOffDesc      = figure("tls_handshakes_failed_total", "TLS handshakes that came to nothing.")
+	shakingDesc        = figure("tls_handshakes", "TLS handshakes under way.")
+	refusedDesc        = figure("command_rejected_total", "Calls refused before they ran.", "command")
+)
+
+var scriptLabels = []string{"kind", "name"}
+
+// Collect reads all figures in one turn, so that they belong together.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	running, begun, failed := m.Handshakes()
+	out <- prometheus.MustNewConstMetric(shakingDesc, prometheus.GaugeValue, float64(running))
+	out <- prometheus.MustNewConstMetric(handshakesDesc, prometheus.CounterValue, float64(begun))
+	out <- prometheus.MustNewConstMetric(shakenOffDesc, prometheus.CounterValue, float64(failed))
+	var w info.Writer
+	type counts struct {
+		name string
+		command.Stats
+	}
+	var rows []counts
+	var scripts []scripting.Figures
+	m.Do(func() {
+		for each := range m.Scripts {
+			scripts = append(scripts, each)
+		}
+		for _, s := range m.Sections() {
+			if s.Name == "Commandstats" || s.Name == "Latencystats" || s.Name == "Replylatency" || s.Name == "Errorstats" {
+				continue
+			}
+			for i := range s.Fields {
+				s.Fields[i].Append(&w)
+			}
+		}
+		for _, row := range m.Catalogue.All() {
+			if row.Stats.Calls+row.Stats.Rejected != 0 {
+				rows = append(rows, counts{row.Full, row.Stats})
+			}
+		}
+	})
+	for line := range strings.SplitSeq(string(w.B), "\r\n") {
+		name, value, _ := strings.Cut(line, ":")
+		collectField(out, name, value)
+	}
+	for _, f := range scripts {
+		count := func(desc *prometheus.Desc, v float64) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, v, f.Kind, f.Name)
+		}
+		count(scriptCallsDesc, float64(f.Calls))
+		count(scriptSecondsDesc, f.Worked.Seconds())
+		count(scriptPausedDesc, f.Paused.Seconds())
+		count(scriptPausesDesc, float64(f.Pauses))
+		count(scriptCommandsDesc, float64(f.Commands))
+		out <- prometheus.MustNewConstMetric(scriptBytesDesc, prometheus.GaugeValue, float64(f.Bytes), f.Kind, f.Name)
+	}
+	for i := range rows {
+		r := &rows[i]
+		out <- prometheus.MustNewConstMetric(callsDesc, prometheus.CounterValue, float64(r.Calls), r.name)
+		out <- prometheus.MustNewConstMetric(secondsDesc, prometheus.CounterValue, float64(r.Nanos)/1e9, r.name)
+		out <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(r.Failed), r.name)
+		out <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(r.Rejected), r.name)
+	}
+}
+
+// collectField sends one INFO line, if it is a number. "db0:keys=1,expires=0" becomes a gauge for each part, labelled
+// with the name.
+func collectField(out chan<- prometheus.Metric, name, value string) {
+	if n, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil {
+		desc := prometheus.NewDesc("spindle_"+name, "INFO "+name+".", nil, nil)
+		out <- prometheus.MustNewConstMetric(desc, prometheus.UntypedValue, n)
+		return
+	}
+	if !strings.HasPrefix(name, "db") || !strings.Contains(value, "=") {
+		return
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		key, text, _ := strings.Cut(part, "=")
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			desc := prometheus.NewDesc("spindle_db_"+key, "INFO keyspace "+key+".", []string{"db"}, nil)
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, n, strings.TrimPrefix(name, "db"))
+		}
+	}
+}
