@@ -98,7 +98,7 @@ func BenchmarkBuild(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			for range b.N {
-				space := newBench(b).space
+				space := newTestServer(b).space
 				var turns turnMeter
 				into := &Into{Space: space, Turn: func(f func()) {
 					turns.run(f)
@@ -158,7 +158,7 @@ func BenchmarkInto(b *testing.B) {
 	defer runtime.UnlockOSThread()
 	b.ResetTimer()
 	for range b.N {
-		space := newBench(b).space
+		space := newTestServer(b).space
 		var turns turnMeter
 		_, err := Read(b.Context(), bytes.NewReader(file), &Into{Space: space, Turn: func(f func()) {
 			turns.run(f)

@@ -21,8 +21,8 @@ import (
 	"spindle/protocol"
 )
 
-// A bench is a keyspace with this package's command handlers.
-type bench struct {
+// A testServer is a keyspace with this package's command handlers.
+type testServer struct {
 	*Commands
 	t      testing.TB
 	space  *keyspace.Keyspace
@@ -33,31 +33,31 @@ type bench struct {
 	dirty  int64
 }
 
-func newBench(t testing.TB) *bench {
+func newTestServer(t testing.TB) *testServer {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, space: keyspace.New(h, keyspace.Options{}), Commands: &Commands{Settings: &Settings{}}}
+	b := &testServer{t: t, space: keyspace.New(h, keyspace.Options{}), Commands: &Commands{Settings: &Settings{}}}
 	b.Settings.Rows()
 	b.space.SetNow(1_000_000)
 	return b
 }
 
-func (b *bench) Call(*command.Context, *command.Spec, [][]byte) (bool, error) { panic("not here") }
-func (b *bench) Run(*client.Client, [][]byte) error                           { panic("not here") }
-func (b *bench) Lend(*command.Context, command.Step) bool                     { panic("not here") }
-func (b *bench) GiveWay(*command.Context) bool                                { panic("not here") }
-func (b *bench) Tardy() bool                                                  { panic("not here") }
-func (b *bench) ReadsAnyKey(*command.Context) bool                            { return true }
-func (b *bench) Show(*command.Context)                                        { panic("not here") }
-func (b *bench) Block(*command.Context, command.Wait)                         { panic("not here") }
-func (b *bench) Notify(_ command.EventClass, event string, db int, key []byte) {
+func (b *testServer) Call(*command.Context, *command.Spec, [][]byte) (bool, error) { panic("not here") }
+func (b *testServer) Run(*client.Client, [][]byte) error                           { panic("not here") }
+func (b *testServer) Lend(*command.Context, command.Step) bool                     { panic("not here") }
+func (b *testServer) GiveWay(*command.Context) bool                                { panic("not here") }
+func (b *testServer) Tardy() bool                                                  { panic("not here") }
+func (b *testServer) ReadsAnyKey(*command.Context) bool                            { return true }
+func (b *testServer) Show(*command.Context)                                        { panic("not here") }
+func (b *testServer) Block(*command.Context, command.Wait)                         { panic("not here") }
+func (b *testServer) Notify(_ command.EventClass, event string, db int, key []byte) {
 	b.events = append(b.events, fmt.Sprintf("%s %d %.20s", event, db, key))
 }
 
 // run returns a command's reply.
-func (b *bench) run(args ...string) string {
+func (b *testServer) run(args ...string) string {
 	b.t.Helper()
 	var reply protocol.Reply
 	c := &command.Context{Client: &b.cl, Reply: &reply, Space: b.space, DB: b.space.DB(b.cl.DB), Now: b.space.Now(),
@@ -92,13 +92,13 @@ func (b *bench) run(args ...string) string {
 }
 
 // dumped returns a key's payload.
-func (b *bench) dumped(key string) string {
+func (b *testServer) dumped(key string) string {
 	reply := b.run("dump", key)
 	_, payload, _ := strings.Cut(reply, "\r\n")
 	return strings.TrimSuffix(payload, "\r\n")
 }
 
-func (b *bench) get(key string) string {
+func (b *testServer) get(key string) string {
 	v := b.space.DB(b.cl.DB).Peek([]byte(key))
 	if !v.Exists() {
 		return "(nil)"
@@ -107,7 +107,7 @@ func (b *bench) get(key string) string {
 }
 
 func TestDumpRestore(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	if got := b.run("dump", "none"); got != "$-1\r\n" {
 		t.Errorf("DUMP of nothing: %q", got)
 	}
@@ -135,7 +135,7 @@ func TestDumpRestore(t *testing.T) {
 }
 
 // filter makes key a Bloom filter for capacity items, with one item added.
-func (b *bench) filter(key string, capacity uint64) {
+func (b *testServer) filter(key string, capacity uint64) {
 	root, err := bloom.New(b.space.Store(), bloom.Params{Error: 0.01, Capacity: capacity, Growth: 2}, nil)
 	if err != nil {
 		b.t.Fatal(err)
@@ -148,7 +148,7 @@ func (b *bench) filter(key string, capacity uint64) {
 
 // TestDumpTooLong: a payload longer than proto-max-bulk-len is refused, of any type.
 func TestDumpTooLong(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	b.common.MaxBulk = &setting.Int{}
 	b.common.MaxBulk.Set(20_000)
 	rng, db := rand.New(rand.NewPCG(1, 2)), b.space.DB(0)
@@ -170,7 +170,7 @@ func TestDumpTooLong(t *testing.T) {
 
 // TestFilterBound: a client's RESTORE cannot make a filter larger than bf-max-size. A primary's can.
 func TestFilterBound(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	b.filter("k", 1_000_000)
 	payload := b.dumped("k")
 	if len(payload) > 20_000 {
@@ -193,7 +193,7 @@ func TestFilterBound(t *testing.T) {
 func rdb11(body string) string { return string(rdb.AppendFooter([]byte(body), 0, 11)) }
 
 func TestRestoreReplies(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	hello := rdb11("\x00\x05hello")
 	wrong := "-ERR DUMP payload version or checksum are wrong\r\n"
 	format := "-ERR Bad data format\r\n"
@@ -250,7 +250,7 @@ func TestRestoreReplies(t *testing.T) {
 
 // TestRestoreEffects: deadlines, propagated commands, and events.
 func TestRestoreEffects(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	b.common.Rows()
 	p := rdb11("\x00\x01v")
 	steps := []struct{ args, key, told, event string }{
@@ -277,7 +277,7 @@ func TestRestoreEffects(t *testing.T) {
 }
 
 func TestRestoreClock(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	p := rdb11("\x00\x01v")
 	b.run("restore", "k", "0", p, "IDLETIME", "100")
 	if idle := b.space.IdleMs(b.space.DB(0).Peek([]byte("k"))); idle != 100_000 {
@@ -305,7 +305,7 @@ func TestRestoreClock(t *testing.T) {
 }
 
 func TestSaveCommands(t *testing.T) {
-	b, d := newBench(t), newDesk(t)
+	b, d := newTestServer(t), newTestScheduler(t)
 	b.Scheduler = d.Scheduler
 	if got := b.run("lastsave"); got != ":1700000000\r\n" {
 		t.Errorf("LASTSAVE %q", got)
@@ -342,7 +342,7 @@ func TestSaveCommands(t *testing.T) {
 
 // TestKeyspace: a real view is saved while the core continues, and loaded into another keyspace.
 func TestKeyspace(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	db := b.space.DB(0)
 	const keys = 50_000
 	for i := range keys {
@@ -372,7 +372,7 @@ func TestKeyspace(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	to := newBench(t).space
+	to := newTestServer(t).space
 	turns := 0
 	l, err := Read(t.Context(), &file, &Into{Space: to, Turn: func(f func()) { turns++; f() }}, LoadOptions{NowMs: 1})
 	if err != nil || l.Keys != keys+1 || to.DB(0).Len() != keys || turns < keys/turnRecords {
@@ -404,7 +404,7 @@ func TestKeyspace(t *testing.T) {
 // TestSanitize: every damaged payload is refused, and the log has the reason. sanitize-dump-payload only decides which
 // ones INFO counts.
 func TestSanitize(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	var log bytes.Buffer
 	b.Log = logging.New(&log)
 	b.Log.SetLevel(logging.LevelVerbose)

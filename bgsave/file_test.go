@@ -17,9 +17,9 @@ import (
 // TestFlushedDuringASave: a cancelled save and the next one have different files. Only the second file is renamed to
 // the final name.
 func TestFlushedDuringASave(t *testing.T) {
-	d := newDesk(t)
+	d := newTestScheduler(t)
 	d.parts.Freeze = func() View { // a new view each time
-		v := newSheet(t)
+		v := newFakeView(t)
 		for i := range 100 {
 			v.put(0, strings.Repeat("k", i+1), "v", 0)
 		}
@@ -47,7 +47,7 @@ func TestFlushedDuringASave(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		got := newNotebook()
+		got := newFakeInserter()
 		if _, err := Load(t.Context(), path, got, LoadOptions{}); err != nil || len(got.keys) != 100 {
 			t.Fatal(err, len(got.keys))
 		}
@@ -79,7 +79,7 @@ func TestCalledOffIsNotPutInPlace(t *testing.T) {
 // TestPowerCutDuringSave: whenever the power fails, the file is complete: the old one or the new one.
 func TestPowerCutDuringSave(t *testing.T) {
 	sheet := func(n int) View {
-		v := newSheet(t)
+		v := newFakeView(t)
 		for i := range n {
 			v.put(0, strings.Repeat("k", i+1), "v", 0)
 		}
@@ -95,7 +95,7 @@ func TestPowerCutDuringSave(t *testing.T) {
 		d.CrashAfter(int(seed % 16))
 		_, failed := SaveFile(t.Context(), sheet(40), f, Options{Checksum: true})
 		left, there := d.Crash().Content(f.Path)
-		found, err := Read(t.Context(), bytes.NewReader(left), newNotebook(), LoadOptions{})
+		found, err := Read(t.Context(), bytes.NewReader(left), newFakeInserter(), LoadOptions{})
 		if !there || err != nil || found.Keys != 20 && found.Keys != 40 || failed == nil && found.Keys != 40 {
 			t.Fatalf("seed %d: there %v, %d keys, %v; the save said %v", seed, there, found.Keys, err, failed)
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // settle lets reclaimers free everything that may be freed.
-func (b *bench) settle() {
+func (b *testServer) settle() {
 	for range 100 {
 		for job, _ := b.space.Heap().TakeJob(); job != nil; job, _ = b.space.Heap().TakeJob() {
 			for !job(1 << 20) {
@@ -60,7 +60,7 @@ func members(v value.Value) int {
 // Empty keys are skipped, and damaged values are freed.
 func TestBuild(t *testing.T) {
 	sizes := map[string]int{"empty": 0, "small": 3, "in one turn": 400, "large": 20_000}
-	b := newBench(t)
+	b := newTestServer(t)
 	db := b.space.DB(0)
 	turns := 0
 	var views []*keyspace.View
@@ -117,7 +117,7 @@ func TestBuild(t *testing.T) {
 func TestBuildInto(t *testing.T) {
 	for _, n := range []int{3, 5000} {
 		for _, replace := range []bool{false, true} {
-			b := newBench(t)
+			b := newTestServer(t)
 			b.space.DB(0).SetString([]byte("k"), []byte("v"), 0)
 			_, _, err := load(t, sets(map[string]int{"k": n}, false), &Into{Space: b.space, Replace: replace}, LoadOptions{})
 			if replace && (err != nil || members(b.space.DB(0).Peek([]byte("k"))) != n) ||
@@ -149,7 +149,7 @@ func TestVersion(t *testing.T) {
 		{10, 9, 5000, func(db *keyspace.DB) { db.PutPacked([]byte("h"), value.Hash, value.ListpackEx, packedEx, 0) }},
 		{12, 12, 5000, func(db *keyspace.DB) { db.PutPacked([]byte("h"), value.Hash, value.ListpackEx, packedEx, 0) }},
 	} {
-		b := newBench(t)
+		b := newTestServer(t)
 		if _, _, err := load(t, sets(map[string]int{"k": c.set}, false), &Into{Space: b.space}, LoadOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func FuzzRestore(f *testing.F) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 	}
-	b := newBench(f)
+	b := newTestServer(f)
 	b.AnyChecksum = true
 	b.run("restore", "k", "0", rdb11(fieldsDeadline)) // the table of fields' deadlines stays allocated
 	b.space.DB(0).Delete([]byte("k"))
@@ -271,7 +271,7 @@ func TestInto(t *testing.T) {
 		}
 		return rdb.AppendEOF(append(w.Buf, byte(rdb.OpEOF)), 0)
 	}
-	b := newBench(t)
+	b := newTestServer(t)
 	empty := b.space.Heap().Used()
 	for _, replace := range []bool{false, true, false} {
 		if l, _, err := load(t, write(replace), &Into{Space: b.space, Replace: replace}, LoadOptions{}); err != nil ||
@@ -330,7 +330,7 @@ func TestIntoBrokenOff(t *testing.T) {
 	damaged := slices.Clone(file)
 	damaged = append(damaged[:len(file)*2/3], 0xF0, 0xF0, 0xF0)
 	for name, given := range map[string][]byte{"cut": file[:len(file)*2/3], "damaged": damaged, "no end": file} {
-		b := newBench(t)
+		b := newTestServer(t)
 		empty := b.space.Heap().Used()
 		if _, _, err := load(t, given, &Into{Space: b.space}, LoadOptions{}); err == nil || b.space.DB(0).Len() < keys/2 {
 			t.Errorf("%s: %d keys, %v", name, b.space.DB(0).Len(), err)
@@ -342,7 +342,7 @@ func TestIntoBrokenOff(t *testing.T) {
 		}
 	}
 
-	b := newBench(t)
+	b := newTestServer(t)
 	empty := b.space.Heap().Used()
 	r, feed := io.Pipe()
 	returned, sent := make(chan bool), make(chan bool)
@@ -402,7 +402,7 @@ func TestIntoExpired(t *testing.T) {
 			w.Text(fmt.Appendf(nil, "value of %d in %d", i, db))
 		}
 	}
-	b := newBench(t)
+	b := newTestServer(t)
 	b.space.SetNow(now)
 	empty := b.space.Heap().Used()
 	// The end is missing, so the checksum is not checked.
@@ -439,7 +439,7 @@ func TestIntoExpired(t *testing.T) {
 
 // TestIntoSeveral: one call inserts records of several databases into the right ones.
 func TestIntoSeveral(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	zero := rdb.Record{Key: []byte("k"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None,
 		Idle: rdb.None, Freq: rdb.None}
 	one := zero
@@ -456,7 +456,7 @@ func TestIntoSeveral(t *testing.T) {
 
 // TestAnnouncedWithoutEnd: sizes that are announced again and again cost no memory before a key comes.
 func TestAnnouncedWithoutEnd(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	into := &Into{Space: b.space}
 	for i := range 10_000 {
 		if err := into.Reserve(i%2, 1<<30, 0); err != nil {
@@ -479,7 +479,7 @@ func TestAnnouncedWithoutEnd(t *testing.T) {
 // TestLeastInOneTurn: hashes with field deadlines are inserted directly, and share turns. A duplicate among them is
 // reported.
 func TestLeastInOneTurn(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	fields := listpack.AppendElement(listpack.AppendElement(listpack.AppendElement(listpack.AppendEmpty(nil),
 		listpack.Of([]byte("f"))), listpack.Of([]byte("v"))), listpack.OfInt(4_000_000_000_000))
 	var records []rdb.Record
@@ -508,7 +508,7 @@ func TestLeastInOneTurn(t *testing.T) {
 
 // TestReplacedPlain: nothing of a replaced key stays, not even its access clock.
 func TestReplacedPlain(t *testing.T) {
-	b := newBench(t)
+	b := newTestServer(t)
 	b.space.Policy = keyspace.AllKeysLFU
 	db := b.space.DB(0)
 	db.SetString([]byte("k"), []byte("v"), 0)

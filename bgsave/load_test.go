@@ -17,7 +17,7 @@ import (
 )
 
 // written returns s as a file.
-func written(t testing.TB, s *sheet) []byte {
+func written(t testing.TB, s *fakeView) []byte {
 	var file bytes.Buffer
 	if _, err := WriteTo(t.Context(), &file, s, Options{Checksum: true, Compress: true, Header: header}); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func load(t *testing.T, file []byte, to Inserter, o LoadOptions) (Loaded, string
 }
 
 func TestLoadExpired(t *testing.T) {
-	s := newSheet(t)
+	s := newFakeView(t)
 	s.put(0, "past", "x", 999)
 	s.put(0, "now", "x", 1000)
 	s.put(0, "future", "x", 1001)
@@ -47,7 +47,7 @@ func TestLoadExpired(t *testing.T) {
 	file := written(t, s)
 	for _, keep := range []bool{false, true} {
 		var p Loading
-		got := newNotebook()
+		got := newFakeInserter()
 		l, log, err := load(t, file, got, LoadOptions{NowMs: 1000, KeepExpired: keep, Progress: &p})
 		want, line := Loaded{Keys: 3, Expired: 1}, "Done loading RDB, keys loaded: 3, keys expired: 1."
 		if keep {
@@ -106,7 +106,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'", "database 0 alone"}, corrupt},
 	}
 	for _, c := range cases {
-		_, log, err := load(t, c.file, newNotebook(), LoadOptions{})
+		_, log, err := load(t, c.file, newFakeInserter(), LoadOptions{})
 		if err == nil || !strings.HasSuffix(log, c.last) {
 			t.Errorf("%s: %v, log\n%s", c.name, err, log)
 		}
@@ -116,18 +116,18 @@ func TestLoadRefuses(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Load(t.Context(), filepath.Join(t.TempDir(), "none"), newNotebook(), LoadOptions{}); !errors.Is(err,
+	if _, err := Load(t.Context(), filepath.Join(t.TempDir(), "none"), newFakeInserter(), LoadOptions{}); !errors.Is(err,
 		fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, log, err := load(t, beside, newNotebook(), LoadOptions{SkipModuleData: true}); err != nil ||
+	if _, log, err := load(t, beside, newFakeInserter(), LoadOptions{SkipModuleData: true}); err != nil ||
 		!strings.Contains(log, `Skipping data of module type "ft_index0" (version 1), at offset 9`) {
 		t.Errorf("told to skip a module's data: %v, log\n%s", err, log)
 	}
-	if _, _, err := load(t, flipped, newNotebook(), LoadOptions{NoChecksum: true}); err != nil {
+	if _, _, err := load(t, flipped, newFakeInserter(), LoadOptions{NoChecksum: true}); err != nil {
 		t.Errorf("unchecked: %v", err)
 	}
-	if n := newNotebook(); n != nil {
+	if n := newFakeInserter(); n != nil {
 		n.fail = ErrDuplicate
 		if l, _, err := load(t, twice, n, LoadOptions{}); !errors.Is(err, ErrDuplicate) || l.Keys != 0 {
 			t.Errorf("inserter's error: %v", err)
@@ -137,14 +137,14 @@ func TestLoadRefuses(t *testing.T) {
 
 // TestLoadTruncated: a file cut at any byte is refused with the offset, compressed or not.
 func TestLoadTruncated(t *testing.T) {
-	s := newSheet(t)
+	s := newFakeView(t)
 	s.put(0, "key", "value", 4_000_000_000_000)
 	s.put(1, "number", 12345, 0)
 	s.put(1, "packed", strings.Repeat("z", 100), 0)
 	file := written(t, s)
 	for cut := range file {
 		var format *rdb.FormatError
-		if _, err := Read(t.Context(), bytes.NewReader(file[:cut]), newNotebook(),
+		if _, err := Read(t.Context(), bytes.NewReader(file[:cut]), newFakeInserter(),
 			LoadOptions{Size: int64(cut)}); !errors.As(err, &format) || format.Offset != int64(cut) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
@@ -155,7 +155,7 @@ func TestLoadTruncated(t *testing.T) {
 func TestLoadDelay(t *testing.T) {
 	file := written(t, mixed(t, 300))
 	ctx, cancel := context.WithCancelCause(t.Context())
-	got := newNotebook()
+	got := newFakeInserter()
 	var p Loading
 	time.AfterFunc(30*time.Millisecond, func() { cancel(ErrAborted) })
 	_, err := Read(ctx, bytes.NewReader(file), got, LoadOptions{Delay: func() int64 { return 5000 }, Progress: &p,
@@ -167,7 +167,7 @@ func TestLoadDelay(t *testing.T) {
 
 // TestLoadInterval: a turn inserts no more bytes of the file than the interval.
 func TestLoadInterval(t *testing.T) {
-	s := newSheet(t)
+	s := newFakeView(t)
 	for i := range 500 {
 		s.put(0, strings.Repeat("k", 100)+string(rune('a'+i%26))+string(rune('a'+i/26)), "v", 0)
 	}
@@ -175,7 +175,7 @@ func TestLoadInterval(t *testing.T) {
 	if _, err := WriteTo(t.Context(), &file, s, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	got := newNotebook()
+	got := newFakeInserter()
 	if _, err := Read(t.Context(), &file, got, LoadOptions{Interval: 1024}); err != nil || got.longest > 10 ||
 		len(got.keys) != 500 {
 		t.Fatalf("%v; turns of %d keys, %d loaded", err, got.longest, len(got.keys))
@@ -184,7 +184,7 @@ func TestLoadInterval(t *testing.T) {
 
 // FuzzLoad: any bytes are data or an error, and cost memory in proportion to their number.
 func FuzzLoad(f *testing.F) {
-	s := newSheet(f)
+	s := newFakeView(f)
 	s.put(0, "key", "value", 4_000_000_000_000)
 	s.put(2, "number", -3, 0)
 	s.put(2, "packed", strings.Repeat("z", 100), 0)
@@ -202,7 +202,7 @@ func FuzzLoad(f *testing.F) {
 		if wrapped && len(file) > 1<<16 {
 			return // compressed zeros may take as much memory as they expand to
 		}
-		got := newNotebook()
+		got := newFakeInserter()
 		l, err := Read(t.Context(), plain, got, LoadOptions{NoChecksum: true})
 		if err == nil && int(l.Keys) < len(got.keys) {
 			t.Fatalf("%d keys counted, %d there", l.Keys, len(got.keys))
@@ -215,7 +215,7 @@ func FuzzLoad(f *testing.F) {
 
 // BenchmarkLoad decodes keys of 16 bytes with values of 32 and drops them. Watch ns/key.
 func BenchmarkLoad(b *testing.B) {
-	s := newSheet(b)
+	s := newFakeView(b)
 	const keys = 200_000
 	for i := range keys {
 		s.put(0, "key:"+time.Unix(int64(i), 0).UTC().Format("150405.000000"),

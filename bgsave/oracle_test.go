@@ -109,7 +109,7 @@ func (r *reference) run(args ...string) string {
 
 // TestReferenceLoads: redis-server loads our files key for key, and redis-check-rdb finds no fault.
 func TestReferenceLoads(t *testing.T) {
-	s := mixed(t, crowd)
+	s := mixed(t, manyKeys)
 	for _, compress := range []bool{false, true} {
 		for _, checksum := range []bool{false, true} {
 			dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestReferenceLoads(t *testing.T) {
 			if got := r.run("SAVE"); got != "+OK" {
 				t.Fatalf("SAVE: %s\n%s", got, r.log.String())
 			}
-			got := newNotebook()
+			got := newFakeInserter()
 			if _, err := Load(t.Context(), path, got, LoadOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestReferenceWrites(t *testing.T) {
 		t.Fatal(got)
 	}
 	path := filepath.Join(r.dir, "dump.rdb")
-	got := newNotebook()
+	got := newFakeInserter()
 	if _, err := Load(t.Context(), path, got, LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestReferenceWrites(t *testing.T) {
 // TestReferencePayloads: payloads go from DUMP here to RESTORE there, and in the other direction.
 func TestReferencePayloads(t *testing.T) {
 	r := newReference(t, t.TempDir())
-	b := newBench(t)
+	b := newTestServer(t)
 	for _, v := range []string{"", "0", "-5", "300", "100000", "99999999999", "hello", strings.Repeat("abc", 100),
 		strings.Repeat("\x00\xff", 30_000)} {
 		b.space.DB(0).SetString([]byte("k"), []byte(v), 0)
@@ -217,12 +217,12 @@ func TestKilled(t *testing.T) {
 	}
 	_ = child.Process.Kill()
 	_ = child.Wait()
-	got := newNotebook()
+	got := newFakeInserter()
 	if _, err := Load(t.Context(), path, got, LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	got.equal(t, s.entries())
-	if _, err := Load(t.Context(), temp, newNotebook(), LoadOptions{}); err == nil {
+	if _, err := Load(t.Context(), temp, newFakeInserter(), LoadOptions{}); err == nil {
 		t.Error("half a file was loaded")
 	}
 }

@@ -23,7 +23,7 @@ var header = Header{ServerVersion: "7.4.1", CreatedUnix: 1_700_000_000, UsedMemo
 
 // TestRoundTrip: the loader gets the view's keys, whatever the number of savers and the compression.
 func TestRoundTrip(t *testing.T) {
-	s := mixed(t, crowd)
+	s := mixed(t, manyKeys)
 	want := s.entries()
 	for _, savers := range []int{1, 2, 5} {
 		for _, compress := range []bool{false, true} {
@@ -38,7 +38,7 @@ func TestRoundTrip(t *testing.T) {
 			if int(p.Keys.Load()) != len(want) || int(p.Total.Load()) != len(want) || p.Bytes.Load() != n {
 				t.Errorf("progress says %d of %d keys, %d bytes", p.Keys.Load(), p.Total.Load(), p.Bytes.Load())
 			}
-			got := newNotebook()
+			got := newFakeInserter()
 			l, err := Read(t.Context(), &file, got, LoadOptions{Size: n})
 			if err != nil || l.Version != 9 || l.Keys != int64(len(want)) || l.Expired != 0 || int(got.reserved) != len(want) {
 				t.Fatalf("savers %d, compress %t: %+v, %v", savers, compress, l, err)
@@ -57,29 +57,29 @@ func TestHeader(t *testing.T) {
 	h.AOFBase = true
 	h.Functions = [][]byte{[]byte("#!lua name=x")}
 	var file bytes.Buffer
-	if _, err := WriteTo(t.Context(), &file, newSheet(t), Options{Header: h}); err != nil {
+	if _, err := WriteTo(t.Context(), &file, newFakeView(t), Options{Header: h}); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.HasPrefix(file.Bytes(), []byte("REDIS0010")) {
 		t.Errorf("functions need version 10: %.9q", file.Bytes())
 	}
-	l, err := Read(t.Context(), bytes.NewReader(file.Bytes()), &withFunctions{notebook: newNotebook()}, LoadOptions{})
+	l, err := Read(t.Context(), bytes.NewReader(file.Bytes()), &withFunctions{fakeInserter: newFakeInserter()}, LoadOptions{})
 	if err != nil || l.Replication == nil || *l.Replication != *h.Replication || !l.AOFBase || l.UsedMemory != 123456 {
 		t.Fatalf("%+v, %+v, %v", l, l.Replication, err)
 	}
 	var unsupported *UnsupportedError
-	if _, err := Read(t.Context(), &file, newNotebook(), LoadOptions{}); !errors.As(err, &unsupported) {
+	if _, err := Read(t.Context(), &file, newFakeInserter(), LoadOptions{}); !errors.As(err, &unsupported) {
 		t.Errorf("a library that nobody takes: %v", err)
 	}
 }
 
-type withFunctions struct{ *notebook }
+type withFunctions struct{ *fakeInserter }
 
 func (withFunctions) Function([]byte) error { return nil }
 
 // TestClock: idle times and counters are written where requested, and read back.
 func TestClock(t *testing.T) {
-	s := newSheet(t)
+	s := newFakeView(t)
 	s.put(0, "a", "x", 0)
 	for _, c := range []struct {
 		idle int64
@@ -104,7 +104,7 @@ func TestClock(t *testing.T) {
 
 // TestGolden fixes every byte of a small file, because other servers read such files.
 func TestGolden(t *testing.T) {
-	s := newSheet(t)
+	s := newFakeView(t)
 	s.put(0, "key", "value", 0)
 	s.put(0, "n", 300, 0x0102030405060708)
 	s.put(9, "7", strings.Repeat("a", 64), 0)
@@ -176,7 +176,7 @@ func TestStream(t *testing.T) {
 	const mark = "0123456789012345678901234567890123456789"
 	file.WriteString(mark)
 	r := bufio.NewReader(&file)
-	got := newNotebook()
+	got := newFakeInserter()
 	l, err := Read(t.Context(), r, got, LoadOptions{Live: true})
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestSaveFile(t *testing.T) {
 		if stat, err := os.Stat(path); err != nil || stat.Size() != size || len(list) != 1 {
 			t.Fatalf("%v, %d bytes, %d files; %v", c, size, len(list), err)
 		}
-		got := newNotebook()
+		got := newFakeInserter()
 		var p Loading
 		l, err := Load(t.Context(), path, got, LoadOptions{Progress: &p})
 		if err != nil || p.Active.Load() || p.Read.Load() != p.Total.Load() && c == CompressNone ||
@@ -252,7 +252,7 @@ func TestSaveFileErrors(t *testing.T) {
 
 // BenchmarkWriteTo encodes keys of 16 bytes with values of 32. Watch ns/key.
 func BenchmarkWriteTo(b *testing.B) {
-	s := newSheet(b)
+	s := newFakeView(b)
 	const keys = 200_000
 	for i := range keys {
 		s.put(0, fmt.Sprintf("key:%012d", i), fmt.Sprintf("%032x", uint64(i)*0x9E3779B97F4A7C15), 0)

@@ -14,11 +14,11 @@ import (
 	"spindle/internal/logging"
 )
 
-// A desk is a Scheduler with faked surroundings. Its clock only moves when the test moves it.
-type desk struct {
+// A testScheduler is a Scheduler with faked surroundings. Its clock only moves when the test moves it.
+type testScheduler struct {
 	*Scheduler
 	settings Settings
-	view     *sheet
+	view     *fakeView
 	dirty    int64
 	clock    time.Time
 	turn     sync.Mutex
@@ -28,8 +28,8 @@ type desk struct {
 	ended    chan struct{} // gets a value when a background save has ended
 }
 
-func newDesk(t *testing.T) *desk {
-	d := &desk{clock: time.Unix(1_700_000_000, 0), view: newSheet(t), ended: make(chan struct{}, 8)}
+func newTestScheduler(t *testing.T) *testScheduler {
+	d := &testScheduler{clock: time.Unix(1_700_000_000, 0), view: newFakeView(t), ended: make(chan struct{}, 8)}
 	d.settings.Rows()
 	d.settings.FileName.Set(filepath.Join(t.TempDir(), "dump.rdb"))
 	for i := range 100 {
@@ -47,9 +47,9 @@ func newDesk(t *testing.T) *desk {
 }
 
 // in runs f in a turn.
-func (d *desk) in(f func()) { d.turn.Lock(); defer d.turn.Unlock(); f() }
+func (d *testScheduler) in(f func()) { d.turn.Lock(); defer d.turn.Unlock(); f() }
 
-func (d *desk) wait(t *testing.T) {
+func (d *testScheduler) wait(t *testing.T) {
 	t.Helper()
 	select {
 	case <-d.ended:
@@ -58,7 +58,7 @@ func (d *desk) wait(t *testing.T) {
 	}
 }
 
-func (d *desk) figure(name string) string {
+func (d *testScheduler) figure(name string) string {
 	var w info.Writer
 	for _, s := range d.Sections(&d.loading) {
 		for i := range s.Fields {
@@ -70,7 +70,7 @@ func (d *desk) figure(name string) string {
 	return text
 }
 
-func (d *desk) expect(t *testing.T, figures ...string) {
+func (d *testScheduler) expect(t *testing.T, figures ...string) {
 	t.Helper()
 	for i := 0; i < len(figures); i += 2 {
 		if got := d.figure(figures[i]); got != figures[i+1] {
@@ -80,7 +80,7 @@ func (d *desk) expect(t *testing.T, figures ...string) {
 }
 
 func TestBackground(t *testing.T) {
-	d := newDesk(t)
+	d := newTestScheduler(t)
 	d.expect(t, "rdb_last_save_time", "1700000000", "rdb_bgsave_in_progress", "0", "rdb_last_bgsave_time_sec", "-1",
 		"rdb_current_bgsave_time_sec", "-1", "rdb_last_bgsave_status", "ok", "total_forks", "0", "loading", "0")
 	d.settings.SaveDelay.Set(2000)
@@ -117,7 +117,7 @@ func TestBackground(t *testing.T) {
 }
 
 func TestRules(t *testing.T) {
-	d := newDesk(t)
+	d := newTestScheduler(t)
 	d.settings.Rules.Set([]Rule{{60, 10}, {10, 100}})
 	d.dirty = 10
 	d.clock = d.clock.Add(60 * time.Second)
@@ -145,7 +145,7 @@ func TestRules(t *testing.T) {
 
 // TestFailed: writes stop and the rules rest five seconds. The next successful save ends both.
 func TestFailed(t *testing.T) {
-	d := newDesk(t)
+	d := newTestScheduler(t)
 	good := d.settings.FileName.Get()
 	d.settings.FileName.Set("/nonexistent/dump.rdb")
 	d.settings.Rules.Set([]Rule{{1, 1}})
@@ -183,7 +183,7 @@ func TestFailed(t *testing.T) {
 }
 
 func TestQueued(t *testing.T) {
-	d := newDesk(t)
+	d := newTestScheduler(t)
 	d.busyWith = true
 	if _, err := d.Background(false, false); err != ErrBusy {
 		t.Errorf("beside a rewrite: %v", err)
@@ -206,7 +206,7 @@ func TestQueued(t *testing.T) {
 
 // TestAbort: the old file stays, the temporary goes, and no result is recorded (bgsave.S3).
 func TestAbort(t *testing.T) {
-	d := newDesk(t)
+	d := newTestScheduler(t)
 	path := d.settings.FileName.Get()
 	if err := os.WriteFile(path, []byte("the old file"), 0o600); err != nil {
 		t.Fatal(err)
@@ -246,12 +246,12 @@ func TestAbort(t *testing.T) {
 
 // TestFlushed: the file is written again, so that a restart does not bring the old keys back.
 func TestFlushed(t *testing.T) {
-	d := newDesk(t)
+	d := newTestScheduler(t)
 	d.dirty = 3
 	d.Flushed(2) // FLUSHALL counts them when it returns
 	d.dirty += 2
 	d.expect(t, "rdb_changes_since_last_save", "0", "rdb_saves", "0")
-	got := newNotebook()
+	got := newFakeInserter()
 	if _, err := Load(t.Context(), d.settings.FileName.Get(), got, LoadOptions{}); err != nil || len(got.keys) != 100 {
 		t.Fatal(err, len(got.keys))
 	}
@@ -262,7 +262,7 @@ func TestFlushed(t *testing.T) {
 }
 
 func TestLoadingFigures(t *testing.T) {
-	d := newDesk(t)
+	d := newTestScheduler(t)
 	d.loading.Begin(1000)
 	d.loading.StartUnix.Store(time.Now().Unix() - 10)
 	d.loading.Read.Store(250)

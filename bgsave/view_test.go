@@ -16,25 +16,25 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A sheet is a View with values made for a test.
-type sheet struct {
+// A fakeView is a View with values made for a test.
+type fakeView struct {
 	heap   *memory.Heap
 	store  value.Store
 	dbs    map[int][]value.Value
 	closed int
 }
 
-func newSheet(t testing.TB) *sheet {
+func newFakeView(t testing.TB) *fakeView {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sheet{heap: h, dbs: map[int][]value.Value{}}
+	s := &fakeView{heap: h, dbs: map[int][]value.Value{}}
 	s.store.Init(h)
 	return s
 }
 
-func (s *sheet) put(db int, key string, val any, deadline int64) {
+func (s *fakeView) put(db int, key string, val any, deadline int64) {
 	var f value.Form
 	text, isText := val.(string)
 	if isText {
@@ -56,15 +56,15 @@ func (s *sheet) put(db int, key string, val any, deadline int64) {
 	s.dbs[db] = append(s.dbs[db], v)
 }
 
-func (s *sheet) DBs() (dbs []int) {
+func (s *fakeView) DBs() (dbs []int) {
 	for db := range s.dbs {
 		dbs = append(dbs, db)
 	}
 	slices.Sort(dbs)
 	return dbs
 }
-func (s *sheet) Len(db int) int { return len(s.dbs[db]) }
-func (s *sheet) Volatile(db int) (n int) {
+func (s *fakeView) Len(db int) int { return len(s.dbs[db]) }
+func (s *fakeView) Volatile(db int) (n int) {
 	for _, v := range s.dbs[db] {
 		if v.Deadline() != 0 {
 			n++
@@ -72,17 +72,17 @@ func (s *sheet) Volatile(db int) (n int) {
 	}
 	return n
 }
-func (s *sheet) Walk(db, part, parts int, yield func(value.Value) bool) {
+func (s *fakeView) Walk(db, part, parts int, yield func(value.Value) bool) {
 	for i := part; i < len(s.dbs[db]); i += parts {
 		if !yield(s.dbs[db][i]) {
 			return
 		}
 	}
 }
-func (s *sheet) Close() { s.closed++ }
+func (s *fakeView) Close() { s.closed++ }
 
-// entries returns the sheet's keys in the form of a notebook's.
-func (s *sheet) entries() map[string]string {
+// entries returns the view's keys in the form of a fakeInserter's.
+func (s *fakeView) entries() map[string]string {
 	m := map[string]string{}
 	for db, values := range s.dbs {
 		for _, v := range values {
@@ -92,8 +92,8 @@ func (s *sheet) entries() map[string]string {
 	return m
 }
 
-// A notebook is an Inserter that records keys.
-type notebook struct {
+// A fakeInserter is an Inserter that records keys.
+type fakeInserter struct {
 	mu        sync.Mutex
 	keys      map[string]string
 	databases int
@@ -103,17 +103,17 @@ type notebook struct {
 	fail      error
 }
 
-func newNotebook() *notebook { return &notebook{keys: map[string]string{}, databases: 16} }
+func newFakeInserter() *fakeInserter { return &fakeInserter{keys: map[string]string{}, databases: 16} }
 
-func (n *notebook) Prepare(codec.Env) {}
-func (n *notebook) Databases() int    { return n.databases }
-func (n *notebook) Finish() error     { n.finished++; return nil }
-func (n *notebook) Reserve(_ int, keys, _ uint64) error {
+func (n *fakeInserter) Prepare(codec.Env) {}
+func (n *fakeInserter) Databases() int    { return n.databases }
+func (n *fakeInserter) Finish() error     { n.finished++; return nil }
+func (n *fakeInserter) Reserve(_ int, keys, _ uint64) error {
 	n.reserved += keys
 	return nil
 }
-func (n *notebook) Function(code []byte) error { return fmt.Errorf("no functions here") }
-func (n *notebook) Insert(records []rdb.Record) (int, error) {
+func (n *fakeInserter) Function(code []byte) error { return fmt.Errorf("no functions here") }
+func (n *fakeInserter) Insert(records []rdb.Record) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.longest = max(n.longest, len(records))
@@ -134,7 +134,7 @@ func (n *notebook) Insert(records []rdb.Record) (int, error) {
 	return len(records), nil
 }
 
-func (n *notebook) equal(t *testing.T, want map[string]string) {
+func (n *fakeInserter) equal(t *testing.T, want map[string]string) {
 	t.Helper()
 	if len(n.keys) != len(want) {
 		t.Errorf("%d keys, want %d", len(n.keys), len(want))
@@ -148,12 +148,12 @@ func (n *notebook) equal(t *testing.T, want map[string]string) {
 	}
 }
 
-// crowd is enough keys for several parts and buffers; builds with invariants are slow, so they use fewer.
-var crowd = map[bool]int{false: 20_000, true: 9_000}[invariant.Enabled]
+// manyKeys is enough keys for several parts and buffers; builds with invariants are slow, so they use fewer.
+var manyKeys = map[bool]int{false: 20_000, true: 9_000}[invariant.Enabled]
 
-// mixed returns a sheet with all kinds of strings.
-func mixed(t testing.TB, keys int) *sheet {
-	s := newSheet(t)
+// mixed returns a fakeView with all kinds of strings.
+func mixed(t testing.TB, keys int) *fakeView {
+	s := newFakeView(t)
 	rng := rand.New(rand.NewPCG(7, uint64(keys)))
 	noise := make([]byte, 400_000)
 	for i := range noise {

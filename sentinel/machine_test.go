@@ -9,20 +9,20 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// bench drives one Machine by hand.
-type bench struct {
+// testMachine drives one Machine by hand.
+type testMachine struct {
 	*Machine
 	q   *quiet
 	now int64
 }
 
-func newBench(t *testing.T, lines ...Directive) *bench {
+func newTestMachine(t *testing.T, lines ...Directive) *testMachine {
 	m, q := watching(t, lines...)
-	return &bench{m, q, 1_000_000}
+	return &testMachine{m, q, 1_000_000}
 }
 
 // pass lets time pass in ticks. Every PING and hello gets a reply, and INFO the reply of info, unless info is nil.
-func (b *bench) pass(ms int64, ping string, info func(i *Instance) string) {
+func (b *testMachine) pass(ms int64, ping string, info func(i *Instance) string) {
 	for end := b.now + ms; b.now < end; b.now += 100 {
 		for _, w := range slices.Clone(b.q.conns) {
 			for w.conn != nil && len(w.awaited) > 0 {
@@ -43,7 +43,7 @@ func (b *bench) pass(ms int64, ping string, info func(i *Instance) string) {
 }
 
 // sentCount returns how often a request was sent.
-func (b *bench) sentCount(words ...string) (n int) {
+func (b *testMachine) sentCount(words ...string) (n int) {
 	for _, s := range b.q.sent {
 		if slices.Equal(s, words) {
 			n++
@@ -52,14 +52,14 @@ func (b *bench) sentCount(words ...string) (n int) {
 	return n
 }
 
-func (b *bench) has(event string) bool {
+func (b *testMachine) has(event string) bool {
 	return slices.ContainsFunc(b.q.events, func(e string) bool { return strings.HasPrefix(e, event) })
 }
 
 // TestBusyScriptIsKilledOnce: a server that is down because a script runs gets one SCRIPT KILL each time it goes down.
 // Renamed commands are sent with their new names.
 func TestBusyScriptIsKilledOnce(t *testing.T) {
-	b := newBench(t, Directive{"down-after-milliseconds", "m", "3000"},
+	b := newTestMachine(t, Directive{"down-after-milliseconds", "m", "3000"},
 		Directive{"rename-command", "m", "SCRIPT", "SCRIBE"})
 	b.pass(2000, "PONG", nil)
 	b.pass(10_000, "BUSY a script runs", nil)
@@ -90,7 +90,7 @@ func TestNoConfigurationIsAheadOfTheEpoch(t *testing.T) {
 // TestLoadingServerIsThere: LOADING and MASTERDOWN are signs of life, other errors are not.
 func TestLoadingServerIsThere(t *testing.T) {
 	for reply, down := range map[string]bool{"LOADING x": false, "MASTERDOWN x": false, "NOAUTH x": true, "ERR x": true} {
-		b := newBench(t, Directive{"down-after-milliseconds", "m", "3000"})
+		b := newTestMachine(t, Directive{"down-after-milliseconds", "m", "3000"})
 		b.pass(10_000, reply, nil)
 		if b.has("+sdown") != down {
 			t.Errorf("%s: down is %v", reply, !down)
@@ -100,7 +100,7 @@ func TestLoadingServerIsThere(t *testing.T) {
 
 // TestTilt: after a jump of the clock nothing is decided for a while.
 func TestTilt(t *testing.T) {
-	b := newBench(t, Directive{"down-after-milliseconds", "m", "3000"})
+	b := newTestMachine(t, Directive{"down-after-milliseconds", "m", "3000"})
 	b.pass(2000, "PONG", nil)
 	b.now += 60_000
 	b.pass(20_000, "", nil)
@@ -118,7 +118,7 @@ func TestTilt(t *testing.T) {
 
 // TestVoteIsWrittenFirst: a vote is on disk before it is sent. One that cannot be written is not given.
 func TestVoteIsWrittenFirst(t *testing.T) {
-	b := newBench(t)
+	b := newTestMachine(t)
 	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
 	b.q.cannot = true
 	if _, leader, of := b.judge("10.0.0.1", 6379, 4, one); leader != "*" || of != 0 || b.epoch != 0 {
@@ -157,7 +157,7 @@ func TestChoice(t *testing.T) {
 		"zero":      {ofReplica(0, 99, a, 0), ofReplica(100, 1, c, 0), ofReplica(0, 99, b, 0)},
 		"link down": {ofReplica(1, 99, a, 9999), ofReplica(100, 1, c, 10), ofReplica(1, 99, b, -1)},
 	} {
-		m := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
 			Directive{"known-replica", "m", "10.0.0.4", "1"})
 		p := m.primaries.list[0]
 		m.pass(15_000, "PONG", func(i *Instance) string {
@@ -174,7 +174,7 @@ func TestChoice(t *testing.T) {
 
 // TestParallelSyncs: a forced failover promotes one replica and reconfigures the others, parallel-syncs at a time.
 func TestParallelSyncs(t *testing.T) {
-	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
+	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
 		Directive{"known-replica", "m", "10.0.0.4", "1"}, Directive{"known-replica", "m", "10.0.0.5", "1"},
 		Directive{"parallel-syncs", "m", "2"})
 	p := b.primaries.list[0]
@@ -204,7 +204,7 @@ func TestParallelSyncs(t *testing.T) {
 
 // TestRebootedPrimary: a restarted primary that only replies LOADING counts as down after its own period.
 func TestRebootedPrimary(t *testing.T) {
-	b := newBench(t, Directive{"master-reboot-down-after-period", "m", "5000"})
+	b := newTestMachine(t, Directive{"master-reboot-down-after-period", "m", "5000"})
 	run := strings.Repeat("a", 40)
 	info := func(*Instance) string { return "run_id:" + run + "\r\nrole:master\r\n" }
 	b.pass(12_000, "PONG", info)
@@ -232,7 +232,7 @@ func (s *scripted) KillScript(job int)              { s.killed = append(s.killed
 // TestScripts: 256 may wait, 16 run at a time, and one that runs for a minute is killed. Exit code 1 is tried again,
 // ten times in all, later each time.
 func TestScripts(t *testing.T) {
-	b := newBench(t)
+	b := newTestMachine(t)
 	out := &scripted{}
 	b.out = out
 	for i := range 300 {
@@ -259,7 +259,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%d were killed after a minute: %v", len(out.killed), out.events)
 	}
 
-	b = newBench(t)
+	b = newTestMachine(t)
 	out = &scripted{}
 	b.out = out
 	b.schedule("/bin/x")
@@ -291,7 +291,7 @@ func (n *named) Lookup(host string) { n.asked = append(n.asked, host) }
 
 // TestNamesAreNotWaitedFor: a hello with host names counts when they are resolved. The Sentinel does not wait for them.
 func TestNamesAreNotWaitedFor(t *testing.T) {
-	b := newBench(t, Directive{"resolve-hostnames", "yes"})
+	b := newTestMachine(t, Directive{"resolve-hostnames", "yes"})
 	out := &named{}
 	b.out = out
 	id := strings.Repeat("e", 40)
@@ -322,7 +322,7 @@ func TestNamesAreNotWaitedFor(t *testing.T) {
 // TestSentinelsAreBounded: hellos of invented Sentinels cost only a bounded number of entries. Known Sentinels are
 // still heard.
 func TestSentinelsAreBounded(t *testing.T) {
-	b := newBench(t)
+	b := newTestMachine(t)
 	p := b.primaries.list[0]
 	for i := range sentinelsMax + 100 {
 		b.Hello(fmt.Sprintf("10.1.%d.%d,26379,%040d,0,m,10.0.0.1,6379,0", i/256, i%256, i), b.now)
@@ -340,7 +340,7 @@ func TestSentinelsAreBounded(t *testing.T) {
 // TestPrimaryThatIsAReplica: a primary that was made a replica is failed over. Its replicas may have been without a
 // primary for longer than after a crash.
 func TestPrimaryThatIsAReplica(t *testing.T) {
-	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
+	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
 		Directive{"down-after-milliseconds", "m", "1000"})
 	p := b.primaries.list[0]
 	offset := map[string]int64{"10.0.0.2": 5, "10.0.0.3": 7}
@@ -361,7 +361,7 @@ func TestPrimaryThatIsAReplica(t *testing.T) {
 // TestNewerConfigurationEndsFailover: a Sentinel that has promoted a replica accepts a newer configuration with the old
 // address. It no longer announces its own choice.
 func TestNewerConfigurationEndsFailover(t *testing.T) {
-	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
 	p := b.primaries.list[0]
 	p.flags |= failingOver
 	p.chosen, p.configEpoch = p.replicas.list[0], 1
