@@ -9,13 +9,13 @@ import (
 type call struct {
 	conn   int
 	args   []string
-	inline bool // sent as a line, the way telnet does
+	inline bool // sent as one line, like telnet
 }
 
-// name is the command in lower case.
+// name returns the command in lower case.
 func (c *call) name() string { return strings.ToLower(c.args[0]) }
 
-// appendTo appends the call as it goes over the wire.
+// appendTo appends the call's bytes.
 func (c *call) appendTo(dst []byte) []byte {
 	if c.inline {
 		for i, a := range c.args {
@@ -34,7 +34,7 @@ func (c *call) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// plain says whether an argument stands for itself in a line: no blank, no quote, nothing unprintable.
+// plain reports whether an argument needs no quotes in a line: it has no blank, quote or unprintable byte.
 func plain(arg string) bool {
 	if arg == "" {
 		return false
@@ -47,7 +47,7 @@ func plain(arg string) bool {
 	return true
 }
 
-// text is the call as a line of a transcript.
+// text returns the call as a line of a transcript.
 func (c *call) text() string {
 	words := make([]string, len(c.args))
 	for i, a := range c.args {
@@ -56,7 +56,7 @@ func (c *call) text() string {
 	return strings.Join(words, " ")
 }
 
-// word is an argument in a transcript: as it is, quoted, or {n*x} for a long run of one byte.
+// word returns an argument as in a transcript: plain, quoted, or {n*x} for a long run of one byte.
 func word(a string) string {
 	if n := len(a); n > 32 && plain(a[:1]) && a[0] != '}' && strings.Count(a, a[:1]) == n {
 		return "{" + strconv.Itoa(n) + "*" + a[:1] + "}"

@@ -10,10 +10,10 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A likeness says that two replies to one command that are not equal byte for byte are alike all the same, and why they
-// may differ. Errors have no likeness: two errors are equal or they differ.
+// A likeness defines when two replies to one command are alike although their bytes differ, and why. Errors have no
+// likeness: two errors are equal or they differ.
 type likeness struct {
-	commands string // parted by blanks
+	commands string // separated by blanks
 	why      string
 	alike    func(args []string, want, got respclient.Value) bool
 }
@@ -73,14 +73,15 @@ func equal(a, b respclient.Value) bool {
 		slices.EqualFunc(a.Elems, b.Elems, equal)
 }
 
-// within is for integers: equal, if they are no times (-1, -2), or so close.
+// within compares integers: they are alike if they differ by at most most. -1 and -2, which are no times, must be
+// equal.
 func within(most int64) func([]string, respclient.Value, respclient.Value) bool {
 	return func(_ []string, want, got respclient.Value) bool {
 		return want.Kind == ':' && want.Int >= 0 && got.Int >= 0 && max(want.Int-got.Int, got.Int-want.Int) <= most
 	}
 }
 
-// sameMembers compares arrays of strings whose order means nothing.
+// sameMembers compares arrays of strings without regard to order.
 func sameMembers(_ []string, want, got respclient.Value) bool {
 	a, b := want.Strings(), got.Strings()
 	slices.Sort(a)
@@ -88,7 +89,7 @@ func sameMembers(_ []string, want, got respclient.Value) bool {
 	return slices.Equal(a, b)
 }
 
-// samePairs compares maps, or arrays of names and values in turn, whose order means nothing.
+// samePairs compares maps, or arrays of names and values in turn, without regard to order.
 func samePairs(_ []string, want, got respclient.Value) bool {
 	pairs := func(v respclient.Value) (list []string) {
 		for i := 0; i+1 < len(v.Elems); i += 2 {
@@ -100,8 +101,8 @@ func samePairs(_ []string, want, got respclient.Value) bool {
 	return len(want.Elems) == len(got.Elems) && slices.Equal(pairs(want), pairs(got))
 }
 
-// sameDraw compares what was drawn at random, of which only the number and the shape are the same: with a count below
-// zero something may come twice, else nothing does, and a count that takes all must give the same.
+// sameDraw compares random draws: only number and shape must be equal. With a negative count an element may come twice,
+// otherwise none may. A count that takes all must give the same elements.
 func sameDraw(args []string, want, got respclient.Value) bool {
 	if want.Kind == '$' {
 		return true
@@ -137,9 +138,9 @@ func sameDraw(args []string, want, got respclient.Value) bool {
 	return true
 }
 
-// sameSorted compares replies to SORT. Elements of equal weight come in no order: then the whole is compared without
-// caring for it, and of a part only how long it is. With BY some may be equal; with ALPHA those are that begin with the
-// same bytes up to a zero, where the reference's comparison ends.
+// sameSorted compares replies to SORT. Elements of equal weight have no fixed order. Then a whole reply is compared
+// without order, and a part only by length. With BY, weights may be equal. With ALPHA, elements are equal that agree up
+// to a zero byte, where the reference's comparison ends.
 func sameSorted(args []string, want, got respclient.Value) bool {
 	by, part := containsFold(args[2:], "BY"), containsFold(args[2:], "LIMIT")
 	switch {
@@ -168,7 +169,7 @@ func samePending(_ []string, want, got respclient.Value) bool {
 		})
 }
 
-// pairsOf is two lists of the same length side by side.
+// pairsOf pairs the elements of two lists of the same length.
 func pairsOf(a, b []respclient.Value) (pairs [][2]respclient.Value) {
 	for i := range a {
 		pairs = append(pairs, [2]respclient.Value{a[i], b[i]})
@@ -176,8 +177,8 @@ func pairsOf(a, b []respclient.Value) (pairs [][2]respclient.Value) {
 	return pairs
 }
 
-// sameWalk compares steps of SCAN and kin: one that reaches the end from the beginning must give the same, others only
-// a reply of the same shape.
+// sameWalk compares steps of SCAN and similar commands. A step from the beginning to the end must give the same
+// elements; other steps only the same shape.
 func sameWalk(args []string, want, got respclient.Value) bool {
 	if len(want.Elems) != 2 || len(got.Elems) != 2 || want.Elems[1].Kind != got.Elems[1].Kind {
 		return false
@@ -187,7 +188,7 @@ func sameWalk(args []string, want, got respclient.Value) bool {
 	return !whole || sameMembers(nil, want.Elems[1], got.Elems[1])
 }
 
-// bothOrNeither is for replies of the same kind of which only null tells something; alike has compared that.
+// bothOrNeither is for replies of which only null matters; alike has compared that.
 func bothOrNeither([]string, respclient.Value, respclient.Value) bool { return true }
 
 func sameObject(args []string, want, got respclient.Value) bool {
@@ -201,10 +202,10 @@ func sameObject(args []string, want, got respclient.Value) bool {
 		(got.Int == 1 || got.Int == math.MaxInt32)
 }
 
-// sameShape compares how many elements there are.
+// sameShape compares the numbers of elements.
 func sameShape(_ []string, want, got respclient.Value) bool { return len(want.Elems) == len(got.Elems) }
 
-// sameHello compares HELLO's fields but for those that name the server, the connection and what is built in.
+// sameHello compares HELLO's fields, except those that name the server, the connection and the modules.
 func sameHello(_ []string, want, got respclient.Value) bool {
 	if len(want.Elems) != len(got.Elems) {
 		return false
@@ -219,12 +220,12 @@ func sameHello(_ []string, want, got respclient.Value) bool {
 	return true
 }
 
-// judge is alike, or a difference that is known for this reference.
+// judge reports whether replies are alike, or differ in a way that is known for this reference.
 func judge(ref oracle, args []string, want, got respclient.Value) bool {
 	return alike(args, want, got) || excused(ref, args, want, got)
 }
 
-// A queue is what a connection has between MULTI and EXEC: EXEC's reply is compared call by call.
+// A queue is a connection's state between MULTI and EXEC. EXEC's reply is compared call by call.
 type queue struct {
 	open  bool
 	calls [][]string
@@ -233,11 +234,11 @@ type queue struct {
 var (
 	ok     = []byte("+OK\r\n")
 	queued = []byte("+QUEUED\r\n")
-	// execAbort is what EXEC answers after a mistake, also one in itself: the transaction is over.
+	// execAbort is EXEC's reply after a mistake, also after one in EXEC itself. The transaction is over then.
 	execAbort = []byte("-EXECABORT")
 )
 
-// compare judges the two replies to one call, and follows the transaction it may be part of.
+// compare judges the two replies to one call, and tracks its transaction.
 func (q *queue) compare(ref oracle, c *call, want, got []byte) (same bool) {
 	calls := q.calls
 	switch {
@@ -266,5 +267,5 @@ func (q *queue) compare(ref oracle, c *call, want, got []byte) (same bool) {
 	return true
 }
 
-// isName compares the command's name without caring for case.
+// isName compares the command's name without regard to case.
 func (c *call) isName(name string) bool { return strings.EqualFold(c.args[0], name) }

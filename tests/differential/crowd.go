@@ -12,12 +12,12 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// crowdSize is how many clients a plan has.
+// crowdSize is the number of clients in a plan.
 const crowdSize = 6
 
-// A crowd is one server's clients of a plan. Nothing here trusts that a server has got on after a while: who has acted
-// has either all replies or is blocked, as CLIENT LIST tells, and who is blocked no more while others act has been
-// served, so that its reply is on the way.
+// A crowd is one server's clients in a plan. It does not rely on waiting times. A client that has acted either has all
+// its replies, or is blocked, as CLIENT LIST shows. A client that is no longer blocked has been served, so its reply is
+// coming.
 type crowd struct {
 	*side
 	addr    string
@@ -29,10 +29,10 @@ type member struct {
 	conn    net.Conn
 	id      int64
 	replies chan []byte // closed when the connection is
-	owed    int         // replies that are still to come
+	owed    int         // replies still to come
 }
 
-// join connects a member, the odd ones in RESP3. It returns when the server has taken it in.
+// join connects a member, in RESP3 if its number is odd. It returns when the server has accepted it.
 func (c *crowd) join(i int) error {
 	conn, err := net.Dial("tcp", c.addr)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *crowd) join(i int) error {
 	return nil
 }
 
-// write sends calls as one batch. Those of a plan are short: they never fill a socket.
+// write sends calls as one batch. A plan's calls are short, so they never fill a socket.
 func (m *member) write(calls ...[]string) error {
 	var batch []byte
 	for _, args := range calls {
@@ -75,10 +75,10 @@ func (m *member) write(calls ...[]string) error {
 	return err
 }
 
-// errWaiting is what receive answers when nothing has come in time.
+// errWaiting is the error of receive if no reply came in time.
 var errWaiting = fmt.Errorf("no reply in time")
 
-// receive is the next of the replies that are owed.
+// receive returns the next owed reply.
 func (m *member) receive(limit time.Duration) ([]byte, error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -94,8 +94,7 @@ func (m *member) receive(limit time.Duration) ([]byte, error) {
 	}
 }
 
-// leave ends a member's connection, from this end or by CLIENT KILL from the server's, and returns when the server no
-// longer has it.
+// leave closes a member's connection, from this end or with CLIENT KILL. It returns when the server no longer has it.
 func (c *crowd) leave(i int, killed bool) error {
 	m := c.members[i]
 	if killed {
@@ -126,7 +125,7 @@ func (c *crowd) rejoin(i int, killed bool) error {
 	return c.join(i)
 }
 
-// flags are those of members in CLIENT LIST, by their IDs; who has gone is missing.
+// flags returns the flags of members in CLIENT LIST, by ID; clients that have left are missing.
 func (c *crowd) flags(members []*member) (map[int64]string, error) {
 	args := []any{"CLIENT", "LIST", "ID"}
 	for _, m := range members {
@@ -154,13 +153,13 @@ func (c *crowd) flags(members []*member) (map[int64]string, error) {
 	return of, nil
 }
 
-// isBlocked says whether CLIENT LIST's flags are those of a client that waits.
+// isBlocked reports whether CLIENT LIST's flags are a blocked client's.
 func isBlocked(flags string) bool { return strings.Contains(flags, "b") }
 
-// answers are the replies that each member has had through one step.
+// answers are the replies of each member in one step.
 type answers [crowdSize][][]byte
 
-// act plays one step and returns all replies that come of it. Who waits on does not appear there.
+// act plays one step and returns all replies that it causes. Clients that still wait have none.
 func (c *crowd) act(s *step) (got answers, err error) {
 	if s.leaves != stays {
 		return got, c.rejoin(s.client, s.leaves == killed)
@@ -189,10 +188,10 @@ func (c *crowd) act(s *step) (got answers, err error) {
 	return got, c.collect(&got)
 }
 
-// settle returns a member's replies once it has them all, or, if it may wait, once it is blocked.
+// settle returns a member's replies when all have come or, with mayWait, when it is blocked.
 func (c *crowd) settle(i int, mayWait bool) (replies [][]byte, err error) {
 	m := c.members[i]
-	patience := 200 * time.Microsecond // most replies are there by then, without a question
+	patience := 200 * time.Microsecond // most replies have come by then, without asking
 	for deadline := time.Now().Add(replyTimeout); m.owed > 0; {
 		raw, err := m.receive(patience)
 		if err == nil {
@@ -213,7 +212,7 @@ func (c *crowd) settle(i int, mayWait bool) (replies [][]byte, err error) {
 	return replies, nil
 }
 
-// collect adds the replies of those who were blocked before the step and are not any more.
+// collect adds the replies of members that were blocked before the step and no longer are.
 func (c *crowd) collect(got *answers) error {
 	var owed []*member
 	for _, m := range c.members {
@@ -243,7 +242,7 @@ func (c *crowd) collect(got *answers) error {
 	return nil
 }
 
-// reset empties the server for another plan: nobody waits, and all members are as if they had just come.
+// reset empties the server for another plan: no client waits, and all members are as new.
 func (c *crowd) reset() error {
 	for i, m := range c.members {
 		if m == nil {
@@ -273,9 +272,8 @@ func (c *crowd) reset() error {
 	return err
 }
 
-// fence sends RESET for a member that has had all its replies. If something else comes first, that is a reply too many:
-// it is returned, and another client takes the member's place, so that it is not taken for the reply to what is sent
-// next.
+// fence sends RESET for a member that has had all its replies. If another reply comes first, it is one too many. Then
+// it is returned, and a new client takes the member's place, so that later replies are not confused.
 func (c *crowd) fence(i int) (stray []byte, err error) {
 	m := c.members[i]
 	m.owed++
@@ -289,10 +287,10 @@ func (c *crowd) fence(i int) (stray []byte, err error) {
 	return raw, c.rejoin(i, false)
 }
 
-// waits says whether a member has sent a call that is not answered.
+// waits reports whether a member awaits a reply.
 func (c *crowd) waits(i int) bool { return c.members[i].owed > 0 }
 
-// facts are INFO's fields about who waits, as far as the server has them.
+// facts returns INFO's fields about blocked clients, as far as the server has them.
 func (c *crowd) facts() (map[string]string, error) {
 	info, err := c.inspector.Do("INFO", "clients")
 	if err != nil {
@@ -308,7 +306,7 @@ func (c *crowd) facts() (map[string]string, error) {
 	return facts, nil
 }
 
-// close ends what newCrowd began.
+// close ends everything that newCrowd began.
 func (c *crowd) close() {
 	for _, m := range c.members {
 		if m != nil {
@@ -318,7 +316,7 @@ func (c *crowd) close() {
 	c.inspector.Close()
 }
 
-// newCrowd connects the one who inspects; members join when a plan begins.
+// newCrowd connects the inspector; members join when a plan begins.
 func newCrowd(name, addr string) (*crowd, error) {
 	inspector, err := respclient.Dial(addr)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 var plansFlag = flag.Int("plans", 0,
 	"how many plans of clients who wait for one another to compare, from the one of -round on; 0: some seconds' worth")
 
-// TestBlocking plays plans of clients that wait for keys, on spindle and on the reference. A short run belongs to every
-// `go test`; flags make it a long one.
+// TestBlocking plays plans of clients that wait for keys, on spindle and on the reference. Every `go test` makes a
+// short run; flags make it a long one.
 func TestBlocking(t *testing.T) {
 	plans := *plansFlag
 	if plans == 0 {
@@ -43,7 +43,7 @@ func TestBlocking(t *testing.T) {
 	}
 }
 
-// crowdAt is the clients of one server.
+// crowdAt returns the clients of one server.
 func crowdAt(t *testing.T, name string, s *testkit.Server) *crowd {
 	t.Helper()
 	c, err := newCrowd(name, s.Addr)
@@ -61,7 +61,7 @@ func newCrowds(t *testing.T, reference, subject *testkit.Server) *crowds {
 		subject: crowdAt(t, "spindle", subject)}
 	c.pair = &pair{ref: oracle{version: reference.Info("server")["redis_version"]}, reference: c.reference.side,
 		subject: c.subject.side}
-	if !strings.HasPrefix(c.pair.ref.version, "7.0") { // which writes the same effects in other words
+	if !strings.HasPrefix(c.pair.ref.version, "7.0") { // 7.0 propagates the same effects with other commands
 		for i, server := range []*testkit.Server{reference, subject} {
 			var err error
 			if c.effects[i], err = follow(server.Addr); err != nil {
@@ -73,7 +73,7 @@ func newCrowds(t *testing.T, reference, subject *testkit.Server) *crowds {
 	return c
 }
 
-// steps are a plan as its text: "0> BLPOP a 0", "5> MULTI; RPUSH a x; EXEC", "0> (hangs up)".
+// steps parses a plan: "0> BLPOP a 0", "5> MULTI; RPUSH a x; EXEC", "0> (hangs up)".
 func steps(lines ...string) (plan []step) {
 	for _, line := range lines {
 		who, what, _ := strings.Cut(line, "> ")
@@ -93,11 +93,11 @@ func steps(lines ...string) (plan []step) {
 	return plan
 }
 
-// TestCrowd: who is served after which step is known, without a reference.
+// TestCrowd: without a reference, it is known which client is served after which step.
 func TestCrowd(t *testing.T) {
 	s := testkit.Start(t, limits...)
 	c := crowdAt(t, "spindle", s)
-	for range 2 { // a plan leaves nothing to the next
+	for range 2 { // a plan leaves no state to the next
 		if err := c.reset(); err != nil {
 			t.Fatal(err)
 		}
@@ -133,14 +133,14 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestReplyTooMany: it is found out when a plan is over, and nobody takes it for the reply to what is sent next.
+// TestReplyTooMany: an additional reply is detected when a plan is over. No client takes it for another reply.
 func TestReplyTooMany(t *testing.T) {
 	one, other := testkit.Start(t, limits...), testkit.Start(t, limits...)
 	c := newCrowds(t, one, other)
 	if what, err := c.play(steps("5> RPUSH a x"), nil); what != "" || err != nil {
 		t.Fatalf("%q, %v", what, err)
 	}
-	ask := func(i int) { // for what nobody counts
+	ask := func(i int) { // sends a call that is not counted
 		t.Helper()
 		if err := c.subject.members[i].write([]string{"ECHO", "stray"}); err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestReplyTooMany(t *testing.T) {
 	}
 }
 
-// TestScript: a plan is told as it was made.
+// TestScript: a plan is printed as it was made.
 func TestScript(t *testing.T) {
 	text := "0> BLPOP a 0\n1> MULTI\n1> RPUSH a x\n1> EXEC\n2> (hangs up)\n3> (is killed)"
 	if got := script(steps("0> BLPOP a 0", "1> MULTI; RPUSH a x; EXEC", "2> (hangs up)", "3> (is killed)")); got != text {
@@ -167,8 +167,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestEffects: what a server sends its replicas is read in the order in which it was done, without what says nothing of
-// data.
+// TestEffects: a server's commands to replicas are read in order, without those that concern no data.
 func TestEffects(t *testing.T) {
 	s := testkit.Start(t, limits...)
 	c := crowdAt(t, "spindle", s)
@@ -201,8 +200,8 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestShrinksAPlan: a server with another limit is found out, and the plan, and the transaction in it, shrink to what
-// shows it.
+// TestShrinksAPlan: a server with another limit is detected. The plan, and its transaction, shrink to the calls that
+// show it.
 func TestShrinksAPlan(t *testing.T) {
 	reference, poorer := testkit.Start(t, limits...),
 		testkit.Start(t, append(slices.Clone(limits), "--set-max-listpack-entries", "1")...)
@@ -220,7 +219,7 @@ func TestShrinksAPlan(t *testing.T) {
 	}
 }
 
-// TestComparesWhoIsServed: the same replies to other clients, none, or one too many are a difference.
+// TestComparesWhoIsServed: the same replies to other clients, a missing one, or an additional one are a difference.
 func TestComparesWhoIsServed(t *testing.T) {
 	x, y := []byte("*2\r\n+a\r\n+x\r\n"), []byte("*2\r\n+a\r\n+y\r\n")
 	pushed := [][]byte{[]byte(":1\r\n")}
@@ -248,7 +247,7 @@ func TestComparesWhoIsServed(t *testing.T) {
 	}
 }
 
-// TestSameSeedSamePlan: -seed and -round replay a plan; plans for 7.0 have one type to wait for, and no groups.
+// TestSameSeedSamePlan: -seed and -round replay a plan. Plans for 7.0 wait for one type, and have no groups.
 func TestSameSeedSamePlan(t *testing.T) {
 	all := func(string) bool { return true }
 	for number := range uint64(200) {

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// crowds are the clients of two servers, who play the same plans.
+// crowds are the clients of two servers, with the same plans.
 type crowds struct {
 	pair               *pair // the inspectors, for the state at the end
 	reference, subject *crowd
 	effects            [2]*effects // of the reference and of the subject; nil: not compared
 	has                func(name string) bool
 	seed               uint64
-	steps, served      int // what has been played, and how many replies came while somebody else acted
+	steps, served      int // steps played, and replies to clients other than the acting one
 	queues             [crowdSize]queue
-	asked              [crowdSize][]call // calls that are not answered yet
+	asked              [crowdSize][]call // calls without a reply yet
 }
 
-// run plays plans from a number on until one differs.
+// run plays plans, beginning with a number, until one differs.
 func (c *crowds) run(number uint64, plans int) (stopped uint64, plan []step, what string, err error) {
 	for last := number + uint64(plans); number < last; number++ {
 		plan = newPlanner(c.seed, number, c.pair.ref.version, c.has).plan()
@@ -31,8 +31,7 @@ func (c *crowds) run(number uint64, plans int) (stopped uint64, plan []step, wha
 	return number, nil, "", nil
 }
 
-// play plays a plan on emptied servers and says how they part. What each client gets after which step is told to watch,
-// if there is one.
+// play plays a plan on emptied servers and returns their difference. watch, if not nil, gets the replies of each step.
 func (c *crowds) play(plan []step, watch func(s *step, want, got *answers)) (what string, err error) {
 	if err := c.both(func(side *crowd) error { return side.reset() }); err != nil {
 		return "", err
@@ -78,7 +77,7 @@ func (c *crowds) play(plan []step, watch func(s *step, want, got *answers)) (wha
 	return c.sameEnd()
 }
 
-// effectsSince are both servers' effects since the last call.
+// effectsSince returns both servers' effects since the last call.
 func (c *crowds) effectsSince() (lists [2][]string, err error) {
 	if c.effects[0] == nil {
 		return lists, nil
@@ -91,7 +90,7 @@ func (c *crowds) effectsSince() (lists [2][]string, err error) {
 	return lists, nil
 }
 
-// partOf shows where two lists of effects part; "" if they do not.
+// partOf shows where two lists of effects differ; "" if they do not.
 func partOf(want, got []string) string {
 	at := 0
 	for at < min(len(want), len(got)) && want[at] == got[at] {
@@ -105,7 +104,7 @@ func partOf(want, got []string) string {
 		from+1, want[from:min(at+4, len(want))], got[from:min(at+4, len(got))])
 }
 
-// both does something on both servers at a time.
+// both runs do for both servers at the same time.
 func (c *crowds) both(do func(*crowd) error) error {
 	done := make(chan error, 1)
 	go func() { done <- do(c.reference) }()
@@ -116,7 +115,7 @@ func (c *crowds) both(do func(*crowd) error) error {
 	return err
 }
 
-// compare holds what came of one step on one server against the other: who was answered, and what.
+// compare compares the replies of one step from both servers: which clients got them, and their bytes.
 func (c *crowds) compare(s *step, want, got *answers) (what string) {
 	if s.leaves != stays {
 		c.asked[s.client], c.queues[s.client] = nil, queue{}
@@ -145,8 +144,8 @@ func (c *crowds) compare(s *step, want, got *answers) (what string) {
 	return ""
 }
 
-// strays says which client gets more replies than it has asked for. In the plan they would only show if it asked for
-// something else.
+// strays names a client that gets more replies than it has calls. Within the plan this would only show with a later
+// call.
 func (c *crowds) strays() (what string, err error) {
 	for _, side := range []*crowd{c.reference, c.subject} {
 		for i := range side.members {
@@ -165,7 +164,7 @@ func (c *crowds) strays() (what string, err error) {
 	return "", nil
 }
 
-// sameEnd compares what a plan leaves behind: who waits, for how many keys, the data, and what groups know.
+// sameEnd compares the state after a plan: waiting clients, their keys, the data, and groups.
 func (c *crowds) sameEnd() (what string, err error) {
 	want, err := c.reference.facts()
 	if err != nil {
@@ -175,7 +174,7 @@ func (c *crowds) sameEnd() (what string, err error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range slices.Sorted(maps.Keys(want)) { // 7.0 has not all of them
+	for _, name := range slices.Sorted(maps.Keys(want)) { // 7.0 lacks some of them
 		if want[name] != got[name] {
 			return fmt.Sprintf("INFO: %s:%s, %s:%s", name, want[name], name, got[name]), nil
 		}
@@ -197,8 +196,7 @@ func (c *crowds) sameEnd() (what string, err error) {
 	return c.pair.sameState(nil)
 }
 
-// sameGroups compares what is pending of a stream, and its groups where the reference counts their consumers as 7.4
-// does.
+// sameGroups compares a stream's pending entries. It compares the groups if the reference counts consumers as 7.4 does.
 func (c *crowds) sameGroups(key string) (what string, err error) {
 	for _, args := range [][]any{{"XPENDING", key, "g"}, {"XINFO", "GROUPS", key}} {
 		if args[0] == "XINFO" && strings.HasPrefix(c.pair.ref.version, "7.0") {
@@ -215,7 +213,7 @@ func (c *crowds) sameGroups(key string) (what string, err error) {
 	return "", nil
 }
 
-// explain shrinks a plan that led to a difference, and tells it with all replies of both servers.
+// explain shrinks a plan with a difference, and prints it with all replies of both servers.
 func (c *crowds) explain(plan []step, what string) string {
 	differs := func(plan []step) bool {
 		what, err := c.play(plan, nil)
@@ -237,7 +235,7 @@ func (c *crowds) explain(plan []step, what string) string {
 	return what + "\nand shrunk:\n" + c.story(plan)
 }
 
-// story plays a plan once more and tells it, as far as it comes.
+// story plays a plan once more and prints it, as far as it gets.
 func (c *crowds) story(plan []step) string {
 	var b strings.Builder
 	what, err := c.play(plan, func(s *step, want, got *answers) {

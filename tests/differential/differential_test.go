@@ -24,12 +24,11 @@ var (
 		"the redis-server to compare with (SPINDLE_REFERENCE); by default that of PATH")
 )
 
-// limits make both servers' largest string 1 MB, so that calls can go to its edge and beyond, and let the reference
-// look often for clients that have waited long enough.
+// limits are both servers' options. The largest string is 1 MB, so that calls can reach and exceed it. The reference
+// checks often for clients whose wait is over.
 var limits = []string{"--proto-max-bulk-len", "1mb", "--hz", "500", "--loglevel", "warning"}
 
-// TestDifferential holds spindle against the reference. A short run belongs to every `go test`; flags make it a long
-// one.
+// TestDifferential compares spindle with the reference. Every `go test` makes a short run; flags make it a long one.
 func TestDifferential(t *testing.T) {
 	calls := *callsFlag
 	if calls == 0 {
@@ -52,7 +51,7 @@ func TestDifferential(t *testing.T) {
 	}
 	t.Logf("redis %s, -seed %d: %s", r.pair.ref.version, r.seed, r.rate(began))
 	for _, name := range slices.Sorted(maps.Keys(r.perName)) {
-		if r.perName[name] >= 100 { // the others are mistakes
+		if r.perName[name] >= 100 { // the others are deliberate mistakes
 			t.Logf("%8d %s", r.perName[name], name)
 		}
 	}
@@ -72,7 +71,7 @@ func referenceServer(t *testing.T, program string) *testkit.Server {
 	return testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: limits})
 }
 
-// theSeed is -seed, or one from the time.
+// theSeed returns -seed, or one from the time.
 func theSeed() uint64 {
 	if *seedFlag != 0 {
 		return *seedFlag
@@ -80,7 +79,7 @@ func theSeed() uint64 {
 	return uint64(time.Now().UnixNano())
 }
 
-// commonTo says which commands both servers have.
+// commonTo returns a function that reports whether both servers have a command.
 func commonTo(reference, subject *testkit.Server) func(name string) bool {
 	servers := map[string]int{}
 	for _, s := range []*testkit.Server{reference, subject} {
@@ -91,7 +90,7 @@ func commonTo(reference, subject *testkit.Server) func(name string) bool {
 	return func(name string) bool { return servers[name] == 2 }
 }
 
-// newRunner connects the two servers, over the commands that both have.
+// newRunner connects the two servers, with the commands that both have.
 func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 	t.Helper()
 	tables, err := chosen(*familiesFlag)
@@ -109,7 +108,7 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 	t.Cleanup(p.subject.close)
 	seed := theSeed()
 	p.cutBy(seed)
-	// Keys past their deadline go when they are asked for, on both alike.
+	// Expired keys are removed only when a call reads them, on both servers alike.
 	if _, err := p.ask("DEBUG", "SET-ACTIVE-EXPIRE", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +116,7 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 		now: time.Now().Unix(), perName: map[string]int{}}
 }
 
-// TestFindsADifference: a server with fewer databases is found out, and the difference shrinks to the call that shows
-// it.
+// TestFindsADifference: a server with fewer databases is detected, and the calls shrink to the one that shows it.
 func TestFindsADifference(t *testing.T) {
 	reference := referenceServer(t, *referenceFlag)
 	poorer := testkit.Start(t, append(slices.Clone(limits), "--databases", "3")...)
@@ -135,7 +133,7 @@ func TestFindsADifference(t *testing.T) {
 	}
 }
 
-// TestFindsAState: equal replies over different data are a difference too, and digests find it.
+// TestFindsAState: equal replies over different data are a difference, too, and digests find it.
 func TestFindsAState(t *testing.T) {
 	reference, subject := referenceServer(t, *referenceFlag), testkit.Start(t, limits...)
 	r := newRunner(t, reference, subject)
@@ -206,7 +204,7 @@ func TestReplyFrames(t *testing.T) {
 	}
 }
 
-// TestLikenesses: what is alike, and that nothing else is.
+// TestLikenesses: replies that are alike, and similar ones that are not.
 func TestLikenesses(t *testing.T) {
 	for _, c := range []struct {
 		command, want, got string

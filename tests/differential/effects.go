@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Effects are what a server sends its replicas: they tell in which order it has served who waited, where replies tell
-// only what each has got.
+// effects are the commands that a server sends its replicas. They show the order in which it served clients; replies
+// only show what each client got.
 type effects struct {
 	conn    net.Conn
 	in      *bufio.Reader
 	markers int
 }
 
-// follow has the server send its effects, from now on. What it holds is read and dropped.
+// follow makes the server send its effects. It reads and drops the snapshot.
 func follow(addr string) (*effects, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -70,8 +70,8 @@ func (e *effects) skipTo(mark []byte) error {
 // markerDB is a database that no plan uses.
 const markerDB = 15
 
-// since are the effects since the last call, as lines: a key set in another database, through the inspector, is where
-// they end. What says nothing of data, and the times in deliveries of a group, are left out.
+// since returns the effects since the last call, as lines. The inspector sets a key in another database to mark the
+// end. It leaves out effects without data, and the delivery times of groups.
 func (e *effects) since(s *side) (lines []string, err error) {
 	e.markers++
 	marker := fmt.Sprintf("marker-%d", e.markers)
@@ -96,17 +96,17 @@ func (e *effects) since(s *side) (lines []string, err error) {
 	}
 }
 
-// deliveryTime is when a group's consumer got an entry, in Unix ms: the two servers' clocks are read apart.
+// deliveryTime is when a group's consumer got an entry, in Unix ms. The two servers' clocks differ.
 var deliveryTime = regexp.MustCompile(` TIME \d+`)
 
-// line is the next effect, its words parted by blanks.
+// line returns the next effect, its words separated by blanks.
 func (e *effects) line() (string, error) {
 	for {
 		c, err := e.in.ReadByte()
 		if err != nil {
 			return "", err
 		}
-		if c != '\n' { // one alone says that the primary lives
+		if c != '\n' { // a lone newline is the primary's sign of life
 			e.in.UnreadByte()
 			break
 		}

@@ -10,8 +10,8 @@ import (
 type family struct {
 	name      string
 	templates []template
-	alternate bool // only every other round has it: it makes a difference known that else would be none
-	// Versions of the reference that begin with this are not sent it: they leave other states behind, on purpose.
+	alternate bool // only every other round has it: it makes a known difference possible
+	// References whose version begins with this do not get it, because they leave other states on purpose.
 	parts string
 }
 
@@ -22,19 +22,19 @@ var families = []family{
 	{name: "tx", templates: txTemplates},
 	{name: "conn", templates: connTemplates},
 	{name: "bitmap", templates: bitmapTemplates},
-	// Which Debian has had refuse a sparse value with bytes behind its end, as later Redis does.
+	// Debian's 7.0 refuses a sparse value with bytes after its end, as later Redis does.
 	{name: "hll", templates: hllTemplates, parts: "7.0"},
 	{name: "set", templates: setTemplates},
 	{name: "hash", templates: hashTemplates},
 	{name: "list", templates: listTemplates},
 	{name: "zset", templates: zsetTemplates},
-	{name: "stream", templates: streamTemplates, parts: "7.0"}, // which makes no consumer of whom a call finds nothing for
+	{name: "stream", templates: streamTemplates, parts: "7.0"}, // 7.0 creates no consumer if a call finds no entry
 	{name: "geo", templates: geoTemplates},
 	{name: "types", templates: typesTemplates},
-	{name: "sort", templates: sortTemplates, alternate: true}, // which changes sorted sets' encodings
+	{name: "sort", templates: sortTemplates, alternate: true}, // SORT changes sorted sets' encodings
 }
 
-// chosen are the families of a list parted by commas; "" is all.
+// chosen returns the families of a comma-separated list; "" is all.
 func chosen(list string) ([]family, error) {
 	if list == "" {
 		return slices.Clone(families), nil
@@ -53,12 +53,12 @@ next:
 	return got, nil
 }
 
-// fitting are those of tables that this version of the reference can be sent.
+// fitting returns those of tables that can be sent to this version of the reference.
 func fitting(tables []family, version string) []family {
 	return slices.DeleteFunc(tables, func(f family) bool { return f.parts != "" && strings.HasPrefix(version, f.parts) })
 }
 
-// ofRound are those of tables that a round has, if there are others.
+// ofRound returns those of tables that a round has.
 func ofRound(tables []family, round uint64) []family {
 	some := slices.DeleteFunc(slices.Clone(tables), func(f family) bool { return f.alternate && round%2 == 1 })
 	if len(some) == 0 {
@@ -67,8 +67,7 @@ func ofRound(tables []family, round uint64) []family {
 	return some
 }
 
-// needs says whether a template may be sent: both servers have its command. A name that is none of anybody's is sent on
-// purpose.
+// needs reports whether a template may be sent: both servers have its command. Unknown names are sent on purpose.
 func (f family) needs(name string, has func(name string) bool) bool {
 	container, sub, _ := strings.Cut(name, "|")
 	return container == "nosuch" || has(name) || (sub == "nosuch" && has(container))

@@ -16,8 +16,7 @@ var untabled = map[string]string{
 	"pfdebug":     "turns sparse sketches dense, which the rounds behind it would then only see",
 }
 
-// TestEveryRowHasATemplate: a command on data that is added to the catalogue is compared with the reference from then
-// on.
+// TestEveryRowHasATemplate: every command on data in the catalogue is compared with the reference.
 func TestEveryRowHasATemplate(t *testing.T) {
 	tabled := map[string]bool{}
 	for _, f := range families {

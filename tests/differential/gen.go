@@ -8,20 +8,19 @@ import (
 	"strings"
 )
 
-// A generator makes calls out of templates. All it does follows from its seed, from now and from the reference's
-// version.
+// A generator makes calls from templates. They depend only on its seed, now and the reference's version.
 type generator struct {
 	rng       *rand.Rand
-	now       int64  // Unix seconds when the run began: what absolute deadlines are told from
-	reference string // the version that calls are mended for
-	sorts     bool   // there is SORT among them
-	meet      string // the one key that clients of a plan wait for; "": any
+	now       int64  // Unix seconds when the run began, for absolute deadlines
+	reference string // the version for which calls are changed
+	sorts     bool   // the templates include SORT
+	meet      string // the only key that clients of a plan wait for; "": any
 	table     []template
 	upTo      []int // running sums of the templates' weights
 	args      []string
 }
 
-// A template is one command: how often, compared with the others of all families, and how its arguments are made.
+// A template is one command: its weight among all families, and how to make its arguments.
 type template struct {
 	weight int
 	name   string // "get", "object|freq"
@@ -51,7 +50,7 @@ func (g *generator) chance(percent int) bool { return g.rng.IntN(100) < percent 
 
 func pick[T any](g *generator, from []T) T { return from[g.rng.IntN(len(from))] }
 
-// next is the next call's arguments; the call keeps them.
+// next returns the next call's arguments, which the call owns.
 func (g *generator) next() (args []string, inline bool) {
 	g.fill()
 	if g.chance(4) {
@@ -66,7 +65,7 @@ func (g *generator) next() (args []string, inline bool) {
 	return g.args, inline
 }
 
-// fill makes new arguments as one of the templates has them.
+// fill makes new arguments from one of the templates.
 func (g *generator) fill() {
 	at := g.rng.IntN(g.upTo[len(g.upTo)-1])
 	i := 0
@@ -85,7 +84,7 @@ func (g *generator) fill() {
 	}
 }
 
-// spoil makes one mistake a client could make: an argument too few or too many, a wrong one, two in the wrong order.
+// spoil makes one mistake: an argument too few or too many, a wrong one, or two in the wrong order.
 func (g *generator) spoil() {
 	n := len(g.args)
 	switch g.rng.IntN(5) {
@@ -110,12 +109,11 @@ func (g *generator) spoil() {
 	}
 }
 
-// shortest is the shortest ttl that is sent, in milliseconds or seconds: a key must not expire on one server while the
-// other has yet to read the same call.
+// shortest is the shortest ttl that is sent, in milliseconds or seconds. A key must not expire on one server before the
+// other has read the same call.
 const shortest = 1_000_000
 
-// defuse lengthens a ttl that chance has made short, and mends those calls whose difference, though known, would part
-// the states.
+// defuse lengthens short random ttls, and changes calls whose known differences would make the states differ.
 func (g *generator) defuse() {
 	lengthen := func(at int) {
 		if at < len(g.args) {
@@ -140,11 +138,11 @@ func (g *generator) defuse() {
 		if len(g.args) > 2 && len(g.args[2]) >= 19 { // near 2^63 the reference's sum of ttl and clock overflows into the past
 			g.args[2] = g.between(shortest, 10*shortest)
 		}
-	case "command": // GETKEYS takes a command without arguments since 7.2, and before spoiled a transaction by it
+	case "command": // GETKEYS of a bare command fails before 7.2
 		if len(g.args) == 3 {
 			g.add("k0")
 		}
-	case "client": // SETNAME: the reference looks at a name up to its first zero byte, spindle at all of it
+	case "client": // SETNAME: the reference checks a name up to its first zero byte, spindle all of it
 		for i := range g.args {
 			g.args[i] = strings.ReplaceAll(g.args[i], "\x00", "0")
 		}
@@ -152,7 +150,7 @@ func (g *generator) defuse() {
 		g.tameID()
 	case "xclaim": // spindle counts deliveries up to 2^32-1
 		g.tameCount("RETRYCOUNT", math.MaxUint32, math.MaxInt64)
-	case "xautoclaim": // how much memory the reference finds for so many IDs is the machine's
+	case "xautoclaim": // the reference's memory limit for so many IDs depends on the machine
 		g.tameCount("COUNT", 1<<20, math.MaxInt64/16)
 	case "blpop", "brpop", "bzpopmin", "bzpopmax", "blmove", "brpoplpush":
 		g.hasten(len(g.args) - 1)
@@ -164,7 +162,7 @@ func (g *generator) defuse() {
 				g.hasten(i + 1)
 			}
 		}
-	case "sort": // what is kept must not hang on the order that elements of equal weight come in
+	case "sort": // stored results must not depend on the order of elements of equal weight
 		if slices.ContainsFunc(g.args, func(a string) bool { return strings.EqualFold(a, "STORE") }) {
 			for i, a := range g.args {
 				if strings.EqualFold(a, "BY") {
@@ -181,7 +179,7 @@ func (g *generator) defuse() {
 	}
 }
 
-// hasten shortens the time a call would block: who waits on one server holds up the comparison.
+// hasten shortens the time a call would block, because a blocked client delays the comparison.
 func (g *generator) hasten(at int) {
 	if at < 1 || at >= len(g.args) {
 		return
@@ -197,12 +195,12 @@ func (g *generator) hasten(at int) {
 
 func (g *generator) add(s string) { g.args = append(g.args, s) }
 
-// between is a number of [from, to) in decimal.
+// between returns a number of [from, to) in decimal.
 func (g *generator) between(from, to int64) string {
 	return strconv.FormatInt(from+g.rng.Int64N(to-from), 10)
 }
 
-// anyCase is a word as somebody may write it.
+// anyCase returns a word in a random case.
 func (g *generator) anyCase(s string) string {
 	switch g.rng.IntN(8) {
 	case 0:
@@ -219,7 +217,7 @@ func (g *generator) anyCase(s string) string {
 	return strings.ToUpper(s)
 }
 
-// The words that tables are written in.
+// The functions with which tables are written.
 
 // lit is a fixed word, in any case.
 func lit(s string) arg { return func(g *generator) { g.add(g.anyCase(s)) } }
@@ -227,7 +225,7 @@ func lit(s string) arg { return func(g *generator) { g.add(g.anyCase(s)) } }
 // exactly is a fixed argument.
 func exactly(s string) arg { return func(g *generator) { g.add(s) } }
 
-// seq is several arguments, one behind the other.
+// seq is several arguments in sequence.
 func seq(args ...arg) arg {
 	return func(g *generator) {
 		for _, a := range args {
@@ -236,13 +234,13 @@ func seq(args ...arg) arg {
 	}
 }
 
-// oneOf is any of them, each as likely.
+// oneOf is one of them, each equally likely.
 func oneOf(args ...arg) arg { return func(g *generator) { pick(g, args)(g) } }
 
 // anyOf is one of some words, in any case.
 func anyOf(words ...string) arg { return func(g *generator) { g.add(g.anyCase(pick(g, words))) } }
 
-// maybe is there in so many of a hundred calls.
+// maybe is present in percent of the calls.
 func maybe(percent int, args ...arg) arg {
 	all := seq(args...)
 	return func(g *generator) {
@@ -262,7 +260,7 @@ func times(min, max int, args ...arg) arg {
 	}
 }
 
-// shuffled is a random selection of options in random order, mostly few; the same one may come twice.
+// shuffled is a random selection of options in random order, mostly few; an option may come twice.
 func shuffled(options ...arg) arg {
 	return func(g *generator) {
 		for g.chance(45) {

@@ -1,6 +1,6 @@
 package differential
 
-// connTemplates are those calls on a connection that leave it able to go on.
+// connTemplates are calls on a connection after which it is still usable.
 var connTemplates = []template{
 	{6, "ping", []arg{maybe(50, value)}},
 	{4, "echo", []arg{value}},

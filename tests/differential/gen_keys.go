@@ -50,7 +50,7 @@ var keysTemplates = []template{
 	{3, "restore", []arg{key, atMs, payload, lit("ABSTTL"), maybe(70, lit("REPLACE"))}},
 }
 
-// restoreTTL is none, or one as PEXPIRE takes it.
+// restoreTTL is 0, or a ttl as for PEXPIRE.
 func restoreTTL(g *generator) {
 	if g.chance(60) {
 		g.add("0")
@@ -59,7 +59,7 @@ func restoreTTL(g *generator) {
 	}
 }
 
-// payload is what DUMP would give for a short string, in the version every server reads, or that with a byte changed or
+// payload is DUMP's payload of a short string, in the version that every server reads, or one with a byte changed or
 // missing.
 func payload(g *generator) {
 	mark := len(g.args)

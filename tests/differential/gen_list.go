@@ -13,7 +13,7 @@ var (
 	moment = oneOf(exactly(aMoment), exactly(aMoment), exactly(aMoment), float)
 )
 
-// aMoment is how long a call waits that waits at all: nobody pushes meanwhile.
+// aMoment is how long a blocking call waits, since no client pushes meanwhile.
 const aMoment = "0.001"
 
 var listTemplates = []template{

@@ -1,7 +1,6 @@
 package differential
 
-// sortTemplates make what can be sorted, of few kinds of elements, so that orders and the keys that patterns lead to
-// are found often.
+// sortTemplates make values to sort, with few kinds of elements, so that orders and the keys of patterns often exist.
 var sortTemplates = []template{
 	{3, "rpush", []arg{key, times(1, 12, sortable)}},
 	{3, "sadd", []arg{key, times(1, 12, sortable)}},
@@ -13,7 +12,7 @@ var sortTemplates = []template{
 	{4, "sort_ro", []arg{key, sortOptions}},
 }
 
-// sortable is an element: mostly a small number, of which "k*" makes keys.
+// sortable is an element: mostly a small number, from which "k*" makes a key.
 func sortable(g *generator) {
 	switch n := g.rng.IntN(20); {
 	case n < 13:

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// IDs are few, so that what is added, read, claimed and deleted meets; "*" alone is the clock's and never sent
+// There are few IDs, so that calls about the same entries are frequent. "*" alone uses the clock and is never sent
 // (tameID).
 var (
 	streamMs  = oneOf(among(1, 9), among(1, 60), among(1, 60))
@@ -40,7 +40,7 @@ var (
 	streamBlock = maybe(3, lit("BLOCK"), exactly("1"))
 	readIDs     = often(10, streamID, 3, exactly("0"), 1, exactly("$"), 2, exactly("+"))
 	groupIDs    = often(10, exactly(">"), 5, exactly("0"), 2, streamID)
-	// Idle times lie so far apart that what the two clocks make of them is the same.
+	// Idle times are so far apart that the clocks' difference does not matter.
 	idleMs = often(8, exactly("0"), 4, exactly("1000000"), 4, exactly("2000000"), 1,
 		oneOf(exactly("-1"), exactly("9223372036854775807"), exactly("x")))
 	aged = often(6, exactly("0"), 6, exactly("1500000"), 6, exactly("2500000"), 1,
@@ -105,7 +105,7 @@ func joined(between string, parts ...arg) arg {
 	}
 }
 
-// often is one of several arguments; before each stands its weight.
+// often is one of several arguments; its weight precedes each.
 func often(weighted ...any) arg {
 	var args []arg
 	for i := 0; i < len(weighted); i += 2 {
@@ -123,7 +123,7 @@ func often(weighted ...any) arg {
 	return oneOf(args...)
 }
 
-// tameID has an entry not be called by the clock, which the two servers read apart.
+// tameID prevents IDs from the clock, because the two servers' clocks differ.
 func (g *generator) tameID() {
 	for i := 2; i < len(g.args); i++ {
 		if g.args[i] == "*" {
@@ -133,7 +133,7 @@ func (g *generator) tameID() {
 	}
 }
 
-// tameCount changes a number behind word that lies beyond most, and below what is refused by everybody.
+// tameCount changes a number after word that is above most and below refused, which all servers refuse.
 func (g *generator) tameCount(word string, most, refused int64) {
 	for i, a := range g.args[:len(g.args)-1] {
 		if n, err := strconv.ParseInt(g.args[i+1], 10, 64); err == nil && n > most && n <= refused &&
@@ -143,8 +143,8 @@ func (g *generator) tameCount(word string, most, refused int64) {
 	}
 }
 
-// sameTold compares what XINFO tells: times and idle times, which are integers behind a name that says so or in what is
-// pending, need not be equal.
+// sameTold compares XINFO's replies. Times and idle times need not be equal: integers after such a name, or in pending
+// entries.
 func sameTold(_ []string, want, got respclient.Value) bool { return toldAlike(want, got, "") }
 
 var toldTimes = []string{"idle", "inactive", "seen-time", "active-time"}

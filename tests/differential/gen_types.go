@@ -1,7 +1,7 @@
 package differential
 
-// typesTemplates put values of the other types under the keys that everybody uses, so that each command meets wrong
-// types; the types' own families hold their commands against the reference.
+// typesTemplates put values of other types under common keys, so that each command meets wrong types. The types' own
+// families compare their commands.
 var typesTemplates = []template{
 	{3, "rpush", []arg{key, times(1, 4, value)}},
 	{3, "sadd", []arg{key, times(1, 4, value)}},

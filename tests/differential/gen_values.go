@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// The pools arguments are drawn from. They are small, so that calls meet on the same keys and with the same values.
+// The pools of arguments. They are small, so that calls often use the same keys and values.
 var (
 	oftenKeys = []string{"k0", "k1", "k2", "k3", "k4", "k5"}
 	allKeys   = append(slices.Clone(oftenKeys), "", "k6", "k7", "k8", "k9", "user:1000", "{tag}a", "{tag}b", "a*b[c]?",
 		"\x00\xff\r\n bin", strings.Repeat("long", 40), strings.Repeat("K", 300))
 
-	// edges are integers at which something overflows, for somebody.
+	// edges are integers at which something may overflow.
 	edges = []string{"9223372036854775807", "-9223372036854775808", "9223372036854775808", "-9223372036854775809",
 		"9223372036854775806",
 		"-9223372036854775807", "18446744073709551615", "18446744073709551616", "2147483647", "2147483648",
 		"-2147483648", "-2147483649",
 		"4294967295", "4294967296", "4611686018427387904", "-4611686018427387905", "99999999999999999999", "1048575",
 		"1048576", "1048577"}
-	// badNumbers look like integers and are none to a strict reader.
+	// badNumbers look like integers, but a strict reader refuses them.
 	badNumbers = []string{"", "abc", "1.5", "+5", "0x10", " 1", "1 ", "-0", "007", "--1", "1e3", "-", "１", "1\x00"}
 	floats     = []string{"0.1", "-0.1", "-0", "0", "1.5", "3.0e3", "1e308", "-1e308",
 		"1.7976931348623157e308", "1e309", "1e4932", "1e4933", "inf", "-inf", "+inf",
@@ -29,7 +29,7 @@ var (
 		"3.14159265358979323846", "100000000000000000000", "-1.5e10", "0.3"}
 	words = []string{"a", "b", "v", "hello", "world", "foobar", "ohmytext", "mynewtext", "OK", "*", "nil", "é", "日本語",
 		"x y", "a\"b", "'", "\\", "(nil)"}
-	// lengths lie around the ones where an encoding changes somewhere.
+	// lengths are near those at which an encoding changes.
 	lengths = []int{1, 12, 20, 21, 31, 32, 39, 43, 44, 45, 62, 63, 64, 65, 127, 128, 255, 256, 511, 512, 513, 1000}
 	long    = []int{4095, 4096, 8191, 8192, 8193, 16384, 16385}
 	longest = []int{65535, 65536, 65537, 200_000}
@@ -56,7 +56,7 @@ func key(g *generator) {
 	}
 }
 
-// integer is what goes where a number belongs.
+// integer is an argument for a number.
 func integer(g *generator) {
 	switch n := g.rng.IntN(20); {
 	case n < 12:
@@ -70,7 +70,7 @@ func integer(g *generator) {
 	}
 }
 
-// index is a place in something: small, at or behind its end, or out of every range.
+// index is a position in a value: small, at or after its end, or out of range.
 func index(g *generator) {
 	switch n := g.rng.IntN(20); {
 	case n < 12:
@@ -97,10 +97,10 @@ func float(g *generator) {
 	}
 }
 
-// short is a value of no more than a few bytes.
+// short is a value of a few bytes.
 func short(g *generator) { g.add(pick(g, words)) }
 
-// value is anything a string can be.
+// value is any string.
 func value(g *generator) {
 	switch n := g.rng.IntN(1000); {
 	case n < 250:
@@ -126,7 +126,7 @@ func value(g *generator) {
 	}
 }
 
-// A ttl is long, or none at all: see shortest.
+// A ttl is long or invalid: see shortest.
 func ttlSeconds(g *generator) {
 	g.ttl(10_000_000, "9223372036854775", "9223372036854776", "9223372036854775807")
 }
@@ -163,13 +163,13 @@ func atMs(g *generator) {
 	}
 }
 
-// pattern is a glob, of those that match some keys, and of broken ones.
+// pattern is a glob that matches some keys, or a broken one.
 func pattern(g *generator) {
 	g.add(pick(g, []string{"*", "k*", "k[0-3]", "k[^0-3]", "k[3-0]", "?0", "k?", "a\\*b*", "*{tag}*", "", "[", "k[",
 		"k[0-", "\\", "K*", "*long*", "k0", "**", "*\x00*", "[^]", "k[\\0]", "a**c*"}))
 }
 
-// database is a database's number: few are used, so that calls meet there.
+// database is a database's number. There are few, so that calls often use the same one.
 func database(g *generator) {
 	if g.chance(92) {
 		g.add(g.between(0, 4))

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// A plan's keys are few, so that clients meet at them; deadlines are past or none, since two clocks are not one;
-// elements are nearly all different, so that what a client gets tells when it was served; IDs of entries follow from
-// how many there are.
+// A plan has few keys, so that clients meet at them. Deadlines are past or absent, because the two clocks differ.
+// Nearly all elements differ, so that a client's element shows when it was served. IDs of entries follow from their
+// number.
 var (
 	planKey   = oneOf(exactly("a"), exactly("a"), exactly("b"), exactly("b"), exactly("c"), exactly("c"), exactly("d"))
 	planSide  = anyOf("LEFT", "RIGHT")
@@ -30,14 +30,14 @@ var (
 	})
 )
 
-// shortWait is as long as anybody waits in vain, in seconds and in milliseconds. No other argument of a plan reads like
-// one of them.
+// shortWait is the longest wait without success, in seconds and in milliseconds. No other argument of a plan looks the
+// same.
 const (
 	shortWait   = "0.01"
 	shortWaitMs = "10"
 )
 
-// waitKey is a key that somebody waits for.
+// waitKey is a key for which a client waits.
 func waitKey(g *generator) {
 	if g.meet != "" {
 		g.add(g.meet)
@@ -46,8 +46,8 @@ func waitKey(g *generator) {
 	planKey(g)
 }
 
-// someWaits is for how many keys one call waits. 7.0 looks only at the one that is ready, where 7.4 begins with the
-// first: it finds another of another type, or with elements of its own. So plans for 7.0 wait for one.
+// someWaits returns the number of keys for which one call waits. 7.0 only checks the key that is ready. 7.4 checks the
+// first key first, which may have another type or other elements. So plans for 7.0 wait for one key.
 func someWaits(g *generator) int {
 	if strings.HasPrefix(g.reference, "7.0") {
 		return 1
@@ -70,7 +70,7 @@ func waitKeysBehind(g *generator) {
 	}
 }
 
-// keysBehind is the same where nobody waits.
+// keysBehind is the same where no client waits.
 func keysBehind(g *generator) {
 	n := 1 + g.rng.IntN(3)
 	g.add(strconv.Itoa(n))
@@ -79,7 +79,7 @@ func keysBehind(g *generator) {
 	}
 }
 
-// A scarcity is what clients may wait for: the calls that wait for it, and those that give it or take it away.
+// A scarcity is a thing for which clients wait: the calls that wait for it, and those that give it or take it away.
 type scarcity struct {
 	waits, gives family
 }
@@ -132,9 +132,9 @@ var scarcities = []scarcity{
 		}},
 	},
 	{
-		// 7.0 has other words for who sees a stream go, makes no consumer while it waits, and gives nothing to who
-		// waits for entries when a stream's last ID is beyond theirs and there are none; and two streams are two keys
-		// (someWaits).
+		// 7.0 has other errors for clients whose stream is deleted, and creates no consumer while a client waits. If a
+		// stream's last ID is beyond a client's and it has no entries, the client gets no reply. Two streams are two
+		// keys (someWaits).
 		waits: family{name: "groups", parts: "7.0", templates: []template{
 			{8, "xreadgroup", []arg{exactly("GROUP"), exactly("g"), anyConsumer, upToFew, planBlock, maybe(20, lit("NOACK")),
 				lit("STREAMS"), waitKey, exactly(">")}},
@@ -179,14 +179,14 @@ var acts = family{name: "acts", templates: []template{
 	{1, "select", []arg{oneOf(exactly("0"), exactly("0"), exactly("1"))}},
 }}
 
-// swaps make many keys ready at once, and then the reference takes them in the order of a table whose hash is new each
-// time it starts. So a plan that has them has one key that everybody waits for.
+// swaps make many keys ready at once. The reference then serves them in the order of a table whose hash changes with
+// each start. So a plan with swaps has one key for which all clients wait.
 var swaps = family{name: "swaps", templates: []template{
 	{4, "swapdb", []arg{exactly("0"), exactly("1")}},
 }}
 
-// stores put a result in the place of a key. The key is deleted before: spindle serves those who wait for what is put
-// in the place of another type, too, the reference does not (COMPATIBILITY.md), and the data would part.
+// stores put a result in the place of a key. They delete the key first. Otherwise spindle also serves clients that wait
+// for the result of another type; the reference does not (COMPATIBILITY.md), and the data would differ.
 var stores = family{name: "stores", templates: []template{
 	{2, "sort", []arg{oneOf(exactly("a"), exactly("b")), lit("BY"), exactly("nosort"), lit("STORE"), exactly("d")}},
 	{1, "zunionstore", []arg{exactly("d"), exactly("2"), exactly("a"), exactly("b")}},

@@ -9,25 +9,25 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A known difference is one on purpose: what the reference of some version answers otherwise than spindle, which
+// A known difference is an intended one: a reply of some version of the reference that differs from spindle, which
 // follows 7.4.
 type known struct {
-	reference string // the versions it concerns begin with this
-	commands  string // parted by blanks
+	reference string // applies to versions that begin with this
+	commands  string // separated by blanks
 	reason    string
 	applies   func(args []string, want, got respclient.Value) bool
 	used      int
 	sorted    bool // only when the reference has run a SORT
-	rare      bool // a long run may well not need it
+	rare      bool // a long run may not need it
 }
 
-// An oracle is what decides which differences are known.
+// An oracle decides which differences are known.
 type oracle struct {
 	version string
-	sorted  bool // it has been sent a SORT since it was emptied
+	sorted  bool // it has run a SORT since it was emptied
 }
 
-// knownDifferences is all of them. An entry that a long run does not use is reported: it hides nothing and should go.
+// knownDifferences are all of them. A long run reports unused entries, which should be removed.
 var knownDifferences = []known{
 	{reference: "7.0", commands: "scan sscan hscan zscan",
 		reason: "7.4 reads cursors otherwise: it takes blanks before them and refuses a minus and none at all; 7.0 did the " +
@@ -106,17 +106,16 @@ var knownDifferences = []known{
 		}, sorted: true, rare: true},
 }
 
-// A mend changes a call that the reference of some version runs otherwise, where that would part the states, into one
-// that both run alike.
+// A mend changes a call that would make the states of the two servers differ into one that both run alike.
 type mend struct {
-	reference string // the versions it concerns begin with this
-	commands  string // parted by blanks
+	reference string // applies to versions that begin with this
+	commands  string // separated by blanks
 	reason    string
 	apply     func(args []string) []string
-	sorts     bool // only in rounds that have SORT
+	sorts     bool // only in rounds with SORT
 }
 
-// mends is all of them. Calls go to other references as they are.
+// mends are all of them. Calls to other references stay unchanged.
 var mends = []mend{
 	{reference: "7.0", commands: "lrem", reason: "7.0 takes a count of -2^63, and removes all; 7.4 refuses it",
 		apply: func(args []string) []string {
@@ -178,7 +177,7 @@ func offsetsUp(args []string) []string {
 	return args
 }
 
-// mendFor changes args as the reference needs it, in a round that has SORT or not.
+// mendFor changes args for a version of the reference; sorts: the round has SORT.
 func mendFor(version string, sorts bool, args []string) []string {
 	for i := range mends {
 		if m := &mends[i]; (sorts || !m.sorts) && strings.HasPrefix(version, m.reference) &&
@@ -191,7 +190,7 @@ func mendFor(version string, sorts bool, args []string) []string {
 
 func withoutFourth(args []string) []string { return args[:min(len(args), 3)] }
 
-// cursorAt is where SCAN and kin have their cursor.
+// cursorAt returns the position of the cursor of SCAN and similar commands.
 func cursorAt(args []string) int {
 	if strings.EqualFold(args[0], "scan") {
 		return 1
@@ -205,7 +204,7 @@ func containsFold(args []string, word string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.EqualFold(a, word) })
 }
 
-// equalNumbers compares replies of which texts may differ that are the same number.
+// equalNumbers compares replies; different texts of the same number are equal.
 func equalNumbers(a, b respclient.Value) bool {
 	if a.Kind != b.Kind || a.Null != b.Null || a.Int != b.Int {
 		return false
@@ -220,7 +219,7 @@ func equalNumbers(a, b respclient.Value) bool {
 	return slices.EqualFunc(a.Elems, b.Elems, equalNumbers)
 }
 
-// inSeventeen is a reply to ZSCAN with its scores in 17 digits, and -0 as the 0 that a listpack has for it.
+// inSeventeen returns a reply to ZSCAN with scores in 17 digits, and -0 as 0, like a listpack's.
 func inSeventeen(v respclient.Value) respclient.Value {
 	if len(v.Elems) != 2 {
 		return v
@@ -239,8 +238,8 @@ func inSeventeen(v respclient.Value) respclient.Value {
 // notDouble is SORT's error for a weight.
 const notDouble = "ERR One or more scores can't be converted into double"
 
-// isNoNumber says that strtod, which passes over white space and takes hexadecimal numbers without an exponent, would
-// not read all of v up to a zero byte.
+// isNoNumber reports that strtod would not read all of v up to a zero byte. strtod skips white space and accepts
+// hexadecimal numbers without an exponent.
 func isNoNumber(v respclient.Value) bool {
 	text, _, _ := strings.Cut(v.Text, "\x00")
 	text = strings.TrimLeft(text, " \t\n\v\f\r")
@@ -251,10 +250,10 @@ func isNoNumber(v respclient.Value) bool {
 	return text != "" && err != nil
 }
 
-// digits says whether s is a plain number.
+// digits reports whether s is a plain number.
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// excused says whether the table knows this difference.
+// excused reports whether the table has this difference.
 func excused(ref oracle, args []string, want, got respclient.Value) bool {
 	for i := range knownDifferences {
 		k := &knownDifferences[i]
@@ -276,7 +275,7 @@ func contains(list, name string) bool {
 	return false
 }
 
-// unused are the entries for this version that no difference needed.
+// unused returns the entries for this version that no difference needed.
 func unused(version string) (lines []string) {
 	for _, k := range knownDifferences {
 		if strings.HasPrefix(version, k.reference) && k.used == 0 && !k.rare {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestKnownDifferences: each entry excuses what it names, and little beside it.
+// TestKnownDifferences: each entry excuses the difference that it names, and little more.
 func TestKnownDifferences(t *testing.T) {
 	old, newer := oracle{version: "7.0.15"}, oracle{version: "7.4.1"}
 	sorted := oracle{version: "7.4.1", sorted: true}

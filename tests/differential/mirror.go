@@ -8,17 +8,17 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// Some commands change data by a throw of dice, and what one server has thrown away the other may still have. Such a
-// call is mirrored: the reference runs it; spindle runs it on a copy, for the reply, and then takes from the original
-// what the reference took. SORT with STORE throws dice too: the reference refuses it at times (see knownDifferences),
-// and then spindle stores nothing either.
+// Some commands change data at random, and the two servers choose different elements. Such a call is mirrored. The
+// reference runs it. Spindle runs it on a copy, for the reply, and then removes the reference's choice from the
+// original. SORT with STORE is mirrored, too: the reference sometimes refuses it (see knownDifferences), and then
+// spindle stores nothing.
 
-// isMirrored says whether a call changes data at random.
+// isMirrored reports whether a call changes data at random.
 func (c *call) isMirrored() bool {
 	return c.isName("spop") || c.isName("sort") && containsFold(c.args, "STORE")
 }
 
-// tame is a call like c that changes nothing.
+// tame returns a call like c that changes nothing.
 func (c *call) tame() *call {
 	tame := *c
 	if c.isName("spop") {
@@ -35,10 +35,10 @@ func (c *call) tame() *call {
 	return &tame
 }
 
-// mirrorKey is where spindle's copies are made.
+// mirrorKey is the key of spindle's copies.
 const mirrorKey = "\x00mirror"
 
-// playMirrored sends one call as play does. Inside a transaction it is replaced by one that throws no dice.
+// playMirrored sends one call as play does. In a transaction it sends one without randomness instead.
 func (p *pair) playMirrored(c *call) *difference {
 	if p.queues[c.conn].open || len(c.args) < 2 {
 		d := p.playTogether([]call{*c.tame()})
@@ -63,7 +63,7 @@ func (p *pair) playMirrored(c *call) *difference {
 	return d
 }
 
-// mirror has spindle do what the reference answered want to, and compares.
+// mirror makes spindle do what the reference replied, want, and compares.
 func (p *pair) mirror(c *call, want respclient.Value) (what string, err error) {
 	link, key := p.subject.links[c.conn], c.args[1]
 	if c.isName("sort") && want.Text == notDouble {
@@ -102,7 +102,7 @@ func (p *pair) mirror(c *call, want respclient.Value) (what string, err error) {
 	return "", p.sameEncoding(c.conn, key)
 }
 
-// distinct says whether members are all different and all in all.
+// distinct reports whether members are all different and all in all.
 func distinct(members, all []string) bool {
 	left := map[string]bool{}
 	for _, m := range all {
@@ -117,8 +117,8 @@ func distinct(members, all []string) bool {
 	return true
 }
 
-// sameEncoding gives spindle the reference's value anew if the two are kept differently: what is removed at once may
-// leave a set in another encoding than what is removed singly.
+// sameEncoding restores the reference's value in spindle if the encodings differ. Removing elements at once may leave
+// another encoding than removing them one by one.
 func (p *pair) sameEncoding(conn int, key string) error {
 	want, err := p.reference.links[conn].one("OBJECT", "ENCODING", key)
 	if err != nil {

@@ -15,23 +15,23 @@ import (
 // replyTimeout is how long a batch may take before a server counts as hung.
 const replyTimeout = 60 * time.Second
 
-// connections is how many of them the calls come over. A batch goes over one, and the next when both servers have
-// answered it: so the order of all calls is the same on both.
+// connections is the number of connections for calls. A batch uses one, and the next batch waits for both servers'
+// replies. So the order of all calls is the same on both.
 const connections = 3
 
 // A side is one server of a pair.
 type side struct {
 	name      string
 	links     [connections]*link
-	inspector *respclient.Client // looks at state, between batches
+	inspector *respclient.Client // inspects the state, between batches
 }
 
 // A link is one connection of a side.
 type link struct {
 	conn net.Conn
 	in   *bufio.Reader
-	raw  []byte // the replies of a batch, one behind the other
-	ends []int  // where in raw each ends
+	raw  []byte // the replies of a batch, joined
+	ends []int  // where each ends in raw
 }
 
 func dial(name, addr string) (*side, error) {
@@ -57,8 +57,8 @@ func (s *side) close() {
 	s.inspector.Close()
 }
 
-// exchange sends a batch in pieces, the cuts being offsets, and reads its n replies. Writing goes on beside reading:
-// neither server need take a batch as a whole before it answers.
+// exchange sends a batch in pieces, cut at the offsets cuts, and reads its n replies. It writes and reads concurrently,
+// so no server has to read a whole batch before it replies.
 func (l *link) exchange(batch []byte, cuts []int, n int) error {
 	l.raw, l.ends = l.raw[:0], l.ends[:0]
 	l.conn.SetDeadline(time.Now().Add(replyTimeout))
@@ -71,7 +71,7 @@ func (l *link) exchange(batch []byte, cuts []int, n int) error {
 				return
 			}
 			from = cut
-			time.Sleep(20 * time.Microsecond) // long enough to be read alone, mostly
+			time.Sleep(20 * time.Microsecond) // mostly long enough to be read alone
 		}
 		_, err := l.conn.Write(batch[from:])
 		written <- err
@@ -86,7 +86,7 @@ func (l *link) exchange(batch []byte, cuts []int, n int) error {
 	return <-written
 }
 
-// reply is the i-th reply of the last batch.
+// reply returns the i-th reply of the last batch.
 func (l *link) reply(i int) []byte {
 	from := 0
 	if i > 0 {
@@ -95,17 +95,17 @@ func (l *link) reply(i int) []byte {
 	return l.raw[from:l.ends[i]]
 }
 
-// A pair is the two servers and what has been sent to them since they were emptied.
+// A pair is the two servers, with the calls since they were emptied.
 type pair struct {
 	reference, subject *side
 	ref                oracle
-	resp               string // which protocol the connections begin with: "2", "3" or "both"
+	resp               string // the protocol with which connections begin: "2", "3" or "both"
 	queues             [connections]queue
 	batch              []byte
 	cuts               *rand.Rand // nil: batches are sent whole
 }
 
-// A difference is where two servers part. Its call is nil if only their states differ.
+// A difference is the point where two servers differ. Its call is nil if only the states differ.
 type difference struct {
 	at   int // how many calls of the round were alike before it
 	call *call
@@ -120,7 +120,7 @@ func (d *difference) kind() string {
 	return d.call.name()
 }
 
-// reset empties both servers and their connections, and takes back what calls may have set.
+// reset empties both servers and their connections, and undoes settings that calls may have changed.
 func (p *pair) reset() error {
 	for _, s := range []*side{p.reference, p.subject} {
 		for i, l := range s.links {
@@ -148,8 +148,7 @@ func (p *pair) reset() error {
 	return nil
 }
 
-// play sends calls that all go over one connection, as one batch but for those that are mirrored, and compares the
-// replies.
+// play sends calls of one connection as one batch, except mirrored ones, and compares the replies.
 func (p *pair) play(calls []call) *difference {
 	for from := 0; from < len(calls); {
 		to := from
@@ -203,7 +202,7 @@ func (p *pair) playTogether(calls []call) *difference {
 	return nil
 }
 
-// apart shows two replies from a little before where they part.
+// apart shows two replies around the place where they differ.
 func (p *pair) apart(want, got []byte) string {
 	at := 0
 	for at < min(len(want), len(got)) && want[at] == got[at] {
@@ -214,10 +213,10 @@ func (p *pair) apart(want, got []byte) string {
 		p.reference.name, want[from:], p.subject.name, got[from:], from)
 }
 
-// cutBy lets the network cut batches for spindle, at random.
+// cutBy makes the network cut batches for spindle at random.
 func (p *pair) cutBy(seed uint64) { p.cuts = rand.New(rand.NewPCG(seed, 1<<63)) }
 
-// places are where the network cuts a batch: mostly nowhere.
+// places returns where the network cuts a batch: mostly nowhere.
 func (p *pair) places(size int) []int {
 	if p.cuts == nil || size < 2 || p.cuts.IntN(10) != 0 {
 		return nil
@@ -230,7 +229,7 @@ func (p *pair) places(size int) []int {
 	return cuts
 }
 
-// playAll plays calls in batches: as long as they go over one connection, up to a number of them.
+// playAll plays calls in batches: consecutive calls of one connection, at most most.
 func (p *pair) playAll(calls []call, most int) *difference {
 	for from := 0; from < len(calls); {
 		to := from + 1

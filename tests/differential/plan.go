@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// A step is what one client of a crowd does: it sends its calls as one batch, and then has all replies or waits; or it
-// leaves, and another takes its place. A step of a client that waits is left out: its calls would be answered at a time
-// of the server's choosing.
+// A step is one client's action: it sends its calls as one batch, and then has all replies or waits. Or it leaves, and
+// a new client takes its place. A step of a waiting client is left out, because the server would choose when to answer
+// it.
 type step struct {
 	client int
 	calls  [][]string // "@2" among the arguments is client 2's ID
 	leaves leaving
 }
 
-// leaving is how a client goes.
+// leaving is how a client leaves.
 type leaving int
 
 const (
@@ -25,22 +25,22 @@ const (
 	killed
 )
 
-// mayWait says whether the step may leave its client waiting for a key, for longer than a moment. Another that is
-// blocked will go on by itself: so does who asks 7.4 to flush a database, until another thread has freed it.
+// mayWait reports whether the step may leave its client waiting for a key for long. Other blocked clients resume by
+// themselves, such as one that flushes a database of 7.4 until another thread has freed it.
 func (s *step) mayWait() bool {
 	return slices.ContainsFunc(s.calls, func(args []string) bool {
 		return isWait(args) && !slices.Contains(args, shortWait) && !slices.Contains(args, shortWaitMs)
 	})
 }
 
-// isWait says whether a call is one of those that wait.
+// isWait reports whether a call is a blocking one.
 func isWait(args []string) bool {
 	return slices.ContainsFunc(scarcities, func(of scarcity) bool {
 		return slices.ContainsFunc(of.waits.templates, func(t template) bool { return strings.EqualFold(t.name, args[0]) })
 	})
 }
 
-// text is the step as a line of a report.
+// text returns the step as a line of a report.
 func (s *step) text() string {
 	who := strconv.Itoa(s.client) + "> "
 	switch s.leaves {
@@ -56,7 +56,7 @@ func (s *step) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// script is a plan as lines of a report.
+// script returns a plan as lines of a report.
 func script(plan []step) string {
 	lines := make([]string, len(plan))
 	for i := range plan {
@@ -65,17 +65,17 @@ func script(plan []step) string {
 	return strings.Join(lines, "\n")
 }
 
-// A planner makes plans. All it does follows from the seed and the plan's number, and from what the reference is.
+// A planner makes plans. They depend only on the seed, the plan's number, and the reference's version.
 type planner struct {
 	rng                        *rand.Rand
 	waits, gives, acts, stores *generator
-	makes                      *generator // the first of what gives
-	clients                    int        // that wait from the beginning
+	makes                      *generator // the first of the giving generators
+	clients                    int        // clients that wait at the beginning
 	groups                     bool       // they may wait for groups
 }
 
-// newPlanner is for one plan. 7.0 sends whom it passes over, because it waits for another type, to the end of the key's
-// line; so a plan for it has clients that wait for one type only.
+// newPlanner returns a planner for one plan. 7.0 moves a client that waits for another type to the end of a key's
+// queue. So its plans wait for one type only.
 func newPlanner(seed, number uint64, version string, has func(name string) bool) *planner {
 	rng := rand.New(rand.NewPCG(seed, number))
 	var waits, gives []family
@@ -87,7 +87,7 @@ func newPlanner(seed, number uint64, version string, has func(name string) bool)
 	if strings.HasPrefix(version, "7.0") || rng.IntN(2) == 0 {
 		at := rng.IntN(len(waits))
 		if one := gives[at]; rng.IntN(2) == 0 {
-			gives = append(slices.Clone(gives), one, one) // what nobody waits for may come, too
+			gives = append(slices.Clone(gives), one, one) // things that no client waits for may come, too
 		} else {
 			gives = []family{one}
 		}
@@ -96,7 +96,7 @@ func newPlanner(seed, number uint64, version string, has func(name string) bool)
 	with := func(families ...family) *generator {
 		g := newGenerator(seed, number, 0, families, has)
 		g.reference = version
-		g.rng = rng // one for all: what it throws depends on the plan alone
+		g.rng = rng // one for all: its numbers depend only on the plan
 		return g
 	}
 	groups := slices.ContainsFunc(waits, func(f family) bool { return f.name == "groups" })
@@ -114,14 +114,14 @@ func newPlanner(seed, number uint64, version string, has func(name string) bool)
 		acts: with(others...), stores: with(stores), clients: 2 + rng.IntN(crowdSize-3)}
 }
 
-// from is a call of a generator's templates.
+// from returns a call of a generator's templates.
 func from(g *generator) []string {
 	g.fill()
 	return g.args
 }
 
-// plan is some clients who begin to wait, for groups where one or two are, and what the others do then, and those who
-// have been served.
+// plan returns the steps. First some clients wait, perhaps for groups. Then other clients, and those that were served,
+// act.
 func (p *planner) plan() (steps []step) {
 	for _, key := range []string{"a", "b", "c"} {
 		if p.groups && p.rng.IntN(3) == 0 {
@@ -142,7 +142,7 @@ func (p *planner) plan() (steps []step) {
 	return steps
 }
 
-// wait is a step that may block, now and then with a call behind it.
+// wait returns a step that may block, sometimes with a call after it.
 func (p *planner) wait(client int) step {
 	s := step{client: client, calls: [][]string{from(p.waits)}}
 	if p.rng.IntN(10) == 0 {
@@ -151,7 +151,7 @@ func (p *planner) wait(client int) step {
 	return s
 }
 
-// act is a step of one who gives or takes: a call, a transaction, or something about one who waits.
+// act returns a step that gives or takes: a call, a transaction, or an action on a waiting client.
 func (p *planner) act(client int) step {
 	n := p.rng.IntN(100)
 	switch other := p.rng.IntN(p.clients); {
@@ -168,7 +168,7 @@ func (p *planner) act(client int) step {
 	return step{client: client, calls: [][]string{p.call()}}
 }
 
-// call is one that waits for nothing.
+// call returns one that does not block.
 func (p *planner) call() []string {
 	if p.rng.IntN(100) < 65 {
 		return from(p.gives)
@@ -176,10 +176,10 @@ func (p *planner) call() []string {
 	return from(p.acts)
 }
 
-// transaction is some calls that take effect at once, also such as would wait elsewhere.
+// transaction returns calls that take effect at once, with some that would block elsewhere.
 func (p *planner) transaction() [][]string {
 	calls := [][]string{{"MULTI"}}
-	if p.rng.IntN(4) == 0 { // two keys' turns, the first of which may come to it only as something else
+	if p.rng.IntN(4) == 0 { // two keys become ready, of which the first may change its type before its turn
 		first, second, again := from(p.makes), from(p.makes), from(p.makes)
 		again[1] = first[1]
 		return append(calls, first, second, []string{"DEL", first[1]}, again, []string{"EXEC"})

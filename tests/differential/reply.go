@@ -10,8 +10,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// readReply appends one whole reply to dst, as it came. It allocates nothing but dst: equal bytes need no more looking
-// at.
+// readReply appends one whole reply to dst, unparsed. It only allocates dst, because equal bytes need no parsing.
 func readReply(in *bufio.Reader, dst []byte) ([]byte, error) {
 	for missing := int64(1); missing > 0; missing-- {
 		line, err := in.ReadSlice('\n')
@@ -50,7 +49,7 @@ func readReply(in *bufio.Reader, dst []byte) ([]byte, error) {
 			}
 		case '%':
 			missing += 2 * n
-		case '|': // what it describes follows
+		case '|': // the reply that it describes follows
 			missing += 2*n + 1
 		default:
 			missing += n
@@ -59,7 +58,7 @@ func readReply(in *bufio.Reader, dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// parse is a reply's bytes as a value.
+// parse returns a reply's bytes as a value.
 func parse(raw []byte) respclient.Value {
 	v, err := respclient.New(recorded{in: bytes.NewReader(raw)}).Receive()
 	if err != nil {
@@ -68,7 +67,7 @@ func parse(raw []byte) respclient.Value {
 	return v
 }
 
-// recorded is a connection on which everything has arrived.
+// recorded is a connection on which all bytes have arrived.
 type recorded struct {
 	net.Conn
 	in *bytes.Reader

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// roundCalls is how many calls go from one emptying of the servers to the next.
+// roundCalls is the number of calls before the servers are emptied again.
 const roundCalls = 5000
 
 // A runner drives a pair through rounds.
@@ -17,10 +17,10 @@ type runner struct {
 	seed     uint64
 	now      int64
 	sent     int
-	perName  map[string]int // how often each command was sent: what was held against the reference, and what not
+	perName  map[string]int // how often each command was sent
 }
 
-// run plays rounds until that many calls have been alike, or until a difference. The round is the one it stopped in.
+// run plays rounds until calls calls were alike, or until a difference. stopped is its last round.
 func (r *runner) run(round uint64, calls int) (stopped uint64, sent []call, d *difference, err error) {
 	for most := r.sent + calls; r.sent < most; round++ {
 		if sent, d, err = r.round(round, min(roundCalls, most-r.sent)); d != nil || err != nil {
@@ -30,7 +30,7 @@ func (r *runner) run(round uint64, calls int) (stopped uint64, sent []call, d *d
 	return round, nil, nil, nil
 }
 
-// round is one: n calls from empty servers on, then the comparison of states.
+// round plays one round: n calls from empty servers, then the comparison of states.
 func (r *runner) round(round uint64, n int) (sent []call, d *difference, err error) {
 	if err := r.pair.reset(); err != nil {
 		return nil, nil, err
@@ -62,7 +62,7 @@ func (r *runner) round(round uint64, n int) (sent []call, d *difference, err err
 	return sent, &difference{at: n, what: what}, nil
 }
 
-// rate is calls a second since a time, for reports.
+// rate returns calls a second since a time, for reports.
 func (r *runner) rate(since time.Time) string {
 	took := time.Since(since)
 	return fmt.Sprintf("%d calls in %v: %.0f calls/s", r.sent, took.Round(time.Millisecond),

@@ -12,14 +12,14 @@ import (
 // usedDatabases are those that calls can reach.
 var usedDatabases = []int{0, 1, 2, 3, 15}
 
-// sameState compares all data of the two servers by digest, then looks at a few keys and walks closely, or without dice
-// at all keys.
+// sameState compares all data of the two servers by digest. Then it compares a few keys and walks closely; without rng
+// it compares all keys.
 func (p *pair) sameState(rng *rand.Rand) (what string, err error) {
 	digests, err := p.ask("DEBUG", "DIGEST")
 	if err != nil {
 		return "", err
 	}
-	// Or some keys are past their deadline on one: then no difference is left below.
+	// Or some keys have expired on one: then no difference is found below.
 	differ := rng == nil || !equal(digests[0], digests[1])
 	for _, db := range usedDatabases {
 		if _, err := p.ask("SELECT", db); err != nil {
@@ -46,8 +46,7 @@ func (p *pair) ask(args ...any) (replies [2]respclient.Value, err error) {
 	return replies, nil
 }
 
-// sameDatabase compares the database that is selected: all of its keys, or a few of them. Walking it first removes what
-// is past its deadline on both.
+// sameDatabase compares the selected database: all of its keys, or a few. The walk first removes expired keys on both.
 func (p *pair) sameDatabase(rng *rand.Rand, all bool) (what string, err error) {
 	var walked [2][]string
 	for i, s := range []*side{p.reference, p.subject} {
@@ -85,7 +84,7 @@ func (p *pair) sameDatabase(rng *rand.Rand, all bool) (what string, err error) {
 	return "", nil
 }
 
-// walk is every key that SCAN finds, once.
+// walk returns every key that SCAN finds, once.
 func walk(c *respclient.Client) (keys []string, err error) {
 	for cursor := "0"; ; {
 		step, err := c.Do("SCAN", cursor, "COUNT", 5)
@@ -100,7 +99,7 @@ func walk(c *respclient.Client) (keys []string, err error) {
 	}
 }
 
-// sameKey compares one key from all sides, and lets each server restore what the other dumps.
+// sameKey compares all properties of one key, and lets each server restore the other's dump.
 func (p *pair) sameKey(key string) (what string, err error) {
 	for _, args := range [][]any{{"TYPE", key}, {"OBJECT", "ENCODING", key}, {"PTTL", key}} {
 		replies, err := p.ask(args...)
@@ -121,7 +120,7 @@ func (p *pair) sameKey(key string) (what string, err error) {
 	return p.crossRestore(key)
 }
 
-// sameValue compares a key's digest, or a sorted set's scores as numbers where digests are of other texts.
+// sameValue compares a key's digest, or a sorted set's scores as numbers if digests are of other texts.
 func (p *pair) sameValue(key string) (what string, err error) {
 	digests, err := p.ask("DEBUG", "DIGEST-VALUE", key)
 	if err != nil || equal(digests[0], digests[1]) {
@@ -136,14 +135,14 @@ func (p *pair) sameValue(key string) (what string, err error) {
 	return fmt.Sprintf("DEBUG DIGEST-VALUE %.300q: %v, %v", key, digests[0], digests[1]), nil
 }
 
-// digestsByScore says whether the reference prints scores otherwise for a digest: 7.0 in 17 digits, 7.4 in as few as
-// will do.
+// digestsByScore reports whether the reference formats scores differently in a digest: 7.0 with 17 digits, 7.4 with as
+// few as needed.
 func (p *pair) digestsByScore() bool { return strings.HasPrefix(p.ref.version, "7.0") }
 
-// maxPayload is what both servers take as an argument: their proto-max-bulk-len is 1 MB.
+// maxPayload is the longest argument for both servers: their proto-max-bulk-len is 1 MB.
 const maxPayload = 1 << 20
 
-// crossRestore gives each server's DUMP to the other: the value must have the digest of the one that is there.
+// crossRestore gives each server the other's DUMP: the restored value must have the original's digest.
 func (p *pair) crossRestore(key string) (what string, err error) {
 	dumps, err := p.ask("DUMP", key)
 	if err != nil {
@@ -165,7 +164,7 @@ func (p *pair) crossRestore(key string) (what string, err error) {
 			continue
 		}
 		ttl := 0
-		if ttls[0].Int > 0 { // the digest tells whether there is a deadline
+		if ttls[0].Int > 0 { // the digest shows whether there is a deadline
 			ttl = 1_000_000
 		}
 		c := s.inspector
@@ -188,13 +187,13 @@ func (p *pair) crossRestore(key string) (what string, err error) {
 	return "", nil
 }
 
-// newestRDB are the highest payload versions that references read; one that is not listed reads all.
+// newestRDB are the highest payload versions of references; one that is not listed reads all.
 var newestRDB = []struct {
 	reference string
 	version   int
 }{{"7.0", 10}, {"7.2", 11}}
 
-// readable says whether the reference reads a payload: values may need an encoding that it does not know yet.
+// readable reports whether the reference reads a payload: values may have an encoding that it does not know yet.
 func readable(reference, payload string) bool {
 	if len(payload) < 10 {
 		return true

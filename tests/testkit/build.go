@@ -13,10 +13,10 @@ import (
 
 var built = sync.OnceValues(build)
 
-// Spindle is the path of the server's binary, built from this tree the way the tests are built (-race, -tags
-// invariants).
+// Spindle returns the path of the server's binary, built from this tree like the tests (-race, -tags invariants).
 //
-// SPINDLE_BINARY names another one. All test processes of a run share one build: the go command finds it up to date.
+// SPINDLE_BINARY names another one. All test processes of a run share one build, because the go command finds it up to
+// date.
 func Spindle(t testing.TB) string {
 	t.Helper()
 	path, err := built()
@@ -49,7 +49,7 @@ func build() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close() // and let go of with it
+	defer lock.Close() // closing it releases the lock
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", err
 	}

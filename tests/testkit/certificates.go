@@ -15,7 +15,8 @@ import (
 	"spindle/internal/authority"
 )
 
-// Certificates are an authority's, ca.crt, and two that it has signed, server and client, in files of this run's own.
+// Certificates are an authority's certificate, ca.crt, and two that it has signed, server and client, in files of this
+// run.
 type Certificates struct {
 	dir  string
 	ca   tls.Certificate
@@ -37,7 +38,7 @@ func NewCertificates(t testing.TB) *Certificates {
 	return c
 }
 
-// Issue writes NAME.crt and NAME.key, another pair each time.
+// Issue writes NAME.crt and NAME.key, a new pair each time.
 func (c *Certificates) Issue(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -60,7 +61,7 @@ func (c *Certificates) write(t testing.TB, name string, made tls.Certificate) {
 	}
 }
 
-// File is the path of one.
+// File returns a file's path.
 func (c *Certificates) File(name string) string { return filepath.Join(c.dir, name) }
 
 // Directives serve TLS on port.
@@ -71,13 +72,13 @@ func (c *Certificates) Directives(port int) []string {
 	}
 }
 
-// Following are Directives of a server that also follows its primary by TLS, and shows it the client's certificate.
+// Following are Directives for a replica that uses TLS to its primary, and shows it the client's certificate.
 func (c *Certificates) Following(port int) []string {
 	return append(c.Directives(port), "--tls-replication", "yes",
 		"--tls-client-cert-file", c.File("client.crt"), "--tls-client-key-file", c.File("client.key"))
 }
 
-// Client is a client's configuration, with a certificate or without.
+// Client returns a client's configuration, with a certificate or without.
 func (c *Certificates) Client(t testing.TB, certified bool) *tls.Config {
 	t.Helper()
 	config := &tls.Config{RootCAs: c.pool}

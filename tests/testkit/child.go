@@ -14,8 +14,8 @@ var (
 
 // startChild starts cmd so that it dies with this process.
 //
-// The kernel sends the death signal when the thread that started the child ends: so one thread, which lives as long as
-// the process, starts them all.
+// The kernel sends the death signal when the thread that started the child ends. So one thread, which lives as long as
+// the process, starts all children.
 func startChild(cmd *exec.Cmd) error {
 	startsOnce.Do(func() {
 		go func() {

@@ -9,10 +9,10 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// window is how many requests Pipe has under way.
+// window is how many requests Pipe has in flight.
 const window = 500
 
-// Pipe sends n requests, many at a time, and fails the test on the first error, an error reply too.
+// Pipe sends n requests, many at a time, and fails the test on the first error, also on an error reply.
 func Pipe(t testing.TB, c *respclient.Client, n int, request func(i int) []any) {
 	t.Helper()
 	for from := 0; from < n; from += window {
@@ -32,7 +32,7 @@ func Pipe(t testing.TB, c *respclient.Client, n int, request func(i int) []any) 
 	}
 }
 
-// Sum is a fingerprint of a file's bytes.
+// Sum returns a fingerprint of a file's bytes.
 func Sum(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

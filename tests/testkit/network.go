@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A Network is hosts, each a network namespace of the kernel with an address of its own, and the wires between them.
-// The namespaces end with the test process, and nothing of it can be seen from outside.
+// A Network is hosts, each a network namespace of the kernel with its own address, and the wires between them. The
+// namespaces end with the test process, and are invisible from outside.
 //
-// Servers on it are reached by unix sockets, so that a test can ask one whom nobody else reaches.
+// Servers on it are also reached by unix sockets, so that a test can ask a host that is cut off.
 type Network struct {
 	t     testing.TB
 	hub   *exec.Cmd // holds the namespace with the bridges
@@ -30,7 +30,7 @@ type NetworkHost struct {
 // Two bridges are in the hub: all hosts are on the first, unless Split has moved some.
 const bridges = "link add b0 type bridge\nlink add b1 type bridge\nlink set b0 up\nlink set b1 up\nlink set lo up\n"
 
-// NewNetwork makes a network with so many hosts. It skips the test where the kernel or the lack of iproute2 forbids it.
+// NewNetwork makes a network with that many hosts. It skips the test if the kernel forbids it or iproute2 is missing.
 func NewNetwork(t testing.TB, hosts int) *Network {
 	t.Helper()
 	n := &Network{t: t}
@@ -65,7 +65,7 @@ func NewNetwork(t testing.TB, hosts int) *Network {
 	return n
 }
 
-// hold starts a process that keeps a namespace: programs, each of which becomes the next, and in the end sleep.
+// hold starts a process that keeps a namespace: programs that each become the next one, and finally sleep.
 func hold(t testing.TB, name string, args ...string) (*exec.Cmd, error) {
 	cmd := exec.Command(name, args...)
 	var said bytes.Buffer
@@ -96,12 +96,12 @@ func hold(t testing.TB, name string, args ...string) (*exec.Cmd, error) {
 	})
 }
 
-// into are nsenter's arguments that lead into the namespace of a process.
+// into returns nsenter's arguments for the namespace of a process.
 func into(cmd *exec.Cmd) []string {
 	return []string{"--preserve-credentials", "--user", "--net", "--target", fmt.Sprint(cmd.Process.Pid)}
 }
 
-// in carries out commands of ip in a namespace.
+// in runs commands of ip in a namespace.
 func in(where *exec.Cmd, commands string) error {
 	cmd := exec.Command("nsenter", append(into(where), "ip", "-batch", "-")...)
 	cmd.Stdin = strings.NewReader(commands)
@@ -111,7 +111,7 @@ func in(where *exec.Cmd, commands string) error {
 	return nil
 }
 
-// Hosts are all hosts, in the order of their addresses.
+// Hosts returns all hosts, in the order of their addresses.
 func (n *Network) Hosts() []*NetworkHost { return n.hosts }
 
 // Shell is for [Spec]: the server is started on the host.
@@ -119,7 +119,7 @@ func (h *NetworkHost) Shell() string {
 	return "exec nsenter " + strings.Join(into(h.keep), " ") + ` "$0" "$@"`
 }
 
-// Split cuts these hosts off from all others; they reach each other.
+// Split separates these hosts from all others; they reach each other.
 func (n *Network) Split(hosts ...*NetworkHost) { n.plug("b1", hosts) }
 
 // Heal puts all hosts on one network again.

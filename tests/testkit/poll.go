@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Until asks again and again until ask returns nil, and fails the test with its last error when limit is over.
+// Until calls ask repeatedly until it returns nil. After limit it fails the test with the last error.
 func Until(t testing.TB, limit time.Duration, what string, ask func() error) {
 	t.Helper()
 	if err := Poll(limit, ask); err != nil {
@@ -14,7 +14,7 @@ func Until(t testing.TB, limit time.Duration, what string, ask func() error) {
 	}
 }
 
-// Poll asks again and again until ask returns nil, or limit is over: then it returns the last error.
+// Poll calls ask repeatedly until it returns nil. After limit it returns the last error.
 func Poll(limit time.Duration, ask func() error) error {
 	pause := time.Millisecond
 	for deadline := time.Now().Add(limit); ; {

@@ -15,8 +15,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// Ports are taken below the range the kernel gives to outgoing connections, so that no client can sit on one between
-// our looking and the server's binding. A lock on a file holds each for this process: test processes run side by side.
+// Ports are below the kernel's range for outgoing connections, so that no client can take one before the server binds
+// it. A locked file reserves each for this process, because test processes run in parallel.
 const defaultPorts = "22000-30999"
 
 var (
@@ -25,8 +25,8 @@ var (
 	leases  []*os.File // held until the process ends
 )
 
-// FreePort is a loopback port that nobody listens on and no other test process will be given. SPINDLE_TEST_PORTS
-// (from-to) says from which range.
+// FreePort returns a loopback port without a listener that no other test process will get. SPINDLE_TEST_PORTS (from-to)
+// sets the range.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	port, err := freePort()
@@ -81,8 +81,8 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("no port of %s is free", text)
 }
 
-// ShutDown ends the server on a loopback port, if there is one, whoever has started it, and waits until nobody listens.
-// Its data are not saved.
+// ShutDown ends the server on a loopback port, if there is one, and waits until no process listens. Its data are not
+// saved.
 func ShutDown(t testing.TB, port int) {
 	t.Helper()
 	at := "127.0.0.1:" + strconv.Itoa(port)
@@ -92,7 +92,7 @@ func ShutDown(t testing.TB, port int) {
 	}
 	defer c.Close()
 	c.SetTimeout(Slowly(ReplyTimeout))
-	_, _ = c.Do("SHUTDOWN", "NOSAVE", "NOW") // it answers by closing the connection
+	_, _ = c.Do("SHUTDOWN", "NOSAVE", "NOW") // it closes the connection as its reply
 	Until(t, Slowly(20*time.Second), "the end of a server", func() error {
 		conn, err := net.Dial("tcp", at)
 		if err == nil {

@@ -2,8 +2,8 @@
 
 package testkit
 
-// raceBuild is how the servers are built when the tests are watched by the race detector.
+// raceBuild are the flags for building the servers when the tests run under the race detector.
 var raceBuild = []string{"-race"}
 
-// Race says that servers run under the race detector, where memory comes from the Go heap.
+// Race reports that servers run under the race detector, where memory comes from the Go heap.
 const Race = true

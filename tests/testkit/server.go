@@ -18,7 +18,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A Server is one process and the folder it works in. Start, Redis and Launch make them; the test's end ends them.
+// A Server is one process and its folder. Start, Redis and Launch make them; the test's end ends them.
 type Server struct {
 	Addr string // 127.0.0.1:port, or the path of a unix socket
 	Port int
@@ -29,7 +29,7 @@ type Server struct {
 	name    string // spindle or redis-server
 	program string
 	args    []string
-	shell   string // run before it, in the shell that becomes it
+	shell   string // run first, in the shell that becomes the server
 	logPath string
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed when the process has been waited for
@@ -43,17 +43,17 @@ type Server struct {
 // ReplyTimeout bounds each reply that Do and Dial's clients wait for.
 const ReplyTimeout = 60 * time.Second
 
-// Spec says what to start, where the short forms do not do.
+// Spec describes a server for Launch.
 type Spec struct {
 	Redis   bool     // redis-server from PATH instead of spindle
-	Program string   // "": spindle as it is built, or redis-server from PATH
-	Args    []string // after ours: the last of two directives holds
-	Shell   string   // shell commands run first, in what becomes the server: "ulimit -n 64"
+	Program string   // "": the built spindle, or redis-server from PATH
+	Args    []string // after ours: the last of two directives counts
+	Shell   string   // shell commands to run first, in the process that becomes the server: "ulimit -n 64"
 	Dir     string   // "": a new one
 	Bare    bool     // none of our arguments: Args are all
 	Port    int      // 0: a free one
-	Socket  string   // the server is reached by this unix socket, which Args name
-	NoWait  bool     // do not wait for it to answer: it may refuse to start
+	Socket  string   // the unix socket of the server, which Args name
+	NoWait  bool     // do not wait until it answers: it may refuse to start
 }
 
 // Start starts spindle with the given directives and waits until it answers.
@@ -68,8 +68,8 @@ func Redis(t testing.TB, args ...string) *Server {
 	return Launch(t, Spec{Redis: true, Args: args})
 }
 
-// Launch starts what spec says. Unless Bare, it saves nothing by itself, lets this host use DEBUG, and begins each full
-// synchronisation at once.
+// Launch starts the server of spec. Unless Bare, it saves nothing by itself, lets this host use DEBUG, and begins each
+// full synchronisation at once.
 func Launch(t testing.TB, spec Spec) *Server {
 	t.Helper()
 	s := &Server{t: t, name: "spindle", Port: spec.Port, Dir: spec.Dir, shell: spec.Shell}
@@ -182,7 +182,7 @@ func (s *Server) Again(args ...string) {
 	s.start(false)
 }
 
-// Ended says whether the process is gone.
+// Ended reports whether the process is gone.
 func (s *Server) Ended() bool {
 	select {
 	case <-s.ended:
@@ -228,12 +228,12 @@ func (s *Server) Wait(limit time.Duration) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// Crashes says that the test means the server to end badly: its log is not searched for panics at the end.
+// Crashes tells that the server is expected to crash: its log is not searched for panics at the end.
 func (s *Server) Crashes() { s.mayFail = true }
 
 var disaster = regexp.MustCompile(`(?m)^.*(WARNING: DATA RACE|^panic: |^fatal error: |invariant broken|goroutine \d+ \[running\]|BUG REPORT).*$`)
 
-// finish ends the server with the test, and fails the test if the log tells of a panic, a race or a broken invariant.
+// finish ends the server with the test. It fails the test if the log has a panic, a race or a broken invariant.
 func (s *Server) finish() {
 	s.hangUp()
 	if !s.Ended() {
@@ -251,7 +251,7 @@ func (s *Server) finish() {
 	}
 }
 
-// Log is what the server has written to its outputs so far, in all its lives.
+// Log returns the server's output so far, with that before its restarts.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.logPath)
 	if err != nil {
@@ -271,10 +271,10 @@ func (s *Server) AwaitLog(limit time.Duration, text string) {
 	})
 }
 
-// File is the path of a file in the server's folder.
+// File returns the path of a file in the server's folder.
 func (s *Server) File(name string) string { return filepath.Join(s.Dir, name) }
 
-// Files are the names in the server's folder, sorted.
+// Files returns the names in the server's folder, sorted.
 func (s *Server) Files() []string {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
@@ -320,7 +320,7 @@ func (s *Server) Ask(args ...any) (respclient.Value, error) {
 	return v, err
 }
 
-// Do is Ask that fails the test on any error, an error reply too.
+// Do is Ask that fails the test on any error, also on an error reply.
 func (s *Server) Do(args ...any) respclient.Value {
 	s.t.Helper()
 	v, err := s.Ask(args...)
@@ -343,7 +343,7 @@ func (s *Server) hangUp() {
 	}
 }
 
-// Info is INFO of one section, or of everything, as fields.
+// Info returns the fields of one section of INFO, or of all.
 func (s *Server) Info(section string) map[string]string {
 	s.t.Helper()
 	fields := map[string]string{}
@@ -355,7 +355,7 @@ func (s *Server) Info(section string) map[string]string {
 	return fields
 }
 
-// InfoInt is one field of INFO.
+// InfoInt returns one field of INFO.
 func (s *Server) InfoInt(section, field string) int64 {
 	s.t.Helper()
 	text, ok := s.Info(section)[field]
@@ -379,7 +379,7 @@ func (s *Server) CLI(text string, args ...string) (out string, code int) {
 		append([]string{"-p", strconv.Itoa(s.Port)}, args...)...)
 }
 
-// RSS is the process's resident memory in bytes, now.
+// RSS returns the process's current resident memory in bytes.
 func (s *Server) RSS() int64 {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.PID))
@@ -397,7 +397,7 @@ func (s *Server) RSS() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// Sockets are those that the process holds, by their numbers: its listeners, and connections.
+// Sockets returns the process's sockets, by their numbers: its listeners, and connections.
 func (s *Server) Sockets() (sockets []string) {
 	s.t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", s.PID)

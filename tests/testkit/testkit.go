@@ -1,9 +1,8 @@
-// Package testkit starts real servers, spindle and redis-server, for tests that look at them from outside.
+// Package testkit starts real servers, spindle and redis-server, for black-box tests.
 //
-// Owner: the test that starts a server; a Server's methods may be called from any goroutine of it, Do from one at a
-// time.
-// Never: ends a process that no test has started, listens beyond loopback, or leaves a process or a file behind: a
-// server dies with the test process, whatever ends that.
+// Owner: the test that starts a server. Any goroutine may call a Server's methods, but only one at a time Do.
+// Never: ends a process that no test has started, listens beyond loopback, or leaves a process or a file. A server dies
+// with the test process in any case.
 // Start at server.go; build.go makes the binary, ports.go finds ports, child.go starts processes, poll.go waits.
 package testkit
 
@@ -23,7 +22,7 @@ import (
 // Checked is true under -race and -tags invariants. The servers are then built the same way: slower, and larger.
 const Checked = invariant.Enabled
 
-// Slowly stretches a bound on time in builds that check.
+// Slowly stretches a time limit in builds that check.
 func Slowly(d time.Duration) time.Duration {
 	if Checked {
 		return 8 * d
@@ -31,7 +30,7 @@ func Slowly(d time.Duration) time.Duration {
 	return d
 }
 
-// Program finds a program of Debian's redis packages, which `make deps` installs. It fails the test if there is none.
+// Program finds a program of Debian's redis packages, which `make deps` installs. It fails the test if it is missing.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -41,7 +40,7 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Run runs a program to its end with text as its input and returns what it wrote to both outputs, and how it exited.
+// Run runs a program to its end with text as its input. It returns both outputs, joined, and the exit code.
 func Run(t testing.TB, limit time.Duration, text, name string, args ...string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -64,7 +63,7 @@ func Run(t testing.TB, limit time.Duration, text, name string, args ...string) (
 	return buf.String(), cmd.ProcessState.ExitCode()
 }
 
-// tail is the end of s.
+// tail returns the end of s.
 func tail(s string, n int) string {
 	if len(s) > n {
 		return "…" + s[len(s)-n:]
@@ -72,7 +71,7 @@ func tail(s string, n int) string {
 	return s
 }
 
-// Scale is how many times the usual amount of work a test shall do: SPINDLE_TEST_SCALE, or 1.
+// Scale returns the factor for a test's amount of work: SPINDLE_TEST_SCALE, or 1.
 func Scale() int {
 	if n, err := strconv.Atoi(os.Getenv("SPINDLE_TEST_SCALE")); err == nil && n > 1 {
 		return n
