@@ -11,7 +11,7 @@ import (
 )
 
 // setUser is ACL SETUSER.
-func (h *house) setUser(name string, rules ...string) *acl.User {
+func (h *testCore) setUser(name string, rules ...string) *acl.User {
 	h.t.Helper()
 	var words [][]byte
 	for _, r := range rules {
@@ -27,7 +27,7 @@ func (h *house) setUser(name string, rules ...string) *acl.User {
 }
 
 // denials collects what Hooks.Denied hears, a line each.
-func (h *house) denials() func() string {
+func (h *testCore) denials() func() string {
 	var all []string
 	h.hooks.Denied = func(cl *client.Client, e acl.Entry) {
 		all = append(all, fmt.Sprintf("client %d: %s %s %s %s", cl.ID, e.Reason, e.Origin, e.User, e.Object))
@@ -39,9 +39,9 @@ func (h *house) denials() func() string {
 	}
 }
 
-// TestRestricted: who may not do everything is asked for each command, and a change of rights holds at once.
+// TestRestricted: each command of a client with limited rights is checked, and a change of rights holds at once.
 func TestRestricted(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	denied := h.denials()
 	cl, _ := h.arrive()
 	h.setUser("bob", "on", ">pw", "~a*", "+get", "+set", "+multi", "+exec")
@@ -73,9 +73,9 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestRestrictedDefault: the default user's rights are those of who has not authenticated, too, once nobody must.
+// TestRestrictedDefault: without a password, a client that has not authenticated has the default user's rights.
 func TestRestrictedDefault(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	early, _ := h.arrive()
 	h.setUser("default", "-get")
 	late, _ := h.arrive()
@@ -93,7 +93,7 @@ func TestRestrictedDefault(t *testing.T) {
 
 // TestRightsInExec: queued commands are asked for again when they run.
 func TestRightsInExec(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	denied := h.denials()
 	cl, _ := h.arrive()
 	h.setUser("bob", "on", "nopass", "~*", "+@all")
@@ -112,7 +112,7 @@ func TestRightsInExec(t *testing.T) {
 // TestRightsOfTheParked: a client that waits is asked for again when it could be served, and its wait ends with the
 // refusal.
 func TestRightsOfTheParked(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	denied := h.denials()
 	waiter, conn := h.arrive()
 	other, _ := h.arrive()
@@ -131,10 +131,11 @@ func TestRightsOfTheParked(t *testing.T) {
 	h.expect("goes on", h.do(waiter, "PING"), "+PONG\r\n")
 }
 
-// TestExpelUser: a deleted user's clients are closed; what is left of its own transaction runs as the default user.
+// TestExpelUser: a deleted user's clients are closed. The rest of the transaction that deletes it runs as the default
+// user.
 func TestExpelUser(t *testing.T) {
-	var h *house
-	h = newHouse(t, command.Spec{Name: "deluser", Arity: 2, Run: func(c *command.Context) error {
+	var h *testCore
+	h = newTestCore(t, command.Spec{Name: "deluser", Arity: 2, Run: func(c *command.Context) error {
 		h.ExpelUser(h.users.Delete(c.Args[1]), c.Client)
 		c.Reply.OK()
 		return nil
@@ -163,9 +164,9 @@ func TestExpelUser(t *testing.T) {
 
 // TestRightsOfScripts: a script may do what its caller may, and its refusals name the caller.
 func TestRightsOfScripts(t *testing.T) {
-	var h *house
+	var h *testCore
 	fake := &client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, Authenticated: true, Protocol: 2}
-	h = newHouse(t, command.Spec{Name: "script", Arity: -2, Run: func(c *command.Context) error {
+	h = newTestCore(t, command.Spec{Name: "script", Arity: -2, Run: func(c *command.Context) error {
 		fake.User, fake.Script, fake.Out = c.Client.User, &client.Script{}, c.Reply
 		return h.Core.Run(fake, c.Args[1:])
 	}})

@@ -22,13 +22,13 @@ func TestRefusalsSpoilTransactions(t *testing.T) {
 		{"subcommand", "CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n"},
 		{"not inside", "NEVER", "-ERR Command not allowed inside a transaction\r\n"},
 	} {
-		h := newHouse(t)
+		h := newTestCore(t)
 		cl, _ := h.arrive()
 		got := h.do(cl, "MULTI", "SET k v", c.line, "EXEC", "GET k")
 		h.expect(c.name, got, "+OK\r\n+QUEUED\r\n"+c.refusal+
 			"-EXECABORT Transaction discarded because of previous errors.\r\n$-1\r\n")
 	}
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.expect("EXEC with an argument", h.do(cl, "MULTI", "EXEC now", "EXEC"),
 		"+OK\r\n-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n-ERR EXEC "+
@@ -36,7 +36,7 @@ func TestRefusalsSpoilTransactions(t *testing.T) {
 }
 
 func TestStrangers(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.Do(func() { h.users.SetDefaultPassword("secret") })
 	cl, _ := h.arrive()
 	noAuth := "-NOAUTH Authentication required.\r\n"
@@ -52,7 +52,7 @@ func TestStrangers(t *testing.T) {
 
 // TestBarriers: in their order, the first that is up refuses; EXEC is judged by what it would run.
 func TestBarriers(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	refusing := func(name string, what command.Flags) *Barrier {
 		return &Barrier{Name: name, Refuse: func(_ *client.Client, call Call) error {
 			flags := call.Flags
@@ -83,7 +83,7 @@ func TestBarriers(t *testing.T) {
 }
 
 func TestLoading(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.do(cl, "MULTI", "GET k")
 	h.Do(func() { h.SetLoading(true) })
@@ -97,7 +97,7 @@ func TestLoading(t *testing.T) {
 // TestOutOfMemory: past maxmemory with nothing to evict, commands that may need memory are refused. Others run, and are
 // queued.
 func TestOutOfMemory(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.do(cl, "SET k "+strings.Repeat("v", 1000), "MULTI", "GET k")
 	other, _ := h.arrive()
@@ -120,11 +120,11 @@ func TestOutOfMemory(t *testing.T) {
 // TestEvictionUnderAView: what only a view still reads does not come back by evicting more. It is not counted, or
 // a save would cost the whole data set.
 func TestEvictionUnderAView(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.RemoveSink(h.sink)
 	cl, _ := h.arrive()
 	value := strings.Repeat("v", 100)
-	large := strings.Repeat("l", 100_000) // in chunks of its own
+	large := strings.Repeat("l", 100_000) // in its chunks
 	for i := range 2000 {
 		h.do(cl, "SET k"+string(rune('a'+i%26))+strings.Repeat("x", i/26)+" "+value)
 	}
@@ -156,11 +156,11 @@ func TestEvictionUnderAView(t *testing.T) {
 	}
 }
 
-// TestFlushMakesRoom: what was flushed does not count towards maxmemory any more, though a view still reads it or
-// reclaimers have not freed it; what comes then does.
+// TestFlushMakesRoom: flushed data do not count towards maxmemory, though a view still reads them or reclaimers have
+// not freed them. New data count.
 func TestFlushMakesRoom(t *testing.T) {
 	for _, viewed := range []bool{false, true} {
-		h := newHouse(t)
+		h := newTestCore(t)
 		h.RemoveSink(h.sink)
 		cl, _ := h.arrive()
 		value := strings.Repeat("v", 1000)
@@ -212,7 +212,7 @@ func TestFlushMakesRoom(t *testing.T) {
 
 // TestDutiesAreWatched: expiry and eviction that hold up a turn for as long as latency-monitor-threshold are events.
 func TestDutiesAreWatched(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	var events []string
 	h.Subscribe(part.Listeners{
 		Publish: func(_, _ []byte) { h.pass(3 * time.Millisecond) },
@@ -236,9 +236,9 @@ func TestDutiesAreWatched(t *testing.T) {
 	h.expect("events", strings.Join(events, " "), "expire-cycle eviction-cycle")
 }
 
-// TestFedClientsMayNotTouchKeys: no pause holds back who takes the stream, so that it may neither read nor write.
+// TestFedClientsMayNotTouchKeys: no pause holds back a client that takes the stream, so it may neither read nor write.
 func TestFedClientsMayNotTouchKeys(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	cl.Flags |= client.Monitor
 	no := "-ERR Replica can't interact with the keyspace\r\n"
@@ -246,10 +246,11 @@ func TestFedClientsMayNotTouchKeys(t *testing.T) {
 		no+no+"+PONG\r\n+OK\r\n"+no+"-EXECABORT Transaction discarded because of previous errors.\r\n")
 }
 
-// TestReplicasGetNoReplies: they would be taken for a part of the stream. Who asks for one is closed, errors included.
+// TestReplicasGetNoReplies: they would be taken for a part of the stream. A replica that asks for one is closed, also
+// if the reply is an error.
 func TestReplicasGetNoReplies(t *testing.T) {
 	for _, line := range []string{"PING", "GET k", "SET k v", "MULTI", "NONSENSE", "GET"} {
-		h := newHouse(t)
+		h := newTestCore(t)
 		told := ""
 		h.hooks.Answered = func(_ *client.Client, spec *command.Spec) {
 			if told = "unknown"; spec != nil {
@@ -268,7 +269,7 @@ func TestReplicasGetNoReplies(t *testing.T) {
 		}
 		h.expect(line, conn.take(), "close")
 	}
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, conn := h.arrive()
 	cl.Flags |= client.Replica | client.ReplyOff
 	h.expect("a replica that wants no replies", h.do(cl, "PING"), "")
@@ -277,7 +278,7 @@ func TestReplicasGetNoReplies(t *testing.T) {
 
 func TestHTTPIsRepelled(t *testing.T) {
 	for _, line := range []string{"POST / HTTP/1.1", "host: example"} {
-		h := newHouse(t)
+		h := newTestCore(t)
 		attacks := 0
 		h.hooks.Attack = func(*client.Client) { attacks++ }
 		cl, conn := h.arrive()
@@ -291,7 +292,7 @@ func TestHTTPIsRepelled(t *testing.T) {
 
 // TestSubscribersMayDoLittle: only in RESP2.
 func TestSubscribersMayDoLittle(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	cl.Flags |= client.PubSub
 	h.expect("RESP2", h.do(cl, "GET k"),

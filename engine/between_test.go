@@ -16,7 +16,7 @@ import (
 // the turn that ends the unit, after its effects were told. Without an open unit they run at once.
 func TestBetweenWaitsForTheUnit(t *testing.T) {
 	var end atomic.Bool
-	h := newHouse(t, lendRows(&end)...)
+	h := newTestCore(t, lendRows(&end)...)
 	long, _ := h.arrive()
 	other, _ := h.arrive()
 	ran := false
@@ -58,7 +58,7 @@ func TestOpenUnitIsFound(t *testing.T) {
 		t.Skip("needs a build that checks: -race or -tags invariants")
 	}
 	var end atomic.Bool
-	h := newHouse(t, lendRows(&end)...)
+	h := newTestCore(t, lendRows(&end)...)
 	long, _ := h.arrive()
 	h.batch(long, "LONG k")
 	for what, f := range map[string]func(){
@@ -82,7 +82,7 @@ func TestOpenUnitIsFound(t *testing.T) {
 
 // TestWhenWritableWaitsForPauses: what worked beside the turns writes when no unit is open and no pause is in force.
 func TestWhenWritableWaitsForPauses(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.do(cl, "CLIENT PAUSE 100000 WRITE")
 	done := make(chan struct{})
@@ -105,13 +105,13 @@ func TestWhenWritableWaitsForPauses(t *testing.T) {
 	}
 }
 
-// TestPushesOfAUnitWait: what a transaction, a guest in it, or MONITOR shows of it has a mark that the gate holds until
-// the unit is over (engine.O5). What a command alone pushes waits for its turn only.
+// TestPushesOfAUnitWait: the gate holds the pushes of a transaction, of a guest in it and of MONITOR until the unit is
+// over (engine.O5). A command's pushes outside of a transaction wait for its turn only.
 func TestPushesOfAUnitWait(t *testing.T) {
 	var end atomic.Bool
 	var all client.Audience
-	var h *house
-	h = newHouse(t, append(lendRows(&end), pushRows(&h, &all)...)...)
+	var h *testCore
+	h = newTestCore(t, append(lendRows(&end), pushRows(&h, &all)...)...)
 	gate := protocol.NewGate()
 	h.gate = gate
 	long, _ := h.arrive()
@@ -166,7 +166,7 @@ func TestPushesOfAUnitWaitForItsTurn(t *testing.T) {
 // TestHaltEndsWaits: after Halt a lent command gets no more slices, and DoBetween returns.
 func TestHaltEndsWaits(t *testing.T) {
 	var end atomic.Bool
-	h := newHouse(t, lendRows(&end)...)
+	h := newTestCore(t, lendRows(&end)...)
 	long, conn := h.arrive()
 	h.batch(long, "LONG k")
 	h.Do(h.Halt)

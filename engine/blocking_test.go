@@ -13,7 +13,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-func (h *house) parkAll(n int, line string) (clients []*client.Client, conns []*fakeConn) {
+func (h *testCore) parkAll(n int, line string) (clients []*client.Client, conns []*fakeConn) {
 	h.t.Helper()
 	for range n {
 		cl, conn := h.arrive()
@@ -25,9 +25,10 @@ func (h *house) parkAll(n int, line string) (clients []*client.Client, conns []*
 	return clients, conns
 }
 
-// TestFirstComeFirstServed: engine.W2; and who waited is served before the next command of whoever made the key ready.
+// TestFirstComeFirstServed: engine.W2. The waiting client is served before the next command of the client that made the
+// key ready.
 func TestFirstComeFirstServed(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	_, conns := h.parkAll(3, "PARK k k other")
 	cl, _ := h.arrive()
 	h.sink.take()
@@ -46,12 +47,12 @@ func TestFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-// TestServedMayBeSlow: who waited for a key and then takes long is in the slow log, not who made the key
-// ready, and not for the time that was waited.
+// TestServedMayBeSlow: a blocked command whose work takes long is in the slow log, without the time of its wait. The
+// command that made the key ready is not.
 func TestServedMayBeSlow(t *testing.T) {
 	const long = 30 * time.Millisecond
-	var h *house
-	h = newHouse(t, command.Spec{Name: "await", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
+	var h *testCore
+	h = newTestCore(t, command.Spec{Name: "await", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
 		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000,
 			Timeout: func(c *command.Context) { c.Reply.NullArray() },
 			Retry: func(c *command.Context) error {
@@ -80,22 +81,22 @@ func TestServedMayBeSlow(t *testing.T) {
 func TestWaitsAreBookedOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		end  func(h *house, cl *client.Client)
+		end  func(h *testCore, cl *client.Client)
 		want uint64 // calls
 	}{
-		{"served", func(h *house, _ *client.Client) {
+		{"served", func(h *testCore, _ *client.Client) {
 			other, _ := h.arrive()
 			h.do(other, "SIGNAL k")
 		}, 1},
-		{"timed out", func(h *house, cl *client.Client) {
+		{"timed out", func(h *testCore, cl *client.Client) {
 			h.Do(func() { h.Unblock(cl, false) })
 		}, 1},
-		{"unblocked", func(h *house, cl *client.Client) {
+		{"unblocked", func(h *testCore, cl *client.Client) {
 			h.Do(func() { h.Unblock(cl, true) })
 		}, 1},
-		{"gone", func(h *house, cl *client.Client) { h.Closed(cl) }, 0},
+		{"gone", func(h *testCore, cl *client.Client) { h.Closed(cl) }, 0},
 	} {
-		h := newHouse(t)
+		h := newTestCore(t)
 		h.settings.SlowlogSlowerThan.Set(0)
 		clients, _ := h.parkAll(1, "PARK k")
 		stats := &h.catalogue.Lookup([]byte("park")).Stats
@@ -114,7 +115,7 @@ func TestWaitsAreBookedOnce(t *testing.T) {
 			t.Errorf("%s: %d calls in %v, %d times slow, want %d", c.name, stats.Calls, took, slow, c.want)
 		}
 	}
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.do(cl, "PARK k")
 	h.Do(func() { h.Unblock(cl, false) })
@@ -126,12 +127,12 @@ func TestWaitsAreBookedOnce(t *testing.T) {
 	}
 }
 
-// TestLineGoesOnWhenTheNextLeaves: engine.W2 also when serving one client is the end of the one behind it.
+// TestLineGoesOnWhenTheNextLeaves: engine.W2 holds also when the service of one client closes the next one.
 func TestLineGoesOnWhenTheNextLeaves(t *testing.T) {
-	var h *house
+	var h *testCore
 	var doomed *client.Client
 	// OUST key: ends doomed when key is there.
-	h = newHouse(t, command.Spec{Name: "oust", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
+	h = newTestCore(t, command.Spec{Name: "oust", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
 		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000,
 			Timeout: func(c *command.Context) { c.Reply.NullArray() },
 			Retry: func(c *command.Context) error {
@@ -156,7 +157,7 @@ func TestLineGoesOnWhenTheNextLeaves(t *testing.T) {
 
 // TestTransactionsServeWhoWaitsAfterwards: not between their commands.
 func TestTransactionsServeWhoWaitsAfterwards(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	_, conns := h.parkAll(1, "PARK k")
 	cl, _ := h.arrive()
 	h.sink.take()
@@ -167,7 +168,7 @@ func TestTransactionsServeWhoWaitsAfterwards(t *testing.T) {
 }
 
 func TestWaitsEnd(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	clients, conns := h.parkAll(3, "PARK k")
 	if done, _ := h.batch(clients[0], "PING"); done != 0 {
 		t.Error("a parked client's next request was served")
@@ -188,10 +189,10 @@ func TestWaitsEnd(t *testing.T) {
 	h.expect("goes on", h.do(clients[0], "PING"), "+PONG\r\n")
 }
 
-// TestTheBusyAreNotShownAsBlocked: who is at work beside the core is kept from going on, and neither counted nor shown
+// TestTheBusyAreNotShownAsBlocked: a client whose command works outside the turn is held, but neither counted nor shown
 // as waiting.
 func TestTheBusyAreNotShownAsBlocked(t *testing.T) {
-	h := newHouse(t, command.Spec{Name: "work", Arity: 1, Run: func(c *command.Context) error {
+	h := newTestCore(t, command.Spec{Name: "work", Arity: 1, Run: func(c *command.Context) error {
 		c.Core.Block(c, command.Wait{Busy: true, Retry: func(c *command.Context) error {
 			c.Reply.Simple("DONE")
 			return nil
@@ -223,9 +224,9 @@ func TestTheBusyAreNotShownAsBlocked(t *testing.T) {
 	}
 }
 
-// TestTheKilledGetNothing: a client that is about to be closed does not take what those behind it wait for.
+// TestTheKilledGetNothing: a client that is about to be closed does not take an element that a later client waits for.
 func TestTheKilledGetNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	clients, conns := h.parkAll(2, "PARK k")
 	cl, _ := h.arrive()
 	h.do(cl, fmt.Sprint("CLIENT KILL ID ", clients[0].ID), "SIGNAL k")
@@ -233,9 +234,9 @@ func TestTheKilledGetNothing(t *testing.T) {
 	h.expect("the next", conns[1].take(), "post $1\r\nk\r\n; resume")
 }
 
-// TestSilentWaits: CLIENT REPLY SKIP holds for the command that waits, not for those behind it.
+// TestSilentWaits: CLIENT REPLY SKIP holds for the command that waits, not for those after it.
 func TestSilentWaits(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, conn := h.arrive()
 	h.do(cl, "CLIENT REPLY SKIP", "PARK k")
 	other, _ := h.arrive()
@@ -246,8 +247,8 @@ func TestSilentWaits(t *testing.T) {
 
 // TestAnsweredInItsOwnCommand: answering a client that its running handler has parked leaves the batch's reply alone.
 func TestAnsweredInItsOwnCommand(t *testing.T) {
-	var h *house
-	h = newHouse(t, command.Spec{Name: "hasty", Arity: 1, Run: func(c *command.Context) error {
+	var h *testCore
+	h = newTestCore(t, command.Spec{Name: "hasty", Arity: 1, Run: func(c *command.Context) error {
 		c.Core.Block(c, command.Wait{})
 		h.Answer(c.Client, func(c *command.Context) { c.Reply.Simple("LATER") })
 		return nil
@@ -259,7 +260,7 @@ func TestAnsweredInItsOwnCommand(t *testing.T) {
 
 // TestParkedArguments: an argument that is empty is there when the command tries again, and nothing lent is kept.
 func TestParkedArguments(t *testing.T) {
-	h := newHouse(t, command.Spec{Name: "patient", Arity: 2, Run: func(c *command.Context) error {
+	h := newTestCore(t, command.Spec{Name: "patient", Arity: 2, Run: func(c *command.Context) error {
 		c.Args[1] = c.Args[1][:0]
 		c.Core.Block(c, command.Wait{Keys: [][]byte{[]byte("k")}, Retry: func(c *command.Context) error {
 			if c.Args[1] == nil {
@@ -312,7 +313,7 @@ func TestLineModel(t *testing.T) {
 
 // TestManyWaitForOneKey: leaving a line costs the same however long it is.
 func TestManyWaitForOneKey(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	clients, _ := h.parkAll(5000, "PARK k")
 	if n := testing.AllocsPerRun(1, func() {
 		h.take()
@@ -347,12 +348,12 @@ var streamRows = []command.Spec{
 	}},
 }
 
-// TestWhoWaitsHearsOfStreamsThatGo: those who asked to, also behind others, and however the stream goes; nobody else is
-// disturbed.
+// TestWhoWaitsHearsOfStreamsThatGo: only the clients that asked to hear of it do, at any place in line, however the
+// stream goes.
 func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 	for _, how := range []string{"DEL s", "UNLINK s", "RENAME s t", "SET s v", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1",
 		"MOVE s 1", "PEXPIREAT s 1"} {
-		h := newHouse(t, streamRows...)
+		h := newTestCore(t, streamRows...)
 		_, behind := h.parkAll(1, "PARK s")
 		_, parked := h.parkAll(1, "GROUP s")
 		if n := h.BlockingKeysOnGone(); n != 1 {
@@ -360,7 +361,7 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 		}
 		h.Do(func() {
 			h.space.DB(0).PutPacked([]byte("s"), value.Stream, value.Listpack, []byte("any"), 0)
-			h.waiting.ready = h.waiting.ready[:0] // who parked for s would take it
+			h.waiting.ready = h.waiting.ready[:0] // a client parked for s would take it
 			clear(h.waiting.isReady)
 		})
 		cl, _ := h.arrive()
@@ -380,11 +381,10 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 	}
 }
 
-// TestSwappedDatabasesServeWhoWaits: what comes with SWAPDB is as good as what is pushed; so is what is renamed or
-// moved there.
+// TestSwappedDatabasesServeWhoWaits: a list that comes by SWAPDB, RENAME or MOVE serves like one that is pushed.
 func TestSwappedDatabasesServeWhoWaits(t *testing.T) {
 	for _, how := range []string{"SWAPDB 0 1", "RENAME t s", "COPY t s", "STREAM s"} {
-		h := newHouse(t, streamRows...)
+		h := newTestCore(t, streamRows...)
 		h.Do(func() {
 			h.space.DB(0).PutPacked([]byte("t"), value.List, value.Listpack, []byte("any"), 0)
 			h.space.DB(1).PutPacked([]byte("s"), value.List, value.Listpack, []byte("any"), 0)

@@ -9,7 +9,7 @@ import (
 
 // TestIdleClientsAreClosed: the timeout setting goes by the last command and by the last bytes either way.
 func TestIdleClientsAreClosed(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.settings.Timeout.Set(10)
 	_, idle := h.arrive()
 	_, taking := h.arrive()
@@ -25,11 +25,11 @@ func TestIdleClientsAreClosed(t *testing.T) {
 	h.expect("who takes the stream", silent.take(), "")
 }
 
-// TestKilledIsGone: the command behind CLIENT KILL sees nothing of who was killed, though its connection is not closed
-// yet: not in CLIENT LIST, nor among those who wait, watch, monitor or are held back by a pause. Its loop finds nothing
+// TestKilledIsGone: the command after CLIENT KILL does not see the killed client, though its connection is not closed
+// yet. It is not in CLIENT LIST. It neither waits, watches nor monitors, and no pause holds it. Its loop finds nothing
 // left to do.
 func TestKilledIsGone(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	boss, _ := h.arrive()
 	waits, waiting := h.arrive()
 	monitors, monitoring := h.arrive()
@@ -67,9 +67,9 @@ func TestKilledIsGone(t *testing.T) {
 	}
 }
 
-// TestResetForgetsRates: a rate that went by a counter which began anew would be some 1e19 a second.
+// TestResetForgetsRates: a rate by a counter that was reset would be some 1e19 a second.
 func TestResetForgetsRates(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.do(cl, "SET a b", "GET a", "nosuch")
 	second := int64(1e9)

@@ -15,7 +15,7 @@ import (
 	"spindle/protocol"
 )
 
-// TestDone: a batch ends at the request after which its client cannot go on.
+// TestDone: a batch ends at the request that stops its client.
 func TestDone(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -30,14 +30,14 @@ func TestDone(t *testing.T) {
 		{"more than is looked ahead", strings.Split(strings.Repeat("PING,", 40)+"QUIT,PING", ","), 41,
 			strings.Repeat("+PONG\r\n", 40) + "+OK\r\n"},
 	} {
-		h := newHouse(t)
+		h := newTestCore(t)
 		cl, _ := h.arrive()
 		done, answer := h.batch(cl, c.lines...)
 		if done != c.done || answer != c.want {
 			t.Errorf("%s: %d done, %q; want %d, %q", c.name, done, answer, c.done, c.want)
 		}
 	}
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.Do(func() { h.Kill(cl, false) })
 	if done, answer := h.batch(cl, "PING"); done != 0 || answer != "" {
@@ -45,16 +45,16 @@ func TestDone(t *testing.T) {
 	}
 }
 
-// TestALongBatchEndsEarly: a batch whose time is up ends behind the request that runs and is resumed. Nothing is lost,
+// TestALongBatchEndsEarly: a batch whose time is up ends after the request that runs and is resumed. Nothing is lost,
 // and others have their turn in between. A run of fast requests ends, too.
 func TestALongBatchEndsEarly(t *testing.T) {
-	var h *house
+	var h *testCore
 	nap := func(c *command.Context) error {
 		h.pass(3 * time.Millisecond)
 		c.Reply.Bulk(c.Args[1])
 		return nil
 	}
-	h = newHouse(t, command.Spec{Name: "nap", Arity: 2, Run: nap},
+	h = newTestCore(t, command.Spec{Name: "nap", Arity: 2, Run: nap},
 		command.Spec{Name: "fastnap", Arity: 2, Flags: command.Fast, Run: nap})
 	cl, conn := h.arrive()
 	done, answer := h.turn(cl, "NAP 1", "NAP 2", "NAP 3")
@@ -79,8 +79,8 @@ func TestALongBatchEndsEarly(t *testing.T) {
 // deadline passes meanwhile is gone.
 func TestTimeGoesOnInATurn(t *testing.T) {
 	var at []int64
-	var h *house
-	h = newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: func(*command.Context) error {
+	var h *testCore
+	h = newTestCore(t, command.Spec{Name: "nap", Arity: 1, Run: func(*command.Context) error {
 		h.pass(1100 * time.Microsecond)
 		return nil
 	}}, command.Spec{Name: "note", Arity: 1, Flags: command.Fast, Run: func(c *command.Context) error {
@@ -99,10 +99,10 @@ func TestTimeGoesOnInATurn(t *testing.T) {
 	h.expect("past its deadline", h.do(cl, "SET k v PX 1", "NAP", "NAP", "GET k", "GET k"), "+OK\r\n$-1\r\n$-1\r\n")
 }
 
-// TestBatchesFindTheirRows: neighbours that are spelled alike share a look-up, others do not; a renamed command is
-// known by its new name alone, also behind itself.
+// TestBatchesFindTheirRows: neighbours that are spelled alike share a look-up, others do not. A renamed command is
+// known by its new name alone, also right after itself.
 func TestBatchesFindTheirRows(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	if err := h.catalogue.Rename("get", "fetch"); err != nil {
 		t.Fatal(err)
 	}
@@ -129,17 +129,17 @@ func TestReplyModes(t *testing.T) {
 			"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+PONG\r\n"},
 		{"off around", []string{"CLIENT REPLY OFF", "MULTI", "PING", "EXEC"}, ""},
 	} {
-		h := newHouse(t)
+		h := newTestCore(t)
 		cl, _ := h.arrive()
 		h.expect(c.name, h.do(cl, c.lines...), c.want)
 	}
 }
 
-// TestAKeyNamedAgain: requests of a batch that name one key find it as the one before has left it; and what a handler
-// asks for besides, in memory that it uses again, is not taken for what lay there before.
+// TestAKeyNamedAgain: requests of a batch that name one key find it as the one before has left it. A handler's other
+// keys, in memory that it uses again, are not taken for the key that lay there before.
 func TestAKeyNamedAgain(t *testing.T) {
 	scratch := []byte("k?")
-	h := newHouse(t, command.Spec{Name: "both", Arity: 2, Keys: command.FirstArg(command.KeyRO),
+	h := newTestCore(t, command.Spec{Name: "both", Arity: 2, Keys: command.FirstArg(command.KeyRO),
 		Run: func(c *command.Context) error {
 			for _, last := range []byte("12") {
 				scratch[1] = last
@@ -161,8 +161,8 @@ func TestAKeyNamedAgain(t *testing.T) {
 // TestNoTouch: CLIENT NO-TOUCH holds for its own client's commands.
 func TestNoTouch(t *testing.T) {
 	var seen []bool
-	var h *house
-	h = newHouse(t, command.Spec{Name: "look", Arity: 1, Run: func(c *command.Context) error {
+	var h *testCore
+	h = newTestCore(t, command.Spec{Name: "look", Arity: 1, Run: func(c *command.Context) error {
 		seen = append(seen, c.Space.NoTouch)
 		return nil
 	}})
@@ -178,7 +178,7 @@ func TestNoTouch(t *testing.T) {
 
 // TestMonitor: every command when it has run, those of a transaction before their EXEC, secrets blacked out.
 func TestMonitor(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.Do(func() { h.users.SetDefaultPassword("secret") })
 	watcher, conn := h.arrive()
 	h.do(watcher, "AUTH secret", "MONITOR")
@@ -220,13 +220,13 @@ func TestMonitorLine(t *testing.T) {
 // inside a transaction too. A nap is long beside what a busy host may take from a command that only reads.
 func TestRunsAreTimedTogether(t *testing.T) {
 	const long = 30 * time.Millisecond
-	var h *house
+	var h *testCore
 	nap := func(c *command.Context) error {
 		h.pass(long)
 		c.Reply.OK()
 		return nil
 	}
-	h = newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: nap},
+	h = newTestCore(t, command.Spec{Name: "nap", Arity: 1, Run: nap},
 		command.Spec{Name: "fastnap", Arity: -1, Flags: command.Fast, Run: nap})
 	cl, _ := h.arrive()
 	h.settings.SlowlogSlowerThan.Set(long.Microseconds() - 1000)
@@ -262,7 +262,7 @@ func TestRunsAreTimedTogether(t *testing.T) {
 }
 
 func TestErrorsAreCounted(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.do(cl, "SET s x", "INCR s", "GET", "NOSUCH", "MULTI", "INCR s", "EXEC")
 	f := h.Figures()
@@ -297,7 +297,7 @@ func TestErrorsAreCounted(t *testing.T) {
 
 // TestQueueIsCounted: MULTI keeps copies and counts them; EXEC and DISCARD leave nothing.
 func TestQueueIsCounted(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.do(cl, "MULTI", "SET k v", "GET k")
 	if q := cl.Queue; len(q.Commands) != 2 || q.Bytes < 10 || command.Flags(q.Flags)&command.Write == 0 ||
@@ -315,7 +315,7 @@ func TestQueueIsCounted(t *testing.T) {
 
 // TestSteadyStateAllocatesNothing: a batch of GET and SET.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.RemoveSink(h.sink)
 	cl, _ := h.arrive()
 	h.do(cl, "SET k 0123456789012345678901234567890123456789", "GET k")
@@ -339,7 +339,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 
 // TestLoopsAndTurns runs batches, arrivals, kills and what loops ask outside of turns at once, for the race detector.
 func TestLoopsAndTurns(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	stop := make(chan struct{})
 	var duties, loops sync.WaitGroup
 	duties.Go(func() { h.RunDuties(stop) })
@@ -380,7 +380,7 @@ func TestTheTurnKnowsItsHolder(t *testing.T) {
 	if !invariant.Enabled {
 		t.Skip("only builds that check know the holder: make invariants runs it")
 	}
-	h := newHouse(t)
+	h := newTestCore(t)
 	refused := func(what string, f func()) {
 		t.Helper()
 		defer func() {

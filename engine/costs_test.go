@@ -7,8 +7,8 @@ import (
 	"spindle/engine/client"
 )
 
-// evicting has h note whom it evicts, by id, and how often it is stuck.
-func (h *house) evicting() (evicted *[]int64, stuck *int) {
+// evicting has h note the ids of evicted clients, and how often it is stuck.
+func (h *testCore) evicting() (evicted *[]int64, stuck *int) {
 	evicted, stuck = new([]int64), new(int)
 	h.hooks.EvictingClient = func(cl *client.Client) { *evicted = append(*evicted, cl.ID) }
 	h.hooks.Stuck = func() { *stuck++ }
@@ -16,7 +16,7 @@ func (h *house) evicting() (evicted *[]int64, stuck *int) {
 }
 
 // limit is CONFIG SET maxmemory-clients.
-func (h *house) limit(bytes int64) {
+func (h *testCore) limit(bytes int64) {
 	h.settings.ClientsMemory.Set(bytes)
 	h.Do(h.ApplyClientLimit)
 }
@@ -24,7 +24,7 @@ func (h *house) limit(bytes int64) {
 // TestClientsAreEvicted: by a lower limit, by buffers that grow, and by what a command keeps; the costliest first, and
 // gone at once.
 func TestClientsAreEvicted(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	evicted, _ := h.evicting()
 	asks, _ := h.arrive()
 	one, first := h.arrive()
@@ -70,9 +70,9 @@ func TestClientsAreEvicted(t *testing.T) {
 	h.expect("the others live on", h.do(asks, "PING"), "+PONG\r\n")
 }
 
-// TestWatchedKeysCount: what WATCH keeps is the client's cost until the watch ends, whoever ends it.
+// TestWatchedKeysCount: the keys of WATCH are the client's cost until the watch ends, by whichever client.
 func TestWatchedKeysCount(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	other, _ := h.arrive()
 	h.do(cl, "PING")
@@ -89,9 +89,10 @@ func TestWatchedKeysCount(t *testing.T) {
 	}
 }
 
-// TestWhoIsSpared: NO-EVICT counts and stays, replicas do not even count; when nobody may go the log says so, once.
+// TestWhoIsSpared: a NO-EVICT client counts and stays, replicas do not even count. When no client may be evicted, the
+// log says so once.
 func TestWhoIsSpared(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	evicted, stuck := h.evicting()
 	spared, first := h.arrive()
 	replica, second := h.arrive()
@@ -115,7 +116,7 @@ func TestWhoIsSpared(t *testing.T) {
 	h.expect("no longer spared", first.take(), "close")
 }
 
-// TestClientLimitIsAShare of maxmemory when it is a percentage, and never so low that nobody can talk to the server.
+// TestClientLimitIsAShare of maxmemory when it is a percentage, and never so low that no client can connect.
 func TestClientLimitIsAShare(t *testing.T) {
 	for _, c := range []struct {
 		clients int64
@@ -126,7 +127,7 @@ func TestClientLimitIsAShare(t *testing.T) {
 		{-10, 10 << 20, 1<<20 - 100_000, true}, {-10, 10 << 20, 1 << 20, false}, {-10, 0, 1 << 30, true},
 		{1, 0, 100_000, true}, {1, 0, 128 << 10, false}, {0, 1 << 20, 1 << 30, true}, {-100, 1 << 62, 1 << 40, true},
 	} {
-		h := newHouse(t)
+		h := newTestCore(t)
 		h.settings.MaxMemory.Set(c.memory)
 		cl, _ := h.arrive()
 		h.limit(c.clients)
@@ -141,7 +142,7 @@ func TestClientLimitIsAShare(t *testing.T) {
 // TestReservedMemoryCountsOnce: an argument on its way in lies in the keyspace's memory, and costs its client what has
 // arrived of it. At no instant does it count as data.
 func TestReservedMemoryCountsOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	before, clients := h.UsedMemory(), h.clients.Costs.Sum()
 	b, err := h.Reserve(cl, 1<<20)

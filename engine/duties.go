@@ -63,7 +63,7 @@ func (c *Core) dutySlice() time.Duration {
 	return wait
 }
 
-// clientsShare is how long clients have between two slices of late expiry: as long as a slice, and half as long if
+// clientsShare is how long clients have between two slices of late expiry: as long as a slice. It is half of that if
 // expiry is more than farBehindMs late.
 func (c *Core) clientsShare() time.Duration {
 	if c.nowMs-c.space.NextDeadline() > farBehindMs {

@@ -11,7 +11,7 @@ import (
 // TestMuchToFreeIsTold: Laden is told when reclaimers have more than ladenFrom to free, once, and again when they are
 // nearly done. There are no ticks meanwhile: memory that stays empty would go back to the system, which is told too.
 func TestMuchToFreeIsTold(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.Do(func() { h.PauseCron(true) })
 	h.lazy = lazyfree.New(lazyfree.Options{})
 	defer h.lazy.Close()
@@ -53,10 +53,10 @@ func TestMuchToFreeIsTold(t *testing.T) {
 	}
 }
 
-// Expiry that is behind gets as much time as clients, and twice as much when it is far behind.
+// TestExpiryBehind: late expiry gets as much time as clients, and twice as much when it is very late.
 func TestExpiryBehind(t *testing.T) {
 	for late, want := range map[int64]time.Duration{0: expirySlice, 10 * farBehindMs: expirySlice / 2} {
-		h := newHouse(t)
+		h := newTestCore(t)
 		due := h.testClock.Now().UnixMilli() + 1
 		h.take()
 		for i := range 100_000 {

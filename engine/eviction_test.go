@@ -13,13 +13,13 @@ import (
 
 const outOfMemory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 
-// TestEvictionEnds: under a limit that cannot be met every policy takes what it may, in every database, and nothing
-// else; then it gives up, each time it is asked.
+// TestEvictionEnds: under a limit that cannot be met every policy takes the keys that it may, in every database. Then
+// it gives up, each time it is asked.
 func TestEvictionEnds(t *testing.T) {
 	const keys = 40 // with a deadline, and as many without, in each of two databases
 	for _, policy := range policies {
 		t.Run(policy.Name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newTestCore(t)
 			cl, _ := h.arrive()
 			for _, db := range []string{"SELECT 3", "SELECT 0"} {
 				h.do(cl, db)
@@ -58,8 +58,8 @@ func TestEvictionEnds(t *testing.T) {
 // from the time of those before it.
 func TestEvictionIsBookedToNobody(t *testing.T) {
 	const nap, evicting = 20 * time.Millisecond, 600 * time.Millisecond
-	var h *house
-	h = newHouse(t, command.Spec{Name: "grow", Arity: 2, Flags: command.Fast | command.Write,
+	var h *testCore
+	h = newTestCore(t, command.Spec{Name: "grow", Arity: 2, Flags: command.Fast | command.Write,
 		Run: func(c *command.Context) error {
 			h.pass(nap)
 			c.DB.SetString(c.Args[1], make([]byte, 100_000), 0)
@@ -82,9 +82,9 @@ func TestEvictionIsBookedToNobody(t *testing.T) {
 	}
 }
 
-// TestPinnedMakesRoom: a deleted string that is still being sent to somebody does not count towards maxmemory.
+// TestPinnedMakesRoom: a deleted string that is still being sent to a client does not count towards maxmemory.
 func TestPinnedMakesRoom(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.RemoveSink(h.sink)
 	cl, _ := h.arrive()
 	value := strings.Repeat("v", 100_000)

@@ -72,7 +72,7 @@ func (f *fakeConn) Post(mark uint64, p []byte) {
 func (f *fakeConn) PostReply(_ uint64, r *protocol.Reply) {
 	f.note("post %s", text(r))
 	for i := range r.B {
-		r.B[i] = 0xDB // it is the loop's from here on: who still writes to it, or reads it, shows
+		r.B[i] = 0xDB // it belongs to the loop now: a later read or write shows
 	}
 }
 func (f *fakeConn) Chunks() protocol.Chunks { return f.chunks }
@@ -144,8 +144,8 @@ func (k *testClock) Now() time.Time { return k.begins.Add(time.Duration(k.passed
 // pass lets d go by.
 func (k *testClock) pass(d time.Duration) { k.passed.Add(int64(d)) }
 
-// A house is a core with a few families, a sink, and rows of the test's own.
-type house struct {
+// A testCore is a core with a few families, a sink, and rows of the test's own.
+type testCore struct {
 	*Core
 	*testClock
 	t       *testing.T
@@ -154,20 +154,20 @@ type house struct {
 	slow    []string
 }
 
-// newHouse builds a core. more are rows beside those of the families.
-func newHouse(t *testing.T, more ...command.Spec) *house {
+// newTestCore builds a core. more are rows beside those of the families.
+func newTestCore(t *testing.T, more ...command.Spec) *testCore {
 	t.Helper()
-	return newHouseOf(t, keyspace.Options{}, more...)
+	return newTestCoreOf(t, keyspace.Options{}, more...)
 }
 
-// newHouseOf is newHouse with a keyspace of o.
-func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
+// newTestCoreOf is newTestCore with a keyspace of o.
+func newTestCoreOf(t *testing.T, o keyspace.Options, more ...command.Spec) *testCore {
 	t.Helper()
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, sink: &recorder{}, testClock: &testClock{begins: time.Now().Truncate(time.Millisecond)}}
+	h := &testCore{t: t, sink: &recorder{}, testClock: &testClock{begins: time.Now().Truncate(time.Millisecond)}}
 	settings, common, whole := &Settings{}, &command.Settings{}, &command.Whole{}
 	settings.Rows() // making the rows gives every setting its default
 	common.Rows()
@@ -193,7 +193,7 @@ func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
 		{Name: "never", Arity: 1, Flags: command.NoMulti | command.Loading, Run: func(*command.Context) error { return nil }},
 		// PARK key …: waits for a key, deletes it and says so; 10 s at most.
 		{Name: "park", Arity: -2, Flags: command.Write, Keys: command.EachArg(1, command.KeyRW|command.KeyDelete), Run: park},
-		// SET and a word to those who wait.
+		// SET and a word to the clients that wait.
 		{Name: "signal", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
 			c.DB.SetString(c.Args[1], []byte("v"), 0)
 			c.Changed(1)
@@ -217,43 +217,43 @@ func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
 	return h
 }
 
-// What tests ask outside of a turn is asked in one of its own, in which nothing else happens.
+// Questions of tests outside of a turn are asked in a new turn, in which nothing else happens.
 
-func (h *house) hold() (release func()) {
+func (h *testCore) hold() (release func()) {
 	h.take()
 	return h.release
 }
 
 // Now is the turn's instant, not the clock's.
-func (h *house) Now() int64 { return h.Core.Now() }
+func (h *testCore) Now() int64 { return h.Core.Now() }
 
-func (h *house) BlockedClients() int       { defer h.hold()(); return h.Core.BlockedClients() }
-func (h *house) BlockingKeys() int         { defer h.hold()(); return h.Core.BlockingKeys() }
-func (h *house) BlockingKeysOnGone() int   { defer h.hold()(); return h.Core.BlockingKeysOnGone() }
-func (h *house) TimedWaits() int           { defer h.hold()(); return h.Core.TimedWaits() }
-func (h *house) Figures() Figures          { defer h.hold()(); return h.Core.Figures() }
-func (h *house) ResetFigures()             { defer h.hold()(); h.Core.ResetFigures() }
-func (h *house) UsedMemory() int64         { defer h.hold()(); return h.Core.UsedMemory() }
-func (h *house) Dirty() int64              { defer h.hold()(); return h.Core.Dirty() }
-func (h *house) RemoveSink(s Sink)         { defer h.hold()(); h.Core.RemoveSink(s) }
-func (h *house) Freeze() *keyspace.View    { defer h.hold()(); return h.Core.Freeze() }
-func (h *house) Raise(b *Barrier, up bool) { defer h.hold()(); h.Core.Raise(b, up) }
-func (h *house) SetActiveExpire(on bool)   { defer h.hold()(); h.Core.SetActiveExpire(on) }
+func (h *testCore) BlockedClients() int       { defer h.hold()(); return h.Core.BlockedClients() }
+func (h *testCore) BlockingKeys() int         { defer h.hold()(); return h.Core.BlockingKeys() }
+func (h *testCore) BlockingKeysOnGone() int   { defer h.hold()(); return h.Core.BlockingKeysOnGone() }
+func (h *testCore) TimedWaits() int           { defer h.hold()(); return h.Core.TimedWaits() }
+func (h *testCore) Figures() Figures          { defer h.hold()(); return h.Core.Figures() }
+func (h *testCore) ResetFigures()             { defer h.hold()(); h.Core.ResetFigures() }
+func (h *testCore) UsedMemory() int64         { defer h.hold()(); return h.Core.UsedMemory() }
+func (h *testCore) Dirty() int64              { defer h.hold()(); return h.Core.Dirty() }
+func (h *testCore) RemoveSink(s Sink)         { defer h.hold()(); h.Core.RemoveSink(s) }
+func (h *testCore) Freeze() *keyspace.View    { defer h.hold()(); return h.Core.Freeze() }
+func (h *testCore) Raise(b *Barrier, up bool) { defer h.hold()(); h.Core.Raise(b, up) }
+func (h *testCore) SetActiveExpire(on bool)   { defer h.hold()(); h.Core.SetActiveExpire(on) }
 
 // keys is how many keys database 0 has.
-func (h *house) keys() int { defer h.hold()(); return h.space.DB(0).Len() }
+func (h *testCore) keys() int { defer h.hold()(); return h.space.DB(0).Len() }
 
 // connected is how many clients there are.
-func (h *house) connected() int { defer h.hold()(); return h.clients.Len() }
+func (h *testCore) connected() int { defer h.hold()(); return h.clients.Len() }
 
 // knows says that cl is one of them.
-func (h *house) knows(cl *client.Client) bool { defer h.hold()(); return h.clients.Get(cl.ID) == cl }
+func (h *testCore) knows(cl *client.Client) bool { defer h.hold()(); return h.clients.Get(cl.ID) == cl }
 
 // joins puts cl into an audience.
-func (h *house) joins(all *client.Audience, cl *client.Client) { defer h.hold()(); all.Add(cl) }
+func (h *testCore) joins(all *client.Audience, cl *client.Client) { defer h.hold()(); all.Add(cl) }
 
 // has says that database 0 has a key.
-func (h *house) has(key string) bool {
+func (h *testCore) has(key string) bool {
 	defer h.hold()()
 	return h.space.DB(0).Peek([]byte(key)).Exists()
 }
@@ -288,7 +288,7 @@ func park(c *command.Context) error {
 }
 
 // arrive opens a connection.
-func (h *house) arrive() (*client.Client, *fakeConn) {
+func (h *testCore) arrive() (*client.Client, *fakeConn) {
 	h.t.Helper()
 	f := &fakeConn{remote: fmt.Sprintf("127.0.0.1:%d", 1000+h.connected())}
 	session, refusal := h.Open(f)
@@ -298,9 +298,9 @@ func (h *house) arrive() (*client.Client, *fakeConn) {
 	return session.(*client.Client), f
 }
 
-// batch serves lines as a loop does: a batch that ended early because of its time goes on at once. It returns how many
-// lines were done and what was answered.
-func (h *house) batch(cl *client.Client, lines ...string) (done int, answer string) {
+// batch serves lines as a loop does: a batch that ended early because of its time is continued at once. It returns how
+// many lines were done and what was answered.
+func (h *testCore) batch(cl *client.Client, lines ...string) (done int, answer string) {
 	f := cl.Conn.(*fakeConn)
 	for {
 		n, text := h.turn(cl, lines[done:]...)
@@ -313,7 +313,7 @@ func (h *house) batch(cl *client.Client, lines ...string) (done int, answer stri
 
 // turn serves lines as one batch of cl, in one turn, and returns how many were done and what was answered. The
 // arguments are overwritten afterwards, as the loop's buffer is (R2).
-func (h *house) turn(cl *client.Client, lines ...string) (done int, answer string) {
+func (h *testCore) turn(cl *client.Client, lines ...string) (done int, answer string) {
 	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
 	for _, line := range lines {
 		var r protocol.Request
@@ -336,7 +336,7 @@ func (h *house) turn(cl *client.Client, lines ...string) (done int, answer strin
 }
 
 // do is batch of lines that must all be done.
-func (h *house) do(cl *client.Client, lines ...string) string {
+func (h *testCore) do(cl *client.Client, lines ...string) string {
 	h.t.Helper()
 	done, answer := h.batch(cl, lines...)
 	if done != len(lines) {
@@ -346,7 +346,7 @@ func (h *house) do(cl *client.Client, lines ...string) string {
 }
 
 // expect fails unless got is want.
-func (h *house) expect(what, got, want string) {
+func (h *testCore) expect(what, got, want string) {
 	h.t.Helper()
 	if got != want {
 		h.t.Errorf("%s: %q, want %q", what, got, want)

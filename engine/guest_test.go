@@ -14,7 +14,7 @@ import (
 )
 
 // consult is what the user u is answered without a connection; an error is shown as a reply.
-func (h *house) consult(u *acl.User, line string) (reply string) {
+func (h *testCore) consult(u *acl.User, line string) (reply string) {
 	h.t.Helper()
 	h.Do(func() {
 		var args [][]byte
@@ -33,7 +33,7 @@ func (h *house) consult(u *acl.User, line string) (reply string) {
 
 // TestGuest: a guest reads what its user may read, changes nothing, waits for nothing, and is counted.
 func TestGuest(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	reader := h.setUser("reader", "on", "+get", "+ttl", "+set", "~a*")
 	denied := h.denials()
 	h.Do(func() { h.space.DB(0).SetString([]byte("a1"), []byte("v"), 0) })
@@ -113,7 +113,7 @@ func TestGuestAsks(t *testing.T) {
 
 // TestGuestStalls: a guest's command that holds the turn is named in the stall log as a client's is.
 func TestGuestStalls(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.Do(func() {
 		h.stalls.processCPU = func() int64 { return h.wall.Nanos() }
 		h.stalls.limit = 0
@@ -130,7 +130,7 @@ func TestGuestStalls(t *testing.T) {
 
 // TestSampleOfManyKeys: of a command with more keys than one sample takes, each may come into it.
 func TestSampleOfManyKeys(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	args := [][]byte{[]byte("DEL")}
 	for i := range sampledKeys + 1 {
 		args = append(args, []byte{byte(i)})

@@ -68,13 +68,13 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func (h *house) Lent() bool { defer h.hold()(); return h.Core.Lent() }
+func (h *testCore) Lent() bool { defer h.hold()(); return h.Core.Lent() }
 
-// TestLend: while a command goes on in slices, commands for a busy server run, others wait, then hear BUSY; what it has
-// written leaves as one unit when it is over, and only then do others go on.
+// TestLend: while a command runs in slices, commands for a busy server run; others wait, then hear BUSY. Its effects
+// leave as one unit when it is over, and only then do the others run.
 func TestLend(t *testing.T) {
 	var end atomic.Bool
-	h := newHouse(t, lendRows(&end)...)
+	h := newTestCore(t, lendRows(&end)...)
 	h.settings.BusyReplyThreshold.Set(50)
 	long, longConn := h.arrive()
 	other, otherConn := h.arrive()
@@ -122,7 +122,7 @@ func TestLend(t *testing.T) {
 // with the rest.
 func TestLendInExec(t *testing.T) {
 	var end atomic.Bool
-	h := newHouse(t, lendRows(&end)...)
+	h := newTestCore(t, lendRows(&end)...)
 	cl, conn := h.arrive()
 	if _, answer := h.batch(cl, "PING", "MULTI", "SET a 1", "LONG k", "FAILS", "GET a", "EXEC", "PING"); answer !=
 		"+PONG\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n" {
@@ -150,7 +150,7 @@ func TestBusyFunction(t *testing.T) {
 	var end atomic.Bool
 	rows := lendRows(&end)
 	rows[0].Name, rows[0].Traits = "fcall", command.RunsFunction
-	h := newHouse(t, rows...)
+	h := newTestCore(t, rows...)
 	h.settings.BusyReplyThreshold.Set(0)
 	cl, _ := h.arrive()
 	other, _ := h.arrive()
@@ -165,7 +165,7 @@ func TestBusyFunction(t *testing.T) {
 	}
 }
 
-func (h *house) figuresOf(name string) uint64 {
+func (h *testCore) figuresOf(name string) uint64 {
 	defer h.hold()()
 	return h.catalogue.Lookup([]byte(name)).Stats.Calls
 }
@@ -173,7 +173,7 @@ func (h *house) figuresOf(name string) uint64 {
 // TestLenderLeaves: what a client that hangs up has begun is brought to its end.
 func TestLenderLeaves(t *testing.T) {
 	var end atomic.Bool
-	h := newHouse(t, lendRows(&end)...)
+	h := newTestCore(t, lendRows(&end)...)
 	cl, conn := h.arrive()
 	h.batch(cl, "LONG k")
 	h.Closed(cl)
@@ -189,10 +189,10 @@ func TestLenderLeaves(t *testing.T) {
 	}
 }
 
-// TestSilentLender: who wants no replies gets none.
+// TestSilentLender: a client that wants no replies gets none.
 func TestSilentLender(t *testing.T) {
 	var end atomic.Bool
-	h := newHouse(t, lendRows(&end)...)
+	h := newTestCore(t, lendRows(&end)...)
 	end.Store(true)
 	cl, conn := h.arrive()
 	for _, how := range []string{"SKIP", "OFF"} {
@@ -207,9 +207,9 @@ func TestSilentLender(t *testing.T) {
 	}
 }
 
-// TestScriptsCommands: a script's commands are admitted as a client's are, and its targets decide who hears of them.
+// TestScriptsCommands: a script's commands are admitted as a client's are, and its targets decide which sinks get them.
 func TestScriptsCommands(t *testing.T) {
-	h := newHouse(t, command.Spec{Name: "notinscripts", Arity: 1, Flags: command.NoScript,
+	h := newTestCore(t, command.Spec{Name: "notinscripts", Arity: 1, Flags: command.NoScript,
 		Run: func(c *command.Context) error {
 			c.Reply.OK()
 			return nil
@@ -229,7 +229,7 @@ func TestScriptsCommands(t *testing.T) {
 		}
 		h.Do(func() {
 			err = h.Run(fake, args)
-			h.flushUnit() // as behind the command that runs the script
+			h.flushUnit() // as after the command that runs the script
 		})
 		for p := range fake.Out.Pieces {
 			reply += string(p)
@@ -276,7 +276,7 @@ func TestScriptsCommands(t *testing.T) {
 	h.Raise(refusing, false)
 	h.settings.MaxMemory.Set(1)
 	h.Do(h.ApplyMemoryLimit)
-	h.do(cl, "GET k") // who calls the script is asked about memory
+	h.do(cl, "GET k") // memory is checked for the client that calls the script
 	if _, err := run("SET k v2"); err != nil {
 		t.Error("it has written before:", err)
 	}
@@ -304,7 +304,7 @@ func TestScriptsCommands(t *testing.T) {
 
 // TestTargets: what several sinks hear is wrapped by what each of them hears.
 func TestTargets(t *testing.T) {
-	h := newHouse(t, command.Spec{Name: "two", Arity: 1, Flags: command.Write, Run: func(c *command.Context) error {
+	h := newTestCore(t, command.Spec{Name: "two", Arity: 1, Flags: command.Write, Run: func(c *command.Context) error {
 		for i, to := range []client.Targets{client.ToLog, client.ToAll, client.ToReplicas, client.ToAll} {
 			c.Client.Script = &client.Script{Targets: to}
 			c.Core.(*Core).stack.unit.add(0, [][]byte{[]byte(fmt.Sprint("E", i))}, to)
@@ -342,7 +342,7 @@ func (*chunkCounter) Outgrown([]byte) {}
 func TestLentReplySpills(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		var end atomic.Bool
-		h := newHouse(t, append(lendRows(&end), command.Spec{Name: "wide", Arity: 1, Run: func(c *command.Context) error {
+		h := newTestCore(t, append(lendRows(&end), command.Spec{Name: "wide", Arity: 1, Run: func(c *command.Context) error {
 			c.Core.Lend(c, func(c *command.Context) (bool, error) {
 				if !end.Load() {
 					return false, nil

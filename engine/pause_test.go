@@ -8,10 +8,10 @@ import (
 	"spindle/engine/command"
 )
 
-// TestPauseHoldsAndReleases: a held request stays unread, is not offered again while nothing changed, and goes on when
-// the pause ends.
+// TestPauseHoldsAndReleases: a held request stays unread, is not offered again while nothing changed, and runs when the
+// pause ends.
 func TestPauseHoldsAndReleases(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	master, _ := h.arrive()
 	cl, conn := h.arrive()
 	h.expect("PAUSE", h.do(master, "CLIENT PAUSE 100000 WRITE"), "+OK\r\n")
@@ -39,7 +39,7 @@ func TestPauseHoldsAndReleases(t *testing.T) {
 }
 
 func TestPauseKinds(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	a, _ := h.arrive()
 	b, conn := h.arrive()
 	h.do(b, "MULTI")
@@ -70,7 +70,7 @@ func TestPauseKinds(t *testing.T) {
 
 // TestPauseHoldsEXEC: a transaction is held for what it would run.
 func TestPauseHoldsEXEC(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.do(cl, "MULTI", "SET k v")
 	h.Do(func() { h.PauseFor(PauseByClient, false, 100_000) })
@@ -81,7 +81,7 @@ func TestPauseHoldsEXEC(t *testing.T) {
 
 // TestPauseHoldsEXECForWhatItsCallsDo: a queued call counts for what it says of itself, as outside of a transaction.
 func TestPauseHoldsEXECForWhatItsCallsDo(t *testing.T) {
-	h := newHouse(t, command.Spec{Name: "script", Arity: 2, Flags: command.MayReplicate,
+	h := newTestCore(t, command.Spec{Name: "script", Arity: 2, Flags: command.MayReplicate,
 		Means: func(args [][]byte, row command.Flags) command.Flags {
 			if string(args[1]) == "reads" {
 				return row &^ command.MayReplicate
@@ -104,7 +104,7 @@ func TestPauseHoldsEXECForWhatItsCallsDo(t *testing.T) {
 
 // TestPauseEndsInTime: an idle server wakes for it.
 func TestPauseEndsInTime(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, conn := h.arrive()
 	h.Do(func() { h.PauseFor(PauseByClient, true, 5) })
 	h.batch(cl, "PING")
@@ -118,7 +118,7 @@ func TestPauseEndsInTime(t *testing.T) {
 
 // TestPauseIgnoresTheWallClock: a wall clock that is set neither ends nor lengthens a pause.
 func TestPauseIgnoresTheWallClock(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	paused := func() (on bool) {
 		h.settlePause()
 		on, _ = h.Paused()
@@ -138,9 +138,9 @@ func TestPauseIgnoresTheWallClock(t *testing.T) {
 	})
 }
 
-// TestPausedClientsLeave: nobody resumes who has gone.
+// TestPausedClientsLeave: a client that has left is not resumed.
 func TestPausedClientsLeave(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, conn := h.arrive()
 	h.Do(func() { h.PauseFor(PauseByClient, true, 100_000) })
 	h.batch(cl, "PING")
@@ -153,7 +153,7 @@ func TestPausedClientsLeave(t *testing.T) {
 func TestManyPausedClientsLeave(t *testing.T) {
 	const n = 60_000
 	leave := func(paused bool) time.Duration {
-		h := newHouse(t)
+		h := newTestCore(t)
 		clients := make([]*client.Client, n)
 		for i := range clients {
 			clients[i], _ = h.arrive()

@@ -31,7 +31,7 @@ func TestUnits(t *testing.T) {
 		{"several of one command", []string{"TWICE"}, "MULTI | 0:A | 0:B | EXEC | ."},
 		{"kept to itself", []string{"SILENT"}, ""},
 	} {
-		h := newHouse(t, command.Spec{Name: "twice", Arity: 1, Flags: command.Write, Run: func(c *command.Context) error {
+		h := newTestCore(t, command.Spec{Name: "twice", Arity: 1, Flags: command.Write, Run: func(c *command.Context) error {
 			c.Propagate([]byte("A"))
 			c.Propagate([]byte("B"))
 			return nil
@@ -50,9 +50,9 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestExpiryIsNoChange: the save rules do not count what nobody did, and the sinks hear of it in the same turn.
+// TestExpiryIsNoChange: the save rules do not count expiry, and the sinks hear of it in the same turn.
 func TestExpiryIsNoChange(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.Do(func() {
 		h.space.DB(2).SetString([]byte("a"), []byte("v"), h.nowMs-100)
 		h.space.DB(2).SetString([]byte("b"), []byte("v"), h.nowMs-100)
@@ -76,7 +76,7 @@ func TestExpiryIsNoChange(t *testing.T) {
 
 // TestDutiesOfABatch: what a busy server's duties decide reaches the sinks before the turn ends.
 func TestDutiesOfABatch(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	cl, _ := h.arrive()
 	h.Do(func() { h.space.DB(0).SetString([]byte("a"), []byte("v"), h.nowMs-100) })
 	h.duties.at = 0
@@ -84,9 +84,9 @@ func TestDutiesOfABatch(t *testing.T) {
 	h.expect("expired beside a batch", h.sink.take(), "0:DEL a | .")
 }
 
-// TestWrote: who added to the stream is told, and nobody else.
+// TestWrote: only a client that added to the stream is told.
 func TestWrote(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	var wrote []int64
 	h.hooks.Wrote = func(cl *client.Client) { wrote = append(wrote, cl.ID) }
 	a, _ := h.arrive()
@@ -106,7 +106,7 @@ func TestWrote(t *testing.T) {
 
 // TestLater: what is put off runs at the end of the turn, once, with what it puts off itself.
 func TestLater(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	ran := 0
 	h.Do(func() {
 		h.Later(func() {

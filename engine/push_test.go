@@ -12,9 +12,9 @@ import (
 	"spindle/protocol"
 )
 
-// pushRows are TELL x, which pushes x to all of the audience and then answers OK, and WAIT k, which waits for a
-// key and does so.
-func pushRows(h **house, all *client.Audience) []command.Spec {
+// pushRows are TELL and WAIT. TELL x pushes x to all of the audience and then answers OK. WAIT k waits for a key and
+// does so.
+func pushRows(h **testCore, all *client.Audience) []command.Spec {
 	tell := func(c *command.Context, word []byte) {
 		p := append(append([]byte("!"), word...), '\r', '\n')
 		(*h).PushAll(all, (*h).Here() != nil, p, p)
@@ -46,9 +46,8 @@ func pushRows(h **house, all *client.Audience) []command.Spec {
 	}
 }
 
-// TestPushesComeBehindTheirReply: what a command pushes to its own client comes right behind that command's
-// reply, in a transaction behind EXEC's, behind the reply of a command that was parked or lent the turn, and also if
-// no replies are wanted.
+// TestPushesComeBehindTheirReply: a command's pushes to its own client come right after its reply, in a transaction
+// after EXEC's. So do those of a command that was parked or lent the turn. They come also if no replies are wanted.
 // Others get it by mail.
 func TestPushesComeBehindTheirReply(t *testing.T) {
 	for _, c := range []struct{ name, ask, answer, mail string }{
@@ -62,9 +61,9 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 		{"with one reply less", "CLIENT REPLY SKIP|TELL a|PING", "!a\r\n+PONG\r\n", "post !a\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var h *house
+			var h *testCore
 			var all client.Audience
-			h = newHouse(t, pushRows(&h, &all)...)
+			h = newTestCore(t, pushRows(&h, &all)...)
 			cl, conn := h.arrive()
 			other, otherConn := h.arrive()
 			h.joins(&all, cl)
@@ -75,9 +74,9 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 		})
 	}
 	t.Run("parked", func(t *testing.T) {
-		var h *house
+		var h *testCore
 		var all client.Audience
-		h = newHouse(t, pushRows(&h, &all)...)
+		h = newTestCore(t, pushRows(&h, &all)...)
 		cl, conn := h.arrive()
 		other, _ := h.arrive()
 		h.joins(&all, cl)
@@ -87,9 +86,9 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 		h.expect("who was woken", conn.take(), "post $4\r\nwoke\r\n; resume; post !woken\r\n")
 	})
 	t.Run("lent", func(t *testing.T) {
-		var h *house
+		var h *testCore
 		var all client.Audience
-		h = newHouse(t, pushRows(&h, &all)...)
+		h = newTestCore(t, pushRows(&h, &all)...)
 		cl, conn := h.arrive()
 		h.joins(&all, cl)
 		h.turn(cl, "PING", "LENDS", "PING")
@@ -99,10 +98,10 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 	})
 }
 
-// TestUnheardEventsCostNothing: with every class of keyspace events on, a SET allocates nothing while nobody may
-// hear them, nor, of its own, when somebody may.
+// TestUnheardEventsCostNothing: with every class of keyspace events on, a SET allocates nothing, whether a client may
+// hear them or not.
 func TestUnheardEventsCostNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.settings.NotifyEvents.Set(1<<31 - 1)
 	heard, published := false, atomic.Int64{}
 	h.Subscribe(part.Listeners{
@@ -144,12 +143,12 @@ type seated struct {
 
 func (s seated) Loop() protocol.Loop { return s.loop }
 
-// TestPushEachIsOneMailALoop: clients on two loops get one mail each loop, who is named twice is in it twice, and the
-// client whose command runs has its push behind the reply.
+// TestPushEachIsOneMailALoop: clients on two loops get one mail each loop, and a client named twice is in it twice. The
+// client whose command runs has its push after the reply.
 func TestPushEachIsOneMailALoop(t *testing.T) {
-	var h *house
+	var h *testCore
 	var to []*client.Client
-	h = newHouse(t, command.Spec{Name: "tell", Arity: 1, Run: func(c *command.Context) error {
+	h = newTestCore(t, command.Spec{Name: "tell", Arity: 1, Run: func(c *command.Context) error {
 		h.PushEach(append([]*client.Client{c.Client}, to...), []byte("!"))
 		c.Reply.OK()
 		return nil

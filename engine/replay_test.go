@@ -8,7 +8,7 @@ import (
 // TestReplay: commands of a log change the data, and no sink hears of them. A command that changes neither data nor
 // scripts is passed over. An unknown command and a wrong number of arguments are refused.
 func TestReplay(t *testing.T) {
-	s := newHouse(t)
+	s := newTestCore(t)
 	cl := NewReplayer()
 	run := func(words ...string) (passed bool, err error) {
 		var args [][]byte

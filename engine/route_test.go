@@ -16,11 +16,11 @@ const (
 	slotOfHello = 866
 )
 
-// newNode is a house in cluster mode, and how to publish another slot map: foo and hello are its own, bar another
-// node's, and nobody has the other slots.
-func newNode(t *testing.T, more ...command.Spec) (h *house,
+// newNode is a core in cluster mode, and how to publish another slot map. foo and hello are its own, bar is another
+// node's, and no node has the other slots.
+func newNode(t *testing.T, more ...command.Spec) (h *testCore,
 	publish func(change func(d *slots.Draft, me, other *slots.Node))) {
-	h = newHouseOf(t, keyspace.Options{Databases: 1, Slots: true}, more...)
+	h = newTestCoreOf(t, keyspace.Options{Databases: 1, Slots: true}, more...)
 	current := &slots.Current{}
 	h.RouteBy(current)
 	publish = func(change func(d *slots.Draft, me, other *slots.Node)) {
@@ -112,7 +112,8 @@ func TestRoutingAtReplica(t *testing.T) {
 		movedBar+"+OK\r\n$-1\r\n"+movedBar+"+OK\r\n"+movedBar)
 }
 
-// TestRerouteOfBlocked: who waits for a key is told when its slot has gone, and who waits for another is not.
+// TestRerouteOfBlocked: a client that waits for a key is told when its slot has gone, and a client that waits for
+// another key is not.
 func TestRerouteOfBlocked(t *testing.T) {
 	h, publish := newNode(t)
 	a, onA := h.arrive()
@@ -154,9 +155,9 @@ func TestDropSlot(t *testing.T) {
 	}
 }
 
-// TestLatch: who names a key with a latch waits until it is released, and nobody else does.
+// TestLatch: only a client that names a key with a latch waits until it is released.
 func TestLatch(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	a, onA := h.arrive()
 	b, _ := h.arrive()
 	c, onC := h.arrive()

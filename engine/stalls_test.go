@@ -10,10 +10,10 @@ import (
 	"spindle/engine/part"
 )
 
-// TestStallsOfDuties: a duty that takes long is named, and so are what was left for a turn's end and whoever had a turn
-// of its own. A tick that comes late without a reason of ours is the machine's gap.
+// TestStallsOfDuties: a duty that takes long is named, and so is a function of Later or Do. A tick that comes late
+// without a reason of ours is the machine's gap.
 func TestStallsOfDuties(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCore(t)
 	h.Do(func() {
 		h.settings.StallThreshold.Set(20)
 		h.ApplyStallThreshold()

@@ -100,7 +100,7 @@ func TestLedgerModel(t *testing.T) {
 	}
 }
 
-// TestLedgerEvicts: who costs most goes first, until the rest is below the limit; spared clients count and stay.
+// TestLedgerEvicts: the costliest client goes first, until the rest is below the limit; spared clients count and stay.
 func TestLedgerEvicts(t *testing.T) {
 	r := NewRegistry()
 	woken := 0
@@ -135,7 +135,7 @@ func TestLedgerEvicts(t *testing.T) {
 	if woken != 2 {
 		t.Fatalf("woken %d times", woken)
 	}
-	r.Costs.SetLimit(1) // everybody, the spared one aside
+	r.Costs.SetLimit(1) // all clients but the spared one
 	for _, want := range []*Client{middle, small} {
 		c, _ := r.Costs.Costliest()
 		if c != want {

@@ -29,7 +29,7 @@ func (r *Registry) check(t *testing.T) {
 	}
 }
 
-// TestRegistryModel compares with a sorted slice: who came, some of them late, less who left.
+// TestRegistryModel compares with a sorted slice of the clients that came, some of them late, and have not left.
 func TestRegistryModel(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
