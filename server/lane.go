@@ -25,7 +25,7 @@ func (in *instance) startLane() error {
 		return nil
 	}
 	l, err := lane.Open(lane.Parts{
-		Do: in.core.Do, NewClient: in.core.NewClient, Came: in.threads.spare,
+		Do: in.core.Do, NewClient: in.core.NewClient, Came: in.threads.Spare,
 		Full: func() {
 			in.log.Notice("A client of the admin lane is closed: it does not read what it asks for.")
 		},

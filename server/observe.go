@@ -19,6 +19,7 @@ import (
 	"spindle/engine/part"
 	"spindle/internal/config"
 	"spindle/internal/info"
+	"spindle/internal/process"
 	"spindle/internal/version"
 	"spindle/reactor"
 )
@@ -74,9 +75,9 @@ func (p *bufferPeak) recent(nowMs int64) (in, out int64) {
 // joinObservation makes INFO's sections and the recorders behind SLOWLOG and LATENCY.
 func (in *instance) joinObservation(args config.Arguments) {
 	in.buffers = &bufferPeak{clients: in.clients}
-	garbage := newCollector()
+	garbage := process.NewCollector()
 	for _, tick := range []func(int64){in.buffers.tick, func(int64) { in.measureProcess() },
-		func(int64) { garbage.tick(int64(in.engine.MaxMemory.Get())) }} {
+		func(int64) { garbage.Tick(int64(in.engine.MaxMemory.Get())) }} {
 		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: tick})
 	}
 	in.slowlog = observe.NewSlowlog(in.observe.SlowlogLen.Get)

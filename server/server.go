@@ -123,7 +123,7 @@ func (in *instance) run(args config.Arguments) error {
 			return err
 		}
 	}
-	in.threads.start(in.busyThreads())
+	in.threads.Start(in.busyThreads())
 	fit, err := process.FitOpenFiles(in.network.MaxClients.Get(), in.filesBeside(), log)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (in *instance) run(args config.Arguments) error {
 	process.CheckBacklog(in.sockets.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
-		in.threads.follow(true, false)
+		in.threads.Follow(true, false)
 	})
 	if err := in.parts.check(); err != nil {
 		return err

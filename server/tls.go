@@ -121,7 +121,7 @@ func (in *instance) replicaPort() int {
 // handshaking has threads beside the loops while TLS handshakes compute.
 func (in *instance) handshaking() {
 	in.core.Do(func() {
-		in.threads.greet(reactor.Handshakers())
+		in.threads.Greet(reactor.Handshakers())
 		in.countThreads()
 	})
 }

@@ -99,7 +99,7 @@ type instance struct {
 	buffers   *bufferPeak
 	denials   acl.Log
 
-	threads               threads
+	threads               process.Threads
 	inputRate, outputRate engine.Rate
 	peakUsed, startupUsed int64
 	startupProcess        int64 // measureProcess
@@ -273,7 +273,7 @@ func (in *instance) subscribe() {
 			Read: in.tracker.Read},
 		{Order: part.ForgetKeys, Tick: func(int64) { in.beatMs.Store(in.core.SteadyMs()) }},
 		{Order: part.Later, Tick: in.sampleRates, Slow: in.slow, Latency: in.latency, Denied: in.denied},
-		{Order: part.Later, Tick: in.tickThreads, Frozen: func() { in.threads.follow(true, false) }, Lent: in.countThreads,
+		{Order: part.Later, Tick: in.tickThreads, Frozen: func() { in.threads.Follow(true, false) }, Lent: in.countThreads,
 			Laden: in.countThreads},
 		{Order: part.Later, Tick: func(int64) { in.tracker.Trim() }},
 		{Order: part.Later, Lent: in.tellHealth}, // duties stand still until the command is over
@@ -296,9 +296,9 @@ func (in *instance) subscribe() {
 
 // tickThreads comes ten times a second.
 func (in *instance) tickThreads(int64) {
-	in.threads.tick(in.core.Turns())
+	in.threads.Tick(in.core.Turns())
 	if in.reactor.Handshaking() {
-		in.threads.greet(reactor.Handshakers())
+		in.threads.Greet(reactor.Handshakers())
 	}
 	in.countThreads()
 }
@@ -306,7 +306,7 @@ func (in *instance) tickThreads(int64) {
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
 	need := in.parts.need()
-	in.threads.follow(in.heap.Holding() || in.core.Lent() || need == part.Working, in.core.Laden() || need == part.Laden)
+	in.threads.Follow(in.heap.Holding() || in.core.Lent() || need == part.Working, in.core.Laden() || need == part.Laden)
 }
 
 // logAttack says, at most once a minute, that a browser was led here.

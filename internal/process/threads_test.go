@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"runtime"
@@ -12,8 +12,8 @@ func TestThreadsFollow(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOMAXPROCS", "")
-	var x threads
-	x.start(2, true)
+	var x Threads
+	x.Start(2, true)
 	settled := func(want int) bool {
 		for until := time.Now().Add(5 * time.Second); runtime.GOMAXPROCS(0) != want && time.Now().Before(until); {
 			runtime.Gosched()
@@ -31,15 +31,15 @@ func TestThreadsFollow(t *testing.T) {
 		{false, true, 3},
 		{false, false, 2},
 	} {
-		if x.follow(c.working, c.laden); !settled(c.want) {
+		if x.Follow(c.working, c.laden); !settled(c.want) {
 			t.Errorf("working %t, laden %t: %d threads, want %d", c.working, c.laden, runtime.GOMAXPROCS(0), c.want)
 		}
 	}
 	x.under.Wait()
 	t.Setenv("GOMAXPROCS", "2")
-	var fixed threads
-	fixed.start(7, true)
-	if fixed.follow(true, true); fixed.wanted.Load() != 0 || runtime.GOMAXPROCS(0) != 2 {
+	var fixed Threads
+	fixed.Start(7, true)
+	if fixed.Follow(true, true); fixed.wanted.Load() != 0 || runtime.GOMAXPROCS(0) != 2 {
 		t.Errorf("%d threads though the environment says 2", runtime.GOMAXPROCS(0))
 	}
 }
@@ -51,13 +51,13 @@ func TestThreadsWhileCalm(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOMAXPROCS", "")
 	for _, waits := range []bool{true, false} {
-		var x threads
-		x.start(2, waits)
+		var x Threads
+		x.Start(2, waits)
 		turns := uint64(1000)
 		tick := func(n uint64) int {
 			turns += n
-			x.tick(turns)
-			x.follow(false, false)
+			x.Tick(turns)
+			x.Follow(false, false)
 			return x.beside
 		}
 		for range calmTicks {
@@ -88,13 +88,13 @@ func TestThreadsWhileStill(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOMAXPROCS", "")
 	for _, loops := range []int{1, 2} {
-		var x threads
-		x.start(loops, true)
+		var x Threads
+		x.Start(loops, true)
 		turns := uint64(1000)
 		tick := func(n uint64, working bool) int {
 			turns += n
-			x.tick(turns)
-			x.follow(working, false)
+			x.Tick(turns)
+			x.Follow(working, false)
 			return x.beside
 		}
 		still := 0
@@ -136,23 +136,23 @@ func TestThreadsForHandshakes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOMAXPROCS", "")
-	var x threads
-	x.start(1, true)
+	var x Threads
+	x.Start(1, true)
 	busy := uint64(0)
 	tick := func() int {
 		busy += 2 * fewTurns
-		x.tick(busy)
-		x.follow(false, false)
+		x.Tick(busy)
+		x.Follow(false, false)
 		return x.beside
 	}
 	if n := tick(); n != 0 {
 		t.Fatalf("%d threads beside a busy loop", n)
 	}
-	x.greet(2)
-	if x.follow(false, false); x.beside != 2 {
+	x.Greet(2)
+	if x.Follow(false, false); x.beside != 2 {
 		t.Errorf("%d threads for two handshakes at a time", x.beside)
 	}
-	if x.follow(true, false); x.beside != besideLoops {
+	if x.Follow(true, false); x.beside != besideLoops {
 		t.Errorf("%d threads for them and savers", x.beside)
 	}
 	for i := range greetTicks - 1 {

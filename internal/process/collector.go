@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"runtime/debug"
@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// A collector makes the Go heap give memory back after a burst: a script with large tables, or many long replies.
+// A Collector makes the Go heap give memory back after a burst: a script with large tables, or many long replies.
 //
 // Go's own collector starts again when the heap is five times what lived at its last run (gcPercent). After a burst
 // that is hundreds of megabytes, so what the burst left would stay resident for minutes.
 //
 // Owner: the turn. The collection itself runs on a goroutine of its own.
-type collector struct {
+type Collector struct {
 	size    func() int64 // of the heap, in bytes: live, dead and free, as far as it is resident
 	collect func()       // a full collection, whose free pages go back to the kernel
 
@@ -30,10 +30,10 @@ const (
 	collectForget = 64 // each look lowers rest by this part: by half within 45 s
 )
 
-func newCollector() *collector { return &collector{size: goHeapSize, collect: debug.FreeOSMemory} }
+func NewCollector() *Collector { return &Collector{size: goHeapSize, collect: debug.FreeOSMemory} }
 
-// tick is called ten times a second. maxMemory is the setting; 0 is no bound.
-func (g *collector) tick(maxMemory int64) {
+// Tick is called ten times a second. maxMemory is the setting; 0 is no bound.
+func (g *Collector) Tick(maxMemory int64) {
 	if g.ticks++; g.ticks%collectLook != 0 || g.underway.Load() {
 		return
 	}

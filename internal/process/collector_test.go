@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"sync/atomic"
@@ -27,12 +27,12 @@ func TestCollector(t *testing.T) {
 		{"a large maxmemory", 100 << 30, []int64{31 * mb, 31 * mb, 31 * mb}, 3 * mb, 0},
 	} {
 		var size, collections atomic.Int64
-		g := &collector{size: size.Load}
+		g := &Collector{size: size.Load}
 		g.collect = func() { collections.Add(1); size.Store(c.left) }
 		for _, n := range c.sizes {
 			size.Store(n)
 			for range collectLook {
-				g.tick(c.limit)
+				g.Tick(c.limit)
 			}
 			for deadline := time.Now().Add(10 * time.Second); g.underway.Load(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {

@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// threads is how many threads the Go runtime may run at once: one for each loop, and more only for the reasons below.
+// Threads is how many threads the Go runtime may run at once: one for each loop, and more only for the reasons below.
 //
 // Idle ones are not free. gnet yields before it waits, and the runtime then wakes a thread without work to look for
 // some: one spare thread costs a busy loop 15 to 20 % of CPU per unpipelined request. Without one, however, the
@@ -33,7 +33,7 @@ import (
 // while there are some, and for a while after: changing the number for each would cost more.
 //
 // Owner: the turn, and the main goroutine while nobody else takes turns.
-type threads struct {
+type Threads struct {
 	base   int
 	beside int  // how many more there are now
 	fixed  bool // the environment says how many
@@ -63,8 +63,8 @@ const (
 	gcPercent = 400
 )
 
-// start sets the number for busy loops.
-func (t *threads) start(base int, waits bool) {
+// Start sets the number for busy loops.
+func (t *Threads) Start(base int, waits bool) {
 	t.base, t.waits = base, waits
 	if t.fixed = os.Getenv("GOMAXPROCS") != ""; !t.fixed {
 		runtime.GOMAXPROCS(base)
@@ -74,11 +74,11 @@ func (t *threads) start(base int, waits bool) {
 	}
 }
 
-// greet is told that so many TLS handshakes compute at a time.
-func (t *threads) greet(greeters int) { t.greeters, t.greeting = greeters, greetTicks }
+// Greet is told that so many TLS handshakes compute at a time.
+func (t *Threads) Greet(greeters int) { t.greeters, t.greeting = greeters, greetTicks }
 
-// tick is told ten times a second how many turns there have been.
-func (t *threads) tick(turns uint64) {
+// Tick is told ten times a second how many turns there have been.
+func (t *Threads) Tick(turns uint64) {
 	fresh := turns - t.turns
 	t.turns = turns
 	t.greeting = max(0, t.greeting-1)
@@ -96,8 +96,8 @@ func (t *threads) tick(turns uint64) {
 	}
 }
 
-// spare has one thread to spare at once, until the next tick says how many there should be. Any goroutine.
-func (t *threads) spare() {
+// Spare has one thread to spare at once, until the next tick says how many there should be. Any goroutine.
+func (t *Threads) Spare() {
 	if t.fixed {
 		return
 	}
@@ -108,8 +108,8 @@ func (t *threads) spare() {
 	}
 }
 
-// follow says what is under way: work beside the loops, or laden reclaimers alone.
-func (t *threads) follow(working, laden bool) {
+// Follow says what is under way: work beside the loops, or laden reclaimers alone.
+func (t *Threads) Follow(working, laden bool) {
 	beside := 0
 	switch {
 	case working:
@@ -131,7 +131,7 @@ func (t *threads) follow(working, laden bool) {
 }
 
 // apply sets the number that was wanted last.
-func (t *threads) apply() {
+func (t *Threads) apply() {
 	t.applying.Lock()
 	defer t.applying.Unlock()
 	runtime.GOMAXPROCS(int(t.wanted.Load()))
