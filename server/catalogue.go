@@ -15,7 +15,7 @@ func (in *instance) families() []command.Family {
 	all := append(catalogue.Data(&in.data),
 		conn.Family(in.connDeps(), in.tracker.Rows()...), observe.Family(in.observeDeps()),
 		introspect.Family(in.introspectDeps()),
-		in.watches.Family(), in.hub.Family(), config.Family(in.configParts()), in.scripts.Family(), acl.Family(in.aclDeps()), in.modules.Family(),
+		config.Family(in.configParts()), acl.Family(in.aclDeps()), in.modules.Family(),
 	)
 	all = append(all, in.parts.families()...)
 	if in.asSentinel {

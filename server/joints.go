@@ -85,7 +85,6 @@ func (in *instance) resetStatistics() {
 	in.space.ResetLag()
 	in.heap.ResetPeak()
 	in.heap.ResetLazyObjects()
-	in.scripts.ResetStats()
 	in.reactor.ResetStats()
 	in.inputRate, in.outputRate = engine.Rate{}, engine.Rate{}
 	in.parts.reset()

@@ -32,7 +32,6 @@ func (in *instance) joinScripts() {
 		Version: version.Redis,
 	})
 	in.set.Scripts = in.scripts
-	in.sections = append(in.sections, in.scripts.Sections()...)
 }
 
 // mayRun says whether cl's user has the right to run a command.

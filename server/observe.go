@@ -93,7 +93,7 @@ func (in *instance) joinObservation(args config.Arguments) {
 			Recent:       func() (int64, int64) { return in.buffers.recent(in.core.Now()) },
 		}),
 		observe.MemorySection(in.space, in.memoryFigures),
-		observe.StatsSection(in.counters), in.hub.Section(), observe.DebugSection(in.counters),
+		observe.StatsSection(in.counters), observe.DebugSection(in.counters),
 		observe.CPUSection(),
 		observe.ErrorsSection(in.core.Errors),
 	)
@@ -101,7 +101,6 @@ func (in *instance) joinObservation(args config.Arguments) {
 	in.sections = append(in.sections, in.core.DefragSections()...)
 	in.sections = append(in.sections, observe.CommandSections(func() *command.Catalogue { return in.catalogue },
 		in.observe.Percentiles.Get)...)
-	in.sections = append(in.sections, in.tracker.Sections()...)
 	in.sections = append(in.sections, in.modules.Section())
 }
 

@@ -15,6 +15,38 @@ import (
 // makeParts lists the features, in the order in which they join.
 func (in *instance) makeParts() []*part.Part {
 	return []*part.Part{
+		{Name: "transactions", Join: func(p *part.Part) error {
+			p.Families = []command.Family{in.watches.Family()}
+			p.Listeners = []part.Listeners{{Order: part.ForgetKeys, Touched: in.watches.Touched,
+				Emptying: in.watches.Emptying, Swapping: in.watches.Swapping, Gone: in.watches.Forget,
+				ExecRefused: in.watches.Abort}}
+			return nil
+		}},
+		{Name: "pub/sub", Join: func(p *part.Part) error {
+			p.Families, p.Sections = []command.Family{in.hub.Family()}, []info.Section{in.hub.Section()}
+			p.Listeners = []part.Listeners{{Order: part.ForgetKeys, Gone: in.hub.Forget, Heard: in.hub.Heard,
+				Publish: func(channel, payload []byte) { in.hub.Publish(channel, payload) }}}
+			return nil
+		}},
+		{Name: "tracking", Rows: in.tracking.Rows(), Join: func(p *part.Part) error {
+			p.Sections = in.tracker.Sections()
+			p.Listeners = []part.Listeners{
+				{Order: part.ForgetKeys, Touched: in.tracker.Touched, Renewing: in.tracker.Invalidate,
+					Gone: in.tracker.Forget, Read: in.tracker.Read},
+				{Order: part.Later, Tick: func(int64) { in.tracker.Trim() }},
+			}
+			p.Follows = []part.Follow{part.On(in.tracker.Trim, "tracking-table-max-keys")}
+			return nil
+		}},
+		{Name: "scripts", Rows: in.scriptSettings.Rows(), Join: func(p *part.Part) error {
+			p.Families, p.Sections = []command.Family{in.scripts.Family()}, in.scripts.Sections()
+			p.Listeners = []part.Listeners{{Order: part.Later, OtherMemory: func() (used, spared int64) {
+				scripts, libraries := in.scripts.Kept()
+				return scripts + libraries, 0
+			}}}
+			p.Reset = in.scripts.ResetStats
+			return nil
+		}},
 		{Name: "data set", Rows: in.storage.Rows(), Join: func(p *part.Part) error {
 			in.set.Join(p)
 			return nil

@@ -121,8 +121,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in.parts = in.makeParts()
 	registry, err := setting.NewRegistry(in.settings.Process.Rows(), in.settings.Idle.Rows(), in.own.rows(),
 		in.access.rows(), in.network.Rows(), in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(),
-		in.observe.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(),
-		in.tls.Rows(), in.parts.rows())
+		in.observe.Rows(), in.tls.Rows(), in.parts.rows())
 	if err != nil {
 		return nil, err
 	}
@@ -266,21 +265,11 @@ func (in *instance) newSet() *dataset.Set {
 // subscribe has the core call the features. The orders are those of part.Order.
 func (in *instance) subscribe() {
 	for _, l := range []part.Listeners{
-		{Order: part.ForgetKeys, Touched: in.watches.Touched, Emptying: in.watches.Emptying, Swapping: in.watches.Swapping,
-			Gone: in.watches.Forget, ExecRefused: in.watches.Abort},
-		{Order: part.ForgetKeys, Gone: in.hub.Forget, Publish: func(channel, payload []byte) { in.hub.Publish(channel, payload) }, Heard: in.hub.Heard},
-		{Order: part.ForgetKeys, Touched: in.tracker.Touched, Renewing: in.tracker.Invalidate, Gone: in.tracker.Forget,
-			Read: in.tracker.Read},
 		{Order: part.ForgetKeys, Tick: func(int64) { in.beatMs.Store(in.core.SteadyMs()) }},
 		{Order: part.Later, Tick: in.sampleRates, Slow: in.slow, Latency: in.latency, Denied: in.denied},
 		{Order: part.Later, Tick: in.tickThreads, Frozen: func() { in.threads.Follow(true, false) }, Lent: in.countThreads,
 			Laden: in.countThreads},
-		{Order: part.Later, Tick: func(int64) { in.tracker.Trim() }},
 		{Order: part.Later, Lent: in.tellHealth}, // duties stand still until the command is over
-		{Order: part.Later, OtherMemory: func() (used, spared int64) {
-			scripts, libraries := in.scripts.Kept()
-			return scripts + libraries, 0
-		}},
 		{Order: part.Later, Attack: in.logAttack(),
 			EvictingClient: func(cl *client.Client) { in.log.Notice("Evicting client: %s", in.describe(cl)) },
 			Stuck:          func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
@@ -329,7 +318,6 @@ func (in *instance) joinSettings() {
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
-	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
 	in.registry.OnChange(func() error { return in.oom.Apply(in.storage.Follow.Of.Get().Host != "") }, "oom-score-adj",
 		"oom-score-adj-values")
 	in.registry.OnChange(func() error {
