@@ -1,5 +1,5 @@
-// Package admin is the admin address: HTTP for operators and their tools. It has the live page, /metrics, /healthz, pprof
-// and the console.
+// Package admin is the admin address: HTTP for operators and their tools. It has the live page, /metrics, /healthz,
+// profiles and the console.
 //
 // Owner: goroutines of the HTTP server. A function that needs the turn is handed in (Parts).
 // Start at Serve; crowd.go bounds the connections.
@@ -188,8 +188,8 @@ func (a *Server) profile(w http.ResponseWriter, r *http.Request) {
 	pprof.Profile(w, r)
 }
 
-// label counts who wants labels. pprof refuses a second profile while one runs, and its end must not take the labels
-// from that.
+// label counts the requests that want labels. pprof refuses a second profile while one runs. The end of the refused
+// request must not remove the labels of the first.
 func (a *Server) label(change int) {
 	a.Do(func() {
 		if a.profiles += change; a.profiles == 1 && change == 1 || a.profiles == 0 {

@@ -100,7 +100,7 @@ func (o *crowd) note(c net.Conn, state http.ConnState) {
 	}
 }
 
-// turn says that from now on m works, or waits.
+// turn notes that m begins to work, or to wait.
 func (o *crowd) turn(m *member, busy bool) {
 	if i := slices.Index(o.all, m); i >= 0 && m.busy != busy {
 		m.busy = busy

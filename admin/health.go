@@ -12,8 +12,8 @@ import (
 	"spindle/internal/clock"
 )
 
-// Health is how the server does, as turns have told last: when that changes, or within a tenth of a second.
-// Who asks does not wait for a turn: a server that is only busy is not taken for a dead one.
+// Health is the state that a turn has told last: at each change, or within a tenth of a second. A request waits for no
+// turn, so a busy server does not look like a dead one.
 type Health struct {
 	state  atomic.Pointer[State]
 	BeatMs func() int64 // when the core did its duties last, by clock.Steady
@@ -48,11 +48,11 @@ type healthReport struct {
 	Held    float64 `json:"held"`              // since the core did its duties, which it does ten times a second
 }
 
-// ServeHTTP answers 200 when the server serves, and 503 with the reason when it does not yet or no longer. What else a
-// balancer wants is in the query:
+// ServeHTTP answers 200 when the server serves, and otherwise 503 with the reason. The query names further conditions of
+// a balancer:
 //
 //	role=primary|replica   only a server in this role
-//	max-lag=SECONDS        a replica whose link is up and who has heard of its primary within that time
+//	max-lag=SECONDS        a replica whose link is up and that has heard of its primary within that time
 //	max-held=SECONDS       nothing holds the turn for longer
 //	busy=no                no script keeps others waiting
 //	format=json            all of it, with the same status

@@ -169,7 +169,7 @@ func splitLine(line string) (args [][]byte, err error) {
 	}
 }
 
-// unescape appends what an escape stands for; rest begins behind the backslash, and n of it are taken.
+// unescape appends the bytes that an escape stands for. rest begins after the backslash; n bytes of it are the escape.
 func unescape(arg []byte, rest string) (_ []byte, n int) {
 	if rest[0] == 'x' && len(rest) >= 3 {
 		if high, low := hexDigit(rest[1]), hexDigit(rest[2]); high >= 0 && low >= 0 {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Guard says who may come in.
+// A Guard decides which requests are served.
 //
 //	path                     host known   token, if one is set
 //	page's own files         yes          no: they hold nothing of the server
@@ -23,11 +23,11 @@ import (
 // (a) with a token: no foreign page knows it.
 // (b) without a token, a request for an unknown host gets no names of keys.
 //
-// A browser that is led here by a foreign page sends that page's Origin, or, if a name was bent to this address, a Host
-// that is none of ours.
+// A foreign page may make a browser send a request. The request then has that page's Origin. If a foreign name was
+// pointed at this address, it has that name as its Host.
 type Guard struct {
-	Token string // "" lets everybody in
-	Host  string // a name of ours beside the machine's; "" is none
+	Token string // "" asks for none
+	Host  string // a name of ours in addition to the machine's; "" is none
 }
 
 // policy lets the page load its own three files and talk to its own server, and nothing else.
@@ -43,7 +43,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// Known serves who asks for a host of ours.
+// Known serves requests for a host of ours.
 func (g *Guard) Known(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
@@ -53,7 +53,7 @@ func (g *Guard) Known(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// admits refuses who asks for a host that is none of ours.
+// admits refuses a request for a host that is not ours.
 func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 	known := g.knows(r.Host)
 	if !known {
@@ -62,7 +62,7 @@ func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 	return known
 }
 
-// Profiled serves profiles. Their pages have styles of their own, which Known would forbid.
+// Profiled serves profiles. Their pages have inline styles, which Known would forbid.
 func (g *Guard) Profiled(next http.HandlerFunc) http.Handler {
 	return g.Locked(func(w http.ResponseWriter, r *http.Request) {
 		if g.Token != "" || g.admits(w, r) {
@@ -117,8 +117,8 @@ func (g *Guard) Opens(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// knows says whether a Host header names this machine: by an address, as localhost, by its own name or by the one that
-// the configuration gives it.
+// knows says whether a Host header names this machine. An address, localhost, the machine's name and the configured name
+// do.
 func (g *Guard) knows(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -82,7 +82,8 @@ func (h *History) closeMinute() {
 	h.sum, h.n = [series]float64{}, 0
 }
 
-// Points are a ring's behind the time since, in order: "at" and each series by its name. Gaps are in the times.
+// Points are the points of a ring after the time since, in order: "at" and each series by its name. A gap shows in the
+// times.
 func (h *History) Points(day bool, since int64) map[string][]float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package live is the page that an operator looks at: what the server does now and did in the last 24 hours, and a
-// console for commands that read.
+// Package live is the page for operators: the server's present state, its last 24 hours, and a console for commands that
+// read.
 //
-// Owner: the HTTP server's goroutines and one sampler. What they know of the core comes through [Source] alone.
+// Owner: the HTTP server's goroutines and one sampler. They see the core through [Source] alone.
 // Never: changes data, asks for anything from outside the program, or keeps more than History's fixed memory.
-// Start at live.go; guard.go says who may come in, console.go which commands the console takes.
+// Start at live.go; guard.go decides which requests are served, console.go which commands the console takes.
 package live
 
 import (
@@ -30,7 +30,7 @@ type Source struct {
 	Held func() time.Duration
 }
 
-// Options say who may look. Token and Host hold for the page; see guard.go.
+// Options have the rules of access. Token and Host hold for the page; see guard.go.
 type Options struct {
 	Source
 	Token   string // "" is none
@@ -115,7 +115,7 @@ type State struct {
 	Replies map[string]any `json:"replies"` // by the name of the panel; nil where the command failed
 }
 
-// observed are the commands behind the panels that INFO does not feed.
+// observed are the commands that feed panels which INFO does not feed.
 var observed = map[string][]string{
 	"slowlog": {"SLOWLOG", "GET", "32"},
 	"stalls":  {"STALLS", "GET", "32"},
@@ -125,7 +125,7 @@ var observed = map[string][]string{
 	"nodes":   {"CLUSTER", "NODES"}, // in cluster mode
 }
 
-// collect asks the server, each command in a turn of its own: no turn gets long by it.
+// collect asks the server. Each command has its own turn, so that no turn gets long.
 func (p *Page) collect() []byte {
 	s := State{
 		AtMs: time.Now().UnixMilli(), HeldMs: p.o.Held().Milliseconds(), Clients: []string{}, Replies: map[string]any{},
@@ -179,7 +179,7 @@ func writeJSON(w http.ResponseWriter, body []byte) {
 	w.Write(body)
 }
 
-// A cache has many who look share one look.
+// A cache shares one collection among many readers.
 type cache struct {
 	collect func() []byte
 	mu      sync.Mutex
