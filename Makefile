@@ -20,7 +20,7 @@ PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: install user share deb deb-test page all build run test unit deps vet race invariants fuzz bench bench-quick \
+.PHONY: install user share deb deb-test page all build run test quick unit deps vet race invariants fuzz bench bench-quick \
   pgo clients tidy conformance soak clean
 
 all: build share
@@ -101,6 +101,20 @@ test: deps build vet unit ## every test that belongs to a change
 unit:
 	$(GO) test -timeout 20m ./...
 	$(GO) test -tags invariants -timeout 20m ./engine/catalogue
+
+# CHANGED are the packages with files that differ from BASE. AFFECTED are those and all that import them. Tests with
+# real processes are left out, but for the transcripts. -short has tests that play by chance play less.
+BASE ?= $(shell git rev-parse -q --verify main >/dev/null && git merge-base main HEAD || echo HEAD)
+CHANGED = { git diff --name-only $(BASE); git ls-files --others --exclude-standard; } | \
+  xargs -r -n1 dirname | sed -e 's|^|spindle/|' -e 's|/\.$$||' -e 's|/testdata.*||' | sort -u
+AFFECTED = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | \
+  awk -v changed="$$($(CHANGED) | tr '\n' ' ')" 'BEGIN { n = split(changed, c); for (i = 1; i <= n; i++) is[c[i]] = 1 } \
+  $$1 !~ "^spindle/tests/" { for (i = 1; i <= NF; i++) if ($$i in is) { print $$1; break } }'
+
+quick: ## build, vet, transcripts, unit tests of changed packages and of those that import them
+	$(GO) build -pgo=off -o $(BIN) .
+	$(GO) vet ./...
+	$(GO) test -pgo=off -short -timeout 5m ./tests/transcripts $$($(AFFECTED))
 
 vet:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
