@@ -8,28 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pace leaves the processor to the loops. After each slice a reclaimer lets them go first. After each millisecond of
-// work it rests as long if there were turns meanwhile, those of the core's own duties among them; when there were none,
-// or jobs pile up, it only lets the kernel run others.
+// A pace leaves the processor to the loops. After each slice a reclaimer lets them run first. After each millisecond of
+// work it rests as long, if there were turns meanwhile (those for duties count too). Without turns, or if jobs pile up,
+// it only yields to the kernel.
 //
 // lazyfree.P1. A rest is never longer than maxRest, so that memory comes back under any load.
-// lazyfree.P2. What is too short for a rest is owed, not slept: a slice of 100 µs before each sleep of a millisecond
-// would be a tenth of the speed. Nor is the kernel asked after each slice: beside another process on the core it may
-// take some milliseconds to come back.
+// lazyfree.P2. Time too short for a rest is added up, not slept. A sleep of a millisecond after each slice of 100 µs
+// would leave a tenth of the speed. It also does not yield to the kernel after each slice: with another process on the
+// core, a yield may take some milliseconds.
 type pace struct {
 	turns atomic.Uint64
 	seen  atomic.Uint64 // turns at the last rest
 }
 
 const (
-	leastRest = time.Millisecond // a sleep is never shorter: the runtime rounds it up to that
+	leastRest = time.Millisecond // a sleep is never shorter: the runtime rounds it up
 	maxRest   = 2 * time.Millisecond
 )
 
-// turn is called while there are turns, about once a millisecond.
+// turn counts a turn. It is called about once a millisecond while there are turns.
 func (p *pace) turn() { p.turns.Add(1) }
 
-// rest follows a slice. owed is the time worked since the last rest; what is still owed after this one comes back.
+// rest follows a slice. owed is the time worked since the last rest. It returns the part still owed after this one.
 func (p *pace) rest(owed time.Duration, crowded bool) time.Duration {
 	if owed < leastRest {
 		runtime.Gosched()

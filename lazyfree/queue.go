@@ -1,9 +1,9 @@
-// Package lazyfree runs the reclaimers: goroutines that free, beside the core, what the core has let go.
+// Package lazyfree runs the reclaimers: goroutines that free memory for the core.
 //
-// Owner: its own goroutines run jobs; the core offers them, once per turn, and never waits (R5).
-// Elsewhere: figures and Pause may be asked by any goroutine.
-// Never: knows what a job frees. A job is a function and a budget; memory and keyspace make them.
-// Start here; reclaimer.go runs the jobs, pace.go says how fast.
+// Owner: its own goroutines run jobs. The core offers them, once per turn, and never waits (R5).
+// Elsewhere: any goroutine may read the figures and call Pause.
+// Never: knows what a job frees. A job is a function with a budget; memory and keyspace make them.
+// Start here. reclaimer.go runs the jobs, pace.go sets how fast.
 package lazyfree
 
 import (
@@ -11,35 +11,35 @@ import (
 	"sync/atomic"
 )
 
-// A Job frees about budget blocks and says whether all is freed. It is called again until it is, by one goroutine
-// at a time, not always the same one.
+// A Job frees about budget blocks and reports whether all are freed. It is called again until done. Only one goroutine
+// calls it at a time, not always the same one.
 type Job = func(budget int) (done bool)
 
-// Options shape a queue; the zero value is good.
+// Options shape a queue. The zero value is valid.
 type Options struct {
 	Reclaimers int // goroutines; default 1
 	Length     int // jobs that may wait; default 64
 	Slice      int // budget of one call of a job; default 2048, some 100 µs
 }
 
-// A Queue is a bounded line of jobs before the reclaimers.
+// A Queue is a bounded line of jobs for the reclaimers.
 //
 //	turn ──Turn(take)──▶ [ job | job | … ] ──▶ reclaimer: slice, rest, slice, …
 //	          └ full: kept as spill, freed by the turn itself, Overflow blocks at a time, until there is room
 //
-// lazyfree.Q1. Jobs start in the order they were offered; a job runs on one goroutine at a time. A long one lets those
-// that wait go ahead every Stint slices, so that a small job does not wait for a large one to end.
+// lazyfree.Q1. Jobs start in the order in which they were offered. A job runs on one goroutine at a time. A long job
+// lets the waiting ones go first every Stint slices, so that a small job need not wait for it to end.
 // lazyfree.Q2. At most Length jobs wait, and one spills. While one spills no other is taken, so that the producer slows
 // by small steps.
-// lazyfree.Q3. After Close no job runs; those that wait are dropped.
+// lazyfree.Q3. After Close no job runs. Waiting jobs are dropped.
 type Queue struct {
 	options Options
 	pace    pace
 	figures counters
-	spill   item // the turn's: did not fit
+	spill   item // the turn's: a job that did not fit
 
 	mu      sync.Mutex
-	ready   sync.Cond // a job waits, or closed, or a pause has ended
+	ready   sync.Cond // a job waits, the queue was closed, or a pause has ended
 	waiting []item    // a ring of Options.Length
 	first   int
 	n       int
@@ -56,10 +56,10 @@ type counters struct {
 	busyNs                            atomic.Int64
 }
 
-// Overflow is the budget a turn spends on a job that found the queue full: some 10 µs.
+// Overflow is the budget that a turn spends on a job that found the queue full: some 10 µs.
 const Overflow = 128
 
-// Stint is how many slices of a job run before the next one has its turn.
+// Stint is how many slices of a job run before the next job.
 const Stint = 8
 
 // New starts the reclaimers.
@@ -82,7 +82,7 @@ func New(o Options) *Queue {
 	return q
 }
 
-// Offer hands over a job. False: the queue is full or closed, and the job stays the caller's. Any goroutine.
+// Offer hands over a job. False means that the queue is full or closed, and the caller keeps the job. Any goroutine.
 func (q *Queue) Offer(job Job) bool {
 	q.mu.Lock()
 	if q.closed || q.n == len(q.waiting) {
@@ -96,16 +96,16 @@ func (q *Queue) Offer(job Job) bool {
 	return true
 }
 
-// Full says that a job offered now would spill, and be done by the turn. Only turns offer, so that what is not full for
-// a turn stays so.
+// Full reports that a job offered now would spill, so that the turn would run it. Only turns offer jobs. So if Full is
+// false, it stays false for the rest of the turn.
 func (q *Queue) Full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.closed || q.n == len(q.waiting)
 }
 
-// Turn moves work from the core to the reclaimers: it calls take until that gives nil, a few times at most. When the
-// queue is full it frees a small slice itself instead. The core calls it with its duties, about once a millisecond.
+// Turn moves jobs from the core to the reclaimers: it calls take until that returns nil, a few times at most. If the
+// queue is full it frees a small slice itself instead. The core calls it among its duties, about once a millisecond.
 func (q *Queue) Turn(take func() Job) {
 	q.pace.turn()
 	if q.spill.job != nil && !q.unspill() {
@@ -124,7 +124,7 @@ func (q *Queue) Turn(take func() Job) {
 	}
 }
 
-// unspill gets rid of the job that did not fit, or frees a slice of it; false says that it is still there.
+// unspill hands over the job that did not fit, or frees a slice of it. It returns false if the job is still there.
 func (q *Queue) unspill() bool {
 	if q.Offer(q.spill.job) {
 		q.spill = item{}
@@ -147,10 +147,10 @@ type Stats struct {
 	Slices     int64 // calls of jobs by reclaimers
 	BusyNs     int64 // time in them
 	Spilled    int64 // jobs that found the queue full
-	TurnSlices int64 // slices that turns freed themselves for it
+	TurnSlices int64 // slices that turns freed themselves
 }
 
-// Stats may be called by any goroutine.
+// Any goroutine.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	waiting, running := q.n, q.running
@@ -160,18 +160,16 @@ func (q *Queue) Stats() Stats {
 		f.slices.Load(), f.busyNs.Load(), f.spilled.Load(), f.turnSlices.Load()}
 }
 
-// Idle says that no job waits or runs. Any goroutine.
+// Idle reports that no job waits or runs. Any goroutine.
 func (q *Queue) Idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.n == 0 && q.running == 0
 }
 
-// Pause stops reclaimers after the slice they are in; Resume lets them go on. Jobs are still queued. For tests and
-// DEBUG.
+// Pause stops reclaimers after their present slice. Jobs are still queued. For tests and DEBUG.
 func (q *Queue) Pause() { q.setPaused(true) }
 
-// Resume ends a Pause.
 func (q *Queue) Resume() { q.setPaused(false) }
 
 func (q *Queue) setPaused(on bool) {
@@ -181,8 +179,8 @@ func (q *Queue) setPaused(on bool) {
 	q.ready.Broadcast()
 }
 
-// Close ends the reclaimers after the slice they are in and waits for that. What waits is dropped: the process ends, or
-// the heap does.
+// Close stops the reclaimers after their present slice and waits for that. It drops waiting jobs, because the process
+// or the heap ends.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed = true

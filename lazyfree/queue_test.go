@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// wait polls until done holds; reclaimers run when the system lets them.
+// wait polls until done returns true; reclaimers run when the system lets them.
 func wait(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(100 * time.Microsecond) {
@@ -16,7 +16,7 @@ func wait(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// counted is a job of n blocks that adds what it frees to sum.
+// counted returns a job of n blocks that adds what it frees to sum.
 func counted(n int, sum *atomic.Int64) Job {
 	return func(budget int) bool {
 		step := min(n, budget)
@@ -43,7 +43,7 @@ func TestJobsRunWholeAndAreCounted(t *testing.T) {
 	}
 }
 
-// One reclaimer starts jobs in the order they were offered (lazyfree.Q1).
+// One reclaimer starts jobs in the order in which they were offered (lazyfree.Q1).
 func TestOrder(t *testing.T) {
 	q := New(Options{})
 	defer q.Close()
@@ -84,7 +84,8 @@ func TestLongJobsLetOthersPass(t *testing.T) {
 	}
 }
 
-// A full queue refuses; the turn frees small slices itself, takes nothing more, and all is freed once (lazyfree.Q2).
+// A full queue refuses jobs. The turn frees small slices itself and takes no more jobs. All is freed once
+// (lazyfree.Q2).
 func TestFullQueueSlowsTheProducer(t *testing.T) {
 	q := New(Options{Length: 2})
 	defer q.Close()
@@ -134,7 +135,7 @@ func TestFullQueueSlowsTheProducer(t *testing.T) {
 	}
 }
 
-// Close ends the reclaimers though a job is not done, and drops the rest (lazyfree.Q3).
+// Close stops the reclaimers although a job is not done, and drops the rest (lazyfree.Q3).
 func TestClose(t *testing.T) {
 	q := New(Options{Reclaimers: 2})
 	var runs atomic.Int64
@@ -150,7 +151,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Beside running turns a reclaimer rests about as long as it works, and never longer than maxRest (lazyfree.P1).
+// While turns run, a reclaimer rests about as long as it works, and never longer than maxRest (lazyfree.P1).
 func TestPace(t *testing.T) {
 	var p pace
 	rest := func(spent time.Duration, crowded bool) time.Duration {
@@ -175,7 +176,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// lazyfree.P2: short slices beside running turns take about twice their time, not a sleep each.
+// lazyfree.P2: while turns run, short slices take about twice their time, not a sleep each.
 func TestShortSlicesRestTogether(t *testing.T) {
 	var p pace
 	const slices, each = 400, 100 * time.Microsecond
@@ -197,7 +198,7 @@ func TestShortSlicesRestTogether(t *testing.T) {
 	}
 }
 
-// BenchmarkTurn is what a turn pays when there is nothing to hand over.
+// BenchmarkTurn is the cost of a turn with nothing to hand over.
 func BenchmarkTurn(b *testing.B) {
 	q := New(Options{})
 	defer q.Close()

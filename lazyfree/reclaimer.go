@@ -38,7 +38,7 @@ func (q *Queue) reclaim() {
 	}
 }
 
-// rotate puts a job behind those that wait and gives the first of them; the same job if none waits.
+// rotate puts a job after the waiting ones and returns the first of them. It returns the same job if none waits.
 func (q *Queue) rotate(it item) item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,12 +47,12 @@ func (q *Queue) rotate(it item) item {
 	}
 	next := q.waiting[q.first]
 	q.waiting[q.first] = item{}
-	q.waiting[(q.first+q.n)%len(q.waiting)] = it // when full, the place just left
+	q.waiting[(q.first+q.n)%len(q.waiting)] = it // when the ring is full, the place just left
 	q.first = (q.first + 1) % len(q.waiting)
 	return next
 }
 
-// next waits for a job; false says that the queue is closed.
+// next waits for a job. It returns false if the queue is closed.
 func (q *Queue) next() (item, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,7 +77,7 @@ func (q *Queue) finish() {
 	q.mu.Unlock()
 }
 
-// mayGoOn waits out a pause; false says that the queue is closed.
+// mayGoOn waits until a pause is over. It returns false if the queue is closed.
 func (q *Queue) mayGoOn() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,7 +87,7 @@ func (q *Queue) mayGoOn() bool {
 	return !q.closed
 }
 
-// crowded says that more than half of the queue waits.
+// crowded reports whether the queue is more than half full.
 func (q *Queue) crowded() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
