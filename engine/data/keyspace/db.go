@@ -323,8 +323,8 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	dst.adopt(to, ref, fields)
 }
 
-// CopyTo copies the value at key, with its deadline, to dstKey of dst, and replaces any value there. It returns false if
-// key does not exist.
+// CopyTo copies the value at key, with its deadline, to dstKey of dst, and replaces any value there. It returns false
+// if key does not exist.
 func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
 	v := db.Peek(key) // COPY has looked it up, which counted as one use
 	if !v.Exists() {

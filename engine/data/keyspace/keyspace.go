@@ -86,7 +86,7 @@ type Hooks struct {
 	Whole func(db int)
 
 	FieldExpired  func(db int, key, field []byte)               // before a field of a hash past its deadline is removed
-	FieldsExpired func(db int, key []byte, n int, emptied bool) // after n fields were removed; emptied: the key is removed too
+	FieldsExpired func(db int, key []byte, n int, emptied bool) // after n of key's fields; emptied: key goes too
 
 	Sought func(db int, key []byte) // at each search for a key, in builds that check (TestFinder of engine/catalogue)
 }
