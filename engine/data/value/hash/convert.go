@@ -22,7 +22,7 @@ func Convert(e *value.Edit) {
 	e.SetRoot(value.HashTable, b.Root())
 }
 
-// A Builder makes a hashtable that belongs to no key yet: for conversions, and for loaders, which may leave it between
+// A Builder makes a hashtable that belongs to no key yet: for conversions, and for loaders, which may pause it between
 // turns.
 type Builder struct {
 	store *value.Store
@@ -34,14 +34,14 @@ type Builder struct {
 func NewBuilder(s *value.Store, n int) Builder {
 	t := table.New(s.Heap, table.Field, s.Base)
 	b := Builder{store: s, root: newRoot(s, &t)}
-	b.t = table.Open(s.Heap, table.Field, &rootAt(b.root).fields, true) // no position is its own
+	b.t = table.Open(s.Heap, table.Field, &rootAt(b.root).fields, true) // it has no position
 	if n > 0 {
 		b.t.Reserve(n)
 	}
 	return b
 }
 
-// Add adds a field; false, and nothing done, if it is there already. deadline is in Unix ms, 0 for none.
+// Add adds a field. If it is there already, Add does nothing and returns false. deadline is in Unix ms, 0 for none.
 func (b *Builder) Add(field, val []byte, deadline int64) bool {
 	hash := table.Hash(field)
 	if _, ref := b.t.Find(hash, field); ref != 0 {
@@ -54,8 +54,8 @@ func (b *Builder) Add(field, val []byte, deadline int64) bool {
 // Len is the number of fields so far.
 func (b *Builder) Len() int { return b.t.Len() }
 
-// Root is what has been built so far, whole in itself: what keyspace.DB's CreateRoot and PutRoot take, and what the
-// turn is left with. 0 of the zero Builder.
+// Root returns the root of what was built so far, complete. keyspace.DB's CreateRoot and PutRoot take it. A turn that
+// pauses the Builder also calls it. It is 0 for the zero Builder.
 func (b *Builder) Root() memory.Ref {
 	if b.root != 0 {
 		rootAt(b.root).fields = b.t.State()
@@ -63,8 +63,7 @@ func (b *Builder) Root() memory.Ref {
 	return b.root
 }
 
-// Least is as the function Least.
 func (b *Builder) Least() int64 { return b.t.LeastDeadline() }
 
-// Discard lets go of what was built.
+// Discard frees what was built.
 func (b *Builder) Discard() { b.store.DropRoot(value.Hash, b.Root()) }

@@ -14,7 +14,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// numbered makes a hash of n fields named from 0 on; those below volatile have a deadline.
+// numbered makes a hash of n fields named 0 to n-1; those below volatile have a deadline.
 func numbered(k *keyspace.Keyspace, key string, n, volatile int, l hash.Limits) value.Value {
 	var pairs [][]byte
 	for i := range n {
@@ -35,8 +35,8 @@ func numbered(k *keyspace.Keyspace, key string, n, volatile int, l hash.Limits) 
 	return e.Value()
 }
 
-// TestFair: each field is drawn about as often, in every encoding and every way. Chi-square of 49 degrees of freedom is
-// above 100 once in 40 000 times; the seed is fixed.
+// TestFair: each field is drawn about equally often, in every encoding and every way. Chi-square of 49 degrees of
+// freedom is above 100 once in 40 000 times; the seed is fixed.
 func TestFair(t *testing.T) {
 	const n = 50
 	rounds := 4000
@@ -89,8 +89,8 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestSampleOfFewThatLive: where nearly all fields are past their deadline, no more of them are looked at than a few
-// walks pass.
+// TestSampleOfFewThatLive: where nearly all fields are past their deadline, Sample looks at no more fields than a few
+// walks would.
 func TestSampleOfFewThatLive(t *testing.T) {
 	const n, living = 3000, 4
 	_, k := newSpace(t)
@@ -105,7 +105,7 @@ func TestSampleOfFewThatLive(t *testing.T) {
 	}
 }
 
-// TestScanWhileChanging: a field that is there all the time is seen, however the hash grows, shrinks and changes its
+// TestScanWhileChanging: a field that is present all the time is seen, however the hash grows, shrinks and changes its
 // encoding meanwhile.
 func TestScanWhileChanging(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -130,7 +130,7 @@ func TestScanWhileChanging(t *testing.T) {
 			cursor = hash.Scan(k.DB(0).Peek(key), cursor, 1+rng.IntN(30),
 				func(field, _ listpack.Element, _ int64) { seen[string(field.Append(nil))] = true })
 			for range rng.IntN(400) {
-				switch i++; { // not for ever: it could grow faster than it is passed
+				switch i++; { // it must end: the hash could grow faster than it is scanned
 				case i >= others:
 				case round%2 == 1:
 					hash.Delete(k.DB(0).Edit(key), word(i))
@@ -150,7 +150,7 @@ func TestScanWhileChanging(t *testing.T) {
 	}
 }
 
-// TestExpirePast: no field past its deadline is left, to the millisecond, and no other goes.
+// TestExpirePast: no field past its deadline is left, to the millisecond, and no other is removed.
 func TestExpirePast(t *testing.T) {
 	for _, l := range []hash.Limits{usual, {}} {
 		for now := int64(2_000_000); now <= 2_000_060; now++ {
@@ -182,7 +182,7 @@ func TestExpirePast(t *testing.T) {
 	}
 }
 
-// TestExpireDueOfFieldsPutOff looks at a bounded number of fields, though all of them have been given later deadlines.
+// TestExpireDueOfFieldsPutOff: ExpireDue looks at a bounded number of fields, though all of them got later deadlines.
 func TestExpireDueOfFieldsPutOff(t *testing.T) {
 	const n, budget = 5000, 16
 	_, k := newSpace(t)

@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Condition is when a field may be given another deadline.
+// A Condition says when a field may get another deadline.
 type Condition uint8
 
 const (
@@ -34,7 +34,7 @@ func (c Condition) holds(old, when int64) bool {
 	return true
 }
 
-// An Outcome is what became of a wish about a field's deadline, in the numbers that clients get.
+// An Outcome is the result of a change of a field's deadline, in the numbers that clients get.
 type Outcome int
 
 const (
@@ -45,8 +45,8 @@ const (
 	Removed    Outcome = 2
 )
 
-// Expire gives field the deadline when (Unix ms, not 0) if c holds; or removes it, if c holds and passed is set:
-// Removed. AllowDeadlines comes first, once for several fields.
+// Expire gives field the deadline when (Unix ms, not 0) if c holds. If c holds and passed is set, it removes the field
+// instead and returns Removed. Call AllowDeadlines first, once for several fields.
 func Expire(e *value.Edit, field []byte, when int64, c Condition, passed bool) Outcome {
 	if lp := e.Packed(); lp != nil {
 		at := listpack.Find(lp, listpack.First(lp), field, 2)
@@ -79,7 +79,7 @@ func Expire(e *value.Edit, field []byte, when int64, c Condition, passed bool) O
 	return Done
 }
 
-// Persist takes field's deadline away; a field whose deadline is before now, in Unix ms, counts as absent.
+// Persist removes field's deadline. A field whose deadline is before now, in Unix ms, counts as absent.
 func Persist(e *value.Edit, field []byte, now int64) Outcome {
 	if lp := e.Packed(); lp != nil {
 		n := per(e.Encoding())
@@ -120,12 +120,12 @@ func persistable(deadline, now int64) Outcome {
 	return Done
 }
 
-// Emptied is what ExpireDue returns of a hash without a field left, as keyspace.Emptied.
+// Emptied is ExpireDue's result for a hash without a field left, equal to keyspace.Emptied.
 const Emptied int64 = -1
 
-// ExpireDue removes up to budget fields whose deadline is before now (Unix ms), each after gone has heard of it, the
-// earliest first. It returns how many, and when the next one is due, 0: no other has a deadline. It leaves an emptied
-// hash in place: Emptied.
+// ExpireDue removes up to budget fields whose deadline is before now (Unix ms), the earliest first. It calls gone
+// before each. It returns their number, and the next deadline, 0 if there is none. For an emptied hash next is Emptied;
+// the hash stays in place.
 func ExpireDue(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int) {
 	if lp := e.Packed(); lp != nil {
 		if e.Encoding() != value.ListpackEx {
@@ -155,7 +155,7 @@ func ExpireDue(e *value.Edit, now int64, budget int, gone func(field []byte)) (n
 func expireDueFields(e *value.Edit, now int64, budget int, gone func(field []byte)) (n int) {
 	r, t := open(e)
 	var d table.Due
-	// Of fields put off, too.
+	// Postponed fields count too.
 	for seen := 0; n < budget && seen>>3 < budget && t.NextDue(t.TickNow(now), &d); seen += d.N + 1 {
 		for i, ref := range d.Refs[:d.N] {
 			if deadline := table.FieldDeadline(ref); deadline >= now {
@@ -175,8 +175,8 @@ func expireDueFields(e *value.Edit, now int64, budget int, gone func(field []byt
 // sweepUpTo is how many fields a hashtable may have for ExpirePast to look at each of them.
 const sweepUpTo = 4096
 
-// ExpirePast is ExpireDue of all fields, whenever they are due. It also removes those of a hashtable whose deadline has
-// passed but whose tick is still to come, unless there are so many fields that a walk would hold up the turn.
+// ExpirePast is ExpireDue of all fields. In a hashtable it also removes those whose deadline has passed but whose tick
+// is still to come. If there are too many fields it does not, because the walk would make a long turn.
 func ExpirePast(e *value.Edit, now int64, gone func(field []byte)) (next int64, n int) {
 	next, n = ExpireDue(e, now, math.MaxInt, gone)
 	if next <= 0 || next >= now || e.Packed() != nil || Len(e.Value()) > sweepUpTo {

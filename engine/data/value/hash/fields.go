@@ -5,7 +5,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// open is the hashtable of e to be written: its state is to be put back into r.
+// open returns the hashtable of e to be written, and the root to store its state in.
 func open(e *value.Edit) (r *root, t table.Table) {
 	r = rootAt(e.Root())
 	return r, table.Open(e.Heap(), table.Field, &r.fields, e.Wide())
@@ -21,7 +21,8 @@ func addField(e *value.Edit, hash uint64, field, val []byte) {
 func setField(e *value.Edit, field, val []byte, keep bool) (created, freed bool) {
 	hash := table.Hash(field)
 	if e.Heap().Frozen() == 0 {
-		// The usual case needs no table opened for writing, which is a tenth of the command (BenchmarkSet).
+		// In the usual case no table is opened for writing, which would take a tenth of the command's time
+		// (BenchmarkSet).
 		ref := table.FindIn(rootAt(e.Value().Root()).fields.Root(), table.Field, hash, field)
 		switch {
 		case ref == 0:

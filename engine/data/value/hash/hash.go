@@ -1,9 +1,8 @@
-// Package hash is the value of a hash: fields with their values, each of them with a deadline of its own if it was
-// given one.
+// Package hash is the value of a hash: fields with their values, each with an optional deadline.
 //
-// Owner: the core changes it, through a value.Edit; reading works on live and frozen values alike, any goroutine (R4).
-// Never: looks at the clock, removes a field because somebody reads it, or knows a command, client or reply.
-// Start here: how a hash is kept. read.go and walk.go read it, set.go and expire.go change it, packed.go and fields.go
+// Owner: the core changes it, through a value.Edit. Any goroutine may read live and frozen values (R4).
+// Never: looks at the clock, removes a field because of a read, or knows a command, client or reply.
+// Start here: the encodings. read.go and walk.go read a hash, set.go and expire.go change it. packed.go and fields.go
 // are its forms.
 package hash
 
@@ -16,16 +15,16 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A hash is kept in one of three ways, each named as OBJECT ENCODING does:
+// A hash is stored in one of three ways, each named as OBJECT ENCODING does:
 //
 //	listpack    | field | value | field | value | …                  in order of arrival
 //	listpackex  | field | value | deadline | …                       those with a deadline first, the earliest in front
 //	hashtable   root: Header, table.State ─▶ blocks of layout Field
 //
-// hash.H1. In a listpackex a deadline of 0 is none, and deadlines ascend; those that have none stand behind.
+// hash.H1. In a listpackex a deadline of 0 means none. Deadlines ascend; fields without one come last.
 // hash.H2. Fields are different from each other.
-// hash.H3. It goes one way: a listpack becomes a listpackex when a deadline is asked for, both become a hashtable when
-// they outgrow the limits; nothing turns back, so that two servers that were told the same call it the same.
+// hash.H3. A listpack becomes a listpackex when a deadline is asked for. Both become a hashtable when they exceed the
+// limits. Nothing turns back. So two servers that get the same commands have the same encodings.
 type root struct {
 	value.Header
 	fields table.State
@@ -35,13 +34,13 @@ var _ [value.HeaderBytes + table.StateBytes]byte = [unsafe.Sizeof(root{})]byte{}
 
 func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
 
-// Limits are up to where a hash is kept in a listpack.
+// Limits bound a hash that is a listpack.
 type Limits struct {
 	Entries int // fields: hash-max-listpack-entries
 	Value   int // bytes of a field or value: hash-max-listpack-value
 }
 
-// Holds says whether fields and values in turn, given at once, let a hash be a listpack.
+// Holds reports whether a hash made of these fields and values in turn may be a listpack.
 func (l Limits) Holds(pairs [][]byte) bool {
 	if len(pairs)/2 > l.Entries {
 		return false
@@ -56,7 +55,7 @@ func (l Limits) Holds(pairs [][]byte) bool {
 	return sum <= listpack.MaxBytes
 }
 
-// per is how many elements a field takes in a packed hash.
+// per is the number of elements of a field in a packed hash.
 func per(enc value.Encoding) int {
 	if enc == value.ListpackEx {
 		return 3
@@ -64,7 +63,7 @@ func per(enc value.Encoding) int {
 	return 2
 }
 
-// Len is the number of fields, those past their deadline and not yet removed included.
+// Len is the number of fields, with those past their deadline and not yet removed.
 func Len(v value.Value) int {
 	if lp := v.Packed(); lp != nil {
 		return listpack.Count(lp) / per(v.Encoding())
@@ -72,7 +71,7 @@ func Len(v value.Value) int {
 	return rootAt(v.Root()).fields.Len()
 }
 
-// Volatile says whether fields may have deadlines.
+// Volatile reports whether fields may have deadlines.
 func Volatile(v value.Value) bool {
 	if v.Packed() != nil {
 		return v.Encoding() == value.ListpackEx
@@ -80,10 +79,10 @@ func Volatile(v value.Value) bool {
 	return rootAt(v.Root()).fields.Volatile() > 0
 }
 
-// perField is about what a field costs in a hashtable: what views keep is judged by it.
+// perField is about the cost of a field in a hashtable. Measure uses it.
 const perField = 64
 
-// Structure is what can be done with the root of a hashtable.
+// Structure is the keyspace's functions for the root of a hashtable.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return rootAt(ref).fields.Len() },
 	Destroy: destroy,
@@ -111,7 +110,7 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 	return 0, spent + 1
 }
 
-// newRoot is a root block for t.
+// newRoot returns a root block for t.
 func newRoot(s *value.Store, t *table.Table) memory.Ref {
 	ref := s.NewRoot(value.KindHash, int(unsafe.Sizeof(root{})))
 	rootAt(ref).fields = t.State()

@@ -26,7 +26,7 @@ type entry struct {
 
 type fields map[string]entry
 
-// model is a Go map for each hash, copied whole for each view and before each change.
+// model has a Go map for each hash, copied whole for each view and before each change.
 type model struct {
 	defrag keyspace.Defrag
 	t      *testing.T
@@ -79,7 +79,7 @@ func newModel(t *testing.T, words int) *model {
 
 func (m *model) key() []byte { return fmt.Appendf(nil, "k%d", m.rng.IntN(12)) }
 
-// word is a field or value: numbers, short texts, and now and then one that is long for a listpack.
+// word returns a field or value: numbers, short texts, and sometimes one too long for a listpack.
 func (m *model) word(n int) []byte {
 	i := m.rng.IntN(n)
 	switch {
@@ -345,7 +345,7 @@ func (m *model) sample(key []byte, f fields) {
 	}
 }
 
-// same holds a hash, live or frozen, to the model.
+// same compares a hash, live or frozen, with the model.
 func (m *model) same(v value.Value, f fields) {
 	m.t.Helper()
 	n := 0
@@ -429,7 +429,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// relocate goes on with moving every block elsewhere, in steps.
+// relocate does the next step of moving every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

@@ -8,10 +8,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-// noDeadlineBytes is the length of the entry that stands for no deadline: the integer 0.
+// noDeadlineBytes is the length of the entry for no deadline: the integer 0.
 const noDeadlineBytes = 2
 
-// apply makes the gap of s in e's listpack and sets its header. It returns the listpack, whose gap is to be written.
+// apply makes the gap of s in e's listpack and sets its header. It returns the listpack, whose gap the caller writes.
 func apply(e *value.Edit, s listpack.Splice) []byte {
 	lp := e.Splice(s.Off, s.Del, s.Ins)
 	s.Finish(lp)
@@ -29,7 +29,7 @@ func setPacked(e *value.Edit, lp, field, val []byte, keep bool) (created, freed 
 			v.Put(s.Gap(apply(e, s)))
 			return false, false
 		}
-		lp = apply(e, listpack.Delete(lp, at, 3)) // hash.H1: it goes behind those that have a deadline
+		lp = apply(e, listpack.Delete(lp, at, 3)) // hash.H1: it moves after those that have a deadline
 		freed = true
 	}
 	f := listpack.Of(field)
@@ -58,13 +58,13 @@ func deletePacked(e *value.Edit, lp, field []byte) (deleted, freed bool) {
 	return true, freed
 }
 
-// deadlineAt is the deadline of the field at at in a listpackex.
+// deadlineAt returns the deadline of the field at at in a listpackex.
 func deadlineAt(lp []byte, at int) int64 {
 	return listpack.Get(lp, listpack.Next(lp, listpack.Next(lp, at))).Int
 }
 
-// AllowDeadlines makes a listpack a listpackex, each of whose fields has a deadline, none so far. It leaves other
-// encodings as they are.
+// AllowDeadlines makes a listpack a listpackex, whose fields have no deadlines yet. It leaves other encodings
+// unchanged.
 func AllowDeadlines(e *value.Edit) {
 	if e.Encoding() != value.Listpack {
 		return
@@ -72,8 +72,7 @@ func AllowDeadlines(e *value.Edit) {
 	lp := e.Packed()
 	end, fields := listpack.End(lp), listpack.Count(lp)/2
 	lp = e.Splice(end, 0, noDeadlineBytes*fields)
-	// From the last pair to the first, each goes up by what those before it are going to grow, and gets its deadline
-	// behind it.
+	// From the last pair to the first, move each up by what those before it will grow, and write its deadline after it.
 	for at, i := end, fields; i > 0; i-- {
 		from := listpack.Prev(lp, listpack.Prev(lp, at))
 		to := from + noDeadlineBytes*(i-1)
@@ -85,13 +84,13 @@ func AllowDeadlines(e *value.Edit) {
 	e.SetEncoding(value.ListpackEx)
 }
 
-// setDeadlinePacked gives the field at at in a listpackex another deadline, 0 for none, and moves it to where that
-// belongs (hash.H1).
+// setDeadlinePacked gives the field at at in a listpackex another deadline, 0 for none, and moves it to its place
+// (hash.H1).
 func setDeadlinePacked(e *value.Edit, lp []byte, at int, when int64) {
 	s := listpack.Replace(lp, listpack.Next(lp, listpack.Next(lp, at)), listpack.EncodedIntLen(when))
 	lp = apply(e, s)
 	listpack.PutInt(s.Gap(lp), when)
-	end := s.Off + s.Ins // behind the field
+	end := s.Off + s.Ins // after the field
 
 	to := listpack.End(lp)
 	for i := listpack.First(lp); i != 0; {
@@ -113,7 +112,7 @@ func setDeadlinePacked(e *value.Edit, lp []byte, at int, when int64) {
 	invariant.That(listpack.Bytes(lp) == len(lp), "hash.H1: a listpackex of %d bytes in %d", listpack.Bytes(lp), len(lp))
 }
 
-// rotate brings p[n:] in front of p[:n].
+// rotate moves p[n:] before p[:n].
 func rotate(p []byte, n int) {
 	slices.Reverse(p[:n])
 	slices.Reverse(p[n:])

@@ -11,7 +11,7 @@ import (
 	"spindle/internal/number"
 )
 
-// Get is a field's value and its deadline (Unix ms, 0: none); ok is false if there is no such field.
+// Get returns a field's value and its deadline (Unix ms, 0: none). ok is false if there is no such field.
 //
 // Lifetime: val as v's.
 func Get(v value.Value, field []byte) (val listpack.Element, deadline int64, ok bool) {
@@ -34,8 +34,8 @@ func Get(v value.Value, field []byte) (val listpack.Element, deadline int64, ok 
 	return listpack.OfText(table.FieldValue(ref)), table.FieldDeadline(ref), true
 }
 
-// Least is a lower bound of the fields' deadlines, in Unix ms; 0 when none has one. It is what
-// keyspace.DB.SetFieldsDeadline wants. Live values only: a frozen one's index of deadlines is not its own.
+// Least returns a lower bound of the fields' deadlines, in Unix ms; 0 when none has one. keyspace.DB.SetFieldsDeadline
+// takes it. Only for live values: a frozen one's index of deadlines may have changed.
 func Least(v value.Value) int64 {
 	if lp := v.Packed(); lp != nil {
 		if v.Encoding() == value.ListpackEx {
@@ -49,7 +49,7 @@ func Least(v value.Value) int64 {
 	return t.LeastDeadline()
 }
 
-// Random is some field, each as likely as any other, with its value and deadline. The hash is not empty.
+// Random returns a random field, each equally likely, with its value and deadline. The hash is not empty.
 func Random(v value.Value, rng *rand.PCG) (field, val listpack.Element, deadline int64) {
 	if lp := v.Packed(); lp != nil {
 		n := per(v.Encoding())
@@ -64,20 +64,20 @@ func Random(v value.Value, rng *rand.PCG) (field, val listpack.Element, deadline
 	return listpack.OfText(table.FieldKey(ref)), listpack.OfText(table.FieldValue(ref)), table.FieldDeadline(ref)
 }
 
-// below is a number from 0 to n-1.
+// below returns a random number from 0 to n-1.
 func below(rng *rand.PCG, n int) int {
 	hi, _ := bits.Mul64(rng.Uint64(), uint64(n))
 	return int(hi)
 }
 
-// sparse is from how many fields to one that is wanted on Sample draws them one by one instead of passing all.
+// sparse is the ratio of all fields to wanted ones at which Sample draws instead of walking.
 const sparse = 8
 
-// Sample yields n different fields, or all if there are fewer, any n as likely as any others; only those that live says
-// yes to, if it is not nil.
+// Sample yields n different fields, or all if there are fewer. Each choice of n is equally likely. If live is not nil,
+// it yields only fields for which live returns true.
 //
-// Cost: one or, with live, two walks of all fields, without memory; or a draw for each wanted one and a map of those;
-// or, where live says no to most, sparse times as many draws and then two walks.
+// Cost: one walk of all fields, two with live, without memory. If few are wanted: a draw and a map entry for each. If
+// live rejects most: up to sparse times as many draws, then two walks.
 func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
 	yield func(field, val listpack.Element)) {
 	size := Len(v)
@@ -105,8 +105,8 @@ func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
 	}
 }
 
-// sampleRest is Sample of n more from a hashtable, beside those seen already. Which those are says nothing of the
-// others, so that each stays as likely.
+// sampleRest is Sample of n more from a hashtable, besides those seen already. The seen ones were drawn at random, so
+// all others stay equally likely.
 func sampleRest(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, seen map[memory.Ref]struct{},
 	yield func(field, val listpack.Element)) {
 	walk := func(f func(ref memory.Ref) bool) {
@@ -145,7 +145,7 @@ func sampleWalking(v value.Value, rng *rand.PCG, n int, live func(deadline int64
 		if live != nil && !live(deadline) {
 			return true
 		}
-		if n > 0 && below(rng, left) < n { // as many are left to be passed as to be taken, in proportion
+		if n > 0 && below(rng, left) < n { // n of the left fields still to be walked are wanted
 			yield(field, val)
 			n--
 		}

@@ -5,8 +5,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Set makes val the value of field, which loses its deadline unless keep is set. created: the field is new. freed: it
-// had a deadline and has lost it, so that Least may be another.
+// Set makes val the value of field, which loses its deadline unless keep is set. created means that the field is new.
+// freed means that it lost a deadline, so that Least may change.
 func Set(e *value.Edit, field, val []byte, keep bool, l Limits) (created, freed bool) {
 	if lp := e.Packed(); lp != nil {
 		if len(field) > l.Value || len(val) > l.Value ||
@@ -23,7 +23,7 @@ func Set(e *value.Edit, field, val []byte, keep bool, l Limits) (created, freed 
 	return setField(e, field, val, keep)
 }
 
-// Delete removes field. freed: it had a deadline. Whoever asks removes the key of a hash that has become empty.
+// Delete removes field. freed means that it had a deadline. The caller removes the key of a hash that has become empty.
 func Delete(e *value.Edit, field []byte) (deleted, freed bool) {
 	if lp := e.Packed(); lp != nil {
 		return deletePacked(e, lp, field)
@@ -31,7 +31,7 @@ func Delete(e *value.Edit, field []byte) (deleted, freed bool) {
 	return deleteField(e, field)
 }
 
-// FillBytes is how long the listpack of these fields and values in turn is, if they are all different.
+// FillBytes returns the length of the listpack of these fields and values in turn, if all fields are different.
 func FillBytes(pairs [][]byte) int {
 	n := listpack.EmptyLen
 	for _, p := range pairs {
@@ -40,13 +40,13 @@ func FillBytes(pairs [][]byte) int {
 	return n
 }
 
-// Fill writes fields and values in turn to a new packed hash of FillBytes bytes, and returns how many fields it has
-// then.
+// Fill writes fields and values in turn to a new packed hash of FillBytes bytes, and returns how many fields it then
+// has.
 func Fill(e *value.Edit, pairs [][]byte, l Limits) (created int) {
 	lp := e.Packed()
 	listpack.AppendEmpty(lp[:0])
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if i > 0 && listpack.Find(lp, listpack.First(lp), pairs[i], 1) != 0 { // given twice: there is more room than it takes
+		if i > 0 && listpack.Find(lp, listpack.First(lp), pairs[i], 1) != 0 { // given twice: there is more room than needed
 			e.Splice(listpack.Bytes(lp), len(lp)-listpack.Bytes(lp), 0)
 			for ; i+1 < len(pairs); i += 2 {
 				if isNew, _ := Set(e, pairs[i], pairs[i+1], false, l); isNew {

@@ -24,8 +24,8 @@ func newSpace(t testing.TB) (*memory.Heap, *keyspace.Keyspace) {
 	return h, k
 }
 
-// TestMemory: what a small hash costs with its key, and what a field of a large one does, both with their share of the
-// index.
+// TestMemory bounds the cost of a small hash with its key, and of a field of a large one. Both include their share of
+// the index.
 func TestMemory(t *testing.T) {
 	small, large := 200_000, 1_000_000
 	if invariant.Enabled {

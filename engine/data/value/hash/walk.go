@@ -10,9 +10,9 @@ import (
 )
 
 // All yields each field with its value and deadline (Unix ms, 0: none), until yield returns false. A listpack's come in
-// its order, others in none. Those past their deadline that have not been removed are among them.
+// its order, others in none. Fields past their deadline and not yet removed are included.
 //
-// Lifetime: the elements as v's. Frozen values too: any goroutine.
+// Lifetime: that of v, for the elements. Any goroutine may walk a frozen value.
 func All(v value.Value, yield func(field, val listpack.Element, deadline int64) bool) {
 	if lp := v.Packed(); lp != nil {
 		allPacked(lp, per(v.Encoding()) == 3, yield)
@@ -40,8 +40,8 @@ func allPacked(lp []byte, ex bool, yield func(field, val listpack.Element, deadl
 	}
 }
 
-// Scan passes about count fields from cursor on, as All does, and returns the cursor to go on from; 0 begins and ends.
-// A packed hash is passed as a whole. A field that is there from the first call to the last is passed at least once.
+// Scan yields about count fields, starting at cursor, as All does, and returns the next cursor; 0 begins and ends. It
+// yields a packed hash as a whole. A field present from the first call to the last is yielded at least once.
 func Scan(v value.Value, cursor uint64, count int,
 	yield func(field, val listpack.Element, deadline int64)) (next uint64) {
 	if lp := v.Packed(); lp != nil {
@@ -57,8 +57,8 @@ func Scan(v value.Value, cursor uint64, count int,
 	})
 }
 
-// Earliest is the least deadline of all fields, 0 when none has one: exact, also of a frozen value. Cost: a walk of a
-// hashtable that has deadlines.
+// Earliest returns the least deadline of all fields, 0 when none has one. It is exact, also for a frozen value. Cost: a
+// walk of a hashtable that has deadlines.
 func Earliest(v value.Value) (least int64) {
 	if v.Packed() != nil {
 		return Least(v)
@@ -75,10 +75,10 @@ func Earliest(v value.Value) (least int64) {
 	return least
 }
 
-// MaxDeadline is the latest deadline a field can have, Unix ms, as DUMP and RDB know it.
+// MaxDeadline is the latest deadline that a field can have, in Unix ms, in DUMP and RDB.
 const MaxDeadline = 1<<48 - 1
 
-// Deadlines says whether a listpack of triplets obeys hash.H1, and which deadline is the least; 0: there is none.
+// Deadlines reports whether a listpack of triplets obeys hash.H1. least is the least deadline, 0 if there is none.
 func Deadlines(lp []byte) (least int64, ok bool) {
 	last, none, i := int64(0), false, 0
 	for _, e := range listpack.All(lp) {
@@ -100,8 +100,8 @@ func Deadlines(lp []byte) (least int64, ok bool) {
 	return least, true
 }
 
-// AppendPacked appends to dst the listpack of these fields, or, with ex, the listpackex, in the order that giving them
-// their deadlines one after the other leads to. It changes the order of fields.
+// AppendPacked appends to dst the listpack of these fields, or, with ex, the listpackex. A listpackex gets the order
+// that results from setting the deadlines one after the other. It changes the order of fields.
 func AppendPacked(dst []byte, fields []Field, ex bool) []byte {
 	n := 2
 	if ex {
@@ -111,7 +111,7 @@ func AppendPacked(dst []byte, fields []Field, ex bool) []byte {
 			case a.Deadline == b.Deadline && a.Deadline == 0:
 				return a.at - b.at
 			case a.Deadline == b.Deadline:
-				return b.at - a.at // a deadline goes before others like it
+				return b.at - a.at // a new deadline goes before equal ones
 			case a.Deadline == 0 || b.Deadline != 0 && a.Deadline > b.Deadline:
 				return 1
 			}
@@ -130,12 +130,12 @@ func AppendPacked(dst []byte, fields []Field, ex bool) []byte {
 	return listpack.Close(dst, from, n*len(fields))
 }
 
-// A Field is one that AppendPacked is given.
+// A Field is an argument of AppendPacked.
 type Field struct {
 	Field, Value []byte
 	Deadline     int64 // Unix ms; 0: none
 	at           int
 }
 
-// NewField is the i-th field.
+// NewField returns the i-th field.
 func NewField(i int, field, val []byte, deadline int64) Field { return Field{field, val, deadline, i} }

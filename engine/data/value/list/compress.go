@@ -9,25 +9,25 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Leaves far from the ends are compressed if the operator asks for it (list-compress-depth), in the format that RDB
-// files compress texts in. Who reads one expands it into memory of his own; who changes one expands it first (expand),
-// and close compresses it again. Those that would not become smaller stay as they are, and so do those of a few bytes,
-// and of very many, which would take a long turn.
+// Leaves far from the ends are compressed if list-compress-depth asks for it, in the format of texts in RDB files. A
+// reader expands a leaf into other memory. A writer expands it first (expand), and close compresses it again. A leaf
+// that would not become smaller stays uncompressed. So does a very short one, and a very long one, which would make a
+// long turn.
 const (
 	compressAtLeast = 48        // bytes, as Redis
 	compressAtMost  = 256 << 10 // a few milliseconds at worst
-	deepest         = 1<<16 - 1 // what list-compress-depth means at most, as in Redis
+	deepest         = 1<<16 - 1 // the greatest effective list-compress-depth, as in Redis
 )
 
 func isCompressed(ref memory.Ref) bool { return *leafWord(ref)&compressedMark != 0 }
 
-// compressedAt is what a compressed leaf holds, and how long that is expanded.
+// compressedAt returns the bytes of a compressed leaf, and their length when expanded.
 func compressedAt(ref memory.Ref) (packed []byte, size int) {
 	w := *leafWord(ref) &^ (plainMark | compressedMark)
 	return memory.Bytes(ref+leafHeader, int(w&(1<<31-1))), int(w >> 31)
 }
 
-// expanded is what a compressed leaf stands for, in new memory of the Go heap.
+// expanded returns the content of a compressed leaf, in new memory of the Go heap.
 func expanded(ref memory.Ref) []byte {
 	packed, size := compressedAt(ref)
 	text := make([]byte, size)
@@ -40,7 +40,7 @@ func expandTo(to, packed []byte) {
 	invariant.That(err == nil && n == len(to), "a compressed leaf expands to %d bytes, want %d: %v", n, len(to), err)
 }
 
-// listpackBytes is the length of the listpack of a leaf that is not plain, compressed or not.
+// listpackBytes returns the length of the listpack of a leaf that is not plain, compressed or not.
 func listpackBytes(ref memory.Ref) int {
 	if isCompressed(ref) {
 		_, size := compressedAt(ref)
@@ -49,7 +49,7 @@ func listpackBytes(ref memory.Ref) int {
 	return listpack.Bytes(packedAt(ref))
 }
 
-// expand makes p's leaf, if it is compressed, what it was before. p stays at it.
+// expand expands p's leaf if it is compressed. p stays at it.
 func (t *nodes) expand(p *tree.Path) {
 	ref := p.Leaf()
 	if !isCompressed(ref) {
@@ -93,9 +93,9 @@ func (t *nodes) compressLeaf(p *tree.Path) {
 	t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})
 }
 
-// compress expands the leaves that have come to be among the outermost (list.I4), and compresses those that have come
-// to be inside, or may have been changed there. Paths lead nowhere afterwards.
-// Cost: O(log leaves + depth / 63) and the leaves in question.
+// compress restores list.I4. It expands the leaves that are now among the outermost, and compresses those that are now
+// inside or may have been changed there. Paths lead nowhere afterwards. Cost: O(log leaves + depth / 63) and the leaves
+// in question.
 func (t *nodes) compress() {
 	c, depth := t.changes, int(t.root.depth)
 	if t.changes = (changes{}); c == t.changes {
@@ -124,7 +124,7 @@ func (t *nodes) compress() {
 	}
 }
 
-// joined is how far from the leaf of a changed element those are that join may have changed.
+// joined is how many leaves away from a changed element's leaf join may have changed one.
 const joined = 2
 
 // openUp expands the innermost n of the outermost leaves at an end.
@@ -136,8 +136,8 @@ func (t *nodes) openUp(end End, n int) {
 	}
 }
 
-// compressSome compresses n leaves, from that of the element of this rank on towards an end, as far as they are none
-// before that of the element first, and none behind that of last.
+// compressSome walks from the leaf that holds rank, towards an end, over n leaves. It compresses those whose first rank
+// lies in first..last.
 func (t *nodes) compressSome(rank uint64, towards End, n int, first, last uint64) {
 	if n == 0 {
 		return
@@ -159,20 +159,20 @@ func step(p *tree.Path, towards End) bool {
 	return p.Next()
 }
 
-// addInside is addLeaf where leaves at both ends may come to lie further inside by it.
+// addInside is addLeaf for a leaf anywhere. Leaves at both ends may move further inside by it.
 func (t *nodes) addInside(p *tree.Path, ref memory.Ref, count int, side End) {
 	t.addLeaf(p, ref, count, side)
 	t.changes.came[0]++
 	t.changes.came[1]++
 }
 
-// dropLeaf takes p's leaf out. p leads to the one behind it then, if there is one.
+// dropLeaf removes p's leaf. p then leads to the next one, if there is one.
 func (t *nodes) dropLeaf(p *tree.Path) {
 	t.Remove(p)
 	t.changes.gone++
 }
 
-// addCopy puts a copy of another list's leaf, of count elements, behind p's, without spare room, and leads p to it.
+// addCopy adds a copy of another list's leaf, of count elements, after p's, without spare room. It leads p to the copy.
 func (t *nodes) addCopy(p *tree.Path, ref memory.Ref, count int) {
 	var dup memory.Ref
 	var to, from []byte
@@ -193,5 +193,5 @@ func (t *nodes) addCopy(p *tree.Path, ref memory.Ref, count int) {
 	t.addLeaf(p, dup, count, Tail)
 }
 
-// Kept are list-max-listpack-size and list-compress-depth as a quicklist keeps them.
+// Kept returns list-max-listpack-size and list-compress-depth as a quicklist keeps them.
 func Kept(v value.Value) Limits { return rootAt(v.Root()).kept() }

@@ -15,7 +15,7 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// expand is what a piece stands for.
+// expand returns the content of a piece.
 func expand(t testing.TB, p list.Piece) []byte {
 	if !p.Compressed() {
 		return p.Bytes
@@ -27,7 +27,7 @@ func expand(t testing.TB, p list.Piece) []byte {
 	return text
 }
 
-// idle is how many leaves of a list lie open between the outermost ones, though they would be smaller compressed.
+// idle returns how many leaves between the outermost ones are uncompressed, though they would be smaller compressed.
 func idle(v value.Value) (n int) {
 	var c lzf.Compressor
 	depth, leaves, i := list.Kept(v).Depth, list.LeafCount(v), -1
@@ -46,8 +46,8 @@ func idle(v value.Value) (n int) {
 
 func numbered(i int) []byte { return fmt.Appendf(nil, "an element with the number %07d", i) }
 
-// TestEachChangeCompresses: after each single change, wherever it is, the outermost leaves are open and those inside
-// are not.
+// TestEachChangeCompresses: after each single change, wherever it is, the outermost leaves are uncompressed and those
+// inside are compressed.
 func TestEachChangeCompresses(t *testing.T) {
 	long := bytes.Repeat([]byte("long"), 10_000)
 	for _, depth := range []int{1, 2, 5} {
@@ -99,8 +99,8 @@ func TestEachChangeCompresses(t *testing.T) {
 	}
 }
 
-// TestCompressed: lists come about compressed in every way, take a fraction of their text, and are told to take about
-// that much.
+// TestCompressed: lists made in each possible way are compressed and take a fraction of their text. The reported memory
+// is about that much.
 func TestCompressed(t *testing.T) {
 	const n = 30_000
 	packed := func(i int) []byte {
@@ -185,7 +185,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestDeep: a depth beyond what a list has leaves costs next to nothing, and is bounded as in Redis.
+// TestDeep: a depth greater than the number of leaves costs next to nothing, and is bounded as in Redis.
 func TestDeep(t *testing.T) {
 	k, h := open(t)
 	limits := list.Limits{Fill: 1, Depth: 1 << 20}
@@ -203,8 +203,8 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// TestIncompressible: what does not become smaller stays as it is, and so does what is very long; what is long and
-// plain is compressed.
+// TestIncompressible: a leaf that would not become smaller stays uncompressed, and so does a very long one. A long
+// plain leaf is compressed.
 func TestIncompressible(t *testing.T) {
 	k, h := open(t)
 	rng := random(t)

@@ -7,21 +7,21 @@ import (
 	"spindle/engine/data/value"
 )
 
-// New is the root of an empty list, for keyspace.DB.CreateRoot; it is pushed to before the command ends.
+// New returns the root of an empty list, for keyspace.DB.CreateRoot. The command pushes to it before it ends.
 func New(s *value.Store, l Limits) memory.Ref {
 	ref := s.NewRoot(value.KindList, rootBytes)
 	rootAt(ref).fill, rootAt(ref).depth = int32(l.Fill), uint32(min(l.Depth, deepest))
 	return ref
 }
 
-// Grow makes the list a quicklist if a listpack is too small for count more elements of so many bytes together.
+// Grow makes the list a quicklist if a listpack is too small for count more elements of bytes bytes together.
 func Grow(e *value.Edit, l Limits, bytes, count int) {
 	if lp := e.Packed(); lp != nil && l.exceeded(len(lp)+bytes, listpack.Count(lp)+count, 0) {
 		unpack(e, l)
 	}
 }
 
-// unpack makes the list a quicklist: what the listpack holds becomes its first leaf, or leaves if it is that much.
+// unpack makes the list a quicklist. The listpack's content becomes its first leaf, or several if it is too long.
 func unpack(e *value.Edit, l Limits) {
 	ref := New(e.Store(), l)
 	if lp := e.Packed(); listpack.First(lp) != 0 {
@@ -33,16 +33,16 @@ func unpack(e *value.Edit, l Limits) {
 	e.SetRoot(value.Quicklist, ref)
 }
 
-// Shrink makes the list a listpack again if it has become short enough. After each command that took elements out or
-// replaced one.
+// Shrink makes the list a listpack again if it has become short enough. It follows each command that removed or
+// replaced elements.
 func Shrink(e *value.Edit, l Limits) {
-	if n := Len(e.Value()); l.halved(2*n, n) { // an entry takes two bytes or more: a long list is not even looked into
+	if n := Len(e.Value()); l.halved(2*n, n) { // an entry takes at least two bytes: a long list is not searched
 		pack(e, l.halved)
 	}
 }
 
-// pack makes the list a listpack if all of it is in one packed leaf that is small enough. The setting of now decides,
-// not the list's own.
+// pack makes the list a listpack if all of it is in one packed leaf that is small enough. The present setting decides,
+// not the one that the list keeps.
 func pack(e *value.Edit, small func(bytes, count int) bool) {
 	if e.Packed() != nil {
 		return
@@ -56,7 +56,7 @@ func pack(e *value.Edit, small func(bytes, count int) bool) {
 		return
 	}
 	wide, leaf := e.Wide(), p.Leaf()
-	rootAt(e.Root()).nodes = tree.State{} // the leaf is ours now
+	rootAt(e.Root()).nodes = tree.State{} // the leaf now belongs to this function
 	lp := packedAt(leaf)
 	copy(e.Replace(value.Listpack, len(lp)), lp)
 	switch h := e.Heap(); {

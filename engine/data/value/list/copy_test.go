@@ -8,8 +8,8 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// TestCopiesAreAsLarge: full leaves that are written to under a view take no more room afterwards than before, with the
-// usual limit of 8 KB, and stay small blocks: those are warm while a view lives.
+// TestCopiesAreAsLarge: full leaves that are written to under a view take no more room afterwards, with the usual limit
+// of 8 KB. They stay small blocks, which are warm while a view lives.
 func TestCopiesAreAsLarge(t *testing.T) {
 	const n = 100_000
 	k, h := open(t)

@@ -14,16 +14,16 @@ import (
 //
 // Lifetime: until the list next changes; of a frozen one, until its View is closed.
 type Cursor struct {
-	lp   []byte // what the next element is in; nil: there is none, or it is plain
-	at   int    // its offset, 0 if it is not here
+	lp   []byte // the listpack of the next element; nil: there is none, or it is plain
+	at   int    // its offset, 0 if it is not in lp
 	back bool
-	more bool // there may be leaves beyond path's
+	more bool // there may be leaves after path's
 
-	plain bool // the next element is path's leaf by itself
+	plain bool // the next element is path's plain leaf
 	path  tree.Path
 }
 
-// Seek leads c to the element of this index, 0 <= index < Len, to go on from there towards the tail or the head.
+// Seek leads c to the element of this index, 0 <= index < Len. Next then walks towards the tail or the head.
 func (c *Cursor) Seek(v value.Value, index int, towards End) {
 	c.back = towards == Head
 	if c.lp = v.Packed(); c.lp != nil {
@@ -57,7 +57,7 @@ func (c *Cursor) enter() {
 	}
 }
 
-// Next is the element c stands at, and leads c on; false at the end.
+// Next returns the element that c stands at, and moves c. It returns false at the end.
 func (c *Cursor) Next() (el listpack.Element, ok bool) {
 	for {
 		if at := c.at; at != 0 {
@@ -80,9 +80,9 @@ func (c *Cursor) Next() (el listpack.Element, ok bool) {
 	}
 }
 
-// Piece is the listpack that the elements from here on towards the tail lie in, and the offset of the first of them:
-// whoever goes through them by himself does not pay for a cursor. c is led behind the listpack. nil: what Next is about
-// to give lies in none.
+// Piece returns the listpack of the next elements towards the tail, and the offset of the first of them. It moves c
+// after the listpack. It is for callers that walk the listpack themselves, which costs less. It returns nil if the next
+// element is plain or there is none.
 func (c *Cursor) Piece() (lp []byte, at int) {
 	if c.at == 0 && !c.plain && c.more && !c.step() {
 		c.more = false
@@ -107,7 +107,7 @@ func (c *Cursor) step() bool {
 	return ok
 }
 
-// At is the element of this index, counted from the tail if negative; false if there is none.
+// At returns the element of this index, counted from the tail if negative. It returns false if there is none.
 //
 // Lifetime: as a Cursor's.
 func At(v value.Value, index int64) (el listpack.Element, ok bool) {
@@ -123,7 +123,7 @@ func At(v value.Value, index int64) (el listpack.Element, ok bool) {
 	return c.Next()
 }
 
-// First is the element at an end of a list that is not empty.
+// First returns the element at an end of a list that is not empty.
 //
 // Lifetime: as a Cursor's.
 func First(v value.Value, end End) listpack.Element {
@@ -141,18 +141,18 @@ func First(v value.Value, end End) listpack.Element {
 	return listpack.Get(lp, listpack.Last(lp))
 }
 
-// A Piece is what a list is kept in: a listpack, or an element by itself (Plain).
+// A Piece is a part of a list as it is stored: a listpack, or a single element (Plain).
 type Piece struct {
 	Bytes []byte
-	Size  int // of Bytes expanded, if they are compressed by package lzf; else their length
+	Size  int // length of Bytes uncompressed; package lzf compresses
 	Plain bool
 }
 
-// Compressed says that Bytes are; they are shorter then.
+// Compressed reports whether Bytes are compressed. Then they are shorter than Size.
 func (p *Piece) Compressed() bool { return len(p.Bytes) != p.Size }
 
-// Leaves yields the pieces of a list. One that is a listpack has one piece, or, if it has more elements than a leaf may
-// (countable), those it would be divided into.
+// Leaves yields the pieces of a list. A list that is a listpack has one piece. If that has more elements than a leaf
+// may have (countable), it is yielded in several.
 //
 // Lifetime: as a Cursor's; of a divided listpack, until yield returns.
 func Leaves(v value.Value, yield func(p Piece) bool) {
@@ -191,7 +191,7 @@ func pieceAt(ref memory.Ref) Piece {
 	return Piece{lp, len(lp), false}
 }
 
-// LeafCount is how many pieces Leaves yields.
+// LeafCount is the number of pieces that Leaves yields.
 func LeafCount(v value.Value) int {
 	if lp := v.Packed(); lp != nil {
 		return (max(listpack.Count(lp), 1) + countable - 1) / countable
@@ -199,20 +199,20 @@ func LeafCount(v value.Value) int {
 	return rootAt(v.Root()).nodes.Leaves()
 }
 
-// A Text is what elements are compared with, looked at once.
+// A Text is a text to compare elements with, parsed once.
 type Text struct {
 	text  []byte
 	n     int64
 	isInt bool
 }
 
-// TextOf is text to compare with. Lifetime: text's.
+// TextOf returns a Text of text. Lifetime: text's.
 func TextOf(text []byte) Text {
 	n, ok := number.ParseInt(text)
 	return Text{text, n, ok}
 }
 
-// Is says whether el's text is x.
+// Is reports whether el's text is x.
 func (x *Text) Is(el listpack.Element) bool {
 	if el.IsInt {
 		return x.isInt && el.Int == x.n
@@ -220,7 +220,8 @@ func (x *Text) Is(el listpack.Element) bool {
 	return bytes.Equal(el.Bytes(), x.text)
 }
 
-// find is the first element with this text in the leaf at ref, 0 if there is none; for a plain leaf that is it, 1.
+// find returns the first element with this text in the leaf at ref, 0 if there is none. In a plain leaf it returns 1
+// for its element.
 func find(ref memory.Ref, text []byte) (at int) {
 	if plain, ok := plainAt(ref); ok {
 		if bytes.Equal(plain, text) {

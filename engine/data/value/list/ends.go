@@ -9,11 +9,11 @@ import (
 	"spindle/internal/number"
 )
 
-// The usual push and pop: one element at an end of a quicklist whose outermost leaf is changed where it lies, because
-// no view reads it and its block suits. The way there is gone once, and nothing is let go, so that no position has to
-// be set. All else goes through nodes, which copies, moves, adds and removes leaves (bench: types; BenchmarkEnds).
+// The fast push and pop of one element at an end of a quicklist. The outermost leaf is changed in place, because no
+// view reads it and its block suits. The way to it is searched once. Nothing is freed, so no position has to be set.
+// All other changes use nodes, which copies, moves, adds and removes leaves (bench: types; BenchmarkEnds).
 
-// side is the end as the tree has it.
+// side is the end in package tree's terms.
 func (end End) side() int {
 	if end == Head {
 		return -1
@@ -21,10 +21,9 @@ func (end End) side() int {
 	return 1
 }
 
-// index is 0 or 1.
 func (end End) index() int { return (end.side() + 1) / 2 }
 
-// writable is the list's root when it is a quicklist whose root no view reads, else nil.
+// writable returns the list's root if the list is a quicklist whose root no view reads, else nil.
 func writable(e *value.Edit) *root {
 	v := e.Value()
 	if v.Encoding() != value.Quicklist {
@@ -36,7 +35,7 @@ func writable(e *value.Edit) *root {
 	return nil
 }
 
-// PushOne is Push of one element where it is that easy, and says how long the list is then; 0 says that it did nothing.
+// PushOne is Push of one element if that is possible in place. It returns the new length, or 0 if it did nothing.
 func PushOne(e *value.Edit, l Limits, end End, text []byte) (length int) {
 	r := writable(e)
 	if r == nil || !r.pushInPlace(&e.Edge, e.Heap().Frozen(), l, end, text) {
@@ -45,7 +44,7 @@ func PushOne(e *value.Edit, l Limits, end End, text []byte) (length int) {
 	return int(r.nodes.Len())
 }
 
-// pushInPlace adds an element at an end; false says that it did nothing. r is writable.
+// pushInPlace adds an element at an end. It returns false if it did nothing. r is writable.
 func (r *root) pushInPlace(edge *tree.Edge, frozen uint64, l Limits, end End, text []byte) bool {
 	if !edge.Find(&r.nodes, frozen, end.side()) || isPlain(edge.Leaf) {
 		return false
@@ -56,7 +55,7 @@ func (r *root) pushInPlace(edge *tree.Edge, frozen uint64, l Limits, end End, te
 	if !l.takes(len(lp), edge.Count(), r.nodes.Len(), len(text)) {
 		return false
 	}
-	// No listpack.Element: it would be copied in halves right after it was written in quarters, and wait for that.
+	// A listpack.Element would be slower: reading it back right after it was written would stall.
 	n, isInt := number.ParseInt(text)
 	ins := listpack.EncodedTextLen(len(text))
 	if isInt {
@@ -89,8 +88,7 @@ func (r *root) pushInPlace(edge *tree.Edge, frozen uint64, l Limits, end End, te
 	return true
 }
 
-// An Outermost is the element at an end of a quicklist, found once to be answered and then taken out where the leaf
-// lies.
+// An Outermost is the element at an end of a quicklist. It is found once, to reply with it, and then removed in place.
 type Outermost struct {
 	Element listpack.Element // until Remove
 
@@ -99,7 +97,8 @@ type Outermost struct {
 	del  int // the entry's length
 }
 
-// Find leads o to the element at an end; false says that it cannot be taken out so: First and Pop can.
+// Find leads o to the element at an end. It returns false if the element cannot be removed in place: then use First and
+// Pop.
 func (o *Outermost) Find(e *value.Edit, end End) bool {
 	r := writable(e)
 	return r != nil && o.find(r, &e.Edge, e.Heap().Frozen(), end)
@@ -121,7 +120,7 @@ func (o *Outermost) find(r *root, edge *tree.Edge, frozen uint64, end End) bool 
 	return !tooRoomy(len(o.lp)-o.del, memory.UsableSize(edge.Leaf))
 }
 
-// Remove takes the element out at the end where it was found. The command calls Shrink afterwards.
+// Remove removes the element at the end where it was found. The command calls Shrink afterwards.
 func (o *Outermost) Remove(end End) {
 	lp, size := o.lp, len(o.lp)-o.del
 	if end == Head {

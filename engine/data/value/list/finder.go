@@ -6,24 +6,24 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Finder leads to the elements that are one text, in one direction. It is a value for the stack.
+// A Finder finds the elements that equal one text, in one direction. It is a value for the stack.
 //
 // Lifetime: as a Cursor's, and the text's.
 type Finder struct {
 	text  Text
 	back  bool
-	bound int // indices from here on count no more
+	bound int // first index that is out of range
 
-	lp    []byte // what it is in; nil: the next leaf is path's
-	at    int    // where it goes on in lp, 0 if all of it has been seen
+	lp    []byte // the present listpack; nil: the next leaf is path's
+	at    int    // where to continue in lp, 0 at its end
 	index int    // of the entry at at
 
 	nodes *tree.State
 	path  tree.Path
-	more  bool // path leads to a leaf that has not been seen
+	more  bool // path leads to a leaf that has not been searched
 }
 
-// Start leads f to an end of a list, to go through at most the first most elements from there.
+// Start leads f to an end of a list, to search at most the first most elements from there.
 func (f *Finder) Start(v value.Value, text []byte, from End, most int) {
 	f.text, f.back, f.bound = TextOf(text), from == Tail, most
 	if f.back {
@@ -47,7 +47,7 @@ func (f *Finder) enter(lp []byte, rank, count int) {
 	f.lp, f.at, f.index = lp, listpack.First(lp), rank
 	if f.back {
 		f.index += count - 1
-		if listpack.Find(lp, f.at, f.text.text, 0) == 0 { // quick beside a walk backwards
+		if listpack.Find(lp, f.at, f.text.text, 0) == 0 { // quicker than a walk backwards
 			f.at = 0
 		} else {
 			f.at = listpack.Last(lp)
@@ -55,7 +55,7 @@ func (f *Finder) enter(lp []byte, rank, count int) {
 	}
 }
 
-// Next is the index of the next element that is the text; false if there is none.
+// Next returns the index of the next element that is the text. It returns false if there is none.
 func (f *Finder) Next() (index int, ok bool) {
 	for {
 		for f.lp == nil {
@@ -93,7 +93,7 @@ func (f *Finder) beyond(index int) bool {
 	return index >= f.bound
 }
 
-// within is the next one in lp.
+// within returns the next one in lp.
 func (f *Finder) within() (index int, ok bool) {
 	if f.at == 0 {
 		return 0, false

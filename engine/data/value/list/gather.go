@@ -7,25 +7,24 @@ import (
 	"spindle/internal/number"
 )
 
-// A Gatherer makes a list of elements that come one after the other: a listpack, if they are what one leaf takes, else
-// a quicklist with the leaves that pushing them would make. What it gathers lies in a slice until it is a leaf, so that
-// none has to grow. It is the core's, for one turn.
+// A Gatherer makes a list of elements that come one after the other: a listpack if they fit one leaf, else a quicklist
+// with the same leaves that pushes would make. A slice holds the elements of a leaf until it is full, so that no leaf
+// has to grow. The core uses it within one turn.
 type Gatherer struct {
 	limits Limits
-	lp     []byte // the listpack, open: the list as long as !long, the next leaf then
-	here   int    // elements in it
+	lp     []byte // the open listpack: the whole list while !long, else the next leaf
+	here   int    // elements in lp
 	n      int
 	long   bool
 	built  Builder
 }
 
-// Gather begins with an empty list.
+// Gather begins an empty list.
 func Gather(l Limits) Gatherer { return Gatherer{limits: l, lp: listpack.Begin(nil)} }
 
-// Len is how many elements there are.
 func (g *Gatherer) Len() int { return g.n }
 
-// Push appends an element. s is where leaves are made.
+// Push appends an element. Leaves are made in s.
 func (g *Gatherer) Push(s *value.Store, text []byte) {
 	plain := g.limits.plain(len(text))
 	if plain || g.here > 0 && !g.limits.takes(len(g.lp)+1, uint64(g.here), uint64(g.n), len(text)) {
@@ -48,16 +47,16 @@ func (g *Gatherer) Push(s *value.Store, text []byte) {
 	g.n++
 }
 
-// reserve makes room for an entry of so many bytes.
+// reserve makes room for an entry of n bytes.
 func (g *Gatherer) reserve(n int) {
 	to := len(g.lp) + n
 	if to > cap(g.lp) {
-		g.lp = append(g.lp[:cap(g.lp)], make([]byte, to)...) // twice as much at least
+		g.lp = append(g.lp[:cap(g.lp)], make([]byte, to)...) // at least doubles
 	}
 	g.lp = g.lp[:to]
 }
 
-// leaf makes a leaf of what has been gathered, and the list a quicklist if it was none.
+// leaf makes a leaf of the gathered elements. It first makes the list a quicklist if needed.
 func (g *Gatherer) leaf(s *value.Store) {
 	if !g.long {
 		g.long, g.built = true, NewBuilder(s, g.limits)
@@ -69,7 +68,8 @@ func (g *Gatherer) leaf(s *value.Store) {
 	}
 }
 
-// Packed is the list as a listpack, nil if it is none, and Root is it then. The last call of the two.
+// Packed returns the list as a listpack, or nil if it is too long; then call Root. Call only one of them successfully,
+// last.
 func (g *Gatherer) Packed() []byte {
 	if g.long || !g.limits.Whole(len(g.lp)+1, g.here) {
 		return nil
@@ -77,7 +77,7 @@ func (g *Gatherer) Packed() []byte {
 	return listpack.Close(g.lp, 0, g.here)
 }
 
-// Root is the list as a quicklist, which belongs to the caller: for keyspace.DB.PutRoot.
+// Root returns the list as a quicklist, which belongs to the caller: for keyspace.DB.PutRoot.
 func (g *Gatherer) Root(s *value.Store) memory.Ref {
 	g.leaf(s)
 	return g.built.Root()

@@ -11,8 +11,8 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// TestGatherer: a list that is gathered has the pieces that pushes of one element each would make, and is a listpack if
-// that is one.
+// TestGatherer: a gathered list has the pieces that pushes of single elements would make. It is a listpack if theirs is
+// one.
 func TestGatherer(t *testing.T) {
 	rng := random(t)
 	for round := range 300 {
@@ -26,7 +26,7 @@ func TestGatherer(t *testing.T) {
 			text := strconv.AppendInt(nil, rng.Int64()>>rng.IntN(64), 10)
 			if rng.IntN(3) == 0 {
 				n := rng.IntN([]int{10, 80, 9000}[rng.IntN(3)])
-				if rng.IntN(4) == 0 { // just below and above what a leaf takes
+				if rng.IntN(4) == 0 { // just below and above what fits a leaf
 					n = []int{4096, 8192}[rng.IntN(2)] - 20 + rng.IntN(25)
 				}
 				text = bytes.Repeat([]byte{byte('a' + i%26)}, n)
@@ -58,7 +58,7 @@ func TestGatherer(t *testing.T) {
 	}
 }
 
-// pieces is what a list is kept in: "l" and a listpack, or "p" and an element.
+// pieces returns the pieces of a list: "l" and a listpack, or "p" and an element.
 func pieces(v value.Value) (all []string) {
 	list.Leaves(v, func(p list.Piece) bool {
 		kind := "l"

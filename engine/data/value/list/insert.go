@@ -6,9 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Insert puts text beside the first element that is pivot, before it or after it; false if there is no such element.
-// text lies outside of the list. Grow comes before it, found or not.
-// Cost: a walk to the pivot.
+// Insert inserts text before or after the first element that is pivot. It returns false if there is no such element.
+// text lies outside of the list. The caller calls Grow first, whether pivot is found or not. Cost: a walk to the pivot.
 func Insert(e *value.Edit, l Limits, pivot, text []byte, side End) bool {
 	if lp := e.Packed(); lp != nil {
 		at := listpack.Find(lp, listpack.First(lp), pivot, 0)
@@ -48,7 +47,8 @@ func beside(lp []byte, at int, el listpack.Element, side End) listpack.Splice {
 	return listpack.InsertAfter(lp, at, el.EncodedLen(), 1)
 }
 
-// insert puts text beside the element at at of p's leaf (of a plain one, at is not looked at). p leads nowhere then.
+// insert inserts text before or after the element at at of p's leaf; a plain leaf ignores at. After that p leads
+// nowhere.
 func (t *nodes) insert(p *tree.Path, at int, text []byte, side End) {
 	plain, edge := isPlain(p.Leaf()), true
 	var lp []byte
@@ -91,7 +91,7 @@ func (t *nodes) insert(p *tree.Path, at int, text []byte, side End) {
 	}
 }
 
-// gapOf is where beside makes its gap.
+// gapOf returns the offset where beside makes its gap.
 func gapOf(lp []byte, at int, side End) int {
 	if side == Head {
 		return at
@@ -99,8 +99,8 @@ func gapOf(lp []byte, at int, side End) int {
 	return listpack.InsertAfter(lp, at, 0, 0).Off
 }
 
-// split divides p's leaf beside the element at at: those on that side, of which there are some, go into a new leaf, and
-// p leads to it. It returns the rank of the first element in the part that stayed.
+// split divides p's leaf at the element at at. The elements on that side, at least one, move to a new leaf, and p leads
+// to it. It returns the rank of the first element in the part that stayed.
 func (t *nodes) split(p *tree.Path, at int, side End) (rank uint64) {
 	lp := packedAt(p.Leaf())
 	count := int(t.CountOf(p))
@@ -122,8 +122,8 @@ func (t *nodes) split(p *tree.Path, at int, side End) (rank uint64) {
 	return rank
 }
 
-// join makes fewer leaves of those around the one whose first element has this rank, where two fit into one: the two
-// before it, the two behind it, it and the one before, it and the one behind.
+// join joins leaves near the one whose first element has this rank, where two fit into one. It tries the two before it,
+// the two after it, it and the one before, it and the one after.
 func (t *nodes) join(rank uint64) {
 	var p tree.Path
 	if rank > 0 {
@@ -148,7 +148,7 @@ func (t *nodes) join(rank uint64) {
 	t.joinNext(&p)
 }
 
-// joinNext makes one leaf of p's and the next, if they fit into one. p leads nowhere then.
+// joinNext joins p's leaf and the next, if they fit into one. After that p leads nowhere.
 func (t *nodes) joinNext(p *tree.Path) bool {
 	next := *p
 	if !next.Next() || isPlain(p.Leaf()) || isPlain(next.Leaf()) {

@@ -11,8 +11,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A leaf is a block of the tree. A packed one lies anywhere in it, so that it grows and shrinks at either end without
-// moving:
+// A leaf is a block of the tree. A packed one lies anywhere in its block, so that it can grow and shrink at either end
+// in place:
 //
 //	0        8        16        at            at+bytes     the block's end
 //	+--------+--------+---------+-------------+------------+
@@ -23,7 +23,7 @@ import (
 //	| epoch  | …      | n compressed bytes                 |    compressed: 1<<62 | size<<31 | n, and 1<<63 if it was plain
 //	+--------+--------+----------------------- ~ ----------+
 //
-// A prepend writes the entry before the first one and then the listpack's header, six bytes, before that; a pop at the
+// A prepend writes the new entry before the first one, and the listpack's header, six bytes, before that. A pop at the
 // head moves those six bytes up.
 const (
 	leafHeader     = 16
@@ -33,7 +33,7 @@ const (
 
 func leafWord(ref memory.Ref) *uint64 { return memory.Word(ref + 8) }
 
-// plainAt is the element of a plain leaf, where it lies, or, if it is compressed, in new memory.
+// plainAt returns the element of a plain leaf, in place, or, if it is compressed, in new memory.
 func plainAt(ref memory.Ref) (text []byte, ok bool) {
 	w := *leafWord(ref)
 	if w&plainMark == 0 {
@@ -47,7 +47,7 @@ func plainAt(ref memory.Ref) (text []byte, ok bool) {
 
 func isPlain(ref memory.Ref) bool { return *leafWord(ref)&plainMark != 0 }
 
-// listpackAt is the listpack of a leaf that is not plain, where it lies, or, if it is compressed, in new memory.
+// listpackAt returns the listpack of a leaf that is not plain, in place, or, if it is compressed, in new memory.
 func listpackAt(ref memory.Ref) []byte {
 	if isCompressed(ref) {
 		return expanded(ref)
@@ -55,29 +55,29 @@ func listpackAt(ref memory.Ref) []byte {
 	return packedAt(ref)
 }
 
-// packedAt is the listpack of a packed leaf.
+// packedAt returns the listpack of a packed leaf.
 func packedAt(ref memory.Ref) []byte {
 	p := unsafe.Add(memory.Pointer(ref), *leafWord(ref))
 	n := binary.LittleEndian.Uint32(unsafe.Slice((*byte)(p), 4))
 	return unsafe.Slice((*byte)(p), int(n))
 }
 
-// newPlain is a plain leaf with this element.
+// newPlain returns a plain leaf with this element.
 func (t *nodes) newPlain(text []byte) memory.Ref {
 	ref, to := t.plainOf(len(text))
 	copy(to, text)
 	return ref
 }
 
-// plainOf is a plain leaf with an element of n undefined bytes, which it returns.
+// plainOf returns a plain leaf with an element of n undefined bytes, and those bytes.
 func (t *nodes) plainOf(n int) (ref memory.Ref, text []byte) {
 	ref = t.NewLeaf(leafHeader + n)
 	*leafWord(ref) = plainMark | uint64(n)
 	return ref, memory.Bytes(ref+leafHeader, n)
 }
 
-// newPacked is a packed leaf of size undefined bytes, which it returns. room is for the whole block; the listpack lies
-// at the end of it if it is to grow at its head.
+// newPacked returns a packed leaf of size undefined bytes, and those bytes. room is the size of the whole block. If the
+// leaf is to grow at its head, the listpack lies at the end of the block.
 func (t *nodes) newPacked(size, room int, grow End) (ref memory.Ref, lp []byte) {
 	ref = t.NewLeaf(max(room, leafHeader+size))
 	at := leafHeader
@@ -88,8 +88,8 @@ func (t *nodes) newPacked(size, room int, grow End) (ref memory.Ref, lp []byte) 
 	return ref, memory.Bytes(ref, at+size)[at:]
 }
 
-// growing is the room for a leaf that needs n bytes and will soon need more: twice that, but no more than the largest
-// small block before it must be. A full leaf of the usual 8 KB is that block (tight).
+// growing returns the room for a leaf that needs n bytes and will soon need more: twice that, but at most the largest
+// small block if n fits one. A full leaf of the usual 8 KB has that block (tight).
 func growing(n int) int {
 	if n <= memory.MaxSmall {
 		return min(2*n, memory.MaxSmall)
@@ -97,8 +97,8 @@ func growing(n int) int {
 	return n + n/8
 }
 
-// roomy is the room for a copy of a leaf that needs n bytes and may need a few more one day: a leaf that fits a small
-// block stays in one, because small blocks are warm while a view lives, when most copies are made, and runs are not.
+// roomy returns the room for a copy of a leaf that needs n bytes and may later need a few more. A leaf that fits a
+// small block stays in one. Most copies are made while a view lives, when small blocks are warm and runs are not.
 func roomy(n int) int {
 	if n <= memory.MaxSmall {
 		return min(n+n/4, memory.MaxSmall)
@@ -106,12 +106,12 @@ func roomy(n int) int {
 	return n + n/8
 }
 
-// tight is what a leaf that is not alone leaves free of what Redis would fill, so that header and listpack together
-// take what the listpack takes there, and no block of the next size. A list of one leaf, and one that becomes that,
-// keeps the exact limit: there the difference would show in OBJECT ENCODING.
+// tight is how many bytes a leaf that is not alone leaves free below Redis's limit. So header and listpack together
+// take what the listpack takes there, and no larger block. A list of one leaf keeps the exact limit. There the
+// difference would show in OBJECT ENCODING.
 const tight = leafHeader
 
-// single is a listpack leaf with this one element.
+// single returns a listpack leaf with this one element.
 func (t *nodes) single(el listpack.Element, grow End) memory.Ref {
 	size := listpack.EmptyLen + el.EncodedLen()
 	ref, lp := t.newPacked(size, growing(leafHeader+size), grow)
@@ -122,7 +122,7 @@ func (t *nodes) single(el listpack.Element, grow End) memory.Ref {
 	return ref
 }
 
-// allows says whether an element of n bytes may be added to p's leaf.
+// allows reports whether an element of n bytes may be added to p's leaf.
 func (t *nodes) allows(p *tree.Path, n int) bool {
 	ref := p.Leaf()
 	if ref == 0 || isPlain(ref) {
@@ -131,7 +131,8 @@ func (t *nodes) allows(p *tree.Path, n int) bool {
 	return t.limits.takes(listpackBytes(ref), t.CountOf(p), t.Len(), n)
 }
 
-// takes says whether an element of n bytes may be added to a leaf of so many bytes and elements, in a list of all.
+// takes reports whether a leaf of so many bytes and count elements may get an element of n bytes. all is the list's
+// length.
 func (l Limits) takes(bytes int, count, all uint64, n int) bool {
 	less := 0
 	if count != all {
@@ -140,10 +141,9 @@ func (l Limits) takes(bytes int, count, all uint64, n int) bool {
 	return !l.plain(n) && !l.exceeded(bytes+n+overhead, int(count)+1, less)
 }
 
-// splice makes the gap of s in p's leaf, which is packed and does not become empty, and returns its listpack: the
-// header is set, the gap is undefined. p stays at the leaf.
-// Cost: the shorter of what lies before and behind the gap moves; a copy of the leaf when a view reads it or its block
-// is too small.
+// splice makes the gap of s in p's leaf, which is packed and does not become empty. It returns the leaf's listpack with
+// its header set and the gap undefined. p stays at the leaf. Cost: the shorter part before or after the gap moves. The
+// leaf is copied if a view reads it or its block is too small.
 func (t *nodes) splice(p *tree.Path, s listpack.Splice) []byte {
 	ref := p.Leaf()
 	count := t.CountOf(p) + uint64(s.Count)
@@ -173,7 +173,7 @@ func (t *nodes) splice(p *tree.Path, s listpack.Splice) []byte {
 	return lp
 }
 
-// spliceIn is splice within the leaf's own block, nil if that has too little room for it, or far too much.
+// spliceIn is splice within the leaf's block. It returns nil if that is too small, or far too large.
 func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 	at, room := int(*leafWord(ref)), memory.UsableSize(ref)
 	old := packedAt(ref)
@@ -188,7 +188,7 @@ func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 	}
 	before, behind := s.Off, len(old)-s.Off-s.Del
 	block := memory.Bytes(ref, room)
-	to := at // where the listpack lies afterwards
+	to := at // the listpack's new offset
 	switch down, up := at-by >= leafHeader, at+size <= room; {
 	case down && (before < behind || !up):
 		to = at - by
@@ -201,7 +201,7 @@ func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 		to = leafHeader
 	}
 	head, tail := block[at:at+before], block[at+s.Off+s.Del:at+len(old)]
-	if to > at { // neither may be written over before it has moved
+	if to > at { // move the part first that would be overwritten
 		copy(block[to+s.Off+s.Ins:], tail)
 		copy(block[to:], head)
 	} else {
@@ -216,10 +216,10 @@ func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 	return lp
 }
 
-// tooRoomy says that a listpack of so many bytes should not stay in a block of that size.
+// tooRoomy reports that a listpack of size bytes should not stay in a block of this size.
 func tooRoomy(size, block int) bool { return 4*(leafHeader+size) < block && block > 512 }
 
-// settle gives back the room that p's leaf, which grows no more, has left. p stays at it.
+// settle gives back the unused room of p's leaf, which will not grow any more. p stays at it.
 func (t *nodes) settle(p *tree.Path) {
 	ref := p.Leaf()
 	if ref == 0 || isPlain(ref) || isCompressed(ref) {
@@ -234,12 +234,13 @@ func (t *nodes) settle(p *tree.Path) {
 	}
 }
 
-// countable is the most elements of a leaf: beyond, a listpack's header no longer tells their number, and Redis, which
-// keeps that of a leaf in 16 bits, would misread what we save. No limit in bytes lets so many in, but a list that is
-// one listpack is asked by its texts alone whether it is too long, and empty ones take none.
+// countable is the most elements of a leaf. With more, a listpack's header does not tell their number, and Redis, which
+// counts a leaf in 16 bits, would misread our files. No limit in bytes allows that many. But whether a list stays a
+// listpack depends only on its texts, and empty ones take no bytes.
 const countable = 1<<16 - 2
 
-// divided is lp, of count elements, in listpacks' worth of entries that a leaf may have, and how many elements each is.
+// divided yields the entries of lp, of count elements, in parts that a leaf may have, with the number of elements of
+// each.
 func divided(lp []byte, count int) iter.Seq2[[]byte, int] {
 	return func(yield func(entries []byte, count int) bool) {
 		rest, left := listpack.Entries(lp), count
@@ -254,8 +255,8 @@ func divided(lp []byte, count int) iter.Seq2[[]byte, int] {
 	}
 }
 
-// addPacked puts leaves with lp's count elements behind p's, and leads p to the last; it says how many those are. room
-// is for a block that needs so many bytes.
+// addPacked adds leaves with lp's count elements after p's, and leads p to the last. It returns their number. room
+// returns the block size for a leaf of n bytes.
 func (t *nodes) addPacked(p *tree.Path, lp []byte, count int, room func(n int) int) (leaves int) {
 	for entries, n := range divided(lp, count) {
 		size := listpack.EmptyLen + len(entries)
@@ -270,7 +271,8 @@ func (t *nodes) addPacked(p *tree.Path, lp []byte, count int, room func(n int) i
 // exactly is the room for a leaf that is not expected to grow.
 func exactly(n int) int { return n }
 
-// addLeaf puts a leaf with count elements beside p's, and leads p to it. In an empty list it becomes the only one.
+// addLeaf adds a leaf with count elements before or after p's, and leads p to it. In an empty list it becomes the only
+// one.
 func (t *nodes) addLeaf(p *tree.Path, ref memory.Ref, count int, side End) {
 	if side == Tail {
 		t.InsertAfter(p, ref, uint64(count), tree.Key{})

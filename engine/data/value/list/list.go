@@ -1,11 +1,11 @@
-// Package list is the value of a list: its encodings, when they change, its operations, and a cursor that reads a live
-// list and a frozen one alike.
+// Package list is the value of a list: its encodings, when they change, its operations, and a cursor that reads live
+// and frozen lists.
 //
-// Owner: the core writes, in its turn; any goroutine may read a list of the View it was handed (R4).
-// Never: allocates on the Go heap on the way of an operation at an end, or knows what a command, client or reply is.
-// Start here; leaf.go is what an element lies in, cursor.go reads, finder.go finds, push.go, pop.go, insert.go, set.go
-// and remove.go change, compress.go compresses what lies far from the ends, convert.go goes from one encoding to the
-// other, structure.go lets go and copies.
+// Owner: the core writes, in its turn. Any goroutine may read a list of the View it was handed (R4).
+// Never: allocates on the Go heap in an operation at an end, or knows what a command, client or reply is.
+// Start here. leaf.go is the block of an element, cursor.go reads, finder.go finds. push.go, pop.go, insert.go, set.go
+// and remove.go change a list. compress.go compresses leaves far from the ends. convert.go changes the encoding.
+// structure.go frees and copies.
 package list
 
 import (
@@ -17,21 +17,21 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A list is a listpack while it is short, and from then on a tree of listpacks, which Redis calls a quicklist:
+// A list is a listpack while it is short. A longer list is a tree of listpacks, which Redis calls a quicklist:
 //
 //	entry ─▶ listpack                                                                encoding listpack
 //	entry ─▶ root {header, tree.State, …} ──▶ node ─▶ … ─▶ leaf, leaf, leaf, …     encoding quicklist
 //
-// A leaf is what Redis calls a node: a listpack of up to fill, or one element that is larger than that, by itself
-// (plain).
+// A leaf is what Redis calls a node. It is a listpack within the limit fill, or a single element that is larger than
+// that (plain).
 //
-// list.I1. Leaves are divided, filled and joined by the rules of Redis's quicklist, so that a list goes back to being a
-// listpack when it would there: when one packed leaf is left that takes at most half of what a listpack may (Limits).
-// The one exception is tight, below.
-// list.I2. No leaf is empty. A root without leaves is an empty list, which the command removes or pushes to before it
-// ends.
-// list.I3. fill and depth are the settings at the time when the root was made; a list keeps them.
-// list.I4. Of the depth outermost leaves at either end none is compressed; with a depth of 0 none is.
+// list.I1. Leaves are split, filled and joined by the rules of Redis's quicklist, so that a list becomes a listpack
+// again when it would there. That is when one packed leaf is left, of at most half of what a listpack may have
+// (Limits). tight, below, is the one exception.
+// list.I2. No leaf is empty. A root without leaves is an empty list; before the command ends, it removes the list or
+// pushes to it.
+// list.I3. fill and depth are the settings at the time when the root was made. A list keeps them.
+// list.I4. The outermost depth leaves at either end are not compressed. With a depth of 0 no leaf is compressed.
 type root struct {
 	value.Header
 	nodes tree.State
@@ -39,7 +39,7 @@ type root struct {
 	depth uint32
 }
 
-// kept are the settings that the list keeps (list.I3).
+// kept returns the settings that the list keeps (list.I3).
 func (r *root) kept() Limits { return Limits{Fill: int(r.fill), Depth: int(r.depth)} }
 
 const rootBytes = 64
@@ -51,7 +51,6 @@ func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
 // An End is one of the two ends of a list.
 type End bool
 
-// The two ends.
 const (
 	Head End = false
 	Tail End = true
@@ -65,7 +64,7 @@ func Len(v value.Value) int {
 	return int(rootAt(v.Root()).nodes.Len())
 }
 
-// nodes is a structure while the core changes it.
+// nodes is a quicklist while the core changes it.
 type nodes struct {
 	tree.Blocks
 	root    *root
@@ -74,15 +73,14 @@ type nodes struct {
 	changes changes
 }
 
-// changes are what has become of the leaves since list.I4 was last seen to, as far as it matters to it. Only lists with
-// a depth are asked.
+// changes counts the changes of leaves since compress last restored list.I4. Only lists with a depth use it.
 type changes struct {
-	came [2]int // leaves, by the end that they came nearer to; both, if it is not known
-	gone int    // leaves, at most
-	near uint64 // 1 + the rank of an element: its leaf and those beside it may have been changed
+	came [2]int // new leaves, by the end to which they are nearer; in both if unknown
+	gone int    // removed leaves, at most
+	near uint64 // 1 + an element's rank: its leaf and the leaves next to it may have changed
 }
 
-// open makes e's structure writable. What is done to it counts from close on.
+// open makes e's structure writable. Changes take effect at close.
 func open(e *value.Edit, l Limits) nodes {
 	r := rootAt(e.Root())
 	l.Fill = int(r.fill) // list.I3

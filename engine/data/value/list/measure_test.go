@@ -9,8 +9,8 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// TestMeasure: what is told of a list that is let go is what it takes, also when some elements at its ends are unlike
-// the others.
+// TestMeasure: the reported size of a freed list is its real size, also when some elements at its ends differ from the
+// others.
 func TestMeasure(t *testing.T) {
 	large, small := bytes.Repeat([]byte("l"), 1<<20), []byte("x")
 	for _, c := range []struct {

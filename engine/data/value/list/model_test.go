@@ -39,7 +39,7 @@ func open(t testing.TB) (*keyspace.Keyspace, *memory.Heap) {
 	return keyspace.New(h, keyspace.Options{StartMs: 1_000_000}), h
 }
 
-// model is lists the slow way, beside real ones.
+// model has real lists, and the same lists as slices.
 type model struct {
 	defrag keyspace.Defrag
 	t      testing.TB
@@ -108,7 +108,7 @@ func (m *model) drain() {
 	}
 }
 
-// text is an element: mostly short, sometimes long, now and then longer than any leaf.
+// text returns an element: mostly short, sometimes long, now and then longer than any leaf.
 func (m *model) text() string {
 	switch n := m.rng.IntN(100); {
 	case n < 30:
@@ -144,7 +144,7 @@ func (m *model) key() string { return "key" + strconv.Itoa(m.rng.IntN(4)) }
 
 func (m *model) end() list.End { return list.End(m.rng.IntN(2) == 0) }
 
-// changed keeps what the commands keep: a list that is not empty, as short as it can be.
+// changed ends a change as commands do: an empty list is removed, a short one shrinks.
 func (m *model) changed(e *value.Edit, key string, is []string) {
 	if len(is) == 0 {
 		m.db.Remove(e)
@@ -293,7 +293,7 @@ func (m *model) push(e *value.Edit, key string) {
 	}
 }
 
-// pop takes n elements out at an end, one of them in either way.
+// pop removes n elements at an end, a single one in either way.
 func (m *model) pop(e *value.Edit, was []string, end list.End, n int) {
 	var o list.Outermost
 	if n > 1 || m.rng.IntN(2) == 0 || !o.Find(e, end) {
@@ -310,7 +310,7 @@ func (m *model) pop(e *value.Edit, was []string, end list.End, n int) {
 	o.Remove(end)
 }
 
-// remove is Remove the slow way.
+// remove is Remove, the slow way.
 func remove(was []string, text string, from list.End, most int) (is []string, n int) {
 	if from == list.Tail {
 		was = slices.Clone(was)
@@ -329,7 +329,7 @@ func remove(was []string, text string, from list.End, most int) (is []string, n 
 	return is, n
 }
 
-// close verifies the oldest view and lets it go.
+// close verifies the oldest view and closes it.
 func (m *model) close() {
 	v := m.views[0]
 	m.views = m.views[1:]
@@ -344,7 +344,7 @@ func (m *model) close() {
 	}
 }
 
-// elements is a list's content, by one way of reading it.
+// elements returns a list's content, by one way of reading it.
 func elements(v value.Value) (texts []string) {
 	var c list.Cursor
 	c.Seek(v, 0, list.Tail)
@@ -384,7 +384,7 @@ func (m *model) find(v value.Value, want []string) {
 	}
 }
 
-// pieced is a list's content from an index on, piece by piece.
+// pieced returns a list's content, beginning at index from, piece by piece.
 func pieced(v value.Value, from int) (texts []string) {
 	var c list.Cursor
 	c.Seek(v, from, list.Tail)
@@ -408,7 +408,7 @@ func pieced(v value.Value, from int) (texts []string) {
 	}
 }
 
-// compare looks at all lists, by every way of reading them.
+// compare checks all lists, by every way of reading them.
 func (m *model) compare() {
 	if m.db.Len() != len(m.want) {
 		m.t.Errorf("%d keys, want %d", m.db.Len(), len(m.want))
@@ -474,7 +474,7 @@ func (m *model) compare() {
 	}
 }
 
-// relocate goes on with moving every block elsewhere, in steps.
+// relocate does the next step of moving every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.h, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

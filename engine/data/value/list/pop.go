@@ -6,10 +6,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Pop removes n elements, 0 < n <= Len, at an end. The command calls Shrink afterwards, or removes the key when none is
-// left.
-// Cost: O(log Len), with a depth also a look at up to n leaves at either end, at most at depth; whole subtrees go to a
-// reclaimer.
+// Pop removes n elements, 0 < n <= Len, at an end. The command then calls Shrink, or removes the key if the list is
+// empty. Cost: O(log Len). With a depth it also looks at up to n leaves at either end, at most depth. Whole subtrees go
+// to a reclaimer.
 func Pop(e *value.Edit, l Limits, end End, n int) {
 	if lp := e.Packed(); lp != nil {
 		splicePacked(e, cut(lp, listpack.Count(lp), end, n))
@@ -25,7 +24,7 @@ func Pop(e *value.Edit, l Limits, end End, n int) {
 	t.close()
 }
 
-// Trim keeps from elements on, n of them; 0 < n.
+// Trim keeps n elements, the first at index from; 0 < n.
 func Trim(e *value.Edit, l Limits, from, n int) {
 	behind := Len(e.Value()) - from - n
 	if from > 0 {
@@ -56,7 +55,7 @@ func cut(lp []byte, count int, end End, n int) listpack.Splice {
 	return s
 }
 
-// fewer is how many leaves can have gone with n elements, as far as it matters.
+// fewer bounds how many leaves can go with n elements, up to depth.
 func (t *nodes) fewer(n int) int { return min(n, int(t.root.depth)) }
 
 func (t *nodes) pop(end End, n int) {
@@ -73,7 +72,7 @@ func (t *nodes) pop(end End, n int) {
 			return
 		}
 	}
-	drop := 0 // of p's leaf
+	drop := 0 // elements to remove from p's leaf
 	if end == Head {
 		offset, _ := t.LeafAt(&p, uint64(n))
 		drop = int(offset)

@@ -6,7 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// PackedBytes is how long the listpack of a new list with these elements is; false if it is too long to be one.
+// PackedBytes returns the length of the listpack of a new list with these elements. ok is false if it would be too
+// long.
 func PackedBytes(l Limits, elements [][]byte) (n int, ok bool) {
 	n = listpack.EmptyLen
 	bytes := n
@@ -56,7 +57,8 @@ func Push(e *value.Edit, l Limits, end End, elements [][]byte) {
 	t.close()
 }
 
-// pushPacked is Push to a list that is a listpack; false says that it is none any more, because it would be too long.
+// pushPacked is Push to a list that is a listpack. If the listpack would be too long, it makes a quicklist and returns
+// false.
 func pushPacked(e *value.Edit, l Limits, end End, elements [][]byte) bool {
 	bytes, ins := 0, 0
 	for _, x := range elements {
@@ -107,8 +109,8 @@ func (t *nodes) edge(p *tree.Path, end End) bool {
 	return t.LastLeaf(p)
 }
 
-// push adds an element, of n bytes of text, at the outer end of p's leaf, which is the outermost, and leads p to where
-// it came.
+// push adds an element, of n bytes of text, at the outer end of p's leaf, which is the outermost. It leads p to the
+// element's leaf.
 func (t *nodes) push(p *tree.Path, end End, el listpack.Element, n int) {
 	switch {
 	case t.limits.plain(n):
@@ -123,7 +125,7 @@ func (t *nodes) push(p *tree.Path, end End, el listpack.Element, n int) {
 	t.added(p, end, 1)
 }
 
-// added is called when so many leaves up to p's, the outermost at an end, are new. p stays there.
+// added follows an addition of leaves leaves at an end. p leads to the outermost of them, and stays there.
 func (t *nodes) added(p *tree.Path, end End, leaves int) {
 	if t.root.depth != 0 {
 		t.changes.came[end.index()] += leaves
@@ -142,8 +144,8 @@ func (t *nodes) pushIn(p *tree.Path, end End, el listpack.Element) {
 	el.Put(s.Gap(t.splice(p, s)))
 }
 
-// text is the element's text; an integer that is to lie in a leaf of its own is formatted, which only DEBUG's threshold
-// can ask for.
+// text returns the element's text. Only an integer that gets a plain leaf is formatted. Only DEBUG's threshold can
+// cause that.
 func (t *nodes) text(el listpack.Element) []byte {
 	if el.IsInt {
 		return el.Append(nil)

@@ -8,9 +8,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Remove removes the first most elements that are text, seen from an end, all of them if most is 0, and says how many
-// those were. The command calls Shrink afterwards, or removes the key when none is left.
-// Cost: a walk; a leaf that has some of them is written anew once.
+// Remove removes the first most elements that are text, counted from an end, or all if most is 0. It returns how many
+// it removed. The command then calls Shrink, or removes the key if the list is empty. Cost: a walk; each leaf with such
+// elements is written once.
 func Remove(e *value.Edit, l Limits, text []byte, from End, most int) (removed int) {
 	if most == 0 {
 		most = Len(e.Value())
@@ -53,7 +53,7 @@ func Remove(e *value.Edit, l Limits, text []byte, from End, most int) (removed i
 	return removed
 }
 
-// holds says whether text is among the elements.
+// holds reports whether text is among the elements.
 func holds(s tree.State, text []byte) bool {
 	var p tree.Path
 	for ok := s.FirstLeaf(&p); ok; ok = p.Next() {
@@ -64,8 +64,8 @@ func holds(s tree.State, text []byte) bool {
 	return false
 }
 
-// removeIn removes up to most of the elements that are text from p's leaf; gone says that it would be empty: then it is
-// as it was.
+// removeIn removes up to most of the elements that are text from p's leaf. gone means that the leaf would be empty:
+// then it is unchanged.
 func (t *nodes) removeIn(p *tree.Path, text []byte, from End, most int) (n int, gone bool) {
 	if plain, ok := plainAt(p.Leaf()); ok {
 		if bytes.Equal(plain, text) {
@@ -82,17 +82,17 @@ func (t *nodes) removeIn(p *tree.Path, text []byte, from End, most int) (n int, 
 		return n, true
 	}
 	t.expand(p)
-	lp = t.splice(p, listpack.Splice{Off: listpack.HeaderLen}) // writable
+	lp = t.splice(p, listpack.Splice{Off: listpack.HeaderLen}) // makes the leaf writable
 	end := squeeze(lp, text, skip, n)
 	t.splice(p, listpack.Splice{Off: end, Del: len(lp) - 1 - end, Count: -n})
 	if t.root.depth != 0 {
-		t.compressLeaf(p) // close opens it again, if it is one of the outermost
+		t.compressLeaf(p) // close expands it again, if it is one of the outermost
 	}
 	return n, false
 }
 
-// choose is how many of a listpack's elements that are text go, at most most, and how many of those nearer to the head
-// stay.
+// choose returns how many of a listpack's elements that are text are to be removed, at most most. skip is how many of
+// them nearer to the head stay.
 func choose(lp, text []byte, from End, most int) (n, skip int) {
 	found := 0
 	for at := listpack.Find(lp, listpack.First(lp), text, 0); at != 0; at = listpack.Find(lp,
@@ -108,8 +108,8 @@ func choose(lp, text []byte, from End, most int) (n, skip int) {
 	return n, skip
 }
 
-// squeeze takes n elements that are text out of lp, after the first skip of them, by moving together what stays, and
-// returns where that ends. What is behind is left for the caller to cut off.
+// squeeze removes n elements that are text from lp, after the first skip of them, by moving the rest together. It
+// returns the end of the rest. The caller cuts off the bytes after it.
 func squeeze(lp, text []byte, skip, n int) (end int) {
 	last := listpack.End(lp)
 	at := listpack.Find(lp, listpack.HeaderLen, text, 0)
@@ -118,7 +118,7 @@ func squeeze(lp, text []byte, skip, n int) (end int) {
 	}
 	end = at
 	for ; n > 0; n-- {
-		from, to := listpack.InsertAfter(lp, at, 0, 0).Off, last // what stays behind this one
+		from, to := listpack.InsertAfter(lp, at, 0, 0).Off, last // from..to is what stays after this element
 		if n > 1 {
 			at = listpack.Find(lp, from, text, 0)
 			to = at

@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Set puts text in the place of the element of this index, counted from the tail if negative; false if there is none.
-// text lies outside of the list. Grow comes before it, found or not, and Shrink after it.
+// Set replaces the element of this index, counted from the tail if negative, by text. It returns false if there is
+// none. text lies outside of the list. The caller calls Grow first, whether there is one or not, and Shrink after it.
 func Set(e *value.Edit, l Limits, index int64, text []byte) bool {
 	n := int64(Len(e.Value()))
 	if index < 0 {
@@ -30,7 +30,7 @@ func Set(e *value.Edit, l Limits, index int64, text []byte) bool {
 	return true
 }
 
-// set puts an element in the place of p's offset-th. p leads nowhere then.
+// set replaces the element at offset in p's leaf. After that p leads nowhere.
 func (t *nodes) set(p *tree.Path, offset int, el listpack.Element, text []byte) {
 	large := t.limits.plain(len(text))
 	rank := p.Rank()
@@ -50,7 +50,7 @@ func (t *nodes) set(p *tree.Path, offset int, el listpack.Element, text []byte) 
 	at := listpack.Seek(lp, offset)
 	if !large {
 		s := listpack.Replace(lp, at, el.EncodedLen())
-		el.Put(s.Gap(t.splice(p, s))) // also past the limit: the leaf is not divided for it
+		el.Put(s.Gap(t.splice(p, s))) // also past the limit: the leaf is not split for it
 		return
 	}
 	if listpack.Next(lp, at) != 0 {

@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Structure is what can be done with the root of a list that is no listpack.
+// Structure is the keyspace's functions for the root of a quicklist.
 var Structure = value.Structure{
 	Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate,
 	Relocate: func(s *value.Store, ref memory.Ref, at *table.Spot, stop func() bool) (done bool) {
@@ -16,7 +16,7 @@ var Structure = value.Structure{
 	},
 }
 
-// nodeShare is about what a leaf costs in the nodes above it.
+// nodeShare is about the cost of a leaf in the nodes above it.
 const nodeShare = 40
 
 func count(ref memory.Ref) int { return int(rootAt(ref).nodes.Len()) }
@@ -46,7 +46,7 @@ func cost(ref memory.Ref, samples int) int {
 	return memory.UsableSize(ref) + int(float64(bytes)/float64(seen)*float64(s.Leaves()))
 }
 
-// duplicate is a deep copy; its leaves have no spare room.
+// duplicate returns a deep copy. Its leaves have no spare room.
 func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	r := rootAt(ref)
 	b := NewBuilder(s, r.kept())
@@ -57,31 +57,31 @@ func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	return b.Root()
 }
 
-// A Builder makes a list of pieces that are ready: for copies, and for files. It is the core's, and may take several
-// turns: what views are taken meanwhile, none knows the list, so that no position is its own, and what is let go is
-// retired wide.
+// A Builder makes a list of complete pieces: for copies, and for files. The core uses it, over several turns if needed.
+// No view contains the list, whatever views are taken meanwhile. So it has no position, and its blocks are retired
+// wide.
 type Builder struct {
 	t    nodes
 	p    tree.Path
 	root memory.Ref
 }
 
-// NewBuilder begins with an empty list.
+// NewBuilder begins an empty list.
 func NewBuilder(s *value.Store, l Limits) Builder {
 	ref := New(s, l)
 	t := nodes{Blocks: tree.OpenBlocks(s.Heap, value.KindTree, tree.State{}, true), root: rootAt(ref), store: s, limits: l}
 	return Builder{t, tree.Path{}, ref}
 }
 
-// AddPacked appends a leaf, or several if it is that much, with the elements of a listpack that has passed
-// listpack.Validate, deeply, and is not empty.
+// AddPacked appends the elements of a listpack as a leaf, or several if it is too long. lp has passed listpack.Validate
+// with deep, and is not empty.
 func (b *Builder) AddPacked(lp []byte) { b.add(lp, listpack.Count(lp)) }
 
 func (b *Builder) add(lp []byte, count int) {
 	b.t.added(&b.p, Tail, b.t.addPacked(&b.p, lp, count, exactly))
 }
 
-// AddPlain appends a leaf that is this one element.
+// AddPlain appends a plain leaf with this element.
 func (b *Builder) AddPlain(text []byte) {
 	b.t.addLeaf(&b.p, b.t.newPlain(text), 1, Tail)
 	b.t.added(&b.p, Tail, 1)
@@ -90,10 +90,9 @@ func (b *Builder) AddPlain(text []byte) {
 // Push appends one element, as RPUSH would.
 func (b *Builder) Push(el listpack.Element) { b.t.push(&b.p, Tail, el, el.Len()) }
 
-// Len is how many elements there are.
 func (b *Builder) Len() int { return int(b.t.Len()) }
 
-// Root is the list so far, whole in itself, which belongs to the caller: for keyspace.DB.PutRoot.
+// Root returns the list so far, complete. It belongs to the caller: for keyspace.DB.PutRoot.
 func (b *Builder) Root() memory.Ref {
 	b.t.close()
 	return b.root

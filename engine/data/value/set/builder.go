@@ -9,11 +9,11 @@ import (
 	"spindle/internal/number"
 )
 
-// A Builder makes a set that is not in the keyspace yet: a new key's, or what a command combines out of others. It
-// takes the encodings that a set takes to which the same members are added one by one.
+// A Builder makes a set that is not in the keyspace yet: a new key's, or the result of combining others. Its encodings
+// are those of a set to which the same members are added one by one.
 //
-// Owner: the core. The bytes of a packed set lie in room that is kept from one set to the next; a hashtable's members
-// lie where they will stay, and belong to the Builder until Root or Discard.
+// Owner: the core. The buffer of a packed set is reused for the next set. A hashtable's members lie where they will
+// stay, and belong to the Builder until Root or Discard.
 type Builder struct {
 	store    *value.Store
 	limits   Limits
@@ -21,13 +21,13 @@ type Builder struct {
 	packed   []byte
 	expected int
 	members  table.Table
-	state    table.State // members', for Reader
+	state    table.State // State of members, for Reader
 }
 
-// roomKept is how much room for packed bytes a Builder keeps for its next set.
+// roomKept is the largest buffer for packed bytes that a Builder reuses.
 const roomKept = 64 << 10
 
-// Begin begins a set that is kept in enc at first. It may come to have about n members, 0 if nobody knows.
+// Begin begins a set in the encoding enc. It may come to have about n members; 0 means unknown.
 func (b *Builder) Begin(s *value.Store, l Limits, enc value.Encoding, n int) {
 	b.store, b.limits, b.enc, b.expected = s, l, enc, n
 	if cap(b.packed) > roomKept {
@@ -49,7 +49,7 @@ func (b *Builder) begin(n int) {
 	b.members.Reserve(n)
 }
 
-// Add adds a member; false if the set has it.
+// Add adds a member. It returns false if the set has it.
 func (b *Builder) Add(e Element) bool {
 	var room [number.MaxIntLen]byte
 	switch b.enc {
@@ -117,8 +117,7 @@ func (b *Builder) fill(r *Reader) {
 	})
 }
 
-// Compact makes the set an intset if all of its members are integers and one may have so many. What is an intset stays
-// one.
+// Compact makes the set an intset if all of its members are integers and not too many. An intset stays one.
 func (b *Builder) Compact() {
 	if b.enc == value.IntSet || b.Len() > b.limits.integers() {
 		return
@@ -151,10 +150,10 @@ func (b *Builder) Len() int {
 	return b.members.Len()
 }
 
-// Encoding is how the set is kept so far.
+// Encoding is the set's encoding so far.
 func (b *Builder) Encoding() value.Encoding { return b.enc }
 
-// Reader reads the set as it is, until the next Add.
+// Reader reads the present set, until the next Add.
 func (b *Builder) Reader() Reader {
 	if b.enc == value.HashTable {
 		b.state = b.members.State()
@@ -171,7 +170,7 @@ func (b *Builder) Packed() []byte {
 	return b.packed
 }
 
-// Root ends a set that is a hashtable: its root block, the caller's from here on.
+// Root ends a set that is a hashtable and returns its root block, which then belongs to the caller.
 func (b *Builder) Root() memory.Ref {
 	b.members.Reserve(0)
 	root := newRoot(b.store, &b.members)
@@ -179,14 +178,14 @@ func (b *Builder) Root() memory.Ref {
 	return root
 }
 
-// Discard ends a set that nobody wants.
+// Discard ends a set that is not needed.
 func (b *Builder) Discard() {
 	if b.enc == value.HashTable {
 		b.store.DropRoot(value.Set, b.Root())
 	}
 }
 
-// Install makes the set the value of e, in place of the one there was.
+// Install makes the set the value of e, replacing the old one.
 func (b *Builder) Install(e *value.Edit) {
 	if b.enc == value.HashTable {
 		e.SetRoot(value.HashTable, b.Root())

@@ -11,13 +11,13 @@ import (
 	"spindle/engine/data/value"
 )
 
-// below is a number from 0 to n-1, each as likely.
+// below returns a random number from 0 to n-1, each equally likely.
 func below(r *rand.PCG, n int) int {
 	high, _ := bits.Mul64(r.Uint64(), uint64(n))
 	return int(high)
 }
 
-// Random is some member, each as likely as any other; the set must not be empty.
+// Random returns a random member, each equally likely. The set must not be empty.
 func (r *Reader) Random(rng *rand.PCG) Element {
 	switch {
 	case r.members != nil:
@@ -29,13 +29,13 @@ func (r *Reader) Random(rng *rand.PCG) Element {
 	return listpack.Get(r.packed, listpack.Seek(r.packed, below(rng, listpack.Count(r.packed))))
 }
 
-// A Sampler draws several members. It keeps room from call to call.
+// A Sampler draws several members. It reuses its buffers from call to call.
 type Sampler struct {
 	seen []uint64 // hash set of what was drawn: an intset's index + 1, a hashtable's block
 	at   []uint32 // offsets of a listpack's entries
 }
 
-// samplesKept is how large the rooms may be that a Sampler keeps.
+// samplesKept is the size of the largest buffers that a Sampler reuses.
 const samplesKept = 16 << 10
 
 func (s *Sampler) release() {
@@ -47,8 +47,7 @@ func (s *Sampler) release() {
 	}
 }
 
-// Draw passes n members to yield, each any of r's, whatever was drawn before, until yield returns false. r must not be
-// empty.
+// Draw yields n random members of r, possibly repeated, until yield returns false. r must not be empty.
 func (s *Sampler) Draw(r *Reader, rng *rand.PCG, n int, yield func(Element) bool) {
 	if r.enc != value.Listpack || n < 4 {
 		for ; n > 0 && yield(r.Random(rng)); n-- {
@@ -64,14 +63,13 @@ func (s *Sampler) Draw(r *Reader, rng *rand.PCG, n int, yield func(Element) bool
 	s.release()
 }
 
-// manyToOne is how many members of a set there must be for each one wanted, for draws with a memory to cost less than a
-// walk.
+// manyToOne is how many members a set must have for each one wanted, so that draws that remember cost less than a walk.
 const manyToOne = 16
 
-// Sample passes n different members of r to yield, n <= Len; each choice of so many is as likely as any other. The
-// order says nothing.
+// Sample yields n different random members of r, n <= Len. Each choice of n is equally likely. The order has no
+// meaning.
 //
-// Cost: one walk, or about n draws where n is small beside the set.
+// Cost: one walk, or about n draws if n is small compared with the set.
 func (s *Sampler) Sample(r *Reader, rng *rand.PCG, n int, yield func(Element)) {
 	size := r.Len()
 	if r.enc == value.Listpack || n > size/manyToOne {
@@ -107,10 +105,11 @@ func (s *Sampler) Sample(r *Reader, rng *rand.PCG, n int, yield func(Element)) {
 	s.release()
 }
 
-// roomFor is how many places there are for n that are drawn: half of them stay empty at least, three quarters at most.
+// roomFor returns how many cells the hash set needs for n members. At least half of them stay empty, at most three
+// quarters.
 func roomFor(n int) int { return 1 << bits.Len(uint(2*n)) }
 
-// first notes x, which is not 0, and says whether it was not noted yet.
+// first adds x, which is not 0, and reports whether it is new.
 func (s *Sampler) first(x uint64) bool {
 	mask := uint64(len(s.seen) - 1)
 	for at := x * 0x9E3779B97F4A7C15 >> 32 & mask; ; at = (at + 1) & mask {
@@ -124,7 +123,7 @@ func (s *Sampler) first(x uint64) bool {
 	}
 }
 
-// choose walks r and tells of each member whether it is one of n chosen at random.
+// choose walks r, chooses n of its members at random, and calls tell for each member.
 func choose(r *Reader, rng *rand.PCG, n int, tell func(e Element, chosen bool)) {
 	left := r.Len()
 	r.All(func(e Element) bool {
@@ -137,8 +136,8 @@ func choose(r *Reader, rng *rand.PCG, n int, tell func(e Element, chosen bool)) 
 	})
 }
 
-// Pop removes some member from the set of e, each as likely as any other, and appends it to dst. The set may be empty
-// then.
+// Pop removes a random member from the set of e, each equally likely, and appends it to dst. It may leave the set
+// empty.
 func Pop(e *value.Edit, dst []byte) []byte {
 	rng := e.Rand()
 	if b := e.Packed(); b != nil {
@@ -160,7 +159,7 @@ func Pop(e *value.Edit, dst []byte) []byte {
 	return dst
 }
 
-// take removes some member from t and appends it to dst.
+// take removes a random member from t and appends it to dst.
 func take(t *table.Table, rng *rand.PCG, dst []byte) []byte {
 	ref := t.Random(rng)
 	key := table.MemberKey(ref)
@@ -170,14 +169,14 @@ func take(t *table.Table, rng *rand.PCG, dst []byte) []byte {
 	return dst
 }
 
-// restIsSmall: from so many popped members for each that stays, those that stay make a new set.
+// restIsSmall: if at least so many members are popped for each that stays, the rest becomes a new set.
 const restIsSmall = 5
 
-// PopMany removes n members from the set of e, fewer than it has, and passes each to yield, to be copied there. rest is
-// room to work in.
+// PopMany removes n members from the set of e, fewer than it has. It calls yield for each, which copies it. rest is a
+// Builder to work with.
 //
-// Cost: a draw for each one, or, when the set is packed or most of it goes, one walk. What stays of a hashtable of
-// which most went is kept as compactly as a new set; else the encoding stays.
+// Cost: a draw for each member; one walk when the set is packed or most of it goes. If most of a hashtable went, the
+// rest is encoded like a new set. Otherwise the encoding stays.
 func PopMany(e *value.Edit, n int, l Limits, rest *Builder, yield func(Element)) {
 	r := Read(e.Value())
 	stay := r.Len() - n

@@ -9,7 +9,7 @@ import (
 	"spindle/internal/number"
 )
 
-// Expect makes the set of e a hashtable at once if n members are about to be added and its encoding does not hold so
+// Expect makes the set of e a hashtable early, if n members are about to be added and its encoding cannot hold that
 // many.
 func Expect(e *value.Edit, n int, l Limits) {
 	switch e.Encoding() {
@@ -24,7 +24,7 @@ func Expect(e *value.Edit, n int, l Limits) {
 	}
 }
 
-// Add adds members to the set of e and returns how many it did not have. They must not lie in the set.
+// Add adds members to the set of e and returns how many were new. They must not lie in the set.
 func Add(e *value.Edit, members [][]byte, l Limits) (added int) {
 	for i := 0; i < len(members); i++ {
 		if e.Packed() == nil {
@@ -37,7 +37,7 @@ func Add(e *value.Edit, members [][]byte, l Limits) (added int) {
 	return added
 }
 
-// addPacked is Add of one member to a set that is packed, and may not be afterwards.
+// addPacked is Add of one member to a packed set, which may become a hashtable.
 func addPacked(e *value.Edit, member []byte, l Limits) bool {
 	b := e.Packed()
 	if e.Encoding() == value.Listpack {
@@ -91,7 +91,7 @@ func addInteger(e *value.Edit, b []byte, n int64) bool {
 	return true
 }
 
-// appendText appends the listpack of an intset's members and then member.
+// appendText appends a listpack of an intset's members and then member.
 func appendText(dst, set, member []byte) []byte {
 	from := len(dst)
 	dst = listpack.Begin(dst)
@@ -102,7 +102,7 @@ func appendText(dst, set, member []byte) []byte {
 	return listpack.Close(dst, from, intset.Len(set)+1)
 }
 
-// toTable makes the packed set of e a hashtable, which is going to hold about n members.
+// toTable makes the packed set of e a hashtable, which will hold about n members.
 func toTable(e *value.Edit, n int) {
 	t := table.New(e.Heap(), table.Member, e.Store().Base)
 	t.Reserve(n)
@@ -121,7 +121,7 @@ func fill(h *memory.Heap, t *table.Table, v value.Value) {
 	})
 }
 
-// membersAhead is how many members' buckets are being fetched while a run of members is worked on.
+// membersAhead is how many members' buckets are fetched at once while several members are processed.
 const membersAhead = 8
 
 // addHashed is Add to a hashtable.
@@ -140,7 +140,7 @@ func addHashed(e *value.Edit, members [][]byte) (added int) {
 	return added
 }
 
-// touch starts fetching what the next few members of a run need; not of a run of one.
+// touch starts fetching what the next few members need. It does nothing for a single member.
 func touch(t *table.Table, members [][]byte) {
 	if len(members) > 1 {
 		for _, member := range members[:min(membersAhead, len(members))] {
@@ -164,8 +164,8 @@ func insert(h *memory.Heap, t *table.Table, member []byte) {
 	t.Insert(table.Hash(member), table.NewMember(h, member), table.Never)
 }
 
-// Remove removes members from the set of e, until it is empty, and returns how many it had. An empty set is for the
-// caller to remove.
+// Remove removes members from the set of e, until it is empty, and returns how many it had. The caller removes an empty
+// set.
 func Remove(e *value.Edit, members [][]byte) (removed int) {
 	if e.Packed() == nil {
 		return removeHashed(e, members)
@@ -181,7 +181,6 @@ func Remove(e *value.Edit, members [][]byte) (removed int) {
 	return removed
 }
 
-// Len is the number of members of the set of e.
 func Len(e *value.Edit) int {
 	r := Read(e.Value())
 	return r.Len()

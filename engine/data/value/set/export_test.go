@@ -25,5 +25,5 @@ func Check(h *memory.Heap, v value.Value) error {
 	return listpack.Validate(b, true, nil)
 }
 
-// Room is how many places s has for what it draws.
+// Room is how many cells s has for what it draws.
 func (s *Sampler) Room() int { return cap(s.seen) }

@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Filling is a hashtable that is put together in slices while it belongs to no key: what loading makes of a large
-// set. Between Pause and Resume other things may happen to the heap, and the root is whole in itself.
+// A Filling is a hashtable that a load builds in slices while it belongs to no key. Between Pause and Resume other
+// things may happen to the heap, and the root is complete.
 type Filling struct {
 	store    *value.Store
 	root     memory.Ref
@@ -15,7 +15,7 @@ type Filling struct {
 	members  table.Table
 }
 
-// Begin makes an empty root for about n members, as paused.
+// Begin makes an empty root for about n members, in the paused state.
 func (f *Filling) Begin(s *value.Store, n int) {
 	t := table.New(s.Heap, table.Member, s.Base)
 	f.store, f.expected = s, n
@@ -25,13 +25,13 @@ func (f *Filling) Begin(s *value.Store, n int) {
 // Root is the root block, 0 before Begin.
 func (f *Filling) Root() memory.Ref { return f.root }
 
-// Resume begins a slice. The table is opened as moved: no position is its own.
+// Resume begins a slice. The table is opened as moved, because it has no position.
 func (f *Filling) Resume() {
 	f.members = table.Open(f.store.Heap, table.Member, &rootAt(f.root).members, true)
 	f.members.Reserve(f.expected)
 }
 
-// Add adds member; false if the set has it.
+// Add adds member. It returns false if the set has it.
 func (f *Filling) Add(member []byte) bool { return add(f.store.Heap, &f.members, member) }
 
 // Pause ends a slice.

@@ -19,11 +19,11 @@ type probe struct {
 	room [number.MaxIntLen]byte
 }
 
-// Filter passes to yield, in order, the members of r that every one of others has (in), or that none of them has (not
-// in), until yield returns false; false if it did.
+// Filter yields, in order, the members of r that are in all of others (in), or in none of them (not in). It stops when
+// yield returns false, and then returns false.
 //
-// Cost: a lookup for each member and set, in the order of others, until one settles it. Members of a hashtable come in
-// the order of their hashes, which is the order of the other hashtables too: their indexes are read from end to end.
+// Cost: a lookup for each member in each set, in the order of others, until one decides. A hashtable yields members in
+// the order of their hashes, as in the other hashtables. So their indexes are read from one end to the other.
 func (r *Reader) Filter(others []Reader, in bool, yield func(Element) bool) bool {
 	hashed := false
 	for i := range others {
@@ -88,7 +88,7 @@ func (r *Reader) keep(probes []probe, in bool) []probe {
 	return probes[:kept]
 }
 
-// move puts probe i where probe to was. The text of an integer moves with it.
+// move copies probe i over probe to. The text of an integer moves with it.
 func move(probes []probe, i, to int) {
 	if i == to {
 		return
@@ -101,7 +101,7 @@ func move(probes []probe, i, to int) {
 	}
 }
 
-// has is Contains of a probe, in a set that is packed.
+// has is Contains of a probe, in a packed set.
 func (r *Reader) has(p *probe) bool {
 	switch {
 	case r.packed == nil:

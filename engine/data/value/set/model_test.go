@@ -22,7 +22,7 @@ import (
 
 type members map[string]bool
 
-// model is a Go map for each set, copied before each change, so that views keep theirs.
+// model has a Go map for each set, copied before each change, so that views keep theirs.
 type model struct {
 	defrag keyspace.Defrag
 	t      *testing.T
@@ -61,7 +61,7 @@ func seed(t testing.TB) uint64 {
 	return n
 }
 
-// word is a member: an integer of any width, or a text, of which some are too long for a listpack.
+// word returns a member: an integer of any width, or a text, sometimes too long for a listpack.
 func (m *model) word() []byte {
 	i := m.rng.IntN(400)
 	switch i % 5 {
@@ -119,7 +119,7 @@ func (m *model) check(key string, v value.Value, want members) {
 	}
 }
 
-// put makes what was built key's value.
+// put makes the built set key's value.
 func (m *model) put(key []byte) {
 	db := m.k.DB(0)
 	switch b := m.build.Packed(); {
@@ -239,7 +239,7 @@ func (m *model) gone(next members, w []byte) {
 	delete(next, string(w))
 }
 
-// combine makes key what a Filter of another key against a third says.
+// combine makes key the result of a Filter of another key against a third.
 func (m *model) combine(key []byte, next members) {
 	db, from, by, in := m.k.DB(0), m.key(), m.key(), m.rng.IntN(2) == 0
 	clear(next)
@@ -264,7 +264,7 @@ func (m *model) combine(key []byte, next members) {
 	m.put(key)
 }
 
-// draw looks at all ways to choose.
+// draw checks all ways to draw.
 func (m *model) draw(v value.Value, had members) {
 	r := set.Read(v)
 	if w := string(r.Random(m.k.Rand()).Append(nil)); !had[w] {
@@ -306,14 +306,14 @@ func (m *model) draw(v value.Value, had members) {
 	}
 }
 
-// checkView holds a view to what it froze.
+// checkView compares a view with what it froze.
 func (m *model) checkView(f frozen) {
 	if m.rng.IntN(2) == 0 {
 		f.v.Keep()
 		for key, want := range f.want {
 			m.check(key, f.v.Get(0, []byte(key)), want)
 		}
-	} else { // the walk lets memory go that it has passed
+	} else { // the walk frees memory that it has passed
 		n := 0
 		f.v.Walk(0, 0, 1, func(v value.Value) bool {
 			m.heap.Drain(100)
@@ -329,7 +329,7 @@ func (m *model) checkView(f frozen) {
 	f.v.Close()
 }
 
-// reclaim does what reclaimers and the core do between turns, until nothing is left to do.
+// reclaim does the work of reclaimers and the core between turns, until nothing is left to do.
 func (m *model) reclaim() {
 	for more := true; more; {
 		more = m.heap.Drain(1000)
@@ -341,8 +341,8 @@ func (m *model) reclaim() {
 	}
 }
 
-// TestModel: sets of every encoding, changed, combined, copied and renamed at random under views, are what Go maps say;
-// nothing leaks.
+// TestModel: sets of every encoding are changed, combined, copied and renamed at random under views. They equal Go
+// maps, and no memory leaks.
 func TestModel(t *testing.T) {
 	steps := 40_000
 	if invariant.Enabled {
@@ -456,8 +456,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestFair: each member is drawn about as often, in every encoding and every way. Chi-square of 49 degrees of freedom
-// is above 100 once in 40 000 times; the seed is fixed.
+// TestFair: each member is drawn about equally often, in every encoding and every way. Chi-square of 49 degrees of
+// freedom is above 100 once in 40 000 times; the seed is fixed.
 func TestFair(t *testing.T) {
 	const n, rounds = 50, 20_000
 	for _, l := range []set.Limits{{IntSet: 100}, {Entries: 100, Value: 100}, {}} {
@@ -500,7 +500,7 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestSampleRoom: what few members of many are drawn with grows with them, four places for each at most.
+// TestSampleRoom: the buffer for drawing few members of many has at most four cells for each.
 func TestSampleRoom(t *testing.T) {
 	for _, l := range []set.Limits{{IntSet: 1 << 20}, {}} {
 		_, k := open(t)
@@ -545,7 +545,7 @@ func TestBigMembers(t *testing.T) {
 	}
 }
 
-// relocate goes on with moving every block elsewhere, in steps.
+// relocate does the next step of moving every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

@@ -11,14 +11,14 @@ import (
 
 // A Reader reads a set in any of its encodings, live or frozen. The zero Reader is an empty set.
 //
-// Lifetime: as the Value's it was made of.
+// Lifetime: as that of the Value it reads.
 type Reader struct {
 	enc     value.Encoding
 	packed  []byte
 	members *table.State // hashtable
 }
 
-// Read is a Reader of v, which is a set, or the zero Value: then it is empty.
+// Read returns a Reader of v, which is a set or the zero Value; that is empty.
 func Read(v value.Value) Reader {
 	if !v.Exists() {
 		return Reader{}
@@ -29,7 +29,7 @@ func Read(v value.Value) Reader {
 	return Reader{enc: value.HashTable, members: &rootAt(v.Root()).members}
 }
 
-// Encoding is how the set is kept.
+// Encoding is the set's encoding.
 func (r *Reader) Encoding() value.Encoding { return r.enc }
 
 // Len is the number of members.
@@ -45,7 +45,7 @@ func (r *Reader) Len() int {
 	return listpack.Count(r.packed)
 }
 
-// Contains says whether member is in the set.
+// Contains reports whether member is in the set.
 func (r *Reader) Contains(member []byte) bool {
 	switch {
 	case r.members != nil:
@@ -59,8 +59,8 @@ func (r *Reader) Contains(member []byte) bool {
 	return listpack.Find(r.packed, listpack.First(r.packed), member, 0) != 0
 }
 
-// All passes every member to yield, until that returns false; false if it did. An intset's ascend, a listpack's come in
-// the order they were added, a hashtable's in no order. yield must not write to the set.
+// All yields every member, until yield returns false; then it returns false. An intset's members ascend, a listpack's
+// come in the order they were added, a hashtable's in no order. yield must not write to the set.
 func (r *Reader) All(yield func(Element) bool) bool {
 	switch {
 	case r.members != nil:
@@ -84,8 +84,8 @@ func (r *Reader) All(yield func(Element) bool) bool {
 	return true
 }
 
-// Scan passes about count members to yield, from cursor on, and returns the cursor to go on from; 0 begins and ends. A
-// set that is not a hashtable is passed whole, whatever the cursor: what one of a hashtable is worth is lost then.
+// Scan yields about count members, starting at cursor, and returns the next cursor; 0 begins and ends. It yields a set
+// that is not a hashtable whole, whatever the cursor. A hashtable's cursor has no meaning there.
 func (r *Reader) Scan(cursor uint64, count int, yield func(Element)) (next uint64) {
 	if r.members == nil {
 		r.All(func(e Element) bool {

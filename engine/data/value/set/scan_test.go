@@ -11,7 +11,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestScanWhileChanging: a member that is there all the time is seen, however the set grows, shrinks and changes its
+// TestScanWhileChanging: a member that is present all the time is seen, however the set grows, shrinks and changes its
 // encoding meanwhile.
 func TestScanWhileChanging(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -46,7 +46,7 @@ func TestScanWhileChanging(t *testing.T) {
 			r := set.Read(db.Peek(key))
 			cursor = r.Scan(cursor, 1+rng.IntN(30), func(e set.Element) { seen[string(e.Append(nil))] = true })
 			for range rng.IntN(400) {
-				switch i++; { // not for ever: it could grow faster than it is passed
+				switch i++; { // it must end: the set could grow faster than it is scanned
 				case i >= others:
 				case shrinks:
 					set.Remove(db.Edit(key), word(i))

@@ -8,27 +8,28 @@ import (
 	"spindle/internal/setting"
 )
 
-// An Element is a member as it is read: the integer an intset or a listpack keeps, or bytes in place.
+// An Element is a member as it is read: the integer of an intset or a listpack, or bytes in place.
 type Element = listpack.Element
 
-// ElementOf is member as a set keeps it.
+// ElementOf returns member as a set stores it.
 func ElementOf(member []byte) Element { return listpack.Of(member) }
 
-// Encodings, and when one becomes the next. None of it is undone by removals.
+// Encodings, and when one becomes the next. Removals do not undo it.
 //
 //	intset ──── a member that is no integer, if all fits a listpack ───▶ listpack
 //	   │                                                                   │
 //	   └── too many, or a member that does not fit a listpack ─▶ hashtable ◀┘   too many, or a member too long
 //
-// Limits are the bounds of the compact ones: members of an intset, members of a listpack, bytes of a listpack's member.
+// Limits are the bounds of the compact encodings: members of an intset, members of a listpack, bytes of a listpack's
+// member.
 type Limits struct{ IntSet, Entries, Value int }
 
-// mostIntegers bounds an intset whatever the settings say.
+// mostIntegers bounds an intset whatever the settings are.
 const mostIntegers = 1 << 30
 
 func (l Limits) integers() int { return min(l.IntSet, mostIntegers) }
 
-// First is the encoding of a new set whose first member this is, of about n.
+// First returns the encoding of a new set of about n members, the first of which is member.
 func (l Limits) First(member []byte, n int) value.Encoding {
 	if n <= l.IntSet {
 		if _, ok := number.ParseInt(member); ok {
@@ -41,7 +42,7 @@ func (l Limits) First(member []byte, n int) value.Encoding {
 	return value.HashTable
 }
 
-// asText says whether an intset, with one more member of n bytes that is no integer, may become a listpack.
+// asText reports whether an intset may become a listpack when a member of n bytes that is no integer joins it.
 func (l Limits) asText(set []byte, n int) bool {
 	count, longest, each := intset.Len(set), 0, 0
 	if count > 0 {
@@ -53,19 +54,19 @@ func (l Limits) asText(set []byte, n int) bool {
 		listpack.EmptyLen+count*each+n+listpack.MaxOverhead <= listpack.MaxBytes
 }
 
-// takes says whether a listpack may have s, which brings a member of n bytes.
+// takes reports whether a listpack may take the edit s, which adds a member of n bytes.
 func (l Limits) takes(lp []byte, s listpack.Splice, n int) bool {
 	return listpack.Count(lp) < l.Entries && n <= l.Value && s.Fits(lp)
 }
 
-// Settings are Limits as CONFIG knows them.
+// Settings are Limits as CONFIG settings.
 type Settings struct {
 	IntSet  setting.Int // set-max-intset-entries
 	Entries setting.Int // set-max-listpack-entries
 	Value   setting.Int // set-max-listpack-value
 }
 
-// Rows are the settings; calling it gives them their defaults.
+// Rows returns the settings, and sets them to their defaults.
 func (s *Settings) Rows() []setting.Row {
 	row := func(name string, v *setting.Int, deflt int64) setting.Row {
 		return setting.NewInt(name, v, deflt, setting.Between(0, 1<<63-1))
@@ -77,7 +78,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Limits are what the settings say now.
+// Limits returns the present settings.
 func (s *Settings) Limits() Limits {
 	return Limits{int(s.IntSet.Get()), int(s.Entries.Get()), int(s.Value.Get())}
 }

@@ -18,7 +18,7 @@ const rootBytes = int(unsafe.Sizeof(root{}))
 
 func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
 
-// newRoot is a root block for t.
+// newRoot returns a root block for t.
 func newRoot(s *value.Store, t *table.Table) memory.Ref {
 	ref := s.NewRoot(value.KindSet, rootBytes)
 	rootAt(ref).members = t.State()
@@ -28,7 +28,7 @@ func newRoot(s *value.Store, t *table.Table) memory.Ref {
 // fewSamples is how many members a quick estimate looks at.
 const fewSamples = 16
 
-// Structure is what the keyspace does with roots of sets.
+// Structure is the keyspace's functions for roots of sets.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return rootAt(ref).members.Len() },
 	Destroy: destroy,

@@ -14,9 +14,9 @@ import (
 type Flags uint8
 
 const (
-	OnlyNew     Flags = 1 << iota // NX: members that are there stay as they are
+	OnlyNew     Flags = 1 << iota // NX: existing members stay unchanged
 	OnlyOld                       // XX: none is added
-	OnlyGreater                   // GT: the score of a member that is there only grows
+	OnlyGreater                   // GT: the score of an existing member only grows
 	OnlyLess                      // LT: it only shrinks
 	Increment                     // the score is added to the member's, which is 0 if it is not there
 )
@@ -32,7 +32,8 @@ const (
 	NotANumber                // the sum of both infinities: nothing was done
 )
 
-// settle is what becomes of a member that has the score old: its new score, if that is Kept or Updated.
+// settle returns what happens to a member with the score old. The score returned is its new one if the outcome is Kept
+// or Updated.
 func (f Flags) settle(old, score float64) (float64, Outcome) {
 	if f&OnlyNew != 0 {
 		return old, Refused
@@ -51,10 +52,10 @@ func (f Flags) settle(old, score float64) (float64, Outcome) {
 	return score, Updated
 }
 
-// Add gives member a score, adding it if it is not there. now is the score it then has, unless the outcome is Refused
-// or NotANumber. score is no NaN; member does not lie in the value.
+// Add gives member a score, and adds it if it is not there. now is its score afterwards, unless out is Refused or
+// NotANumber. score is not NaN. member does not lie in the value.
 //
-// Cost: O(log Len), and no allocation on the Go heap; with a live view, a segment, a leaf and what leads to them are
+// Cost: O(log Len), without allocation on the Go heap. With a live view, a segment, a leaf and the nodes above are
 // copied once.
 func Add(e *value.Edit, score float64, member []byte, f Flags, l Limits) (out Outcome, now float64) {
 	if lp := e.Packed(); lp != nil {
@@ -92,7 +93,7 @@ func Add(e *value.Edit, score float64, member []byte, f Flags, l Limits) (out Ou
 	return out, now
 }
 
-// rescore gives the member in the block at ref, which stands at p, another score.
+// rescore gives the member in the block at ref, whose place is p, another score.
 func (h *handle) rescore(p *table.Place, ref memory.Ref, score float64) {
 	var c tree.Cursor
 	h.find(&c, ref)
@@ -116,7 +117,7 @@ func (h *handle) rescore(p *table.Place, ref memory.Ref, score float64) {
 	}
 }
 
-// between says that a record of this word may stand where c stands.
+// between reports whether a record with word w may replace the one at c.
 func between(c *tree.Cursor, w uint64) bool {
 	side := *c
 	if side.Next() && side.Record()[0] <= w {

@@ -10,7 +10,7 @@ import (
 )
 
 // A Builder makes a skiplist that belongs to no key yet, member by member: for conversions, loaders and stored ranges.
-// Members that come in ascending or descending order leave full leaves. It may go on in a later turn, with views taken
+// Members in ascending or descending order leave full leaves. It may continue in a later turn, also if views were taken
 // in between.
 type Builder struct {
 	store   *value.Store
@@ -24,7 +24,7 @@ func NewBuilder(s *value.Store, n int) *Builder {
 	ref := s.NewRoot(value.KindZSet, rootBytes)
 	first := table.New(s.Heap, table.Scored, s.Base)
 	members := first.State()
-	// No view knows it, under whatever key: what a view of other keys makes it copy is retired wide.
+	// No view knows it under any key. A view of other keys may still make it copy blocks; those are retired wide.
 	h := handle{rootAt(ref), table.Open(s.Heap, table.Scored, &members, true),
 		tree.OpenRecords(s.Heap, value.KindTree, tree.State{}, recordBytes, true), s.Heap}
 	if n > 0 {
@@ -33,13 +33,13 @@ func NewBuilder(s *value.Store, n int) *Builder {
 	return &Builder{store: s, h: h, ref: ref}
 }
 
-// Add adds a member; false, and nothing done, if it is there already. score is no NaN.
+// Add adds a member. If it is there already, Add does nothing and returns false. score is not NaN.
 func (b *Builder) Add(member []byte, score float64) bool {
 	return b.AddHashed(table.Hash(member), member, score)
 }
 
-// Touch starts fetching the place where a member is going to be put, and returns its hash for AddHashed: who has
-// several members at hand touches them all first, so that their cache misses overlap.
+// Touch starts fetching the place of a new member, and returns its hash for AddHashed. A caller with several members
+// touches all of them first, so that their cache misses overlap.
 func (b *Builder) Touch(member []byte) (hash uint64) {
 	hash = table.Hash(member)
 	b.h.members.TouchInsert(hash)
@@ -56,7 +56,7 @@ func (b *Builder) AddHashed(hash uint64, member []byte, score float64) bool {
 	return true
 }
 
-// AddPacked adds what a listpack holds, of which the order is not relied on; false if a member comes twice.
+// AddPacked adds the members of a listpack in any order. It returns false if a member comes twice.
 func (b *Builder) AddPacked(lp []byte) bool {
 	different := true
 	var room [number.MaxIntLen]byte
@@ -72,19 +72,19 @@ func (b *Builder) AddPacked(lp []byte) bool {
 // Len is the number of members so far.
 func (b *Builder) Len() int { return b.h.members.Len() }
 
-// Longest is the length of the longest member so far: with Len, what Limits.Holds asks.
+// Longest is the length of the longest member so far, for Limits.Holds.
 func (b *Builder) Longest() int { return b.longest }
 
-// Root is the root of what there is so far: what keyspace.DB's CreateRoot and PutRoot take.
+// Root returns the root of what was built so far. keyspace.DB's CreateRoot and PutRoot take it.
 func (b *Builder) Root() memory.Ref {
 	b.h.save()
 	return b.ref
 }
 
-// Discard lets go of what was built, instead.
+// Discard frees what was built.
 func (b *Builder) Discard() { b.store.DropRoot(value.ZSet, b.Root()) }
 
-// AppendPacked appends the members as a listpack; Limits.Holds has been asked.
+// AppendPacked appends the members as a listpack. The caller has checked Limits.Holds.
 func (b *Builder) AppendPacked(dst []byte) []byte {
 	lp := listpack.AppendEmpty(dst)
 	from := len(dst)
@@ -96,8 +96,8 @@ func (b *Builder) AppendPacked(dst []byte) []byte {
 	return lp
 }
 
-// AppendPair appends a member and its score behind the listpack that begins at dst[from] and reaches to dst's end. The
-// caller keeps the order.
+// AppendPair appends a member and its score to the listpack that begins at dst[from] and ends with dst. The caller
+// keeps the order.
 func AppendPair(dst []byte, from int, member []byte, score float64) []byte {
 	var room [32]byte
 	m, x := listpack.Of(member), scoreElement(score, room[:])

@@ -13,7 +13,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Aggregate says what becomes of a member's score that comes from several sets.
+// An Aggregate says how the scores of a member of several sets are combined.
 type Aggregate uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	Max
 )
 
-// Of is the score that two make. The sum of both infinities is 0.
+// Of returns the combined score of two. The sum of both infinities is 0.
 func (a Aggregate) Of(x, y float64) float64 {
 	switch {
 	case a == Sum:
@@ -33,7 +33,7 @@ func (a Aggregate) Of(x, y float64) float64 {
 	return x
 }
 
-// Whole is f, or 0 for NaN: infinity times nothing, or less itself.
+// Whole returns f, or 0 for NaN: infinity times 0, or infinity minus infinity.
 func Whole(f float64) float64 {
 	if math.IsNaN(f) {
 		return 0
@@ -41,8 +41,8 @@ func Whole(f float64) float64 {
 	return f
 }
 
-// A Gathering collects members that come in any order and more than once, for what is made of several sets; at the end
-// they are put in order together. It is off the Go heap, but for 16 bytes a member while it is sorted.
+// A Gathering collects the members of several sets, in any order and with repeats. Sort orders them at the end. It is
+// off the Go heap, except for 16 bytes a member while it is sorted.
 type Gathering struct {
 	store   *value.Store
 	members table.Table
@@ -60,16 +60,16 @@ func Gather(s *value.Store) *Gathering {
 	return &Gathering{store: s, members: table.New(s.Heap, table.Scored, s.Base)}
 }
 
-// Expect says that there are going to be n members at least.
+// Expect announces at least n members.
 func (g *Gathering) Expect(n int) { g.members.Reserve(n) }
 
 // Len is the number of members so far.
 func (g *Gathering) Len() int { return g.members.Len() }
 
-// Longest is the length of the longest member that was ever in it.
+// Longest is the length of the longest member so far, also of removed ones.
 func (g *Gathering) Longest() int { return g.longest }
 
-// Put adds a member, or joins its score with the one it has.
+// Put adds a member, or combines its score with the present one.
 func (g *Gathering) Put(member []byte, score float64, a Aggregate) {
 	g.put(table.Hash(member), member, score, a)
 }
@@ -83,8 +83,8 @@ func (g *Gathering) put(hash uint64, member []byte, score float64, a Aggregate) 
 	g.longest = max(g.longest, len(member))
 }
 
-// A Batch puts members into a Gathering several at a time, so that their cache misses overlap. They have to stay where
-// they are until Flush.
+// A Batch puts members into a Gathering several at a time, so that their cache misses overlap. Their bytes must stay
+// unchanged until Flush.
 type Batch struct {
 	g     *Gathering
 	a     Aggregate
@@ -98,10 +98,10 @@ type batched struct {
 	hash   uint64
 }
 
-// Batch begins one.
+// Batch begins a Batch.
 func (g *Gathering) Batch(a Aggregate) Batch { return Batch{g: g, a: a} }
 
-// Put is the Gathering's, now or later.
+// Put is Gathering.Put, now or later.
 func (b *Batch) Put(member []byte, score float64) {
 	if b.n == len(b.items) {
 		b.Flush()
@@ -112,7 +112,7 @@ func (b *Batch) Put(member []byte, score float64) {
 	b.n++
 }
 
-// Flush puts in what has not been yet.
+// Flush puts in the members that are still waiting.
 func (b *Batch) Flush() {
 	for i := range b.items[:b.n] {
 		b.g.members.TouchBlock(b.items[i].hash)
@@ -131,7 +131,7 @@ func (g *Gathering) Remove(member []byte) {
 	}
 }
 
-// Sort puts the members in order. Afterwards none is added or removed.
+// Sort orders the members. After it none is added or removed.
 func (g *Gathering) Sort() {
 	g.sorted = make([]entry, 0, g.members.Len())
 	g.longest = 0
@@ -158,7 +158,7 @@ func (g *Gathering) Each(yield func(member []byte, score float64)) {
 	}
 }
 
-// Root makes a skiplist of the sorted members and ends the work: what keyspace.DB's PutRoot takes.
+// Root makes a skiplist of the sorted members, and ends the Gathering. keyspace.DB's PutRoot takes the result.
 func (g *Gathering) Root() memory.Ref {
 	o := tree.OpenRecords(g.store.Heap, value.KindTree, tree.State{}, recordBytes, false)
 	i := 0
@@ -169,7 +169,8 @@ func (g *Gathering) Root() memory.Ref {
 	return newRoot(g.store, &g.members, &o)
 }
 
-// AppendPacked appends the sorted members as a listpack; Limits.Holds has been asked. Discard is still to be called.
+// AppendPacked appends the sorted members as a listpack. The caller has checked Limits.Holds, and calls Discard
+// afterwards.
 func (g *Gathering) AppendPacked(dst []byte) []byte {
 	from := len(dst)
 	dst = listpack.AppendEmpty(dst)
@@ -177,7 +178,7 @@ func (g *Gathering) AppendPacked(dst []byte) []byte {
 	return dst
 }
 
-// Discard lets go of the members: a few at once, many by a reclaimer.
+// Discard frees the members: a few at once, many by a reclaimer.
 func (g *Gathering) Discard() {
 	var none tree.Records // destroyed without being read
 	g.store.DropRoot(value.ZSet, newRoot(g.store, &g.members, &none))

@@ -8,8 +8,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An Iter stands at a member, or nowhere. It is a value for the stack, and holds until the sorted set next changes; one
-// of a frozen value may be used by any goroutine.
+// An Iter stands at a member, or nowhere. It is a value for the stack, valid until the sorted set next changes. Any
+// goroutine may use one of a frozen value.
 type Iter struct {
 	lp []byte
 	at int // in lp: the member's entry; 0: nowhere
@@ -17,7 +17,7 @@ type Iter struct {
 	ok bool
 }
 
-// At moves i to the member of this rank; false says that there is none.
+// At moves i to the member of this rank. It returns false if there is none.
 func (i *Iter) At(v value.Value, rank int) bool {
 	if rank < 0 {
 		i.at, i.ok = 0, false
@@ -32,7 +32,7 @@ func (i *Iter) At(v value.Value, rank int) bool {
 	return i.ok
 }
 
-// Prev moves i to the member before; false says that there is none.
+// Prev moves i to the member before. It returns false if there is none.
 func (i *Iter) Prev() bool {
 	if i.lp == nil {
 		i.ok = i.c.Prev()
@@ -45,7 +45,7 @@ func (i *Iter) Prev() bool {
 	return i.ok
 }
 
-// Member is the member i stands at, in place.
+// Member is the member that i stands at, in place.
 func (i *Iter) Member() listpack.Element {
 	if i.lp != nil {
 		return listpack.Get(i.lp, i.at)
@@ -53,7 +53,7 @@ func (i *Iter) Member() listpack.Element {
 	return text(i.block())
 }
 
-// Score is its score.
+// Score is that member's score.
 func (i *Iter) Score() float64 {
 	if i.lp != nil {
 		p, _ := pairAt(i.lp, i.at)
@@ -64,11 +64,11 @@ func (i *Iter) Score() float64 {
 
 func (i *Iter) block() memory.Ref { return memory.Ref(i.c.Record()[1]) }
 
-// ahead is how many members in front Each has blocks fetched.
+// ahead is how many members before their use Each fetches blocks.
 const ahead = 12
 
-// Each yields n members from the one of rank from on, going up, or down if reverse, until yield returns false. It gives
-// fewer if there are no more.
+// Each yields up to n members, the first of rank from, in ascending order, or descending if reverse, until yield
+// returns false.
 func Each(v value.Value, from, n int, reverse bool, yield func(member listpack.Element, score float64) bool) {
 	var i Iter
 	if n <= 0 || !i.At(v, from) {
@@ -78,7 +78,7 @@ func Each(v value.Value, from, n int, reverse bool, yield func(member listpack.E
 		i.each(n, reverse, yield)
 		return
 	}
-	// A second cursor runs in front: what it meets is being fetched while the first one comes up.
+	// A second cursor runs ahead and starts fetching the blocks that the first one will need.
 	front, more := i.c, n > 2
 	if more {
 		for range min(ahead, n-1) {

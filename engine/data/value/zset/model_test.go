@@ -19,7 +19,7 @@ import (
 	"spindle/engine/data/value/zset"
 )
 
-// scores is what the model knows of a sorted set. It is never changed in place: views keep it.
+// scores is what the model knows of a sorted set. It is never changed in place, because views keep it.
 type scores map[string]float64
 
 type member struct {
@@ -27,7 +27,7 @@ type member struct {
 	score float64
 }
 
-// sorted is a set in order: the simplest thing that is right.
+// sorted returns a set in order, the simplest correct way.
 func (s scores) sorted() []member {
 	all := make([]member, 0, len(s))
 	for name, score := range s {
@@ -51,7 +51,7 @@ type model struct {
 	keys   map[string]scores
 	views  []frozen
 	limits zset.Limits
-	pool   int // members there are
+	pool   int // the number of possible members
 }
 
 type frozen struct {
@@ -99,7 +99,7 @@ func (m *model) score() float64 {
 	return float64(m.rng.IntN(40) - 20)
 }
 
-// edit is key's Edit, and what the model has; the key is made if it is not there.
+// edit returns key's Edit, and the model's set. The key is made if it is not there.
 func (m *model) edit(key string) (*value.Edit, scores) {
 	db := m.k.DB(0)
 	e := db.Edit([]byte(key))
@@ -184,7 +184,7 @@ func (m *model) remove(key string) {
 	m.set(key, s)
 }
 
-// removeSpan removes a range of ranks, most of the members now and then.
+// removeSpan removes a range of ranks, sometimes most of the members.
 func (m *model) removeSpan(key string) {
 	e, s := m.edit(key)
 	all := s.sorted()
@@ -205,7 +205,7 @@ func (m *model) removeSpan(key string) {
 	m.set(key, s)
 }
 
-// store makes a set out of two, in each of the ways that there are.
+// store makes a set out of two, in each of the possible ways.
 func (m *model) store(key string) {
 	s := scores{}
 	db, k := m.k.DB(0), []byte(key)
@@ -332,7 +332,7 @@ func (m *model) drain() {
 	}
 }
 
-// compare reads v in every way there is.
+// compare reads v in every way.
 func (m *model) compare(v value.Value, s scores) {
 	m.t.Helper()
 	want := s.sorted()
@@ -387,8 +387,8 @@ func (m *model) sameSpan(s zset.Span, all []member, in func(member) bool) {
 	}
 }
 
-// TestModel plays random steps beside the model, over small sets that cross the limits and over larger ones, with
-// views.
+// TestModel takes random steps on small sets that cross the limits and on larger ones, with views, and compares with
+// the model.
 func TestModel(t *testing.T) {
 	for _, pool := range []int{40, 3000} {
 		t.Run(strconv.Itoa(pool), func(t *testing.T) {
@@ -415,7 +415,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestLexRange compares ranges by text, in both forms, with what a walk finds.
+// TestLexRange compares ranges by text, in both encodings, with the result of a walk.
 func TestLexRange(t *testing.T) {
 	m := newModel(t, 500)
 	for _, n := range []int{1, 10, 400} {
@@ -444,7 +444,7 @@ func TestLexRange(t *testing.T) {
 	}
 }
 
-// TestMostRemoved: a removal of nearly all of a large set leaves the rest, also to views.
+// TestMostRemoved: removing nearly all of a large set leaves the right rest, and views unchanged.
 func TestMostRemoved(t *testing.T) {
 	m := newModel(t, 0)
 	b := zset.NewBuilder(m.k.Store(), 20_000)
@@ -472,8 +472,7 @@ func TestMostRemoved(t *testing.T) {
 	}
 }
 
-// TestUnderView: with a live view a change of one member copies a segment, a leaf or two and what leads to them, not
-// more.
+// TestUnderView: with a live view a change of one member copies only a segment, a leaf or two and the nodes above.
 func TestUnderView(t *testing.T) {
 	const n, most = 50_000, 40 << 10
 	m := newModel(t, 0)
@@ -513,7 +512,7 @@ func TestUnderView(t *testing.T) {
 	}
 }
 
-// TestScan: a scan meets every member that is there all along.
+// TestScan: a scan yields every member that is present throughout.
 func TestScan(t *testing.T) {
 	m := newModel(t, 5000)
 	e, _ := m.edit("k")
@@ -557,7 +556,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// relocate goes on with moving every block elsewhere, in steps.
+// relocate does the next step of moving every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

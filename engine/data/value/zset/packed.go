@@ -8,11 +8,11 @@ import (
 	"spindle/internal/number"
 )
 
-// scoreMax bounds what a score's entry takes in a listpack.
+// scoreMax bounds the length of a score's entry in a listpack.
 const scoreMax = 40
 
-// scoreElement is how a listpack keeps a score: a whole number as an integer, anything else as the text a client would
-// see. The text is written to room.
+// scoreElement returns a score as a listpack stores it: a whole number as an integer, anything else as the text that
+// clients see. The text is written to room.
 func scoreElement(score float64, room []byte) listpack.Element {
 	if score >= -math.MaxInt64/2 && score <= math.MaxInt64/2 {
 		if n := int64(score); float64(n) == score {
@@ -22,7 +22,7 @@ func scoreElement(score float64, room []byte) listpack.Element {
 	return listpack.Of(number.AppendDouble(room[:0], score))
 }
 
-// scoreOf reads a score. A text that is none, which only a listpack that nobody has checked may hold, is 0.
+// scoreOf reads a score. A text that is no number, which only an unchecked listpack may hold, is 0.
 func scoreOf(e listpack.Element) float64 {
 	if e.IsInt {
 		return float64(e.Int)
@@ -31,13 +31,13 @@ func scoreOf(e listpack.Element) float64 {
 	return f
 }
 
-// A pair is a member of a packed sorted set: where it begins, its score and where the score's entry is.
+// A pair is a member of a packed sorted set: its offset, its score, and the offset of the score.
 type pair struct {
 	at, scoreAt int
 	score       float64
 }
 
-// pairAt is the pair that begins at at, and where the next one begins: End behind the last.
+// pairAt returns the pair at at, and the offset of the next one: End after the last.
 func pairAt(lp []byte, at int) (p pair, next int) {
 	p.at, p.scoreAt = at, listpack.Next(lp, at)
 	e, next := listpack.GetNext(lp, p.scoreAt)
@@ -48,7 +48,7 @@ func pairAt(lp []byte, at int) (p pair, next int) {
 	return p, next
 }
 
-// findPacked looks for a member; its at is 0 if it is not there.
+// findPacked looks for a member. Its at is 0 if it is not there.
 func findPacked(lp, member []byte) (p pair) {
 	if at := listpack.Find(lp, listpack.First(lp), member, 1); at != 0 {
 		p, _ = pairAt(lp, at)
@@ -56,7 +56,7 @@ func findPacked(lp, member []byte) (p pair) {
 	return p
 }
 
-// placeOf is where a pair belongs by order (zset.Z1): the first one behind it, End if there is none.
+// placeOf returns where a pair belongs by order (zset.Z1): the first pair after it, End if there is none.
 func placeOf(lp []byte, score float64, member []byte) int {
 	end := listpack.End(lp)
 	for at := listpack.HeaderLen; at < end; {
@@ -85,13 +85,13 @@ func insertAt(e *value.Edit, at int, score float64, member []byte) {
 	x.Put(gap[m.Put(gap):])
 }
 
-// deletePacked removes n pairs from the one at at on.
+// deletePacked removes n pairs, the first at at.
 func deletePacked(e *value.Edit, at, n int) {
 	s := listpack.Delete(e.Packed(), at, 2*n)
 	s.Finish(e.Splice(s.Off, s.Del, s.Ins))
 }
 
-// rescore gives the member of pair p another score, and its place.
+// rescore gives the member of pair p another score, and moves it to its place.
 func rescore(e *value.Edit, p pair, score float64, member []byte) {
 	lp := e.Packed()
 	to := placeOf(lp, score, member)

@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Score is a member's score; false says that there is no such member.
+// Score returns a member's score. It returns false if there is no such member.
 func Score(v value.Value, member []byte) (score float64, ok bool) {
 	if lp := v.Packed(); lp != nil {
 		p := findPacked(lp, member)
@@ -22,12 +22,13 @@ func Score(v value.Value, member []byte) (score float64, ok bool) {
 	return 0, false
 }
 
-// blockOf is a member's block in a skiplist, 0 if there is none.
+// blockOf returns a member's block in a skiplist, 0 if there is none.
 func blockOf(v value.Value, member []byte) memory.Ref {
 	return table.FindIn(rootAt(v.Root()).members.Root(), table.Scored, table.Hash(member), member)
 }
 
-// Rank is how many members are before one, and its score; false says that there is no such member. O(log Len).
+// Rank returns how many members are before this one, and its score. It returns false if there is no such member. O(log
+// Len).
 func Rank(v value.Value, member []byte) (rank int, score float64, ok bool) {
 	if lp := v.Packed(); lp != nil {
 		p := findPacked(lp, member)
@@ -45,7 +46,7 @@ func Rank(v value.Value, member []byte) (rank int, score float64, ok bool) {
 	return int(c.Rank()), table.Score(ref), true
 }
 
-// Random is some member, each as likely as any other. Live values only.
+// Random returns a random member, each equally likely. Only for live values.
 func Random(v value.Value, rng *rand.PCG) (member listpack.Element, score float64) {
 	if lp := v.Packed(); lp != nil {
 		at := listpack.Seek(lp, 2*int(rng.Uint64()%uint64(listpack.Count(lp)/2)))
@@ -57,11 +58,11 @@ func Random(v value.Value, rng *rand.PCG) (member listpack.Element, score float6
 	return text(ref), table.Score(ref)
 }
 
-// text is the member in a block as what a listpack would give.
+// text returns the member in a block as a listpack element.
 func text(ref memory.Ref) listpack.Element { return listpack.OfText(table.ScoredKey(ref)) }
 
-// Scan yields about count members from cursor on, in no order, and returns the cursor to go on from; 0 begins and ends.
-// A listpack is yielded whole. A member that is there all along is yielded at least once. Live values only.
+// Scan yields about count members, starting at cursor, in no order, and returns the next cursor; 0 begins and ends. It
+// yields a listpack whole. A member present throughout is yielded at least once. Only for live values.
 func Scan(v value.Value, cursor uint64, count int, yield func(member listpack.Element, score float64)) uint64 {
 	if v.Packed() != nil {
 		Each(v, 0, Len(v), false, func(m listpack.Element, score float64) bool {

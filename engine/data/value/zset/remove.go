@@ -9,8 +9,8 @@ import (
 	"spindle/internal/number"
 )
 
-// Remove removes a member; false says that there is none. When it was the last one the caller removes the key. member
-// may not lie in the value.
+// Remove removes a member. It returns false if there is none. The caller removes the key of a set that has become
+// empty. member may not lie in the value.
 func Remove(e *value.Edit, member []byte) bool {
 	if lp := e.Packed(); lp != nil {
 		p := findPacked(lp, member)
@@ -33,13 +33,12 @@ func Remove(e *value.Edit, member []byte) bool {
 	return true
 }
 
-// anewFrom is from how many members on a removal may build what stays instead.
+// anewFrom: a removal of more members may rebuild the rest instead.
 const anewFrom = 4096
 
-// RemoveSpan removes the members of s, of which there are fewer than all: whoever means all removes the key.
+// RemoveSpan removes the members of s. s is not the whole set: to remove that, remove the key.
 //
-// Cost: O(log Len + s.Len()); when s is most of a large set, what stays is built anew and the old one is left to a
-// reclaimer.
+// Cost: O(log Len + s.Len()). When s is most of a large set, the rest is rebuilt and a reclaimer frees the old set.
 func RemoveSpan(e *value.Edit, s Span) {
 	n := s.Len()
 	if n == 0 {
@@ -62,8 +61,8 @@ func RemoveSpan(e *value.Edit, s Span) {
 	h.save()
 }
 
-// leaving are members whose records are gone, or are just going: they leave a batch at a time, so that their cache
-// misses overlap.
+// leaving collects members whose records are removed, or are just being removed. It removes them a batch at a time, so
+// that their cache misses overlap.
 type leaving struct {
 	refs [32]memory.Ref
 	n    int
@@ -92,7 +91,7 @@ func (l *leaving) release(h *handle) {
 	l.n = 0
 }
 
-// keep builds what is outside of s anew, in the place of what there was.
+// keep replaces the set by a new one of the members outside s.
 func keep(e *value.Edit, s Span, all int) {
 	b := NewBuilder(e.Store(), all-s.Len())
 	var room [number.MaxIntLen]byte

@@ -13,10 +13,9 @@ import (
 // A Span is the members of rank From to To-1. It is empty if To is not above From.
 type Span struct{ From, To int }
 
-// Len is the number of members in it.
 func (s Span) Len() int { return max(s.To-s.From, 0) }
 
-// A ScoreRange is the scores between two; a bound that is out does not belong to it.
+// A ScoreRange is the scores from Min to Max. MinOut and MaxOut exclude the bound itself.
 type ScoreRange struct {
 	Min, Max       float64
 	MinOut, MaxOut bool
@@ -30,7 +29,7 @@ func (r *ScoreRange) exceeds(score float64) bool {
 	return score > r.Max || r.MaxOut && score == r.Max
 }
 
-// Span is the members whose scores are in r. O(log Len).
+// Span returns the members whose scores are in r. O(log Len).
 func (r *ScoreRange) Span(v value.Value) (s Span) {
 	if r.Min > r.Max {
 		return Span{}
@@ -53,7 +52,7 @@ func (r *ScoreRange) Span(v value.Value) (s Span) {
 	return Span{rankOf(order, word(r.Min), r.MinOut), rankOf(order, word(r.Max), !r.MaxOut)}
 }
 
-// rankOf is how many records are before those of word w, or, if after, before what is behind those.
+// rankOf returns how many records have a lower word than w. With after, it also counts those with the word w.
 func rankOf(order *tree.State, w uint64, after bool) int {
 	p := tree.Probe{Word0: w, Tie: before}
 	if after {
@@ -71,10 +70,10 @@ func behind(uint64) int { return 1 }
 type LexBound struct {
 	Text []byte
 	Out  bool // Text itself is not in the range
-	Edge int8 // -1: before all texts, 1: behind all texts; then Text and Out mean nothing
+	Edge int8 // -1: before all texts, 1: after all texts; then Text and Out are ignored
 }
 
-// compare orders the bound's text against another: 0 at it.
+// compare orders the bound's text against another: 0 if equal.
 func (b *LexBound) compare(text []byte) int {
 	if b.Edge != 0 {
 		return int(b.Edge)
@@ -82,7 +81,7 @@ func (b *LexBound) compare(text []byte) int {
 	return bytes.Compare(b.Text, text)
 }
 
-// A LexRange is the members between two texts. It is of use where all scores are the same.
+// A LexRange is the members between two texts. It is meant for sets in which all scores are equal.
 type LexRange struct{ Min, Max LexBound }
 
 func (r *LexRange) empty() bool {
@@ -103,9 +102,8 @@ func (r *LexRange) exceeds(text []byte) bool {
 	return c < 0 || c == 0 && r.Max.Out
 }
 
-// Span is the members that are in r. O(log Len). Where scores differ, members are in no order that r could mean: of a
-// listpack it is then those that a walk from the first, or from the last if reverse, meets between two that are not in
-// r.
+// Span returns the members in r. O(log Len). If scores differ, members are not ordered by text. In a listpack the span
+// is then the first run of members in r, walking from the first member, or from the last if reverse.
 func (r *LexRange) Span(v value.Value, reverse bool) (s Span) {
 	if r.empty() {
 		return Span{}
@@ -161,7 +159,7 @@ func (r *LexRange) spanPacked(lp []byte, reverse bool) (s Span) {
 	return s
 }
 
-// back is the pair before the one at at, 0 at the beginning.
+// back returns the pair before the one at at, 0 at the beginning.
 func back(lp []byte, at int) int {
 	if at = listpack.Prev(lp, at); at == 0 {
 		return 0
@@ -173,7 +171,7 @@ type standing struct{ reached, exceeded bool }
 
 func (r *LexRange) texts(lp []byte, index int) standing { return r.at(lp, listpack.Seek(lp, index)) }
 
-// at says how the member at at stands to r.
+// at compares the member at at with both bounds of r.
 func (r *LexRange) at(lp []byte, at int) standing {
 	var room [24]byte
 	t := listpack.Get(lp, at).Text(room[:])

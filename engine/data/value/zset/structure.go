@@ -7,13 +7,13 @@ import (
 	"spindle/engine/data/value"
 )
 
-// perMember is about what a member costs in a skiplist: what views keep is judged by it.
+// perMember is about the cost of a member in a skiplist. Measure uses it.
 const perMember = 60
 
-// perRecord is about what the order takes for a member, empty room in leaves included.
+// perRecord is about a member's cost in the order, with the empty room in leaves.
 const perRecord = 20
 
-// Structure is what can be done with the root of a skiplist.
+// Structure is the keyspace's functions for the root of a skiplist.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return rootAt(ref).members.Len() },
 	Destroy: destroy,
@@ -29,7 +29,7 @@ var Structure = value.Structure{
 	},
 }
 
-// destroy frees the order first: it is not read any more, so that its records may lead to blocks that are gone.
+// destroy frees the order first. Nothing reads it any more, so its records may lead to freed blocks.
 func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {
 	x := rootAt(ref)
 	done, spent := x.order.Destroy(r, budget)
@@ -45,7 +45,7 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 	return 0, spent + 1
 }
 
-// duplicate is a skiplist with the same members in blocks of its own.
+// duplicate returns a skiplist with the same members in new blocks.
 func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	from := rootAt(ref)
 	t := table.New(s.Heap, table.Scored, s.Base)
@@ -66,7 +66,7 @@ func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	return newRoot(s, &t, &o)
 }
 
-// newRoot is the root block of a skiplist made of these.
+// newRoot returns the root block of a skiplist made of t and o.
 func newRoot(s *value.Store, t *table.Table, o *tree.Records) memory.Ref {
 	ref := s.NewRoot(value.KindZSet, rootBytes)
 	r := rootAt(ref)

@@ -1,10 +1,9 @@
-// Package zset is the value of a sorted set: members, each with a score, in the order of their scores and found by
-// name.
+// Package zset is the value of a sorted set: members, each with a score, ordered by score and found by name.
 //
-// Owner: the core changes it, through a value.Edit; reading works on live and frozen values alike, any goroutine (R4).
+// Owner: the core changes it, through a value.Edit. Any goroutine may read live and frozen values (R4).
 // Never: knows a command, client or reply, or keeps a member that it was lent.
-// Start here: how a sorted set is kept. read.go, iter.go and span.go read it, add.go and remove.go change it, packed.go
-// is its small form, build.go makes one that belongs to no key yet.
+// Start here: the encodings. read.go, iter.go and span.go read a sorted set, add.go and remove.go change it. packed.go
+// is its small form. build.go makes one that belongs to no key yet.
 package zset
 
 import (
@@ -20,20 +19,20 @@ import (
 	"spindle/internal/setting"
 )
 
-// A sorted set is kept in one of two ways, each named as OBJECT ENCODING does:
+// A sorted set is stored in one of two ways, each named as OBJECT ENCODING does:
 //
 //	listpack    | member | score | member | score | …            ascending
 //	skiplist    root: Header, members, order
 //	                           │        └─ tree.State ─▶ records (score's word, block)  ascending
 //	                           └─ table.State ─▶ blocks of layout Scored  ◀─ block
 //
-// zset.Z1. Ascending is by score, then by the member's bytes. -0 and 0 are one score here, though a block keeps which
-// it was; in a listpack both are 0, unless it came from elsewhere.
+// zset.Z1. Ascending is by score, then by the member's bytes. -0 and 0 are one score here, though a block keeps the
+// sign. In a listpack both are 0, unless it came from elsewhere.
 // zset.Z2. Members are different from each other, and no score is NaN.
-// zset.Z3. Each block of members has one record, which leads to it; its word is that of the block's score. A record
-// goes before its block does: the tree compares members through blocks.
-// zset.Z4. A listpack becomes a skiplist when it outgrows the limits. Nothing turns back; what a STORE command makes is
-// new.
+// zset.Z3. Each block of members has one record, which leads to it. The record's word is that of the block's score. A
+// record is removed before its block, because the tree compares members through blocks.
+// zset.Z4. A listpack becomes a skiplist when it exceeds the limits. Nothing turns back. A STORE command makes a new
+// set.
 type root struct {
 	value.Header
 	members table.State
@@ -49,16 +48,16 @@ func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
 // recordBytes is the width of a record of the order.
 const recordBytes = 16
 
-// Limits are up to where a sorted set is kept in a listpack.
+// Limits bound a sorted set that is a listpack.
 type Limits struct {
 	Entries int // members: zset-max-listpack-entries
 	Value   int // bytes of a member: zset-max-listpack-value
 }
 
-// Settings are the limits as an operator sets them.
+// Settings are the limits as CONFIG settings.
 type Settings struct{ entries, value setting.Int }
 
-// Rows are the settings; calling it gives them their defaults.
+// Rows returns the settings, and sets them to their defaults.
 func (s *Settings) Rows() []setting.Row {
 	atLeast0 := setting.Between(0, math.MaxInt64)
 	return []setting.Row{
@@ -67,10 +66,10 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Limits are what the settings say now.
+// Limits returns the present settings.
 func (s *Settings) Limits() Limits { return Limits{int(s.entries.Get()), int(s.value.Get())} }
 
-// Holds says whether so many members, the longest of them of that many bytes, may be a listpack.
+// Holds reports whether so many members, the longest of longest bytes, may be a listpack.
 func (l Limits) Holds(members, longest int) bool {
 	return members <= l.Entries && longest <= l.Value &&
 		members*(longest+listpack.MaxOverhead+scoreMax) < listpack.MaxBytes
@@ -84,7 +83,7 @@ func Len(v value.Value) int {
 	return rootAt(v.Root()).members.Len()
 }
 
-// word is what a score is ordered by: as numbers, words ascend as scores do.
+// word returns a number that orders like the score: words ascend as scores do.
 func word(score float64) uint64 {
 	if score == 0 {
 		return 1 << 63 // zset.Z1
@@ -112,10 +111,10 @@ func open(e *value.Edit) handle {
 		tree.OpenRecords(h, value.KindTree, r.order, recordBytes, wide), h}
 }
 
-// save keeps what has become of it (table.O1).
+// save stores the changed states in the root (table.O1).
 func (h *handle) save() { h.root.members, h.root.order = h.members.State(), h.order.State }
 
-// insert adds a member that is not there, whose hash that is.
+// insert adds member, which is not there. hash is its hash.
 func (h *handle) insert(hash uint64, member []byte, score float64) {
 	ref := table.NewScored(h.heap, member, score)
 	h.members.Insert(hash, ref, table.Never)
@@ -123,7 +122,7 @@ func (h *handle) insert(hash uint64, member []byte, score float64) {
 	h.order.Insert(record[:], func(w uint64) int { return compare(member, w) })
 }
 
-// find moves c to the record of a member that is there, in the block at ref.
+// find moves c to the record of the existing member in the block at ref.
 func (h *handle) find(c *tree.Cursor, ref memory.Ref) { findIn(&h.order.State, c, ref) }
 
 func findIn(order *tree.State, c *tree.Cursor, ref memory.Ref) {
@@ -136,7 +135,7 @@ func findIn(order *tree.State, c *tree.Cursor, ref memory.Ref) {
 	}})
 }
 
-// compare orders a member against the one in the block that w leads to.
+// compare orders member against the one in the block that w leads to.
 func compare(member []byte, w uint64) int {
 	return bytes.Compare(member, table.ScoredKey(memory.Ref(w)))
 }
