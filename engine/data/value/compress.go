@@ -2,7 +2,8 @@ package value
 
 import "spindle/internal/compress/lzf"
 
-// Compress is text in at most so many bytes, for values that stay compressed; nil if it takes more. The core's.
+// Compress returns text compressed to at most most bytes, for values that stay compressed. It returns nil if text takes
+// more. Only the core calls it.
 //
 // Lifetime: until the next call.
 func (s *Store) Compress(text []byte, most int) []byte {

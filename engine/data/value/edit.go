@@ -9,82 +9,79 @@ import (
 	"spindle/internal/invariant"
 )
 
-// An Edit is one key's collection while a command changes it: all moving between entry, packed root and structure goes
-// through it, and all copying of these for views. Its [Entry] decides about blocks. package keyspace hands it out;
-// DESIGN.md has the picture.
+// An Edit is one key's collection while a command changes it. It moves the collection between entry, packed root and
+// structure, and copies these for views. Its [Entry] decides about blocks. package keyspace hands it out. DESIGN.md has
+// the picture.
 //
-// value.K1. It holds until the key is written to by other means (another Edit of it too) or removed, or until the
-// keyspace has handed out three more. Writes to other keys, other Edits', and lookups, do not disturb it.
-// value.K2. Root, Splice, Replace, SetRoot and Reroot set the position for views (DESIGN.md: "Position"). Who turns to
-// another Edit in between begins with Root, or Enter, when coming back. So work on one collection at a time.
-// value.K3. What Packed, Splice, Replace and Root return holds until the next call of one of them.
-// value.K4. It tells nobody of the change: the command calls keyspace.DB.Touched once.
+// value.K1. It is valid until the key is removed or written by other means (another Edit of it too). It also ends when
+// the keyspace has handed out three more. Writes to other keys, other Edits' writes and lookups do not disturb it.
+// value.K2. Root, Splice, Replace, SetRoot and Reroot set the position for views (DESIGN.md: "Position"). A command
+// that uses another Edit in between calls Root or Enter when it comes back. So work on one collection at a time.
+// value.K3. The results of Packed, Splice, Replace and Root are valid until the next call of one of them.
+// value.K4. An Edit calls no hooks: the command calls keyspace.DB.Touched once.
 type Edit struct {
-	// Edge is where a kind that is a tree keeps the way to the leaf that it last changed in place. It is forgotten when
-	// the structure is opened to be changed otherwise (Root), or replaced, through this Edit; by value.K1 nothing else
-	// does that while the Edit is used.
+	// Edge is the way to the leaf that a kind with a tree last changed in place. It is forgotten when this Edit opens
+	// the structure for another change (Root) or replaces it. By value.K1 nothing else does that while the Edit is
+	// used.
 	Edge tree.Edge
 
 	entry Entry
 }
 
-// Find leads e to key in keys, and says whether it is there. For package keyspace.
+// Find leads e to key in keys, and reports whether it is there. For package keyspace.
 func (e *Edit) Find(keys *Keys, key []byte) bool {
 	e.Edge.Forget()
 	return e.entry.Find(keys, key)
 }
 
-// Holds is Entry.Holds.
 func (e *Edit) Holds(keys *Keys) bool { return e.entry.Holds(keys) }
 
-// HandedOut tells who else knows the entry that it may get another value (value.E7). For package keyspace.
+// HandedOut tells other holders of the entry that it may get another value (value.E7). For package keyspace.
 func (e *Edit) HandedOut() { e.entry.changed() }
 
-// Hash is the key's in its index.
+// Hash is the key's hash in its index.
 func (e *Edit) Hash() uint64 { return e.entry.Hash() }
 
-// Entry is the key's entry, for who is going to give it another value. For package keyspace.
+// Entry is the key's entry, for a caller that will give it another value. For package keyspace.
 func (e *Edit) Entry() *Entry {
 	e.Edge.Forget()
 	return &e.entry
 }
 
-// Enter sets the position for views again, after another key was worked on (value.K2). Root, Splice and the others that
-// change do it themselves.
+// Enter sets the position for views again, after work on another key (value.K2). The methods that change do it
+// themselves.
 func (e *Edit) Enter() { e.entry.Enter() }
 
-// Value is the value as it is now.
+// Value is the present value.
 func (e *Edit) Value() Value { return At(e.entry.ref) }
 
 // Key is the key, in place: until the next change through e.
 func (e *Edit) Key() []byte { return At(e.entry.ref).Key() }
 
-// Store is where structures allocate and let go.
+// Store is where structures allocate and free.
 func (e *Edit) Store() *Store { return e.entry.keys.store }
 
-// Heap is Store().Heap.
 func (e *Edit) Heap() *memory.Heap { return e.entry.keys.store.Heap }
 
-// Rand is the source of choices at random.
+// Rand is the source of random choices.
 func (e *Edit) Rand() *rand.PCG { return e.entry.keys.store.Rand }
 
-// Encoding is how the collection is kept now.
+// Encoding is the collection's present encoding.
 func (e *Edit) Encoding() Encoding { return e.Value().Encoding() }
 
 // Packed is the listpack or intset, in place, to be read; nil if there is a structure.
 func (e *Edit) Packed() []byte { return e.Value().Packed() }
 
-// Wide says that what the structure lets go of is retired wide (value.B3).
+// Wide reports whether the structure's blocks are retired wide (value.B3).
 func (e *Edit) Wide() bool {
 	v := e.Value()
 	return v.Rooted() && HeaderAt(v.Root()).Moved()
 }
 
-// Splice cuts del bytes out of the packed bytes at off and makes room for ins there. It returns all of them, the ins
-// ones undefined, to be written to until the next call. ins may be 0, and off, del and ins such that everything stays:
-// then it makes what is there writable.
+// Splice replaces del of the packed bytes at off by ins undefined ones. It returns all bytes, to be written to until
+// the next call. If del equals ins, or both are 0, it only makes the bytes writable.
 //
-// Cost: what lies behind off moves; a new block when the size asks for it or a view reads the old one.
+// Cost: the bytes after off move. There is a new block when the size needs it or a view reads the old one.
 func (e *Edit) Splice(off, del, ins int) []byte {
 	v := e.Value()
 	old := v.Packed()
@@ -104,8 +101,8 @@ func (e *Edit) Splice(off, del, ins int) []byte {
 	return next.bytes
 }
 
-// Replace makes the collection a packed one of n undefined bytes, which it returns to be written; what was there,
-// packed or a structure, is let go, so that the new bytes must not be read from it.
+// Replace makes the collection a packed one of n undefined bytes, and returns them to be written. It frees the old
+// content, packed or a structure, so the new bytes must not be read from it.
 func (e *Edit) Replace(enc Encoding, n int) []byte {
 	v := e.begin(enc)
 	if v.Packed() != nil {
@@ -118,7 +115,7 @@ func (e *Edit) Replace(enc Encoding, n int) []byte {
 	return next.bytes
 }
 
-// begin begins to change the structure, or what the collection is called.
+// begin begins to change the structure or its encoding.
 func (e *Edit) begin(enc Encoding) Value {
 	e.Enter()
 	e.Edge.Forget()
@@ -127,7 +124,7 @@ func (e *Edit) begin(enc Encoding) Value {
 	return v
 }
 
-// Root is the root block of the structure, made writable: copied if a view holds it (value.B1). The kind's state behind
+// Root returns the root block of the structure, writable: a copy if a view holds it (value.B1). The kind's state after
 // the header may be written until the next call.
 func (e *Edit) Root() memory.Ref {
 	e.Enter()
@@ -142,8 +139,7 @@ func (e *Edit) Root() memory.Ref {
 	return dup
 }
 
-// Reroot puts another root block in the place of the one there is, of which it has taken over what hangs off it: for
-// states that grow.
+// Reroot replaces the root block by one that has taken over its blocks: for states that grow.
 func (e *Edit) Reroot(root memory.Ref) {
 	v := e.begin(e.Encoding())
 	old := v.Root()
@@ -152,14 +148,14 @@ func (e *Edit) Reroot(root memory.Ref) {
 	e.Store().dropBlock(old)
 }
 
-// SetRoot makes the collection the structure at root, which is new (Store.NewRoot); what was there, packed or another
-// structure, is let go: it must have been read by now.
+// SetRoot makes the collection the structure at root, which is new (Store.NewRoot). It frees the old content, packed or
+// another structure, so that must have been read by now.
 func (e *Edit) SetRoot(enc Encoding, root memory.Ref) {
 	e.begin(enc)
 	e.hang(enc, root)
 }
 
-// SetEncoding says that what is there is now called enc (listpack becomes listpackex); its bytes are the caller's.
+// SetEncoding gives the present content the encoding enc (listpack becomes listpackex). The caller changes its bytes.
 func (e *Edit) SetEncoding(enc Encoding) {
 	v := e.Value()
 	if v.Encoding() == enc {
@@ -172,7 +168,7 @@ func (e *Edit) SetEncoding(enc Encoding) {
 	e.Store().Used.Note(f.Type, enc)
 }
 
-// hang makes root what the entry hangs off, and lets go of what there was.
+// hang makes root the entry's root, and frees the old content.
 func (e *Edit) hang(enc Encoding, root memory.Ref) {
 	v := e.Value()
 	t, old := v.Type(), v.Root()
@@ -185,8 +181,8 @@ func (e *Edit) hang(enc Encoding, root memory.Ref) {
 	*(*memory.Ref)(e.entry.reform(&f, v.Deadline(), 0)) = root
 }
 
-// inPlace makes the packed bytes n long in the block they lie in, nil if that cannot be. What they were is still there,
-// as far as it reached. A block is kept until half of it would be unused.
+// inPlace makes the packed bytes n long in their present block, and returns nil if that is not possible. The old bytes
+// are still there. A block is kept until half of it would be unused.
 func (e *Edit) inPlace(v Value, enc Encoding, n int) []byte {
 	f := FormOf(v)
 	if !f.Rooted {
@@ -207,13 +203,13 @@ func (e *Edit) inPlace(v Value, enc Encoding, n int) []byte {
 	return p.bytes()
 }
 
-// staysRooted says that n bytes do not go back into the entry: they do so when half of what would fit is left.
+// staysRooted reports that n bytes do not move back into the entry. They do when at most half of what fits is left.
 func staysRooted(klen, n int) bool { return !fitsInline(klen, 2*n) }
 
-// A successor is what is to stand in the place of a collection's bytes.
+// A successor is what will replace a collection's bytes.
 type successor struct {
-	entry memory.Ref // 0: they lie in root
-	root  memory.Ref // a packed one; 0: they lie in entry
+	entry memory.Ref // 0: the bytes lie in root
+	root  memory.Ref // a packed one; 0: the bytes lie in entry
 	enc   Encoding
 	bytes []byte
 }
@@ -242,7 +238,7 @@ func (e *Edit) prepare(enc Encoding, n int, growing bool) (next successor) {
 	return next
 }
 
-// commit puts next in the place of what there is and lets that go.
+// commit replaces the present content by next and frees it.
 func (e *Edit) commit(next successor) {
 	if next.entry != 0 {
 		e.entry.Put(next.entry)

@@ -10,15 +10,15 @@ import (
 	"spindle/engine/data/table"
 )
 
-// An entryModel is a database of strings and packed sets, written by Entries alone, some of which are kept while others
-// write, and a Go map.
+// An entryModel is a database of strings and packed sets, written only by Entries, and a Go map. Some Entries are held
+// while others write.
 type entryModel struct {
 	t     *testing.T
 	rng   *rand.Rand
 	s     Store
 	keys  Keys
 	want  map[string]entryWant
-	held  map[string]*Entry // found once, and used until their key is written to otherwise
+	held  map[string]*Entry // found once, and used until their key is written by other means
 	views []entryView
 }
 
@@ -51,7 +51,7 @@ func newEntryModel(t *testing.T) *entryModel {
 	return m
 }
 
-// entry is an Entry of key: one that is held, or a new one, which is held from now on or not.
+// entry returns an Entry of key: a held one, or a new one, which may then be held.
 func (m *entryModel) entry(key string) *Entry {
 	e := m.held[key]
 	if e == nil || m.rng.IntN(3) == 0 {
@@ -59,7 +59,7 @@ func (m *entryModel) entry(key string) *Entry {
 		if _, there := m.want[key]; e.Find(&m.keys, []byte(key)) != there {
 			m.t.Fatalf("%q is there: %t", key, !there)
 		}
-		m.held[key] = e // another one is through: it does not know what this one writes
+		m.held[key] = e // another one must not be used any more: it does not know what this one writes
 	}
 	return e
 }
@@ -72,7 +72,7 @@ func (m *entryModel) random(n int) string {
 	return string(b)
 }
 
-// form is one of a value, with its payload.
+// form returns a value's form, with its payload.
 func (m *entryModel) form(key string, deadline int64) (f Form, word memory.Ref, inline string, text string) {
 	size := m.rng.IntN(60)
 	switch m.rng.IntN(10) {
@@ -175,7 +175,7 @@ func (m *entryModel) step() {
 	}
 }
 
-// close reads a view whole, and lets it go.
+// close reads a view whole, and closes it.
 func (m *entryModel) close(i int) {
 	v := m.views[i]
 	for key, w := range v.want {
@@ -211,12 +211,12 @@ func (m *entryModel) same(where string, v Value, key string, want entryWant) {
 		m.t.Fatalf("%s: %q is %.40q until %d, want %q, %.40q until %d",
 			where, v.Key(), text, v.Deadline(), key, want.text, want.deadline)
 	}
-	if where != "view" && v.Clock() != want.clock { // table.N1: a view's may have gone on
+	if where != "view" && v.Clock() != want.clock { // table.N1: a view's clock may be newer
 		m.t.Fatalf("%s: clock %d of %q, want %d", where, v.Clock(), key, want.clock)
 	}
 }
 
-// check compares all, and value.E4 and value.E6 for the Entries that are held.
+// check compares everything, and value.E4 and value.E6 for the held Entries.
 func (m *entryModel) check() {
 	if err := m.keys.Check(); err != nil {
 		m.t.Fatal(err)
@@ -242,8 +242,8 @@ func (m *entryModel) check() {
 	}
 }
 
-// TestEntryModel writes values of all forms over each other, with views of older states, which stay as they were. In
-// the end nothing is left: what was replaced was let go of, once.
+// TestEntryModel overwrites values of all forms with each other, with views of older states, which must not change. In
+// the end no memory may be left: each replaced value was freed once.
 func TestEntryModel(t *testing.T) {
 	m := newEntryModel(t)
 	empty := m.s.Heap.Used()
@@ -271,7 +271,7 @@ func TestEntryModel(t *testing.T) {
 	}
 }
 
-// TestEntryStays: what belongs into the block is written there, and nothing else; under a view nothing is.
+// TestEntryStays: an entry is written in place exactly when its form belongs into the block, and never under a view.
 func TestEntryStays(t *testing.T) {
 	m := newEntryModel(t)
 	set := func(e *Entry, n int, deadline int64) memory.Ref {

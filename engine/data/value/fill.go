@@ -6,15 +6,15 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Unwritten says that a piece of a long string, or of a range within a chunk, lies where nothing has been written
-// (value.L5): it is zeros without looking. False means nothing.
+// Unwritten reports that a piece of a long string, or of a range within a chunk, was never written (value.L5), so that
+// it is zeros. False says nothing about the bytes.
 func Unwritten(piece []byte) bool {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(piece))) - uintptr(unsafe.Pointer(&zeros))
 	return len(piece) > 0 && at < ChunkSize
 }
 
-// NewFilled is the root of a string of n bytes that fill writes from off on into dst, in order, a chunk at a time. dst
-// holds anything before. Chunks that come out as zeros are not kept (value.L5).
+// NewFilled returns the root of a string of n bytes. fill writes the bytes beginning at off into dst, in order, a chunk
+// at a time. dst is undefined before. Chunks of zeros are not stored (value.L5).
 func (s *Store) NewFilled(n int, fill func(dst []byte, off int)) memory.Ref {
 	r := s.newRoot(chunksFor(n))
 	l := longAt(r)

@@ -9,7 +9,7 @@ import (
 	"spindle/internal/number"
 )
 
-// A Form is what an entry's shape and size follow from.
+// A Form determines an entry's shape and size.
 type Form struct {
 	Type     Type
 	Encoding Encoding
@@ -19,10 +19,10 @@ type Form struct {
 	Inline   int // length of an inline string, listpack or intset; 0 for integers and rooted values
 }
 
-// wide says that the lengths do not fit the shape word (table.N2).
+// wide reports whether the lengths do not fit the shape word (table.N2).
 func (f *Form) wide() bool { return f.KeyLen > table.MaxNarrowKey || f.Inline > table.MaxNarrowValue }
 
-// Size is the bytes the entry takes.
+// Size is the bytes of the entry.
 func (f *Form) Size() int {
 	n := 8 + f.KeyLen + f.Inline
 	if f.Rooted || f.Encoding == Int && f.Type == String {
@@ -37,7 +37,7 @@ func (f *Form) Size() int {
 	return n
 }
 
-// Cost is what the entry costs in bytes with its share of the index, without what hangs off a root (Store.MemoryUsage).
+// Cost is the bytes that the entry costs with its share of the index, without its root (Store.MemoryUsage).
 func (f *Form) Cost() int { return memory.GoodSize(f.Size()) + indexShare }
 
 // shape is the entry's second word.
@@ -55,7 +55,7 @@ func (f *Form) shape() uint32 {
 	return s | uint32(f.KeyLen)<<table.ShapeKeyLen | uint32(f.Inline)<<table.ShapeValueLen
 }
 
-// FormOf is the form of an entry that stands.
+// FormOf returns the form of an existing entry.
 func FormOf(v Value) Form {
 	shape := v.shape()
 	_, klen, vlen := v.lengths()
@@ -65,7 +65,7 @@ func FormOf(v Value) Form {
 	}
 }
 
-// Size is the bytes the entry takes.
+// Size is the bytes of the entry.
 func (v Value) Size() int {
 	at, klen, vlen := v.lengths()
 	n := at + klen + vlen
@@ -80,10 +80,10 @@ func (v Value) Size() int {
 	return n
 }
 
-// fitsInline says that n bytes of value lie in their entry.
+// fitsInline reports whether n bytes of value fit in the entry.
 func fitsInline(klen, n int) bool { return klen+n <= MaxInline }
 
-// MaxInline is how many bytes of key and value an entry may hold before the value gets blocks of its own.
+// MaxInline is the most bytes of key and value in an entry. A longer value gets other blocks.
 const MaxInline = memory.MaxSmall - 24
 
 // OfText is OfString of val, or the form of the integer n if val is one in canonical form.
@@ -96,13 +96,13 @@ func (f *Form) OfText(klen int, val []byte, volatile bool) (n int64) {
 	return 0
 }
 
-// IntForm is the form of a string that is kept as an integer.
+// IntForm returns the form of a string stored as an integer.
 func IntForm(klen int, volatile bool) Form {
 	return Form{Type: String, Encoding: Int, Volatile: volatile, KeyLen: klen}
 }
 
-// OfString makes f the form of a string of n bytes as SET leaves it. In place: a copy of what has just been written
-// byte by byte waits for all stores before it, and a load has many under way.
+// OfString makes f the form of a string of n bytes as SET stores it. It writes f in place, because a load calls it
+// often. Copying a struct just written byte by byte would wait for all earlier stores.
 func (f *Form) OfString(klen, n int, volatile bool) {
 	f.Type, f.Encoding, f.Rooted, f.Volatile, f.KeyLen, f.Inline = String, Raw, false, volatile, klen, n
 	if n <= MaxEmbStr {
@@ -113,7 +113,7 @@ func (f *Form) OfString(klen, n int, volatile bool) {
 	}
 }
 
-// header writes what stands before the key of an entry at p, all but its clock, and says where the key begins.
+// header writes the words before the key of an entry at p, except its clock, and returns the offset of the key.
 func (f *Form) header(p unsafe.Pointer, deadline int64) (key int) {
 	*(*uint32)(unsafe.Add(p, 4)) = f.shape()
 	key = 8
@@ -128,8 +128,8 @@ func (f *Form) header(p unsafe.Pointer, deadline int64) (key int) {
 	return key
 }
 
-// reshape gives an unshared entry the form f, which has the same key, where it lies, and returns where its payload
-// goes. If the key has to move it takes the first carry bytes of the payload along. The block has room.
+// reshape gives an unshared entry the form f, with the same key, in place. It returns the address of the payload. If
+// the key has to move, the first carry bytes of the payload move along. The block has room.
 func (v Value) reshape(f *Form, deadline int64, carry int) (payload unsafe.Pointer) {
 	if f.Volatile != v.Volatile() { // first: the deadline lies where the key lay
 		from, _, _ := v.lengths()
@@ -143,7 +143,7 @@ func (v Value) reshape(f *Form, deadline int64, carry int) (payload unsafe.Point
 	return unsafe.Add(v.p, f.header(v.p, deadline)+f.KeyLen)
 }
 
-// PayloadSize is the bytes behind the key: an inline value's, or 8.
+// PayloadSize is the number of bytes after the key: an inline value's, or 8.
 func (v Value) PayloadSize() int {
 	f := FormOf(v)
 	if f.Rooted || f.Encoding == Int && f.Type == String {
@@ -152,26 +152,26 @@ func (v Value) PayloadSize() int {
 	return f.Inline
 }
 
-// copyPayload copies the first n bytes behind the key to where dst points.
+// copyPayload copies the first n bytes after the key to dst.
 func (v Value) copyPayload(dst unsafe.Pointer, n int) {
 	copy(PayloadBytes(dst, n), PayloadBytes(v.payload(), n))
 }
 
 // OverwriteDeadline gives an unshared volatile entry another deadline.
 func (v Value) OverwriteDeadline(ms int64) {
-	at := 8 + v.shape()>>6&8 // bit 9, wide, as 8
+	at := 8 + v.shape()>>6&8 // bit 9 (wide) as 8
 	*(*int64)(unsafe.Add(v.p, at)) = ms
 }
 
 // SetRoot gives an unshared rooted entry another root.
 func (v Value) SetRoot(root memory.Ref) { *(*memory.Ref)(v.payload()) = root }
 
-// PayloadBytes is the n bytes at an entry's payload, to be written.
+// PayloadBytes returns the n bytes at an entry's payload, to be written.
 func PayloadBytes(payload unsafe.Pointer, n int) []byte {
 	return unsafe.Slice((*byte)(payload), n)
 }
 
-// Fill writes an entry's payload: inline if the form keeps it there, else word, which is an integer or a root.
+// Fill writes an entry's payload: inline if the form stores it there, else word, which is an integer or a root.
 func (f *Form) Fill(payload unsafe.Pointer, word memory.Ref, inline []byte) {
 	if f.Inline > 0 {
 		copy(PayloadBytes(payload, len(inline)), inline)

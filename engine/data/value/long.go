@@ -9,7 +9,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A long is the root of a string that does not fit in its entry: a header and a word for each chunk of 64 KB.
+// A long is the root of a string that does not fit in its entry. It has a header and a word for each chunk of 64 KB.
 //
 //	0        8        16      20      24     32       40      48
 //	+--------+--------+-------+-------+------+--------+-------+---------+---------+-- ~ --+
@@ -17,22 +17,21 @@ import (
 //	+--------+--------+-------+-------+------+--------+-------+---------+---------+-- ~ --+
 //	  u64      u64      u32     u32     u64    u64      u64     Ref | bit 0 shared; 0: all zeros
 //
-// value.L1. count = ceil(length / 64 KB), at most room; every chunk but the last holds 64 KB, the last has at least
-// what length asks.
-// value.L2. A root stamped at or below heap.Frozen(), or pinned, is not written (but for pin and moved): it is copied,
-// and in the copy every chunk is shared.
+// value.L1. count = ceil(length / 64 KB), at most room. Every chunk but the last holds 64 KB. The last has room for at
+// least the rest.
+// value.L2. A root stamped at or below heap.Frozen(), or pinned, is not written (except for pin and moved). It is
+// copied, and in the copy every chunk is shared.
 // value.L3. A shared chunk is replaced, not written, while a view or a pin lives that may read it.
-// value.L4. The newest root owns its chunks; an older one, kept for a view or a pin, owns its own block alone.
-// value.L5. A chunk word of 0 is a chunk of zeros that has never been written: SETRANGE far behind the end costs
-// nothing.
+// value.L4. The newest root owns its chunks. An older one, kept for a view or a pin, owns only its root block.
+// value.L5. A chunk word of 0 is a chunk of zeros that was never written. So SETRANGE far after the end costs nothing.
 type long struct {
 	epoch  uint64
 	length uint64
 	count  uint32
 	room   uint32
-	pin    uint64 // the number of the pin that reads this root; 0 none. The core's alone
-	origin uint64 // the number of a pin that may read chunks shared with this root; 0 none
-	moved  uint64 // not 0: it has been under another key, so that views may know it by another position. The core's alone
+	pin    uint64 // number of the pin that reads this root; 0: none; only the core uses it
+	origin uint64 // number of a pin that may read chunks shared with this root; 0 none
+	moved  uint64 // not 0: it was under another key, so views may know another position; only the core uses it
 }
 
 const longHeader = 48
@@ -41,13 +40,13 @@ var _ [longHeader]byte = [unsafe.Sizeof(long{})]byte{}
 
 const (
 	chunkShift = 16
-	// ChunkSize is what each chunk of a long string holds, but the last.
+	// ChunkSize is the size of each chunk of a long string but the last.
 	ChunkSize = 1 << chunkShift
 
 	chunkShared = 1
 	chunkRef    = 1<<48 - 8
 
-	// freeAtOnce is how many chunks the turn frees itself; more go to a reclaimer.
+	// freeAtOnce is how many chunks the turn frees itself. A reclaimer frees more.
 	freeAtOnce = 64
 )
 
@@ -66,7 +65,7 @@ func (l *long) chunk(i int) *uint64 {
 // used is how many bytes of chunk i belong to the string.
 func (l *long) used(i int) int { return min(int(l.length)-i<<chunkShift, ChunkSize) }
 
-// piece is chunk i's part of the string, to be read.
+// piece returns chunk i's part of the string, to be read.
 func (l *long) piece(i int) []byte {
 	w := *l.chunk(i)
 	if w == 0 {
@@ -86,43 +85,43 @@ func (l *long) cost() int {
 	return n
 }
 
-// A Store makes, changes and lets go of what values keep outside their entries.
+// A Store makes, changes and frees what values store outside their entries.
 //
-// Owner: the core, in its turn; a pin's release may come from any goroutine.
+// Owner: the core, in its turn. Any goroutine may call a pin's release.
 type Store struct {
 	Heap        *memory.Heap
-	Rand        *rand.PCG // of choices at random
-	Base        int64     // when ticks of deadlines begin, Unix ms
-	Relocations int64     // blocks, and values as a whole, that Relocate has moved
-	// That collections have had since everything was last emptied: what decides the version of an RDB file.
+	Rand        *rand.PCG // of random choices
+	Base        int64     // Unix ms of tick 0 of deadlines
+	Relocations int64     // blocks, and whole values, that Relocate has moved
+	// The encodings of collections since the data set was last empty. They decide the version of an RDB file.
 	Used Encodings
 
 	pins    pins
 	kinds   [kinds]Structure
-	freeing *memory.Returner // what the turn takes apart itself
+	freeing *memory.Returner // for what the turn frees itself
 
-	packer *lzf.Packer // Compress's
+	packer *lzf.Packer // for Compress
 }
 
-// Init readies s.
+// Init prepares s.
 func (s *Store) Init(h *memory.Heap) {
 	s.Heap = h
 	h.Register(KindLong, destroyLong)
 	h.Measure(KindLong, longMeasure)
 }
 
-// longMeasure is about what a string takes, without a visit to its chunks, as cost makes.
+// longMeasure estimates a string's bytes without reading its chunks, as cost does.
 func longMeasure(root memory.Ref) (bytes int64) {
 	l := longAt(root)
 	for i := range int(l.count) {
-		if *l.chunk(i) != 0 { // else zeros, which take nothing (value.L5)
+		if *l.chunk(i) != 0 { // otherwise zeros, which take nothing (value.L5)
 			bytes += int64(l.used(i))
 		}
 	}
 	return bytes
 }
 
-// newRoot is a root without chunks, with room for n of them.
+// newRoot returns a root without chunks, with room for room of them.
 func (s *Store) newRoot(room int) memory.Ref {
 	r := s.Heap.Alloc(longBytes(room), memory.Values)
 	l := longAt(r)
@@ -130,7 +129,7 @@ func (s *Store) newRoot(room int) memory.Ref {
 	return r
 }
 
-// NewLong is the root of a string with val's content.
+// NewLong returns the root of a string with val's content.
 func (s *Store) NewLong(val []byte) memory.Ref {
 	r := s.newRoot(chunksFor(len(val)))
 	l := longAt(r)
@@ -146,22 +145,22 @@ func (s *Store) NewLong(val []byte) memory.Ref {
 	return r
 }
 
-// NewZeros is the root of a string of n zeros.
+// NewZeros returns the root of a string of n zeros.
 func (s *Store) NewZeros(n int) memory.Ref {
 	r := s.newRoot(chunksFor(n))
 	s.extend(longAt(r), n)
 	return r
 }
 
-// NewApart is NewZeros of a string that is going to be written over several turns before it gets a key.
+// NewApart is NewZeros of a string that will be written over several turns before it gets a key.
 func (s *Store) NewApart(n int) memory.Ref {
 	r := s.NewZeros(n)
-	longAt(r).moved = 1 // no position is its own
+	longAt(r).moved = 1 // it has no position
 	return r
 }
 
-// Adopt is the root of a string whose n bytes lie in the run at ref, of purpose Values: it is cut into chunks, not
-// copied.
+// Adopt returns the root of a string whose n bytes lie in the run at ref, of purpose Values. The run is cut into
+// chunks, not copied.
 func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
 	r := s.newRoot(chunksFor(n))
 	l := longAt(r)
@@ -178,9 +177,8 @@ func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
 	}
 }
 
-// writable returns the root to write in place of root, with room for n chunks (value.L2). The old one is let go if it
-// was replaced.
-// Cost: a compare; with a live view or a pin, or when room runs out, a copy of 8 bytes a chunk.
+// writable returns the root to write instead of root, with room for n chunks (value.L2). If that is a new one, the old
+// one is freed. Cost: a compare. With a live view or a pin, or when room runs out, a copy of 8 bytes a chunk.
 func (s *Store) writable(root memory.Ref, n int) memory.Ref {
 	l := longAt(root)
 	seen := l.epoch <= s.Heap.Frozen() || l.pin != 0
@@ -220,7 +218,7 @@ func (s *Store) writable(root memory.Ref, n int) memory.Ref {
 	return r
 }
 
-// retire lets a block go that views may still read, at the position the caller has set.
+// retire retires a block that views may still read, at the position that the caller has set.
 func (s *Store) retire(r memory.Ref, moved bool) {
 	if moved {
 		s.Heap.RetireWide(r, memory.Values)
@@ -229,12 +227,12 @@ func (s *Store) retire(r memory.Ref, moved bool) {
 	}
 }
 
-// shared says that a view or a pin may read a chunk of l (value.L3).
+// shared reports whether a view or a pin may read a chunk of l (value.L3).
 func (s *Store) shared(l *long, w uint64) bool {
 	return w&chunkShared != 0 && (s.Heap.Frozen() != 0 || s.pins.alive(l.origin))
 }
 
-// letGo frees or retires a chunk that has been taken out of l.
+// letGo frees or retires a chunk that was removed from l.
 func (s *Store) letGo(l *long, w uint64) {
 	ref := memory.Ref(w & chunkRef)
 	switch {
@@ -247,7 +245,8 @@ func (s *Store) letGo(l *long, w uint64) {
 	}
 }
 
-// writableChunk is chunk i of l with room for n bytes, of which the first used ones hold what the string has there.
+// writableChunk returns chunk i of l, writable and with n bytes. The first used bytes hold the string's present
+// content.
 func (s *Store) writableChunk(l *long, i, used, n int) []byte {
 	p := l.chunk(i)
 	w := *p
@@ -257,7 +256,7 @@ func (s *Store) writableChunk(l *long, i, used, n int) []byte {
 		}
 	}
 	size := n
-	if w != 0 && n > used && n < ChunkSize { // it grows by appending: leave room for more of that
+	if w != 0 && n > used && n < ChunkSize { // it grows by appending: leave room for more
 		size = min(n+n/2, ChunkSize)
 	}
 	ref := s.Heap.Alloc(size, memory.Values)
@@ -274,8 +273,8 @@ func (s *Store) writableChunk(l *long, i, used, n int) []byte {
 	return b
 }
 
-// WriteLong writes data at byte off of the string at root, which grows with zeros up to off if it is shorter, and
-// returns the root that is to stand in its place. Whole chunks of zeros that arise are not allocated (value.L5).
+// WriteLong writes data at byte off of the string at root, and returns the root that replaces it. A shorter string
+// grows with zeros up to off. New chunks that are all zeros are not allocated (value.L5).
 func (s *Store) WriteLong(root memory.Ref, off int, data []byte) memory.Ref {
 	end := off + len(data)
 	root = s.writable(root, chunksFor(max(end, int(longAt(root).length))))
@@ -293,10 +292,10 @@ func (s *Store) WriteLong(root memory.Ref, off int, data []byte) memory.Ref {
 	return root
 }
 
-// extend makes the string end bytes long. What is new reads as zeros.
+// extend makes the string end bytes long. The new bytes read as zeros.
 func (s *Store) extend(l *long, end int) {
 	count := chunksFor(end)
-	if l.count > 0 { // the last chunk as it was
+	if l.count > 0 { // the old last chunk
 		i := int(l.count) - 1
 		used := l.used(i)
 		n := min(end-i<<chunkShift, ChunkSize)
@@ -310,7 +309,7 @@ func (s *Store) extend(l *long, end int) {
 	l.count, l.length = uint32(count), uint64(end)
 }
 
-// CopyLong is the root of a string with the same content.
+// CopyLong returns the root of a string with the same content.
 func (s *Store) CopyLong(root memory.Ref) memory.Ref {
 	from := longAt(root)
 	r := s.newRoot(int(from.count))
@@ -328,15 +327,14 @@ func (s *Store) CopyLong(root memory.Ref) memory.Ref {
 	return r
 }
 
-// Move says that the value at root is going to stand under another key.
+// Move records that the value at root is moved to another key.
 func (s *Store) Move(root memory.Ref) {
 	if s.Heap.Frozen() != 0 { // views know it, or what it shares with an older root, by the old position
 		longAt(root).moved = 1
 	}
 }
 
-// DropLong lets go of the string at root, of which nothing of the data set knows any more.
-// Cost: O(1); up to 64 chunks are freed at once.
+// DropLong frees the string at root, which no key has any more. Cost: O(1); it frees up to 64 chunks itself.
 func (s *Store) DropLong(root memory.Ref) {
 	l := longAt(root)
 	switch {

@@ -16,8 +16,8 @@ func content(root memory.Ref) (b []byte) {
 	return b
 }
 
-// TestLongModel writes at random places of a string, with holds and pins on older states of it, and compares all with
-// byte slices.
+// TestLongModel writes at random places of a string, with holds and pins on older states of it. It compares all of them
+// with byte slices.
 func TestLongModel(t *testing.T) {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
@@ -121,8 +121,8 @@ func TestLongModel(t *testing.T) {
 	}
 }
 
-// TestPinnedIsLeaving: what is dropped or replaced while it is being read from is on its way out at once (value.P6),
-// and counted once.
+// TestPinnedIsLeaving: a string that is dropped or replaced while it is being read counts as leaving at once, and only
+// once (value.P6).
 func TestPinnedIsLeaving(t *testing.T) {
 	const size = 1 << 20
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func TestPinnedIsLeaving(t *testing.T) {
 			defer h.Close()
 			var s Store
 			s.Init(h)
-			other := s.NewLong(make([]byte, 2*size)) // no more is ever said to leave than there is
+			other := s.NewLong(make([]byte, 2*size)) // what leaves is never more than all data
 			root := s.NewLong(make([]byte, size))
 			first, second := s.Pin(root), s.Pin(root)
 			near := func(what string, want int64) {
@@ -190,7 +190,7 @@ func TestPinnedIsLeaving(t *testing.T) {
 	}
 }
 
-// TestPinnedZerosTakeNothing: what a string does not take does not leave memory with it.
+// TestPinnedZerosTakeNothing: chunks of zeros, which take no memory, do not count as leaving.
 func TestPinnedZerosTakeNothing(t *testing.T) {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
@@ -210,7 +210,7 @@ func TestPinnedZerosTakeNothing(t *testing.T) {
 	s.Unpin()
 }
 
-// TestSparse shows that zeros far behind the end cost nothing.
+// TestSparse: zeros far after the end cost nothing.
 func TestSparse(t *testing.T) {
 	h, err := memory.New(memory.Options{})
 	if err != nil {

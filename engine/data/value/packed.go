@@ -28,7 +28,7 @@ func (p *packed) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), packedHeader)), int(p.length))
 }
 
-// newPacked is a packed root of n undefined bytes with room for so many.
+// newPacked returns a packed root of n undefined bytes with at least room bytes of room.
 func (s *Store) newPacked(n, room int) memory.Ref {
 	ref := s.Heap.Alloc(packedHeader+room, memory.Values)
 	*packedAt(ref) = packed{
@@ -38,10 +38,10 @@ func (s *Store) newPacked(n, room int) memory.Ref {
 	return ref
 }
 
-// Packed is the bytes of a collection's listpack or intset, in its entry or behind it, in place; nil if it is kept
-// otherwise.
+// Packed returns the bytes of a collection's listpack or intset, in place, in its entry or its root. It is nil for a
+// structure.
 //
-// Lifetime: as the Value's. Frozen values too: any goroutine.
+// Lifetime: as the Value's. Any goroutine may read a frozen value's.
 func (v Value) Packed() []byte {
 	if !v.Rooted() {
 		key, klen, vlen := v.lengths()
@@ -54,7 +54,7 @@ func (v Value) Packed() []byte {
 	return packedAt(root).bytes()
 }
 
-// PackedForm is the form of a collection whose listpack or intset has n bytes.
+// PackedForm returns the form of a collection whose listpack or intset has n bytes.
 func PackedForm(t Type, enc Encoding, klen, n int, volatile bool) Form {
 	f := Form{Type: t, Encoding: enc, Volatile: volatile, KeyLen: klen, Inline: n}
 	if !fitsInline(klen, n) {
@@ -63,19 +63,19 @@ func PackedForm(t Type, enc Encoding, klen, n int, volatile bool) Form {
 	return f
 }
 
-// RootForm is the form of a value that hangs off a root.
+// RootForm returns the form of a value with a root.
 func RootForm(t Type, enc Encoding, klen int, volatile bool) Form {
 	return Form{Type: t, Encoding: enc, Volatile: volatile, KeyLen: klen, Rooted: true}
 }
 
-// PackedOf is the packed root with those bytes.
+// PackedOf returns a packed root with the bytes b.
 func (s *Store) PackedOf(b []byte) memory.Ref {
 	ref, to := s.NewPacked(len(b))
 	copy(to, b)
 	return ref
 }
 
-// NewPacked is a packed root of n undefined bytes, for an entry of PackedForm, and those bytes.
+// NewPacked returns a packed root of n undefined bytes, for an entry of PackedForm, and those bytes.
 func (s *Store) NewPacked(n int) (memory.Ref, []byte) {
 	ref := s.newPacked(n, n)
 	return ref, packedAt(ref).bytes()

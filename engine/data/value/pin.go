@@ -7,21 +7,20 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A pin keeps one long string as it is for readers outside the turn: replies that are being sent from it.
+// A pin keeps one long string unchanged for readers outside the turn: replies that are being sent from it.
 //
 //	p1 (root R1) ◀── origin ── R2, pinned by p2 ◀── origin ── R3, the live one
 //	kept: what R3 replaced or dropped and R2 may still read is on p2's list while p2 lives, then on p1's
 //
-// value.P1. What is taken out of a root that may share it with a pinned one goes on that pin's list.
-// value.P2. A pin without readers stands in for its origin while that lives; its list goes there, and at last to the
+// value.P1. A block removed from a root that may share it with a pinned one is put on that pin's list.
+// value.P2. A pin without readers stands for its origin while that lives. Its list moves there, and at last to the
 // heap.
 // value.P3. Releases come from any goroutine and are queued; the turn takes them (Unpin).
-// value.P4. A flushed database, whose values nobody goes through one by one, is taken apart only when the readers of
-// its time have gone.
-// value.P5. A number is never given out twice, and a pin's origin is older than the pin: following origins comes to an
-// end.
-// value.P6. What is on a list counts as parked (memory.Heap.Park): it is on its way out, and evicting more keys would
-// not bring it back sooner.
+// value.P4. A flushed database is freed only when the readers of that time are done, because its values are not looked
+// at one by one.
+// value.P5. A number is never given out twice, and a pin's origin is older than the pin. So following origins ends.
+// value.P6. Blocks on a list count as parked (memory.Heap.Park): they will be freed, and evicting more keys would not
+// free them sooner.
 type pin struct {
 	root    memory.Ref
 	origin  uint64 // number of a pin, or 0
@@ -30,7 +29,7 @@ type pin struct {
 	kept    []kept
 }
 
-// kept is a block, or a root with all that hangs off it.
+// A kept is a block, or with tree a root with everything that hangs off it.
 type kept struct {
 	ref  memory.Ref
 	tree bool
@@ -38,29 +37,29 @@ type kept struct {
 
 type pins struct {
 	all  map[uint64]*pin // by number
-	last uint64          // number given out
+	last uint64          // last number given out
 
 	parked []parked
 
 	returned atomic.Int32 // len(done); read without the lock
 	mu       sync.Mutex
-	done     []*pin // releases not yet taken
+	done     []*pin // releases not yet processed
 }
 
-// parked is what waits for readers.
+// parked is a function that waits for readers.
 type parked struct {
 	run  func()
 	pins []waited
 }
 
-// waited is a pin and how many readers must have come and gone: those that came later do not matter.
+// waited is a pin and how many of its readers must be done. Readers that came later do not matter.
 type waited struct {
 	p    *pin
 	gone int
 }
 
-// holder is the pin that things of root's origin number are kept for; nil if none reads them any more. Pins on the way
-// are shortened, so that a long line of them is walked once.
+// holder returns the pin on whose list blocks for pin number go, or nil if no pin reads them any more. It shortens the
+// way through pins, so that a long chain is walked once.
 func (p *pins) holder(number uint64) *pin {
 	at := p.all[number]
 	if at == nil || at.readers > 0 {
@@ -76,14 +75,14 @@ func (p *pins) holder(number uint64) *pin {
 
 func (p *pins) alive(number uint64) bool { return number != 0 && p.holder(number) != nil }
 
-// keep puts k on the list of the pin of that number, or of whom it stands in for.
+// keep puts k on the list of the pin with this number, or of the pin it stands for.
 func (s *Store) keep(number uint64, k kept) {
 	at := s.pins.holder(number)
 	at.kept = append(at.kept, k)
 	s.Heap.Park(k.bytes(), k.objects())
 }
 
-// objects is what k counts for among values let go.
+// objects is k's part of the values that wait to be freed.
 func (k kept) objects() int {
 	if k.tree {
 		return 1
@@ -91,7 +90,7 @@ func (k kept) objects() int {
 	return 0
 }
 
-// bytes is what k holds; of a string, as much as is known without going through its chunks.
+// bytes is the size of k; of a string, an estimate without reading its chunks.
 func (k kept) bytes() int64 {
 	if k.tree {
 		return longMeasure(k.ref)
@@ -99,7 +98,7 @@ func (k kept) bytes() int64 {
 	return int64(memory.UsableSize(k.ref))
 }
 
-// Pin keeps the string at root as it is until release, which any goroutine calls once. Its pieces may be read until
+// Pin keeps the string at root unchanged until release, which any goroutine calls once. Its pieces may be read until
 // then.
 func (s *Store) Pin(root memory.Ref) (release func()) {
 	l, ps := longAt(root), &s.pins
@@ -122,14 +121,14 @@ func (s *Store) Pin(root memory.Ref) (release func()) {
 	}
 }
 
-// Unpin takes the releases that have come in. The core calls it once a turn; a load when there are none.
+// Unpin processes the releases so far. The core calls it once a turn. It costs a load when there are none.
 func (s *Store) Unpin() {
 	if s.pins.returned.Load() != 0 {
 		s.unpin()
 	}
 }
 
-// Pins is how many strings are pinned.
+// Pins is the number of pinned strings.
 func (s *Store) Pins() int { return len(s.pins.all) }
 
 func (s *Store) unpin() {
@@ -143,7 +142,7 @@ func (s *Store) unpin() {
 		if p.readers--; p.readers > 0 {
 			continue
 		}
-		longAt(p.root).pin = 0 // its block is there: whatever let it go put it on this list
+		longAt(p.root).pin = 0 // its block still exists: if the string was dropped, it is on this list
 		if up := ps.holder(p.origin); up != nil {
 			up.kept = append(up.kept, p.kept...)
 		} else {
@@ -151,7 +150,7 @@ func (s *Store) unpin() {
 		}
 		p.kept = nil
 	}
-	for again := true; again; { // value.P2: pins that nobody reads and that stand in for nothing
+	for again := true; again; { // value.P2: pins without readers whose origin is gone
 		again = false
 		for number, p := range ps.all {
 			if p.readers == 0 && ps.holder(p.origin) == nil {
@@ -181,7 +180,7 @@ func (w *parked) waits() bool {
 	return false
 }
 
-// AfterPins runs f when all who read pinned strings now have released them: at once if nobody does.
+// AfterPins runs f when all present readers of pinned strings have released them: at once if there are none.
 func (s *Store) AfterPins(f func()) {
 	w := parked{run: f}
 	for _, p := range s.pins.all {
@@ -196,7 +195,7 @@ func (s *Store) AfterPins(f func()) {
 	s.pins.parked = append(s.pins.parked, w)
 }
 
-// release lets go of what the last pin kept. Views may read it still, under whatever key it had.
+// release frees what the last pin kept. Views may still read it, under whatever key it had.
 func (s *Store) release(list []kept) {
 	for _, k := range list {
 		s.Heap.Unpark(k.bytes(), k.objects())

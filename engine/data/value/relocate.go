@@ -5,25 +5,25 @@ import (
 	"spindle/engine/data/table"
 )
 
-// Relocation moves values out of slabs that are being emptied (memory.Heap.Leaves).
+// This file moves values out of slabs that are being emptied (memory.Heap.Leaves).
 //
-// value.M1. No hold lives: nobody but the turn reaches these blocks. A long string stays while any reply is sent from
-// one (value.P1).
-// value.M2. A collection of up to relocateAtOnce elements and relocateBytes moves in one go: its blocks one by one, or,
-// where its kind has no Relocate, as a copy that takes its place. A larger one with a Relocate moves in steps.
+// value.M1. No hold lives: only the turn reaches these blocks. A long string stays while a reply is sent from any
+// (value.P1).
+// value.M2. A collection of up to relocateAtOnce elements and relocateBytes moves in one step. It moves block by block,
+// or, if its kind has no Relocate, is replaced by a copy. A larger one with a Relocate moves in several steps.
 // value.M3. The caller changes Table.Moves (value.E7), as table.Table.Relocate does.
 
-// relocateAtOnce is how many elements move in one go: some tenths of a millisecond.
+// relocateAtOnce is the most elements that move in one step: some tenths of a millisecond.
 const relocateAtOnce = 512
 
-// relocateBytes is how many bytes a collection has at most that is copied to be moved.
+// relocateBytes is the most bytes of a collection that is copied to be moved.
 const relocateBytes = 256 << 10
 
-// never is the stop of what is done in one go.
+// never is the stop function of a single step.
 func never() bool { return false }
 
-// Relocate moves the entry at ref, and what hangs off it, where they have to. It answers where the entry is now, and
-// whether its collection is to be moved in steps, by RelocateLarge.
+// Relocate moves the entry at ref and its root, if their slabs are being emptied. It returns where the entry is now.
+// large means that RelocateLarge must move its collection in steps.
 func (s *Store) Relocate(ref memory.Ref) (to memory.Ref, large bool) {
 	to = s.RelocateBlock(ref, memory.Keys)
 	v := At(to)
@@ -53,7 +53,8 @@ func (s *Store) Relocate(ref memory.Ref) (to memory.Ref, large bool) {
 	return to, false
 }
 
-// RelocateLarge goes on with a collection that Relocate has called large. done is true too when v is none any more.
+// RelocateLarge continues with a collection for which Relocate returned large. done is also true when v no longer is
+// one.
 func (s *Store) RelocateLarge(v Value, at *table.Spot, stop func() bool) (done bool) {
 	if !v.Exists() || !v.Rooted() || v.Type() == String {
 		return true
@@ -63,7 +64,7 @@ func (s *Store) RelocateLarge(v Value, at *table.Spot, stop func() bool) (done b
 	return k.Relocate == nil || k.Relocate(s, root, at, stop)
 }
 
-// RelocateBlock moves a block that nothing but one place leads to, which is the caller's.
+// RelocateBlock moves a block to which only one Ref leads. The caller updates that Ref.
 func (s *Store) RelocateBlock(ref memory.Ref, p memory.Purpose) memory.Ref {
 	if !s.Heap.Leaves(ref) {
 		return ref
@@ -76,7 +77,7 @@ func (s *Store) RelocateBlock(ref memory.Ref, p memory.Purpose) memory.Ref {
 	return to
 }
 
-// relocateRoot moves the root block of v's.
+// relocateRoot moves v's root block.
 func (s *Store) relocateRoot(v Value, root memory.Ref) memory.Ref {
 	to := s.RelocateBlock(root, memory.Values)
 	if to != root {
@@ -99,7 +100,7 @@ func (s *Store) relocateLong(v Value, root memory.Ref) {
 	}
 }
 
-// scattered says that the root, or a block of the structure that its kind tells, lies in a slab that is being emptied.
+// scattered reports whether the root, or a block that Blocks yields, lies in a slab that is being emptied.
 func (s *Store) scattered(k *Structure, root memory.Ref) (found bool) {
 	if s.Heap.Leaves(root) {
 		return true

@@ -8,7 +8,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Header begins the root block of every collection that does not lie in its entry; what follows is the kind's own.
+// A Header begins the root block of every collection that does not lie in its entry. The kind's state follows.
 //
 //	0        8       12      16
 //	+--------+-------+-------+-- ~ --
@@ -16,10 +16,11 @@ import (
 //	+--------+-------+-------+-- ~ --
 //	  u64      u32     u32
 //
-// value.B1. A root block stamped at or below heap.Frozen() is under a view: it is copied, not written (but for moved).
-// value.B2. The newest root owns what hangs off it; an older one, kept for a view, owns its own block alone.
-// value.B3. moved is set once the collection has been under another key, so that views may know it by another position:
-// what is let go of it afterwards is retired wide. It is the core's alone.
+// value.B1. A root block stamped at or below heap.Frozen() has readers of a view: it is copied, not written (except for
+// moved).
+// value.B2. The newest root owns its blocks. An older one, kept for a view, owns only its root block.
+// value.B3. moved is set once the collection has been under another key, so that views may know it by another position.
+// After that its blocks are retired wide. Only the core uses it.
 type Header struct {
 	Epoch uint64
 	moved uint32
@@ -31,24 +32,24 @@ const HeaderBytes = 16
 
 var _ [HeaderBytes]byte = [unsafe.Sizeof(Header{})]byte{}
 
-// HeaderAt is the header of the root block at ref.
+// HeaderAt returns the header of the root block at ref.
 func HeaderAt(ref memory.Ref) *Header { return (*Header)(memory.Pointer(ref)) }
 
-// Kind says what hangs off the root.
+// Kind is the kind of the root's structure.
 func (h *Header) Kind() memory.Kind { return memory.Kind(h.kind) }
 
-// Moved says that what the root lets go of must be retired wide (value.B3).
+// Moved reports whether the root's blocks must be retired wide (value.B3).
 func (h *Header) Moved() bool { return h.moved != 0 }
 
-// Kinds of roots, as memory knows them. The first ones are package keyspace's.
+// Kinds of roots for package memory. The first ones are package keyspace's.
 const (
 	KindDatabase memory.Kind = 1 + iota // the table of a database
 	KindDue                             // its index of deadlines
 	KindFields                          // the hashes of a database whose fields have deadlines
-	KindTracked                         // the keys that clients may have cached; package tracked's
+	KindTracked                         // the keys that clients may have cached (package tracked)
 	KindLong                            // a string in chunks
 	KindPacked                          // a listpack or an intset: one block
-	KindTree                            // what was cut off a tree, or a whole one without its root block
+	KindTree                            // a part cut off a tree, or a whole one without its root block
 	KindList
 	KindSet
 	KindZSet
@@ -61,29 +62,29 @@ const (
 	kinds = 32
 )
 
-// A Structure says what can be done with roots of one kind without knowing the type.
+// A Structure is the functions for roots of one kind, for callers that do not know the type.
 //
-// All but Destroy get the newest root, in a turn; Count, Measure and Cost also an older one.
+// All but Destroy get the newest root, in a turn. Count, Measure and Cost also get older ones.
 type Structure struct {
-	// Elements: what lazyfree counts; up to FreeAtOnce the turn frees it itself.
+	// Number of elements, which lazyfree counts. The turn itself frees up to FreeAtOnce.
 	Count func(root memory.Ref) int
-	// Frees all that hangs off root, and root (purpose Values); any goroutine.
+	// Frees root and all that hangs off it (purpose Values); any goroutine.
 	Destroy memory.Destroy
 	Measure func(root memory.Ref) int64            // about how many bytes, quickly
-	Cost    func(root memory.Ref, samples int) int // MEMORY USAGE: bytes, judged by so many elements; 0: all
+	Cost    func(root memory.Ref, samples int) int // MEMORY USAGE: bytes, estimated from so many elements; 0: all
 	Copy    func(s *Store, root memory.Ref) memory.Ref
 
-	// Relocate moves what hangs off root out of slabs that are being emptied, from at on, until stop says so
-	// (table.Table.Relocate). A kind without is copied as a whole, when Blocks, which may be nil, yields a block that
-	// lies in one.
+	// Relocate moves the root's blocks out of slabs being emptied. It continues at at, until stop returns true
+	// (table.Table.Relocate). A kind without Relocate is copied as a whole, if Blocks yields a block in such a slab.
+	// Blocks may be nil.
 	Relocate func(s *Store, root memory.Ref, at *table.Spot, stop func() bool) (done bool)
 	Blocks   func(root memory.Ref, yield func(memory.Ref) bool)
 }
 
-// FreeAtOnce is how many elements the turn frees itself; more go to a reclaimer.
+// FreeAtOnce is how many elements the turn frees itself. A reclaimer frees more.
 const FreeAtOnce = 64
 
-// Register tells of a kind of roots, before the first of them.
+// Register registers a kind of roots, before the first of them.
 func (s *Store) Register(k memory.Kind, f Structure) {
 	invariant.That(k > KindTree && k < kinds && s.kinds[k].Destroy == nil, "kind %d registered twice or out of range", k)
 	s.kinds[k] = f
@@ -93,7 +94,7 @@ func (s *Store) Register(k memory.Kind, f Structure) {
 	}
 }
 
-// NewRoot is a root block of n bytes, its header included, with zeros behind that.
+// NewRoot returns a root block of n bytes with its header, and zeros after it.
 func (s *Store) NewRoot(k memory.Kind, n int) memory.Ref {
 	ref := s.Heap.Alloc(n, memory.Values)
 	clear(memory.Bytes(ref, memory.UsableSize(ref)))
@@ -101,7 +102,7 @@ func (s *Store) NewRoot(k memory.Kind, n int) memory.Ref {
 	return ref
 }
 
-// dupRoot is a copy of a root block, to stand in its place.
+// dupRoot returns a copy of a root block, which will replace it.
 func (s *Store) dupRoot(root memory.Ref) memory.Ref {
 	n := memory.UsableSize(root)
 	ref := s.Heap.Alloc(n, memory.Values)
@@ -110,7 +111,7 @@ func (s *Store) dupRoot(root memory.Ref) memory.Ref {
 	return ref
 }
 
-// dropBlock lets go of a root's own block, of which a newer one has taken over what hangs off it (value.B2).
+// dropBlock frees only the root block. A newer root has taken over its blocks (value.B2).
 func (s *Store) dropBlock(root memory.Ref) {
 	if h := HeaderAt(root); h.Epoch > s.Heap.Frozen() {
 		s.Heap.Free(root, memory.Values)
@@ -119,8 +120,8 @@ func (s *Store) dropBlock(root memory.Ref) {
 	}
 }
 
-// DropRoot lets go of what hung off an entry of type t, at the position that is set.
-// Cost: O(1); up to 64 elements are freed at once.
+// DropRoot frees the root of an entry of type t, at the position that is set. Cost: O(1); it frees up to 64 elements
+// itself.
 func (s *Store) DropRoot(t Type, root memory.Ref) {
 	if t == String {
 		s.DropLong(root)
@@ -132,7 +133,7 @@ func (s *Store) DropRoot(t Type, root memory.Ref) {
 		s.dropBlock(root)
 		return
 	}
-	objects := 0 // what INFO counts: values that are too large to be freed at once
+	objects := 0 // for INFO: values that are too large to be freed at once
 	if s.kinds[kind].Count(root) > FreeAtOnce {
 		objects = 1
 	}
@@ -146,13 +147,13 @@ func (s *Store) DropRoot(t Type, root memory.Ref) {
 	}
 }
 
-// Count is the number of elements of a value that is kept in a structure.
+// Count is the number of elements of a value stored in a structure.
 func (s *Store) Count(v Value) int {
 	root := v.Root()
 	return s.kinds[HeaderAt(root).Kind()].Count(root)
 }
 
-// CopyRoot is a root with the same content as v's.
+// CopyRoot returns a root with the same content as v's.
 func (s *Store) CopyRoot(v Value) memory.Ref {
 	root := v.Root()
 	if v.Type() == String {
@@ -165,7 +166,7 @@ func (s *Store) CopyRoot(v Value) memory.Ref {
 	return s.kinds[kind].Copy(s, root)
 }
 
-// MoveRoot says that the value of type t at root is going to stand under another key.
+// MoveRoot records that the value of type t at root is moved to another key.
 func (s *Store) MoveRoot(t Type, root memory.Ref) {
 	if t == String {
 		s.Move(root)
@@ -174,8 +175,8 @@ func (s *Store) MoveRoot(t Type, root memory.Ref) {
 	}
 }
 
-// MemoryUsage is what the entry costs in bytes with its share of the index; samples bounds how many elements of a
-// collection are looked at (0: all).
+// MemoryUsage is the cost of v's entry in bytes, with its share of the index. samples bounds how many elements of a
+// collection it looks at (0: all).
 func (s *Store) MemoryUsage(v Value, samples int) int {
 	n := memory.GoodSize(v.Size()) + indexShare
 	root := v.Root()
@@ -191,8 +192,7 @@ func (s *Store) MemoryUsage(v Value, samples int) int {
 	return n
 }
 
-// DestroyEntry frees the entry at ref and what hangs off it, for table.Destroy. Any goroutine, when the kinds are
-// registered.
+// DestroyEntry frees the entry at ref and its root, for table.Destroy. Any goroutine, when the kinds are registered.
 func (s *Store) DestroyEntry(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
 	if v := At(ref); v.Rooted() {
 		var rest memory.Ref

@@ -1,10 +1,10 @@
 // Package value is one value in place: its type, its encoding and where its bytes are.
 //
-// Owner: the core writes, under R1; a saver reads values of the View it was handed (R4).
+// Owner: the core writes, under R1. A saver reads values of the View it was handed (R4).
 // Never: allocates on the Go heap per value, or knows what a command is.
-// Start here; form.go has the layout of the block that key and value share, entry.go alone writes it into a database.
-// long.go holds the strings that do not fit into one, packed.go and structure.go the other types' bytes and roots,
-// edit.go changes those. DESIGN.md has the picture.
+// Start here. form.go has the layout of the block that key and value share. Only entry.go writes it into a database.
+// long.go holds strings that do not fit such a block. packed.go and structure.go hold the other types' bytes and roots,
+// and edit.go changes those. DESIGN.md has the picture.
 package value
 
 import (
@@ -16,7 +16,7 @@ import (
 	"spindle/internal/number"
 )
 
-// Type is what TYPE answers.
+// A Type is what TYPE replies.
 type Type uint8
 
 const (
@@ -30,16 +30,16 @@ const (
 	Module
 )
 
-// String is the type's name as TYPE answers it; "none" for a key that does not exist.
+// String is the type's name as TYPE replies it; "none" for a key that does not exist.
 func (t Type) String() string { return typeNames[t&7] }
 
 var typeNames = [8]string{"none", "string", "list", "set", "zset", "hash", "stream", "module"}
 
-// Encoding is what OBJECT ENCODING answers.
+// An Encoding is what OBJECT ENCODING replies.
 type Encoding uint8
 
 const (
-	Raw Encoding = iota // a string longer than 44 bytes or changed in place
+	Raw Encoding = iota // a string longer than 44 bytes, or changed in place
 	Int
 	EmbStr
 	Listpack
@@ -51,34 +51,34 @@ const (
 	StreamTree
 )
 
-// String is the encoding's name as OBJECT ENCODING answers it.
+// String is the encoding's name as OBJECT ENCODING replies it.
 func (e Encoding) String() string { return encodingNames[e&15] }
 
 var encodingNames = [16]string{"raw", "int", "embstr", "listpack", "listpackex", "quicklist", "intset", "hashtable",
 	"skiplist", "stream",
 	"?", "?", "?", "?", "?", "?"}
 
-// Encodings is a set of types' encodings.
+// Encodings is a set of encodings for each type.
 type Encodings [8]uint16
 
 // Note adds an encoding of t.
 func (s *Encodings) Note(t Type, e Encoding) { s[t&7] |= 1 << e }
 
-// Has says whether t's encoding e is in the set.
+// Has reports whether t's encoding e is in the set.
 func (s *Encodings) Has(t Type, e Encoding) bool { return s[t&7]&(1<<e) != 0 }
 
-// Any says whether any encoding of t is in the set.
+// Any reports whether any encoding of t is in the set.
 func (s *Encodings) Any(t Type) bool { return s[t&7] != 0 }
 
 // MaxEmbStr is the longest string that OBJECT ENCODING calls embstr.
 const MaxEmbStr = 44
 
-// A Value is an entry of a database in place; the zero Value is "no such key". table.Entry has its picture.
+// A Value is an entry of a database in place. The zero Value means "no such key". table.Entry has its picture.
 //
-// Lifetime: until the next write to its database, or, from a View, until the View is closed.
+// Lifetime: until the next write to its database; from a View, until the View is closed.
 type Value struct{ p unsafe.Pointer }
 
-// At is the value of the entry at ref, the zero Value for 0.
+// At returns the value of the entry at ref, the zero Value for 0.
 func At(ref memory.Ref) Value {
 	if ref == 0 {
 		return Value{}
@@ -86,15 +86,15 @@ func At(ref memory.Ref) Value {
 	return Value{memory.Pointer(ref)}
 }
 
-// Exists says that there is such a key.
+// Exists reports whether there is such a key.
 func (v Value) Exists() bool { return v.p != nil }
 
 func (v Value) shape() uint32 { return *(*uint32)(unsafe.Add(v.p, 4)) }
 
-// lengths are the key's and an inline value's, and where the key begins.
+// lengths returns the offset of the key, and the lengths of the key and of an inline value.
 func (v Value) lengths() (key, klen, vlen int) {
 	shape := v.shape()
-	key = 8 + int(shape>>4&8) // bit 7, volatile, as 8
+	key = 8 + int(shape>>4&8) // bit 7 (volatile) as 8
 	if shape&table.ShapeWide == 0 {
 		return key, int(shape >> table.ShapeKeyLen & table.MaxNarrowKey), int(shape >> table.ShapeValueLen)
 	}
@@ -102,7 +102,7 @@ func (v Value) lengths() (key, klen, vlen int) {
 	return key + 8, int(uint32(wide)), int(wide >> 32)
 }
 
-// payload is what follows the key.
+// payload returns the address of the bytes after the key.
 func (v Value) payload() unsafe.Pointer {
 	key, klen, _ := v.lengths()
 	return unsafe.Add(v.p, key+klen)
@@ -119,7 +119,7 @@ func (v Value) Type() Type {
 	return Type(v.shape() & table.ShapeType)
 }
 
-// TypeName is what TYPE answers: the type's name, or the name of the module's type.
+// TypeName is what TYPE replies: the type's name, or the name of the module's type.
 func (v Value) TypeName() string {
 	t := v.Type()
 	if t == Module && HeaderAt(v.Root()).Kind() == KindBloom {
@@ -128,27 +128,28 @@ func (v Value) TypeName() string {
 	return t.String()
 }
 
-// BloomName is what a Bloom filter's type is called, by TYPE and in RDB: RedisBloom's name of it.
+// BloomName is the type name of a Bloom filter in TYPE and in RDB: RedisBloom's name.
 const BloomName = "MBbloom--"
 
-// Encoding is how the value is kept, in Redis's terms.
+// Encoding is the value's encoding, in Redis's terms.
 func (v Value) Encoding() Encoding { return Encoding(v.shape() >> table.ShapeEncoding & 15) }
 
 // Deadline is when the key expires, in Unix ms; 0 is never.
 func (v Value) Deadline() int64 { return table.EntryDeadline(v.p) }
 
-// Volatile says that the key has a deadline.
 func (v Value) Volatile() bool { return v.shape()&table.ShapeVolatile != 0 }
 
-// Long says that a string hangs off its entry in chunks: such pieces may be lent to a reply under keyspace.DB.Pin.
+// Long reports whether the value is a string stored in chunks outside its entry. A reply may send its pieces under
+// keyspace.DB.Pin.
 func (v Value) Long() bool {
 	return v.shape()&(table.ShapeRooted|table.ShapeType) == table.ShapeRooted|uint32(String)
 }
 
-// Rooted says that the value hangs off a block of its own: a long string, a long listpack or intset, a structure.
+// Rooted reports whether the value has a block outside its entry: a long string, a long listpack or intset, a
+// structure.
 func (v Value) Rooted() bool { return v.shape()&table.ShapeRooted != 0 }
 
-// Root is the block of its own that the value hangs off, 0 if it lies inline. All but a string's begin with a Header.
+// Root is the value's block outside its entry, 0 if it lies inline. All but a string's begin with a Header.
 func (v Value) Root() memory.Ref {
 	if !v.Rooted() {
 		return 0
@@ -156,7 +157,7 @@ func (v Value) Root() memory.Ref {
 	return *(*memory.Ref)(v.payload())
 }
 
-// Len is a string's length in bytes; of an integer, of its decimal form.
+// Len is a string's length in bytes; of an integer, that of its decimal form.
 func (v Value) Len() int {
 	shape := v.shape()
 	if shape&table.ShapeRooted != 0 {
@@ -170,7 +171,8 @@ func (v Value) Len() int {
 	return vlen
 }
 
-// Int is the value of a string kept as an integer (Encoding Int); false for any other, even if its text is a number.
+// Int returns the value of a string stored as an integer (Encoding Int). It returns false for any other, even if its
+// text is a number.
 func (v Value) Int() (int64, bool) {
 	if v.Encoding() != Int {
 		return 0, false
@@ -178,8 +180,8 @@ func (v Value) Int() (int64, bool) {
 	return *(*int64)(v.payload()), true
 }
 
-// Integer is where a string kept as an integer has it, nil for any other value. It is written to only while no view
-// reads the entry.
+// Integer returns the address of a string stored as an integer, nil for any other value. It is written to only while no
+// view reads the entry.
 func (v Value) Integer() *int64 {
 	if v.shape()&(table.ShapeType|15<<table.ShapeEncoding) != uint32(String)|uint32(Int)<<table.ShapeEncoding {
 		return nil
@@ -187,7 +189,8 @@ func (v Value) Integer() *int64 {
 	return (*int64)(v.payload())
 }
 
-// Contiguous is a string's bytes in place when they lie in one piece; false for integers and strings of several chunks.
+// Contiguous returns a string's bytes in place if they are one piece. It returns false for integers and strings of
+// several chunks.
 func (v Value) Contiguous() ([]byte, bool) {
 	shape := v.shape()
 	if shape&table.ShapeRooted != 0 {
@@ -204,7 +207,7 @@ func (v Value) Contiguous() ([]byte, bool) {
 	return unsafe.Slice((*byte)(unsafe.Add(v.p, key+klen)), vlen), true
 }
 
-// Bytes is a string's content in one piece: in place when it lies so, else formatted or joined behind scratch[:0].
+// Bytes returns a string's content in one piece: in place if possible, else written to scratch.
 //
 // Lifetime: as the Value's, or until scratch is used again. The caller writes to neither.
 func (v Value) Bytes(scratch []byte) []byte {
@@ -251,8 +254,8 @@ func (v Value) Range(from, to int, scratch []byte) []byte {
 	return dst
 }
 
-// Chunks yields a string's content in order, in pieces as they lie; yield returning false ends it. An integer is one
-// piece, good until yield returns.
+// Chunks yields a string's content in order, in the pieces in which it is stored, until yield returns false. An integer
+// is one piece, valid until yield returns.
 func (v Value) Chunks(yield func([]byte) bool) {
 	if b, ok := v.Contiguous(); ok {
 		yield(b)
@@ -271,15 +274,16 @@ func (v Value) Chunks(yield func([]byte) bool) {
 	}
 }
 
-// Clock is the 24-bit LRU clock or LFU counter (table.N1: also of a frozen entry, as it is now).
+// Clock is the 24-bit LRU clock or LFU counter. A frozen entry's clock also shows the present state (table.N1).
 func (v Value) Clock() uint32 { return atomic.LoadUint32((*uint32)(v.p)) & 0xFFFFFF }
 
-// SetClock writes the clock, in a turn. Frozen entries too: it is the one word savers read as it is (table.N1).
+// SetClock writes the clock, in a turn. It also writes to frozen entries: savers read this one word as it is
+// (table.N1).
 func (v Value) SetClock(clock uint32) {
 	if c := (*uint32)(v.p); *c != clock {
 		atomic.StoreUint32(c, clock)
 	}
 }
 
-// indexShare is about what a key costs in its table.
+// indexShare is about the cost of a key in its table.
 const indexShare = 12
