@@ -7,24 +7,22 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A root is a chain of Bloom filters, its links. An item is in the chain if it is in one of them; the last one takes
-// new items until it has as many as it was made for, and then another is linked behind it.
+// A root is a chain of Bloom filters, its links. An item is in the chain if it is in one of them. The last link takes
+// new items until its capacity is reached; then another link follows it.
 //
 //	0        16      24       28        32      36  40     48
-//	+--------+-------+--------+---------+-------+---+------+--------+--------+-- ~ --+
 //	| Header | items | growth | options | links | – | held | link 0 | link 1 |       |   link: 64 bytes
 //	+--------+-------+--------+---------+-------+---+------+--------+--------+-- ~ --+
 //	           u64     u32      u32       u32         u64
 //
-// bloom.R1. items is the sum of the links' items, as long as nobody brought a header that says otherwise (headers are
-// proven to agree).
+// bloom.R1. items is the sum of the links' items. FromHeader checks it; loaders of RDB may bring another sum.
 // bloom.R2. links is at least 1 and at most MaxLinks.
-// bloom.R3. held is the usable size of all pages of all links.
-// Check proves bloom.R1 to bloom.R3 and pages.go's rules; tests call it after every step.
+// bloom.R3. held is the usable size of all pages of all links. Check proves bloom.R1 to bloom.R3 and pages.go's rules;
+// tests call it after every step.
 type root struct {
 	value.Header
 	items   uint64
-	growth  uint32 // how many times as many items the next link takes
+	growth  uint32 // factor of the next link's capacity
 	options Options
 	links   uint32
 	_       uint32
@@ -34,14 +32,14 @@ type root struct {
 // A link is one filter. Its bits lie in pages (pages.go).
 type link struct {
 	capacity uint64  // how many items it takes
-	error    float64 // the rate of false positives it was made for
+	error    float64 // its designed rate of false positives
 	perItem  float64 // bits
 	bits     uint64
 	bytes    uint64
 	items    uint64
 	top      uint64 // the topmost page: 0, or Ref | pageShared
 	hashes   uint32
-	power    uint8 // not 0: bits are looked for modulo 1<<power instead of modulo bits
+	power    uint8 // not 0: bits are numbered modulo 1<<power instead of modulo bits
 	levels   uint8 // of nodes above the leaves
 	_        uint16
 }
@@ -68,29 +66,27 @@ const (
 	knownOptions = Exact | CapacityIsLog | Wide | Fixed
 )
 
-// What holds for a chain from wherever it comes.
+// Bounds of every chain, wherever it comes from.
 const (
-	// MaxLinks is more than a chain can come to have: each link's error rate is half of the one before, and after some
-	// 1100 it is 0.
+	// MaxLinks is more than any chain reaches: each link halves the error rate, which becomes 0 after some 1100.
 	MaxLinks = 2048
-	// maxHashes is more than the smallest error rate there is asks for: 1074.
+	// maxHashes is more than the smallest possible error rate needs: 1074.
 	maxHashes = 1100
-	// MaxHashes is more than all links of a chain that grows can have together: each has one hash more than the link
-	// before, and the last has some 1075. It bounds the cost of looking for one item.
+	// MaxHashes is more than all links of a growing chain reach together: each has one hash more than the link before,
+	// the last some 1075. It bounds the cost of a lookup.
 	MaxHashes = 600_000
-	// MaxBytes is the most bytes that the filters of a chain may have together. Bits that were never set cost no memory,
-	// and few bytes of a file. What clients may ask for is up to a Bound.
+	// MaxBytes is the most bytes of all filters of a chain. Bits that were never set cost no memory, and few bytes of a
+	// file. A Bound limits what clients may demand.
 	MaxBytes = 64 << 30
 )
 
 func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
 
-// link is link i.
 func (r *root) link(i int) *link {
 	return (*link)(unsafe.Add(unsafe.Pointer(r), rootBytes+i*linkBytes))
 }
 
-// bytes is how large the filters are together.
+// bytes is the size of all filters together.
 func (r *root) bytes() (n uint64) {
 	for i := range int(r.links) {
 		n += r.link(i).bytes
@@ -101,10 +97,10 @@ func (r *root) bytes() (n uint64) {
 // last is the link that takes new items.
 func (r *root) last() *link { return r.link(int(r.links) - 1) }
 
-// roomFor is how many links fit in a root block.
+// roomFor returns how many links fit in a root block.
 func roomFor(ref memory.Ref) int { return (memory.UsableSize(ref) - rootBytes) / linkBytes }
 
-// newRoot is a root block with room for n links, of which there are none.
+// newRoot returns a root block without links, with room for n.
 func newRoot(s *value.Store, n int) memory.Ref {
 	return s.NewRoot(value.KindBloom, rootBytes+n*linkBytes)
 }

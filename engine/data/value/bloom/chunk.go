@@ -2,7 +2,8 @@ package bloom
 
 import "spindle/engine/data/value"
 
-// WriteAt writes data at byte off of the chain's bits, the links one behind the other. It must lie within one link.
+// WriteAt writes data at byte off of the chain's bits, in which the links follow each other. data must lie within one
+// link.
 //
 // Errors: an OffsetError.
 func WriteAt(e *value.Edit, off int64, data []byte) error {
@@ -19,7 +20,7 @@ func WriteAt(e *value.Edit, off int64, data []byte) error {
 	return nil
 }
 
-// An OffsetError says why bytes have no place in a chain.
+// An OffsetError says why data does not fit at an offset.
 type OffsetError string
 
 func (e OffsetError) Error() string { return string(e) }
@@ -29,7 +30,7 @@ const (
 	AcrossLinks    OffsetError = "the link ends before"
 )
 
-// put writes data at byte at of l. Zeros where nothing was written stay nothing (bloom.P1).
+// put writes data at byte at of l. Zeros in pages never written are not stored (bloom.P1).
 func (w *writer) put(l *link, at uint64, data []byte) {
 	for len(data) > 0 {
 		i, from := at>>leafShift, int(at&(leafBytes-1))
@@ -43,7 +44,7 @@ func (w *writer) put(l *link, at uint64, data []byte) {
 
 func allZero(p []byte) bool { return string(p) == string(zeros[:len(p)]) }
 
-// find is the link that byte off of the chain lies in, and where in it; -1 if none.
+// find returns the link of byte off of the chain, and the offset in it; -1 if there is none.
 func (r *root) find(off int64) (i int, at uint64) {
 	if off < 0 {
 		return -1, 0

@@ -1,13 +1,13 @@
-// Package bloom is the value of a Bloom filter: a chain of filters that grows, as RedisBloom's type MBbloom-- has it.
+// Package bloom is the value of a Bloom filter: a chain of filters that grows, like RedisBloom's type MBbloom--.
 //
 // Owner: the core writes, inside a turn, through a value.Edit. Elsewhere: a Reader of a frozen value, on any goroutine.
 // Never: knows a command, a client or a reply, or copies more than pages of 4 KB for one item.
-// Start at bloom.go: the root and its links. plan.go says how large a filter becomes, hash.go where its bits are,
-// pages.go is how the bits lie in memory, filter.go asks and adds, header.go is the form in which a chain travels,
-// structure.go lets go, copies and measures.
+// Start at bloom.go: the root and its links. plan.go sets a filter's size, hash.go the places of its bits. pages.go is
+// the bits in memory, filter.go looks up and adds. header.go is the form of a chain in BF.SCANDUMP. structure.go frees,
+// copies and measures.
 //
-// Which bits an item has, how many there are and when the chain grows is interface: a filter must give the same answers
-// when it comes from, or goes to, a server with RedisBloom, by RDB, by BF.LOADCHUNK, or command by command. Source:
-// what RedisBloom 2.8 publishes of its behaviour: documentation, tests, file format, the constants of its hash and of
-// its sizes. None of its code is here.
+// The bits of an item, their number and the growth of a chain are an interface. A server with RedisBloom must give the
+// same answers for the same filter, and so must we. It may be moved by RDB, by BF.LOADCHUNK or command by command.
+// Source: what RedisBloom 2.8 publishes of its behaviour. That is documentation, tests, file format, and the constants
+// of its hash and of its sizes. None of its code is here.
 package bloom

@@ -2,8 +2,8 @@ package bloom
 
 import "spindle/engine/data/value"
 
-// Written yields every leaf of v's filter that was ever written, with its link and its place there: what a filter of
-// any size can be compared by. What it was made for and never got is zeros, and takes time without end.
+// Written yields every leaf of v's filter that was ever written, with its link and its number. Tests compare filters of
+// any size by it. Walking the leaves that were never written would take too long.
 func Written(v value.Value, yield func(link int, leaf uint64, p []byte)) {
 	r := rootAt(v.Root())
 	for i := range int(r.links) {

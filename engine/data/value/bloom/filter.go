@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// What can stand in the way of an item.
+// The reasons why an item may be refused.
 var (
 	ErrFull   = errors.New("a filter that does not grow has all the items it was made for")
 	ErrNoRoom = errors.New("the next filter of the chain would be without errors, or the chain too large for any file")
@@ -16,26 +16,26 @@ var (
 	ErrWork   = errors.New("so many bits were looked for that the caller wants no more")
 )
 
-// A Bound limits what one call may ask of chains. A nil Bound allows everything.
+// A Bound limits what one call may demand of chains. A nil Bound allows everything.
 type Bound struct {
 	Bytes  uint64 // the most that a chain may have
 	Probes int    // bits that may still be tested; an item that has begun is finished
 }
 
-// spend takes probes off the bound.
+// spend subtracts probes from the bound.
 func (b *Bound) spend(probes int) {
 	if b != nil {
 		b.Probes -= probes
 	}
 }
 
-// spent says that no further item may be looked for.
+// spent reports that no further item may be looked up.
 func (b *Bound) spent() bool { return b != nil && b.Probes < 0 }
 
-// allows says that a chain may have so many bytes.
+// allows reports whether a chain may have so many bytes.
 func (b *Bound) allows(bytes uint64) bool { return b == nil || bytes <= b.Bytes }
 
-// in says whether all bits of p are set in l, and how many of them it tested.
+// in reports whether all bits of p are set in l, and how many it tested.
 func (p place) in(l *link) (in bool, probes int) {
 	mod := l.modulus()
 	for i := range uint64(l.hashes) {
@@ -48,7 +48,7 @@ func (p place) in(l *link) (in bool, probes int) {
 	return true, int(l.hashes)
 }
 
-// modulus is how many bits items may have in l.
+// modulus is the number of bits in l that items may use.
 func (l *link) modulus() uint64 { return modulus(l.bits, l.power) }
 
 func modulus(bits uint64, power uint8) uint64 {
@@ -58,8 +58,8 @@ func modulus(bits uint64, power uint8) uint64 {
 	return bits
 }
 
-// has says whether an item at p is in the chain. It begins with the newest link, which holds the most items, and takes
-// the bits that it tests off b.
+// has reports whether an item at p is in the chain. It begins with the newest link, which holds the most items. It
+// subtracts the tested bits from b.
 func (r *root) has(p place, b *Bound) bool {
 	for i := int(r.links) - 1; i >= 0; i-- {
 		in, probes := p.in(r.link(i))
@@ -70,15 +70,15 @@ func (r *root) has(p place, b *Bound) bool {
 	return false
 }
 
-// IsFilter says that v is one of these.
+// IsFilter reports whether v is a Bloom filter.
 func IsFilter(v value.Value) bool {
 	return v.Type() == value.Module && value.HeaderAt(v.Root()).Kind() == value.KindBloom
 }
 
-// Add adds item and says whether it is new, as far as can be known.
+// Add adds item and reports whether it is new, as far as a Bloom filter can tell.
 //
-// Errors: ErrFull, ErrNoRoom, ErrBound, ErrWork; nothing has changed then.
-// Cost: nothing is written for an item that is there. Under a view up to as many leaves are copied as an item has bits.
+// Errors: ErrFull, ErrNoRoom, ErrBound, ErrWork; then nothing has changed.
+// Cost: nothing is written for an existing item. Under a view up to as many leaves are copied as an item has bits.
 func Add(e *value.Edit, item []byte, b *Bound) (added bool, err error) {
 	if b.spent() {
 		return false, ErrWork
@@ -108,7 +108,7 @@ func Add(e *value.Edit, item []byte, b *Bound) (added bool, err error) {
 	return true, nil
 }
 
-// grow links another filter to the chain.
+// grow adds another filter to the chain.
 func grow(e *value.Edit, b *Bound) error {
 	r := rootAt(e.Value().Root())
 	full := r.last()

@@ -2,17 +2,17 @@ package bloom
 
 import "spindle/internal/murmur"
 
-// A place is where an item's bits are in a filter: bit (a + i*b) mod bits for each i below hashes.
+// A place gives an item's bits in a filter: bit (a + i*b) mod bits for each i below hashes.
 type place struct{ a, b uint64 }
 
-// The seeds belong to the format: filters made elsewhere have the same items' bits set only under the same hash.
+// The seeds belong to the format: the same hash must find the items of filters made elsewhere.
 const (
 	seed64 = 0xc6a4a7935bd1e995
 	seed32 = 0x9747b28c
 )
 
-// placeOf is the place of item in filters of a chain with these options (only those of RedisBloom 1.0 are not Wide):
-// twice the same hash, the second one seeded with the first.
+// placeOf returns the place of item in filters of a chain with these options (only those of RedisBloom 1.0 are not
+// Wide). It uses the same hash twice; the first result is the second's seed.
 func placeOf(item []byte, o Options) place {
 	if o&Wide != 0 {
 		a := murmur.Hash64A(item, seed64)

@@ -9,14 +9,14 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Chain is what there is to know of a chain beside its links.
+// A Chain describes a chain without its links.
 type Chain struct {
 	Items   uint64
 	Growth  uint32
 	Options Options
 }
 
-// A Link is what there is to know of one filter beside its bits.
+// A Link describes one filter without its bits.
 type Link struct {
 	Capacity uint64
 	Error    float64
@@ -25,7 +25,7 @@ type Link struct {
 	Bytes    uint64
 	Items    uint64
 	Hashes   uint32
-	Power    uint8 // not 0: bits are looked for modulo 1<<Power
+	Power    uint8 // not 0: bits are numbered modulo 1<<Power
 }
 
 func (l *link) describe() Link {
@@ -37,8 +37,7 @@ func (l Link) link() link {
 		hashes: l.Hashes, power: l.Power, levels: levelsFor(l.Bytes)}
 }
 
-// A header is how a chain travels without its bits: BF.SCANDUMP's first piece. Numbers are little endian, nothing is
-// aligned.
+// A header is a chain without its bits: the first piece of BF.SCANDUMP. Numbers are little endian, nothing is aligned.
 //
 //	items u64 | links u32 | options u32 | growth u32
 //	of each link: bytes u64 | bits u64 | items u64 | error f64 | bits an item f64 | hashes u32 | capacity u64 | power u8
@@ -47,13 +46,11 @@ const (
 	headerLinkBytes = 53
 )
 
-// ErrHeader is a header that describes no chain.
+// ErrHeader means that a header describes no valid chain.
 var ErrHeader = errors.New("the header of a Bloom filter is damaged")
 
-// HeaderLen is the length of r's header.
 func (r Reader) HeaderLen() int { return headerBytes + r.Links()*headerLinkBytes }
 
-// AppendHeader appends r's header.
 func (r Reader) AppendHeader(dst []byte) []byte {
 	le := binary.LittleEndian
 	dst = le.AppendUint64(dst, r.Items())
@@ -74,7 +71,7 @@ func (r Reader) AppendHeader(dst []byte) []byte {
 	return dst
 }
 
-// FromHeader is the root of a chain without any bit set, as header describes it.
+// FromHeader returns the root of the chain that header describes, without any bit set.
 //
 // Errors: ErrHeader, ErrBound.
 func FromHeader(s *value.Store, header []byte, b *Bound) (memory.Ref, error) {
@@ -114,10 +111,10 @@ func FromHeader(s *value.Store, header []byte, b *Bound) (memory.Ref, error) {
 	return f.Root(), nil
 }
 
-// Links says whether a chain may have n links.
+// Links reports whether a chain may have n links.
 func Links(n uint64) bool { return n > 0 && n <= MaxLinks }
 
-// Hashes is how many hashes an item has in all links together.
+// Hashes is the number of hashes of an item in all links together.
 func Hashes(links []Link) (n uint64) {
 	for i := range links {
 		n += uint64(links[i].Hashes)
@@ -125,18 +122,18 @@ func Hashes(links []Link) (n uint64) {
 	return n
 }
 
-// Known says that o has no option that nobody knows.
+// Known reports whether o has only known options.
 func (o Options) Known() bool { return o&^knownOptions == 0 }
 
-// Usable says whether l is a filter that can be asked: it cannot lead outside of its bytes, or take long.
+// Usable reports whether lookups in l are safe: they stay within its bytes and are quick.
 func (l Link) Usable() bool {
 	mod := modulus(l.Bits, l.Power)
 	return l.Error > 0 && l.Error < 1 && l.Bytes > 0 && l.Bytes <= MaxBytes && l.Power <= 63 && l.Bits <= l.Bytes*8 &&
 		mod > 0 && mod <= l.Bytes*8 && l.Hashes > 0 && l.Hashes <= maxHashes
 }
 
-// Sound says whether l is a filter as it is made since RedisBloom 2.0, which BF.LOADCHUNK asks for: Usable, and its
-// figures agree.
+// Sound reports whether l is a filter as RedisBloom has made them since 2.0, which BF.LOADCHUNK requires. It is Usable,
+// and its figures agree.
 func (l Link) Sound() bool {
 	return l.Usable() && l.Bits == l.Bytes*8 && math.Ceil(ln2*l.PerItem) == float64(l.Hashes)
 }
@@ -157,7 +154,7 @@ func (f *Filling) Begin(s *value.Store, c Chain, links []Link) {
 	}
 }
 
-// Root is the chain as far as it is filled; 0 before Begin.
+// Root is the chain filled so far; 0 before Begin.
 func (f *Filling) Root() memory.Ref { return f.root }
 
 // Put writes data at byte at of link i, which has room for it.

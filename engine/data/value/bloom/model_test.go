@@ -31,10 +31,10 @@ func create(t testing.TB, k *keyspace.Keyspace, key string, p bloom.Params) *val
 	return k.DB(0).CreateRoot([]byte(key), value.Module, value.Raw, root)
 }
 
-// A model is the simplest thing that is right: what was added.
+// A model is the simplest correct implementation: the items added.
 type model struct{ items map[uint64]bool }
 
-// digest stands for all there is of a filter.
+// digest is a hash of everything in a filter.
 func digest(v value.Value) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -48,7 +48,7 @@ func digest(v value.Value) uint64 {
 
 var seed = maphash.MakeSeed()
 
-// bytesOf is all there is of a filter.
+// bytesOf returns everything in a filter.
 func bytesOf(v value.Value) []byte {
 	r := bloom.Read(v)
 	b := r.AppendHeader(nil)
@@ -61,8 +61,8 @@ func bytesOf(v value.Value) []byte {
 	return b
 }
 
-// TestModel does random steps on filters, while views are taken, and read and closed later: what was added is there, a
-// view shows what was there when it was taken, and in the end no memory is left.
+// TestModel does random steps on filters, while views are taken, read and closed. Each added item is found, a view
+// shows the state when it was taken, and in the end no memory is left.
 func TestModel(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -89,7 +89,7 @@ func runModel(t *testing.T, rng *rand.Rand) {
 	var views []frozen
 	key := func() string { return fmt.Sprint("key", rng.IntN(6)) }
 	steps := 3000
-	if invariant.Enabled { // each step is many times as slow
+	if invariant.Enabled { // each step is many times slower
 		steps = 800
 	}
 	for step := range steps {
@@ -184,7 +184,7 @@ func runModel(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// verify compares a view with what was there when it was taken, and closes it.
+// verify compares a view with the state when it was taken, and closes it.
 func verify(t *testing.T, f frozen) {
 	t.Helper()
 	seen := 0
@@ -203,7 +203,7 @@ func verify(t *testing.T, f frozen) {
 	f.view.Close()
 }
 
-// drain does what reclaimers do.
+// drain does the work of reclaimers.
 func drain(k *keyspace.Keyspace) {
 	for more := true; more; {
 		more = k.Heap().Drain(1 << 20)
@@ -263,9 +263,8 @@ func TestReadersBesideWrites(t *testing.T) {
 	}
 }
 
-// TestFalsePositives: a filter that holds what it was made for errs as often as the theory says of so many bits. The
-// bounds are six standard deviations of a binomial wide: one run in a billion would fail by chance, and the items are
-// always the same.
+// TestFalsePositives: a filter filled to its capacity errs as often as theory predicts. The bounds are six standard
+// deviations of a binomial wide: one run in a billion would fail by chance. The items are always the same.
 func TestFalsePositives(t *testing.T) {
 	const asked = 200_000
 	for _, rate := range []float64{0.2, 0.05, 0.01, 0.001} {
@@ -286,7 +285,8 @@ func TestFalsePositives(t *testing.T) {
 						wrong++
 					}
 				}
-				// So many items' bits are set: those that seemed to be there add none. k bits of m each hit what is set so often:
+				// This many bits are set; false positives add none. Each of k bits of m hits a set one with this
+				// probability:
 				l := r.Link(0)
 				expected := math.Pow(1-math.Exp(-float64(l.Hashes)*float64(tried)/float64(l.Bits)), float64(l.Hashes))
 				// 5 %: the k bits of an item are not quite independent of each other.
@@ -295,7 +295,8 @@ func TestFalsePositives(t *testing.T) {
 					t.Errorf("rate %g, fixed %t, %d items: %d of %d wrong, want %.0f ± %.0f",
 						rate, fixed, capacity, wrong, asked, asked*expected, bound)
 				}
-				// What was asked for holds but for fixed filters of high rates: more than their capacity of items was tried.
+				// The promised rate holds, except for fixed filters with high rates: more items than their capacity
+				// were tried.
 				if !fixed && expected > rate || expected > 1.3*rate {
 					t.Errorf("rate %g, fixed %t: made for %g", rate, fixed, expected)
 				}
@@ -304,7 +305,7 @@ func TestFalsePositives(t *testing.T) {
 	}
 }
 
-// TestChainRate: a chain that has grown over and over errs at most as often as it was asked to.
+// TestChainRate: a chain that has grown many times errs at most as often as promised.
 func TestChainRate(t *testing.T) {
 	const asked = 200_000
 	for _, rate := range []float64{0.1, 0.01} {
@@ -327,14 +328,14 @@ func TestChainRate(t *testing.T) {
 	}
 }
 
-// TestLongestChain: a chain of filters for one item each grows until its rate would be 0, and keeps what it has.
+// TestLongestChain: a chain of filters for one item each grows until its rate would be 0, and keeps its items.
 func TestLongestChain(t *testing.T) {
 	k := newSpace(t)
 	e := create(t, k, "k", bloom.Params{Error: 0.5, Capacity: 1, Growth: 1})
 	added := 0
 	for ; ; added++ {
 		if added%100 == 0 {
-			view := k.Freeze() // the root is copied now and then
+			view := k.Freeze() // from time to time the root is copied
 			defer view.Close()
 		}
 		_, err := bloom.Add(e, fmt.Appendf(nil, "%d", added), nil)
@@ -359,7 +360,7 @@ func TestLongestChain(t *testing.T) {
 	}
 }
 
-// TestCopyOnWrite: an item added under a view copies pages, not the filter; and what was never written costs nothing.
+// TestCopyOnWrite: an item added under a view copies pages, not the filter. Bits never written cost nothing.
 func TestCopyOnWrite(t *testing.T) {
 	k := newSpace(t)
 	e := create(t, k, "k", bloom.Params{Error: 0.01, Capacity: 1 << 28, Growth: 2}) // 370 MB of bits
@@ -383,9 +384,8 @@ func TestCopyOnWrite(t *testing.T) {
 	v.Close()
 }
 
-// TestPowerOfTwo: a rate whose logarithm is a whole number of ln 2 lies on the edge between two numbers of hashes. With
-// the constants that RedisBloom has, and a logarithm rounded to the nearest double, it is the larger one (computed with
-// glibc).
+// TestPowerOfTwo: for a rate that is a power of 2, the number of hashes is close to an integer. With RedisBloom's
+// constants, and a logarithm rounded to the nearest double, the larger number results (computed with glibc).
 func TestPowerOfTwo(t *testing.T) {
 	for power, want := range map[int]uint32{1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9} {
 		k := newSpace(t)
@@ -416,7 +416,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// A header may announce no more than a chain may have, however many filters it is spread over.
+// A header may announce no more than a chain may have, however many filters it is divided into.
 func TestChainIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		capacity uint64

@@ -8,18 +8,18 @@ import (
 	"spindle/internal/invariant"
 )
 
-// The bits of a link lie in leaves of 4 KB under nodes of 512 words, as many levels as it takes: none up to 4 KB, one
-// up to 2 MB, two up to 1 GB, three up to 512 GB. An item sets bits anywhere, so that under a view each of them may
-// cost the copy of a leaf: leaves are small.
+// The bits of a link lie in leaves of 4 KB under nodes of 512 words. A link has as many levels of nodes as it needs:
+// none up to 4 KB, one up to 2 MB, two up to 1 GB. An item sets bits anywhere, and under a view each of them may cost
+// the copy of a leaf. So leaves are small.
 //
 //	link.top ─▶ node: epoch u64, 512 words ─▶ node ─▶ leaf: 4096 bytes, the last one as long as the bits are
 //	word: 0: nothing but zeros below | Ref | bit 0 shared (of a leaf)
 //
-// bloom.P1. A word of 0 is zeros that were never written: a filter costs what was set in it, not what it was made for.
-// bloom.P2. A node stamped at or below heap.Frozen() may be under a view: it is copied, not written, and in the copy
-// all leaves are shared. The root does the same for the links whose top is a leaf.
+// bloom.P1. A word of 0 means zeros that were never written. So the set bits of a filter cost memory, not its capacity.
+// bloom.P2. A node stamped at or below heap.Frozen() may have readers of a view: it is copied, not written. In the copy
+// all leaves are shared. The root does the same for links whose top is a leaf.
 // bloom.P3. A shared leaf is replaced, not written, while a view lives.
-// bloom.P4. The newest root owns nodes and leaves; an older one, kept for a view, owns its own block alone.
+// bloom.P4. The newest root owns nodes and leaves. An older one, kept for a view, owns only its root block.
 type node struct {
 	epoch uint64
 	words [fanOut]uint64
@@ -36,7 +36,7 @@ const (
 	pageRef    = 1<<48 - 8
 )
 
-// PageBytes is how many bytes of a filter lie together.
+// PageBytes is the size of a page of a filter.
 const PageBytes = leafBytes
 
 var zeros [leafBytes]byte
@@ -45,7 +45,7 @@ func refOf(word uint64) memory.Ref { return memory.Ref(word & pageRef) }
 
 func nodeAt(word uint64) *node { return (*node)(memory.Pointer(refOf(word))) }
 
-// levelsFor is how many levels of nodes so many bytes need, MaxBytes at most.
+// levelsFor returns how many levels of nodes bytes need, for at most MaxBytes.
 func levelsFor(bytes uint64) (n uint8) {
 	for room := uint64(leafBytes); room < bytes; room *= fanOut {
 		n++
@@ -53,10 +53,10 @@ func levelsFor(bytes uint64) (n uint8) {
 	return n
 }
 
-// leafSize is the length of leaf i.
+// leafSize returns the length of leaf i.
 func (l *link) leafSize(i uint64) int { return int(min(leafBytes, l.bytes-i<<leafShift)) }
 
-// leaf is leaf i to be read, 0 if it was never written. Any goroutine.
+// leaf returns leaf i to be read, 0 if it was never written. Any goroutine.
 func (l *link) leaf(i uint64) memory.Ref {
 	word := l.top
 	for level := l.levels; level > 0 && word != 0; level-- {
@@ -65,7 +65,7 @@ func (l *link) leaf(i uint64) memory.Ref {
 	return refOf(word)
 }
 
-// read is the bytes of leaf i.
+// read returns the bytes of leaf i.
 func (l *link) read(i uint64) []byte {
 	if ref := l.leaf(i); ref != 0 {
 		return memory.Bytes(ref, l.leafSize(i))
@@ -73,15 +73,15 @@ func (l *link) read(i uint64) []byte {
 	return zeros[:l.leafSize(i)]
 }
 
-// A writer writes pages of one root, which it has made writable.
+// A writer writes pages of one root, which is writable.
 type writer struct {
 	heap *memory.Heap
 	root *root
-	wide bool // what it lets go of is retired wide
+	wide bool // its pages are retired wide
 }
 
-// write makes the chain behind e writable: its root block is copied if a view reads it, and then the leaves that hang
-// off it are shared (bloom.P2).
+// write makes e's chain writable. If a view reads the root block, the block is copied, and the leaves directly under it
+// become shared (bloom.P2).
 func write(e *value.Edit) writer {
 	old := e.Value().Root()
 	ref := e.Root()
@@ -92,7 +92,7 @@ func write(e *value.Edit) writer {
 	return writer{e.Heap(), r, e.Wide()}
 }
 
-// share says that a view may read the leaves that hang off r itself.
+// share marks the leaves directly under r as shared, because a view may read them.
 func (r *root) share() {
 	for i := range int(r.links) {
 		if l := r.link(i); l.levels == 0 && l.top != 0 {
@@ -101,10 +101,9 @@ func (r *root) share() {
 	}
 }
 
-// leaf is leaf i of l to be written (bloom.P2, bloom.P3).
+// leaf returns leaf i of l, writable (bloom.P2, bloom.P3).
 //
-// Cost: with no view, a load for each level; under one, the copy of a node for each level and of the leaf, the first
-// time.
+// Cost: with no view, a load for each level. Under a view, the first write copies the node of each level and the leaf.
 func (w *writer) leaf(l *link, i uint64) []byte {
 	word := &l.top
 	for level := l.levels; level > 0; level-- {
@@ -128,7 +127,7 @@ func (w *writer) leaf(l *link, i uint64) []byte {
 	return memory.Bytes(refOf(*word), n)
 }
 
-// node is the node at word to be written.
+// node returns the node at word, writable.
 func (w *writer) node(word *uint64, overLeaves bool) *node {
 	if *word == 0 {
 		*word = uint64(w.alloc(nodeBytes))
@@ -163,7 +162,7 @@ func (w *writer) alloc(n int) memory.Ref {
 	return ref
 }
 
-// retire lets a page go that views may read, at the position that e.Root set.
+// retire retires a page that views may read, at the position that e.Root set.
 func (w *writer) retire(ref memory.Ref) {
 	w.root.held -= uint64(memory.UsableSize(ref))
 	if w.wide {

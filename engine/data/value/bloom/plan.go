@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Params say what chain New makes.
+// Params describe the chain that New makes.
 type Params struct {
 	Error    float64 // the rate of false positives of the whole chain; above 0 and below 1
 	Capacity uint64  // of the first link
@@ -16,25 +16,25 @@ type Params struct {
 	Fixed    bool
 }
 
-// What can stand in the way of a new link.
+// The reasons why a link cannot be made.
 var (
 	ErrTooBig  = errors.New("a filter of so many items and so few errors is too large")
 	ErrInvalid = errors.New("a filter of no items, or without errors")
 )
 
-// tightening is how much smaller each link's error rate is than the one before's, so that their sum stays below the
+// tightening is the ratio of each link's error rate to that of the link before, so that their sum stays below the
 // chain's.
 const tightening = 0.5
 
-// The constants are typed, and as long as those that the filters elsewhere were sized with: where a number of hashes
-// lies on the edge, a longer ln 2 would come out one off.
+// The constants are typed, and have as many digits as those by which RedisBloom sizes its filters. With a longer ln 2,
+// a number of hashes close to an integer would be off by one.
 const (
 	ln2        float64 = 0.693147180559945
 	ln2Squared float64 = 0.480453013918201
 )
 
-// plan sizes a link. Source: B. H. Bloom, Space/Time Trade-offs in Hash Coding with Allowable Errors, for the figures;
-// bits come in words of 64.
+// plan sizes a link. Source of the formulas: B. H. Bloom, Space/Time Trade-offs in Hash Coding with Allowable Errors.
+// Bits come in words of 64.
 //
 // Errors: ErrTooBig, ErrInvalid.
 func plan(capacity uint64, rate float64, o Options) (l link, err error) {
@@ -62,8 +62,8 @@ func plan(capacity uint64, rate float64, o Options) (l link, err error) {
 	return l, nil
 }
 
-// naturalLog is math.Log, also of numbers below the smallest normal one: on amd64 that takes them for larger ones (Go
-// 1.26). A chain of a thousand links gets there.
+// naturalLog is math.Log, but also right for numbers below the smallest normal one. On amd64 math.Log returns too much
+// for them (Go 1.26). A chain of a thousand links has such rates.
 func naturalLog(x float64) float64 {
 	if x < 0x1p-1022 {
 		return math.Log(x*0x1p54) - 54*math.Ln2
@@ -71,7 +71,7 @@ func naturalLog(x float64) float64 {
 	return math.Log(x)
 }
 
-// roundUp sizes the links that RedisBloom 1.0 made: the bits are a power of two, and what that gives away goes to the
+// roundUp sizes links as RedisBloom 1.0 did: the number of bits is a power of two, and the rounding increases the
 // capacity.
 func (l *link) roundUp(o Options) error {
 	if o&CapacityIsLog != 0 {
@@ -94,7 +94,7 @@ func (l *link) roundUp(o Options) error {
 	return nil
 }
 
-// New is the root of a chain with one empty link.
+// New returns the root of a chain with one empty link.
 //
 // Errors: ErrTooBig, ErrInvalid, ErrBound.
 func New(s *value.Store, p Params, b *Bound) (memory.Ref, error) {

@@ -6,16 +6,16 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Reader reads a chain, live or frozen. Lifetime: that of the Value it was made of.
+// A Reader reads a chain, live or frozen. Lifetime: that of its Value.
 type Reader struct{ root *root }
 
-// Read is a reader of v, for which IsFilter holds.
+// Read returns a Reader of v, which must be a Bloom filter.
 func Read(v value.Value) Reader {
 	invariant.That(IsFilter(v), "not a Bloom filter")
 	return Reader{rootAt(v.Root())}
 }
 
-// Has says whether item is in the chain, or seems to be.
+// Has reports whether item is in the chain, or seems to be.
 func (r Reader) Has(item []byte) bool { return r.root.has(placeOf(item, r.root.options), nil) }
 
 // HasWithin is Has within the bound b, for a call of several items.
@@ -28,10 +28,10 @@ func (r Reader) HasWithin(item []byte, b *Bound) (bool, error) {
 	return r.root.has(placeOf(item, r.root.options), b), nil
 }
 
-// Items is how many items have been added.
+// Items is the number of items added.
 func (r Reader) Items() uint64 { return r.root.items }
 
-// Growth is how many times as many items the next link takes.
+// Growth is the factor of the next link's capacity.
 func (r Reader) Growth() uint32 { return r.root.growth }
 
 // Options say how the chain was made.
@@ -40,10 +40,11 @@ func (r Reader) Options() Options { return r.root.options }
 // Links is the number of filters.
 func (r Reader) Links() int { return int(r.root.links) }
 
-// Link is what there is to know of filter i.
+// Link describes filter i.
 func (r Reader) Link(i int) Link { return r.root.link(i).describe() }
 
-// Chunk yields n bytes from byte off of the chain's bits, in pieces as they lie. They must lie within one link.
+// Chunk yields n of the chain's bytes, the first at off, in the pieces in which they are stored. They must lie within
+// one link.
 func (r Reader) Chunk(off int64, n int, yield func([]byte) bool) {
 	i, at := r.root.find(off)
 	if i >= 0 {
@@ -51,7 +52,7 @@ func (r Reader) Chunk(off int64, n int, yield func([]byte) bool) {
 	}
 }
 
-// Ahead is how many bytes of the chain are left from off on in the link that off lies in; 0 behind the end.
+// Ahead is how many bytes are left from off to the end of its link; 0 after the chain's end.
 func (r Reader) Ahead(off int64) uint64 {
 	i, at := r.root.find(off)
 	if i < 0 {
@@ -62,7 +63,7 @@ func (r Reader) Ahead(off int64) uint64 {
 
 // Bits yields the bytes of filter i in order. A piece is either bytes, or the length of a run that was never written.
 //
-// Cost: it grows with the pages that were written, not with the filter (bloom.P1).
+// Cost: it grows with the written pages, not with the filter (bloom.P1).
 func (r Reader) Bits(i int, yield func(p []byte, zeros int) bool) {
 	l := r.root.link(i)
 	l.walk(l.top, l.levels, 0, yield)

@@ -7,9 +7,9 @@ import (
 	"spindle/internal/number"
 )
 
-// A Gatherer makes a list of elements that come one after the other: a listpack if they fit one leaf, else a quicklist
-// with the same leaves that pushes would make. A slice holds the elements of a leaf until it is full, so that no leaf
-// has to grow. The core uses it within one turn.
+// A Gatherer makes a list of elements that come one after the other. It makes a listpack if they fit one leaf, else a
+// quicklist with the same leaves that pushes would make. A slice holds the elements of a leaf until it is full, so that
+// no leaf has to grow. The core uses it within one turn.
 type Gatherer struct {
 	limits Limits
 	lp     []byte // the open listpack: the whole list while !long, else the next leaf

@@ -88,8 +88,8 @@ func (t *nodes) newPacked(size, room int, grow End) (ref memory.Ref, lp []byte) 
 	return ref, memory.Bytes(ref, at+size)[at:]
 }
 
-// growing returns the room for a leaf that needs n bytes and will soon need more: twice that, but at most the largest
-// small block if n fits one. A full leaf of the usual 8 KB has that block (tight).
+// growing returns the room for a leaf that needs n bytes and will soon need more. It doubles n, but if n fits a small
+// block, so does the result. A full leaf of the usual 8 KB has the largest small block (tight).
 func growing(n int) int {
 	if n <= memory.MaxSmall {
 		return min(2*n, memory.MaxSmall)

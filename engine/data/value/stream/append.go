@@ -9,13 +9,13 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Limits are the settings nodes are filled by.
+// Limits are the settings that bound a node.
 type Limits struct {
 	NodeBytes   int64 // stream-node-max-bytes; 0: none
 	NodeEntries int64 // stream-node-max-entries; 0: none
 }
 
-// most is how many bytes a node may come to have.
+// most returns the most bytes that a node may have.
 func (l Limits) most() int64 {
 	if l.NodeBytes <= 0 || l.NodeBytes > maxPayload {
 		return maxPayload
@@ -23,18 +23,18 @@ func (l Limits) most() int64 {
 	return l.NodeBytes
 }
 
-// maxPayload is how many bytes an entry's fields and values may have together, so that a node stays a listpack whatever
+// maxPayload is the most bytes of an entry's fields and values together. It keeps a node within a listpack, whatever
 // their number.
 const maxPayload = listpack.MaxBytes
 
-// doubled is up to where a node grows by doubling; a longer one by a quarter.
+// doubled is the size up to which a node grows by doubling. A longer one grows by a quarter.
 const doubled = 64 << 10
 
-// firstNode is the least block a node begins with: some entries of a few bytes.
+// firstNode is the least block of a new node: some entries of a few bytes.
 const firstNode = 256
 
-// Append adds an entry with this ID, which must be behind LastID; pairs are fields and values in turn, one pair at
-// least. false says that they are too long, and nothing changes.
+// Append adds an entry with this ID, which must be after LastID. pairs are fields and values in turn, at least one
+// pair. If they are too long, it changes nothing and returns false.
 //
 // Cost: one node written to. No allocation on the Go heap.
 func (w *Writer) Append(id ID, pairs [][]byte, l Limits) bool {
@@ -59,8 +59,8 @@ func (w *Writer) Append(id ID, pairs [][]byte, l Limits) bool {
 	return true
 }
 
-// full says that an entry of these pairs, which takes need bytes at most, begins a new node. The old one is given the
-// block that fits it then.
+// full reports whether an entry of these pairs, of at most need bytes, begins a new node. If so, it moves the old node
+// to a block that fits it.
 func (w *Writer) full(t *tree.Blocks, p *tree.Path, pairs [][]byte, need int, l Limits) bool {
 	lp := packAt(p.Leaf())
 	payload := need - (len(pairs)+9)*listpack.MaxOverhead
@@ -80,7 +80,7 @@ func (w *Writer) full(t *tree.Blocks, p *tree.Path, pairs [][]byte, need int, l 
 	return true
 }
 
-// appendNode adds a node whose master entry and first entry are of this one's fields.
+// appendNode adds a node. The fields of its master entry are those of its first entry.
 func (w *Writer) appendNode(t *tree.Blocks, p *tree.Path, id ID, pairs [][]byte, need int) {
 	ref := t.NewLeaf(max(nodeHeader+listpack.EmptyLen+need, firstNode))
 	b := memory.Bytes(ref, memory.UsableSize(ref))[nodeHeader:]
@@ -97,7 +97,7 @@ func (w *Writer) appendNode(t *tree.Blocks, p *tree.Path, id ID, pairs [][]byte,
 	t.InsertAfter(p, ref, 1, tree.Key{id.Ms, id.Seq})
 }
 
-// entryElements is how many elements an entry of these pairs has.
+// entryElements returns how many elements an entry of these pairs has.
 func entryElements(flags int64, pairs [][]byte) int {
 	if flags&flagSame != 0 {
 		return 4 + len(pairs)/2
@@ -128,7 +128,7 @@ func (w *Writer) appendEntry(t *tree.Blocks, p *tree.Path, id ID, pairs [][]byte
 	lp := packAt(p.Leaf())
 	used := nodeHeader + len(lp)
 	need += used
-	// Grow in proportion, but not beyond what a node is going to have.
+	// Grow in proportion, but not beyond the limit of a node.
 	if have := memory.UsableSize(p.Leaf()); need > have {
 		room := 2 * have
 		if have > doubled {
@@ -156,7 +156,7 @@ func (w *Writer) appendEntry(t *tree.Blocks, p *tree.Path, id ID, pairs [][]byte
 
 const listpackEnd = 0xFF
 
-// sameFields says that pairs have the fields of the master entry of lp.
+// sameFields reports whether pairs have the fields of the master entry of lp.
 func sameFields(lp []byte, pairs [][]byte) bool {
 	at := listpack.Next(lp, deletedAt(lp))
 	if int64(len(pairs)/2) != intAt(lp, at) {
@@ -171,10 +171,10 @@ func sameFields(lp []byte, pairs [][]byte) bool {
 	return true
 }
 
-// Fits says whether an entry of these fields and values, one pair at least, could be appended.
+// Fits reports whether an entry of these fields and values, at least one pair, could be appended.
 func Fits(pairs [][]byte) bool { return fitting(pairs) >= 0 }
 
-// fitting is how many bytes an entry takes at most in a node of its own; below 0 if that is more than there may be.
+// fitting returns the most bytes that an entry takes in a new node, or -1 if that is too much.
 func fitting(pairs [][]byte) int {
 	need := (len(pairs) + 9) * listpack.MaxOverhead
 	for _, p := range pairs {

@@ -89,9 +89,9 @@ func (g *Group) check(h *memory.Heap) error {
 	return nil
 }
 
-// ValidateNode proves that lp, as a whole, is the listpack of a node with this key (stream.N1 to stream.N3), and tells
-// the last ID of an entry that is not deleted, how many there are, and the first of them. Bytes from outside must pass
-// before they are read.
+// ValidateNode proves that lp, as a whole, is the listpack of a node with this key (stream.N1 to stream.N3). It returns
+// the last live ID, the number of live entries and the first live ID. Bytes from outside must pass it before they are
+// read.
 func ValidateNode(lp []byte, master ID) (last ID, live uint64, first ID, err error) {
 	if err := listpack.Validate(lp, true, nil); err != nil {
 		return ID{}, 0, ID{}, err
@@ -137,8 +137,8 @@ func ValidateNode(lp []byte, master ID) (last ID, live uint64, first ID, err err
 	return last, uint64(count), first, nil
 }
 
-// A reader takes a listpack's elements one by one; bad says that there were too few, or one that should be an integer
-// was none.
+// A reader reads a listpack's elements one by one. bad means that there were too few, or that one should be an integer
+// and is not.
 type reader struct {
 	lp  []byte
 	at  int

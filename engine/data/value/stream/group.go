@@ -11,19 +11,18 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Group is a consumer group: how far it has read, who reads, and what was delivered and not acknowledged. It lies off
-// the Go heap.
+// A Group is a consumer group: how far it has read, its consumers and its pending entries. It lies off the Go heap.
 //
-// Lifetime: as the Stream's it was found in. What a [Writer] gave may be written to by it until the stream is next
-// opened.
+// Lifetime: as that of its Stream. A Group that a [Writer] returned may be written to through that Writer until the
+// stream is next opened.
 type Group struct {
 	epoch     uint64
 	name      memory.Ref
 	last      ID    // the greatest ID delivered
-	read      int64 // entries read of all that were ever added, -1 if it is not known
+	read      int64 // entries read of all that were ever added, -1 if unknown
 	pending   tree.State
 	consumers tree.State
-	destroyed uint64 // consumers that Destroy is done with
+	destroyed uint64 // consumers that Destroy has freed
 }
 
 // A Consumer is a member of a group. It lies off the Go heap; lifetime as a Group's.
@@ -31,11 +30,11 @@ type Consumer struct {
 	epoch   uint64
 	name    memory.Ref
 	seen    int64 // when it last asked, Unix ms
-	active  int64 // when it last got something, -1: never
+	active  int64 // when it last received entries, -1: never
 	pending tree.State
 }
 
-// ReadUnknown is EntriesRead of a group whose count has been lost.
+// ReadUnknown is EntriesRead of a group whose count is unknown.
 const ReadUnknown = -1
 
 const (
@@ -50,7 +49,6 @@ const (
 func groupAt(ref memory.Ref) *Group       { return (*Group)(memory.Pointer(ref)) }
 func consumerAt(ref memory.Ref) *Consumer { return (*Consumer)(memory.Pointer(ref)) }
 
-// Name is the group's.
 func (g *Group) Name() []byte { return table.MemberKey(g.name) }
 
 // LastID is the greatest ID delivered.
@@ -62,22 +60,21 @@ func (g *Group) EntriesRead() int64 { return g.read }
 // Pending is the number of entries that were delivered and not acknowledged.
 func (g *Group) Pending() uint64 { return g.pending.Len() }
 
-// Consumers is their number.
+// Consumers is the number of consumers.
 func (g *Group) Consumers() uint64 { return g.consumers.Len() }
 
-// Name is the consumer's.
 func (c *Consumer) Name() []byte { return table.MemberKey(c.name) }
 
 // Pending is the number of entries that were delivered to it and not acknowledged.
 func (c *Consumer) Pending() uint64 { return c.pending.Len() }
 
-// Seen is when it last asked for something, Unix ms.
+// Seen is when it last asked for entries, Unix ms.
 func (c *Consumer) Seen() int64 { return c.seen }
 
-// Active is when it last got something, Unix ms; -1 if it never did.
+// Active is when it last received entries, Unix ms; -1 if it never did.
 func (c *Consumer) Active() int64 { return c.active }
 
-// IDs yields the IDs that are pending with it, in order.
+// IDs yields its pending IDs, in order.
 func (c *Consumer) IDs(yield func(ID) bool) {
 	var cur tree.Cursor
 	for ok := c.pending.First(&cur); ok; ok = cur.Next() {
@@ -87,7 +84,7 @@ func (c *Consumer) IDs(yield func(ID) bool) {
 	}
 }
 
-// Assigned says that all that is pending is pending with somebody: what a loader asks last. O(consumers).
+// Assigned reports whether each pending entry has a consumer. A loader checks it at the end. O(consumers).
 func (g *Group) Assigned() bool {
 	n := uint64(0)
 	for c := range g.All {
@@ -98,10 +95,10 @@ func (g *Group) Assigned() bool {
 
 // A directory is a tree of (first bytes of a name, Ref of the block that has it), in the order of names.
 
-// nameOf is the name of the group or consumer at ref.
+// nameOf returns the name of the group or consumer at ref.
 func nameOf(ref memory.Ref) []byte { return table.MemberKey(*(*memory.Ref)(memory.Pointer(ref + 8))) }
 
-// prefixOf is the first 8 bytes of a name, such that numbers are in the order of names.
+// prefixOf returns the first 8 bytes of a name as a number. Numbers order like names.
 func prefixOf(name []byte) uint64 {
 	var b [8]byte
 	copy(b[:], name)
@@ -131,7 +128,7 @@ func (w *Writer) enter(s *tree.State, ref memory.Ref) {
 	*s = t.State
 }
 
-// strike removes the record c is at. The block stays.
+// strike removes the record that c is at. The block stays.
 func (w *Writer) strike(s *tree.State, c *tree.Cursor) {
 	t := w.directory(*s)
 	t.Delete(c)
@@ -155,7 +152,7 @@ func (w *Writer) own(s *tree.State, c *tree.Cursor, size int) memory.Ref {
 	return ref
 }
 
-// Group is the group of this name, nil if there is none.
+// Group returns the group with this name, nil if there is none.
 func (s Stream) Group(name []byte) *Group {
 	var c tree.Cursor
 	ref := lookUp(&s.r.groups, &c, name)
@@ -165,7 +162,6 @@ func (s Stream) Group(name []byte) *Group {
 	return groupAt(ref)
 }
 
-// GroupCount is the number of groups.
 func (s Stream) GroupCount() uint64 { return s.r.groups.Len() }
 
 // Groups yields every group, in the order of their names.
@@ -178,7 +174,7 @@ func (s Stream) Groups(yield func(*Group) bool) {
 	}
 }
 
-// Consumer is the consumer of this name, nil if there is none.
+// Consumer returns the consumer with this name, nil if there is none.
 func (g *Group) Consumer(name []byte) *Consumer {
 	var c tree.Cursor
 	ref := lookUp(&g.consumers, &c, name)
@@ -198,7 +194,7 @@ func (g *Group) All(yield func(*Consumer) bool) {
 	}
 }
 
-// Group is the group of this name to be written to, nil if there is none.
+// Group returns the group with this name, writable; nil if there is none.
 func (w *Writer) Group(name []byte) *Group {
 	var c tree.Cursor
 	if lookUp(&w.r.groups, &c, name) == 0 {
@@ -207,7 +203,7 @@ func (w *Writer) Group(name []byte) *Group {
 	return groupAt(w.own(&w.r.groups, &c, groupBytes))
 }
 
-// CreateGroup adds a group that has delivered up to last, and read entries; nil says that there is one of this name.
+// CreateGroup adds a group that has delivered up to last, and read entries. It returns nil if the name exists.
 func (w *Writer) CreateGroup(name []byte, last ID, read int64) *Group {
 	var c tree.Cursor
 	if lookUp(&w.r.groups, &c, name) != 0 {
@@ -222,9 +218,9 @@ func (w *Writer) CreateGroup(name []byte, last ID, read int64) *Group {
 // SetGroup sets how far g, from Writer.Group, has read.
 func (w *Writer) SetGroup(g *Group, last ID, read int64) { g.last, g.read = last, read }
 
-// DestroyGroup removes a group with all that is pending in it; false says that there is none of this name.
+// DestroyGroup removes a group with its pending entries. It returns false if there is none with this name.
 //
-// Cost: O(consumers); what is pending is a reclaimer's.
+// Cost: O(consumers). A reclaimer frees the pending entries.
 func (w *Writer) DestroyGroup(name []byte) bool {
 	var at tree.Cursor
 	ref := lookUp(&w.r.groups, &at, name)
@@ -246,7 +242,7 @@ func (w *Writer) DestroyGroup(name []byte) bool {
 	return true
 }
 
-// freeConsumer lets go of a consumer that is in no directory any more.
+// freeConsumer frees a consumer that is in no directory any more.
 func (w *Writer) freeConsumer(ref memory.Ref) {
 	c := consumerAt(ref)
 	p := w.records(c.pending, idWidth)
@@ -255,7 +251,7 @@ func (w *Writer) freeConsumer(ref memory.Ref) {
 	w.letGo(ref, c.epoch)
 }
 
-// Consumer is the consumer of g, which is from Writer.Group, to be written to; nil if there is none of this name.
+// Consumer returns the consumer of g, from Writer.Group, writable; nil if there is none with this name.
 func (w *Writer) Consumer(g *Group, name []byte) *Consumer {
 	var c tree.Cursor
 	if lookUp(&g.consumers, &c, name) == 0 {
@@ -264,7 +260,7 @@ func (w *Writer) Consumer(g *Group, name []byte) *Consumer {
 	return consumerAt(w.own(&g.consumers, &c, consumerBytes))
 }
 
-// CreateConsumer adds a consumer to g, which is from Writer.Group. There is none of this name.
+// CreateConsumer adds a consumer to g, from Writer.Group. There is none with this name.
 func (w *Writer) CreateConsumer(g *Group, name []byte, seen int64) *Consumer {
 	ref := w.heap.Alloc(consumerBytes, memory.Values)
 	*consumerAt(ref) = Consumer{epoch: w.heap.Epoch(), name: table.NewMember(w.heap, name), seen: seen, active: -1}
@@ -272,10 +268,10 @@ func (w *Writer) CreateConsumer(g *Group, name []byte, seen int64) *Consumer {
 	return consumerAt(ref)
 }
 
-// DeleteConsumer removes a consumer of g, which is from Writer.Group, with all that is pending with it, and says how
-// much that was; ok is false if there is none of this name.
+// DeleteConsumer removes a consumer of g, from Writer.Group, with its pending entries. It returns their number. ok is
+// false if there is none with this name.
 //
-// Cost: O(pending × log) in the turn: each is also taken out of what is pending in the group.
+// Cost: O(pending × log) in the turn: each one is also removed from the group's pending entries.
 func (w *Writer) DeleteConsumer(g *Group, name []byte) (pending uint64, ok bool) {
 	var at tree.Cursor
 	ref := lookUp(&g.consumers, &at, name)
@@ -307,7 +303,7 @@ func (w *Writer) DeleteConsumer(g *Group, name []byte) (pending uint64, ok bool)
 // SetTimes sets when c, from Writer.Consumer, was last seen and active: for loaders.
 func (w *Writer) SetTimes(c *Consumer, seen, active int64) { c.seen, c.active = seen, active }
 
-// See notes that c, from Writer.Consumer, has asked for something.
+// See records that c, from Writer.Consumer, has asked for entries.
 func (w *Writer) See(c *Consumer, now int64) { c.seen = now }
 
 var (

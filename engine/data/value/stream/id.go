@@ -2,10 +2,10 @@ package stream
 
 import "spindle/internal/number"
 
-// An ID names an entry and orders it: by milliseconds, then by sequence.
+// An ID names an entry. IDs are ordered by milliseconds, then by sequence.
 type ID struct{ Ms, Seq uint64 }
 
-// MaxID is the greatest ID; the zero ID is the least, and no entry's.
+// MaxID is the greatest ID. The zero ID is the least; no entry has it.
 var MaxID = ID{1<<64 - 1, 1<<64 - 1}
 
 // MaxIDLen is the length of the longest ID as text.
@@ -22,10 +22,10 @@ func (id ID) Compare(o ID) int {
 	return 1
 }
 
-// Less says that id is before o.
+// Less reports whether id is before o.
 func (id ID) Less(o ID) bool { return id.Ms < o.Ms || id.Ms == o.Ms && id.Seq < o.Seq }
 
-// Next is the least ID behind id; false, and the zero ID, behind the greatest.
+// Next returns the least ID after id. After the greatest it returns the zero ID and false.
 func (id ID) Next() (ID, bool) {
 	switch {
 	case id.Seq != 1<<64-1:
@@ -36,7 +36,7 @@ func (id ID) Next() (ID, bool) {
 	return ID{}, false
 }
 
-// Prev is the greatest ID before id; false, and MaxID, before the zero ID.
+// Prev returns the greatest ID before id. Before the zero ID it returns MaxID and false.
 func (id ID) Prev() (ID, bool) {
 	switch {
 	case id.Seq != 0:

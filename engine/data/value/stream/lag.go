@@ -1,9 +1,9 @@
 package stream
 
-// What a group has read of a stream is counted from the first entry ever added. The count can be kept while nothing
-// ahead of the group was deleted by itself: deletions leave gaps of which only the last is known.
+// A group's count of read entries begins at the first entry ever added. The count stays exact as long as no single
+// entry ahead of the group was deleted. Deletions leave gaps, of which only the last is known.
 
-// Gaps says that an entry from from on may have been deleted by itself.
+// Gaps reports whether a single entry at or after from may have been deleted.
 func (s Stream) Gaps(from ID) bool {
 	r := s.r
 	if s.Len() == 0 || r.maxDeleted == (ID{}) || r.maxDeleted.Less(r.first) {
@@ -35,7 +35,7 @@ func (s Stream) Distance(id ID) int64 {
 	return ReadUnknown
 }
 
-// Lag is how many entries g has still to read; false says that it cannot be told.
+// Lag is how many entries g has yet to read. It returns false if that is unknown.
 func (s Stream) Lag(g *Group) (lag int64, ok bool) {
 	added := int64(s.r.added)
 	if added == 0 || s.Len() == 0 {
@@ -53,8 +53,8 @@ func (s Stream) Lag(g *Group) (lag int64, ok bool) {
 	return 0, false
 }
 
-// Advance notes that g, from Writer.Group, has delivered the entry with id, which comes after all it delivered before.
-// The count goes on if no entry between the two was deleted or trimmed.
+// Advance records that g, from Writer.Group, has delivered the entry with id, which is after all that it delivered
+// before. The count continues if no entry between the two was deleted or trimmed.
 func (w *Writer) Advance(g *Group, id ID) {
 	if g.read != ReadUnknown && !g.last.Less(w.r.first) && !w.Gaps(g.last) {
 		g.read++

@@ -9,8 +9,8 @@ import (
 	"spindle/engine/data/value/stream"
 )
 
-// TestMeasure: what is told of a stream that is let go is near to what it takes, and comes from a few of its nodes and
-// groups.
+// TestMeasure: the reported size of a freed stream is close to its real size, and is computed from a few of its nodes
+// and groups.
 func TestMeasure(t *testing.T) {
 	for _, c := range []struct {
 		entries, groups int

@@ -21,7 +21,7 @@ import (
 
 type ids = stream.ID
 
-// A plain is what the model knows of a stream. It is cloned before it is changed: views keep it.
+// A plain is what the model knows of a stream. It is cloned before it is changed, because views keep it.
 type plain struct {
 	entries                 []plainEntry
 	last, first, maxDeleted ids
@@ -97,7 +97,7 @@ func pairsOf(it *stream.Iterator) string {
 	return string(b)
 }
 
-// textOf is plain.text of a stream as it lies.
+// textOf is plain.text of a real stream.
 func textOf(s stream.Stream) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %v %v %d\n", s.LastID(), s.FirstID(), s.MaxDeleted(), s.Added())
@@ -158,7 +158,7 @@ func newModel(t *testing.T, large int) *model {
 	return m
 }
 
-// word is a field, value or name: integers, and names with the same first bytes.
+// word returns a field, value or name: integers, and names with the same first bytes.
 func (m *model) word(n int) string {
 	i := m.rng.IntN(n)
 	switch i % 4 {
@@ -238,14 +238,15 @@ func (m *model) trim(w *stream.Writer, p *plain) {
 	}
 }
 
-// wholeNodes is how many entries o removes at least: those of nodes that are gone altogether when gone are.
+// wholeNodes returns how many entries o removes at least: those of nodes that are removed altogether when gone entries
+// go.
 func wholeNodes(s stream.Stream, o stream.Trimming, gone int) (n int) {
 	if o.Most > 0 {
 		gone = min(gone, int(o.Most))
 	}
 	before := 0
 	for master, lp := range s.Leaves {
-		if o.ByID && o.MinID.Less(master) { // the node before may end with a deleted entry that is not
+		if o.ByID && o.MinID.Less(master) { // the node before may end with a deleted entry that is not before MinID
 			return n
 		}
 		_, live, _, _ := stream.ValidateNode(lp, master)
@@ -553,7 +554,7 @@ func TestLongNodesMoveSeldom(t *testing.T) {
 	}
 }
 
-// relocate goes on with moving every block elsewhere, in steps.
+// relocate does the next step of moving every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.k.Heap(), m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

@@ -8,8 +8,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A node is a leaf of the tree of entries: its epoch and a listpack. The listpack begins with a master entry, whose
-// fields the others need not repeat, and IDs are differences to the node's key.
+// A node is a leaf of the tree of entries: its epoch and a listpack. The listpack begins with a master entry. Other
+// entries need not repeat its fields. IDs are differences to the node's key.
 //
 //	0       8
 //	+-------+--- listpack: ------------------------------------------------------------+
@@ -19,19 +19,19 @@ import (
 //	entry with other fields than the master's:  | flags | ms | seq | n | field 1 | value 1 | … | elements before it |
 //	entry with the master's fields (same):      | flags | ms | seq |     value 1 | … | value n | elements before it |
 //
-// The element counts let the node be walked from its end; the master's 0 says that there is no entry before it.
-// Deleting an entry sets a flag, so that nothing behind it moves.
+// The last element of an entry lets a walk go backwards. The master's 0 means that there is no entry before it.
+// Deleting an entry sets a flag, so that nothing after it moves.
 //
 // stream.N1. count + deleted is the number of entries; count of them are not deleted.
-// stream.N2. IDs of entries that are not deleted ascend strictly; none is before the node's key. Deleted ones do too,
-// but for nodes that servers before 7.0 wrote, where XSETID could go back behind one.
+// stream.N2. IDs of entries that are not deleted ascend strictly. None is before the node's key. Deleted ones ascend
+// too, except in nodes written by servers before 7.0, where XSETID could go back before one.
 // stream.N3. The last element of an entry is the number of its elements before that.
 type node struct {
 	lp     []byte
 	master ID
 	n      int // fields of the master entry
-	fields int // where they begin
-	first  int // the first entry, 0 if there is none
+	fields int // offset of the first of them
+	first  int // offset of the first entry, 0 if there is none
 }
 
 const (
@@ -41,14 +41,14 @@ const (
 	flagSame    = 2
 )
 
-// packAt is the listpack of the node at ref.
+// packAt returns the listpack of the node at ref.
 func packAt(ref memory.Ref) []byte {
 	p := unsafe.Add(memory.Pointer(ref), nodeHeader)
 	n := binary.LittleEndian.Uint32(unsafe.Slice((*byte)(p), 4))
 	return unsafe.Slice((*byte)(p), int(n))
 }
 
-// intAt is the integer at at.
+// intAt returns the integer at at.
 func intAt(lp []byte, at int) int64 {
 	if b := lp[at]; b < 0x80 {
 		return int64(b) // nearly always
@@ -57,7 +57,7 @@ func intAt(lp []byte, at int) int64 {
 	return n
 }
 
-// The master entry's first elements.
+// countAt is the offset of the master entry's first element.
 const countAt = listpack.HeaderLen
 
 func deletedAt(lp []byte) int { return listpack.Next(lp, countAt) }
@@ -75,9 +75,9 @@ func (n *node) open(lp []byte, master ID) {
 	n.first = listpack.Next(lp, at)
 }
 
-// An entry is where one begins and what its head says.
+// An entry is the offset of an entry and the content of its head.
 type entry struct {
-	at    int // its flags
+	at    int // of its flags
 	flags int64
 	id    ID
 	n     int // pairs of field and value
@@ -104,7 +104,7 @@ func (n *node) read(at int) (e entry) {
 	return e
 }
 
-// elements is how many elements of the entry are behind its head, without the last.
+// elements returns how many elements the entry has after its head, without the last.
 func (e *entry) elements() int {
 	if e.flags&flagSame != 0 {
 		return e.n
@@ -112,7 +112,7 @@ func (e *entry) elements() int {
 	return 2 * e.n
 }
 
-// after is the entry behind e, 0 at the end.
+// after returns the entry after e, 0 at the end.
 func (n *node) after(e *entry) int {
 	at := e.body
 	for range e.elements() {
@@ -121,8 +121,8 @@ func (n *node) after(e *entry) int {
 	return listpack.Next(n.lp, at)
 }
 
-// live is the first entry from the one at at on that is not deleted, 0 if there is none. What trimming has left deleted
-// before it is stepped over on every read from the beginning, and so without looking at it any closer.
+// live returns the first live entry at or after at, 0 if there is none. Every read from the beginning skips the deleted
+// entries that trimming left, so it reads of them only the necessary elements.
 func (n *node) live(at int) int {
 	for at != 0 {
 		el, next := listpack.GetNext(n.lp, at)
@@ -145,7 +145,7 @@ func (n *node) live(at int) int {
 	return 0
 }
 
-// before is the entry before the one at at (or before the listpack's End), 0 at the beginning.
+// before returns the entry before the one at at (or before the listpack's End), 0 at the beginning.
 func (n *node) before(at int) int {
 	at = listpack.Prev(n.lp, at)
 	steps := int(intAt(n.lp, at))
@@ -158,7 +158,7 @@ func (n *node) before(at int) int {
 	return at
 }
 
-// lastID is the ID of the last entry, deleted or not.
+// lastID returns the ID of the last entry, deleted or not.
 func (n *node) lastID() ID {
 	at := n.before(listpack.End(n.lp))
 	if at == 0 {
@@ -167,7 +167,7 @@ func (n *node) lastID() ID {
 	return n.read(at).id
 }
 
-// setInt makes the integer at at another one, in a listpack with room for a longer one behind it.
+// setInt replaces the integer at at, in a listpack with room after it for a longer one.
 func setInt(lp []byte, at int, n int64) {
 	size := listpack.EncodedIntLen(n)
 	s := listpack.Replace(lp, at, size)

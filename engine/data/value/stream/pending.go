@@ -7,15 +7,15 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Pending is an entry that was delivered and not acknowledged, as a group keeps it in four words:
+// A Pending is an entry that was delivered and not acknowledged. A group stores it in four words:
 //
 //	word 0     word 1     word 2                          word 3
 //	+----------+----------+------------------+----------+------------------+-----------+
 //	| ID's ms  | ID's seq | delivered at: 48 | low : 16 | consumer: Ref 48 | high : 16 |   count = high, low
 //	+----------+----------+------------------+----------+------------------+-----------+
 //
-// The consumer is named by the block of its name (stream.S5), 0 while a loader has not told yet. Time and count stop at
-// the greatest they can be: the year 10889, and 2^32-1 deliveries.
+// The consumer is the block of its name (stream.S5), or 0 until a loader assigns it. Time and count stop at their
+// greatest values: the year 10889, and 2^32-1 deliveries.
 type Pending struct {
 	ID       ID
 	Time     int64  // of the last delivery, Unix ms
@@ -29,10 +29,10 @@ const (
 	refBits  = 1<<48 - 1
 )
 
-// Consumer is the name of whom it was delivered to.
+// Consumer is the name of the consumer that it was delivered to.
 func (p *Pending) Consumer() []byte { return table.MemberKey(p.consumer) }
 
-// Of says that it was delivered to c.
+// Of reports whether it was delivered to c.
 func (p *Pending) Of(c *Consumer) bool { return p.consumer == c.name }
 
 func pendingOf(r []uint64) Pending {
@@ -50,29 +50,29 @@ func (w *Writer) records(s tree.State, width int) tree.Records {
 
 func probe(id ID) tree.Probe { return tree.Probe{Word0: id.Ms, Word1: id.Seq} }
 
-// A PendingCursor walks what is pending in a group or with a consumer of it, by ID. It is a value for the stack.
+// A PendingCursor walks the pending entries of a group or a consumer, by ID. It is a value for the stack.
 //
-// Lifetime: until what is pending in the group next changes, but for Writer.Redeliver.
+// Lifetime: until the group's pending entries next change, except by Writer.Redeliver.
 type PendingCursor struct {
 	group *Group
-	own   bool // records are a consumer's: IDs alone
+	own   bool // records are a consumer's: only IDs
 	c     tree.Cursor
 	ok    bool
 }
 
-// From puts cur before the first entry that is pending in g with from or a greater ID.
+// From puts cur before the first pending entry of g with an ID of at least from.
 func (g *Group) From(cur *PendingCursor, from ID) {
 	cur.group, cur.own = g, false
 	cur.ok = g.pending.SeekGE(&cur.c, probe(from))
 }
 
-// FromOf is From for those that are pending with c, a consumer of g.
+// FromOf is From for the pending entries of c, a consumer of g.
 func (g *Group) FromOf(cur *PendingCursor, c *Consumer, from ID) {
 	cur.group, cur.own = g, true
 	cur.ok = c.pending.SeekGE(&cur.c, probe(from))
 }
 
-// Next is the next pending entry; false says that there is none.
+// Next reads the next pending entry into p. It returns false if there is none.
 func (cur *PendingCursor) Next(p *Pending) bool {
 	if !cur.ok {
 		return false
@@ -82,7 +82,7 @@ func (cur *PendingCursor) Next(p *Pending) bool {
 		var at tree.Cursor
 		id := ID{r[0], r[1]}
 		if !cur.group.pending.Find(&at, probe(id)) {
-			return false // stream.S4 says that this cannot be
+			return false // stream.S4 rules this out
 		}
 		*p = pendingOf(at.Record())
 	} else {
@@ -92,7 +92,7 @@ func (cur *PendingCursor) Next(p *Pending) bool {
 	return true
 }
 
-// Lookup is what g keeps of this ID; false says that it is not pending.
+// Lookup reads the pending entry with this ID into p. It returns false if it is not pending.
 func (g *Group) Lookup(id ID, p *Pending) bool {
 	var c tree.Cursor
 	if !g.pending.Find(&c, probe(id)) {
@@ -102,7 +102,7 @@ func (g *Group) Lookup(id ID, p *Pending) bool {
 	return true
 }
 
-// FirstPending and LastPending are the outermost IDs that are pending, if anything is.
+// FirstPending is the least pending ID, 0-0 if there is none.
 func (g *Group) FirstPending() ID {
 	var c tree.Cursor
 	if !g.pending.First(&c) {
@@ -111,7 +111,7 @@ func (g *Group) FirstPending() ID {
 	return ID{c.Record()[0], c.Record()[1]}
 }
 
-// LastPending is the greatest ID that is pending.
+// LastPending is the greatest pending ID, 0-0 if there is none.
 func (g *Group) LastPending() ID {
 	var c tree.Cursor
 	if !g.pending.Last(&c) {
@@ -120,8 +120,8 @@ func (g *Group) LastPending() ID {
 	return ID{c.Record()[0], c.Record()[1]}
 }
 
-// Deliver makes id pending with c, delivered at time and count times, whoever it was pending with. g and c are from
-// Writer.
+// Deliver makes id pending with c, delivered at time and count times. It may have been pending with another consumer. g
+// and c are from Writer.
 func (w *Writer) Deliver(g *Group, c *Consumer, id ID, time int64, count uint64) {
 	t := w.records(g.pending, pendingWidth)
 	next := Pending{id, time, count, c.name}
@@ -144,14 +144,14 @@ func (w *Writer) Deliver(g *Group, c *Consumer, id ID, time int64, count uint64)
 	}
 }
 
-// attach adds id to what is pending with c.
+// attach adds id to c's pending IDs.
 func (w *Writer) attach(c *Consumer, id ID) {
 	t := w.records(c.pending, idWidth)
 	t.Insert([]uint64{id.Ms, id.Seq}, nil)
 	c.pending = t.State
 }
 
-// detach takes id out of what is pending with the consumer whose name is at ref.
+// detach removes id from the pending IDs of the consumer whose name is at ref.
 func (w *Writer) detach(g *Group, ref memory.Ref, id ID) {
 	c := w.Consumer(g, table.MemberKey(ref))
 	t := w.records(c.pending, idWidth)
@@ -162,7 +162,7 @@ func (w *Writer) detach(g *Group, ref memory.Ref, id ID) {
 	}
 }
 
-// Redeliver notes another delivery, at time, of an entry that is pending.
+// Redeliver records another delivery, at time, of a pending entry.
 func (w *Writer) Redeliver(g *Group, p *Pending, time int64, count uint64) {
 	t := w.records(g.pending, pendingWidth)
 	var at tree.Cursor
@@ -174,7 +174,7 @@ func (w *Writer) Redeliver(g *Group, p *Pending, time int64, count uint64) {
 	}
 }
 
-// Acknowledge makes id pending no more; false says that it was not. g is from Writer.Group.
+// Acknowledge removes id from the pending entries. It returns false if it was not pending. g is from Writer.Group.
 func (w *Writer) Acknowledge(g *Group, id ID) bool {
 	t := w.records(g.pending, pendingWidth)
 	var at tree.Cursor
@@ -190,10 +190,11 @@ func (w *Writer) Acknowledge(g *Group, id ID) bool {
 	return true
 }
 
-// Activate notes that c, from Writer.Consumer, got something.
+// Activate records that c, from Writer.Consumer, received entries.
 func (w *Writer) Activate(c *Consumer, now int64) { c.active = now }
 
-// Expect adds a pending entry whose consumer is told by Assign: what RDB says first. false says that there is one.
+// Expect adds a pending entry without a consumer, as RDB lists them first. Assign sets the consumer later. It returns
+// false if the entry exists.
 func (w *Writer) Expect(g *Group, id ID, time int64, count uint64) bool {
 	t := w.records(g.pending, pendingWidth)
 	next := Pending{ID: id, Time: time, Count: count}
@@ -203,7 +204,7 @@ func (w *Writer) Expect(g *Group, id ID, time int64, count uint64) bool {
 	return ok
 }
 
-// Assign says that an entry of Expect is c's; false says that it is not pending, or another's.
+// Assign gives a pending entry of Expect to c. It returns false if it is not pending, or has a consumer.
 func (w *Writer) Assign(g *Group, c *Consumer, id ID) bool {
 	t := w.records(g.pending, pendingWidth)
 	var at tree.Cursor

@@ -6,19 +6,19 @@ import (
 	"spindle/engine/data/tree"
 )
 
-// radixExact is up to how many nodes the shape of the reference's index is worked out; beyond, it is judged by the
-// first ones.
+// radixExact is up to how many nodes Radix computes the shape exactly. For more it extrapolates from the first ones.
 const radixExact = 100_000
 
-// Radix is what XINFO STREAM says of the index by ID, as if it were the reference's: a radix tree with a key of 16
-// bytes for each node, in which bytes that lead on to one place only lie together. Operators compare these figures.
+// Radix returns the figures of XINFO STREAM for the index by ID, as the reference server would have it. That index is a
+// radix tree with a key of 16 bytes per stream node. Its nodes are compressed: bytes without a branch share one.
+// Operators compare these figures.
 func (s Stream) Radix() (keys, nodes int) {
 	keys = s.Nodes()
 	if keys == 0 {
 		return 0, 1
 	}
-	// The branches above the key in hand, by depth. A chain lies between a branch, or the root, and the next branch or
-	// the end, unless that is its very child.
+	// The branches above the present key, by depth. A chain is the bytes without a branch between a branch, or the
+	// root, and the next branch or the end. It may be empty.
 	var depths [16]int
 	n := 0
 	chain := func(from, to int) {
@@ -45,7 +45,7 @@ func (s Stream) Radix() (keys, nodes int) {
 			for key[common] == last[common] {
 				common++
 			}
-			deepest := common // the branch the last key hangs off
+			deepest := common // the branch above the last key
 			if n > 0 {
 				deepest = max(deepest, depths[n-1])
 			}

@@ -5,8 +5,8 @@ import (
 	"spindle/engine/data/tree"
 )
 
-// An Iterator walks the entries between two IDs, in either direction. It is a value for the stack; of a frozen stream
-// any goroutine may have one.
+// An Iterator walks the entries between two IDs, in either direction. It is a value for the stack. Any goroutine may
+// have one of a frozen stream.
 //
 //	var it stream.Iterator
 //	for s.Range(&it, from, to, false); it.Next(); {
@@ -15,8 +15,8 @@ import (
 //
 // Lifetime: until the stream next changes.
 type Iterator struct {
-	ID    ID  // of the entry Next moved to
-	Pairs int // fields of it, each with a value
+	ID    ID  // of the entry that Next moved to
+	Pairs int // its number of fields, each with a value
 
 	from, to   ID
 	reverse    bool
@@ -26,13 +26,14 @@ type Iterator struct {
 	state      *tree.State
 	node       node
 	entry      entry
-	ahead      int // the entry to look at next, 0 for that of the next node; ^0 to be found behind what Pair has not read
-	left       int // elements of the entry that Pair has not read
-	cursor     int // the next of them
-	field      int // with the master's fields, the next of those
+	// the entry to look at next; 0: the next node's; unknown: after the elements that Pair has not read
+	ahead  int
+	left   int // elements of the entry that Pair has not read
+	cursor int // the next of them
+	field  int // with the master's fields, the next of those
 }
 
-// Range puts it before the first entry from from to to, both included; reverse begins with the last.
+// Range puts it before the first entry between from and to, both included; with reverse, before the last.
 func (s Stream) Range(it *Iterator, from, to ID, reverse bool) {
 	it.from, it.to, it.reverse, it.tombstones, it.begun = from, to, reverse, false, false
 	it.state, it.ahead = &s.r.entries, 0
@@ -48,7 +49,7 @@ func (s Stream) All(it *Iterator) { s.Range(it, ID{}, MaxID, false) }
 
 const unknown = -1
 
-// Next moves to the next entry; false says that there is none.
+// Next moves to the next entry. It returns false if there is none.
 func (it *Iterator) Next() bool {
 	for {
 		if it.ahead == unknown {
@@ -71,7 +72,7 @@ func (it *Iterator) Next() bool {
 		if it.reverse {
 			it.ahead = it.node.before(e.at)
 		}
-		counts := it.tombstones || e.flags&flagDeleted == 0 // the order of the others is nobody's promise (stream.N2)
+		counts := it.tombstones || e.flags&flagDeleted == 0 // the order of deleted entries is not guaranteed (stream.N2)
 		switch {
 		case counts && (!it.reverse && it.to.Less(e.id) || it.reverse && e.id.Less(it.from)):
 			return it.end()
@@ -90,7 +91,7 @@ func (it *Iterator) Next() bool {
 	}
 }
 
-// end makes sure that Next goes on answering false.
+// end makes Next return false from then.
 func (it *Iterator) end() bool {
 	it.path, it.ahead, it.begun = tree.Path{}, 0, true
 	return false
@@ -115,7 +116,7 @@ func (it *Iterator) enter() bool {
 	return true
 }
 
-// Pair is the next field of the entry and its value: Pairs times after each Next.
+// Pair returns the next field of the entry and its value. Call it Pairs times after each Next.
 func (it *Iterator) Pair() (field, val listpack.Element) {
 	lp := it.node.lp
 	if it.entry.flags&flagSame != 0 {
@@ -129,13 +130,13 @@ func (it *Iterator) Pair() (field, val listpack.Element) {
 	return field, val
 }
 
-// find puts it at the entry with this ID; false says that there is none.
+// find puts it at the entry with this ID. It returns false if there is none.
 func (s Stream) find(it *Iterator, id ID) bool {
 	s.Range(it, id, id, false)
 	return it.Next()
 }
 
-// Has says that there is an entry with this ID.
+// Has reports whether there is an entry with this ID.
 func (s Stream) Has(id ID) bool {
 	var it Iterator
 	return s.find(&it, id)
@@ -151,7 +152,7 @@ func (s Stream) LastValid() ID {
 	return it.ID
 }
 
-// edge is the ID of the first entry, deleted ones counting if tombstones is set; MaxID if there is none.
+// edge returns the ID of the first entry, with tombstones also of a deleted one; MaxID if there is none.
 func (s Stream) edge(tombstones bool) ID {
 	var it Iterator
 	s.All(&it)
@@ -162,8 +163,7 @@ func (s Stream) edge(tombstones bool) ID {
 	return it.ID
 }
 
-// Edge is the ID of the first entry there is, deleted ones counting; MaxID if there is none. It is what a trimming by
-// ID led to.
+// Edge is the ID of the first entry, deleted or not; MaxID if there is none. A trimming by ID led to it.
 func (s Stream) Edge() ID { return s.edge(true) }
 
 // Leaves yields the nodes in order: the ID of the master entry, and the listpack.

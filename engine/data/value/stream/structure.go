@@ -7,16 +7,16 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Structure is what can be done with streams without knowing them: for package keyspace's list of kinds.
+// Structure is the keyspace's functions for the root of a stream.
 var Structure = value.Structure{
 	Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate,
-	// Groups stay where they are.
+	// Groups are not moved.
 	Relocate: func(s *value.Store, ref memory.Ref, at *table.Spot, stop func() bool) (done bool) {
 		return rootAt(ref).entries.Relocate(s.Heap, &at.At, stop)
 	},
 }
 
-// count is how many blocks' worth of work it is to free the stream, about.
+// count is about the number of blocks to free.
 func count(ref memory.Ref) int {
 	s := At(ref)
 	n := s.r.entries.Len()
@@ -29,7 +29,7 @@ func count(ref memory.Ref) int {
 	return int(n)
 }
 
-// destroy frees the stream, a budget of blocks at a time. What it is done with is noted in the blocks that lead to it.
+// destroy frees the stream, a budget of blocks at a time. Its progress is stored in the root and in the groups.
 func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {
 	s := rootAt(ref)
 	done, spent := s.entries.Destroy(r, budget)
@@ -91,10 +91,11 @@ func destroyGroup(r *memory.Returner, ref memory.Ref, budget int) (done bool, sp
 	return done, spent
 }
 
-// measured is by how many groups measure judges.
+// measured is how many groups measure looks at.
 const measured = 4
 
-// measure takes every group to cost what the first do. Letting go of a stream takes as long whatever its length.
+// measure assumes that every group costs what the first ones do. So freeing a stream takes the same time whatever its
+// length.
 func measure(ref memory.Ref) int64 {
 	s := At(ref)
 	total := float64(memory.UsableSize(ref)) + float64(s.r.entries.Bytes())
@@ -116,7 +117,7 @@ const (
 	perPending = 34 + 18
 )
 
-// cost is about how many bytes the stream takes, judged by so many of its nodes; 0: all.
+// cost estimates the bytes of the stream from the first samples nodes; 0: all.
 func cost(ref memory.Ref, samples int) int {
 	s := At(ref)
 	n := memory.UsableSize(ref)
@@ -127,7 +128,7 @@ func cost(ref memory.Ref, samples int) int {
 		seen++
 	}
 	if seen > 0 {
-		if nodes := s.Nodes(); nodes > seen { // the last is the one that may have room to grow into
+		if nodes := s.Nodes(); nodes > seen { // the last node is the one that may have room to grow
 			s.r.entries.LastLeaf(&p)
 			n += memory.UsableSize(p.Leaf()) + perLeaf
 			n += int(float64(sum)/float64(seen)*float64(nodes-1)) + perLeaf*(nodes-1)
@@ -141,7 +142,7 @@ func cost(ref memory.Ref, samples int) int {
 	return n
 }
 
-// cost is about how many bytes the group takes, judged by so many of its consumers; 0: all.
+// cost estimates the bytes of the group from the first samples consumers; 0: all.
 func (g *Group) cost(samples int) int {
 	n := groupBytes + memory.UsableSize(g.name) + perLeaf + int(g.Pending())*perPending
 	seen, sum := 0, 0
@@ -157,7 +158,7 @@ func (g *Group) cost(samples int) int {
 	return n
 }
 
-// duplicate is a stream of its own with the same content. O(n).
+// duplicate returns a separate stream with the same content. O(n).
 func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	to := New(s)
 	from, w := At(ref), Build(s, to)
@@ -195,8 +196,8 @@ func (w *Writer) copyGroup(g *Group) {
 	}
 }
 
-// AddNode adds a node behind the last: its key, its listpack, which has been checked, and how many of its entries are
-// not deleted, at least one. For loaders and copies.
+// AddNode adds a node after the last: its key, its checked listpack, and the number of its live entries, at least one.
+// For loaders and copies.
 func (w *Writer) AddNode(master ID, lp []byte, live uint64) {
 	t := w.blocks()
 	ref := t.NewLeaf(nodeHeader + len(lp))
@@ -207,7 +208,7 @@ func (w *Writer) AddNode(master ID, lp []byte, live uint64) {
 	w.r.entries = t.State
 }
 
-// Complete sets, behind the last AddNode, what a stream knows beside its entries.
+// Complete sets what a stream knows besides its entries, after the last AddNode.
 func (w *Writer) Complete(last, maxDeleted ID, added uint64) {
 	w.r.last, w.r.maxDeleted, w.r.added = last, maxDeleted, added
 	w.refreshFirst()

@@ -5,12 +5,12 @@ import (
 	"spindle/engine/data/tree"
 )
 
-// setIntRoom is what setInt may need behind a listpack.
+// setIntRoom is the room that setInt may need after a listpack.
 const setIntRoom = 3 * listpack.MaxOverhead
 
-// Delete removes the entry with this ID; false says that there is none. It notes the ID as deleted.
+// Delete removes the entry with this ID, and updates MaxDeleted. It returns false if there is none.
 //
-// Cost: one node written to. Its entry stays, marked, until the node goes.
+// Cost: one node written to. The entry is only marked as deleted, until its node is removed.
 func (w *Writer) Delete(id ID) bool {
 	t := w.blocks()
 	var p tree.Path
@@ -45,8 +45,8 @@ func (w *Writer) Delete(id ID) bool {
 	return true
 }
 
-// mark marks k entries that are not deleted, from the one at at on, as deleted; the node goes with its last
-// (stream.S1). next is the ID of the first behind them in the node that is left, if there is one.
+// mark marks k live entries, the first at at, as deleted. It removes the node with its last live entry (stream.S1).
+// next is the ID of the first live entry after them in the node, if there is one.
 func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool) {
 	live := int(t.CountOf(p)) - k
 	if live == 0 {
@@ -61,7 +61,7 @@ func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool
 	for range k {
 		at = n.live(at)
 		setInt(n.lp, at, intAt(n.lp, at)|flagDeleted)
-		n.lp = packAt(ref) // flags that came in an odd encoding have become shorter
+		n.lp = packAt(ref) // flags that came in an odd encoding may have become shorter
 	}
 	if at = n.live(at); at != 0 {
 		next, ok = n.read(at).id, true
@@ -72,7 +72,7 @@ func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool
 	return next, ok
 }
 
-// refreshFirst finds the first entry anew (stream.S3).
+// refreshFirst searches the first entry again (stream.S3).
 func (w *Writer) refreshFirst() {
 	if w.Len() == 0 {
 		w.r.first = ID{}
@@ -81,18 +81,18 @@ func (w *Writer) refreshFirst() {
 	}
 }
 
-// A Trimming says which entries at the beginning are to go.
+// A Trimming says which entries at the beginning are to be removed.
 type Trimming struct {
 	ByID   bool
-	MinID  ID     // those before it
-	MaxLen uint64 // or those beyond so many
-	Whole  bool   // only as far as whole nodes go
-	Most   uint64 // and no more of them; 0: no bound
+	MinID  ID     // entries before it
+	MaxLen uint64 // or all but the last MaxLen
+	Whole  bool   // only whole nodes
+	Most   uint64 // at most so many; 0: no bound
 }
 
 // Trim removes entries from the beginning and returns how many.
 //
-// Cost: O(log n), whatever the number of nodes, and one node written to: what is cut off is a reclaimer's.
+// Cost: O(log n), whatever the number of nodes, and one node written to. A reclaimer frees what is cut off.
 func (w *Writer) Trim(o Trimming) (removed uint64) {
 	t := w.blocks()
 	before := t.Len()
@@ -116,7 +116,7 @@ func (w *Writer) Trim(o Trimming) (removed uint64) {
 	return removed
 }
 
-// trimByLength is Trim's; it tells the first entry there is then, if it has come across it.
+// trimByLength trims by o.MaxLen. first is the first entry left, if it is known.
 func (w *Writer) trimByLength(t *tree.Blocks, p *tree.Path, o Trimming) (first ID, known bool) {
 	goal := t.Len() - o.MaxLen
 	if o.Most > 0 {
@@ -126,7 +126,7 @@ func (w *Writer) trimByLength(t *tree.Blocks, p *tree.Path, o Trimming) (first I
 		t.Clear()
 		return
 	}
-	rest, _ := t.LeafAt(p, goal) // the nodes before hold no more than goal
+	rest, _ := t.LeafAt(p, goal) // the nodes before it hold at most goal entries
 	t.CutFront(p)
 	if rest == 0 || o.Whole {
 		return
@@ -137,12 +137,12 @@ func (w *Writer) trimByLength(t *tree.Blocks, p *tree.Path, o Trimming) (first I
 	return w.mark(t, p, n.first, int(rest))
 }
 
-// trimByID is trimByLength for the other bound.
+// trimByID trims by o.MinID. first is as for trimByLength.
 func (w *Writer) trimByID(t *tree.Blocks, p *tree.Path, o Trimming) (first ID, known bool) {
 	if !t.LeafOf(p, tree.Key{o.MinID.Ms, o.MinID.Seq}) {
 		return
 	}
-	// The nodes before end before this one's key, and so before MinID. This one may, too.
+	// The nodes before end before this one's key, so before MinID. This one may end before it, too.
 	var n node
 	key := t.KeyOf(p)
 	n.open(packAt(p.Leaf()), ID{key[0], key[1]})
