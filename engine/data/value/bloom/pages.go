@@ -8,9 +8,9 @@ import (
 	"spindle/internal/invariant"
 )
 
-// The bits of a link lie in leaves of 4 KB under nodes of 512 words. A link has as many levels of nodes as it needs:
-// none up to 4 KB, one up to 2 MB, two up to 1 GB. An item sets bits anywhere, and under a view each of them may cost
-// the copy of a leaf. So leaves are small.
+// The bits of a link lie in leaves of 4 KB under nodes of 512 words. The levels of nodes depend on its size: none up to
+// 4 KB, one up to 2 MB, two up to 1 GB. An item sets bits anywhere, and under a view each of them may cost the copy of
+// a leaf. So leaves are small.
 //
 //	link.top ─▶ node: epoch u64, 512 words ─▶ node ─▶ leaf: 4096 bytes, the last one as long as the bits are
 //	word: 0: nothing but zeros below | Ref | bit 0 shared (of a leaf)
