@@ -21,7 +21,7 @@ func newCore(t testing.TB) *commandtest.Core {
 	return core
 }
 
-// TestNoAllocations: in steady state the common commands leave nothing to the garbage collector.
+// TestNoAllocations: in steady state the common commands do not allocate on the Go heap.
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	cl := core.Client(2)

@@ -9,7 +9,7 @@ import "spindle/engine/command"
 
 const (
 	write = command.Write | command.DenyOOM
-	// Access, update: what GET-like and SET-like key arguments are.
+	// Flags of a key argument that is read (access), changed or replaced.
 	access   = command.KeyRO | command.KeyAccess
 	rewrite  = command.KeyRW | command.KeyAccess | command.KeyUpdate
 	replace  = command.KeyOW | command.KeyUpdate
@@ -22,7 +22,6 @@ var (
 	allSucceeded = []string{"request_policy:multi_shard", "response_policy:all_succeeded"}
 )
 
-// Family is every string command.
 var Family = command.Family{Name: "string", ACL: command.ACLString, Rows: []command.Spec{
 	{Name: "append", Arity: 3, Flags: write | command.Fast,
 		Keys: command.FirstArg(command.KeyRW | command.KeyInsert), Run: appendTo},
@@ -55,14 +54,14 @@ var Family = command.Family{Name: "string", ACL: command.ACLString, Rows: []comm
 	{Name: "substr", Arity: 4, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: getRange},
 }}
 
-// noted is the first argument with a note that COMMAND INFO shows.
+// noted is the first argument as the key, with a note for COMMAND INFO.
 func noted(f command.KeyFlags, note string) []command.KeySpec {
 	k := command.FirstArg(f)
 	k[0].Notes = note
 	return k
 }
 
-// setKeys says that SET reads its key only when it is asked to GET (COMMAND GETKEYSANDFLAGS, ACL).
+// setKeys reports that SET reads its key only with the option GET (COMMAND GETKEYSANDFLAGS, ACL).
 func setKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	flags := replace
 	for _, a := range args[min(3, len(args)):] {

@@ -30,8 +30,8 @@ func incrBy(c *command.Context) error {
 	return add(c, n)
 }
 
-// decrBy is DECRBY key decrement; see incr. Errors besides: "decrement would overflow" for the one number that has no
-// negative.
+// decrBy is DECRBY key decrement; see incr. Further error: "decrement would overflow" for the least integer, whose
+// negative does not exist.
 func decrBy(c *command.Context) error {
 	n, err := command.Int(c.Args[2])
 	if err != nil {
@@ -46,7 +46,7 @@ func decrBy(c *command.Context) error {
 func add(c *command.Context, by int64) error {
 	key := c.Args[1]
 	n := int64(0)
-	at := c.DB.Counter(key) // the usual case: it is one already
+	at := c.DB.Counter(key) // the usual case: the value is stored as an integer
 	if at != nil {
 		n = *at
 	} else {
@@ -77,7 +77,7 @@ func add(c *command.Context, by int64) error {
 	return nil
 }
 
-// integer reads a string as an integer, also one that is kept as bytes because it was put together in place.
+// integer reads a string as an integer, even if it is stored as bytes because it was edited in place.
 func integer(v value.Value) (int64, bool) {
 	if n, ok := v.Int(); ok {
 		return n, true
@@ -91,8 +91,9 @@ func integer(v value.Value) (int64, bool) {
 
 // incrByFloat is INCRBYFLOAT key increment, in the long doubles of x86.
 //
-// Replies: the new value, as a bulk string. Errors: ErrWrongType, ErrNotFloat, "increment would produce NaN or
-// Infinity". Propagates: SET key value KEEPTTL, because another machine may round or print differently.
+// Replies: the new value, as a bulk string.
+// Errors: ErrWrongType, ErrNotFloat, "increment would produce NaN or Infinity".
+// Propagates: SET key value KEEPTTL, because another machine may round or print differently.
 func incrByFloat(c *command.Context) error {
 	key := c.Args[1]
 	v, err := writeString(c, key)
@@ -114,7 +115,7 @@ func incrByFloat(c *command.Context) error {
 		return errNaN
 	}
 	var room [128]byte
-	text := number.AppendLong(room[:0], sum) // shown as embstr even where it is a whole number
+	text := number.AppendLong(room[:0], sum) // embstr even for a whole number
 	if c.DB.SetPlain(key, text, keyspace.KeepTTL) {
 		c.Notify(command.EventNew, "new", key)
 	}
@@ -133,10 +134,10 @@ func longDouble(v value.Value) (number.Long, bool) {
 	if b, ok := v.Contiguous(); ok {
 		return number.ParseLong(b)
 	}
-	return number.Long{}, false // chunked: longer than any number
+	return number.Long{}, false // a string in chunks is longer than any number
 }
 
-// writeString looks key up for changing it; the zero Value is no error.
+// writeString looks key up for changing it. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func writeString(c *command.Context, key []byte) (value.Value, error) {

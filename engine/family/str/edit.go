@@ -7,8 +7,7 @@ import (
 
 var errOffset = &protocol.Error{Code: "ERR", Text: "offset is out of range"}
 
-// appendTo is APPEND key value. Replies: the length after it. Errors: ErrWrongType, ErrStringTooBig. Propagates as
-// written.
+// appendTo is APPEND key value. Replies: the new length. Errors: ErrWrongType, ErrStringTooBig. Propagates as written.
 func appendTo(c *command.Context) error {
 	key, suffix := c.Args[1], c.Args[2]
 	v, err := writeString(c, key)
@@ -33,10 +32,11 @@ func appendTo(c *command.Context) error {
 	return nil
 }
 
-// setRange is SETRANGE key offset value: overwrites from offset on, with zero bytes before it where the string was
-// shorter.
+// setRange is SETRANGE key offset value. It overwrites the bytes at offset; a shorter string is first extended with
+// zeros.
 //
-// Replies: the length after it. Errors: ErrNotInteger, "offset is out of range", ErrWrongType, ErrStringTooBig.
+// Replies: the new length.
+// Errors: ErrNotInteger, "offset is out of range", ErrWrongType, ErrStringTooBig.
 // Propagates as written; an empty value changes nothing.
 func setRange(c *command.Context) error {
 	key, data := c.Args[1], c.Args[3]
@@ -72,8 +72,8 @@ func setRange(c *command.Context) error {
 	return nil
 }
 
-// tooBig says whether a string of size bytes with more behind it would be longer than proto-max-bulk-len allows. What
-// our primary or our own log says has been allowed before.
+// tooBig reports whether size+more bytes exceed proto-max-bulk-len. Commands from our primary or our own log are not
+// limited: they have been allowed before.
 func tooBig(c *command.Context, size int64, more int) bool {
 	if c.Obeys() {
 		return false

@@ -7,7 +7,7 @@ import (
 	"spindle/protocol"
 )
 
-// A unit is how a deadline is written: in seconds or milliseconds, from now or from the epoch.
+// A unit is the form of a deadline: seconds or milliseconds, from now or from the epoch.
 type unit uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 
 func (u unit) absolute() bool { return u >= exAt }
 
-// unitOf is the unit that an option's word names; noExpiry if it names none.
+// unitOf is the unit that an option names, or noExpiry.
 func unitOf(word []byte) unit {
 	switch {
 	case command.Is(word, "EX"):
@@ -35,9 +35,9 @@ func unitOf(word []byte) unit {
 	return noExpiry
 }
 
-// deadline turns an option's number into Unix milliseconds; it is above 0.
+// deadline converts the number of an option to Unix milliseconds. The result is above 0.
 //
-// Errors: ErrNotInteger; "invalid expire time" for what is not positive or overflows.
+// Errors: ErrNotInteger; "invalid expire time" if it is not positive or overflows.
 func deadline(c *command.Context, u unit, arg []byte) (int64, error) {
 	n, err := command.Int(arg)
 	if err != nil {

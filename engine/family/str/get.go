@@ -15,7 +15,7 @@ func get(c *command.Context) error {
 	return nil
 }
 
-// mget is MGET key [key …]. Replies: an array of values; nil for what is missing or no string.
+// mget is MGET key [key …]. Replies: an array of values; null for a missing key or another type.
 func mget(c *command.Context) error {
 	keys := c.Args[1:]
 	c.Reply.Array(len(keys))
@@ -35,8 +35,8 @@ func mget(c *command.Context) error {
 	return nil
 }
 
-// prefetchAhead is how far in front of the key it looks up MGET starts the next cache misses: the block's follow the
-// bucket's eight keys later.
+// prefetchAhead is how many keys ahead MGET starts the cache misses of a key. The misses of a block follow eight keys
+// after those of its bucket.
 const prefetchAhead = 12
 
 // strlen is STRLEN key. Replies: the length in bytes; 0 if there is no such key. Errors: ErrWrongType.
@@ -49,9 +49,10 @@ func strlen(c *command.Context) error {
 	return nil
 }
 
-// getRange is GETRANGE key start end, and SUBSTR: both ends count, negative ones from the end of the string.
+// getRange is GETRANGE key start end, and SUBSTR. Both ends are included; negative ones count from the end of the
+// string.
 //
-// Replies: the piece; empty if there is none. Errors: ErrNotInteger, ErrWrongType.
+// Replies: the substring, or an empty one. Errors: ErrNotInteger, ErrWrongType.
 func getRange(c *command.Context) error {
 	start, err := command.Int(c.Args[2])
 	if err != nil {
@@ -74,7 +75,7 @@ func getRange(c *command.Context) error {
 	return nil
 }
 
-// clip turns GETRANGE's two ends into offsets: the piece is [from, to).
+// clip converts the ends of GETRANGE to the offsets [from, to).
 func clip(start, end int64, length int) (from, to int) {
 	n := int64(length)
 	if n == 0 || (start < 0 && end < 0 && start > end) {
@@ -93,9 +94,9 @@ func clip(start, end int64, length int) (from, to int) {
 	return int(start), int(end) + 1
 }
 
-// getEx is GETEX key [EX seconds | PX ms | EXAT s | PXAT ms | PERSIST]: GET that also changes when the key expires.
+// getEx is GETEX key [EX seconds | PX ms | EXAT s | PXAT ms | PERSIST]: GET that also changes the deadline.
 //
-// Replies: the value, or nil. Errors: ErrSyntax, ErrWrongType, ErrNotInteger, "invalid expire time".
+// Replies: the value, or null. Errors: ErrSyntax, ErrWrongType, ErrNotInteger, "invalid expire time".
 // Propagates: PEXPIREAT key ms, PERSIST key, or DEL or UNLINK of a key whose new deadline has passed; never the read.
 func getEx(c *command.Context) error {
 	u, expiry, persist := noExpiry, []byte(nil), false

@@ -18,8 +18,8 @@ func join(r *protocol.Reply) string {
 	return b.String()
 }
 
-// TestLentReplyStays: a large value that is on its way to a client is not touched by what comes behind it, and its
-// memory comes back when it has left.
+// TestLentReplyStays: a later command does not change a large value on its way to a client. Its memory is freed after
+// it was sent.
 func TestLentReplyStays(t *testing.T) {
 	old := strings.Repeat("0123456789abcdef", 20_000) // 320 KB, five chunks
 	for name, change := range map[string][]string{
@@ -51,8 +51,7 @@ func TestLentReplyStays(t *testing.T) {
 	}
 }
 
-// TestBulkIsAdopted: a large argument that arrived in memory of its own becomes the value, and is the core's from then
-// on.
+// TestBulkIsAdopted: a large argument in its own memory block becomes the value, and the core then owns the block.
 func TestBulkIsAdopted(t *testing.T) {
 	core := newCore(t)
 	cl := core.Client(2)

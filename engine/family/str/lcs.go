@@ -18,11 +18,12 @@ var (
 
 // lcs is LCS key1 key2 [LEN] [IDX] [MINMATCHLEN n] [WITHMATCHLEN]: the longest common subsequence of two strings.
 //
-// Replies: the subsequence; with LEN its length; with IDX a map of "matches" (ranges in both, from the last to the
-// first) and "len". Errors: "The specified keys must contain string values", ErrSyntax, ErrNotInteger, and a size that
-// the reference's table would not hold. A read; nothing is propagated.
+// Replies: the subsequence; with LEN its length; with IDX a map of "matches" (ranges in both strings, the last first)
+// and "len". It propagates nothing.
+// Errors: "The specified keys must contain string values", ErrSyntax, ErrNotInteger, and a size that exceeds the
+// reference's table.
 func lcs(c *command.Context) error {
-	for _, key := range c.Args[1:3] { // either look-up may remove an expired key, so the values are taken afterwards
+	for _, key := range c.Args[1:3] { // a lookup may delete an expired key, so the values are read after both
 		if _, err := readString(c, key); err != nil {
 			return errLCSTypes
 		}
@@ -36,7 +37,8 @@ func lcs(c *command.Context) error {
 	if m >= math.MaxUint32-1 || n >= math.MaxUint32-1 {
 		return errLCSLong
 	}
-	// The reference keeps four bytes a cell and refuses what does not fit; so do we, with a bit a cell.
+	// The reference uses four bytes a cell and refuses a larger table. We refuse the same sizes, but use one bit a
+	// cell.
 	if uint64(m+1)*uint64(n+1) > uint64(c.MaxBulk())/4 {
 		return errLCSMemory
 	}
@@ -62,7 +64,6 @@ func lcs(c *command.Context) error {
 	return nil
 }
 
-// lcsOptions is what stands behind LCS's keys.
 type lcsOptions struct {
 	length, index, withLength bool
 	atLeast                   int64
@@ -92,7 +93,7 @@ func (o *lcsOptions) parse(args [][]byte) (err error) {
 	return nil
 }
 
-// appendMatches answers IDX: the runs that are long enough, and the length of the whole.
+// appendMatches replies IDX: the runs of sufficient length, and the total length.
 func (o *lcsOptions) appendMatches(r *protocol.Reply, g *grid) {
 	r.Map(2)
 	r.BulkString("matches")
@@ -121,25 +122,25 @@ func (o *lcsOptions) appendMatches(r *protocol.Reply, g *grid) {
 	r.Int(int64(g.length))
 }
 
-// A grid is the table of L(i,j), the length of the longest common subsequence of a[:i] and b[:j], kept as one bit a
+// A grid is the table of L(i,j), the length of the longest common subsequence of a[:i] and b[:j]. It stores one bit a
 // cell:
 //
 //	step(i,j) = L(i,j) > L(i,j-1)       row i is a bit vector over b, 64 cells a word
 //
-// str.G1. step is all that the way back needs: where a[i-1] != b[j-1], L(i-1,j) > L(i,j-1) holds just when step(i,j)
-// does, because L(i,j) is the greater of the two.
+// str.G1. step is enough for the way back. Where a[i-1] != b[j-1], L(i-1,j) > L(i,j-1) holds exactly if step(i,j) does,
+// because L(i,j) is the greater of the two.
 // str.G2. L(m,n) is the number of steps in row m.
 //
-// A row follows from the one before it with one addition over the whole vector (Hyyrö, "Bit-parallel LCS-length
-// computation revisited", 2004), so that the 128 million cells that fit proto-max-bulk-len take milliseconds and 16 MB.
+// One addition over the whole vector computes a row from the last one (Hyyrö, "Bit-parallel LCS-length computation
+// revisited", 2004). So the 128 million cells that fit proto-max-bulk-len take milliseconds and 16 MB.
 type grid struct {
 	a, b   []byte
 	words  int      // per row
-	flat   []uint64 // rows 1..m of inverted steps: a 0 bit is a step; empty if only the length was wanted
+	flat   []uint64 // rows 1..m of inverted steps: a 0 bit is a step; empty if only the length is wanted
 	length int
 }
 
-// newGrid fills the table, or, if not keep, only walks through it for the length.
+// newGrid fills the table. If keep is false it computes the length only.
 func newGrid(a, b []byte, keep bool) *grid {
 	g := &grid{a: a, b: b, words: (len(b) + 63) / 64}
 	if len(a) == 0 || len(b) == 0 {
@@ -152,7 +153,7 @@ func newGrid(a, b []byte, keep bool) *grid {
 	if keep {
 		g.flat = make([]uint64, 0, len(a)*g.words)
 	}
-	var where [256][]uint64 // where[x] has a bit for each x in b; made for the bytes that a has
+	var where [256][]uint64 // where[x] has a bit for each x in b; only for the bytes in a
 	for _, x := range a {
 		if where[x] == nil {
 			where[x] = occurrences(b, x, g.words)
@@ -171,7 +172,8 @@ func newGrid(a, b []byte, keep bool) *grid {
 	return g
 }
 
-// nextRow turns the vector of one row into that of the next, whose byte of a stands in b where match says.
+// nextRow converts the vector of one row to that of the next. match has a bit for each place in b of the next byte of
+// a.
 func nextRow(row, match []uint64) {
 	carry := uint64(0)
 	for i, v := range row {
@@ -192,16 +194,16 @@ func occurrences(b []byte, x byte, words int) []uint64 {
 	return set
 }
 
-// step is step(i,j) of the picture; i and j count from 1.
+// step is step(i,j) in the type's comment; i and j count from 1.
 func (g *grid) step(i, j int) bool {
 	return g.flat[(i-1)*g.words+(j-1)/64]>>((j-1)%64)&1 == 0
 }
 
-// A matchRun is a stretch that both strings share, at a in one and b in the other.
+// A matchRun is a common run of bytes, at a in one string and b in the other.
 type matchRun struct{ a, b, length int }
 
-// runs yields the stretches that make up the subsequence, from the last to the first. Of several longest subsequences
-// it takes the one the reference takes.
+// runs yields the runs of the subsequence, the last first. If there are several longest subsequences, it takes the
+// reference's.
 func (g *grid) runs(yield func(matchRun) bool) {
 	i, j := len(g.a), len(g.b)
 	length := 0

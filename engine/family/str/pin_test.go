@@ -9,8 +9,8 @@ import (
 	"spindle/engine/client"
 )
 
-// Replies that lend chunks of long strings come and go in any order while the strings are written: every step must end,
-// and nothing may be kept when the last reply is gone.
+// TestLentRepliesOfStringsThatAreWritten lends chunks of long strings to replies, in any order, while the strings
+// change. Every step must end, and all memory must be free after the last reply.
 func TestLentRepliesOfStringsThatAreWritten(t *testing.T) {
 	core := newCore(t)
 	core.Mute = true

@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// appendValue answers with the whole of v, or nil if there is none. Large values are lent, not copied.
+// appendValue replies v, or null for a missing key. It lends large values instead of copying them.
 func appendValue(c *command.Context, v value.Value) {
 	if !v.Exists() {
 		c.Reply.Null()
@@ -25,7 +25,6 @@ func appendValue(c *command.Context, v value.Value) {
 	appendRange(c, v, 0, v.Len())
 }
 
-// appendRange answers bytes [from, to) of v.
 func appendRange(c *command.Context, v value.Value, from, to int) {
 	var scratch [32]byte
 	if b, ok := v.Contiguous(); ok {
@@ -46,8 +45,8 @@ func appendRange(c *command.Context, v value.Value, from, to int) {
 	}
 }
 
-// lendFrom is the shortest reply that leaves from where it lies: shorter ones are cheaper to copy than to keep from
-// being changed until the kernel has taken them.
+// lendFrom is the shortest reply that is lent. Copying a shorter one costs less than protecting it until the kernel has
+// it.
 const lendFrom = 64 << 10
 
 func lendRange(c *command.Context, v value.Value, from, to int) {
@@ -55,7 +54,7 @@ func lendRange(c *command.Context, v value.Value, from, to int) {
 	c.Reply.LendBulk(to-from, release, slices.Collect(pieces(v, from, to))...)
 }
 
-// pieces yields bytes [from, to) of a string that lies in chunks.
+// pieces yields bytes [from, to) of a string in chunks.
 func pieces(v value.Value, from, to int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		at := 0
@@ -71,7 +70,7 @@ func pieces(v value.Value, from, to int) iter.Seq[[]byte] {
 	}
 }
 
-// length is STRLEN's answer: 0 for no key.
+// length is STRLEN's reply: 0 for a missing key.
 func length(v value.Value) int {
 	if !v.Exists() {
 		return 0

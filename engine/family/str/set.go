@@ -7,7 +7,7 @@ import (
 	"spindle/protocol"
 )
 
-// Words of the commands that stand for others in the effects stream.
+// Words of propagated commands.
 var (
 	wordSet       = []byte("SET")
 	wordPxAt      = []byte("PXAT")
@@ -17,15 +17,13 @@ var (
 	wordPExpireAt = []byte("PEXPIREAT")
 )
 
-// setOptions is what stands behind SET's value.
 type setOptions struct {
 	onlyNew, onlyOld bool // NX, XX
 	get, keepTTL     bool
 	unit             unit
-	expiry           []byte // unit's number, unread
+	expiry           []byte // the number as text
 }
 
-// parse reads SET's options; each excludes some of the others.
 func (o *setOptions) parse(args [][]byte) error {
 	for i := 0; i < len(args); i++ {
 		switch word := args[i]; {
@@ -43,7 +41,7 @@ func (o *setOptions) parse(args [][]byte) error {
 				return protocol.ErrSyntax
 			}
 			i++
-			o.unit, o.expiry = u, args[i] // repeated, the last one counts
+			o.unit, o.expiry = u, args[i] // of repeated options the last one counts
 		}
 	}
 	return nil
@@ -51,10 +49,10 @@ func (o *setOptions) parse(args [][]byte) error {
 
 // set is SET key value [NX | XX] [GET] [EX seconds | PX ms | EXAT s | PXAT ms | KEEPTTL].
 //
-// Replies: OK; nil if NX or XX forbade it; with GET the old value or nil, whether set or not.
+// Replies: OK; null if NX or XX forbids it; with GET the old value or null, whether set or not.
 // Errors: ErrSyntax, ErrNotInteger, "invalid expire time"; with GET ErrWrongType.
-// Propagates: as written, without GET; with an expiry as SET key value PXAT ms, so that a replica expires the key at
-// the same instant and does not ask NX or XX again.
+// Propagates as written, without GET. With an expiry it propagates SET key value PXAT ms. So a replica expires the key
+// at the same instant and does not check NX or XX again.
 func set(c *command.Context) error {
 	if len(c.Args) == 3 {
 		store(c, c.Args[1], c.Args[2], 0)
@@ -79,7 +77,7 @@ func set(c *command.Context) error {
 	return nil
 }
 
-// run sets key to val if the options allow it, and appends the old value if they ask for it.
+// run sets key to val if the options allow it, and replies the old value if they ask for it.
 func (o *setOptions) run(c *command.Context, key, val []byte) (done bool, err error) {
 	when := int64(0)
 	if o.unit != noExpiry {
@@ -120,7 +118,7 @@ func (o *setOptions) run(c *command.Context, key, val []byte) (done bool, err er
 	return true, nil
 }
 
-// propagateWithoutGet sends the request as it was written, but for GET: whoever applies it wants no answer.
+// propagateWithoutGet propagates the request without GET, because a replica needs no reply.
 func (o *setOptions) propagateWithoutGet(c *command.Context) {
 	var kept [8][]byte
 	args := append(kept[:0], c.Args[:3]...)
@@ -132,7 +130,7 @@ func (o *setOptions) propagateWithoutGet(c *command.Context) {
 	c.Propagate(args...)
 }
 
-// store writes val at key, whatever was there. A bulk that arrived in memory of its own becomes the value as it is.
+// store writes val at key and replaces any old value. A bulk in its own memory block becomes the value without a copy.
 func store(c *command.Context, key, val []byte, when int64) {
 	var created bool
 	if b := c.Bulk; b != nil && !b.Taken && len(val) >= adoptFrom && len(val) == len(b.Data) && &val[0] == &b.Data[0] {
@@ -146,7 +144,7 @@ func store(c *command.Context, key, val []byte, when int64) {
 	}
 }
 
-// adoptFrom is the shortest bulk that is worth keeping where it is; a shorter one may fit beside its key.
+// adoptFrom is the smallest bulk whose block is adopted. A shorter value may fit next to its key.
 const adoptFrom = 64 << 10
 
 // setNX is SETNX key value. Replies: 1, or 0 if the key exists. Propagates as written.
@@ -178,7 +176,7 @@ func setWithExpiry(c *command.Context, u unit) error {
 	return nil
 }
 
-// getSet is GETSET key value. Replies: the old value or nil. Errors: ErrWrongType. Propagates: SET key value.
+// getSet is GETSET key value. Replies: the old value or null. Errors: ErrWrongType. Propagates: SET key value.
 func getSet(c *command.Context) error {
 	v, err := readString(c, c.Args[1])
 	if err != nil {
@@ -202,7 +200,8 @@ func mset(c *command.Context) error {
 	return nil
 }
 
-// msetNX is MSETNX key value [key value …]: all or, if any key exists, none. Replies: 1 or 0. Propagates as written.
+// msetNX is MSETNX key value [key value …]. It sets all keys, or none if one exists. Replies: 1 or 0. Propagates as
+// written.
 func msetNX(c *command.Context) error {
 	if len(c.Args)%2 == 0 {
 		return errPairs(c)
@@ -230,7 +229,7 @@ func errPairs(c *command.Context) error {
 	return protocol.Errorf("ERR", "wrong number of arguments for '%s' command", c.Spec.Full)
 }
 
-// readString looks key up for reading and tells of a miss; the zero Value is no error.
+// readString looks key up for reading and publishes a miss. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func readString(c *command.Context, key []byte) (value.Value, error) {
