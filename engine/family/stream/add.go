@@ -26,20 +26,20 @@ var (
 	trimmedDefault = int64(10_000)
 )
 
-// options are what XADD and XTRIM have in common, and what XADD has beside.
+// options are the options of XADD and XTRIM.
 type options struct {
 	trim     bool
 	trimming streams.Trimming
-	boundAt  int // the argument that is the length or the ID
+	boundAt  int // index of the length or ID
 
 	noMkStream bool
-	idAt       int // the argument that is the ID
+	idAt       int // index of the entry's ID
 	given      bool
 	id         streams.ID
 	autoSeq    bool
 }
 
-// parse reads the options behind the key, of XADD up to the ID.
+// parse reads the options after the key, for XADD up to the ID.
 func (o *options) parse(c *command.Context, adding bool, nodeEntries int64) error {
 	args := c.Args
 	limit, limited := int64(0), false
@@ -94,7 +94,7 @@ func (o *options) parse(c *command.Context, adding bool, nodeEntries int64) erro
 		return errLimitAlone
 	case !adding && !o.trim:
 		return errNoBound
-	case c.Obeys(): // what was trimmed is known already
+	case c.Obeys(): // the limit was checked before
 		return nil
 	case limited && !o.trimming.Whole:
 		return errLimitExact
@@ -123,9 +123,9 @@ func (o *options) bound(arg []byte) (err error) {
 
 // add is XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value …].
 //
-// Replies: the entry's ID, or nil if NOMKSTREAM kept it from making the stream. Errors: of the options, ErrWrongType,
-// errZeroID, errSmallID, errExhausted, errTooLarge; then nothing has changed. Propagates: with the ID it came to, and
-// with "= threshold" for what "~" removed.
+// Replies: the entry's ID, or null if NOMKSTREAM prevented a new stream.
+// Errors: of the options, ErrWrongType, errZeroID, errSmallID, errExhausted, errTooLarge; then nothing has changed.
+// Propagates with the entry's ID, and with "= threshold" for the entries that "~" removed.
 func (h *commands) add(c *command.Context) error {
 	var o options
 	if err := o.parse(c, true, h.settings.NodeEntries.Get()); err != nil {
@@ -172,7 +172,7 @@ func (h *commands) add(c *command.Context) error {
 	return nil
 }
 
-// next is the ID the entry gets.
+// next is the ID of the new entry.
 func (o *options) next(last streams.ID, nowMs uint64) (id streams.ID, err error) {
 	if last == streams.MaxID {
 		return id, errExhausted
@@ -196,7 +196,7 @@ func (o *options) next(last streams.ID, nowMs uint64) (id streams.ID, err error)
 	return id, nil
 }
 
-// rewrite trims, and propagates the request as what it came to.
+// rewrite trims the stream and propagates the request with its actual effects.
 func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id []byte) {
 	if o.trim && w.Trim(o.trimming) > 0 {
 		c.Notify(command.EventStream, "xtrim", c.Args[1])
@@ -214,8 +214,8 @@ func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id
 	c.Propagate(h.args...)
 }
 
-// exact writes into args what trimming whole nodes came to, so that those who trim after us do not depend on their
-// nodes.
+// exact replaces the trimming of whole nodes in args by an exact bound. Replicas then trim the same entries, whatever
+// their nodes are.
 func (o *options) exact(c *command.Context, args [][]byte, s streams.Stream) {
 	args[o.boundAt-1] = wordEquals
 	if o.trimming.ByID {
@@ -225,7 +225,7 @@ func (o *options) exact(c *command.Context, args [][]byte, s streams.Stream) {
 	}
 }
 
-// keepID is the ID's text where it holds until the call's propagation.
+// keepID is the ID's text, valid until the call is propagated.
 func keepID(c *command.Context, id streams.ID) []byte {
 	var text [streams.MaxIDLen]byte
 	return c.Effects.Keep(id.Append(text[:0]))
@@ -233,7 +233,8 @@ func keepID(c *command.Context, id streams.ID) []byte {
 
 // trim is XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count].
 //
-// Replies: how many entries went. Errors: of the options, ErrWrongType. Propagates as written, "~" as what it came to.
+// Replies: how many entries were removed. Errors: of the options, ErrWrongType.
+// Propagates as written; "~" becomes an exact bound.
 func (h *commands) trim(c *command.Context) error {
 	var o options
 	if err := o.parse(c, false, h.settings.NodeEntries.Get()); err != nil {
@@ -262,7 +263,8 @@ func (h *commands) trim(c *command.Context) error {
 	return nil
 }
 
-// del is XDEL key id [id …]. Replies: how many entries went. Errors: errID, ErrWrongType. Propagates as written.
+// del is XDEL key id [id …]. Replies: how many entries were removed. Errors: errID, ErrWrongType. Propagates as
+// written.
 func (h *commands) del(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)

@@ -11,10 +11,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-// newCore is a core with streams of so many entries a node.
+// newCore is a core whose streams have at most nodeEntries entries a node.
 func newCore(t testing.TB, nodeEntries int64) (*commandtest.Core, *keyspace.Keyspace) {
 	settings := &Settings{}
-	settings.Rows() // makes it the defaults
+	settings.Rows() // sets the defaults
 	settings.NodeEntries.Set(nodeEntries)
 	core := commandtest.Start(t, Family(settings))
 	return core, core.Space
@@ -38,7 +38,7 @@ func run(core *commandtest.Core, lines string) {
 	}
 }
 
-// TestNoAllocations: in steady state no command on streams leaves anything to the garbage collector.
+// TestNoAllocations: in steady state no command on streams allocates on the Go heap.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -65,8 +65,8 @@ func TestNoAllocations(t *testing.T) {
 	)
 }
 
-// TestCutsAreShort: what is cut off a long stream leaves it as whole subtrees, so that the turn does not grow with it;
-// so do groups. Each entry has a node of its own here.
+// TestCutsAreShort: trimming a long stream removes whole subtrees, so that the turn does not grow with it. The same
+// holds for groups. Each entry has its own node here.
 func TestCutsAreShort(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which takes long: run it without -race and -tags invariants")
@@ -75,7 +75,7 @@ func TestCutsAreShort(t *testing.T) {
 	for _, line := range []string{"XTRIM s MAXLEN 10", "XTRIM s MAXLEN 0", "XTRIM s MINID 49990",
 		"XTRIM s MAXLEN ~ 1000 LIMIT 0", "XADD s MAXLEN 100 * a b", "XGROUP DESTROY s g", "XGROUP DELCONSUMER s g ann"} {
 		best := time.Hour
-		for range 3 { // a neighbour may have had the processor meanwhile
+		for range 3 { // another process may use the processor
 			core, _ := newCore(t, 1)
 			core.Mute = true
 			fill(core, "s", n)
@@ -94,11 +94,11 @@ func TestCutsAreShort(t *testing.T) {
 	}
 }
 
-// limit is less than letting go of each leaf takes, and some twenty times what the cut does.
+// limit is too short for freeing each leaf, and about twenty times what the cut takes.
 const limit = time.Millisecond
 
-// BenchmarkAdd is XADD into a stream of 1000 entries or of a million, as it comes and with a bound. Watch ns/op;
-// allocs/op is 0.
+// BenchmarkAdd is XADD to a stream of 1000 entries or of a million, with and without a bound. Watch ns/op; allocs/op is
+// 0.
 func BenchmarkAdd(b *testing.B) {
 	for _, n := range []int{1000, 1_000_000} {
 		for _, line := range []string{"XADD s * sensor 1234 temperature 19.8", "XADD s * myfield data",

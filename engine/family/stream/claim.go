@@ -17,20 +17,20 @@ var (
 		Text: "Insufficient memory, failed allocating transient memory, COUNT too high."}
 )
 
-// A claiming is a change of hands: of which group, to whom, and what is noted of it.
+// A claiming transfers pending entries of a group to owner, with the options of the command.
 type claiming struct {
 	c          *command.Context
 	w          streams.Writer
 	g          *streams.Group
 	key, group []byte
-	who        *streams.Consumer
-	idleMs     int64 // how long an entry must have been pending; below 1: not at all
+	owner      *streams.Consumer
+	idleMs     int64 // the least time an entry must have been pending; below 1: no limit
 	time       int64 // of delivery, Unix ms
-	retries    int64 // what to set the count of deliveries to, -1: one more
-	justID     bool  // neither answer entries nor count a delivery
+	retries    int64 // the new count of deliveries; -1: one more
+	justID     bool  // reply IDs only, and do not count a delivery
 }
 
-// open finds key and group; g is nil if there is none.
+// open finds key and group. g stays nil if one is missing.
 //
 // Errors: ErrWrongType.
 func (x *claiming) open(c *command.Context) error {
@@ -44,14 +44,14 @@ func (x *claiming) open(c *command.Context) error {
 	return nil
 }
 
-// drop takes an entry that is no more out of what is pending.
+// drop removes a pending entry that was deleted from the stream.
 func (x *claiming) drop(p *streams.Pending) {
 	propagateClaim(x.c, x.key, x.group, p.Consumer(), p.ID, p.Time, p.Count, x.g.LastID())
 	x.w.Acknowledge(x.g, p.ID)
 	x.c.Changed(1)
 }
 
-// take gives a pending entry, which is there, to who, and answers it.
+// take assigns a pending entry to x.owner and replies it.
 func (x *claiming) take(p *streams.Pending) {
 	p.Time = x.time
 	if x.retries >= 0 {
@@ -59,22 +59,25 @@ func (x *claiming) take(p *streams.Pending) {
 	} else if !x.justID {
 		p.Count++
 	}
-	x.w.Deliver(x.g, x.who, p.ID, p.Time, p.Count)
+	x.w.Deliver(x.g, x.owner, p.ID, p.Time, p.Count)
 	if x.justID {
 		replyID(x.c.Reply, p.ID)
 	} else {
 		replyOne(x.c.Reply, x.w.Stream, p.ID)
 	}
-	x.w.Activate(x.who, x.c.Now)
-	propagateClaim(x.c, x.key, x.group, x.who.Name(), p.ID, p.Time, p.Count, x.g.LastID())
+	x.w.Activate(x.owner, x.c.Now)
+	propagateClaim(x.c, x.key, x.group, x.owner.Name(), p.ID, p.Time, p.Count, x.g.LastID())
 	x.c.Changed(1)
 }
 
-// claim is XCLAIM key group consumer min-idle-time id [id …] [IDLE ms] [TIME unix-ms] [RETRYCOUNT count] [FORCE]
-// [JUSTID] [LASTID id].
+// claim is
 //
-// Replies: an array of the entries, or IDs, that changed hands. Errors: ErrWrongType, NOGROUP, of the options.
-// Propagates: XCLAIM of each entry that changed hands or is no more, or XGROUP SETID if LASTID alone moved the group.
+//	XCLAIM key group consumer min-idle-time id [id …] [IDLE ms] [TIME unix-ms] [RETRYCOUNT count]
+//	  [FORCE] [JUSTID] [LASTID id]
+//
+// Replies: an array of the claimed entries, or of their IDs.
+// Errors: ErrWrongType, NOGROUP, of the options.
+// Propagates: XCLAIM of each entry that was claimed or no longer exists; XGROUP SETID if only LASTID moved the group.
 func (h *commands) claim(c *command.Context) error {
 	var x claiming
 	if err := x.open(c); err != nil {
@@ -92,7 +95,7 @@ func (h *commands) claim(c *command.Context) error {
 	for _, a := range c.Args[5:] {
 		id, err := parseID(a, 0)
 		if err != nil {
-			break // the options begin
+			break // the options begin here
 		}
 		h.ids = append(h.ids, id)
 	}
@@ -108,11 +111,11 @@ func (h *commands) claim(c *command.Context) error {
 		o.time = c.Now
 	}
 	x.time, x.retries, x.justID = o.time, o.retries, o.justID
-	x.who, _ = consumer(c, &x.w, x.g, x.key, c.Args[3])
+	x.owner, _ = consumer(c, &x.w, x.g, x.key, c.Args[3])
 	c.PropagateNothing()
 	mark, n := c.Reply.Mark(), 0
 	for _, id := range h.ids {
-		p := streams.Pending{ID: id, Count: 1} // if FORCE makes it
+		p := streams.Pending{ID: id, Count: 1} // the entry that FORCE would make
 		was := x.g.Lookup(id, &p)
 		if !x.w.Has(id) {
 			if was {
@@ -180,16 +183,16 @@ func (o *claimOptions) parse(args [][]byte, nowMs int64) (err error) {
 
 const (
 	defaultClaimed = 100
-	attempts       = 10      // entries looked at for each that may be answered
-	mostClaimed    = 1 << 32 // beyond this the reference finds no memory for the IDs of deleted entries
+	attempts       = 10      // entries examined per entry of the reply
+	mostClaimed    = 1 << 32 // above it the reference has no memory for the IDs of deleted entries
 	countLimit     = maxLong / 16
 )
 
 // autoClaim is XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID].
 //
-// Replies: the ID to go on from, 0-0 at the end; the entries, or IDs, that changed hands; the IDs of those that are no
-// more. Errors: of the options, ErrWrongType, NOGROUP. Propagates: XCLAIM of each entry that changed hands or is no
-// more.
+// Replies: the ID to continue with, 0-0 at the end; the claimed entries, or their IDs; the IDs of deleted entries.
+// Errors: of the options, ErrWrongType, NOGROUP.
+// Propagates: XCLAIM of each entry that was claimed or no longer exists.
 func (h *commands) autoClaim(c *command.Context) error {
 	x := claiming{retries: -1, time: c.Now}
 	idle, err := command.Int(c.Args[4])
@@ -230,20 +233,20 @@ func (h *commands) autoClaim(c *command.Context) error {
 	if count > mostClaimed {
 		return errAutoClaimMemory
 	}
-	x.who, _ = consumer(c, &x.w, x.g, x.key, c.Args[3])
+	x.owner, _ = consumer(c, &x.w, x.g, x.key, c.Args[3])
 	c.PropagateNothing()
 	h.sweep(&x, from, count)
 	return nil
 }
 
-// A step is what XAUTOCLAIM does with one entry.
+// A step is XAUTOCLAIM's action on one entry.
 type step struct {
 	id   streams.ID
-	gone bool // it is no more; else it changes hands
+	gone bool // the entry was deleted; otherwise it is claimed
 }
 
-// sweep goes through what is pending from an ID on, and answers what autoClaim does. It looks first, because where it
-// ends is answered first.
+// sweep visits the pending entries that begin at from and replies for autoClaim. The reply begins with the next ID, so
+// it collects all steps first.
 func (h *commands) sweep(x *claiming, from streams.ID, count int64) {
 	var cur streams.PendingCursor
 	var p streams.Pending

@@ -1,10 +1,9 @@
-// Package stream is the stream commands: adding, reading and trimming entries, consumer groups and what is pending in
-// them.
+// Package stream is the stream commands: adding, reading and trimming entries, consumer groups and pending entries.
 //
 // Owner: the core; every handler runs inside a turn.
-// Never: keeps lent bytes but in a client's wait, or knows another family.
-// Start here: a row a command. How a stream is kept is engine/data/value/stream's. read.go and deliver.go are XREAD and
-// XREADGROUP, the two that may wait; propagate.go is what groups send to the sinks instead of what clients wrote.
+// Never: keeps lent bytes except in a client's wait, or knows another family.
+// Start here: a row a command. engine/data/value/stream stores a stream. read.go and deliver.go are XREAD and
+// XREADGROUP, which may wait. propagate.go is the commands that groups propagate in place of the client's.
 package stream
 
 import (
@@ -16,7 +15,7 @@ import (
 	"spindle/protocol"
 )
 
-// Settings are the family's parameters: how much a node of a stream takes.
+// Settings limit the size of a stream's node.
 type Settings struct {
 	NodeBytes   setting.Int // stream-node-max-bytes; 0: no limit
 	NodeEntries setting.Int // stream-node-max-entries; 0: no limit
@@ -28,7 +27,6 @@ const (
 	maxLong            = 1<<63 - 1
 )
 
-// Rows are the settings as CONFIG knows them.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewMemory("stream-node-max-bytes", &s.NodeBytes, defaultNodeBytes, setting.Between(0, maxLong)),
@@ -36,25 +34,24 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Limits are the settings as the value's package wants them.
 func (s *Settings) Limits() streams.Limits {
 	return streams.Limits{NodeBytes: s.NodeBytes.Get(), NodeEntries: s.NodeEntries.Get()}
 }
 
-// commands is what the handlers share: the settings, and room to work in that is kept from call to call.
+// commands holds the settings and buffers that all handlers share.
 //
-// Owner: the turn; a call uses the room and leaves nothing in it for the next.
+// Owner: the turn; each call empties the buffers.
 type commands struct {
 	settings *Settings
 	args     [][]byte     // a request rewritten for the sinks
 	ids      []streams.ID // a request's IDs
-	steps    []step       // what XAUTOCLAIM is going to do
+	steps    []step       // XAUTOCLAIM's plan
 }
 
-// itemsKept is how many items of room a call leaves to the next.
+// itemsKept is the largest buffer, in items, that a call keeps for the next one.
 const itemsKept = 4096
 
-// run is f as a row has it: what f has put into the shared room is let go of.
+// run wraps the handler f: it releases the shared buffers after the call.
 func (h *commands) run(f func(*command.Context) error) func(*command.Context) error {
 	return func(c *command.Context) error {
 		err := f(c)
@@ -63,7 +60,7 @@ func (h *commands) run(f func(*command.Context) error) func(*command.Context) er
 	}
 }
 
-// release empties room for the next call, or gives it up if it is large.
+// release empties the buffer room for the next call, or drops it if it is large.
 func release[T any](room []T) []T {
 	if cap(room) > itemsKept {
 		return nil
@@ -83,7 +80,6 @@ const (
 
 var anyOutput = []string{"nondeterministic_output"}
 
-// Family is every stream command.
 func Family(s *Settings) command.Family { return (&commands{settings: s}).family() }
 
 func (h *commands) family() command.Family {
@@ -126,22 +122,22 @@ var addKey = []command.KeySpec{{
 	Flags: update, Index: 1, Step: 1, Notes: "UPDATE instead of INSERT because of the optional trimming feature",
 }}
 
-// second is the key spec of a subcommand: one key behind its name.
+// second is the key spec of a subcommand with one key after its name.
 func second(f command.KeyFlags) []command.KeySpec {
 	return []command.KeySpec{{Flags: f, Index: 2, Step: 1}}
 }
 
-// readKeys is XREAD's and XREADGROUP's: the first half of what is behind STREAMS.
+// readKeys is the key spec of XREAD and XREADGROUP: the first half of the arguments after STREAMS.
 func readKeys(from int) []command.KeySpec {
 	return []command.KeySpec{{Flags: access, Keyword: "STREAMS", KeywordFrom: from, LastKey: -1, Step: 1, Limit: 2}}
 }
 
-// claimKeys says that XCLAIM reads its key, too: it answers entries. The reference's key spec does not say so.
+// claimKeys reports that XCLAIM also reads its key, because it replies entries. The reference's key spec lacks that.
 func claimKeys(into []command.KeyPosition, _ [][]byte) ([]command.KeyPosition, error) {
 	return append(into, command.KeyPosition{Index: 1, Flags: update | command.KeyAccess}), nil
 }
 
-// findKeys finds the keys of XREAD and XREADGROUP where a group or a key may itself be called STREAMS.
+// findKeys finds the keys of XREAD and XREADGROUP, even if a group or key has the name STREAMS.
 func findKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	for i := 1; i < len(args); i++ {
 		switch {
@@ -166,7 +162,7 @@ func findKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition,
 	return into, command.ErrInvalidKeyArguments
 }
 
-// lookup finds the stream at key for reading; the zero Value is no error.
+// lookup finds the stream at key for reading. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func lookup(c *command.Context, key []byte) (value.Value, error) {
@@ -180,7 +176,7 @@ func lookup(c *command.Context, key []byte) (value.Value, error) {
 	return v, nil
 }
 
-// edit finds the stream at key for changing it; nil is no error.
+// edit finds the stream at key for changing it. It returns nil and no error for a missing key.
 //
 // Errors: ErrWrongType.
 func edit(c *command.Context, key []byte) (*value.Edit, error) {
@@ -191,7 +187,7 @@ func edit(c *command.Context, key []byte) (*value.Edit, error) {
 	return e, nil
 }
 
-// editCounted is edit for the commands that count as reading the key although they change what is pending in it.
+// editCounted is edit for commands that change pending entries, but count as reading the key.
 //
 // Errors: ErrWrongType.
 func editCounted(c *command.Context, key []byte) (*value.Edit, error) {
@@ -208,17 +204,15 @@ func editCounted(c *command.Context, key []byte) (*value.Edit, error) {
 	return e, nil
 }
 
-// create makes key, which is not there, an empty stream.
+// create makes an empty stream at key, which does not exist.
 func create(c *command.Context, key []byte) *value.Edit {
 	e := c.DB.CreateRoot(key, value.Stream, value.StreamTree, streams.New(c.Space.Store()))
 	c.Notify(command.EventNew, "new", key)
 	return e
 }
 
-// replyID answers an ID as its text.
 func replyID(r *protocol.Reply, id streams.ID) { id.Append(r.BulkRoom(id.TextLen())[:0]) }
 
-// replyElement answers a field or a value.
 func replyElement(r *protocol.Reply, e listpack.Element) {
 	if e.IsInt {
 		r.BulkInt(e.Int)
@@ -227,7 +221,7 @@ func replyElement(r *protocol.Reply, e listpack.Element) {
 	}
 }
 
-// replyEntry answers the entry it is at: its ID, and an array of fields and values in turn.
+// replyEntry replies the iterator's entry: its ID, and an array of alternating fields and values.
 func replyEntry(r *protocol.Reply, it *streams.Iterator) {
 	r.Array(2)
 	replyID(r, it.ID)
@@ -239,7 +233,7 @@ func replyEntry(r *protocol.Reply, it *streams.Iterator) {
 	}
 }
 
-// replyOne answers the entry with this ID; false says that there is none.
+// replyOne replies the entry with this ID; false if it does not exist.
 func replyOne(r *protocol.Reply, s streams.Stream, id streams.ID) bool {
 	var it streams.Iterator
 	s.Range(&it, id, id, false)
@@ -250,7 +244,7 @@ func replyOne(r *protocol.Reply, s streams.Stream, id streams.ID) bool {
 	return true
 }
 
-// replyRange answers an array of the entries of it, count at most if that is not 0.
+// replyRange replies an array of the iterator's entries, at most count unless it is 0.
 func replyRange(r *protocol.Reply, it *streams.Iterator, count uint64) {
 	mark, n := r.Mark(), uint64(0)
 	for it.Next() {

@@ -5,8 +5,8 @@ import (
 	streams "spindle/engine/data/value/stream"
 )
 
-// deliver answers what the stream at key has for a consumer of a group; false says that there is nothing. after is an
-// ID of its history, or MaxID for what was not delivered to anybody.
+// deliver replies the entries of the stream at key for a consumer; false if there are none. after is an ID in its
+// history, or MaxID for entries that no consumer has received.
 func (h *commands) deliver(c *command.Context, r *reading, key []byte, after streams.ID) bool {
 	e, err := editCounted(c, key)
 	if e == nil || err != nil {
@@ -16,7 +16,7 @@ func (h *commands) deliver(c *command.Context, r *reading, key []byte, after str
 	g := w.Group(r.group)
 	history := after != streams.MaxID
 	fresh := !history && w.Len() > 0 && g.LastID().Less(w.LastValid())
-	who, created := consumer(c, &w, g, key, r.consumer)
+	owner, created := consumer(c, &w, g, key, r.consumer)
 	if created && r.noAck {
 		propagateConsumer(c, key, r.group, r.consumer)
 	}
@@ -24,19 +24,19 @@ func (h *commands) deliver(c *command.Context, r *reading, key []byte, after str
 	case history:
 		begin(c, key)
 		from, _ := after.Next()
-		replyHistory(c, &w, g, who, from, r.count)
+		replyHistory(c, &w, g, owner, from, r.count)
 	case fresh:
 		begin(c, key)
-		deliverNew(c, r, key, &w, g, who)
+		deliverNew(c, r, key, &w, g, owner)
 	default:
 		return false
 	}
 	return true
 }
 
-// deliverNew answers the entries the group has not read, and notes that they were delivered.
+// deliverNew replies the entries that the group has not read, and records their delivery.
 func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g *streams.Group,
-	who *streams.Consumer) {
+	owner *streams.Consumer) {
 	mark, n := c.Reply.Mark(), uint64(0)
 	from, _ := g.LastID().Next()
 	var it streams.Iterator
@@ -44,8 +44,8 @@ func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g
 		w.Advance(g, it.ID)
 		replyEntry(c.Reply, &it)
 		if !r.noAck {
-			w.Deliver(g, who, it.ID, c.Now, 1)
-			w.Activate(who, c.Now)
+			w.Deliver(g, owner, it.ID, c.Now, 1)
+			w.Activate(owner, c.Now)
 			propagateClaim(c, key, r.group, r.consumer, it.ID, c.Now, 1, g.LastID())
 		}
 		if n++; n == r.count {
@@ -59,14 +59,14 @@ func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g
 	}
 }
 
-// replyHistory answers what is pending with a consumer, from an ID on, and counts it as delivered again; of entries
-// that are no more it answers the ID and nil.
-func replyHistory(c *command.Context, w *streams.Writer, g *streams.Group, who *streams.Consumer,
+// replyHistory replies the consumer's pending entries after an ID and counts another delivery. For a deleted entry it
+// replies the ID and null.
+func replyHistory(c *command.Context, w *streams.Writer, g *streams.Group, owner *streams.Consumer,
 	from streams.ID, count uint64) {
 	mark, n := c.Reply.Mark(), uint64(0)
 	var cur streams.PendingCursor
 	var p streams.Pending
-	for g.FromOf(&cur, who, from); cur.Next(&p); {
+	for g.FromOf(&cur, owner, from); cur.Next(&p); {
 		if replyOne(c.Reply, w.Stream, p.ID) {
 			w.Redeliver(g, &p, c.Now, p.Count+1)
 		} else {

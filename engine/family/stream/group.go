@@ -19,7 +19,7 @@ func errNoSuchGroup(group, key []byte) error {
 	return protocol.Errorf("NOGROUP", "No such consumer group '%s' for key name '%s'", group, key)
 }
 
-// groupOptions reads what is behind the ID of XGROUP CREATE and SETID.
+// groupOptions reads the options after the ID of XGROUP CREATE and SETID.
 func groupOptions(c *command.Context, creating bool) (mkStream bool, read int64, err error) {
 	read = streams.ReadUnknown
 	for i := 5; i < len(c.Args); i++ {
@@ -52,7 +52,7 @@ func mustEdit(c *command.Context) (*value.Edit, error) {
 	return e, err
 }
 
-// editGroup opens the stream and the group a subcommand names.
+// editGroup finds the stream and the group that a subcommand names.
 //
 // Errors: as mustEdit; NOGROUP.
 func editGroup(c *command.Context) (w streams.Writer, g *streams.Group, err error) {
@@ -135,7 +135,7 @@ func groupSetID(c *command.Context) error {
 	return nil
 }
 
-// groupDestroy is XGROUP DESTROY key group. Replies: 1, or 0 if there is none. Errors: errMustExist, ErrWrongType.
+// groupDestroy is XGROUP DESTROY key group. Replies: 1, or 0 for a missing group. Errors: errMustExist, ErrWrongType.
 // Propagates as written.
 func groupDestroy(c *command.Context) error {
 	e, err := mustEdit(c)
@@ -150,12 +150,12 @@ func groupDestroy(c *command.Context) error {
 	c.Reply.Int(1)
 	c.Changed(1)
 	c.Notify(command.EventStream, "xgroup-destroy", c.Args[2])
-	c.DB.Signal(c.Args[2]) // those who wait for the group are to hear that it is no more
+	c.DB.Signal(c.Args[2]) // clients that wait for the group get an error
 	return nil
 }
 
-// groupCreateConsumer is XGROUP CREATECONSUMER key group consumer. Replies: 1, or 0 if it is there. Errors:
-// errMustExist, ErrWrongType, NOGROUP. Propagates as written.
+// groupCreateConsumer is XGROUP CREATECONSUMER key group consumer. Replies: 1, or 0 if it exists.
+// Errors: errMustExist, ErrWrongType, NOGROUP. Propagates as written.
 func groupCreateConsumer(c *command.Context) error {
 	w, g, err := editGroup(c)
 	if err != nil {
@@ -172,8 +172,8 @@ func groupCreateConsumer(c *command.Context) error {
 	return nil
 }
 
-// groupDelConsumer is XGROUP DELCONSUMER key group consumer. Replies: how many entries were pending with it. Errors:
-// errMustExist, ErrWrongType, NOGROUP. Propagates as written.
+// groupDelConsumer is XGROUP DELCONSUMER key group consumer. Replies: the number of its pending entries.
+// Errors: errMustExist, ErrWrongType, NOGROUP. Propagates as written.
 func groupDelConsumer(c *command.Context) error {
 	w, g, err := editGroup(c)
 	if err != nil {
@@ -188,7 +188,6 @@ func groupDelConsumer(c *command.Context) error {
 	return nil
 }
 
-// groupHelp is XGROUP HELP.
 func groupHelp(c *command.Context) error {
 	command.Help(c,
 		"CREATE <key> <groupname> <id|$> [option]",

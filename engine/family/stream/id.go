@@ -18,10 +18,10 @@ var (
 
 const lastSeq = 1<<64 - 1
 
-// is says whether arg is word, letter by letter.
+// is reports whether arg is word, case included.
 func is(arg []byte, word string) bool { return string(arg) == word }
 
-// parseID reads milliseconds-sequence, or milliseconds alone, where seq stands for the sequence.
+// parseID reads milliseconds-sequence, or milliseconds alone; then seq is the sequence.
 func parseID(arg []byte, seq uint64) (id streams.ID, err error) {
 	id, auto, ok := scanID(arg, seq)
 	if !ok || auto {
@@ -30,7 +30,7 @@ func parseID(arg []byte, seq uint64) (id streams.ID, err error) {
 	return id, nil
 }
 
-// parseAddID is parseID for XADD, where milliseconds-* asks for a sequence: auto says so.
+// parseAddID is parseID for XADD. auto: the ID was milliseconds-*, which asks for the next sequence.
 func parseAddID(arg []byte) (id streams.ID, auto bool, err error) {
 	id, auto, ok := scanID(arg, 0)
 	if !ok {
@@ -39,8 +39,7 @@ func parseAddID(arg []byte) (id streams.ID, auto bool, err error) {
 	return id, auto, nil
 }
 
-// parseBound reads the bound of a range: an ID, "-", "+", or, if open may be true, "(" and an ID that is not part of
-// the range.
+// parseBound reads the bound of a range: an ID, "-" or "+". "(" before an ID excludes it; then open is true.
 func parseBound(arg []byte, seq uint64) (id streams.ID, open bool, err error) {
 	if len(arg) > 1 && arg[0] == '(' {
 		id, err = parseID(arg[1:], seq)
@@ -85,7 +84,7 @@ func parseRange(from, to []byte) (first, last streams.ID, err error) {
 	return first, last, nil
 }
 
-// parseIDs reads IDs into h.ids, all or none.
+// parseIDs reads args into h.ids. If one is wrong it returns none.
 func (h *commands) parseIDs(args [][]byte) ([]streams.ID, error) {
 	h.ids = h.ids[:0]
 	for _, a := range args {
@@ -98,8 +97,7 @@ func (h *commands) parseIDs(args [][]byte) ([]streams.ID, error) {
 	return h.ids, nil
 }
 
-// scanID reads an ID. Like the reference it takes an argument for a C string, and numbers as C reads them when they are
-// not canonical.
+// scanID reads an ID. As in the reference, a NUL ends it, and numbers that are not canonical are read as C reads them.
 func scanID(arg []byte, missing uint64) (id streams.ID, auto, ok bool) {
 	if len(arg) > 127 {
 		return id, false, false
@@ -122,8 +120,8 @@ func scanID(arg []byte, missing uint64) (id streams.ID, auto, ok bool) {
 	return id, auto, ok
 }
 
-// parseUint reads a number of 64 bits. What is canonical as a signed number must not be negative; anything else is read
-// like strtoull does: behind blanks, with a sign, and with a minus modulo 2^64.
+// parseUint reads a 64-bit number. A canonical signed number must not be negative. Other texts are read as strtoull
+// does: leading blanks and a sign are allowed; a minus negates modulo 2^64.
 func parseUint(text []byte) (n uint64, ok bool) {
 	if n, ok := number.ParseUint(text); ok {
 		return n, true
@@ -152,7 +150,7 @@ func parseUint(text []byte) (n uint64, ok bool) {
 	return n, len(text) > 0
 }
 
-// parseCount reads a COUNT; below 0 is 0.
+// parseCount reads a COUNT; a negative one is 0.
 func parseCount(arg []byte) (uint64, error) {
 	n, err := command.Int(arg)
 	return uint64(max(n, 0)), err

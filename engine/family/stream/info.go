@@ -6,7 +6,7 @@ import (
 	"spindle/protocol"
 )
 
-// lookupInfo finds the stream XINFO asks about.
+// lookupInfo finds the stream of an XINFO call.
 //
 // Errors: ErrNoSuchKey, ErrWrongType.
 func lookupInfo(c *command.Context) (s streams.Stream, err error) {
@@ -22,7 +22,8 @@ func lookupInfo(c *command.Context) (s streams.Stream, err error) {
 
 // infoConsumers is XINFO CONSUMERS key group.
 //
-// Replies: an array of maps: name, pending, idle (ms since it asked), inactive (ms since it got something, -1: never).
+// Replies: an array of maps: name, pending, idle (ms since its last call), inactive (ms since it last got an entry, -1:
+// never).
 // Errors: ErrNoSuchKey, ErrWrongType, NOGROUP.
 func infoConsumers(c *command.Context) error {
 	s, err := lookupInfo(c)
@@ -35,18 +36,18 @@ func infoConsumers(c *command.Context) error {
 	}
 	r := c.Reply
 	r.Array(int(g.Consumers()))
-	for who := range g.All {
-		inactive := who.Active()
+	for owner := range g.All {
+		inactive := owner.Active()
 		if inactive != -1 {
 			inactive = c.Now - inactive
 		}
 		r.Map(4)
 		r.BulkString("name")
-		r.Bulk(who.Name())
+		r.Bulk(owner.Name())
 		r.BulkString("pending")
-		r.Int(int64(who.Pending()))
+		r.Int(int64(owner.Pending()))
 		r.BulkString("idle")
-		r.Int(max(c.Now-who.Seen(), 0))
+		r.Int(max(c.Now-owner.Seen(), 0))
 		r.BulkString("inactive")
 		r.Int(inactive)
 	}
@@ -54,7 +55,7 @@ func infoConsumers(c *command.Context) error {
 }
 
 // infoGroups is XINFO GROUPS key. Replies: an array of maps: name, consumers, pending, last-delivered-id, entries-read,
-// lag, the last two nil if they are not known. Errors: ErrNoSuchKey, ErrWrongType.
+// lag. The last two are null if unknown. Errors: ErrNoSuchKey, ErrWrongType.
 func infoGroups(c *command.Context) error {
 	s, err := lookupInfo(c)
 	if err != nil {
@@ -75,7 +76,7 @@ func infoGroups(c *command.Context) error {
 	return nil
 }
 
-// replyProgress answers how far a group is: three pairs of a map.
+// replyProgress replies three pairs of a map: the group's last ID, entries read, and lag.
 func replyProgress(r *protocol.Reply, s streams.Stream, g *streams.Group) {
 	r.BulkString("last-delivered-id")
 	replyID(r, g.LastID())
@@ -96,9 +97,9 @@ func replyKnown(r *protocol.Reply, n int64, known bool) {
 
 // infoStream is XINFO STREAM key [FULL [COUNT count]].
 //
-// Replies: a map about the stream, with its first and last entry; FULL: with entries, groups, consumers and what is
-// pending, count of each kind at most (0: all). Errors: ErrNoSuchKey, ErrWrongType, of the subcommand's syntax,
-// ErrNotInteger.
+// Replies: a map about the stream, with its first and last entry. FULL adds entries, groups, consumers and pending
+// entries, at most count of each (0: all).
+// Errors: ErrNoSuchKey, ErrWrongType, of the subcommand's syntax, ErrNotInteger.
 func infoStream(c *command.Context) error {
 	s, err := lookupInfo(c)
 	if err != nil {
@@ -142,7 +143,7 @@ func infoStream(c *command.Context) error {
 	return nil
 }
 
-// replyShape answers the seven pairs that both forms of XINFO STREAM begin with.
+// replyShape replies the first seven pairs of both forms of XINFO STREAM.
 func replyShape(r *protocol.Reply, s streams.Stream) {
 	r.BulkString("length")
 	r.Int(int64(s.Len()))
@@ -161,7 +162,7 @@ func replyShape(r *protocol.Reply, s streams.Stream) {
 	replyID(r, s.FirstID())
 }
 
-// replyOutermost answers the first entry, or with reverse the last; nil if there is none.
+// replyOutermost replies the first entry, or the last if reverse; null for an empty stream.
 func replyOutermost(r *protocol.Reply, s streams.Stream, reverse bool) {
 	var it streams.Iterator
 	s.Range(&it, streams.ID{}, streams.MaxID, reverse)
@@ -172,7 +173,6 @@ func replyOutermost(r *protocol.Reply, s streams.Stream, reverse bool) {
 	}
 }
 
-// replyGroup answers a group of XINFO STREAM FULL.
 func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uint64) {
 	r.Map(7)
 	r.BulkString("name")
@@ -186,23 +186,23 @@ func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uin
 	replyPending(r, &cur, g.Pending(), count, true)
 	r.BulkString("consumers")
 	r.Array(int(g.Consumers()))
-	for who := range g.All {
+	for owner := range g.All {
 		r.Map(5)
 		r.BulkString("name")
-		r.Bulk(who.Name())
+		r.Bulk(owner.Name())
 		r.BulkString("seen-time")
-		r.Int(who.Seen())
+		r.Int(owner.Seen())
 		r.BulkString("active-time")
-		r.Int(who.Active())
+		r.Int(owner.Active())
 		r.BulkString("pel-count")
-		r.Int(int64(who.Pending()))
+		r.Int(int64(owner.Pending()))
 		r.BulkString("pending")
-		g.FromOf(&cur, who, streams.ID{})
-		replyPending(r, &cur, who.Pending(), count, false)
+		g.FromOf(&cur, owner, streams.ID{})
+		replyPending(r, &cur, owner.Pending(), count, false)
 	}
 }
 
-// replyPending answers some of n pending entries: ID, consumer if named is set, when it was delivered, how often.
+// replyPending replies up to count of n pending entries: ID, consumer if named, time of delivery, number of deliveries.
 func replyPending(r *protocol.Reply, cur *streams.PendingCursor, n, count uint64, named bool) {
 	if count > 0 {
 		n = min(n, count)
@@ -225,7 +225,6 @@ func replyPending(r *protocol.Reply, cur *streams.PendingCursor, n, count uint64
 	}
 }
 
-// infoHelp is XINFO HELP.
 func infoHelp(c *command.Context) error {
 	command.Help(c,
 		"CONSUMERS <key> <groupname>",

@@ -38,9 +38,9 @@ func (h *commands) ack(c *command.Context) error {
 
 // pending is XPENDING key group [[IDLE ms] start end count [consumer]].
 //
-// Replies: without a range how many are pending, the least and greatest ID, and how many with whom; with one, of each
-// its ID, the consumer, the ms since it was delivered, and how often. Errors: ErrSyntax, ErrNotInteger, errID, of the
-// interval, ErrWrongType, NOGROUP.
+// Replies, without a range: the number of pending entries, the least and greatest ID, the number by consumer. With a
+// range, for each entry: ID, consumer, ms since its delivery, number of deliveries.
+// Errors: ErrSyntax, ErrNotInteger, errID, of the interval, ErrWrongType, NOGROUP.
 func pending(c *command.Context) error {
 	args := c.Args
 	if len(args) != 3 && (len(args) < 6 || len(args) > 9) {
@@ -71,7 +71,6 @@ func pending(c *command.Context) error {
 	return nil
 }
 
-// replySummary answers XPENDING without a range.
 func replySummary(r *protocol.Reply, g *streams.Group) {
 	r.Array(4)
 	r.Int(int64(g.Pending()))
@@ -84,11 +83,11 @@ func replySummary(r *protocol.Reply, g *streams.Group) {
 	replyID(r, g.FirstPending())
 	replyID(r, g.LastPending())
 	mark, n := r.Mark(), 0
-	for who := range g.All {
-		if who.Pending() > 0 {
+	for owner := range g.All {
+		if owner.Pending() > 0 {
 			r.Array(2)
-			r.Bulk(who.Name())
-			r.BulkInt(int64(who.Pending()))
+			r.Bulk(owner.Name())
+			r.BulkInt(int64(owner.Pending()))
 			n++
 		}
 	}
@@ -130,8 +129,8 @@ func (o *pendingOptions) reply(c *command.Context, g *streams.Group) {
 	var cur streams.PendingCursor
 	if o.consumer == nil {
 		g.From(&cur, o.from)
-	} else if who := g.Consumer(o.consumer); who != nil {
-		g.FromOf(&cur, who, o.from)
+	} else if owner := g.Consumer(o.consumer); owner != nil {
+		g.FromOf(&cur, owner, o.from)
 	} else {
 		r.Array(0)
 		return

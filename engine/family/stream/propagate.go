@@ -5,8 +5,8 @@ import (
 	streams "spindle/engine/data/value/stream"
 )
 
-// What a group delivers is told to the sinks as what it comes to, so that nobody has to deliver again: who has which
-// entry since when.
+// Groups propagate the result of a delivery: which consumer has which entry since when. So no sink has to deliver
+// again.
 
 var (
 	wordXClaim         = []byte("XCLAIM")
@@ -22,8 +22,10 @@ var (
 	wordZero           = []byte("0")
 )
 
-// propagateClaim tells that an entry is pending with a consumer: XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n
-// FORCE JUSTID LASTID id. On an entry that is no more it takes the entry out of what is pending.
+// propagateClaim propagates that a consumer has a pending entry. For a deleted entry the command removes it from the
+// pending ones. Form:
+//
+//	XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id
 func propagateClaim(c *command.Context, key, group, consumer []byte, id streams.ID, time int64, count uint64,
 	last streams.ID) {
 	e := &c.Effects
@@ -32,27 +34,26 @@ func propagateClaim(c *command.Context, key, group, consumer []byte, id streams.
 		wordForce, wordJustID, wordLastID, keepID(c, last))
 }
 
-// propagateGroup tells how far a group has read: XGROUP SETID key group id ENTRIESREAD n.
+// propagateGroup propagates how far a group has read: XGROUP SETID key group id ENTRIESREAD n.
 func propagateGroup(c *command.Context, key []byte, g *streams.Group, group []byte) {
 	c.Propagate(wordXGroup, wordSetID, key, group, keepID(c, g.LastID()), wordEntriesRead,
 		c.Effects.Number(g.EntriesRead()))
 }
 
-// propagateConsumer tells that there is a new consumer, where no claim of its would: XGROUP CREATECONSUMER key group
-// consumer.
+// propagateConsumer propagates a new consumer that has claimed nothing: XGROUP CREATECONSUMER key group consumer.
 func propagateConsumer(c *command.Context, key, group, consumer []byte) {
 	c.Propagate(wordXGroup, wordCreateConsumer, key, group, consumer)
 }
 
-// consumer is the consumer of this name, made if there is none, and notes that it has asked for something.
+// consumer finds or makes the consumer of this name and notes its activity.
 func consumer(
 	c *command.Context, w *streams.Writer, g *streams.Group, key, name []byte,
-) (who *streams.Consumer, created bool) {
-	if who = w.Consumer(g, name); who == nil {
-		who, created = w.CreateConsumer(g, name, c.Now), true
+) (owner *streams.Consumer, created bool) {
+	if owner = w.Consumer(g, name); owner == nil {
+		owner, created = w.CreateConsumer(g, name, c.Now), true
 		c.Changed(1)
 		c.Notify(command.EventStream, "xgroup-createconsumer", key)
 	}
-	w.See(who, c.Now)
-	return who, created
+	w.See(owner, c.Now)
+	return owner, created
 }

@@ -6,7 +6,7 @@ import (
 	"spindle/protocol"
 )
 
-// length is XLEN key. Replies: the number of entries, 0 without the key. Errors: ErrWrongType.
+// length is XLEN key. Replies: the number of entries, 0 for a missing key. Errors: ErrWrongType.
 func length(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -22,11 +22,11 @@ func length(c *command.Context) error {
 
 // xrange is XRANGE key start end [COUNT count].
 //
-// Replies: an array of entries; a COUNT of 0 or less: a null array. Errors: errID, errIntervalStart, errIntervalEnd,
-// ErrSyntax, ErrNotInteger, ErrWrongType.
+// Replies: an array of entries; a null array if COUNT is 0 or less.
+// Errors: errID, errIntervalStart, errIntervalEnd, ErrSyntax, ErrNotInteger, ErrWrongType.
 func xrange(c *command.Context) error { return rangeOf(c, c.Args[2], c.Args[3], false) }
 
-// revRange is XREVRANGE key end start [COUNT count]: xrange from behind.
+// revRange is XREVRANGE key end start [COUNT count]: xrange in reverse.
 func revRange(c *command.Context) error { return rangeOf(c, c.Args[3], c.Args[2], true) }
 
 func rangeOf(c *command.Context, from, to []byte, reverse bool) error {

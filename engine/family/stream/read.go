@@ -29,10 +29,10 @@ var (
 		Text: "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."}
 )
 
-// A reading is what XREAD or XREADGROUP asks for.
+// A reading is the parsed arguments of XREAD or XREADGROUP.
 type reading struct {
 	grouped         bool
-	named           bool // group and consumer, each of which may be empty, were given
+	named           bool // group and consumer were given; either may be empty
 	group, consumer []byte
 	noAck           bool
 	count           uint64 // 0: all
@@ -41,7 +41,6 @@ type reading struct {
 	keys, from      [][]byte
 }
 
-// parse reads the arguments.
 func (r *reading) parse(c *command.Context) error {
 	args := c.Args
 	for i := 1; i < len(args) && r.keys == nil; i++ {
@@ -99,7 +98,7 @@ func errUnbalanced(c *command.Context, grouped bool) error {
 		c.Spec.Full, symbol)
 }
 
-// timeout reads a timeout in ms and makes a deadline of it, 0 for none.
+// timeout reads a timeout in ms and returns the deadline, 0 for none.
 func timeout(arg []byte, nowMs int64) (deadlineMs int64, err error) {
 	n, err := command.Int(arg)
 	switch {
@@ -117,15 +116,17 @@ func timeout(arg []byte, nowMs int64) (deadlineMs int64, err error) {
 
 // read is XREAD [COUNT count] [BLOCK ms] STREAMS key [key …] id [id …].
 //
-// Replies: of each stream with entries behind its ID, the key and those entries, as a map (RESP2: an array of two); nil
-// if there are none, or none come in time. Errors: of the options, ErrWrongType.
+// Replies: a map (RESP2: an array of pairs) from each stream with entries after its ID to those entries. Null if there
+// are none, or after the timeout.
+// Errors: of the options, ErrWrongType.
 func (h *commands) read(c *command.Context) error { return h.serve(c, &reading{}) }
 
 // readGroup is XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [NOACK] STREAMS key [key …] id [id …].
 //
-// Replies: as read; with an ID other than ">" what is pending with the consumer behind it, of deleted entries the ID
-// and nil. Errors: as read, NOGROUP. Propagates: XCLAIM of each entry delivered, XGROUP SETID of each group that moved
-// on, with NOACK XGROUP CREATECONSUMER.
+// Replies: as read. With an ID other than ">": the consumer's pending entries after it; for deleted ones the ID and
+// null.
+// Errors: as read, NOGROUP.
+// Propagates: XCLAIM of each delivered entry, XGROUP SETID of each group that moved, with NOACK XGROUP CREATECONSUMER.
 func (h *commands) readGroup(c *command.Context) error { return h.serve(c, &reading{grouped: true}) }
 
 func (h *commands) serve(c *command.Context, r *reading) error {
@@ -145,16 +146,16 @@ func (h *commands) serve(c *command.Context, r *reading) error {
 	return nil
 }
 
-// block parks the client until one of the streams has something for it.
+// block parks the client until one of the streams has an entry for it.
 func (h *commands) block(c *command.Context, r *reading) {
-	since := append([]streams.ID(nil), h.ids...) // "$" is the end as it was now
+	since := append([]streams.ID(nil), h.ids...) // "$" stays the end at this time
 	grouped := r.grouped
 	c.Core.Block(c, command.Wait{
 		Keys: r.keys, Type: value.Stream, DeadlineMs: r.deadlineMs, Gone: grouped,
 		Retry: func(c *command.Context) error {
 			again := reading{grouped: grouped}
 			if err := again.parse(c); err != nil {
-				return err // the clock may have moved on so far that a timeout is out of range
+				return err // the clock may have moved so far that the timeout is out of range
 			}
 			c.PropagateNothing()
 			_, err := h.try(c, &again, since)
@@ -164,7 +165,7 @@ func (h *commands) block(c *command.Context, r *reading) {
 	})
 }
 
-// try answers what there is already; false says that there is nothing. since, if there is one, has what "$" stands for.
+// try replies the available entries; false if there are none. since, unless empty, holds the IDs that "$" stands for.
 func (h *commands) try(c *command.Context, r *reading, since []streams.ID) (done bool, err error) {
 	h.ids = h.ids[:0]
 	for i, key := range r.keys {
@@ -200,9 +201,10 @@ func (h *commands) try(c *command.Context, r *reading, since []streams.ID) (done
 	return true, nil
 }
 
-// after is the ID after which the stream at key is to be read: MaxID for ">", and for "+" the ID before its last entry.
+// after is the ID after which the stream at key is to be read. It is MaxID for ">". For "+" it is the ID just before
+// the last entry.
 //
-// Errors: ErrWrongType, NOGROUP, errID, and of IDs that make no sense with or without a group.
+// Errors: ErrWrongType, NOGROUP, errID, and for IDs that need a group or forbid one.
 func (r *reading) after(c *command.Context, key, from []byte) (id streams.ID, err error) {
 	v, err := lookup(c, key)
 	if err != nil {
@@ -238,7 +240,7 @@ func lastOf(v value.Value) streams.ID {
 	return streams.Of(v).LastID()
 }
 
-// begin opens the answer of one stream.
+// begin opens the reply of one stream.
 func begin(c *command.Context, key []byte) {
 	if !c.Reply.RESP3 {
 		c.Reply.Array(2)
@@ -246,7 +248,7 @@ func begin(c *command.Context, key []byte) {
 	c.Reply.Bulk(key)
 }
 
-// readOne answers the entries of the stream at key behind an ID; false says that there are none.
+// readOne replies the entries of the stream at key after an ID; false if there are none.
 func readOne(c *command.Context, key []byte, after streams.ID, count uint64) bool {
 	v, _ := lookup(c, key)
 	if !v.Exists() {

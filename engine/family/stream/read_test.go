@@ -9,7 +9,7 @@ import (
 	"spindle/engine/command"
 )
 
-// TestEmptyNames: a group and a consumer may have the empty name; whoever copies a request may make nil of that.
+// TestEmptyNames: a group and a consumer may have the empty name. A copy of the request may turn it into nil.
 func TestEmptyNames(t *testing.T) {
 	for _, empty := range [][]byte{{}, nil} {
 		args := commandtest.Words("XREADGROUP GROUP group consumer BLOCK 0 STREAMS s >")
@@ -25,8 +25,7 @@ func TestEmptyNames(t *testing.T) {
 	}
 }
 
-// TestWaitsEndWithAnError: a request that was right when it came, and is not when it is tried again, does not wait for
-// ever.
+// TestWaitsEndWithAnError: a request that becomes invalid while it waits gets an error when it is tried again.
 func TestWaitsEndWithAnError(t *testing.T) {
 	core, _ := newCore(t, defaultNodeEntries)
 	var wait command.Wait
@@ -45,7 +44,7 @@ func TestWaitsEndWithAnError(t *testing.T) {
 	}
 }
 
-// A blocker keeps the wait.
+// A blocker records the wait.
 type blocker struct {
 	command.Core
 	wait *command.Wait

@@ -9,8 +9,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// TestRoomIsLetGo: the room that calls share keeps no argument, which is lent, and none of the size that one large call
-// needed.
+// TestRoomIsLetGo: the shared buffers keep no argument, which is lent, and a large call does not leave large buffers.
 func TestRoomIsLetGo(t *testing.T) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
@@ -18,7 +17,7 @@ func TestRoomIsLetGo(t *testing.T) {
 	}
 	t.Cleanup(heap.Close)
 	h := &commands{settings: &Settings{}}
-	h.settings.Rows() // makes it the defaults
+	h.settings.Rows() // sets the defaults
 	core, err := commandtest.New(keyspace.New(heap, keyspace.Options{Databases: 1}), 1_700_000_000_000, h.family())
 	if err != nil {
 		t.Fatal(err)
