@@ -13,7 +13,7 @@ import (
 
 // This node's keyspace and subscribers, as the cluster uses them.
 
-// A Local is what this node has of its own.
+// A Local holds this node's core, keyspace and subscribers.
 type Local struct {
 	Core    *engine.Core
 	Space   *keyspace.Keyspace
@@ -21,10 +21,10 @@ type Local struct {
 	Current *slots.Current
 }
 
-// Keys is the keyspace by slots.
+// Keys returns the keyspace by slots.
 func (l Local) Keys() slots.Keys { return &localKeys{local: l} }
 
-// Messages takes the messages of other nodes to the subscribers here.
+// Messages returns the receiver of other nodes' messages for this node's subscribers.
 func (l Local) Messages() slots.Messages { return &localMessages{local: l} }
 
 // A localKeys is the keyspace by slots: slots.Keys.
@@ -32,8 +32,8 @@ type localKeys struct {
 	local Local
 
 	mu       sync.Mutex
-	pending  *slots.Map // the Map before those that Moved has told of and nobody has heard of yet
-	hasMoved bool       // somebody is going to tell of them
+	pending  *slots.Map // the Map before the changes that tell has not handled yet
+	hasMoved bool       // a call of tell is coming
 }
 
 // Count implements slots.Keys.
@@ -44,7 +44,7 @@ func (d *localKeys) Each(slot uint16, limit int, yield func(key []byte)) {
 	d.local.Space.EachInSlot(slot, limit, func(v value.Value) { yield(v.Key()) })
 }
 
-// dropSlice is how long a turn deletes keys of slots that have left.
+// dropSlice is how long one turn deletes keys of slots that have left.
 const dropSlice = 300 * time.Microsecond
 
 // Drop implements slots.Keys.
@@ -60,14 +60,14 @@ func (d *localKeys) Drop(all []uint16) {
 					return
 				}
 				if more {
-					time.Sleep(dropSlice) // as long as others have the turn
+					time.Sleep(dropSlice) // other work gets the turn for as long
 				}
 			}
 		}
 	}()
 }
 
-// Moved implements slots.Keys. Several changes may be told of at once.
+// Moved implements slots.Keys. One call of tell may handle several changes.
 func (d *localKeys) Moved(before, _ *slots.Map) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +78,7 @@ func (d *localKeys) Moved(before, _ *slots.Map) {
 	go d.tell()
 }
 
-// tell has the core and pub/sub go by the Map of now.
+// tell makes the core and pub/sub use the current Map.
 func (d *localKeys) tell() {
 	d.mu.Lock()
 	before := d.pending
@@ -97,13 +97,13 @@ func (d *localKeys) tell() {
 	})
 }
 
-// changed are the slots that had an owner and have another one, or none, and those of a shard that this node has left.
+// changed returns the slots whose owner changed or is gone, and those of a shard that this node has left.
 func changed(before, now *slots.Map) map[uint16]bool {
 	left := map[uint16]bool{}
 	var was, is *slots.Node
 	gone := false
 	for slot := range uint16(slots.Count) {
-		if a, b := before.Owner(slot), now.Owner(slot); a != was || b != is { // slots come in runs
+		if a, b := before.Owner(slot), now.Owner(slot); a != was || b != is { // slots come in ranges
 			was, is = a, b
 			gone = a != nil && (b == nil || a.ID != b.ID || before.Shard(slot) && !now.Shard(slot))
 		}
@@ -114,7 +114,7 @@ func changed(before, now *slots.Map) map[uint16]bool {
 	return left
 }
 
-// A localMessages is the messages of other nodes on the way to this node's subscribers, in order.
+// A localMessages holds other nodes' messages for this node's subscribers, in order.
 type localMessages struct {
 	local Local
 
@@ -129,7 +129,7 @@ type delivery struct {
 	shard            bool
 }
 
-// mostDelivered is how many bytes may wait for a turn. Messages beyond are lost, as those to a client that is too slow.
+// mostDelivered is how many bytes may wait for a turn. Further messages are lost, as with a client that is too slow.
 const mostDelivered = 64 << 20
 
 // Deliver implements slots.Messages.
@@ -148,7 +148,7 @@ func (d *localMessages) Deliver(channel, message []byte, shard bool) {
 	}
 }
 
-// run delivers until nothing is left.
+// run delivers until no message is left.
 func (d *localMessages) run() {
 	for {
 		d.mu.Lock()

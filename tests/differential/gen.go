@@ -135,7 +135,7 @@ func (g *generator) defuse() {
 		lengthen(2)
 	case "restore":
 		lengthen(2)
-		if len(g.args) > 2 && len(g.args[2]) >= 19 { // near 2^63 the reference's sum of ttl and clock overflows into the past
+		if len(g.args) > 2 && len(g.args[2]) >= 19 { // near 2^63 the reference overflows into the past
 			g.args[2] = g.between(shortest, 10*shortest)
 		}
 	case "command": // GETKEYS of a bare command fails before 7.2

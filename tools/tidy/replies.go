@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// LooseErrors are the places, by folder, that make a reply error outside of their package's errors.go. Tests, tools and
-// the package protocol are left out.
+// LooseErrors returns the places, by folder, that make a reply error outside their package's errors.go. It leaves out
+// tests, tools and the package protocol.
 func LooseErrors(root string) (loose map[string][]string, err error) {
 	loose = map[string][]string{}
 	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
