@@ -10,9 +10,9 @@ var wordsIn = flag.String("words", "", "list the findings of this folder, also i
 
 // notYetPlain are the folders whose comments have not been rewritten. The list only shrinks.
 var notYetPlain = []string{
-	"aof", "bench", "bgsave", "cluster", "engine/acl", "engine/catalogue", "engine/data", "engine/family",
-	"engine/insight", "engine/part", "internal", "lazyfree", "main.go", "protocol", "reactor",
-	"replication", "scripting", "sentinel", "server", "tests", "tools/cli", "tools/manual", "tools/tidy",
+	"aof", "engine/acl", "engine/catalogue", "engine/data", "engine/family",
+	"engine/insight", "engine/part", "lazyfree", "reactor",
+	"replication", "scripting", "server", "tests",
 }
 
 func TestCommentsArePlain(t *testing.T) {
