@@ -9,37 +9,37 @@ import (
 	"spindle/engine/client"
 )
 
-// A prefix is what clients in BCAST mode hear of: the changes of all keys that begin with its text.
+// A prefix is a prefix of BCAST mode, with the clients that get changes of all keys that begin with text.
 type prefix struct {
 	text    string
 	clients []*client.Client
-	at      map[*client.Client]int // where each stands in clients
-	changed []int                  // of changes.list, while they are told
+	at      map[*client.Client]int // index in clients
+	changed []int                  // indices in changes.list, while they are sent
 }
 
-// A length is how many prefixes are so long.
+// A length is the number of prefixes of this length.
 type length struct{ bytes, prefixes int }
 
-// prefixBytes is what a prefix costs a client beside its text: its share of the maps and of the lists.
+// prefixBytes is the cost of a client's prefix without its text: its share of the maps and lists.
 const prefixBytes = 160
 
-// changes are the keys with prefixes that have changed in this turn, and have not been told of.
+// changes are the changed keys with prefixes that were not yet sent.
 type changes struct {
-	names []byte // the keys, one behind the other
+	names []byte // the keys, concatenated
 	list  []change
-	due   bool // the turn's end will tell
+	due   bool // they will be sent at the end of the turn
 }
 
-// A change is of the key that is names[from:to]. by has made it; nil: nobody's command has.
+// A change is of the key names[from:to]. by is the client that made it; nil if no command did.
 type change struct {
 	from, to int
 	by       *client.Client
 }
 
-// mostChanges is how many bytes of keys are collected before they are told of in the middle of a turn.
+// mostChanges is the number of bytes of keys that are collected before they are sent within a turn.
 const mostChanges = 4 << 20
 
-// join has cl hear of keys that begin with text, if it does not yet.
+// join adds text to cl's prefixes, unless it has it.
 func (t *Tracker) join(cl *client.Client, text string) {
 	mine := t.clients[cl]
 	at, is := slices.BinarySearch(mine.prefixes, text)
@@ -58,7 +58,7 @@ func (t *Tracker) join(cl *client.Client, text string) {
 	cl.Kept += prefixBytes + len(text)
 }
 
-// leave ends that. It does not change cl's own prefixes.
+// leave removes cl from the prefix text. It does not change cl's own list.
 func (t *Tracker) leave(cl *client.Client, text string) {
 	p := t.prefixes[text]
 	at, last := p.at[cl], len(p.clients)-1
@@ -74,7 +74,7 @@ func (t *Tracker) leave(cl *client.Client, text string) {
 	cl.Kept -= prefixBytes + len(text)
 }
 
-// count notes that there are more, or fewer, prefixes so long.
+// count adds more to the number of prefixes of this length.
 func (t *Tracker) count(bytes, more int) {
 	at, is := slices.BinarySearchFunc(t.lengths, bytes, func(l length, n int) int { return cmp.Compare(l.bytes, n) })
 	if !is {
@@ -85,9 +85,9 @@ func (t *Tracker) count(bytes, more int) {
 	}
 }
 
-// overlap is the first of the prefixes, which are in order, that text begins with or that begins with text.
+// overlap is the first of prefixes, which are sorted, that text begins with or that begins with text.
 //
-// Only the empty one overlaps with others of them: so text's neighbours tell.
+// Only the empty prefix overlaps with others in the list, so a look at text's neighbours is enough.
 func overlap(prefixes []string, text string) (other string, is bool) {
 	if len(prefixes) == 0 {
 		return "", false
@@ -104,7 +104,7 @@ func overlap(prefixes []string, text string) (other string, is bool) {
 	return "", false
 }
 
-// collect notes a change, if somebody listens to a prefix of key.
+// collect records a change if a client listens to a prefix of key.
 func (t *Tracker) collect(key []byte, by *client.Client) {
 	heard := false
 	for range t.matching(key) {
@@ -144,8 +144,8 @@ func (t *Tracker) matching(key []byte) func(yield func(*prefix) bool) {
 	}
 }
 
-// broadcast tells of the changes collected: for each prefix one message with all keys, in order. Who does not want to
-// hear of what it does hears of the keys that another has changed last.
+// broadcast sends the collected changes: for each prefix one message with all keys, sorted. A NOLOOP client gets only
+// the keys whose last change was another client's.
 func (t *Tracker) broadcast() {
 	c := &t.changes
 	name := func(i int) []byte { return c.names[c.list[i].from:c.list[i].to] }
@@ -176,7 +176,7 @@ func (t *Tracker) broadcast() {
 	}
 }
 
-// tell sends one prefix's message, and to each that does not hear of what it does one of its own.
+// tell sends one prefix's message. NOLOOP clients each get their own message.
 func (t *Tracker) tell(p *prefix, name func(int) []byte) {
 	to := t.to[:0]
 	t.names = t.names[:0]

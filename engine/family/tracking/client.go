@@ -9,7 +9,7 @@ import (
 	"spindle/protocol"
 )
 
-// Named for the condition, worded exactly as clients already match it.
+// Clients match these texts, so they are worded as in Redis.
 var (
 	errRedirectTwice = &protocol.Error{Code: "ERR", Text: "A client can only redirect to a single other client"}
 	errNoRedirect    = &protocol.Error{Code: "ERR", Text: "The client ID you want redirect to does not exist"}
@@ -30,10 +30,10 @@ var (
 		Text: "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."}
 )
 
-// modes are the words of CLIENT TRACKING, and of what CLIENT TRACKINGINFO shows.
+// modes are the flags that CLIENT TRACKING sets and CLIENT TRACKINGINFO shows.
 const modes = client.TrackingBcast | client.TrackingOptIn | client.TrackingOptOut | client.TrackingNoLoop
 
-// options are what CLIENT TRACKING ON asks for.
+// options are the parsed arguments of CLIENT TRACKING ON.
 type options struct {
 	redirect int64
 	modes    client.Flags
@@ -94,7 +94,7 @@ func (t *Tracker) parse(args [][]byte) (o options, err error) {
 	return o, nil
 }
 
-// check says why the options do not go together, or with what the client has chosen before.
+// check returns the error if the options contradict each other or the client's present mode.
 func (t *Tracker) check(cl *client.Client, o *options) error {
 	bcast, in, out := o.modes&client.TrackingBcast != 0, o.modes&client.TrackingOptIn != 0,
 		o.modes&client.TrackingOptOut != 0
@@ -130,7 +130,7 @@ func (t *Tracker) check(cl *client.Client, o *options) error {
 	return nil
 }
 
-// enable has cl track. What it has read, and its prefixes, stay tracked if it did so before.
+// enable makes cl track. Keys and prefixes that it tracked before stay.
 func (t *Tracker) enable(cl *client.Client, o *options) {
 	if !cl.Is(client.Tracking) {
 		t.clients[cl] = &own{}
@@ -149,7 +149,7 @@ func (t *Tracker) enable(cl *client.Client, o *options) {
 	}
 }
 
-// caching is CLIENT CACHING YES|NO: whether the keys of the next command, or transaction, are tracked. Replies: OK.
+// caching is CLIENT CACHING YES|NO. It decides whether the keys of the next command or transaction are tracked.
 func (t *Tracker) caching(c *command.Context) error {
 	cl := c.Client
 	switch {
@@ -171,7 +171,7 @@ func (t *Tracker) caching(c *command.Context) error {
 	return nil
 }
 
-// redirection is who gets cl's invalidations: 0 itself, -1 nobody, because it does not track.
+// redirection is the id of the client that gets cl's invalidations. 0: cl itself. -1: cl does not track.
 func redirection(cl *client.Client) int64 {
 	if !cl.Is(client.Tracking) {
 		return -1
@@ -179,7 +179,7 @@ func redirection(cl *client.Client) int64 {
 	return cl.Redirect
 }
 
-// getRedir is CLIENT GETREDIR. Replies: the id of the client that gets the invalidations; 0 this one, -1 none.
+// getRedir is CLIENT GETREDIR. Replies: see redirection.
 func (t *Tracker) getRedir(c *command.Context) error {
 	c.Reply.Int(redirection(c.Client))
 	return nil

@@ -1,8 +1,9 @@
-// Package tracking is client-side caching: who may have cached which keys, and who hears that they have changed.
+// Package tracking is client-side caching. It knows which clients may have cached which keys and notifies them of
+// changes.
 //
 // Owner: the core; everything here runs in a turn.
-// Never: touches a socket, or sends a client without RESP3 what it cannot tell from a reply.
-// Start at tracker.go; broadcast.go is CLIENT TRACKING BCAST, client.go what clients ask for.
+// Never: touches a socket, or pushes to a RESP2 client, which would take it for a reply. Start at tracker.go;
+// broadcast.go is CLIENT TRACKING BCAST, client.go the subcommands.
 package tracking
 
 import "spindle/engine/command"

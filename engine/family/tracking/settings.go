@@ -7,19 +7,16 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings are the family's parameters.
 type Settings struct {
-	MaxKeys setting.Int // tracking-table-max-keys; 0: any number
+	MaxKeys setting.Int // tracking-table-max-keys; 0: no limit
 }
 
-// Rows are their rows; calling it gives every value its default.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("tracking-table-max-keys", &s.MaxKeys, 1_000_000, setting.Between(0, math.MaxInt64)),
 	}
 }
 
-// Sections are what INFO says of tracking.
 func (t *Tracker) Sections() []info.Section {
 	return []info.Section{
 		{Name: "Clients", Fields: []info.Field{

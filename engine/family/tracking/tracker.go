@@ -11,26 +11,27 @@ import (
 
 // Core is what the Tracker asks of the core. engine.Core implements it.
 type Core interface {
-	// Push sends p to cl in the order in which it was decided.
+	// Push sends p to cl, in the order of the calls.
 	Push(cl *client.Client, p []byte)
 	// PushEach is Push to each of them; the list is lent.
 	PushEach(to []*client.Client, p []byte)
 	// Current is the client whose command runs, or nil.
 	Current() *client.Client
-	// AtUnitEnd runs f at the end of the turn, or of the script or transaction that is open then.
+	// AtUnitEnd runs f at the end of the turn, or of the script or transaction that is then open.
 	AtUnitEnd(f func())
 }
 
-// A Tracker knows who caches what it reads, and tells it what has changed.
+// A Tracker records which clients cache the keys that they read, and notifies them of changes.
 //
-//	read     ─▶ table[key]: ids           a change of the key takes it out, and tells whom the ids name
-//	BCAST    ─▶ prefixes[text]: clients   changes are collected; the turn's end tells of them
+//	read     ─▶ table[key]: ids           a change of the key removes it and notifies the clients in ids
+//	BCAST    ─▶ prefixes[text]: clients   changes are collected and sent at the end of the turn
 //
 // tracking.C1. A client is in clients exactly while it has client.Tracking. Each counts once in space.Watching.
-// tracking.C2. A client that caches a key that it has read is in the key's ids, or was told since that it changed. Ids
-// of clients that have left, or track no more, stay until the key changes or nobody tracks.
-// tracking.C3. Keys are known by name alone, whatever database they are in.
-// tracking.C4. A client is in a prefix's clients exactly if its own prefixes have the text. No prefix has no clients.
+// tracking.C2. If a client may have cached a key that it read, the key's ids contain it. A notification removes it. Ids
+// of clients that left or stopped tracking stay until the key changes or no client tracks.
+// tracking.C3. Keys are identified by name alone, whatever their database.
+// tracking.C4. A client is in a prefix's clients exactly if its own prefixes have the text. No prefix is without
+// clients.
 //
 // Turn only.
 type Tracker struct {
@@ -39,21 +40,21 @@ type Tracker struct {
 	space    *keyspace.Keyspace
 	settings *Settings
 	table    *tracked.Table
-	short    func() bool // memory is about to run out
+	short    func() bool // memory is nearly exhausted
 	clients  map[*client.Client]*own
 
 	prefixes map[string]*prefix
-	lengths  []length // of the prefixes there are, ascending
+	lengths  []length // of the existing prefixes, ascending
 	changes  changes
 
-	keys  []command.KeyPosition // of one call
-	ids   []int64               // of one key
-	to    []*client.Client      // of one message
-	to2   []*client.Client      // those of them that speak RESP2
-	names [][]byte              // of one message
+	keys  []command.KeyPosition // buffer: the keys of one call
+	ids   []int64               // buffer: the clients of one key
+	to    []*client.Client      // buffer: the receivers of one message
+	to2   []*client.Client      // buffer: those of them that use RESP2
+	names [][]byte              // buffer: the keys of one message
 }
 
-// own is what one client tracks beside what it reads: its prefixes, in order.
+// own is the prefixes of one client, sorted.
 type own struct{ prefixes []string }
 
 // New makes a Tracker without clients. Touched, Read, Invalidate (Renewing) and Forget (Gone) are its listeners.
@@ -65,10 +66,10 @@ func New(core Core, registry *client.Registry, space *keyspace.Keyspace, setting
 	}
 }
 
-// Read is for a command of cl's, or of a script or a transaction of cl's, that has run: the keys it has read may be in
-// cl's cache from now on.
+// Read records that cl may have cached the keys of a command that has run. The command may be one of cl's script or
+// transaction.
 func (t *Tracker) Read(cl *client.Client, call *command.Spec, args [][]byte) {
-	isScript := call.Means != nil // it does not read: its commands do
+	isScript := call.Means != nil // a script reads nothing itself; its commands do
 	if call.Flags&command.ReadOnly == 0 || isScript || cl.Is(client.TrackingBcast) {
 		return
 	}
@@ -79,7 +80,7 @@ func (t *Tracker) Read(cl *client.Client, call *command.Spec, args [][]byte) {
 	if t.keys, err = call.AppendKeys(t.keys[:0], args, 0); err != nil {
 		return
 	}
-	if t.short() { // nothing more can be kept: it must not cache them
+	if t.short() { // no memory to record them: invalidate them at once
 		for _, k := range t.keys {
 			t.names = append(t.names[:0], args[k.Index])
 			t.deliver(append(t.to[:0], cl), t.names)
@@ -97,10 +98,10 @@ func (t *Tracker) Read(cl *client.Client, call *command.Spec, args [][]byte) {
 	}
 }
 
-// keptKeys is how much room for keys one call, or one message, leaves to the next.
+// keptKeys is the largest buffer, in keys, that a call or message keeps for the next one.
 const keptKeys = 4096
 
-// Touched says that key has changed or is gone.
+// Touched notifies clients that key was changed or removed.
 func (t *Tracker) Touched(_ int, key []byte) {
 	if len(t.clients) == 0 {
 		return
@@ -117,7 +118,7 @@ func (t *Tracker) Touched(_ int, key []byte) {
 	}
 }
 
-// invalidate tells whoever may have cached key, but for by if it does not want to hear of what it does.
+// invalidate notifies the clients that may have cached key. by is skipped if it uses NOLOOP.
 func (t *Tracker) invalidate(key []byte, by *client.Client) {
 	t.ids = t.table.Take(key, t.ids[:0])
 	if len(t.ids) == 0 {
@@ -139,7 +140,7 @@ func (t *Tracker) invalidate(key []byte, by *client.Client) {
 	}
 }
 
-// Invalidate tells all that whatever they have cached may have changed.
+// Invalidate notifies all tracking clients that all keys may have changed.
 func (t *Tracker) Invalidate() {
 	if len(t.clients) == 0 {
 		return
@@ -152,10 +153,10 @@ func (t *Tracker) Invalidate() {
 	t.table.Clear()
 }
 
-// deliver tells the clients that keys have changed, or all keys if there are none. Who has chosen another client for
-// that hears by way of it. It uses t.to up.
+// deliver notifies the clients in to that keys have changed, or all keys if keys is nil. A redirected client is
+// notified through its target. It overwrites t.to.
 //
-// Lifetime: all is lent.
+// Lifetime: all arguments are lent.
 func (t *Tracker) deliver(to []*client.Client, keys [][]byte) {
 	n := 0
 	t.to2 = t.to2[:0]
@@ -185,7 +186,7 @@ func (t *Tracker) deliver(to []*client.Client, keys [][]byte) {
 	t.to2 = keep(t.to2)
 }
 
-// keep is the list without its clients, for the next message.
+// keep empties the list for the next message, or drops it if it is large.
 func keep(list []*client.Client) []*client.Client {
 	if cap(list) > keptKeys {
 		return nil
@@ -194,7 +195,7 @@ func keep(list []*client.Client) []*client.Client {
 	return list[:0]
 }
 
-// lost tells cl that who its invalidations are redirected to is no more.
+// lost notifies cl that the target of its redirection is gone.
 func (t *Tracker) lost(cl *client.Client) {
 	cl.Flags |= client.TrackingBroken
 	if cl.Protocol == 3 {
@@ -203,7 +204,7 @@ func (t *Tracker) lost(cl *client.Client) {
 	}
 }
 
-// message is head and the array of the keys, or null if there are none.
+// message is head and the array of keys, or null if keys is nil.
 func message(head, null string, keys [][]byte) []byte {
 	if keys == nil {
 		return append(append(make([]byte, 0, len(head)+len(null)), head...), null...)
@@ -220,8 +221,8 @@ func message(head, null string, keys [][]byte) []byte {
 	return p
 }
 
-// trim takes keys at random out of a table that is past its limit, at most budget of them, and tells those who may have
-// cached them.
+// trim removes random keys from a table past its limit, at most budget. It notifies the clients that may have cached
+// them.
 func (t *Tracker) trim(budget int) {
 	limit := t.settings.MaxKeys.Get()
 	var name []byte
@@ -231,13 +232,13 @@ func (t *Tracker) trim(budget int) {
 	}
 }
 
-// trimAtOnce is how many keys go at most in one turn when the limit was lowered: some hundred microseconds.
+// trimAtOnce is the most keys removed in one turn after the limit was lowered: some hundred microseconds.
 const trimAtOnce = 512
 
-// Trim brings the table down to its limit, step by step: after CONFIG SET, and ten times a second.
+// Trim reduces the table to its limit step by step, after CONFIG SET and ten times a second.
 func (t *Tracker) Trim() { t.trim(trimAtOnce) }
 
-// Forget ends the tracking of cl: it has left, or was reset, or does not want it any more.
+// Forget ends the tracking of cl, after it left, was reset, or turned tracking off.
 func (t *Tracker) Forget(cl *client.Client) {
 	if !cl.Is(client.Tracking) {
 		return
@@ -250,6 +251,6 @@ func (t *Tracker) Forget(cl *client.Client) {
 	delete(t.clients, cl)
 	t.space.Watching--
 	if len(t.clients) == 0 {
-		t.table.Clear() // nobody is left to tell
+		t.table.Clear() // no client is left to notify
 	}
 }

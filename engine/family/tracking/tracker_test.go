@@ -10,21 +10,21 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A desk is a core that keeps what is pushed.
-type desk struct{ said []string }
+// A fakeCore records the pushed messages.
+type fakeCore struct{ said []string }
 
-func (d *desk) Push(cl *client.Client, p []byte) {
+func (d *fakeCore) Push(cl *client.Client, p []byte) {
 	d.said = append(d.said, fmt.Sprintf("%d %q", cl.ID, p))
 }
-func (d *desk) PushEach(to []*client.Client, p []byte) {
+func (d *fakeCore) PushEach(to []*client.Client, p []byte) {
 	for _, cl := range to {
 		d.Push(cl, p)
 	}
 }
-func (d *desk) Current() *client.Client { return nil }
-func (d *desk) AtUnitEnd(f func())      { f() }
+func (d *fakeCore) Current() *client.Client { return nil }
+func (d *fakeCore) AtUnitEnd(f func())      { f() }
 
-func (d *desk) take() []string {
+func (d *fakeCore) take() []string {
 	said := d.said
 	d.said = nil
 	return said
@@ -32,14 +32,14 @@ func (d *desk) take() []string {
 
 var get = command.Spec{Name: "get", Arity: 2, Flags: command.ReadOnly, Keys: command.FirstArg(command.KeyRO)}
 
-// open is a tracker, and a client that caches what it reads.
-func open(t testing.TB) (*Tracker, *desk, *client.Client) {
+// open returns a tracker, its core, and a client that tracks.
+func open(t testing.TB) (*Tracker, *fakeCore, *client.Client) {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
-	d, registry, settings := &desk{}, client.NewRegistry(), &Settings{}
+	d, registry, settings := &fakeCore{}, client.NewRegistry(), &Settings{}
 	settings.Rows()
 	tr := New(d, registry, keyspace.New(h, keyspace.Options{}), settings)
 	cl := &client.Client{ID: registry.NextID(), Protocol: 3}
@@ -48,7 +48,7 @@ func open(t testing.TB) (*Tracker, *desk, *client.Client) {
 	return tr, d, cl
 }
 
-// TestWithoutMemoryNothingIsCached: what cannot be kept any more is invalid as soon as it is read.
+// TestWithoutMemoryNothingIsCached: a key that cannot be recorded is invalidated as soon as it is read.
 func TestWithoutMemoryNothingIsCached(t *testing.T) {
 	tr, d, cl := open(t)
 	tr.short = func() bool { return true }
@@ -62,7 +62,7 @@ func TestWithoutMemoryNothingIsCached(t *testing.T) {
 	}
 }
 
-// TestWatchingFollowsTracking: keys are watched exactly while somebody tracks, and nothing is kept for nobody.
+// TestWatchingFollowsTracking: keys are watched exactly while a client tracks, and then the table is emptied.
 func TestWatchingFollowsTracking(t *testing.T) {
 	tr, _, cl := open(t)
 	tr.Read(cl, &get, [][]byte{[]byte("get"), []byte("k")})
@@ -90,8 +90,8 @@ func TestWatchingFollowsTracking(t *testing.T) {
 	}
 }
 
-// BenchmarkRead is what a GET of a client that tracks costs more, of keys that it has read before and of those that it
-// has not. Watch allocs/op: 0.
+// BenchmarkRead is the additional cost of a GET by a tracking client, for keys read before and for new ones. Watch
+// allocs/op: 0.
 func BenchmarkRead(b *testing.B) {
 	tr, _, cl := open(b)
 	tr.settings.MaxKeys.Set(0)
