@@ -9,7 +9,7 @@ var layered = []struct {
 	dir     string
 	allowed int
 }{
-	{"server", 36},
+	{"server", 13},
 	{"engine", 0},
 	{"replication", 18},
 }
