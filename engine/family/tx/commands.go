@@ -1,17 +1,15 @@
-// Package tx is transactions: MULTI queues, EXEC runs what was queued in one piece, WATCH makes EXEC conditional.
+// Package tx is transactions: MULTI queues commands, EXEC runs them as one unit, WATCH makes EXEC conditional.
 //
 // Owner: the core; handlers and the registry of watches are used inside turns only.
 // Never: runs a command itself (the core's Call does), keeps lent bytes, or knows another family.
-// Start here; multi.go is the queue's life, watch.go who watches which key.
+// Start here; multi.go is the queue, watch.go the watched keys.
 package tx
 
 import "spindle/engine/command"
 
-// anywhen are the rows that stand outside data and state: allowed while loading, on a stale replica, beside a busy
-// script.
+// anywhen is the flags of rows without data: they work while loading, on a stale replica, and during a busy script.
 const anywhen = command.NoScript | command.Loading | command.Stale | command.Fast | command.AllowBusy
 
-// Family is every transaction command, over these watches.
 func (w *Watches) Family() command.Family {
 	return command.Family{Name: "transactions", ACL: command.ACLTransaction, Rows: []command.Spec{
 		{Name: "discard", Arity: 1, Traits: command.InMulti | command.LeavesMulti, Flags: anywhen, Run: w.discard},

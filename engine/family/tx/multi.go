@@ -15,7 +15,7 @@ var (
 	errPreviousErrors = &protocol.Error{Code: "EXECABORT", Text: "Transaction discarded because of previous errors."}
 )
 
-// multi is MULTI. Replies: OK. Errors: "MULTI calls can not be nested", which does not spoil the transaction.
+// multi is MULTI. Replies: OK. Errors: "MULTI calls can not be nested", which does not abort the transaction.
 func multi(c *command.Context) error {
 	if c.Client.Is(client.Multi) {
 		return errNested
@@ -25,7 +25,6 @@ func multi(c *command.Context) error {
 	return nil
 }
 
-// discard is DISCARD. Replies: OK. Errors: "DISCARD without MULTI".
 func (w *Watches) discard(c *command.Context) error {
 	if !c.Client.Is(client.Multi) {
 		return errDiscardAlone
@@ -35,9 +34,9 @@ func (w *Watches) discard(c *command.Context) error {
 	return nil
 }
 
-// exec is EXEC. Replies: an array of the queued commands' replies, errors among them; a null array if a watched key
-// changed or expired. Errors: "EXEC without MULTI"; EXECABORT if a command was refused when it was queued. Propagates
-// what the commands propagate, in one unit.
+// exec is EXEC. Replies: an array of the queued commands' replies, errors included; a null array if a watched key
+// changed or expired. Errors: "EXEC without MULTI"; EXECABORT if a command was refused when it was queued.
+// Propagates the commands' effects as one unit.
 func (w *Watches) exec(c *command.Context) error {
 	cl := c.Client
 	switch {
@@ -51,7 +50,7 @@ func (w *Watches) exec(c *command.Context) error {
 		c.Reply.NullArray()
 		return nil
 	}
-	w.Forget(cl) // what the commands change from here on is none of the watches' business
+	w.Forget(cl) // the transaction's own changes must not make it dirty
 	if cl.Queue == nil {
 		cl.Queue = &client.Queue{}
 	}
@@ -64,20 +63,20 @@ func (w *Watches) exec(c *command.Context) error {
 	return nil
 }
 
-// execRest runs what is left of a transaction. It is not done when one of the commands has lent the turn.
+// execRest runs the rest of a transaction. done is false if a command has lent the turn.
 func (w *Watches) execRest(c *command.Context) (done bool, err error) {
 	cl, q := c.Client, c.Client.Queue
 	for q.Next < len(q.Commands) {
 		queued := &q.Commands[q.Next]
 		q.Next++
 		mark, silent := c.Reply.Mark(), cl.Is(client.CloseAfter)
-		// An error is that command's reply, and the rest still runs.
+		// An error is the reply of that command; the rest still runs.
 		lent, _ := c.Core.Call(c, queued.Spec.(*command.Spec), queued.Args)
 		if lent {
 			return false, nil
 		}
 		if silent {
-			c.Reply.Rollback(mark) // who has killed itself hears no more
+			c.Reply.Rollback(mark) // a client that killed itself gets no further replies
 		}
 	}
 	if q.MayBlock {
@@ -87,15 +86,14 @@ func (w *Watches) execRest(c *command.Context) (done bool, err error) {
 	return true, nil
 }
 
-// Discard ends cl's transaction without running it, and its watches.
+// Discard ends cl's transaction without running it, and ends its watches.
 func (w *Watches) Discard(cl *client.Client) {
 	cl.Queue = nil
 	cl.Flags &^= client.Multi | client.DirtyCAS | client.DirtyExec
 	w.Forget(cl)
 }
 
-// Abort is Discard for an EXEC that was refused before it ran, inside MULTI or not; it returns what to answer instead
-// of why.
+// Abort is Discard for an EXEC refused before it ran, in MULTI or not. It returns the EXECABORT reply for why.
 func (w *Watches) Abort(cl *client.Client, why error) error {
 	w.Discard(cl)
 	text := why.Error()

@@ -13,16 +13,16 @@ import (
 
 var errWatchInside = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is not allowed"}
 
-// Watches is who watches which key.
+// Watches holds the watched keys and their clients.
 //
 //	dbs[1]["k"] ──▶ [{client 7, 0}, {client 9, 3}]        client 7.Watched = [{1, "k", At 0}, {1, "other", …}]
 //
-// tx.W1. A client is in dbs[d][k] just when its Watched names d and k, and each at most once.
-// tx.W2. A list is never empty: the key goes with the last client.
-// tx.W3. space.Watching counts the entries of all Watched, beside what others count in it.
-// tx.W4. A client that is dirty watches nothing: one change is enough.
-// tx.W5. Each entry of Watched has its client's place in the key's list, and each place in a list has the entry's index
-// in Watched. So neither list is searched when a client forgets or a key is touched.
+// tx.W1. A client is in dbs[d][k] exactly if its Watched names d and k, and each at most once.
+// tx.W2. A list is never empty: the key is removed with its last client.
+// tx.W3. space.Watching includes the number of entries of all Watched.
+// tx.W4. A dirty client watches nothing: one change is enough.
+// tx.W5. An entry of Watched holds the client's index in the key's list. The list holds the entry's index in Watched.
+// So removing a client or a key needs no search.
 //
 // Owner: the core, inside a turn.
 type Watches struct {
@@ -31,13 +31,13 @@ type Watches struct {
 	clients int
 }
 
-// A watcher is one client in the list of a key; at is where the key stands in its Watched (tx.W5).
+// A watcher is a client in the list of a key. at is the key's index in its Watched (tx.W5).
 type watcher struct {
 	cl *client.Client
 	at int
 }
 
-// watched is the client's own entry of the key. It holds until the client watches another key.
+// watched is the client's entry for the key, valid until the client watches another key.
 func (w watcher) watched() *client.WatchedKey { return &w.cl.Watched[w.at] }
 
 // NewWatches returns watches over the keys of space. Touched, Emptying, Swapping and Forget (Gone) are its listeners.
@@ -54,13 +54,13 @@ func (w *Watches) Keys() (n int) {
 	return n
 }
 
-// watch is WATCH key [key …]. Replies: OK. Errors: "WATCH inside MULTI is not allowed", which does not spoil the
+// watch is WATCH key [key …]. Replies: OK. Errors: "WATCH inside MULTI is not allowed", which does not abort the
 // transaction.
 func (w *Watches) watch(c *command.Context) error {
 	if c.Client.Is(client.Multi) {
 		return errWatchInside
 	}
-	if !c.Client.Is(client.DirtyCAS) { // else EXEC answers null anyway
+	if !c.Client.Is(client.DirtyCAS) { // if it is dirty, EXEC replies null anyway
 		for _, key := range c.Args[1:] {
 			w.add(c.Client, c.DB, key)
 		}
@@ -69,7 +69,6 @@ func (w *Watches) watch(c *command.Context) error {
 	return nil
 }
 
-// unwatch is UNWATCH. Replies: OK.
 func (w *Watches) unwatch(c *command.Context) error {
 	w.Forget(c.Client)
 	c.Client.Flags &^= client.DirtyCAS
@@ -77,7 +76,7 @@ func (w *Watches) unwatch(c *command.Context) error {
 	return nil
 }
 
-// add has cl watch key; the key is copied (R2).
+// add makes cl watch key; it copies the key (R2).
 func (w *Watches) add(cl *client.Client, db *keyspace.DB, key []byte) {
 	n := db.Index()
 	for len(w.dbs) <= n {
@@ -105,7 +104,7 @@ func (w *Watches) add(cl *client.Client, db *keyspace.DB, key []byte) {
 	w.space.Watching++
 }
 
-// watches says whether cl is in list, who watch key, by the shorter of the two lists that tell.
+// watches reports whether cl is in list, the watchers of key. It searches the shorter of list and cl.Watched.
 func (w *Watches) watches(cl *client.Client, db int, key []byte, list []watcher) bool {
 	if len(list) < len(cl.Watched) {
 		return slices.ContainsFunc(list, func(other watcher) bool { return other.cl == cl })
@@ -113,13 +112,12 @@ func (w *Watches) watches(cl *client.Client, db int, key []byte, list []watcher)
 	return slices.ContainsFunc(cl.Watched, func(w client.WatchedKey) bool { return w.DB == db && w.Key == string(key) })
 }
 
-// watchCost is what a watched key costs its client: the entry, the key, and the client's place among those who watch
-// it.
+// watchCost is the memory that a watched key costs its client: the entry, the key, and the watcher.
 func watchCost[T []byte | string](key T) int {
 	return int(unsafe.Sizeof(client.WatchedKey{})+unsafe.Sizeof(watcher{})) + len(key)
 }
 
-// Forget ends cl's watches; whether it is dirty stays.
+// Forget ends cl's watches. It stays dirty if it was.
 func (w *Watches) Forget(cl *client.Client) {
 	if len(cl.Watched) == 0 {
 		return
@@ -143,9 +141,9 @@ func (w *Watches) Forget(cl *client.Client) {
 	w.clients--
 }
 
-// Touched says that key of database db was changed, removed or expired: who watches it may not EXEC.
+// Touched reports that key of database db was changed, removed or expired. Its watchers become dirty.
 //
-// The removal of a key that was past its deadline already when it was watched is no change.
+// The removal of a key that was past its deadline before the WATCH is no change.
 func (w *Watches) Touched(db int, key []byte) {
 	if db >= len(w.dbs) {
 		return
@@ -155,7 +153,7 @@ func (w *Watches) Touched(db int, key []byte) {
 		return
 	}
 	gone := !w.space.DB(db).Peek(key).Exists()
-	for i := len(list) - 1; i >= 0; i-- { // Forget moves the last, which has been looked at, to i
+	for i := len(list) - 1; i >= 0; i-- { // Forget moves the last watcher, already visited, to i
 		if gone && list[i].watched().Past {
 			continue
 		}
@@ -165,7 +163,7 @@ func (w *Watches) Touched(db int, key []byte) {
 	}
 }
 
-// Emptying says that every key of database db is about to be removed.
+// Emptying reports that every key of database db will be removed now.
 func (w *Watches) Emptying(db int) {
 	if db >= len(w.dbs) {
 		return
@@ -175,7 +173,7 @@ func (w *Watches) Emptying(db int) {
 	}
 }
 
-// Swapping says that databases a and b are about to change places. Clients keep watching by number and name.
+// Swapping reports that databases a and b will be swapped now. Clients keep watching by number and name.
 func (w *Watches) Swapping(a, b int) {
 	for _, pair := range [2][2]int{{a, b}, {b, a}} {
 		if pair[0] >= len(w.dbs) {
@@ -188,10 +186,10 @@ func (w *Watches) Swapping(a, b int) {
 	}
 }
 
-// spoil makes those dirty who watch a key that was there or is there now.
+// spoil makes the watchers of a key dirty if the key existed at the WATCH or exists now.
 func (w *Watches) spoil(db int, key string, existsNow bool) {
 	list := w.dbs[db][key]
-	for i := len(list) - 1; i >= 0; i-- { // Forget moves the last, which has been looked at, to i
+	for i := len(list) - 1; i >= 0; i-- { // Forget moves the last watcher, already visited, to i
 		if cl := list[i].cl; existsNow || list[i].watched().Existed {
 			cl.Flags |= client.DirtyCAS
 			w.Forget(cl)
@@ -199,8 +197,8 @@ func (w *Watches) spoil(db int, key string, existsNow bool) {
 	}
 }
 
-// expiredSince says whether a key that cl watches has passed its deadline since. That it still has the deadline it had
-// is certain: another would have touched it.
+// expiredSince reports whether a key that cl watches has passed its deadline since. A changed deadline would have
+// touched the key.
 func expiredSince(cl *client.Client, now int64) bool {
 	for i := range cl.Watched {
 		if w := &cl.Watched[i]; w.Existed && w.Ends != 0 && now > w.Ends {

@@ -13,7 +13,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// check proves tx.W1..tx.W5 for the clients given, which must be all there are.
+// check proves tx.W1..tx.W5 for clients, which must be all there are.
 func (w *Watches) check(clients []*client.Client) error {
 	entries, watching := 0, 0
 	for _, cl := range clients {
@@ -52,8 +52,8 @@ func (w *Watches) check(clients []*client.Client) error {
 	return nil
 }
 
-// TestForgettingDoesNotSearch: UNWATCH of keys that another client watches too takes a few times as long as UNWATCH of
-// keys that nobody else watches. A search in the other's list takes hundreds of times as long.
+// TestForgettingDoesNotSearch compares UNWATCH of keys that another client watches, too, with UNWATCH of other keys. It
+// may take a few times as long; a search in the other's list would take hundreds of times as long.
 func TestForgettingDoesNotSearch(t *testing.T) {
 	const n = 30_000
 	core, w := newCore(t)
@@ -76,7 +76,7 @@ func TestForgettingDoesNotSearch(t *testing.T) {
 	}
 }
 
-// family is the few commands that change keys, so that no other family is needed here.
+// family is a few commands that change keys, so that the test needs no other family.
 func family(whole *command.Whole) command.Family {
 	return command.Family{Name: "test", Rows: []command.Spec{
 		{Name: "put", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
@@ -109,7 +109,7 @@ func newCore(t *testing.T) (*commandtest.Core, *Watches) {
 	return core, w
 }
 
-// TestWatchesModel compares with the definition: a client is dirty when a key it watches was written, or is gone.
+// TestWatchesModel compares with the definition: a client is dirty if a key that it watches was written or removed.
 func TestWatchesModel(t *testing.T) {
 	core, w := newCore(t)
 	seed := rand.Uint64()
@@ -197,8 +197,8 @@ func TestWatchesModel(t *testing.T) {
 	}
 }
 
-// TestQueueHoldsCopies: what MULTI queued survives the buffer it came in (commandtest overwrites that), and an error
-// inside leaves no half of a reply.
+// TestQueueHoldsCopies: queued commands survive the buffer they came in, which commandtest overwrites. An error inside
+// leaves no partial reply.
 func TestQueueHoldsCopies(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)
