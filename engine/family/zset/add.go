@@ -16,17 +16,17 @@ var (
 	errNaN        = &protocol.Error{Code: "ERR", Text: "resulting score is not a number (NaN)"}
 )
 
-// addOptions is what stands before ZADD's scores.
+// addOptions is the options before ZADD's scores.
 type addOptions struct {
 	flags   zset.Flags
 	changed bool // CH
 }
 
-// parse reads the options and returns the pairs behind them.
+// parse reads the options and returns the pairs after them.
 func (o *addOptions) parse(args [][]byte) (pairs [][]byte, err error) {
 	for ; len(args) > 0; args = args[1:] {
 		switch word := args[0]; {
-		case len(word) > 4: // a score, most often
+		case len(word) > 4: // mostly a score
 		case command.Is(word, "NX"):
 			o.flags |= zset.OnlyNew
 			continue
@@ -64,12 +64,12 @@ func (o *addOptions) parse(args [][]byte) (pairs [][]byte, err error) {
 
 // add is ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member …].
 //
-// Replies: how many members are new; with CH those with another score too; with INCR the member's score, or nil if an
-// option forbade it.
-// Errors: ErrSyntax, ErrNotFloat, ErrWrongType, those of the options, errNaN. Propagates as written.
+// Replies: how many members are new; with CH, new or changed; with INCR the new score, or null if an option forbids it.
+// Errors: ErrSyntax, ErrNotFloat, ErrWrongType, those of the options, errNaN.
+// Propagates as written.
 func add(c *command.Context) error { return addTo(c, addOptions{}) }
 
-// incrBy is ZINCRBY key increment member: ZADD with INCR, options and all. Propagates as written.
+// incrBy is ZINCRBY key increment member: ZADD with INCR, options included. Propagates as written.
 func incrBy(c *command.Context) error { return addTo(c, addOptions{flags: zset.Increment}) }
 
 func addTo(c *command.Context, o addOptions) error {
@@ -81,7 +81,7 @@ func addTo(c *command.Context, o addOptions) error {
 	if err != nil {
 		return err
 	}
-	for i := 2; i < len(pairs); i += 2 { // all of them before the first is added
+	for i := 2; i < len(pairs); i += 2 { // check all of them before the first is added
 		if _, err := float(pairs[i]); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (o *addOptions) reply(c *command.Context, out zset.Outcome, now float64, ad
 	}
 }
 
-// create makes key, which does not exist, an empty sorted set for n members, the first of that many bytes.
+// create makes an empty sorted set for n members at key, which does not exist. The first member has bytes bytes.
 func create(c *command.Context, key []byte, n, bytes int, l zset.Limits) (e *value.Edit) {
 	if n > l.Entries || bytes > l.Value {
 		e = c.DB.CreateRoot(key, value.ZSet, value.SkipList, zset.NewBuilder(c.Space.Store(), n).Root())

@@ -16,7 +16,7 @@ func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
 	return core, core.Space
 }
 
-// fill makes key a sorted set of n members of 13 bytes, with scores in no order.
+// fill makes key a sorted set of n members of 13 bytes, with scores in random order.
 func fill(core *commandtest.Core, key string, n int) {
 	cl := core.Client(2)
 	add := commandtest.Words("ZADD " + key)
@@ -30,8 +30,7 @@ func fill(core *commandtest.Core, key string, n int) {
 	}
 }
 
-// TestNoAllocations: in steady state no command on single members or short ranges leaves anything to the garbage
-// collector.
+// TestNoAllocations: in steady state no command on single members or short ranges allocates on the Go heap.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -60,7 +59,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestRemovalsAreShort: a removal of most of a large set leaves what goes to a reclaimer, and one of little touches
+// TestRemovalsAreShort: removing most of a large set hands the removed part to a reclaimer. Removing a little touches
 // nothing else.
 func TestRemovalsAreShort(t *testing.T) {
 	const n = 20_000
@@ -84,7 +83,7 @@ func TestRemovalsAreShort(t *testing.T) {
 	}
 }
 
-// BenchmarkSingle is the commands on one member, of a set of 100 members and of a million. Watch ns/op; allocs/op is 0.
+// BenchmarkSingle is the commands on one member, in a set of 100 members and of a million. Watch ns/op; allocs/op is 0.
 func BenchmarkSingle(b *testing.B) {
 	for _, n := range []int{100, 1_000_000} {
 		for _, line := range []string{"ZADD z 7 member0000050; ZADD z 8 member0000050",
@@ -95,7 +94,7 @@ func BenchmarkSingle(b *testing.B) {
 	}
 }
 
-// BenchmarkRemovals removes half a set of a million members, which is the most that is done member by member.
+// BenchmarkRemovals removes half a set of a million members, the most that is removed one by one.
 func BenchmarkRemovals(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
@@ -108,7 +107,7 @@ func BenchmarkRemovals(b *testing.B) {
 	}
 }
 
-// BenchmarkCombine joins two sets of half a million members that share half of them.
+// BenchmarkCombine joins two sets of half a million members with half of them in common.
 func BenchmarkCombine(b *testing.B) {
 	core, _ := newCore(b)
 	fill(core, "x", 500_000)

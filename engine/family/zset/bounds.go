@@ -17,7 +17,7 @@ var (
 	errLexRange   = &protocol.Error{Code: "ERR", Text: "min or max not valid string range item"}
 )
 
-// order is what the bounds of a range are.
+// order is the type of a range: by rank, score or member.
 type order uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	byLex
 )
 
-// A span is a range of members as a client writes it.
+// A span is a parsed range of members.
 type span struct {
 	by          order
 	start, stop int64
@@ -34,7 +34,7 @@ type span struct {
 	members     zset.LexRange
 }
 
-// bounds reads the two ends: of scores and members the lower one first.
+// bounds reads the two ends. For scores and members, low is the lower one.
 //
 // Errors: ErrNotInteger, errScoreRange, errLexRange.
 func (r *span) bounds(low, high []byte) (err error) {
@@ -59,8 +59,7 @@ func (r *span) bounds(low, high []byte) (err error) {
 	return nil
 }
 
-// of is the ranks that r means in v; reverse says that ranks are counted from the end, and members looked for from
-// there.
+// of is the ranks of r in v. If reverse is true, ranks count from the end, and members are searched from there.
 func (r *span) of(v value.Value, reverse bool) zset.Span {
 	switch r.by {
 	case byScore:
@@ -86,9 +85,8 @@ func (r *span) of(v value.Value, reverse bool) zset.Span {
 	return zset.Span{From: int(start), To: int(stop) + 1}
 }
 
-// scoreBound reads a bound of scores: "(" says that it does not belong to the range itself. The number is what C's
-// strtod makes of the text, up to a zero byte: nothing at all is 0, blanks in front are passed over, and what is too
-// large is infinite.
+// scoreBound reads a score bound; out: "(" excludes it from the range. As C's strtod it stops at a NUL. An empty text
+// is 0, leading blanks are skipped, and a number out of range is infinite.
 func scoreBound(text []byte) (x float64, out, ok bool) {
 	if len(text) > 0 && text[0] == '(' {
 		text, out = text[1:], true
@@ -106,7 +104,7 @@ func scoreBound(text []byte) (x float64, out, ok bool) {
 	if x, ok = number.ParseDouble(text); ok {
 		return x, out, true
 	}
-	if bytes.IndexByte(text, '_') >= 0 { // Go's own
+	if bytes.IndexByte(text, '_') >= 0 { // Go's syntax only
 		return 0, out, false
 	}
 	x, err := strconv.ParseFloat(string(text), 64)
@@ -116,8 +114,7 @@ func scoreBound(text []byte) (x float64, out, ok bool) {
 	return x, out, !math.IsNaN(x)
 }
 
-// lexBound reads a bound of members: "[" text, "(" text, which does not belong to the range itself, "-" before all or
-// "+" behind all.
+// lexBound reads a member bound. "[" text includes it, "(" text excludes it, "-" is before all members, "+" after all.
 func lexBound(b *zset.LexBound, text []byte) bool {
 	if len(text) == 0 {
 		return false

@@ -7,21 +7,20 @@ import (
 
 // union is ZUNION numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] [WITHSCORES].
 //
-// Replies: an array as zrange's. Errors: those of parse. One turn, as long as the sets are large: some 0.3 s for a
-// million members.
+// Replies: an array as zrange's. Errors: those of parse.
+// Cost: one turn in proportion to the sets; about 0.3 s for a million members.
 func (z *commands) union(c *command.Context) error { return z.answer(c, union) }
 
-// inter is ZINTER; see union. Cost: for each member of the smallest set a lookup in each other, until one does not have
-// it.
+// inter is ZINTER; see union. Cost: for each member of the smallest set a lookup in each other one, until one lacks it.
 func (z *commands) inter(c *command.Context) error { return z.answer(c, inter) }
 
-// diff is ZDIFF numkeys key [key …] [WITHSCORES]: what the first set has and no other; see union.
+// diff is ZDIFF numkeys key [key …] [WITHSCORES]: the members of the first set that no other set has; see union.
 func (z *commands) diff(c *command.Context) error { return z.answer(c, diff) }
 
 // unionStore is ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX].
 //
-// Replies: how many members the destination has now; if there are none the key goes. Errors: those of parse. Propagates
-// as written.
+// Replies: the size of the destination; an empty result deletes it. Errors: those of parse.
+// Propagates as written.
 func (z *commands) unionStore(c *command.Context) error { return z.storeAs(c, union, "zunionstore") }
 
 // interStore is ZINTERSTORE; see unionStore.
@@ -30,8 +29,8 @@ func (z *commands) interStore(c *command.Context) error { return z.storeAs(c, in
 // diffStore is ZDIFFSTORE destination numkeys key [key …]; see unionStore.
 func (z *commands) diffStore(c *command.Context) error { return z.storeAs(c, diff, "zdiffstore") }
 
-// interCard is ZINTERCARD numkeys key [key …] [LIMIT limit]. Replies: how many members ZINTER would give, at most limit
-// if that is not 0.
+// interCard is ZINTERCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of ZINTER, at most limit
+// unless that is 0.
 //
 // Errors: those of parse.
 func (z *commands) interCard(c *command.Context) error {
@@ -98,20 +97,20 @@ func (z *commands) storeAs(c *command.Context, op operation, event string) error
 	return nil
 }
 
-// done lets go of what a call has put into the shared room.
+// done releases the buffers after a call.
 func (z *commands) done() { z.sources = release(z.sources) }
 
-// gather is the result, sorted.
+// gather is the result of op, sorted.
 func (m *combination) gather(c *command.Context, op operation) *zset.Gathering {
 	g := zset.Gather(c.Space.Store())
 	switch op {
 	case union:
-		g.Expect(m.sources[len(m.sources)-1].n) // they are sorted: the largest
+		g.Expect(m.sources[len(m.sources)-1].n) // they are sorted: the last one is the largest
 		for i := range m.sources {
 			s, batch := &m.sources[i], g.Batch(m.aggregate)
 			s.each(func(member []byte, score float64) bool {
 				batch.Put(member, zset.Whole(s.weight*score))
-				if s.v.Packed() != nil { // numbers are written to the same place
+				if s.v.Packed() != nil { // a number's text is overwritten by the next one
 					batch.Flush()
 				}
 				return true
@@ -130,7 +129,7 @@ func (m *combination) gather(c *command.Context, op operation) *zset.Gathering {
 	return g
 }
 
-// intersect yields what all sources have.
+// intersect yields the members that all sources have.
 func (m *combination) intersect(yield func(member []byte, score float64) bool) {
 	first, others := &m.sources[0], m.sources[1:]
 	first.each(func(member []byte, score float64) bool {
@@ -146,8 +145,8 @@ func (m *combination) intersect(yield func(member []byte, score float64) bool) {
 	})
 }
 
-// subtract puts into g what the first source has and no other: by a lookup in each other for each of its members, or,
-// where the others are small, by one in the result for each of theirs.
+// subtract puts the members of the first source that no other has into g. It looks each of them up in all others. If
+// the others are small, it removes their members from the result instead.
 func (m *combination) subtract(g *zset.Gathering) {
 	first, others := &m.sources[0], m.sources[1:]
 	lookups, removals := first.n*len(others), first.n

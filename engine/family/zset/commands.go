@@ -2,9 +2,9 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. add.go and remove.go change members, read.go answers for one, range.go for many
-// (bounds.go reads what bounds them), pop.go takes from the ends and wait.go waits to, combine.go joins several sets
-// (gather.go finds them), random.go chooses.
+// Start here: a row a command. add.go and remove.go change members; read.go reads one, range.go many (bounds.go parses
+// ranges). pop.go pops at the ends, wait.go blocks. combine.go joins several sets, which gather.go finds. random.go
+// draws.
 package zset
 
 import (
@@ -25,17 +25,16 @@ const (
 	remove = command.KeyRW | command.KeyDelete
 )
 
-// commands is what the handlers share: room to work in, kept from call to call.
+// commands holds buffers that all handlers share.
 //
-// Owner: the turn; a call leaves nothing in it for the next.
+// Owner: the turn; each call empties them.
 type commands struct {
 	sources []source
-	packed  []byte // a listpack being made
+	packed  []byte // a listpack under construction
 	found   []found
 	text    []byte
 }
 
-// Family is every command on sorted sets.
 func Family() command.Family {
 	z := &commands{}
 	random := []string{"nondeterministic_output"}
@@ -86,24 +85,23 @@ var (
 	butLast     = []command.KeySpec{{Flags: take, Index: 1, LastKey: -2, Step: 1}}
 )
 
-// numbered is a count at index and as many keys behind it.
+// numbered is the spec of a count at index and of that many keys after it.
 func numbered(index int, f command.KeyFlags) []command.KeySpec {
 	return []command.KeySpec{{Flags: f, Index: index, KeyNum: true, FirstKey: 1, KeyStep: 1}}
 }
 
-// lookup finds the sorted set at key for reading and tells of a miss; the zero Value is no error.
+// lookup finds the sorted set at key for reading and publishes a miss. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.
 func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.ZSet) }
 
-// edit finds the sorted set at key for changing it; nil is no error.
+// edit finds the sorted set at key for changing it. It returns nil and no error for a missing key.
 //
 // Errors: ErrWrongType.
 func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.ZSet) }
 
 func limits(c *command.Context) zset.Limits { return c.Settings.ZSets.Limits() }
 
-// answer answers one member.
 func answer(r *protocol.Reply, member listpack.Element) {
 	if member.IsInt {
 		r.BulkInt(member.Int)
@@ -112,10 +110,10 @@ func answer(r *protocol.Reply, member listpack.Element) {
 	}
 }
 
-// itemsKept is how many items of room a command leaves to the next.
+// itemsKept is the largest buffer, in items, that a command keeps for the next one.
 const itemsKept = 4096
 
-// release empties room for the next command, or gives it up if it is large.
+// release empties the buffer room for the next command, or drops it if it is large.
 func release[T any](room []T) []T {
 	if cap(room) > itemsKept {
 		return nil

@@ -17,9 +17,9 @@ var (
 	errLimitSign = &protocol.Error{Code: "ERR", Text: "LIMIT can't be negative"}
 )
 
-// A source is one of the sets that are combined: a sorted one, or a set whose members all have a score of 1.
+// A source is one of the sets to combine: a sorted set, or a plain set whose members all have the score 1.
 type source struct {
-	v      value.Value // the zero Value: no key, an empty set
+	v      value.Value // the zero Value for a missing key
 	plain  bool
 	set    set.Reader
 	n      int
@@ -38,7 +38,7 @@ func sourceOf(v value.Value) source {
 	return s
 }
 
-// each yields the members in place with their scores, until yield returns false.
+// each yields the members and their scores until yield returns false. Members are not copied.
 func (s *source) each(yield func(member []byte, score float64) bool) {
 	var room [number.MaxIntLen]byte
 	switch {
@@ -50,7 +50,7 @@ func (s *source) each(yield func(member []byte, score float64) bool) {
 	}
 }
 
-// find is a member's score; false says that it is not there.
+// find is a member's score; ok is false if it is missing.
 func (s *source) find(member []byte) (score float64, ok bool) {
 	switch {
 	case s.n == 0:
@@ -61,7 +61,7 @@ func (s *source) find(member []byte) (score float64, ok bool) {
 	return zset.Score(s.v, member)
 }
 
-// An operation is what becomes of several sets.
+// An operation combines several sets.
 type operation uint8
 
 const (
@@ -71,7 +71,7 @@ const (
 	interCard
 )
 
-// combination is numkeys key [key …] and what may stand behind it.
+// combination is the parsed arguments: numkeys, the keys, and the options.
 type combination struct {
 	sources    []source
 	aggregate  zset.Aggregate
@@ -79,8 +79,8 @@ type combination struct {
 	limit      int64 // of ZINTERCARD; 0: none
 }
 
-// parse reads a combination from the argument at index at on and finds the sources; those of a union or an intersection
-// are put in order, the smallest first. The wrong type of a key comes before what is wrong with options.
+// parse reads a combination whose numkeys is argument at, and finds the sources. Those of a union or an intersection
+// are sorted, the smallest first. A wrong type of a key is reported before errors in options.
 //
 // Errors: ErrNotInteger, "at least 1 input key is needed", ErrSyntax, ErrWrongType, errWeight, errLimitSign.
 func (z *commands) parse(c *command.Context, at int, op operation, store bool) (m combination, err error) {
@@ -107,7 +107,7 @@ func (z *commands) parse(c *command.Context, at int, op operation, store bool) (
 // Errors: ErrWrongType.
 func (z *commands) gather(c *command.Context, keys [][]byte) error {
 	z.sources = z.sources[:0]
-	mayExpire := c.DB.Volatile() != 0 // the last volatile key may be one of these
+	mayExpire := c.DB.Volatile() != 0 // one of the keys may expire here
 	for _, key := range keys {
 		v := c.DB.Lookup(key)
 		if !v.Exists() {
@@ -117,7 +117,7 @@ func (z *commands) gather(c *command.Context, keys [][]byte) error {
 		}
 		z.sources = append(z.sources, sourceOf(v))
 	}
-	if mayExpire { // anew: a lookup that removes what has expired ends the values found before
+	if mayExpire { // again: a lookup that deletes an expired key invalidates the values found before
 		for i, key := range keys {
 			z.sources[i] = sourceOf(c.DB.Peek(key))
 		}
@@ -125,8 +125,8 @@ func (z *commands) gather(c *command.Context, keys [][]byte) error {
 	return nil
 }
 
-// options reads [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] of a union and an intersection, [WITHSCORES] of what is not
-// stored, [LIMIT n] of ZINTERCARD; then sorts.
+// options reads [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] of a union or intersection, [WITHSCORES] unless it stores,
+// and [LIMIT n] of ZINTERCARD. Then it sorts the sources.
 func (m *combination) options(args [][]byte, op operation, store bool) (err error) {
 	weighted := op == union || op == inter
 	for len(args) > 0 {

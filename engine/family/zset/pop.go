@@ -19,7 +19,7 @@ var (
 	wordZPopMax = []byte("ZPOPMAX")
 )
 
-// An end is the side that is popped from.
+// An end is the side to pop from.
 type end bool
 
 const (
@@ -43,12 +43,13 @@ func (d end) event() string {
 
 // popMin is ZPOPMIN key [count].
 //
-// Replies: the member with the least score and its score; with count an array of as many, in RESP3 each an array of the
-// two.
-// Errors: ErrSyntax, ErrNotInteger, "value is out of range, must be positive", ErrWrongType. Propagates as written.
+// Replies: the member with the least score and the score. With count: an array of up to count of them; in RESP3 each is
+// a pair.
+// Errors: ErrSyntax, ErrNotInteger, "value is out of range, must be positive", ErrWrongType.
+// Propagates as written.
 func popMin(c *command.Context) error { return pop(c, least) }
 
-// popMax is ZPOPMAX key [count]: those with the greatest score, that one first; see popMin.
+// popMax is ZPOPMAX key [count]: the greatest scores first; see popMin.
 func popMax(c *command.Context) error { return pop(c, greatest) }
 
 func pop(c *command.Context, d end) error {
@@ -85,8 +86,7 @@ func pop(c *command.Context, d end) error {
 	return nil
 }
 
-// popFrom removes n members, of which there are as many, and answers each with its score, in an array of the two if
-// nested.
+// popFrom removes n members at end d and replies each with its score, as a pair if nested. The set has at least n.
 func popFrom(c *command.Context, e *value.Edit, key []byte, d end, n int, nested bool) {
 	all := zset.Len(e.Value())
 	s, from := zset.Span{From: 0, To: n}, 0
@@ -105,14 +105,14 @@ func popFrom(c *command.Context, e *value.Edit, key []byte, d end, n int, nested
 	drop(c, e, key, d.event(), s)
 }
 
-// multiple is ZMPOP's request.
+// multiple is the parsed arguments of ZMPOP.
 type multiple struct {
 	keys  [][]byte
 	end   end
 	count int64
 }
 
-// parseMultiple reads numkeys key [key …] MIN|MAX [COUNT count] from the argument at index at on.
+// parseMultiple reads numkeys key [key …] MIN|MAX [COUNT count]; numkeys is argument at.
 //
 // Errors: errNumKeys, errCount, ErrSyntax.
 func parseMultiple(args [][]byte, at int) (m multiple, err error) {
@@ -146,9 +146,9 @@ func parseMultiple(args [][]byte, at int) (m multiple, err error) {
 	return m, nil
 }
 
-// try pops from the first of the keys that is there; false says that none is, and nothing was answered.
+// try pops from the first key that exists. done is false if there is none; then it has not replied.
 //
-// Replies: the key, and an array of members each in an array with its score. Propagates: ZPOPMIN or ZPOPMAX key count.
+// Replies: the key, and an array of pairs of member and score. Propagates: ZPOPMIN or ZPOPMAX key count.
 func (m *multiple) try(c *command.Context) (done bool, err error) {
 	for _, key := range m.keys {
 		e, err := edit(c, key)
@@ -171,8 +171,7 @@ func (m *multiple) try(c *command.Context) (done bool, err error) {
 
 // mPop is ZMPOP numkeys key [key …] MIN|MAX [COUNT count].
 //
-// Replies: as multiple.try; a nil array if none of the keys is there. Errors: errNumKeys, errCount, ErrSyntax,
-// ErrWrongType.
+// Replies: as multiple.try; a null array if no key exists. Errors: errNumKeys, errCount, ErrSyntax, ErrWrongType.
 func mPop(c *command.Context) error {
 	m, err := parseMultiple(c.Args, 1)
 	if err != nil {

@@ -17,11 +17,11 @@ var (
 	errRandomScores = &protocol.Error{Code: "ERR", Text: "value is out of range"}
 )
 
-// randMember is ZRANDMEMBER key [count [WITHSCORES]]: a member at random, or an array of as many different ones as
-// there are up to count, or of exactly -count, each drawn from all.
+// randMember is ZRANDMEMBER key [count [WITHSCORES]].
 //
-// Replies: nil, or an empty array, for no key; scores as zrange's. Errors: ErrNotInteger, errRandomCount, ErrSyntax,
-// errRandomScores, ErrWrongType.
+// Replies: a random member. A positive count gives up to count different members, a negative one exactly -count that
+// may repeat. A missing key gives null, or an empty array. Scores are as zrange's.
+// Errors: ErrNotInteger, errRandomCount, ErrSyntax, errRandomScores, ErrWrongType.
 func (z *commands) randMember(c *command.Context) error {
 	wanted, withScores := int64(1), false
 	if len(c.Args) > 2 {
@@ -76,10 +76,10 @@ func (z *commands) randMember(c *command.Context) error {
 	return nil
 }
 
-// manyToOne is how many members there must be for each one wanted, for drawing ranks to cost less than a walk.
+// manyToOne is the ratio of members to wanted ones above which drawing ranks costs less than a walk.
 const manyToOne = 16
 
-// answerSome walks the set and answers n members of it, each choice of so many as likely as any other.
+// answerSome walks the set and replies n random members. Each choice of n members has the same probability.
 func answerSome(c *command.Context, v value.Value, n int, rng *rand.PCG, withScores bool) {
 	left := zset.Len(v)
 	zset.Each(v, 0, left, false, func(member listpack.Element, x float64) bool {
@@ -92,7 +92,7 @@ func answerSome(c *command.Context, v value.Value, n int, rng *rand.PCG, withSco
 	})
 }
 
-// answerFew draws n different ranks and answers the members that have them.
+// answerFew draws n different ranks and replies their members.
 func answerFew(c *command.Context, v value.Value, n int, rng *rand.PCG, withScores bool) {
 	size := zset.Len(v)
 	drawn := make(map[int]struct{}, n)

@@ -18,12 +18,12 @@ var (
 	errWithScores = &protocol.Error{Code: "ERR", Text: "syntax error, WITHSCORES not supported in combination with BYLEX"}
 )
 
-// count is ZCOUNT key min max. Replies: how many members have such a score. Errors: errScoreRange, ErrWrongType. O(log
-// N).
+// count is ZCOUNT key min max. Replies: the number of members in the range. Errors: errScoreRange, ErrWrongType.
+// Cost: O(log N).
 func count(c *command.Context) error { return countIn(c, span{by: byScore}) }
 
-// lexCount is ZLEXCOUNT key min max. Replies: how many members are between. Errors: errLexRange, ErrWrongType. O(log
-// N).
+// lexCount is ZLEXCOUNT key min max. Replies: the number of members in the range. Errors: errLexRange, ErrWrongType.
+// Cost: O(log N).
 func lexCount(c *command.Context) error { return countIn(c, span{by: byLex}) }
 
 func countIn(c *command.Context, r span) error {
@@ -42,15 +42,15 @@ func countIn(c *command.Context, r span) error {
 	return nil
 }
 
-// A request is a range with its options, of ZRANGE and all its kin.
+// A request is a range with its options, for ZRANGE and its kin.
 type request struct {
 	span
 	reverse       bool
 	withScores    bool
-	offset, limit int64 // limit below 0: no limit
+	offset, limit int64 // below 0: no limit
 }
 
-// direction is what a command's name says of the order, or leaves to an option.
+// direction is the order that a command's name gives, or leaves to an option.
 type direction uint8
 
 const (
@@ -59,8 +59,8 @@ const (
 	backward
 )
 
-// parse reads key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]; what the command's name says is
-// no option.
+// parse reads key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]. by and d are fixed by the
+// command's name; an option cannot repeat them.
 func (r *request) parse(args [][]byte, by order, d direction, store bool) (err error) {
 	r.limit, r.by, r.reverse = -1, by, d == backward
 	for i := 3; i < len(args); i++ {
@@ -93,13 +93,13 @@ func (r *request) parse(args [][]byte, by order, d direction, store bool) (err e
 		return errLimit
 	case r.withScores && r.by == byLex:
 		return errWithScores
-	case r.reverse && r.by != byRank: // written as max, min
+	case r.reverse && r.by != byRank: // given as max, min
 		return r.bounds(args[2], args[1])
 	}
 	return r.bounds(args[1], args[2])
 }
 
-// window is where the members begin that r means in v, and how many they are, going down from there if r is reverse.
+// window is the rank of the first member of r in v, and their number. If r is reverse, ranks go down.
 func (r *request) window(v value.Value) (from, n int) {
 	s := r.of(v, r.reverse)
 	if s.Len() == 0 {
@@ -118,7 +118,7 @@ func (r *request) window(v value.Value) (from, n int) {
 			first += off
 		case off >= 0:
 			first -= off
-		case r.reverse: // the reference counts a negative offset from the other end of the range, if the set is a skiplist
+		case r.reverse: // in a skiplist the reference counts a negative offset from the other end of the range
 			first = int64(s.From) - off - 1
 		default:
 			first = int64(s.To) + off
@@ -139,9 +139,9 @@ func (r *request) window(v value.Value) (from, n int) {
 
 // zrange is ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES].
 //
-// Replies: an array of members; with WITHSCORES each followed by its score, in RESP3 as an array of the two.
-// Errors: ErrSyntax, ErrNotInteger, errLimit, errWithScores, errScoreRange, errLexRange, ErrWrongType. O(log N +
-// members answered).
+// Replies: an array of members. With WITHSCORES a score follows each member; in RESP3 they are a pair.
+// Errors: ErrSyntax, ErrNotInteger, errLimit, errWithScores, errScoreRange, errLexRange, ErrWrongType.
+// Cost: O(log N + members replied).
 func zrange(c *command.Context) error { return answerRange(c, 0, either) }
 
 // revRange is ZREVRANGE key start stop [WITHSCORES].
@@ -182,7 +182,7 @@ func answerRange(c *command.Context, by order, d direction) error {
 	return nil
 }
 
-// head announces n members, with their scores or without.
+// head opens an array of n members, with or without scores.
 func head(c *command.Context, n int, withScores bool) {
 	if withScores && !c.Reply.RESP3 {
 		n *= 2
@@ -190,7 +190,7 @@ func head(c *command.Context, n int, withScores bool) {
 	c.Reply.Array(n)
 }
 
-// answerPair answers a member behind head.
+// answerPair replies one member after head.
 func answerPair(r *protocol.Reply, member listpack.Element, x float64, withScore bool) {
 	if withScore && r.RESP3 {
 		r.Array(2)
@@ -201,13 +201,11 @@ func answerPair(r *protocol.Reply, member listpack.Element, x float64, withScore
 	}
 }
 
-// appendScore is a score as RESP2 shows it.
 func appendScore(dst []byte, x float64) []byte { return number.AppendDouble(dst, x) }
 
 // rangeStore is ZRANGESTORE destination source start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count].
 //
-// Replies: how many members the destination has now; if there are none the key goes. Errors: as zrange. Propagates as
-// written.
+// Replies: the size of the destination; an empty result deletes it. Errors: as zrange. Propagates as written.
 func (z *commands) rangeStore(c *command.Context) error {
 	var r request
 	if err := r.parse(c.Args[2:], 0, either, true); err != nil {
@@ -244,7 +242,7 @@ func (z *commands) rangeStore(c *command.Context) error {
 	return nil
 }
 
-// pack makes z.packed a listpack of a range; false if a member is too long for one.
+// pack fills z.packed with a range, as a listpack; fits is false if a member is too long.
 func (z *commands) pack(v value.Value, from, n int, l zset.Limits) (fits bool) {
 	fits = true
 	var room [number.MaxIntLen]byte
@@ -260,14 +258,14 @@ func (z *commands) pack(v value.Value, from, n int, l zset.Limits) (fits bool) {
 	return fits
 }
 
-// store puts a skiplist at key, whatever was there.
+// store stores a skiplist at key and replaces any old value.
 func (z *commands) store(c *command.Context, key []byte, root memory.Ref) {
 	if c.DB.PutRoot(key, value.ZSet, value.SkipList, root, 0) {
 		c.Notify(command.EventNew, "new", key)
 	}
 }
 
-// storePacked puts the listpack in z.packed at key, whatever was there.
+// storePacked stores the listpack z.packed at key and replaces any old value.
 func (z *commands) storePacked(c *command.Context, key []byte) {
 	if c.DB.PutPacked(key, value.ZSet, value.Listpack, z.packed, 0) {
 		c.Notify(command.EventNew, "new", key)
@@ -277,7 +275,7 @@ func (z *commands) storePacked(c *command.Context, key []byte) {
 	}
 }
 
-// storeNothing is what a STORE command without a result does.
+// storeNothing deletes the destination of a STORE command without a result.
 func storeNothing(c *command.Context, key []byte) {
 	if c.DB.Delete(key) {
 		c.Changed(1)

@@ -13,7 +13,6 @@ import (
 	"spindle/protocol"
 )
 
-// card is ZCARD key. Replies: the number of members. Errors: ErrWrongType.
 func card(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -27,7 +26,7 @@ func card(c *command.Context) error {
 	return nil
 }
 
-// score is ZSCORE key member. Replies: the score, or nil. Errors: ErrWrongType.
+// score is ZSCORE key member. Replies: the score, or null. Errors: ErrWrongType.
 func score(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -43,7 +42,7 @@ func score(c *command.Context) error {
 	return nil
 }
 
-// mScore is ZMSCORE key member [member …]. Replies: an array of scores, nil for what is not there. Errors:
+// mScore is ZMSCORE key member [member …]. Replies: an array of scores, null for a missing member. Errors:
 // ErrWrongType.
 func mScore(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
@@ -65,11 +64,11 @@ func mScore(c *command.Context) error {
 	return nil
 }
 
-// rank is ZRANK key member [WITHSCORE]. Replies: how many members are before it, with WITHSCORE an array of that and
-// its score; nil, or a nil array, if it is not there. Errors: wrong number of arguments, ErrSyntax, ErrWrongType.
+// rank is ZRANK key member [WITHSCORE]. Replies: the number of members before it; with WITHSCORE a pair of rank and
+// score. Null, or a null array, for a missing member. Errors: wrong number of arguments, ErrSyntax, ErrWrongType.
 func rank(c *command.Context) error { return rankFrom(c, false) }
 
-// revRank is ZREVRANK: how many members are behind it; see rank.
+// revRank is ZREVRANK: the number of members after it; see rank.
 func revRank(c *command.Context) error { return rankFrom(c, true) }
 
 func rankFrom(c *command.Context, reverse bool) error {
@@ -108,7 +107,7 @@ func rankFrom(c *command.Context, reverse bool) error {
 	return nil
 }
 
-// found is a member that ZSCAN or ZRANDMEMBER is going to answer.
+// found is a member for the reply of ZSCAN or ZRANDMEMBER.
 type found struct {
 	member listpack.Element
 	score  float64
@@ -116,8 +115,8 @@ type found struct {
 
 // scan is ZSCAN key cursor [MATCH pattern] [COUNT count].
 //
-// Replies: the next cursor, 0 at the end, and an array of members each followed by its score. Errors: "invalid cursor",
-// ErrWrongType, and those of the options, which are not looked at if there is no key.
+// Replies: the next cursor, 0 at the end, and an array of alternating members and scores.
+// Errors: "invalid cursor", ErrWrongType, and those of the options, which a missing key skips.
 func (z *commands) scan(c *command.Context) error {
 	v, cursor, o, err := c.OpenScan(value.ZSet, false)
 	if err != nil || !v.Exists() {
@@ -140,7 +139,7 @@ func (z *commands) scan(c *command.Context) error {
 	return nil
 }
 
-// appendScanned is a score as ZSCAN shows it: of a listpack as everywhere, of a skiplist with 17 digits, as C's %.17g.
+// appendScanned appends a score as ZSCAN shows it: as usual for a listpack, as C's %.17g for a skiplist.
 func appendScanned(dst []byte, v value.Value, x float64) []byte {
 	if v.Encoding() == value.Listpack || math.IsInf(x, 0) {
 		return appendScore(dst, x)

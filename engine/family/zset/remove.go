@@ -6,7 +6,7 @@ import (
 	"spindle/engine/data/value/zset"
 )
 
-// rem is ZREM key member [member …]. Replies: how many were there. Errors: ErrWrongType. Propagates as written.
+// rem is ZREM key member [member …]. Replies: how many were removed. Errors: ErrWrongType. Propagates as written.
 func rem(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -19,7 +19,7 @@ func rem(c *command.Context) error {
 	}
 	removed, left := 0, zset.Len(e.Value())
 	for _, member := range c.Args[2:] {
-		if left == 1 { // perhaps the last one: then the key goes as it is
+		if left == 1 { // the last one: the key is removed as a whole
 			if _, ok := zset.Score(e.Value(), member); ok {
 				removed, left = removed+1, 0
 				break
@@ -35,7 +35,8 @@ func rem(c *command.Context) error {
 	return nil
 }
 
-// changed tells of n members that have been removed from the set at key, or are to go with it if it is to be emptied.
+// changed publishes the removal of n members from the set at key. If emptied is true it removes the key instead of the
+// members.
 func changed(c *command.Context, e *value.Edit, key []byte, event string, n int, emptied bool) {
 	c.Changed(n)
 	if emptied {
@@ -49,7 +50,7 @@ func changed(c *command.Context, e *value.Edit, key []byte, event string, n int,
 	}
 }
 
-// removeByRank is ZREMRANGEBYRANK key start stop: both ends count, negative ones from the end.
+// removeByRank is ZREMRANGEBYRANK key start stop. Both ends are included; negative ones count from the end.
 //
 // Replies: how many were removed. Errors: ErrNotInteger, ErrWrongType. Propagates as written.
 func removeByRank(c *command.Context) error {
@@ -60,8 +61,8 @@ func removeByRank(c *command.Context) error {
 	return r.remove(c, "zremrangebyrank")
 }
 
-// removeByScore is ZREMRANGEBYSCORE key min max. Replies and propagates as removeByRank. Errors: errScoreRange,
-// ErrWrongType.
+// removeByScore is ZREMRANGEBYSCORE key min max. It replies and propagates as removeByRank.
+// Errors: errScoreRange, ErrWrongType.
 func removeByScore(c *command.Context) error {
 	r := span{by: byScore}
 	if err := r.bounds(c.Args[2], c.Args[3]); err != nil {
@@ -70,7 +71,8 @@ func removeByScore(c *command.Context) error {
 	return r.remove(c, "zremrangebyscore")
 }
 
-// removeByLex is ZREMRANGEBYLEX key min max. Replies and propagates as removeByRank. Errors: errLexRange, ErrWrongType.
+// removeByLex is ZREMRANGEBYLEX key min max. It replies and propagates as removeByRank. Errors: errLexRange,
+// ErrWrongType.
 func removeByLex(c *command.Context) error {
 	r := span{by: byLex}
 	if err := r.bounds(c.Args[2], c.Args[3]); err != nil {
@@ -97,7 +99,7 @@ func (r *span) remove(c *command.Context, event string) error {
 	return nil
 }
 
-// drop removes the members of s, of which there is one at least, and tells of it.
+// drop removes the members of s, at least one, and publishes it.
 func drop(c *command.Context, e *value.Edit, key []byte, event string, s zset.Span) {
 	emptied := s.Len() == zset.Len(e.Value())
 	if !emptied {

@@ -7,8 +7,9 @@ import (
 
 // bzPopMin is BZPOPMIN key [key …] timeout.
 //
-// Replies: the first key that is a sorted set, its least member and that one's score; a nil array when time is up.
-// Errors: those of Timeout, ErrWrongType. Propagates: ZPOPMIN key.
+// Replies: the first key with a sorted set, its least member and the score; a null array after the timeout.
+// Errors: those of Timeout, ErrWrongType.
+// Propagates: ZPOPMIN key.
 func bzPopMin(c *command.Context) error { return popFirst(c, tryLeast) }
 
 // bzPopMax is BZPOPMAX key [key …] timeout; see bzPopMin.
@@ -43,7 +44,7 @@ func tryOne(c *command.Context, d end) (done bool, err error) {
 	return false, nil
 }
 
-// bzMPop is BZMPOP timeout numkeys key [key …] MIN|MAX [COUNT count]: ZMPOP that waits. Errors besides: those of
+// bzMPop is BZMPOP timeout numkeys key [key …] MIN|MAX [COUNT count]: ZMPOP that waits. Further errors: those of
 // Timeout.
 func bzMPop(c *command.Context) error {
 	m, err := parseMultiple(c.Args, 2)
