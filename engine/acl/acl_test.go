@@ -14,7 +14,7 @@ import (
 
 func nothing(*command.Context) error { return nil }
 
-// sample is a row of each kind that rules tell apart.
+// sample is a family with a row of each kind that rules distinguish.
 func sample() command.Family {
 	const (
 		get   = command.KeyRO | command.KeyAccess
@@ -72,7 +72,7 @@ func (u *Users) ask(r *Rights, call string) Decision {
 	return u.Check(r, u.catalogue.Find(args), args)
 }
 
-// TestText: what 7.4.1 shows of a new user behind these rules.
+// TestText compares with 7.4.1's text of a new user after these rules.
 func TestText(t *testing.T) {
 	const empty = "off sanitize-payload resetchannels -@all"
 	for _, c := range []struct{ rules, want string }{
@@ -106,7 +106,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestRefusedRules: each has its text, and the rules before it are not applied.
+// TestRefusedRules: each error has its text, and the rules before it are not applied.
 func TestRefusedRules(t *testing.T) {
 	for rule, want := range map[string]string{
 		"nope": "Syntax error", "+nope": "Unknown command", "-select|1": "Unknown command", "+config|nope": "Unknown command",
@@ -177,7 +177,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckOfShortCalls: a call that ends before its keys names none. A script may ask about any call.
+// TestCheckOfShortCalls: a call that ends before its keys has none. Scripts may check any call.
 func TestCheckOfShortCalls(t *testing.T) {
 	k, err := command.NewCatalogue(command.Family{Name: "string", ACL: command.ACLString, Rows: []command.Spec{
 		{Name: "set", Arity: -3, Flags: command.Write, Keys: command.FirstArg(command.KeyOW | command.KeyVariableFlags),
@@ -243,7 +243,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestSnapshot: rights that somebody holds do not change with their user.
+// TestSnapshot: Rights do not change when their user does.
 func TestSnapshot(t *testing.T) {
 	u := newSample(t)
 	old := mustSet(t, u, "x", "on >pw +get +select|1 ~a* &b (+set ~c)")
@@ -300,7 +300,7 @@ func TestLosesChannels(t *testing.T) {
 	}
 }
 
-// TestPatterns holds the index to a walk over all patterns.
+// TestPatterns compares the index with a walk over all patterns.
 func TestPatterns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	some := func(n int, pieces ...string) string {
@@ -337,7 +337,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// manyKeys is a user with n rules for keys, which differ in a number and end in the rest.
+// manyKeys is a user with n key rules that differ in a number and end in rest.
 func manyKeys(t testing.TB, u *Users, n int, rest string) *Rights {
 	rules := []string{"reset", "+@all"}
 	for i := range n {
@@ -375,7 +375,7 @@ func TestLogGroups(t *testing.T) {
 	}
 	add("a", 1000)
 	add("b", 2000)
-	add("a", 61_000) // a minute after the first: still alike
+	add("a", 61_000) // a minute after the first: still the same entry
 	if e := l.Newest(10); len(e) != 2 || e[0].Object != "a" || e[0].Count != 2 || e[0].CreatedMs != 1000 ||
 		e[0].UpdatedMs != 61_000 || e[0].Client != "61000" || e[0].ID != 0 {
 		t.Errorf("%+v", e)
@@ -387,7 +387,7 @@ func TestLogGroups(t *testing.T) {
 	for i := range 10 {
 		add(fmt.Sprint(i), 121_002)
 	}
-	add("a", 121_003) // ten others came since
+	add("a", 121_003) // ten other entries came since
 	if e := l.Newest(1); l.Len() != 14 || e[0].Count != 1 {
 		t.Errorf("%d %+v", l.Len(), e)
 	}
@@ -444,8 +444,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// TestLoadIsAllOrNothing: users keep their pointer, those that are gone lose their rights, and a bad file changes
-// nobody.
+// TestLoadIsAllOrNothing: users keep their pointer, deleted users lose their rights, and a bad file changes no user.
 func TestLoadIsAllOrNothing(t *testing.T) {
 	u := newSample(t)
 	path := t.TempDir() + "/users.acl"
@@ -483,13 +482,13 @@ func TestLoadIsAllOrNothing(t *testing.T) {
 		!strings.Contains(err.Error(), "No such file or directory") {
 		t.Error(err)
 	}
-	if err := u.Save(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "Renaming") { // a folder is there
+	if err := u.Save(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "Renaming") { // the path is a folder
 		t.Error(err)
 	}
 }
 
-// BenchmarkCheck decides on GET with one rule for keys and with a thousand, short and long. Watch ns/op: a thousand
-// cost less than twice as much, or three times where their first eight bytes behind the common ones are the same;
+// BenchmarkCheck checks GET with one key rule and with a thousand, short and long. Watch ns/op: a thousand cost less
+// than twice as much. They cost three times as much if the first eight bytes after their common ones are equal.
 // allocs/op: 0.
 func BenchmarkCheck(b *testing.B) {
 	for _, rest := range []string{"", "profile:pictures:"} {

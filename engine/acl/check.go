@@ -6,14 +6,14 @@ import (
 	"spindle/protocol"
 )
 
-// A Reason is what was refused. The order counts: of several selectors' refusals the greatest is told.
+// A Reason is what was refused. Of several selectors' refusals the greatest Reason is reported.
 type Reason uint8
 
 const (
 	Allowed Reason = iota
 	DeniedCommand
 	DeniedKey
-	DeniedAuth // of the log only: AUTH and HELLO
+	DeniedAuth // in the log only: AUTH and HELLO
 	DeniedChannel
 )
 
@@ -22,16 +22,15 @@ var reasonNames = [...]string{"", "command", "key", "auth", "channel"}
 // String is the reason as ACL LOG names it.
 func (r Reason) String() string { return reasonNames[r] }
 
-// A Decision is the answer to whether a user may make a call.
+// A Decision says whether a user may make a call.
 type Decision struct {
 	Reason Reason
-	Arg    int // the argument that is the refused key or channel; 0 for a refused command
+	Arg    int // index of the refused key or channel; 0 for a refused command
 }
 
-// Refused says whether the call may not be made.
 func (d Decision) Refused() bool { return d.Reason != Allowed }
 
-// Object is what ACL LOG shows as refused: the command's full name, the key or the channel. The bytes are copied.
+// Object is the refused command's full name, key or channel, for ACL LOG. It is a copy.
 func (d Decision) Object(row *command.Spec, args [][]byte) string {
 	if d.Reason == DeniedCommand {
 		return row.Full
@@ -39,12 +38,12 @@ func (d Decision) Object(row *command.Spec, args [][]byte) string {
 	return string(args[d.Arg])
 }
 
-// Error is the reply to a refused call: it does not name the key or channel.
+// Error is the reply to a refused call. It does not name the key or channel.
 func (d Decision) Error(r *Rights, row *command.Spec) *protocol.Error {
 	return &protocol.Error{Code: "NOPERM", Text: d.text(r, row)}
 }
 
-// ScriptError is the error that a refused call of a script raises.
+// ScriptError is the error that a script's refused call raises.
 func (d Decision) ScriptError(r *Rights, row *command.Spec) *protocol.Error {
 	return &protocol.Error{Code: "ERR", Text: "ACL failure in script: " + d.text(r, row)}
 }
@@ -59,7 +58,7 @@ func (d Decision) text(r *Rights, row *command.Spec) string {
 	return "User " + r.name + " has no permissions to run the '" + row.Full + "' command"
 }
 
-// ExecError is the reply, in its place in EXEC's array, to a queued command that may no longer run.
+// ExecError is the reply in EXEC's array to a queued command that may no longer run.
 func (d Decision) ExecError() *protocol.Error {
 	why := "no permission to execute the command or subcommand"
 	switch d.Reason {
@@ -73,7 +72,7 @@ func (d Decision) ExecError() *protocol.Error {
 		"This command is no longer allowed for the following reason: " + why}
 }
 
-// Verbose is ACL DRYRUN's answer to a refused call: it names the key or channel.
+// Verbose is ACL DRYRUN's reply to a refused call. It names the key or channel.
 func (d Decision) Verbose(r *Rights, row *command.Spec, args [][]byte) string {
 	switch d.Reason {
 	case DeniedKey:
@@ -84,17 +83,17 @@ func (d Decision) Verbose(r *Rights, row *command.Spec, args [][]byte) string {
 	return d.text(r, row)
 }
 
-// A Judge decides on calls. It keeps room between them, so that it allocates nothing in steady state.
+// A Judge checks calls. It keeps a buffer, so it allocates nothing in steady state.
 //
 // Owner: one goroutine at a time; the core's is Users.
 type Judge struct{ keys []command.KeyPosition }
 
-// Check says whether the user may call row with args, of which args[0] is the name.
+// Check decides whether the user may call row with args; args[0] is the name.
 //
-// Of several selectors' refusals the one that came furthest is told: a channel before a key before the command, then
-// the later argument.
-// A call whose keys cannot all be found is judged by those at fixed places. Its handler then refuses it.
-// Cost: one byte's look for a row that is always or never allowed; no allocation once the room has grown.
+// If several selectors refuse, the refusal that came furthest is reported: a channel before a key before the command,
+// then the later argument. If not all keys of a call can be found, those at fixed places are checked. The handler then
+// refuses the call.
+// Cost: one byte for a row that is always or never allowed; no allocation once the buffer has grown.
 func (j *Judge) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
 	switch r.verdict(row) {
 	case always:
@@ -116,7 +115,7 @@ func (j *Judge) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
 	return worst
 }
 
-// CheckWithAnyKey is Check for a call that may also read keys it does not name: SORT BY and GET. One selector has to
+// CheckWithAnyKey is Check for a call that may also read keys it does not name: SORT BY and GET. One selector must
 // allow both.
 func (j *Judge) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use command.KeyFlags) bool {
 	if r.full {
@@ -134,7 +133,7 @@ func (j *Judge) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use
 
 var anyKey = []byte("*")
 
-// find puts the call's keys into j.keys. If they cannot all be found, it puts those at fixed places.
+// find stores the call's keys in j.keys. If not all can be found, it stores those at fixed places.
 func (j *Judge) find(row *command.Spec, args [][]byte) {
 	j.keys = j.keys[:0]
 	if row.HasKeys(0) {
@@ -149,7 +148,7 @@ func (r *Rights) verdict(row *command.Spec) verdict {
 	return r.verdicts[row.ID]
 }
 
-// CheckKey says whether the user may use key in the ways that use names, by whatever command.
+// CheckKey reports whether the user may use key in the ways of use, with any command.
 func (r *Rights) CheckKey(key []byte, use command.KeyFlags) bool {
 	for _, s := range r.selectors {
 		if s.allKeys || s.keyIndex.allow(key, wanted(use)) {
@@ -159,8 +158,8 @@ func (r *Rights) CheckKey(key []byte, use command.KeyFlags) bool {
 	return false
 }
 
-// CheckChannel says whether the user may publish and subscribe to channel. A pattern of channels has to be one of the
-// user's own.
+// CheckChannel reports whether the user may publish and subscribe to channel. A pattern must equal one of the user's
+// patterns.
 func (r *Rights) CheckChannel(channel []byte, isPattern bool) bool {
 	for _, s := range r.selectors {
 		if s.allChannels || s.allowsChannel(channel, isPattern) {
@@ -170,11 +169,9 @@ func (r *Rights) CheckChannel(channel []byte, isPattern bool) bool {
 	return false
 }
 
-// LosesChannels says whether somebody who subscribed with the rights r may hold a subscription that next does not
-// allow.
+// LosesChannels reports whether a subscription allowed by r may be forbidden by next.
 //
-// It goes by the rules alone: false is sure, and true asks for each subscription to be looked at with
-// next.CheckChannel.
+// It compares rules only. false is certain. After true, check each subscription with next.CheckChannel.
 func (r *Rights) LosesChannels(next *Rights) bool {
 	for _, s := range next.selectors {
 		if s.allChannels {
@@ -194,7 +191,6 @@ func (r *Rights) LosesChannels(next *Rights) bool {
 	return false
 }
 
-// check is Judge.Check for one selector; keys are the call's.
 func (s *selector) check(row *command.Spec, args [][]byte, keys []command.KeyPosition) Decision {
 	if !s.runs(row) && !s.hasFirstArg(row, args) {
 		return Decision{Reason: DeniedCommand}
@@ -238,7 +234,7 @@ func (s *selector) allowsChannel(channel []byte, isPattern bool) bool {
 	return s.channelIndex.allow(channel, 0)
 }
 
-// wanted is what a key's use needs to be permitted. A use that neither reads nor writes the value (EXISTS) needs any
+// wanted is the permission that a use of a key needs. A use that neither reads nor writes the value (EXISTS) needs any
 // pattern.
 func wanted(use command.KeyFlags) (want permits) {
 	if use&command.KeyAccess != 0 {

@@ -13,11 +13,10 @@ import (
 	"spindle/internal/disk"
 )
 
-// Load replaces all users by those of the ACL file at path. The default user becomes what the file says of it, or is
-// made anew.
+// Load replaces all users by those of the ACL file at path. A default user that the file lacks is reset.
 //
-// Shape: a change for each user that was there before, deleted or not.
-// Errors: one text with all that is wrong in the file, by line; nothing has changed then.
+// Shape: a change for each user that existed before, deleted or not.
+// Errors: one text with all errors of the file, by line; then nothing has changed.
 func (u *Users) Load(path string) ([]Change, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -30,7 +29,7 @@ func (u *Users) Load(path string) ([]Change, error) {
 	return u.replace(loaded), nil
 }
 
-// replace makes the users those of loaded, which holds sealed rights by name. Users of both keep their pointer.
+// replace replaces the users by loaded, which holds sealed rights by name. Users in both keep their pointer.
 func (u *Users) replace(loaded map[string]*Rights) []Change {
 	if loaded[DefaultName] == nil {
 		loaded[DefaultName] = u.newDefault()
@@ -56,9 +55,9 @@ func (u *Users) replace(loaded map[string]*Rights) []Change {
 	return changes
 }
 
-// parseFile reads an ACL file's text: lines of "user NAME RULE...", and blank lines. Its errors name path.
+// parseFile parses an ACL file: lines of "user NAME RULE...", and blank lines. Its errors name path.
 //
-// A word ends at a blank, whatever quotes there are: no name or pattern has a blank in it.
+// A word ends at a blank, even in quotes, because no name or pattern contains one.
 func (u *Users) parseFile(path string, text []byte) (map[string]*Rights, error) {
 	users := map[string]*Rights{}
 	var wrong strings.Builder
@@ -91,8 +90,7 @@ func (u *Users) parseFile(path string, text []byte) (map[string]*Rights, error) 
 	return users, nil
 }
 
-// parseUser makes one user of a file. Of its errors all unknown commands and categories are told, and the first other
-// one.
+// parseUser makes one user of a file. It reports all unknown commands and categories, and the first other error.
 func (u *Users) parseUser(where, name string, rules [][]byte, wrong *strings.Builder) *Rights {
 	d := newRights(name, u.catalogue, u.allChannels)
 	merged, unclosed := mergeSelectors(rules)
@@ -105,7 +103,7 @@ func (u *Users) parseUser(where, name string, rules [][]byte, wrong *strings.Bui
 		rule = bytes.Trim(rule, "\t\r\n")
 		err := d.apply(rule, u.allChannels)
 		switch {
-		case err == errUnknown: // tells no password
+		case err == errUnknown: // the text contains no password
 			fmt.Fprintf(wrong, "%s: Error in applying operation '%s': %s. ", where, cText(rule), err)
 		case err != nil && !told:
 			fmt.Fprintf(wrong, "%s: %s. ", where, err)
@@ -115,10 +113,10 @@ func (u *Users) parseUser(where, name string, rules [][]byte, wrong *strings.Bui
 	return d.seal()
 }
 
-// Save writes all users to the ACL file at path, which keeps its mode and owner. A crash leaves the old file or the new
-// one.
+// Save writes all users to the ACL file at path, which keeps its mode and owner. After a crash the file is the old or
+// the new one.
 //
-// Errors: what the system says; the old file stands, unless it was the folder that could not be synced.
+// Errors: the system's text. The old file is unchanged, unless only the sync of the folder failed.
 func (u *Users) Save(path string) (err error) {
 	text := strings.Join(u.Lines(), "\n") + "\n"
 	mode := fs.FileMode(0o644)
@@ -167,7 +165,7 @@ func syncFolder(path string) error {
 	return folder.Sync()
 }
 
-// systemText is the system's own text for err, begun with a capital as C's strerror does.
+// systemText is the system's text for err, capitalized as by C's strerror.
 func systemText(err error) string {
 	var number syscall.Errno
 	if !errors.As(err, &number) {
@@ -177,9 +175,9 @@ func systemText(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// CheckLines looks through the "user" lines of redis.conf before they are applied; each is the name and its rules.
+// CheckLines checks the "user" lines of redis.conf before they are applied; each is a name and its rules.
 //
-// Errors: at says which line, and the error is redis.conf's text for it. A command nobody knows is left to Configure.
+// Errors: at is the line's index; the error is redis.conf's text. Unknown commands are left to Configure.
 func (u *Users) CheckLines(lines [][][]byte) (at int, err error) {
 	seen := map[string]bool{}
 	for at, line := range lines {
@@ -206,11 +204,11 @@ func declarationError(word []byte, err error) error {
 	return fmt.Errorf("Error in user declaration '%s': %w", cText(word), err)
 }
 
-// Configure makes the users of redis.conf's "user" lines, each the name and its rules. A line for the default user
-// resets it first.
+// Configure makes the users of redis.conf's "user" lines, each a name and its rules. A line for the default user resets
+// it first.
 //
-// Shape: disabled names the users without "on", which may be a mistake of the configuration.
-// Errors: the first rule that is wrong; the server is not to start then.
+// Shape: disabled names the users without "on", which may be a mistake.
+// Errors: the first wrong rule; then the server must not start.
 func (u *Users) Configure(lines [][][]byte) (disabled []string, err error) {
 	for _, line := range lines {
 		name := line[0]

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// FuzzRules: rules of any bytes are applied whole or not at all, and the text of a user makes the same user again.
+// FuzzRules: any rules are applied completely or not at all, and the text of a user makes the same user again.
 //
-// Texts with quotes or parentheses inside selectors are not held to the second: words in parentheses lose their quotes,
-// as in the reference.
+// The second check skips texts with quotes or parentheses inside selectors. Words in parentheses lose their quotes
+// there, as in the reference.
 func FuzzRules(f *testing.F) {
 	for _, seed := range []string{
 		"on nopass +@all ~* &*", ">pw <pw #12 !12", "+get +config|get -config|set +select|1", "%R~a %W~a %~ % %RW",
@@ -51,7 +51,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// FuzzFile: a file of any bytes is loaded whole or not at all, and what is then saved loads as the same users.
+// FuzzFile: any file is loaded completely or not at all, and a saved file loads as the same users.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
 		"", "user a on +get ~x\nuser default off\n", "user a (+get\n",

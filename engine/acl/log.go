@@ -2,7 +2,7 @@ package acl
 
 import "slices"
 
-// An Origin is where a refused call came from: the outermost of EXEC, a script and a module.
+// An Origin is the origin of a refused call: the outermost of EXEC, a script and a module.
 type Origin uint8
 
 const (
@@ -14,29 +14,25 @@ const (
 
 var originNames = [...]string{"toplevel", "multi", "lua", "module"}
 
-// String is the origin as ACL LOG's context names it.
 func (o Origin) String() string { return originNames[o] }
 
-// An Entry is one line of ACL LOG: a refusal, and how often it came again.
+// An Entry is one line of ACL LOG: a refusal, and its number of repetitions.
 type Entry struct {
 	ID                   int64
 	Count                int64
 	Reason               Reason
 	Origin               Origin
-	Object               string // the command, key or channel; of a refused AUTH the command that tried
+	Object               string // the command, key or channel; for AUTH the command
 	User                 string
-	Client               string // as CLIENT LIST shows the last client that was refused
+	Client               string // the last refused client, as CLIENT LIST shows it
 	CreatedMs, UpdatedMs int64  // Unix ms
 }
 
 const (
-	alikeMs  = 60_000 // like refusals this far apart are one entry
-	alikeFar = 10     // entries that are looked at, from the newest, for one that is alike
+	alikeMs  = 60_000 // the same refusal within this time is one entry
+	alikeFar = 10     // how many entries, from the newest, are searched for the same refusal
 )
 
-// A Log is ACL LOG, and INFO's counts of refusals.
-//
-// Owner: the holder of the turn.
 type Log struct {
 	entries []Entry // the newest last
 	nextID  int64
@@ -44,33 +40,32 @@ type Log struct {
 	denied  [DeniedChannel + 1]int64
 }
 
-// SetLimit is acllog-max-len: how many entries are kept. What is over it goes with the next entry.
+// SetLimit sets acllog-max-len: how many entries are kept. The next entry removes those above it.
 func (l *Log) SetLimit(n int) { l.limit = n }
 
-// Denied is how many calls were refused for a reason since the start. INFO: acl_access_denied_auth, _cmd, _key,
+// Denied is the number of calls refused for a reason since the start. INFO: acl_access_denied_auth, _cmd, _key,
 // _channel.
 func (l *Log) Denied(why Reason) int64 { return l.denied[why] }
 
-// ResetDenied is CONFIG RESETSTAT's part.
 func (l *Log) ResetDenied() { clear(l.denied[:]) }
 
-// Reset is ACL LOG RESET. Numbers of entries go on.
+// Reset is ACL LOG RESET. Entry ids continue.
 func (l *Log) Reset() { l.entries = nil }
 
-// Keeps says whether entries are kept at all; if not, Add counts only, and e.Client need not be made.
+// Keeps reports whether entries are kept. If not, Add only counts, and e.Client may be empty.
 func (l *Log) Keeps() bool { return l.limit > 0 }
 
-// Add books a refusal at nowMs. e gives Reason, Origin, Object, User and Client. One like a recent entry is added to
-// that.
+// Add records a refusal at nowMs. e provides Reason, Origin, Object, User and Client. If a recent entry is the same,
+// Add counts it there.
 func (l *Log) Add(e Entry, nowMs int64) {
 	e.Count, e.CreatedMs, e.UpdatedMs = 1, nowMs, nowMs
 	l.Merge(e)
 }
 
-// Count counts n refusals that no entry tells of.
+// Count adds n refusals to the count without an entry.
 func (l *Log) Count(why Reason, n int64) { l.denied[why] += n }
 
-// Merge is Add of refusals that were gathered elsewhere: e gives Count, CreatedMs and UpdatedMs, too.
+// Merge is Add for refusals collected elsewhere: e also provides Count, CreatedMs and UpdatedMs.
 func (l *Log) Merge(e Entry) {
 	l.denied[e.Reason] += e.Count
 	if l.limit <= 0 {
@@ -88,12 +83,12 @@ func (l *Log) Merge(e Entry) {
 	l.nextID++
 	l.entries = append(l.entries, e)
 	if over := len(l.entries) - l.limit; over > 0 {
-		clear(l.entries[:over]) // what they name is not held by the array behind the slice
+		clear(l.entries[:over]) // so that the array does not keep their strings
 		l.entries = l.entries[over:]
 	}
 }
 
-// FindAlike is the place of the newest of n entries that e, refused at nowMs, is counted with; -1 for none.
+// FindAlike is the index of the newest of n entries that is the same refusal as e at nowMs, or -1.
 func FindAlike(n int, at func(i int) *Entry, e *Entry, nowMs int64) int {
 	for i := n - 1; i >= max(0, n-alikeFar); i-- {
 		if at(i).alike(e, nowMs) {
@@ -109,7 +104,7 @@ func (e *Entry) alike(other *Entry, nowMs int64) bool {
 		e.Object == other.Object && e.User == other.User
 }
 
-// Newest are up to n entries, the newest first; a copy.
+// Newest is a copy of up to n entries, the newest first.
 func (l *Log) Newest(n int) []Entry {
 	n = min(n, len(l.entries))
 	newest := slices.Clone(l.entries[len(l.entries)-n:])
@@ -117,5 +112,4 @@ func (l *Log) Newest(n int) []Entry {
 	return newest
 }
 
-// Len counts the entries.
 func (l *Log) Len() int { return len(l.entries) }

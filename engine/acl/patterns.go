@@ -9,7 +9,7 @@ import (
 	"spindle/internal/glob"
 )
 
-// permits are the ways in which a pattern lets a key be used.
+// permits are the permitted uses of a key: read, write.
 type permits uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	write
 )
 
-// A pattern is one of a selector's rules for keys or channels. A channel's permits are read | write.
+// A pattern is one rule of a selector for keys or channels. A channel's permits are read | write.
 type pattern struct {
 	text    string
 	permits permits
@@ -35,20 +35,19 @@ func (p pattern) keyRule() string {
 
 func (p pattern) channelRule() string { return "&" + p.text }
 
-// patterns find those of a selector's patterns that match a text, without trying all of them.
+// patterns finds the patterns of a selector that match a text, without trying all of them.
 //
 //	exact   texts without wildcards, each with its grants
-//	nodes   the literal beginnings of the others, in byte order; parent is the longest other beginning of this one
+//	nodes   the literal prefixes of the others, in byte order; parent is the longest other prefix of this one
 //
 //	"user:*" "user:7?" "*:x"  ─▶  nodes  ""  globs "*:x"
 //	                                     "user:"   parent ""       open: all that begins with it matches
 //	                                     "user:7"  parent "user:"  globs "user:7?"
 //
-// acl.I1. nodes is sorted, and no beginning is in it twice.
-// acl.I2. Every beginning of a text that is in nodes is the last node not above the text, or one of that node's
-// parents.
-// acl.I3. A node's open holds its parents' open as well.
-// acl.I4. heads[i] is the head of nodes[i].prefix behind its first common bytes, which all beginnings share.
+// acl.I1. nodes is sorted, and no prefix is in it twice.
+// acl.I2. Let n be the last node not above a text. Every prefix of the text in nodes is n or one of n's parents.
+// acl.I3. A node's open includes its parents' open.
+// acl.I4. All prefixes share their first common bytes. heads[i] is the head of nodes[i].prefix after those.
 type patterns struct {
 	exact  map[string]grants
 	nodes  []node
@@ -69,7 +68,7 @@ type globbed struct {
 	permits permits
 }
 
-// grants is a set of wants: bit w says that one pattern permits all of w. R of one and W of another do not make RW.
+// grants is a set of wants: bit w says that one pattern permits all of w. R of one pattern and W of another are not RW.
 type grants uint8
 
 func (p permits) grants() (g grants) {
@@ -112,7 +111,7 @@ func newPatterns(all []pattern) patterns {
 	}
 	slices.SortFunc(p.nodes, func(a, b node) int { return strings.Compare(a.prefix, b.prefix) })
 	if n := len(p.nodes); n > 0 {
-		first, last := p.nodes[0].prefix, p.nodes[n-1].prefix // sorted: what these two share, all share
+		first, last := p.nodes[0].prefix, p.nodes[n-1].prefix // sorted: all share what these share
 		for p.common < min(len(first), len(last)) && first[p.common] == last[p.common] {
 			p.common++
 		}
@@ -131,15 +130,15 @@ func newPatterns(all []pattern) patterns {
 	return p
 }
 
-// allow says whether one pattern that matches text permits all of want.
+// allow reports whether one pattern that matches text permits all of want.
 //
-// Cost: a search by bisection, and the patterns whose literal beginning the text has; no allocation.
+// Cost: a binary search, and the patterns whose literal prefix the text has; no allocation.
 func (p *patterns) allow(text []byte, want permits) bool {
 	if p.exact[string(text)].has(want) {
 		return true
 	}
 	if len(text) == 0 {
-		return false // glob: the empty text matches the empty pattern only
+		return false // as in glob, the empty text matches only the empty pattern
 	}
 	for at := p.last(text); at >= 0; at = p.nodes[at].parent {
 		n := &p.nodes[at]
@@ -158,13 +157,12 @@ func (p *patterns) allow(text []byte, want permits) bool {
 	return false
 }
 
-// last is the last node that is not above text (acl.I2); -1 if there is none, or if text does not have the common
-// bytes.
+// last is the last node not above text (acl.I2). It is -1 if there is none, or if text lacks the common bytes.
 func (p *patterns) last(text []byte) int {
 	if len(p.nodes) == 0 || len(text) < p.common || string(text[:p.common]) != p.nodes[0].prefix[:p.common] {
 		return -1
 	}
-	// Numbers first: most beginnings differ in their heads, and bytes elsewhere in memory need not be read.
+	// Compare heads first: most differ, so the prefixes need not be read.
 	h := head(text[p.common:])
 	first, same := slices.BinarySearch(p.heads, h)
 	if !same {
@@ -186,7 +184,7 @@ func (p *patterns) last(text []byte) int {
 	return first - 1
 }
 
-// head is the first eight bytes as a number that compares as they do; missing ones are zero.
+// head is the first eight bytes of text as a number of the same order. Missing bytes are zero.
 func head(text []byte) uint64 {
 	if len(text) >= 8 {
 		return binary.BigEndian.Uint64(text)
@@ -196,7 +194,7 @@ func head(text []byte) uint64 {
 	return binary.BigEndian.Uint64(bytes[:])
 }
 
-// hasText says whether the pattern text itself is among all, permitting all of want.
+// hasText reports whether all contains the pattern text itself, with all of want permitted.
 func hasText(all []pattern, text []byte, want permits) bool {
 	for _, p := range all {
 		if p.text == string(text) && p.permits&want == want {

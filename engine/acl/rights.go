@@ -1,11 +1,10 @@
-// Package acl is access control: users, the rules that describe them, what they may run, and the log of refusals.
+// Package acl is access control: users, their rules and rights, and the log of refusals.
 //
-// Owner: the core; only the holder of the turn calls anything of Users and Log. Rights never change: any goroutine may
-// read them.
-// Never: knows a client, answers a request (engine/family/acl does), or blocks, but for reading and writing the ACL
-// file.
-// Who asks: engine/access.go for each call of a restricted client, the families for AUTH and ACL.
-// Start here; users.go holds the users, rule.go reads rules, check.go decides, patterns.go finds a key's patterns,
+// Owner: the core; only the holder of the turn calls methods of Users and Log. Rights never change, so any goroutine
+// may read them.
+// Never: knows a client, answers a request (engine/family/acl does), or blocks, except to read and write the ACL file.
+// Callers: engine/access.go for each call of a restricted client, the families for AUTH and ACL.
+// Start here; users.go holds the users, rule.go parses rules, check.go decides. patterns.go finds a key's patterns,
 // file.go is the ACL file.
 package acl
 
@@ -18,18 +17,19 @@ import (
 	"spindle/engine/command"
 )
 
-// Rights are what one user may do, at one time.
+// Rights are the permissions of one user at one time.
 //
-// acl.R1. Rights that a User gives out are never written again: a change makes new ones and swaps the user's pointer.
-// acl.R2. selectors[0] is the root selector: what the user may do outside parentheses.
-// acl.R3. verdicts[i] is what can be said of the row with ID i without looking at arguments.
+// acl.R1. Rights that a User has returned are never written again. A change makes new ones and swaps the user's
+// pointer.
+// acl.R2. selectors[0] is the root selector: the permissions outside parentheses.
+// acl.R3. verdicts[i] is the decision for the row with ID i, as far as it does not depend on arguments.
 // acl.R4. full says that every verdict is always.
 type Rights struct {
 	name         string
 	enabled      bool
-	noPass       bool // any password does
+	noPass       bool // any password is accepted
 	skipSanitize bool
-	passwords    [][sha256.Size]byte // in the order they were given
+	passwords    [][sha256.Size]byte // in the order of the rules
 	selectors    []*selector
 
 	catalogue *command.Catalogue
@@ -37,7 +37,7 @@ type Rights struct {
 	full      bool
 }
 
-// verdict is what the selectors together say of one row.
+// verdict is the decision of all selectors on one row.
 type verdict uint8
 
 const (
@@ -46,25 +46,23 @@ const (
 	always
 )
 
-// Name is the user's name.
 func (r *Rights) Name() string { return r.name }
 
-// Enabled says whether the user may authenticate.
 func (r *Rights) Enabled() bool { return r.enabled }
 
-// NoPass says whether any password lets the user in.
+// NoPass reports whether any password is accepted.
 func (r *Rights) NoPass() bool { return r.noPass }
 
-// SkipsSanitize says whether RESTORE takes the user's payloads without looking through them.
+// SkipsSanitize reports whether RESTORE accepts the user's payloads without a check.
 func (r *Rights) SkipsSanitize() bool { return r.skipSanitize }
 
-// Full says that the user may run everything on every key and channel: Check would answer Allowed to any call.
+// Full reports whether the user may run everything on every key and channel: Check allows any call.
 func (r *Rights) Full() bool { return r.full }
 
-// Always says that the user may make any call of the row, whatever its arguments. Any goroutine.
+// Always reports whether the user may call the row with any arguments. Any goroutine.
 func (r *Rights) Always(row *command.Spec) bool { return r.verdicts[row.ID] == always }
 
-// newRights is a user as it is made: off, without a password, allowed nothing but the channels of acl-pubsub-default.
+// newRights is a new user: off, without a password, without permissions except acl-pubsub-default's channels.
 func newRights(name string, k *command.Catalogue, allChannels bool) *Rights {
 	return &Rights{name: name, catalogue: k, selectors: []*selector{newSelector(k, allChannels)}}
 }
@@ -81,7 +79,7 @@ func (r *Rights) draft() *Rights {
 	return &d
 }
 
-// seal makes a draft ready to decide (acl.R3, acl.R4); no rule may change it from here on.
+// seal completes a draft, so that it can decide (acl.R3, acl.R4). After that no rule may change it.
 func (r *Rights) seal() *Rights {
 	for _, s := range r.selectors {
 		s.seal()
@@ -92,14 +90,14 @@ func (r *Rights) seal() *Rights {
 		r.verdicts[id] = r.judge(row)
 		r.full = r.full && r.verdicts[id] == always
 	}
-	// A command set without keys or channels says nothing about patterns that a later check of a key alone asks for.
+	// If no row has keys or channels, the verdicts say nothing about patterns, which CheckKey needs.
 	r.full = r.full && slices.ContainsFunc(r.selectors, func(s *selector) bool {
 		return s.allKeys && s.allChannels && s.commands.hasAll(r.catalogue.IDs())
 	})
 	return r
 }
 
-// judge is acl.R3 for one row.
+// judge computes acl.R3 for one row.
 func (r *Rights) judge(row *command.Spec) verdict {
 	best := never
 	for _, s := range r.selectors {
@@ -114,7 +112,7 @@ func (r *Rights) judge(row *command.Spec) verdict {
 	return best
 }
 
-// Flags yields the words of ACL GETUSER's flags.
+// Flags are the flags of ACL GETUSER.
 func (r *Rights) Flags() []string {
 	flags := []string{"off"}
 	if r.enabled {
@@ -129,7 +127,7 @@ func (r *Rights) Flags() []string {
 	return append(flags, "sanitize-payload")
 }
 
-// Passwords are the SHA-256 hashes of the passwords, in lower-case hexadecimal, in the order they were given.
+// Passwords are the SHA-256 hashes of the passwords in lower-case hexadecimal, in the order of the rules.
 func (r *Rights) Passwords() []string {
 	all := make([]string, len(r.passwords))
 	for i := range r.passwords {
@@ -138,10 +136,10 @@ func (r *Rights) Passwords() []string {
 	return all
 }
 
-// A SelectorText is one selector as ACL GETUSER shows it: rules that would make it, by kind.
+// A SelectorText is one selector in ACL GETUSER: rules that make it, by kind.
 type SelectorText struct{ Commands, Keys, Channels string }
 
-// Selectors are the texts of the root selector and of those in parentheses, in their order.
+// Selectors are the texts of the root selector and of the others, in order.
 func (r *Rights) Selectors() []SelectorText {
 	all := make([]SelectorText, len(r.selectors))
 	for i, s := range r.selectors {
@@ -150,7 +148,7 @@ func (r *Rights) Selectors() []SelectorText {
 	return all
 }
 
-// Text is the user in the words of ACL LIST and of the ACL file, behind its name: rules that make it from a new user.
+// Text is the user's rules in ACL LIST and the ACL file, without the name. They make the user from a new one.
 func (r *Rights) Text() string {
 	words := r.Flags()
 	for _, hash := range r.Passwords() {
@@ -166,5 +164,5 @@ func (r *Rights) Text() string {
 	return strings.Join(words, " ")
 }
 
-// Line is the user as a line of the ACL file and of ACL LIST: user NAME TEXT.
+// Line is the user's line in the ACL file and ACL LIST: user NAME TEXT.
 func (r *Rights) Line() string { return "user " + r.name + " " + r.Text() }

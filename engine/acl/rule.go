@@ -11,7 +11,7 @@ import (
 	"spindle/protocol"
 )
 
-// What can be wrong with a rule, worded exactly as administrators already read it.
+// Errors of a rule. Administrators know these texts, so they are worded as in Redis.
 var (
 	errUnknown      = errors.New("Unknown command or category name in ACL")
 	errRuleSyntax   = errors.New("Syntax error")
@@ -30,7 +30,7 @@ var (
 
 // apply changes a draft by one rule of ACL SETUSER. Keywords and names match in any case.
 //
-// Errors: one of the above; the draft is then good for nothing.
+// Errors: one of the above; the draft is then unusable.
 func (r *Rights) apply(rule []byte, allChannels bool) error {
 	if len(rule) == 0 {
 		return nil
@@ -89,7 +89,8 @@ func (r *Rights) removePassword(rule []byte) error {
 	return nil
 }
 
-// passwordOf is the hash that a rule names: of a password if it begins with plain, else in hexadecimal.
+// passwordOf is the hash of a rule's password. A rule that begins with plain has the password, another one the hash in
+// hexadecimal.
 func passwordOf(rule []byte, plain byte) (sum [sha256.Size]byte, err error) {
 	if rule[0] == plain {
 		return sha256.Sum256(rule[1:]), nil
@@ -104,8 +105,8 @@ func passwordOf(rule []byte, plain byte) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// addSelector reads the rules between parentheses, which are words as redis.conf has them. Quotes that do not close
-// make a selector without rules, as in the reference.
+// addSelector parses the rules in parentheses, which are words as in redis.conf. If quotes are not closed, the selector
+// has no rules, as in the reference.
 func (r *Rights) addSelector(rules []byte, allChannels bool) error {
 	s := newSelector(r.catalogue, allChannels)
 	words, _, ok := protocol.SplitWords(rules, nil, nil)
@@ -120,7 +121,7 @@ func (r *Rights) addSelector(rules []byte, allChannels bool) error {
 	return nil
 }
 
-// apply changes a selector by one rule: those for commands, keys and channels.
+// apply changes a selector by one rule for commands, keys or channels.
 func (s *selector) apply(rule []byte) error {
 	word := cText(rule)
 	switch {
@@ -159,8 +160,8 @@ func (s *selector) apply(rule []byte) error {
 	return nil
 }
 
-// addKeys is ~pattern and %permits~pattern. A pattern that permits nothing is refused: the reference takes "%" and
-// cannot show it.
+// addKeys is ~pattern and %permits~pattern. It refuses "%" without permits. The reference accepts that, but cannot show
+// it.
 func (s *selector) addKeys(rule []byte) error {
 	if s.allKeys {
 		return errAfterAllKeys
@@ -200,7 +201,7 @@ func (s *selector) addChannels(rule []byte) error {
 	return nil
 }
 
-// permitCategory is +@name and -@name; name begins with the @.
+// permitCategory is +@name and -@name; name includes the @.
 func (s *selector) permitCategory(name []byte, allow bool) error {
 	category, known := command.Category(name[1:])
 	if !known {
@@ -215,9 +216,9 @@ func (s *selector) permitCategory(name []byte, allow bool) error {
 	return nil
 }
 
-// permitPart is +command|part, where part is a subcommand, or a first argument of a command without subcommands.
+// permitPart is +command|part; part is a subcommand, or a first argument of a command without subcommands.
 //
-// A first argument with blanks or open quotes is refused. The reference takes it, and ends when it is to show the user.
+// It refuses a first argument with blanks or open quotes. The reference accepts it, but crashes when it shows the user.
 func (s *selector) permitPart(name []byte) error {
 	bar := bytes.LastIndexByte(name, '|')
 	row := s.find(name[:bar])
@@ -246,7 +247,7 @@ func (s *selector) permitPart(name []byte) error {
 	return nil
 }
 
-// find is the row called "get" or "config|get", whatever rename-command did; nil if there is none.
+// find is the row with the original name "get" or "config|get", before rename-command; nil if there is none.
 func (s *selector) find(name []byte) *command.Spec {
 	name, sub, hasSub := bytes.Cut(name, []byte("|"))
 	row := s.catalogue.Original(name)
@@ -256,9 +257,9 @@ func (s *selector) find(name []byte) *command.Spec {
 	return row.Sub(sub)
 }
 
-// mergeSelectors joins rules that are one selector cut at blanks: "(+get" "~x)" is "(+get ~x)".
+// mergeSelectors joins the words of a selector that contains blanks: "(+get" "~x)" becomes "(+get ~x)".
 //
-// Errors: unclosed is the place of a parenthesis that nothing closes, else -1.
+// Errors: unclosed is the index of a parenthesis that is not closed, or -1.
 func mergeSelectors(rules [][]byte) (merged [][]byte, unclosed int) {
 	open := -1
 	var selector []byte
@@ -279,10 +280,9 @@ func mergeSelectors(rules [][]byte) (merged [][]byte, unclosed int) {
 	return merged, open
 }
 
-// hasSpaces says whether text has what no name or pattern may have: blanks and zero bytes.
+// hasSpaces reports whether text has blanks or zero bytes, which names and patterns must not have.
 func hasSpaces(text []byte) bool { return bytes.ContainsAny(text, " \t\n\v\f\r\x00") }
 
-// cText is b up to its first zero byte.
 func cText(b []byte) []byte {
 	text, _, _ := bytes.Cut(b, []byte{0})
 	return text

@@ -8,18 +8,18 @@ import (
 	"spindle/engine/command"
 )
 
-// A selector is one set of permissions: a call is allowed if one selector of its user allows all of it.
+// A selector is one set of permissions. A call is allowed if one selector of its user allows all of it.
 //
-// acl.S1. rules, applied behind +@all if future and behind -@all if not, give commands and firstArgs.
-// acl.S2. allKeys means no entry in keys, and allChannels none in channels.
-// acl.S3. keyIndex and channelIndex are made of keys and channels by seal.
+// acl.S1. commands and firstArgs result from rules, applied after +@all if future is true, else after -@all.
+// acl.S2. allKeys means that keys is empty, and allChannels that channels is empty.
+// acl.S3. seal makes keyIndex and channelIndex from keys and channels.
 type selector struct {
 	catalogue *command.Catalogue
 
 	commands bitmap // by Spec.ID
-	// By Spec.ID: first arguments, in any case, with which a row outside commands may be called.
+	// By Spec.ID: first arguments, in any case, that allow a call of a row outside commands.
 	firstArgs map[int][]string
-	future    bool     // rows that are added later are allowed, too: the last of +@all and -@all was +@all
+	future    bool     // rows added later are allowed, too: +@all came after -@all
 	rules     []string // in order, lower case: "+get", "-@write"
 
 	allKeys, allChannels   bool
@@ -48,7 +48,7 @@ func (s *selector) seal() {
 	s.keyIndex, s.channelIndex = newPatterns(s.keys), newPatterns(s.channels)
 }
 
-// runs says whether the selector allows row whatever its first argument is. AUTH and its like are everyone's.
+// runs reports whether the selector allows row with any first argument. AUTH and its like are always allowed.
 func (s *selector) runs(row *command.Spec) bool {
 	return s.commands.has(row.ID) || row.Flags&command.NoAuth != 0
 }
@@ -81,7 +81,7 @@ func (s *selector) permitFirstArg(row *command.Spec, word string) {
 	s.firstArgs[row.ID] = append(s.firstArgs[row.ID], word)
 }
 
-// keepRule enters a rule into rules, and takes out what it makes void: rules of the same name, and of its subcommands.
+// keepRule adds a rule and removes those that it replaces: rules of the same name and of its subcommands.
 func (s *selector) keepRule(name string, allow bool) {
 	name = lowerASCII(name)
 	s.rules = slices.DeleteFunc(s.rules, func(rule string) bool {
@@ -95,7 +95,7 @@ func (s *selector) keepRule(name string, allow bool) {
 	s.rules = append(s.rules, sign+name)
 }
 
-// addPattern enters p, or adds to the permissions of the same pattern.
+// addPattern adds p, or adds its permits to the same pattern.
 func addPattern(to []pattern, p pattern) []pattern {
 	for i := range to {
 		if to[i].text == p.text {
@@ -128,7 +128,7 @@ func (s *selector) channelText() string {
 	return joinPatterns(s.channels, pattern.channelRule)
 }
 
-// text is the whole selector as rules that make it from a new one, whatever acl-pubsub-default is.
+// text is the selector's rules. They make it from a new one, whatever acl-pubsub-default is.
 func (s *selector) text() string {
 	var words []string
 	if keys := s.keyText(); keys != "" {
@@ -175,7 +175,6 @@ func (b bitmap) fill(in bool) {
 	}
 }
 
-// hasAll says whether the rows 0 to n-1 are in.
 func (b bitmap) hasAll(n int) bool {
 	for i := range n {
 		if !b.has(i) {
@@ -185,7 +184,7 @@ func (b bitmap) hasAll(n int) bool {
 	return true
 }
 
-// lowerASCII is s with its ASCII capitals made small, as the reference writes rules; other bytes stay.
+// lowerASCII is s with ASCII letters in lower case, as the reference writes rules; other bytes stay.
 func lowerASCII(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -194,7 +193,7 @@ func lowerASCII(s string) string {
 	return string(b)
 }
 
-// equalFold compares a with b, letting ASCII letters match in any case.
+// equalFold compares a with b; ASCII letters match in any case.
 func equalFold(a string, b []byte) bool {
 	if len(a) != len(b) {
 		return false
