@@ -15,9 +15,9 @@ import (
 //	                        │ hot  │ hot  │     │ hot  │   ways counters, one a key
 //	                        └──────┴──────┴─ ~ ─┴──────┘
 //
-// insight.H1. A key without a counter takes over the lightest counter of its set, and ranks from that weight on: the
-// Space-Saving algorithm, set by set. What it has taken over decides its rank and is in none of its figures.
-// insight.H2. Weights fade with halfLife: instead of making old ones smaller, unit makes each new one larger.
+// insight.H1. A new key replaces the lightest counter of its set, and its rank continues from that weight
+// (Space-Saving, set by set). The inherited weight counts for the rank only, not for the key's figures.
+// insight.H2. Weights fade with halfLife. Old weights stay; unit makes each new one larger instead.
 // insight.H3. Memory is bounded: sets × ways counters, each with at most keyKept bytes of its key.
 //
 // Source: Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005.
@@ -25,9 +25,9 @@ type HotKeys struct {
 	sets  [hotSets]hotSet
 	seed  maphash.Seed
 	total float64 // weight of all accesses to keys
-	span  float64 // seconds that were looked at, weighted as accesses are
-	unit  float64 // what one access weighs now
-	last  int64   // nanos, of the last Fade; 0: none yet
+	span  float64 // observed seconds, weighted as accesses are
+	unit  float64 // the present weight of one access
+	last  int64   // nanos of the last Fade; 0: none yet
 }
 
 const (
@@ -35,17 +35,17 @@ const (
 	hotWays  = 8
 	keyKept  = 512              // bytes of a key
 	halfLife = 10 * time.Second // after which a sample counts half
-	unitMost = 1e100            // past it all weights are made smaller at once
+	unitMost = 1e100            // above it all weights are scaled down
 )
 
-// A hotSet is a few counters. What a search reads lies together.
+// A hotSet is a few counters. The fields that a search reads lie together.
 type hotSet struct {
 	hash [hotWays]uint64 // 0: no key
 	rank [hotWays]float64
 	hot  [hotWays]hot
 }
 
-// A hot is what is known of one key.
+// A hot is the counter of one key.
 type hot struct {
 	db            int
 	reads, writes float64
@@ -54,22 +54,21 @@ type hot struct {
 	keyLen        int
 }
 
-// NewHotKeys returns one that has seen nothing.
 func NewHotKeys() *HotKeys { return &HotKeys{seed: maphash.MakeSeed(), unit: 1} }
 
-// A Use is one access to a key, as a sample has it.
+// A Use is one sampled access to a key.
 type Use struct {
 	Key    []byte // lent
 	DB     int
 	Write  bool
-	Weight float64 // accesses that it stands for
-	Bytes  float64 // of request and reply, of those accesses
-	Nanos  float64 // time in the turn, of those accesses
+	Weight float64 // the number of accesses that it stands for
+	Bytes  float64 // of request and reply, for all those accesses
+	Nanos  float64 // time in the turn, for all those accesses
 }
 
-// Note takes a sample.
+// Note adds a sample.
 //
-// Cost: a hash of the key and a look at one set; no allocation once the set's counters have had keys as long.
+// Cost: a hash of the key and a search of one set. No allocation once the set's counters have held keys as long.
 func (h *HotKeys) Note(u *Use) {
 	sum := max(1, maphash.Bytes(h.seed, u.Key)+uint64(u.DB)*0x9E3779B97F4A7C15)
 	set := &h.sets[sum%hotSets]
@@ -96,7 +95,7 @@ func (h *HotKeys) Note(u *Use) {
 	c.nanos += u.Nanos * h.unit
 }
 
-// lightest is the counter that the next new key takes over.
+// lightest is the counter that the next new key replaces.
 func (s *hotSet) lightest() (at int) {
 	for i := range s.rank {
 		if s.rank[i] < s.rank[at] {
@@ -106,7 +105,7 @@ func (s *hotSet) lightest() (at int) {
 	return at
 }
 
-// Fade tells the time: nanos of a clock that only goes on. Often enough is ten times a second.
+// Fade advances the time. nanos is of a monotonic clock. Ten calls a second are enough.
 func (h *HotKeys) Fade(nanos int64) {
 	if h.last == 0 {
 		h.last = nanos
@@ -123,7 +122,7 @@ func (h *HotKeys) Fade(nanos int64) {
 	}
 }
 
-// shrink has an access weigh 1 again.
+// shrink scales all weights down, so that an access weighs 1 again.
 func (h *HotKeys) shrink() {
 	by := 1 / h.unit
 	for i := range h.sets {
@@ -136,13 +135,12 @@ func (h *HotKeys) shrink() {
 	h.total, h.span, h.unit = h.total*by, h.span*by, 1
 }
 
-// Reset forgets all keys.
 func (h *HotKeys) Reset() {
 	h.sets = [hotSets]hotSet{}
 	h.total, h.span, h.unit = 0, 0, 1
 }
 
-// A HotKey is what was seen of a key. Rates are means that fade with a half-life of ten seconds.
+// A HotKey is the figures of a key. Rates are means with a half-life of ten seconds.
 type HotKey struct {
 	DB            int
 	Key           string  // at most 512 bytes of it
@@ -153,7 +151,7 @@ type HotKey struct {
 	CPU           float64 // seconds of turns, a second
 }
 
-// Top gives the n keys that were used most, the hottest first.
+// Top is the n most used keys, the hottest first.
 func (h *HotKeys) Top(n int) []HotKey {
 	var all []*hot
 	for i := range h.sets {
@@ -166,7 +164,7 @@ func (h *HotKeys) Top(n int) []HotKey {
 	slices.SortFunc(all, func(a, b *hot) int {
 		return cmp.Or(cmp.Compare(b.reads+b.writes, a.reads+a.writes), cmp.Compare(a.db, b.db), bytes.Compare(a.key, b.key))
 	})
-	span := max(h.span, h.unit) // of the first second nothing larger is made up
+	span := max(h.span, h.unit) // so that rates within the first second are not too large
 	list := make([]HotKey, 0, min(max(n, 0), len(all)))
 	for _, c := range all[:cap(list)] {
 		list = append(list, HotKey{DB: c.db, Key: string(c.key), KeyLen: c.keyLen, Share: (c.reads + c.writes) / h.total,

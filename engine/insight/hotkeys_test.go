@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheTopOfAZipfLoad: the true top twenty of a Zipf load are named, each with its share within a tenth, and what was
-// hot before is not any more.
+// TestTheTopOfAZipfLoad: Top names the true top twenty of a Zipf load, each with its share within a tenth. Earlier hot
+// keys have faded.
 func TestTheTopOfAZipfLoad(t *testing.T) {
 	const exponent, keys, samples, top = 1.2, 1_000_000, 500_000, 20
 	h := NewHotKeys()
@@ -51,11 +51,11 @@ func TestTheTopOfAZipfLoad(t *testing.T) {
 	}
 }
 
-// TestRates: a key that is read a thousand times a second is said to be, whatever the sampling.
+// TestRates: a key read a thousand times a second has that rate, whatever the sampling.
 func TestRates(t *testing.T) {
 	h := NewHotKeys()
 	h.Fade(1)
-	for tick := range 3_000 { // five minutes, so that the weights are made smaller on the way
+	for tick := range 3_000 { // five minutes, so that the weights are scaled down
 		for range 10 {
 			h.Note(&Use{Key: []byte("k"), DB: 3, Weight: 10, Bytes: 500, Nanos: 1000})
 		}
@@ -73,7 +73,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestLongKeys: a key's first bytes are kept, and memory stays bounded; the empty key is one too.
+// TestLongKeys: only a key's first bytes are kept, so memory is bounded. The empty key counts, too.
 func TestLongKeys(t *testing.T) {
 	h := NewHotKeys()
 	for i := range 2_000 {
@@ -95,7 +95,7 @@ func TestLongKeys(t *testing.T) {
 	}
 }
 
-// BenchmarkNote takes samples of a Zipf load. Watch ns/op, and allocs/op: 0.
+// BenchmarkNote adds samples of a Zipf load. Watch ns/op, and allocs/op: 0.
 func BenchmarkNote(b *testing.B) {
 	h := NewHotKeys()
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, 999_999)
