@@ -1,8 +1,7 @@
-// Package catalogue is the one list of the command families: what the server serves, and what tests go through row by
-// row.
+// Package catalogue is the one list of the command families, for the server and for tests of all rows.
 //
-// Owner: nobody; the lists are made anew by each call, and the settings belong to who made them.
-// Never: runs a command, or knows how families are joined to the rest of the server.
+// Owner: the caller; each call makes new lists.
+// Never: runs a command, or knows how families are connected to the rest of the server.
 package catalogue
 
 import (
@@ -34,7 +33,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings are those of the families on data. Those that values themselves read are in command.Settings.
+// Settings are the settings of the data families. Those that values read themselves are in command.Settings.
 type Settings struct {
 	Sketches hll.Settings
 	Hashes   hash.Settings
@@ -42,12 +41,12 @@ type Settings struct {
 	Filters  bloom.Defaults
 }
 
-// Rows are their rows; calling it gives every value its default.
+// Rows are the settings' rows. A call sets each to its default.
 func (s *Settings) Rows() []setting.Row {
 	return slices.Concat(s.Sketches.Rows(), s.Hashes.Rows(), s.Streams.Rows())
 }
 
-// Data is every family that needs nothing but data and its settings, in the order of COMMAND.
+// Data is every family that needs only data and settings, in the order of COMMAND.
 func Data(s *Settings) []command.Family {
 	return []command.Family{
 		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, hll.Family(&s.Sketches),
@@ -56,9 +55,8 @@ func Data(s *Settings) []command.Family {
 	}
 }
 
-// Rows is Data and the families that act on the server, joined to nothing: for those who read rows and call no handler
-// but Data's.
-// Proof: the tests of transcripts and of the catalogue read every row here.
+// Rows is Data and the server's families without their connections. Only Data's handlers may be called. Proof: the
+// tests of transcripts and of the catalogue read every row here.
 func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()

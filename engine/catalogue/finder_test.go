@@ -20,14 +20,14 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestFinder holds the key finder against the handlers, by random calls of every row: SPINDLE_FINDER_CALLS of them, or
+// TestFinder compares the key finder with the handlers, in random calls of all rows: SPINDLE_FINDER_CALLS of them, or
 // 200,000.
 //
-//   - A key that a call looks for was found by Spec.AppendKeys, be it with an error.
-//   - A key that a call changes was found with a flag of writing.
-//   - A key whose content is in the reply was found with KeyAccess. Each key's content has a mark of its own.
+// - Spec.AppendKeys finds each key that a call looks up, perhaps with an error.
+// - It finds a key that a call changes with a flag of writing.
+// - It finds a key whose content is in the reply with KeyAccess. Each key's content has its own mark.
 //
-// Access rules, routing and latches go by the finder. A key that only the handler finds has passed them all.
+// Access rules, routing and latches use the finder. A key that only the handler finds escapes them all.
 func TestFinder(t *testing.T) {
 	if !invariant.Enabled {
 		t.Skip("searches for keys are reported in builds that check: go test -tags invariants")
@@ -55,9 +55,9 @@ func TestFinder(t *testing.T) {
 			never = append(never, row.Full)
 		}
 	}
-	// The data of BF.LOADCHUNK are not made by chance.
+	// Random data for BF.LOADCHUNK is never valid.
 	never = slices.DeleteFunc(never, func(name string) bool { return name == "bf.loadchunk" })
-	if calls >= 2_000_000 && len(never) > 0 { // fewer calls may miss a row by chance: BF.RESERVE, once in some runs
+	if calls >= 2_000_000 && len(never) > 0 { // fewer calls may miss a row, such as BF.RESERVE
 		t.Errorf("no call was accepted of %q (seed %d)", never, seed)
 	}
 	total := 0
@@ -67,7 +67,7 @@ func TestFinder(t *testing.T) {
 	t.Logf("%d calls, %d accepted", calls, total)
 }
 
-// TestSideDoors: calls that named a key which the key specs do not find, and so passed the access rules.
+// TestSideDoors: calls with a key that the key specs miss, which once escaped the access rules.
 func TestSideDoors(t *testing.T) {
 	settings := &Settings{}
 	settings.Rows()
@@ -106,7 +106,7 @@ func TestSideDoors(t *testing.T) {
 	}
 }
 
-// A finding is the calls and what they do.
+// A finding is the state of the random calls.
 type finding struct {
 	t    *testing.T
 	rng  *rand.Rand
@@ -115,15 +115,15 @@ type finding struct {
 	docs map[string][]argument
 	rows []*command.Spec
 
-	sought, changed map[string]bool // by the call under way
+	sought, changed map[string]bool // of the current call
 	accepted        map[*command.Spec]int
 }
 
-// tellsNames are commands that answer the names of keys, for which no key permission is asked.
+// tellsNames are commands that reply names of keys, which needs no key permission.
 var tellsNames = map[string]bool{"keys": true, "randomkey": true, "scan": true}
 
-// writesBeside are commands that change a key which is only read, by the reference's flags, too: the count that is kept
-// in a sketch, and its form; what a group has read.
+// writesBeside are commands that change a key which, by the reference's flags, they only read. They change the stored
+// estimate or form of a sketch, or the group of a stream.
 var writesBeside = map[string]bool{"pfcount": true, "pfdebug": true, "xreadgroup": true}
 
 // start is the time of each call.
@@ -136,7 +136,7 @@ func newFinding(t *testing.T, seed uint64) *finding {
 	settings.Rows()
 	watches := tx.NewWatches((*keyspace.Keyspace)(nil)).Family()
 	watches.Rows = slices.DeleteFunc(watches.Rows, func(r command.Spec) bool { return r.Name != "watch" })
-	watches.Rows[0].Run = func(c *command.Context) error { // as WATCH looks at keys, but for a client of no transaction
+	watches.Rows[0].Run = func(c *command.Context) error { // looks up keys as WATCH does, without a transaction
 		for _, key := range c.Args[1:] {
 			c.DB.Peek(key)
 		}
@@ -164,21 +164,21 @@ func newFinding(t *testing.T, seed uint64) *finding {
 			}
 			f.rows = append(f.rows, row)
 			if row.GetKeys != nil || len(row.Keys) > 1 || len(row.Keys) == 1 && row.OneKey() == 0 {
-				f.rows = append(f.rows, slices.Repeat([]*command.Spec{row}, 5)...) // where there is more to go wrong
+				f.rows = append(f.rows, slices.Repeat([]*command.Spec{row}, 5)...) // complex keys: called more often
 			}
 		}
 	}
 	return f
 }
 
-// names are the keys. Most are words that options begin with, too.
+// names are the keys. Most are also words of options.
 var names = []string{"a", "b", "c", "GET", "by", "LIMIT", "store", "STOREDIST", "streams", "KEYS", "count", "GROUP",
 	"nx", "1", "2", ""}
 
-// mark is what the content of a key shows, and of no other.
+// mark is a text that only this key's content has.
 func mark(key string) string { return fmt.Sprintf("<%c>", 'A'+slices.Index(names, key)) }
 
-// begin makes all keys anew.
+// begin makes all keys again.
 func (f *finding) begin() {
 	f.core.Do(f.cl, "FLUSHALL")
 	for _, key := range names {
@@ -221,7 +221,7 @@ func (f *finding) remake(key string) {
 	}
 }
 
-// call makes one call and looks at what it did.
+// call makes one call and checks its effects.
 func (f *finding) call() {
 	row := f.rows[f.rng.IntN(len(f.rows))]
 	words := f.words(row)
@@ -251,7 +251,7 @@ func (f *finding) call() {
 		flags, _ := flagsOf(key)
 		f.t.Errorf("%q %s %q. Found: %v (flags of the key: %b). Reply: %.100q", words, what, key, found, flags, reply)
 	}
-	readsAny := f.core.AnyKey > 0 // SORT has asked for it
+	readsAny := f.core.AnyKey > 0 // SORT asked for the right to any key
 	if row.Flags&command.TouchesArbitraryKeys == 0 && !tellsNames[row.Name] {
 		for key := range f.sought {
 			if _, ok := flagsOf(key); !ok && !readsAny {
@@ -286,7 +286,7 @@ func (f *finding) call() {
 	}
 }
 
-// An argument is how COMMAND DOCS describes one.
+// An argument is one of COMMAND DOCS.
 type argument struct {
 	Name, Type, Token string
 	Flags             []string
@@ -313,7 +313,7 @@ func readDocs(t *testing.T) map[string][]argument {
 	return docs
 }
 
-// words is a call of row: what its documentation says, with some words changed.
+// words is a call of row, made from its documentation, with some words changed.
 func (f *finding) words(row *command.Spec) []string {
 	g := generator{rng: f.rng}
 	g.words = strings.Split(row.Full, "|")
@@ -329,19 +329,19 @@ func (f *finding) words(row *command.Spec) []string {
 type generator struct {
 	rng   *rand.Rand
 	words []string
-	many  int // how many the last argument of several had, or the next one shall have
+	many  int // the length of the last list of arguments, or the wanted length of the next one
 }
 
 func (g *generator) one(of ...string) string { return of[g.rng.IntN(len(of))] }
 
 func (g *generator) chance(percent int) bool { return g.rng.IntN(100) < percent }
 
-// all appends arguments, optional ones also twice, and now and then in another order.
+// all appends arguments. Optional ones may be repeated, and sometimes the order changes.
 func (g *generator) all(arguments []argument) {
 	if g.chance(20) {
 		arguments = slices.Clone(arguments)
 		rest := arguments[g.rng.IntN(len(arguments)+1):]
-		if len(rest) > 0 && rest[len(rest)-1].Type == "block" { // XREADGROUP's streams stay the last
+		if len(rest) > 0 && rest[len(rest)-1].Type == "block" { // XREADGROUP's streams stay last
 			rest = rest[:len(rest)-1]
 		}
 		g.rng.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
@@ -399,7 +399,7 @@ func (g *generator) value(a *argument) {
 		}
 	default:
 		switch {
-		case a.Name == "subcommand": // PFDEBUG's
+		case a.Name == "subcommand": // of PFDEBUG
 			w = g.one("GETREG", "ENCODING", "TODENSE", "DECODE")
 		case strings.HasSuffix(a.Name, "time"):
 			w = "0"
@@ -414,7 +414,7 @@ func (g *generator) value(a *argument) {
 	g.words = append(g.words, w)
 }
 
-// change changes the words behind the name: one is replaced, inserted or taken away, or a few are said again.
+// change replaces, inserts, removes or repeats a word after the name.
 func (g *generator) change(name int) {
 	if len(g.words) == name {
 		return
