@@ -26,7 +26,7 @@ const (
 	replReplicas = int(client.ToReplicas)
 )
 
-// api is the table redis.
+// api is the table redis of scripts.
 func (e *environment) api(forLibraries bool) *lua.Table {
 	s := e.state
 	t := s.NewTable(0, 32)
@@ -70,19 +70,19 @@ func (e *environment) addVersion(t *lua.Table) {
 	t.SetName("REDIS_VERSION_NUM", lua.Number(float64(num)))
 }
 
-// errorTable is an error as scripts see it; text begins with its code.
+// errorTable is an error value for scripts; text begins with its code.
 func (e *environment) errorTable(text string) lua.Value {
 	return fieldTable(e.state, nameErr, e.state.String(text))
 }
 
-// throw raises an error whose text we chose.
+// throw raises an error with this text and the code ERR.
 func (e *environment) throw(c *lua.Call, text string) lua.Outcome {
 	return c.Throw(e.errorTable("ERR " + text))
 }
 
-// readArgs takes the arguments of c as those of a command. They hold until the next call.
+// readArgs stores the arguments of c as those of a command, valid until the next call.
 //
-// Numbers are written as the reference writes them, in full and not as tostring does: 10000000000000000, not 1e+16.
+// Numbers are written in full, as in the reference, and not as by tostring: 10000000000000000, not 1e+16.
 func (e *environment) readArgs(c *lua.Call) (refusal string) {
 	if c.Len() == 0 {
 		return "Please specify at least one argument for this redis lib call"
@@ -95,7 +95,7 @@ func (e *environment) readArgs(c *lua.Call) (refusal string) {
 		case v.IsNumber():
 			from := len(e.text)
 			e.text = appendArgument(e.text, v.Float())
-			e.args = append(e.args, e.text[from:len(e.text):len(e.text)]) // stays right when text moves
+			e.args = append(e.args, e.text[from:len(e.text):len(e.text)]) // stays valid when text is reallocated
 		default:
 			return "Lua redis lib command arguments must be strings or integers"
 		}
@@ -108,18 +108,18 @@ func appendArgument(dst []byte, f float64) []byte {
 		return number.AppendInt(dst, int64(f))
 	}
 	if f != f && math.Signbit(f) {
-		dst = append(dst, '-') // 0/0 is negative where the reference runs
+		dst = append(dst, '-') // 0/0 is negative on the reference's machines
 	}
 	return number.AppendShortest(dst, f)
 }
 
-// keptText is how much room for numbers stays between commands.
+// keptText is the largest buffer for numbers that is kept between commands.
 const keptText = 64 << 10
 
 // command is redis.call (raise) and redis.pcall.
 func (e *environment) command(c *lua.Call, raise bool) lua.Outcome {
 	r := &e.scripts.run
-	if r.env != e { // the error handler is a global: a script may have called us while no command may run
+	if r.env != e { // the error handler is a global, so a script may call it when no command may run
 		return e.throw(c, "redis.call and redis.pcall can only be called inside a script invocation")
 	}
 	result, failed := lua.Nil, false
@@ -132,7 +132,7 @@ func (e *environment) command(c *lua.Call, raise bool) lua.Outcome {
 			c.Spend(sliceBudget)
 		}
 	}
-	clear(e.args) // they point into strings of the script
+	clear(e.args) // they point into the script's strings
 	if cap(e.text) > keptText {
 		e.text = nil
 	}
@@ -142,15 +142,15 @@ func (e *environment) command(c *lua.Call, raise bool) lua.Outcome {
 	return c.Return1(result)
 }
 
-// commandCost is how many instructions a command counts for: a short one takes about as long.
+// commandCost is the number of instructions that a command counts for. A short command takes about as long.
 const commandCost = 100
 
-// runCommand runs e.args and makes a value of the reply. failed says that it is an error.
+// runCommand runs e.args and converts the reply to a value. failed: it is an error.
 func (e *environment) runCommand(r *run) (result lua.Value, failed bool) {
 	r.commands++
 	limit := e.values.limit
 	if limit != 0 {
-		e.state.SetMemoryLimit(0) // the machine must not fail while the core is at work; it does with the next thing it makes
+		e.state.SetMemoryLimit(0) // the machine must not fail inside the core
 	}
 	err := r.core.Run(&e.client, e.args)
 	if limit != 0 {
@@ -176,7 +176,7 @@ func (e *environment) sha1hex(c *lua.Call) lua.Outcome {
 	return c.Return1(e.state.String(digest(text)))
 }
 
-// digest is the name by which a script is known: its SHA-1 in hexadecimal.
+// digest is the name of a script: its SHA-1 in hexadecimal.
 func digest(body []byte) string {
 	sum := sha1.Sum(body)
 	return hex.EncodeToString(sum[:])

@@ -22,7 +22,7 @@ redis.call('HSET', KEYS[1], 'tokens', tokens, 'at', now)
 redis.call('PEXPIRE', KEYS[1], math.ceil(size / rate * 1000))
 return granted and 1 or 0`
 
-// BenchmarkEval runs scripts that people run most, without a network. Watch B/op.
+// BenchmarkEval runs common scripts, without a network. Watch B/op.
 func BenchmarkEval(b *testing.B) {
 	for _, c := range []struct {
 		name, body string

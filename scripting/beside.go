@@ -6,12 +6,13 @@ import (
 	"spindle/protocol"
 )
 
-// A beside is what can be known of the run outside the turn: enough to end it while one of its commands holds the turn.
+// A beside is the part of the run's state that other goroutines see. They can end the run while a command of it holds
+// the turn.
 //
-// scripting.B1. A run that was asked to end does so at its next look at the clock. begin forgets what was asked of the
-// run before it.
+// scripting.B1. A run that was asked to end does so at its next look at the clock. begin clears a request to the last
+// run.
 type beside struct {
-	state atomic.Uint32 // bits below; 0: nothing runs
+	state atomic.Uint32 // the bits below; 0: nothing runs
 	wrote atomic.Bool
 	asked atomic.Bool
 }
@@ -22,7 +23,7 @@ const (
 	besideObeys
 )
 
-// begin says that a run begins. Turn only.
+// begin notes the start of a run. Turn only.
 func (b *beside) begin(isEval, obeys bool) {
 	state := uint32(besideRuns)
 	if isEval {
@@ -36,10 +37,10 @@ func (b *beside) begin(isEval, obeys bool) {
 	b.state.Store(state)
 }
 
-// end says that nothing runs. Turn only.
+// end notes that nothing runs. Turn only.
 func (b *beside) end() { b.state.Store(0) }
 
-// KillBeside is SCRIPT KILL, or FUNCTION KILL, for who cannot have the turn. Any goroutine.
+// KillBeside is SCRIPT KILL or FUNCTION KILL, for a caller that cannot get the turn. Any goroutine.
 //
 // Errors: as theirs.
 func (s *Scripts) KillBeside(isEval bool) error {

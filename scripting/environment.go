@@ -10,39 +10,39 @@ import (
 	"spindle/scripting/lua"
 )
 
-// An environment is a Lua world with the API, and the client as which its scripts run commands. There are two: EVAL's,
-// and that of the libraries. Its globals are readonly, so a script leaves nothing behind for the next.
+// An environment is a Lua state with the API, and the client that runs its scripts' commands. There are two: EVAL's and
+// the libraries'. Globals are readonly, so a script cannot affect later ones.
 type environment struct {
 	scripts *Scripts
 	state   *lua.State
 	client  client.Client
-	script  client.Script // what holds for the script that runs; client.Script points here
+	script  client.Script // the state of the running script; client.Script points here
 	out     protocol.Reply
 	values  values
 
-	args [][]byte // of the command that a script calls; kept for its room
-	text []byte   // the numbers among them
+	args [][]byte // of the command that a script calls; a buffer
+	text []byte   // the text of numbers in args
 
-	pcall, xpcall  lua.Value // the machine's own
+	pcall, xpcall  lua.Value // the machine's own functions
 	enter, handler lua.Value
-	readErr        lua.Value // a Lua function that gives its argument's field err
+	readErr        lua.Value // a Lua function that returns its argument's field err
 	unwrap         lua.GoFunction
-	function       lua.Value // what enter calls, with keys and argv
+	function       lua.Value // the function that enter calls, with keys and argv
 	keys, argv     lua.Value
 
-	// The world of libraries has globals of its own, an empty table that looks names up in another: while a library is
-	// loaded in loadGlobals, else in the true globals.
+	// The libraries' environment has its own globals: env, an empty table that looks names up in another one. That is
+	// loadGlobals while a library is loaded, otherwise the true globals.
 	env         *lua.Table
 	lookup      *lua.Table // env's metatable
 	loadGlobals *lua.Table
-	loading     *library // which is being loaded; nil at other times
+	loading     *library // the library being loaded, or nil
 
-	anchor *lua.Table // holds the functions that only we know, so that the machine's account finds them
-	code   int        // bytes of what was compiled for them
+	anchor *lua.Table // holds the functions that only Go refers to, so that the memory account includes them
+	code   int        // bytes of their compiled code
 
-	counted int  // what the machine held when that was last counted
-	dropped int  // scripts since then
-	stale   bool // a library has gone since then, with all that its functions held
+	counted int  // the machine's memory at the last count
+	dropped int  // scripts dropped since then
+	stale   bool // a library was dropped since then
 }
 
 var (
@@ -92,7 +92,7 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	return e
 }
 
-// strict is a metatable that makes reading an absent field an error.
+// strict is a metatable under which reading an absent field is an error.
 func (e *environment) strict() *lua.Table {
 	meta := e.state.NewTable(0, 1)
 	e.state.Register(meta, "__index", func(c *lua.Call) lua.Outcome {
@@ -109,7 +109,7 @@ func (e *environment) strict() *lua.Table {
 	return meta
 }
 
-// protect makes t readonly, and whatever tables can be reached from it.
+// protect makes t readonly, and all tables reachable from it.
 func (e *environment) protect(t *lua.Table) {
 	if t == nil || t.Readonly() {
 		return
@@ -121,7 +121,7 @@ func (e *environment) protect(t *lua.Table) {
 	e.protect(t.Metatable())
 }
 
-// isolate puts the globals of libraries in front of the true ones.
+// isolate gives libraries their own globals in front of the true ones.
 func (e *environment) isolate() {
 	s := e.state
 	redis := s.NewTable(0, 16)
@@ -143,7 +143,7 @@ func (e *environment) isolate() {
 	s.SetHome(e.env)
 }
 
-// hold keeps a function for calls to come; code is how many bytes its compiled form has.
+// hold keeps a function for later calls. code is the size of its compiled form in bytes.
 func (e *environment) hold(function lua.Value, code int) {
 	put(e.anchor, function, lua.True)
 	e.code += code
@@ -155,17 +155,17 @@ func (e *environment) drop(function lua.Value, code int) {
 	e.dropped++
 }
 
-// uncounted is how many bytes of garbage, beside an eighth of what is in use, bytes may take for memory in use.
+// uncounted is how many bytes of garbage, besides an eighth of the memory in use, bytes may count as in use.
 const uncounted = 64 << 10
 
-// bytes is what the machine holds, and the code that it runs. A nil environment holds nothing.
+// bytes is the memory of the machine and its code; 0 for a nil environment.
 //
-// Cost: now and then a walk of all that the machine holds. Between two walks an eighth may be made, or go.
+// Cost: sometimes a walk of all the machine's memory. Between two walks the result may be an eighth off.
 func (e *environment) bytes() int64 {
 	if e == nil {
 		return 0
 	}
-	const script = 64 // beside its code
+	const script = 64 // besides its code
 	most := e.counted/8 + uncounted
 	if e.stale || e.state.Used() > e.counted+most || e.dropped*script > most {
 		e.counted, e.dropped, e.stale = e.state.Live(), 0, false
@@ -173,7 +173,7 @@ func (e *environment) bytes() int64 {
 	return int64(e.state.Used() + e.code)
 }
 
-// setLimit has a script's machine fail when it holds more than script-memory-limit.
+// setLimit makes a script fail when its machine holds more than script-memory-limit.
 func (e *environment) setLimit(bytes int) {
 	e.values.limit = bytes
 	e.state.SetMemoryLimit(bytes)
@@ -189,8 +189,8 @@ func (e *environment) enterFunction(c *lua.Call) lua.Outcome {
 
 func passResults(c *lua.Call) lua.Outcome { return c.ReturnPushed(len(c.Results())) }
 
-// handle makes an uncaught error a table that says where it happened: in the function that failed, or in the one that
-// called it if that is one of ours.
+// handle converts an uncaught error to a table that names its place. The place is in the function that failed, or in
+// its caller if that function is written in Go.
 func (e *environment) handle(c *lua.Call) lua.Outcome {
 	err := c.Arg(1)
 	frame, known := c.State().Level(1)
@@ -203,8 +203,8 @@ func (e *environment) handle(c *lua.Call) lua.Outcome {
 // goSource is the source of functions that are written in Go.
 const goSource = "=[C]"
 
-// located gives an error its place. A readonly table, such as a library, takes none: the reference's handler fails
-// there, and its own error comes out.
+// located adds a place to an error. A readonly table, such as a library, cannot take one. The reference's handler fails
+// there, and its own error is the result; so it is here.
 func (e *environment) located(err lua.Value, frame lua.Frame, known bool) lua.Value {
 	s := e.state
 	t := err.Table()
@@ -223,7 +223,7 @@ func (e *environment) located(err lua.Value, frame lua.Frame, known bool) lua.Va
 	return t.Value()
 }
 
-// protectedCall is pcall. Errors of commands are tables, but scripts have always got their text from pcall.
+// protectedCall is pcall. Errors of commands are tables, but pcall has always returned their text to scripts.
 func (e *environment) protectedCall(c *lua.Call) lua.Outcome {
 	c.CheckAny(1)
 	c.Push(e.pcall)
@@ -233,7 +233,7 @@ func (e *environment) protectedCall(c *lua.Call) lua.Outcome {
 	return c.Invoke(c.Len(), -1, e.unwrap)
 }
 
-// unwrapError puts a table's text in its place. A table without one is followed by what its field err holds instead.
+// unwrapError replaces an error table by its text. If its field err is no text, the field's value follows the table.
 func (e *environment) unwrapError(c *lua.Call) lua.Outcome {
 	results := c.Results()
 	n := len(results)
@@ -259,15 +259,15 @@ func withText(c *lua.Call, err, text lua.Value) lua.Outcome {
 	return c.Return(lua.False, err, text)
 }
 
-// A failure is what an uncaught error says.
+// A failure is an uncaught error in parts.
 type failure struct {
-	text    string // code and text
-	source  string // "@user_script"; empty if it is not known
+	text    string // with the code
+	source  string // "@user_script"; "" if unknown
 	line    string
-	counted bool // the command that failed was counted for it already
+	counted bool // the error was counted for the command that failed
 }
 
-// failureOf reads an error value as handle leaves it.
+// failureOf reads an error value that handle has made.
 func (e *environment) failureOf(err lua.Value) failure {
 	t := err.Table()
 	if t == nil {
@@ -288,7 +288,7 @@ func (e *environment) failureOf(err lua.Value) failure {
 	return f
 }
 
-// wholeText is a string, or a number as one.
+// wholeText is the text of a string or number; false for other values.
 func (e *environment) wholeText(v lua.Value) (string, bool) {
 	if !v.IsString() && !v.IsNumber() {
 		return "", false
@@ -296,13 +296,13 @@ func (e *environment) wholeText(v lua.Value) (string, bool) {
 	return strings.Clone(e.state.ToString(v).Str()), true
 }
 
-// textOf is wholeText as C reads it: up to a zero byte.
+// textOf is wholeText up to its first zero byte, as C reads it.
 func (e *environment) textOf(v lua.Value) (string, bool) {
 	text, ok := e.wholeText(v)
 	return cString(text), ok
 }
 
-// numberOf is argument i of c if it is a number, or a string that reads as one.
+// numberOf is argument i of c, if it is a number or a string that can be converted.
 func numberOf(c *lua.Call, i int) (float64, bool) {
 	if c.Arg(i).IsString() {
 		c.Spend(len(c.Arg(i).Str()) >> 2)

@@ -11,29 +11,29 @@ import (
 	"spindle/scripting/lua"
 )
 
-// A script is what EVAL or SCRIPT LOAD has brought, compiled.
+// A script is a compiled script of EVAL or SCRIPT LOAD.
 type script struct {
 	digest   string
 	body     string
 	flags    Flags
-	function lua.Value     // in EVAL's world
-	place    *list.Element // among the evaluated; nil for one of SCRIPT LOAD
+	function lua.Value     // in EVAL's environment
+	place    *list.Element // in cache.evaluated; nil for SCRIPT LOAD
 	figures  *Figures
 	code     int // bytes of the compiled form
 }
 
-// maxEvaluated is how many scripts stay that only EVAL has brought. Those of SCRIPT LOAD stay until SCRIPT FLUSH.
+// maxEvaluated is the number of kept scripts that only EVAL has sent. Those of SCRIPT LOAD stay until SCRIPT FLUSH.
 const maxEvaluated = 500
 
 // A cache holds the scripts.
 //
 // scripting.C1. byDigest and byBody hold the same scripts.
-// scripting.C2. evaluated holds the scripts that only EVAL has brought, the one used least recently first.
+// scripting.C2. evaluated holds the scripts that only EVAL has sent, the least recently used first.
 type cache struct {
 	byDigest  map[string]*script
-	byBody    map[string]*script // EVAL finds its script without a digest
+	byBody    map[string]*script // so that EVAL needs no digest
 	evaluated list.List
-	bytes     int // bodies and digests
+	bytes     int // of bodies and digests
 }
 
 func (k *cache) clear() { *k = cache{byDigest: map[string]*script{}, byBody: map[string]*script{}} }
@@ -51,7 +51,7 @@ func (k *cache) drop(sc *script) {
 
 const digestLen = 40
 
-// find is the script with this digest, in any case; nil if there is none.
+// find is the script with this digest, in any case, or nil.
 func (k *cache) find(name []byte) *script {
 	if len(name) != digestLen {
 		return nil
@@ -63,7 +63,7 @@ func (k *cache) find(name []byte) *script {
 	return k.byDigest[string(lower[:])]
 }
 
-// define is the script with this body, compiled now if it is new. stays says that it is not one of EVAL's.
+// define is the script with this body; a new one is compiled. stays: it was not sent by EVAL.
 //
 // Errors: those of its first line, and of the compiler.
 func (s *Scripts) define(body []byte, stays bool) (*script, error) {
@@ -110,7 +110,7 @@ var (
 	errBadKeys      = &protocol.Error{Code: "ERR", Text: "Bad number of keys provided"}
 )
 
-// splitKeys parts what follows the number of keys, which is args[2], into keys and the rest.
+// splitKeys splits the arguments after the number of keys, args[2], into keys and the rest.
 func splitKeys(args [][]byte) (keys, rest [][]byte, err error) {
 	n, err := command.Int(args[2])
 	switch {
@@ -124,7 +124,7 @@ func splitKeys(args [][]byte) (keys, rest [][]byte, err error) {
 	return args[3 : 3+n], args[3+n:], nil
 }
 
-// strings is a table of args, which are copied.
+// strings is a table with copies of args.
 func (e *environment) strings(args [][]byte) lua.Value {
 	t := e.state.NewTable(len(args), 0)
 	e.fill(t, args)
@@ -137,8 +137,8 @@ func (e *environment) fill(t *lua.Table, args [][]byte) {
 	}
 }
 
-// setGlobal makes the global KEYS or ARGV a table of args, which are copied. The table of the script before is used
-// again: only that global holds it, since a script of EVAL leaves nothing behind.
+// setGlobal sets the global KEYS or ARGV to a table with copies of args. It reuses the last script's table: no script
+// of EVAL can keep a reference to it.
 func (e *environment) setGlobal(name lua.Value, args [][]byte) {
 	g := e.state.Globals
 	if t := g.Get(name).Table(); t != nil && t.Renew(len(args)) {
@@ -148,7 +148,7 @@ func (e *environment) setGlobal(name lua.Value, args [][]byte) {
 	put(g, name, e.strings(args))
 }
 
-// runScript is EVAL (sc nil: the body is args[1]) and EVALSHA, once the script is known.
+// runScript runs a known script, or compiles the body args[1] if sc is nil.
 func (s *Scripts) runScript(c *command.Context, sc *script, readOnly bool) error {
 	keys, args, err := splitKeys(c.Args)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Scripts) runScript(c *command.Context, sc *script, readOnly bool) error
 	return s.start(c, sc.function)
 }
 
-// touch makes sc the script used last.
+// touch marks sc as the most recently used script.
 func (s *Scripts) touch(sc *script) {
 	if sc.place != nil {
 		s.cache.evaluated.MoveToBack(sc.place)
@@ -205,7 +205,7 @@ func (s *Scripts) evalFlags(bySHA bool) func(args [][]byte, row command.Flags) c
 	}
 }
 
-// flush is SCRIPT FLUSH: scripts and their world are gone. The collector frees them, so ASYNC and SYNC are the same.
+// flush is SCRIPT FLUSH: it drops the scripts and their environment. The collector frees them.
 func (s *Scripts) flush() {
 	s.cache.clear()
 	s.eval = nil

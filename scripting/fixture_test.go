@@ -11,8 +11,8 @@ import (
 	"spindle/scripting"
 )
 
-// A stage is a core with the commands on data and those of scripts, and what the scripts did beside answering.
-type stage struct {
+// A server is a core with the commands on data and on scripts. It records the scripts' side effects.
+type server struct {
 	*commandtest.Core
 	t       *testing.T
 	scripts *scripting.Scripts
@@ -21,12 +21,12 @@ type stage struct {
 	logged  []string
 	at      scripting.Conditions
 	lend    bool            // commands can lend the turn
-	step    command.Step    // of the command that has
+	step    command.Step    // of the command that has lent it
 	frame   command.Context // of that command
 }
 
-func newStage(t *testing.T) *stage {
-	s := &stage{t: t}
+func newServer(t *testing.T) *server {
+	s := &server{t: t}
 	s.deps = scripting.Deps{
 		Settings:   &scripting.Settings{},
 		Find:       func(args [][]byte) *command.Spec { return s.Catalogue.Find(args) },
@@ -43,7 +43,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// pack and unpack stand in for the format of files: sources joined by a byte that no source here has.
+// pack and unpack stand in for the file format: they join sources by a byte that no source here contains.
 func pack(sources [][]byte) []byte {
 	var all []string
 	for _, source := range sources {
@@ -63,8 +63,8 @@ func unpack(payload []byte) (sources [][]byte, checked bool, err error) {
 	return sources, checked, nil
 }
 
-// lending gives the commands of f a core that can lend the turn when the test wants it.
-func (s *stage) lending(f command.Family) command.Family {
+// lending gives the commands of f a core that can lend the turn.
+func (s *server) lending(f command.Family) command.Family {
 	var wrap func(rows []command.Spec)
 	wrap = func(rows []command.Spec) {
 		for i := range rows {
@@ -81,10 +81,10 @@ func (s *stage) lending(f command.Family) command.Family {
 	return f
 }
 
-// A lender is a core that can lend the turn. The test takes the steps.
+// A lender is a core that can lend the turn. The test runs the steps.
 type lender struct {
 	command.Core
-	s *stage
+	s *server
 }
 
 func (l lender) Lend(c *command.Context, step command.Step) bool {
@@ -94,8 +94,8 @@ func (l lender) Lend(c *command.Context, step command.Step) bool {
 	return l.s.lend
 }
 
-// goOn takes steps of the command that has lent the turn, until it is over or there were n, and gives its reply.
-func (s *stage) goOn(n int) (reply string, over bool) {
+// goOn runs up to n steps of the command that has lent the turn, until it is over, and returns its reply.
+func (s *server) goOn(n int) (reply string, over bool) {
 	s.t.Helper()
 	for range n {
 		s.frame.Reply = s.client.Out
@@ -116,7 +116,7 @@ func (s *stage) goOn(n int) (reply string, over bool) {
 }
 
 // want runs a command and compares its reply.
-func (s *stage) want(reply string, args ...string) {
+func (s *server) want(reply string, args ...string) {
 	s.t.Helper()
 	if got := s.Do(s.client, args...); got != reply {
 		s.t.Errorf("%.200q\n got %q\nwant %q", args, got, reply)
@@ -124,7 +124,7 @@ func (s *stage) want(reply string, args ...string) {
 }
 
 // eval is want for a script without keys.
-func (s *stage) eval(reply, body string, args ...string) {
+func (s *server) eval(reply, body string, args ...string) {
 	s.t.Helper()
 	s.want(reply, append([]string{"EVAL", body, "0"}, args...)...)
 }

@@ -11,30 +11,30 @@ import (
 	"spindle/scripting/lua"
 )
 
-// A library is what one FUNCTION LOAD brought: a source, and the functions that it registered.
+// A library is the result of one FUNCTION LOAD: a source, and the functions that it registered.
 type library struct {
 	name      string
-	code      string // with its first line
+	code      string // the source with its first line
 	functions map[string]*function
-	kept      int64 // bytes of the library as it is kept, its compiled form aside
-	bytes     int   // of what stays of its compiled form
+	kept      int64 // bytes of the stored library without its compiled form
+	bytes     int   // bytes of the compiled form that stay
 }
 
-// A function is one that FCALL can call.
+// A function can be called by FCALL.
 type function struct {
 	name        string
 	description string
 	described   bool
 	flags       Flags
-	value       lua.Value // in the libraries' world
+	value       lua.Value // in the libraries' environment
 	figures     *Figures
 }
 
-// A registry is a set of libraries whose functions have different names. Case counts in names of libraries, and in
-// names of functions only within a library.
+// A registry is a set of libraries; their functions have different names. Case matters in library names. In function
+// names it matters only within a library.
 //
-// scripting.L1. functions holds the functions of all libraries, by their names in lower case, and no others.
-// scripting.L2. kept is the sum of the libraries'.
+// scripting.L1. functions holds exactly the functions of all libraries, by their names in lower case.
+// scripting.L2. kept is the sum of the libraries' kept.
 type registry struct {
 	libraries map[string]*library
 	functions map[string]*function
@@ -61,7 +61,7 @@ func (g *registry) unlink(l *library) {
 	}
 }
 
-// find is the function of this name; nil if there is none.
+// find is the function with this name, or nil.
 func (g *registry) find(name []byte) *function {
 	if f := g.functions[string(name)]; f != nil || !slices.ContainsFunc(name,
 		func(c byte) bool { return c >= 'A' && c <= 'Z' }) {
@@ -70,12 +70,12 @@ func (g *registry) find(name []byte) *function {
 	return g.functions[strings.ToLower(string(name))]
 }
 
-// sorted are the libraries in the order of their names.
+// sorted are the libraries, sorted by name.
 func (g *registry) sorted() []*library {
 	return slices.SortedFunc(maps.Values(g.libraries), func(a, b *library) int { return strings.Compare(a.name, b.name) })
 }
 
-// clash is the first function of l that g has already; nil if there is none.
+// clash is the first function of l whose name g contains, or nil.
 func (g *registry) clash(l *library) *function {
 	for _, name := range slices.Sorted(maps.Keys(l.functions)) {
 		if g.functions[strings.ToLower(name)] != nil {
@@ -85,9 +85,9 @@ func (g *registry) clash(l *library) *function {
 	return nil
 }
 
-// join adds the libraries of other; those of the same name are replaced if replace is set, and returned.
+// join adds the libraries of other. If replace is set, libraries of the same name are replaced and returned.
 //
-// Errors: a library or a function that is there already; then g is as before.
+// Errors: a library or function that exists; then g has not changed.
 func (g *registry) join(other *registry, replace bool) (replaced []*library, err error) {
 	err = func() error {
 		for _, l := range other.sorted() {
@@ -120,7 +120,7 @@ func (g *registry) join(other *registry, replace bool) (replaced []*library, err
 	return replaced, nil
 }
 
-// isName says whether a library or a function may have this name.
+// isName reports whether a library or function may have this name.
 func isName(name string) bool {
 	for i := range len(name) {
 		c := name[i]
@@ -143,7 +143,7 @@ var (
 	errNoFunctions = &protocol.Error{Code: "ERR", Text: "No functions registered"}
 )
 
-// parseLibrary reads the first line of a library, "#!lua name=mylib", and says what is to be compiled.
+// parseLibrary parses the first line of a library, "#!lua name=mylib". code is the text to compile.
 func parseLibrary(source []byte) (engine, name string, code []byte, err error) {
 	if !bytes.HasPrefix(source, []byte("#!")) {
 		return "", "", nil, errNoMetadata
@@ -175,10 +175,10 @@ func parseLibrary(source []byte) (engine, name string, code []byte, err error) {
 // loadTime is how long a library may take to register its functions.
 const loadTime = 500 * time.Millisecond
 
-// load compiles a library, runs it so that it registers its functions, and adds it to g. Without patience it may take
-// any time.
+// load compiles a library, runs it so that it registers its functions, and adds it to g. patience false: there is no
+// limit of time.
 //
-// Errors: of its first line, the compiler, or its code; a library or function of the same name. Then g is as before.
+// Errors: of its first line, the compiler, or its code; a library or function of the same name. Then g has not changed.
 func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name string, err error) {
 	engine, name, code, err := parseLibrary(source)
 	switch {
@@ -221,7 +221,7 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 	return name, nil
 }
 
-// load runs a library's code, which registers functions in l. While it runs it sees loadGlobals.
+// load runs a library's code, which registers functions in l. The code sees loadGlobals.
 func (e *environment) load(l *library, code []byte, patience bool) error {
 	proto, err := lua.Compile("@user_function", code)
 	if err != nil {
@@ -259,7 +259,7 @@ func (e *environment) load(l *library, code []byte, patience bool) error {
 	}
 }
 
-// release forgets the functions of a library that is gone.
+// release drops the functions of a library.
 func (e *environment) release(l *library) {
 	for _, f := range l.functions {
 		put(e.anchor, f.value, lua.Nil)
@@ -369,7 +369,7 @@ func (e *environment) readFlags(t *lua.Table) (flags Flags, ok bool) {
 	}
 }
 
-// Sources are the libraries' sources, for whoever saves or sends them.
+// Sources are the libraries' sources, for saving and replication.
 func (s *Scripts) Sources() (sources [][]byte) {
 	for _, l := range s.libraries.sorted() {
 		sources = append(sources, []byte(l.code))
@@ -377,28 +377,28 @@ func (s *Scripts) Sources() (sources [][]byte) {
 	return sources
 }
 
-// Restore adds a library that a file or our primary sent.
+// Restore adds a library from a file or our primary.
 //
-// Errors: those of FUNCTION LOAD; replace decides about a library of the same name.
+// Errors: those of FUNCTION LOAD; replace says whether it may replace a library of the same name.
 func (s *Scripts) Restore(source []byte, replace bool) error {
 	_, err := s.load(s.libraries, source, replace, false)
 	return err
 }
 
-// Clear forgets all libraries and the world they lived in.
+// Clear drops all libraries and their environment.
 func (s *Scripts) Clear() {
 	s.libraries = newRegistry()
 	s.functions = nil
 	s.figures.functions = nil
 }
 
-// Staged are the libraries of a data set that is on its way. Turn only.
+// Staged are the libraries of a data set that is being received. Turn only.
 type Staged struct {
 	scripts   *Scripts
 	libraries *registry
 }
 
-// Stage begins them: nobody can call one yet.
+// Stage begins them. No client can call them yet.
 func (s *Scripts) Stage() *Staged { return &Staged{s, newRegistry()} }
 
 // Add adds a library.
@@ -409,7 +409,7 @@ func (t *Staged) Add(source []byte) error {
 	return err
 }
 
-// Install puts the libraries in the place of those there are.
+// Install replaces the present libraries by the staged ones.
 func (t *Staged) Install() {
 	s := t.scripts
 	gone := s.libraries.libraries
@@ -419,7 +419,6 @@ func (t *Staged) Install() {
 	}
 }
 
-// Discard forgets them.
 func (t *Staged) Discard() {
 	for _, l := range t.libraries.libraries {
 		t.scripts.forget(l)

@@ -12,7 +12,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// pieces call commands from everywhere a script can be in. Each adds what it got to out.
+// pieces call commands from all places that a script can be in. Each adds its results to out.
 var pieces = []string{
 	`out[#out+1] = select('#', pcall(function() return redis.call('incr', 'n'), redis.call('get', 'n') end))`,
 	`out[#out+1] = select(2, pcall(function() redis.call('rpush', 'list', 'a') redis.call('incr', 'list') end))`,
@@ -43,7 +43,7 @@ var pieces = []string{
 	`out[#out+1] = math.random(1, 1000)`,
 }
 
-// assemble is a script of some pieces.
+// assemble is a script of random pieces.
 func assemble(rng *rand.Rand) string {
 	var b strings.Builder
 	b.WriteString("local out = {}\n")
@@ -54,8 +54,8 @@ func assemble(rng *rand.Rand) string {
 	return b.String()
 }
 
-// state is what scripts can have left.
-func (s *stage) state() string {
+// state is the data that scripts may have left.
+func (s *server) state() string {
 	var all []string
 	for _, request := range []string{"GET n", "LRANGE list 0 -1", "GET text", "GET compared", "HGETALL hash",
 		"GET handled", "ZRANGE z 0 -1", "SMEMBERS set", "GET deep", "GET tail"} {
@@ -64,8 +64,8 @@ func (s *stage) state() string {
 	return strings.Join(all, "")
 }
 
-func pausingStage(t *testing.T) *stage {
-	s := newStage(t)
+func pausingServer(t *testing.T) *server {
+	s := newServer(t)
 	s.deps.Libraries = []func(*lua.State){lib.Open}
 	return s
 }
@@ -86,11 +86,11 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 4))
 }
 
-// TestPausesChangeNothing runs scripts whole, and stopped at random: replies and data are the same. While one stands
-// still, another client hears that it is busy. SPINDLE_SCRIPT_PAUSES is how often they shall be stopped.
+// TestPausesChangeNothing runs scripts without stops and with random stops: replies and data are the same. During a
+// stop another client gets BUSY. SPINDLE_SCRIPT_PAUSES is the number of stops.
 func TestPausesChangeNothing(t *testing.T) {
 	rng := seeded(t)
-	whole, stopped := pausingStage(t), pausingStage(t)
+	whole, stopped := pausingServer(t), pausingServer(t)
 	other := stopped.Client(2)
 	pauses, scripts := 0, 0
 	most := 1
@@ -125,16 +125,16 @@ func TestPausesChangeNothing(t *testing.T) {
 	t.Logf("%d scripts, %d pauses", scripts, pauses)
 }
 
-// killedAtLine is what a killed script answers. The line is always one of the script, even if it was stopped in a
-// function of a library.
+// killedAtLine is the reply of a killed script. The line is one of the script, even if it stopped in a library
+// function.
 var killedAtLine = regexp.MustCompile(
 	`^-ERR Script killed by user with SCRIPT KILL\.\.\. script: [0-9a-f]{40}, on @user_script:[0-9]+\.\r\n$`)
 
-// TestKillAnywhere kills scripts at random points: one that has not written ends at once and leaves nothing, one that
-// has is refused and runs to its end.
+// TestKillAnywhere kills scripts at random points. A script that has not written ends at once without effects; one that
+// has written cannot be killed.
 func TestKillAnywhere(t *testing.T) {
 	rng := seeded(t)
-	s := pausingStage(t)
+	s := pausingServer(t)
 	killer := s.Client(2)
 	most := 1
 	s.scripts.SetPace(func() (int64, int) { return 1, rng.IntN(most) })
@@ -183,11 +183,11 @@ func TestKillAnywhere(t *testing.T) {
 	t.Logf("%d pauses, %d killed, %d refused", pauses, killed, refused)
 }
 
-// TestKillInLibrary kills scripts that spend their time in functions of libraries, at many points. No pcall keeps them
-// alive, and the answer has a line of the script.
+// TestKillInLibrary kills scripts inside library functions, at many points. pcall cannot keep them alive, and the reply
+// has a line of the script.
 func TestKillInLibrary(t *testing.T) {
 	rng := seeded(t)
-	s := pausingStage(t)
+	s := pausingServer(t)
 	killer := s.Client(2)
 	s.scripts.SetPace(func() (int64, int) { return 1, rng.IntN(40) })
 	for _, body := range []string{

@@ -1,13 +1,13 @@
 package scripting
 
-// random48 is the generator of drand48, which gives scripts the numbers that they get from the reference.
+// random48 is the generator of drand48, which gives scripts the same numbers as the reference.
 //
 //	x' = x × 0x5DEECE66D + 0xB mod 2^48; a number is the top 31 bits of x'
 //
 // Source: POSIX, drand48.
 type random48 uint64
 
-// firstSeed is what the generator starts with when nobody has seeded it.
+// firstSeed is the generator's state before a seed is set.
 const firstSeed random48 = 0x1234ABCD330E
 
 func (x *random48) seed(n int32) { *x = random48(uint64(uint32(n))<<16 | 0x330E) }

@@ -7,19 +7,18 @@ import (
 	"spindle/scripting/lua"
 )
 
-// A replier answers a client with Lua values.
+// A replier converts Lua values to a reply.
 type replier struct {
 	reply *protocol.Reply
-	bools bool // the script has chosen RESP3: true and false are themselves
+	bools bool // the script has set RESP3: true and false are booleans
 }
 
-// maxReplyStack is how many values the reference's C stack takes; tables nested deeper end in an error inside the
-// reply.
+// maxReplyStack is the number of values on the reference's C stack. Deeper tables end in an error inside the reply.
 const maxReplyStack = 8000
 
-// value appends v. top is how many values the reference would have on its stack, v included.
+// value appends v. top is the number of values on the reference's stack, v included.
 func (r *replier) value(v lua.Value, top int) {
-	if r.reply.Full() { // a few tables that hold each other twice make a reply without end
+	if r.reply.Full() { // a few tables that contain each other twice make an endless reply
 		return
 	}
 	if top+4 > maxReplyStack {
@@ -51,7 +50,7 @@ func (r *replier) bool(b bool) {
 	}
 }
 
-// table answers a table by the field that says what it stands for, or as an array up to its first nil.
+// table replies a table by its field that names its type, or as an array up to its first nil.
 func (r *replier) table(t *lua.Table, top int) {
 	if v := t.Get(nameErr); v.IsString() {
 		r.reply.Error(replyError(cString(v.Str())))
@@ -112,17 +111,17 @@ func fields(t *lua.Table) (n int) {
 	return n
 }
 
-// replyError is the error reply with exactly this line: a script may choose any code.
+// replyError is the error reply with exactly this line. A script may choose any code.
 func replyError(line string) *protocol.Error {
 	line = oneLine(strings.TrimRight(line, "\r\n"))
 	code, text, blank := strings.Cut(line, " ")
 	if blank && text == "" {
-		code += " " // shown, though nothing follows
+		code += " " // kept, although no text follows
 	}
 	return &protocol.Error{Code: code, Text: text}
 }
 
-// oneLine has spaces for the ends of lines.
+// oneLine replaces line ends by spaces.
 func oneLine(s string) string {
 	if !strings.ContainsAny(s, "\r\n") {
 		return s

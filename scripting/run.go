@@ -9,40 +9,40 @@ import (
 	"spindle/scripting/lua"
 )
 
-// A run is the script or function that is under way. There is one at most: no command that starts another may run in a
-// script.
+// A run is the running script or function. There is at most one, because no script may call a command that starts
+// another.
 //
 // Life: prepare, then slices until the machine is done, then a reply. The first slice belongs to the turn of the
-// client's own batch; a script that needs more lends the turn, and the core calls resume for each further slice.
+// client's own batch. A script that needs more lends the turn, and the core calls resume for each further slice.
 type run struct {
 	env      *environment // nil: nothing runs
 	core     command.Core
 	script   *script // EVAL's; nil for a function
 	name     string  // the script's digest, or the function's name
 	isEval   bool
-	obeys    bool // it came from our primary or from a file
+	obeys    bool // from our primary or a file
 	killed   bool
-	told     bool // the log has it that this script is slow
+	told     bool // the log has a line that this script is slow
 	began    int64
 	paused   int64 // nanoseconds between slices
-	pauses   int64 // how often it has lent the turn
+	pauses   int64 // how often it lent the turn
 	left     int64 // when the last slice ended
 	worked   int64 // nanoseconds in slices
 	ends     int64 // when the slice ends
 	commands int64
-	memory   int // the machine's account at the start
+	memory   int // the machine's memory at the start
 	figures  *Figures
-	args     [][]byte // the call, copied when the turn is lent
+	args     [][]byte // a copy of the call, made when the turn is lent
 }
 
 const (
-	slice       = int64(time.Millisecond) // how long a script runs before others have the turn
+	slice       = int64(time.Millisecond) // how long a script runs before it lends the turn
 	sliceBudget = 10_000                  // instructions between two looks at the clock
 )
 
-// prepare makes the run that is about to begin, and refuses it if the server's state does not allow what it declares.
+// prepare makes the next run. It refuses it if the server's state forbids what the script declares.
 //
-// Errors: those of a script that may not run now, or not by this command (readOnly is for EVAL_RO and its kin).
+// Errors: those of a script that must not run now or by this command (readOnly: EVAL_RO and its kin).
 func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly bool) error {
 	if err := s.refuse(c, f, readOnly); err != nil {
 		return err
@@ -80,7 +80,7 @@ var (
 		"can not run it when used memory > 'maxmemory'"}
 )
 
-// refuse goes through what may stand in the way of a script with these flags.
+// refuse checks the conditions that forbid a script with these flags.
 func (s *Scripts) refuse(c *command.Context, f Flags, readOnly bool) error {
 	at := s.conditions()
 	if f&Undeclared != 0 {
@@ -113,7 +113,7 @@ func (s *Scripts) refuse(c *command.Context, f Flags, readOnly bool) error {
 	return nil
 }
 
-// start runs what was prepared: function, for a library's function with keys and argv, and for a script alone.
+// start begins the prepared run. function is a script, or a library's function for keys and argv.
 func (s *Scripts) start(c *command.Context, function lua.Value) error {
 	r, e := &s.run, s.run.env
 	if !r.isEval {
@@ -140,12 +140,12 @@ func (s *Scripts) start(c *command.Context, function lua.Value) error {
 			now = back
 			s.warn(now - r.began)
 		}
-		now, status = s.slice(now) // inside EXEC, say, nobody else may have the turn
+		now, status = s.slice(now) // for example inside EXEC, where no other client may have the turn
 	}
 	return s.finish(c, status)
 }
 
-// resume is a slice of a script that has lent the turn. It implements command.Step.
+// resume is a further slice of a script that has lent the turn. It implements command.Step.
 func (s *Scripts) resume(c *command.Context) (done bool, err error) {
 	r := &s.run
 	now := s.clock.Nanos()
@@ -162,7 +162,7 @@ func (s *Scripts) resume(c *command.Context) (done bool, err error) {
 	return true, s.finish(c, status)
 }
 
-// slice runs the machine from now on for about a millisecond, and says when it stopped.
+// slice runs the machine for about a millisecond from the time from, and returns when it stopped.
 func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 	state, length, budget := s.run.env.state, slice, sliceBudget
 	if s.pace != nil {
@@ -172,7 +172,7 @@ func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 	s.run.ends = from + length
 	for now = from; now-from < length; now = s.clock.Nanos() {
 		if s.beside.asked.Load() && s.beside.asked.CompareAndSwap(true, false) {
-			s.kill(s.run.isEval) // why it might not be killed was looked at when that was asked
+			s.kill(s.run.isEval) // the request was checked when it was made
 		}
 		if status = state.Run(budget); status != lua.Paused {
 			now = s.clock.Nanos()
@@ -186,7 +186,7 @@ func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 // callsALook is how many commands a script calls between two looks at the clock.
 const callsALook = 8
 
-// overdue says, after a command, that the slice has to end: commands may take much longer than instructions do.
+// overdue reports, after a command, whether the slice must end. Commands may take much longer than instructions.
 func (s *Scripts) overdue() bool {
 	if s.beside.asked.Load() {
 		return true
@@ -194,7 +194,7 @@ func (s *Scripts) overdue() bool {
 	return s.run.commands%callsALook == 0 && s.clock.Nanos() >= s.run.ends
 }
 
-// warn logs, once, that a script has run for longer than busy-reply-threshold.
+// warn logs once that a script has run for longer than busy-reply-threshold.
 func (s *Scripts) warn(nanos int64) {
 	r := &s.run
 	if r.told || s.deps.BusyMs == nil || s.deps.Log == nil {
@@ -214,7 +214,7 @@ func (s *Scripts) warn(nanos int64) {
 		"Script name is: %s.", nanos/1e6, by, r.name)
 }
 
-// finish answers the client, books the run and makes room for the next. A returned error is the reply.
+// finish replies to the client, books the run and clears it. A returned error is the reply.
 func (s *Scripts) finish(c *command.Context, status lua.Status) (err error) {
 	e := s.run.env
 	switch results := e.state.Results(); {
@@ -240,7 +240,6 @@ func (s *Scripts) finish(c *command.Context, status lua.Status) (err error) {
 	return err
 }
 
-// close forgets the run.
 func (s *Scripts) close() {
 	r, e := &s.run, s.run.env
 	e.state.Reset()
@@ -255,11 +254,10 @@ func (s *Scripts) close() {
 	s.beside.end()
 }
 
-// fail answers an uncaught error. One that a command made was counted with the command, so it does not count as the
-// script's, too.
+// fail replies an uncaught error. If a command made it, it was counted there and does not count for the script, too.
 func (s *Scripts) fail(v lua.Value) error {
 	r := &s.run
-	if !v.IsTable() { // the error handler had no say: memory was short, or it failed itself
+	if !v.IsTable() { // the error handler did not run: memory was short, or it failed itself
 		text := "execution failure"
 		if t, ok := r.env.textOf(v); ok {
 			text = t
@@ -294,7 +292,7 @@ var (
 
 // kill ends the run at its next instruction.
 //
-// Errors: nothing runs, it may not be killed, or it is the other kind (isEval is SCRIPT KILL).
+// Errors: nothing runs, it must not be killed, or it is of the other kind (isEval: SCRIPT KILL).
 func (s *Scripts) kill(isEval bool) error {
 	r := &s.run
 	switch {

@@ -1,11 +1,10 @@
-// Package scripting runs Lua scripts and functions: EVAL and its kin, SCRIPT, FUNCTION, FCALL, and the API they call
-// back by.
+// Package scripting runs Lua scripts and functions: EVAL and its kin, SCRIPT, FUNCTION, FCALL, and the API of scripts.
 //
 // Owner: the core; only the holder of the turn calls anything here.
 // Never: knows how a command is admitted or how the turn is lent (command.Core does), reads or writes a file, or starts
 // a goroutine.
-// Start here; run.go is one run from its first instruction to its reply, environment.go the world it sees, api.go what
-// it may call, library.go the functions, values.go and reply.go the conversions.
+// Start here; run.go is one run from its first instruction to its reply, environment.go the state it sees. api.go is
+// the functions it may call, library.go the libraries; values.go and reply.go are the conversions.
 package scripting
 
 import (
@@ -19,18 +18,18 @@ import (
 	"spindle/scripting/lua"
 )
 
-// Deps are what scripts need of the rest of the server. Find must be there.
+// Deps is what scripts ask of the rest of the server. Only Find is required.
 type Deps struct {
 	Settings *Settings
-	// Find: the row that args would run; nil if there is none.
+	// Find: the row that args would run, or nil.
 	Find func(args [][]byte) *command.Spec
-	// MayRun: redis.acl_check_cmd, for the user of cl; nil: everybody may.
+	// MayRun: redis.acl_check_cmd, for the user of cl; nil: always true.
 	MayRun func(cl *client.Client, spec *command.Spec, args [][]byte) bool
-	// Conditions: what stands in a script's way; nil: nothing.
+	// Conditions: the states that forbid scripts; nil: none.
 	Conditions func() Conditions
 	// Log: redis.log; 0 is debug, 3 a warning.
 	Log func(level int, text string)
-	// LogLevel: lines below it are not made.
+	// LogLevel: lines below it are not formatted.
 	LogLevel func() int
 	// BusyMs: busy-reply-threshold; 0: never.
 	BusyMs func() int64
@@ -38,30 +37,29 @@ type Deps struct {
 	Pack func(libraries [][]byte) []byte
 	// Unpack: checked is false for a wrong version or checksum.
 	Unpack func(payload []byte) (libraries [][]byte, checked bool, err error)
-	// Libraries: cjson and others: each adds its tables to s.Globals.
+	// Libraries: cjson and others. Each adds its tables to s.Globals.
 	Libraries []func(s *lua.State)
 	// Version: redis.REDIS_VERSION.
 	Version string
 }
 
-// Conditions are what may refuse a script that has declared what it does, before it begins.
+// Conditions are the server's states that may forbid a script that declares flags.
 type Conditions struct {
 	Cluster     bool   // cluster mode is on
-	Stale       bool   // the link to the primary is down, and stale data is not served
-	ReadOnly    bool   // this is a replica that takes no writes
-	SaveFailed  bool   // the last save failed, and writes are refused for it
-	LogError    string // the log cannot be written, for this reason
+	Stale       bool   // the link to the primary is down, and stale reads are refused
+	ReadOnly    bool   // a replica that accepts no writes
+	SaveFailed  bool   // the last save failed, so writes are refused
+	LogError    string // why the log cannot be written
 	FewReplicas bool   // fewer good replicas than min-replicas-to-write
 	OutOfMemory bool   // more memory is used than maxmemory
 }
 
 // Settings are the parameters of scripts.
 type Settings struct {
-	MemoryLimit setting.Int  // bytes that a script's machine may hold; 0: no limit
+	MemoryLimit setting.Int  // bytes of memory for a script; 0: no limit
 	Deprecated  setting.Bool // scripts have getfenv, setfenv and newproxy
 }
 
-// Rows implements the settings' list.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewMemory("script-memory-limit", &s.MemoryLimit, 0),
@@ -74,18 +72,18 @@ type Scripts struct {
 	deps      Deps
 	clock     clock.Wall
 	random    random48
-	eval      *environment // EVAL's world
-	functions *environment // the world of the libraries; nil until one is loaded
+	eval      *environment // EVAL's environment
+	functions *environment // the libraries' environment; nil until one is loaded
 	cache     cache
 	libraries *registry
 	run       run
 	beside    beside
-	labels    map[string]context.Context // by name, while somebody profiles; nil at other times
+	labels    map[string]context.Context // by name, while a profile is taken; otherwise nil
 	figures   figures
-	pace      func() (nanos int64, budget int) // a slice and its steps; nil but in tests
+	pace      func() (nanos int64, budget int) // length of a slice; nil except in tests
 }
 
-// New returns the scripts of a server that has none yet. deps may hold functions that work only later.
+// New returns a server's scripts; there are none yet. Functions in deps need not work yet.
 func New(deps Deps) *Scripts {
 	s := &Scripts{deps: deps, clock: clock.WallFrom(time.Now()), random: firstSeed}
 	if s.deps.Settings == nil {
@@ -100,7 +98,7 @@ func New(deps Deps) *Scripts {
 	return s
 }
 
-// evalWorld is EVAL's environment, made when the first script comes.
+// evalWorld is EVAL's environment, made at the first use.
 func (s *Scripts) evalWorld() *environment {
 	if s.eval == nil {
 		s.eval = newEnvironment(s, false)

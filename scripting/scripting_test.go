@@ -10,9 +10,9 @@ import (
 	"spindle/scripting"
 )
 
-// TestReplies: what a script returns, in both protocols. The replies are those of the reference.
+// TestReplies: the reply to what a script returns, in both protocols. The replies are the reference's.
 func TestReplies(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	for _, c := range []struct{ body, resp2, resp3 string }{
 		{"return 1.9", ":1\r\n", ""},
 		{"return -1.9", ":-1\r\n", ""},
@@ -42,18 +42,18 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestDeepReply: a table that holds itself ends in an error where the reference's stack does.
+// TestDeepReply: a table that contains itself ends in an error at the reference's depth.
 func TestDeepReply(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	got := s.Do(s.client, "EVAL", "local a = {}; a[1] = {a}; return a", "0")
 	if want := strings.Repeat("*1\r\n", 7995) + "-ERR reached lua stack limit\r\n"; got != want {
 		t.Errorf("%d levels, then %q", strings.Count(got, "*1\r\n"), strings.TrimLeft(got, "*1\r\n"))
 	}
 }
 
-// TestCommandReplies: what a script gets from a command, in both protocols.
+// TestCommandReplies: the value that a script gets from a command, in both protocols.
 func TestCommandReplies(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	s.want(":1\r\n", "HSET", "h", "f", "v")
 	s.want(":1\r\n", "ZADD", "z", "1.5", "m")
 	s.want(":1\r\n", "SADD", "s", "m")
@@ -81,12 +81,12 @@ func TestCommandReplies(t *testing.T) {
 		s.eval(c.reply, c.body)
 	}
 	s.client = s.Client(2)
-	s.eval("$-1\r\n", "return redis.call('get', 'none')") // the run before has not left RESP3 behind
+	s.eval("$-1\r\n", "return redis.call('get', 'none')") // the last run's RESP3 does not affect this one
 }
 
-// TestNumbers: numbers reach commands in full, as the reference writes them.
+// TestNumbers: commands get numbers in full, as the reference writes them.
 func TestNumbers(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	for lua, text := range map[string]string{
 		"1": "1", "1.5": "1.5", "1e15": "1000000000000000", "1e16": "10000000000000000", "1e18": "1000000000000000000",
 		"0.1+0.2": "0.30000000000000004", "1/3": "0.3333333333333333", "-1e-7": "-1e-7", "2^53": "9007199254740992",
@@ -96,9 +96,9 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestErrors: the texts of errors, with the script and the line, are those of the reference.
+// TestErrors: the texts of errors, with script and line, are the reference's.
 func TestErrors(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	for body, text := range map[string]string{
 		"error('x')":            "ERR user_script:1: x script: SHA, on @user_script:1.",
 		"\n\nerror('x')":        "ERR user_script:3: x script: SHA, on @user_script:3.",
@@ -147,7 +147,7 @@ func TestErrors(t *testing.T) {
 	s.eval("*2\r\n$-1\r\n$1\r\ny\r\n", "return {pcall(function() error({err = 'y'}) end)}")
 	s.eval("-ERR \r\n", "return redis.error_reply('')")
 	s.eval("*2\r\n-E \r\n-E\r\n", "return {{err = 'E '}, {err = 'E'}}")
-	s.eval(":3\r\n", "return select('#', pcall(error, {1}))") // what should be the text follows the table
+	s.eval(":3\r\n", "return select('#', pcall(error, {1}))") // an err that is no text follows the table
 	s.eval("*1\r\n:5\r\n", "return {(select(3, pcall(error, {err = {5}})))[1]}")
 	s.eval("$7\r\nerr and\r\n",
 		"local _, e = pcall(error, setmetatable({}, {__index = function(t, k) return k .. ' and' end})) return e")
@@ -155,9 +155,9 @@ func TestErrors(t *testing.T) {
 
 func sha(body string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(body))) }
 
-// TestCache: scripts of EVAL go past 500 of them, the one used least recently first; those of SCRIPT LOAD stay.
+// TestCache: of the scripts of EVAL only the 500 most recently used stay. Those of SCRIPT LOAD stay.
 func TestCache(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	loaded := s.Do(s.client, "SCRIPT", "LOAD", "return 'loaded'")[5:45]
 	s.eval(":1000\r\n", "return 1000")
 	for i := range 499 {
@@ -175,16 +175,16 @@ func TestCache(t *testing.T) {
 
 // TestRandom: the numbers are the reference's, from its first state and from seeds.
 func TestRandom(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	const three = "return {tostring(math.random()), math.random(1000), math.random(5, 6000)}"
 	s.eval("*3\r\n$16\r\n0.39646477363839\r\n:841\r\n:2123\r\n", three)
 	s.eval("*3\r\n$16\r\n0.74452500033403\r\n:343\r\n:671\r\n", "math.randomseed(42) "+three)
 	s.eval("*3\r\n$16\r\n0.30002572727391\r\n:46\r\n:2151\r\n", "math.randomseed(-1) "+three)
 }
 
-// TestFunctions: libraries come and go as wholes, and their functions are found in any case.
+// TestFunctions: libraries are added and removed as a whole, and their functions are found in any case.
 func TestFunctions(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	const lib = "#!lua name=lib\nlocal n = 0\nredis.register_function('f', function(keys, args) n = n + 1 return " +
 		"{keys[1], args[1], n} end)"
 	s.want("$3\r\nlib\r\n", "FUNCTION", "LOAD", lib)
@@ -194,7 +194,7 @@ func TestFunctions(t *testing.T) {
 	s.want("-ERR Function F already exists\r\n", "FUNCTION", "LOAD",
 		"#!lua name=other\nredis.register_function('F', function() end)")
 	s.want("-ERR No functions registered\r\n", "FUNCTION", "LOAD", "REPLACE", "#!lua name=lib\nreturn 1")
-	s.want("*3\r\n$1\r\nk\r\n$1\r\na\r\n:3\r\n", "FCALL", "f", "1", "k", "a") // the old one is as it was
+	s.want("*3\r\n$1\r\nk\r\n$1\r\na\r\n:3\r\n", "FCALL", "f", "1", "k", "a") // the old library is unchanged
 	s.want("$3\r\nlib\r\n", "FUNCTION", "LOAD", "REPLACE",
 		"#!lua name=lib\nredis.register_function('g', function() return 1 end)")
 	s.want("-ERR Function not found\r\n", "FCALL", "f", "0")
@@ -230,10 +230,10 @@ func TestFunctions(t *testing.T) {
 	s.want("-ERR Library not found\r\n", "FUNCTION", "DELETE", "lib")
 }
 
-// TestLongScript: past its first slice a script lends the turn. Then it can be killed, unless it has written, and
-// others hear of it.
+// TestLongScript: after its first slice a script lends the turn. Then it can be killed, unless it has written, and
+// other clients get BUSY.
 func TestLongScript(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	s.lend = true
 	s.want("-NOTBUSY No scripts in execution right now.\r\n", "SCRIPT", "KILL")
 
@@ -282,12 +282,12 @@ func TestLongScript(t *testing.T) {
 		t.Errorf("got %q", reply)
 	}
 	s.lend = false
-	s.eval(":1\r\n", "return 1") // nothing of them is left
+	s.eval(":1\r\n", "return 1") // nothing is left of them
 }
 
-// TestMemoryLimit: a script that holds too much fails, and the next one runs.
+// TestMemoryLimit: a script that uses too much memory fails, and the next one runs.
 func TestMemoryLimit(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	s.deps.Settings.MemoryLimit.Set(8 << 20)
 	for _, body := range []string{"local t = {} while true do t[#t+1] = string.rep('x', 1000) .. #t end",
 		"redis.call('set', 'k', string.rep('x', 1000000)) local t = {} while true do t[#t+1] = redis.call('get', 'k') end"} {
@@ -296,7 +296,8 @@ func TestMemoryLimit(t *testing.T) {
 	s.eval(":1\r\n", "local s = '' for i = 1, 10000 do s = 'x' .. i end return 1") // garbage does not count
 }
 
-// TestConditions: a script that says what it does is refused before it begins; others are as before there were flags.
+// TestConditions: a script with flags is refused before it begins. Scripts without flags behave as before flags
+// existed.
 func TestConditions(t *testing.T) {
 	for _, c := range []struct {
 		at          scripting.Conditions
@@ -310,7 +311,7 @@ func TestConditions(t *testing.T) {
 		{scripting.Conditions{FewReplicas: true}, "allow-oom", "NOREPLICAS"},
 		{scripting.Conditions{OutOfMemory: true}, "allow-stale", "OOM"},
 	} {
-		s := newStage(t)
+		s := newServer(t)
 		s.at = c.at
 		if got := s.Do(s.client, "EVAL", "#!lua flags="+c.flags+"\nreturn 1", "0"); !strings.HasPrefix(got, "-"+c.code) {
 			t.Errorf("%+v: %q", c.at, got)
@@ -322,9 +323,9 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestStats: SCRIPT STATS tells what each script and function has cost.
+// TestStats: SCRIPT STATS shows the cost of each script and function.
 func TestStats(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	body := "return redis.call('set', 'k', 'v')"
 	s.eval("+OK\r\n", body)
 	s.eval("+OK\r\n", body)
@@ -336,10 +337,10 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestErrorIsLibrary: an error value that is a readonly table stays as it is, whether a script throws it or hands it to
-// the handler.
+// TestErrorIsLibrary: a readonly table as an error value stays as it is, whether a script raises it or passes it to the
+// handler.
 func TestErrorIsLibrary(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	for _, body := range []string{"error(string)", "error(redis)", "error(_G)", "return __redis__err__handler(math)",
 		"pcall(__redis__err__handler, math) return 1"} {
 		got := s.Do(s.client, "EVAL", body, "0")
@@ -354,9 +355,9 @@ func TestErrorIsLibrary(t *testing.T) {
 	}
 }
 
-// TestRefusedLibraryIsForgotten: what a library has registered is gone when it is refused for another's function.
+// TestRefusedLibraryIsForgotten: the functions of a refused library are gone.
 func TestRefusedLibraryIsForgotten(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	s.want("$1\r\na\r\n", "FUNCTION", "LOAD", "#!lua name=a\nredis.register_function('f', function() return 1 end)")
 	held := func() int64 {
 		for _, section := range s.scripts.Sections() {
@@ -384,9 +385,9 @@ func TestRefusedLibraryIsForgotten(t *testing.T) {
 	}
 }
 
-// TestEnvironmentEndsWithScript: setfenv holds for the script that called it, and for no later one.
+// TestEnvironmentEndsWithScript: setfenv affects only the script that called it.
 func TestEnvironmentEndsWithScript(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	s.eval(":1\r\n", "setfenv(0, {mine = 5}) return 1")
 	s.eval("*2\r\n$1\r\n1\r\n:1\r\n",
 		"return {tostring(getfenv(0) == _G and 1), pcall(loadstring('return mine')) and 0 or 1}")
@@ -395,10 +396,10 @@ func TestEnvironmentEndsWithScript(t *testing.T) {
 	s.eval(":1\r\n", own)
 }
 
-// TestEndlessReplyIsCut: tables that hold each other twice make a reply that no limit of memory stops; the limit of the
-// client's output does.
+// TestEndlessReplyIsCut: tables that contain each other twice make an endless reply. No memory limit stops it, but the
+// client's output limit does.
 func TestEndlessReplyIsCut(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	s.client.Out.Chunks, s.client.Out.B = noChunks{}, make([]byte, 0, 256<<10)
 	s.Serve(s.client, [][]byte{[]byte("EVAL"),
 		[]byte("local t = {string.rep('x', 100)} for i = 1, 18 do t = {t, t} end return t"), []byte("0")})
@@ -407,15 +408,15 @@ func TestEndlessReplyIsCut(t *testing.T) {
 	}
 }
 
-// noChunks refuses every reply that is longer than a buffer.
+// noChunks refuses every reply longer than a buffer.
 type noChunks struct{}
 
 func (noChunks) Chunk(int, int) ([]byte, func()) { return nil, nil }
 func (noChunks) Outgrown([]byte)                 {}
 
-// TestKeysAreNew: KEYS and ARGV are as new for each script, whatever the one before has made of them.
+// TestKeysAreNew: KEYS and ARGV are new for each script, whatever the last one did to them.
 func TestKeysAreNew(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	for _, before := range []string{
 		"return #ARGV", "ARGV[4] = 'left' ARGV[3] = nil", "ARGV.field = 1", "for i = 1, 100 do ARGV[i] = i end",
 		"for i = 1, 20 do KEYS[i] = ARGV end ARGV[1] = KEYS", "setmetatable(ARGV, {__index = function() return 'left' end})",
@@ -439,9 +440,9 @@ func TestKeysAreNew(t *testing.T) {
 	}
 }
 
-// TestFiguresEndWithTheFunction: a function that is deleted or replaced takes its figures along, by whatever command.
+// TestFiguresEndWithTheFunction: the figures of a deleted or replaced function are gone, whatever the command.
 func TestFiguresEndWithTheFunction(t *testing.T) {
-	s := newStage(t)
+	s := newServer(t)
 	source := func(library, function string) string {
 		return "#!lua name=" + library + "\nredis.register_function('" + function + "', function() return 1 end)"
 	}

@@ -8,17 +8,17 @@ import (
 	"spindle/protocol"
 )
 
-// Flags are what a script or function declares about itself.
+// Flags are the declarations of a script or function.
 type Flags uint8
 
-// The flags by their names in the first line of a script, and in redis.register_function.
+// The flags, with their names in the first line of a script and in redis.register_function.
 const (
 	NoWrites Flags = 1 << iota
 	AllowOOM
 	AllowStale
 	NoCluster
 	AllowCrossSlot
-	// Undeclared is a script without a first line of its own: it may do what scripts could before there were flags.
+	// Undeclared: a script without such a first line. It may do all that scripts could before there were flags.
 	Undeclared
 )
 
@@ -49,7 +49,7 @@ func (f Flags) names() (names []string) {
 	return names
 }
 
-// Of are the flags of a command that runs a script which declares f: admission goes by them instead of the row's own.
+// Of are the flags of a command that runs a script which declares f. Admission uses them instead of the row's own.
 func (f Flags) Of(row command.Flags) command.Flags {
 	if f&Undeclared != 0 {
 		return row
@@ -72,8 +72,8 @@ var (
 	errShebangEngine = &protocol.Error{Code: "ERR", Text: "Invalid engine in script shebang"}
 )
 
-// cutShebang splits a body into its first line, if that begins with "#!", and what is to be compiled: from the line's
-// end on, so that lines keep their numbers. ended is false if the whole body is that line.
+// cutShebang splits a body into its first line, if that begins with "#!", and the code to compile. code begins with the
+// line's end, so that lines keep their numbers. ended is false if the whole body is that line.
 func cutShebang(body []byte) (line, code []byte, ended bool) {
 	if !bytes.HasPrefix(body, []byte("#!")) {
 		return nil, body, true
@@ -88,7 +88,7 @@ func cutShebang(body []byte) (line, code []byte, ended bool) {
 	return body[:end], body[end:], true
 }
 
-// parseShebang reads what a script of EVAL declares: "#!lua flags=no-writes,allow-oom".
+// parseShebang parses the first line of a script of EVAL: "#!lua flags=no-writes,allow-oom".
 //
 // Errors: an engine other than lua, an option other than flags, an unknown flag.
 func parseShebang(body []byte) (f Flags, code []byte, err error) {

@@ -13,22 +13,22 @@ import (
 	"spindle/internal/info"
 )
 
-// Figures are what a script or function has cost since it was loaded, or since CONFIG RESETSTAT.
+// Figures are the cost of a script or function since it was loaded, or since CONFIG RESETSTAT.
 type Figures struct {
 	Kind, Name string // "script" and its digest, or "function" and its name
 	Calls      int64
-	Worked     time.Duration // its own slices, with the commands it called
-	Paused     time.Duration // between its slices, while others had the turn
-	Pauses     int64         // how often others had the turn
+	Worked     time.Duration // in its own slices, with the commands it called
+	Paused     time.Duration // between its slices, while other clients had the turn
+	Pauses     int64         // how often it lent the turn
 	Commands   int64         // called by it
-	Bytes      int64         // the most that one run has made in the machine, garbage included
+	Bytes      int64         // the most memory that one run allocated, garbage included
 }
 
-// figures are those of scripts by digest, and of functions by name.
+// figures are the figures of scripts by digest, and of functions by name.
 type figures struct {
 	scripts, functions map[string]*Figures
 	EvictedScripts     int64
-	Freed              int64 // scripts, functions and worlds that a FLUSH has left to the collector
+	Freed              int64 // scripts, functions and environments that FLUSH has dropped
 }
 
 func figuresOf(of *map[string]*Figures, kind, name string) *Figures {
@@ -55,7 +55,7 @@ func (s *Scripts) book() {
 	f.Bytes = max(f.Bytes, int64(r.env.state.Used()-r.memory))
 }
 
-// ResetStats is CONFIG RESETSTAT's share.
+// ResetStats is for CONFIG RESETSTAT.
 func (s *Scripts) ResetStats() {
 	for _, f := range s.figures.scripts {
 		*f = Figures{Kind: f.Kind, Name: f.Name}
@@ -66,11 +66,11 @@ func (s *Scripts) ResetStats() {
 	s.figures.EvictedScripts, s.figures.Freed = 0, 0
 }
 
-// Freed is how many scripts, functions and worlds SCRIPT FLUSH and FUNCTION FLUSH have let go. The collector frees them
-// beside the core.
+// Freed is the number of scripts, functions and environments that SCRIPT FLUSH and FUNCTION FLUSH have dropped. The
+// collector frees them.
 func (s *Scripts) Freed() int64 { return s.figures.Freed }
 
-// Each yields the figures of all scripts and functions, in the order of their names.
+// Each yields the figures of all scripts and functions, sorted by name.
 func (s *Scripts) Each(yield func(f Figures) bool) {
 	for _, of := range []map[string]*Figures{s.figures.scripts, s.figures.functions} {
 		for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -81,7 +81,7 @@ func (s *Scripts) Each(yield func(f Figures) bool) {
 	}
 }
 
-// stats is SCRIPT STATS: for each script and function what it has cost. It is ours; the reference has no such command.
+// stats is SCRIPT STATS, which Redis does not have: the cost of each script and function.
 //
 // Replies: an array of maps; times are in microseconds.
 func (s *Scripts) stats(c *command.Context) error {
@@ -104,14 +104,13 @@ func (s *Scripts) stats(c *command.Context) error {
 	return nil
 }
 
-// logf writes a line to the server's log.
 func (s *Scripts) logf(level int, format string, args ...any) {
 	if s.deps.Log != nil && (s.deps.LogLevel == nil || level >= s.deps.LogLevel()) {
 		s.deps.Log(level, strings.TrimSpace(fmt.Sprintf(format, args...)))
 	}
 }
 
-// SetProfiling says whether profiles are to name the script or function that runs, by the label "script".
+// SetProfiling sets whether profiles name the running script or function, in the label "script".
 func (s *Scripts) SetProfiling(on bool) {
 	s.labels = nil
 	if on {
@@ -119,7 +118,7 @@ func (s *Scripts) SetProfiling(on bool) {
 	}
 }
 
-// label names what runs now in profiles; "" is nothing.
+// label sets the name of what runs, for profiles; "" is nothing.
 func (s *Scripts) label(name string) {
 	if s.labels == nil {
 		return
@@ -136,7 +135,6 @@ func (s *Scripts) label(name string) {
 	pprof.SetGoroutineLabels(labels)
 }
 
-// Sections are INFO's fields about scripts.
 func (s *Scripts) Sections() []info.Section {
 	return []info.Section{
 		{Name: "Memory", Fields: []info.Field{
@@ -158,11 +156,11 @@ func (s *Scripts) Sections() []info.Section {
 	}
 }
 
-// scriptBytes is what a script, a library or a function costs beside its texts: entries in two maps, and an object.
+// scriptBytes is the cost of a script, library or function besides its texts: entries in two maps, and an object.
 const scriptBytes = 256
 
-// Kept is how many bytes the scripts and the libraries take as they are kept: their texts and what finds them, not what
-// the machines hold of them. Turn only.
+// Kept is the bytes of the stored scripts and libraries: their texts and indexes, without the machines' memory. Turn
+// only.
 func (s *Scripts) Kept() (scripts, libraries int64) {
 	return int64(s.cache.bytes + len(s.cache.byDigest)*scriptBytes), s.libraries.kept
 }

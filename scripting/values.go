@@ -8,7 +8,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// The names of the fields by which replies that are no plain values reach Lua, and come back from it.
+// Names of the fields that mark replies which are no plain Lua values.
 var (
 	nameOK       = lua.Intern("ok")
 	nameErr      = lua.Intern("err")
@@ -24,18 +24,18 @@ var (
 	nameFormat   = lua.Intern("format")
 )
 
-// values makes Lua values of the reply of a command that a script called. It implements protocol.Builder.
+// values converts the reply of a command to Lua values. It implements protocol.Builder.
 //
-// Plain values are made at once. Announcements of aggregates wait in items, in the order of the reply, because some of
-// them come late (BeginAt); result makes the tables.
+// Plain values are made at once. Heads of aggregates wait in items, in the order of the reply, because some come late
+// (BeginAt). result makes the tables.
 type values struct {
 	state *lua.State
-	reply *protocol.Reply // whether it speaks RESP3 decides what a null is
+	reply *protocol.Reply // RESP3 decides what a null is
 	limit int             // of the State's memory, in bytes; 0: none
 	items []item
 }
 
-// An item is a value (kind 0), or the announcement of n values that follow.
+// An item is a value (kind 0), or the head of an aggregate of n values.
 type item struct {
 	kind   byte
 	failed bool // the value is an error
@@ -43,7 +43,7 @@ type item struct {
 	v      lua.Value
 }
 
-// keptItems is how many items stay allocated between commands.
+// keptItems is the largest items buffer that is kept between commands.
 const keptItems = 4096
 
 func (b *values) add(v lua.Value) { b.items = append(b.items, item{v: v}) }
@@ -62,13 +62,13 @@ func (b *values) Room(n int) []byte {
 	return room
 }
 
-// maxRoom is the longest string that the machine makes.
+// maxRoom is the longest string that the machine can make.
 const maxRoom = 1<<31 - 64
 
 func (b *values) Int(n int64)   { b.add(lua.Number(float64(n))) }
 func (b *values) Uint(n uint64) { b.add(lua.Number(float64(n))) }
 
-// Null is false in RESP2, where no script can tell it from a truth, and nil in RESP3.
+// Null is false in RESP2, which scripts cannot tell from a boolean, and nil in RESP3.
 func (b *values) Null(bool) {
 	if b.reply.RESP3 {
 		b.add(lua.Nil)
@@ -107,10 +107,10 @@ func (b *values) Rollback(mark int) {
 	b.items = b.items[:mark]
 }
 
-// Full says so when the script has used up its memory: it fails when the command is done.
+// Full reports whether the script has used up its memory. It fails after the command.
 func (b *values) Full() bool { return b.limit != 0 && b.state.Used() > b.limit }
 
-// result is the one value that was told, and makes b ready for the next command. A command that told nothing gives nil.
+// result is the one value of the reply; it clears b for the next command. An empty reply gives nil.
 func (b *values) result() lua.Value {
 	v := lua.Nil
 	if len(b.items) > 0 {
@@ -123,7 +123,7 @@ func (b *values) result() lua.Value {
 	return v
 }
 
-// take makes the value that begins at item i, and says where the next one does.
+// take makes the value that begins at item i. It returns the index of the next one.
 func (b *values) take(i int) (lua.Value, int) {
 	if i >= len(b.items) {
 		return lua.Nil, i
@@ -133,7 +133,7 @@ func (b *values) take(i int) (lua.Value, int) {
 	switch it.kind {
 	case 0:
 		return it.v, i
-	case '|': // scripts do not see attributes, only what they belong to
+	case '|': // scripts get the value, but not its attributes
 		for range it.n {
 			_, i = b.take(i)
 		}
@@ -160,7 +160,7 @@ func (b *values) take(i int) (lua.Value, int) {
 	for j := range it.n {
 		var v lua.Value
 		v, i = b.take(i)
-		if whole && v.IsNil() { // where # finds an end depends on how the table has grown
+		if whole && v.IsNil() { // the end that # finds depends on how the table has grown
 			whole = false
 			t = b.regrown(t, j)
 		}
@@ -169,10 +169,10 @@ func (b *values) take(i int) (lua.Value, int) {
 	return t.Value(), i
 }
 
-// Tables of replies have the sizes they would have if their fields had come one by one into an empty table. The order
-// of pairs depends on them, and # of a table with holes.
+// Tables of replies have the size that they would have if each value were added to an empty table. The order of pairs
+// depends on it, and so does # of a table with holes.
 
-// grown is the size of the array of a table that n values have come into.
+// grown is the array size of a table to which n values were added.
 func grown(n int) int {
 	if n == 0 {
 		return 0
@@ -180,7 +180,7 @@ func grown(n int) int {
 	return 1 << bits.Len(uint(n-1))
 }
 
-// regrown is a table into which the first n values of t have come one by one.
+// regrown is a table to which the first n values of t were added one by one.
 func (b *values) regrown(t *lua.Table, n int) *lua.Table {
 	again := b.state.NewTable(0, 0)
 	for j := range n {
@@ -198,10 +198,10 @@ func fieldTable(s *lua.State, name, v lua.Value) lua.Value {
 	return t.Value()
 }
 
-// put stores a field that a reply names; a key that no table can have is left out.
+// put stores a field of a reply. A key that no table can have is ignored.
 func put(t *lua.Table, key, v lua.Value) { _ = t.Set(key, v) }
 
-// errorText is what scripts read of an error: its code and its text.
+// errorText is the text of an error for scripts: code and text.
 func errorText(err error) string {
 	e, ok := err.(*protocol.Error)
 	switch {
@@ -213,7 +213,7 @@ func errorText(err error) string {
 	return e.Code + " " + e.Text
 }
 
-// refuse adds an error: one of the command, or that the core refused it. Whoever made it has counted it.
+// refuse adds an error of the command or the core. It has been counted there.
 func (b *values) refuse(err error) {
 	t := b.state.NewTable(0, 0)
 	put(t, nameErr, b.state.String(errorText(err)))

@@ -8,7 +8,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// document makes a table of about 10 KB of JSON: orders, as scripts keep them.
+// document makes a table of about 10 KB of JSON: typical orders.
 const document = `
 local d = {}
 for i = 1, 60 do
@@ -30,7 +30,7 @@ func loop(i int, times string) string {
 	return document + work[i].prepare + "\nfor i = 1, " + times + " do local r = " + work[i].step + " end"
 }
 
-// BenchmarkLibraries runs each library on a document of 10 KB. Watch allocs/op, and ns/op beside TestBesideRedis.
+// BenchmarkLibraries runs each library on a document of 10 KB. Watch allocs/op, and ns/op next to TestBesideRedis.
 func BenchmarkLibraries(b *testing.B) {
 	for i, w := range work {
 		b.Run(w.name, func(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkLibraries(b *testing.B) {
 	}
 }
 
-// TestBesideRedis prints what redis-server takes for the same loops; with SPINDLE_LIB_BESIDE=1 only.
+// TestBesideRedis prints the times of redis-server for the same loops. It needs SPINDLE_LIB_BESIDE=1.
 func TestBesideRedis(t *testing.T) {
 	if os.Getenv("SPINDLE_LIB_BESIDE") == "" {
 		t.Skip("a measurement, not a test: SPINDLE_LIB_BESIDE=1 prints it")

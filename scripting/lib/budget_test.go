@@ -7,7 +7,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// TestWorkIsSpent: what takes long for the length of its arguments takes the budget for it, also when it fails.
+// TestWorkIsSpent: a call whose time depends on its arguments' length spends budget for it, even if it fails.
 func TestWorkIsSpent(t *testing.T) {
 	for _, c := range [][2]string{
 		{`local f = string.rep(" ", 1e5)`, `struct.size(f)`},

@@ -16,9 +16,9 @@ import (
 	"spindle/scripting/lua"
 )
 
-// The oracle is redis-server: both sides run the same program, which makes many calls and returns a text for each one.
+// The oracle is redis-server. Both sides run the same program, which makes many calls and returns a text for each.
 
-// prelude defines what programs use: T makes a call and keeps its results as text.
+// prelude defines the functions of programs: T makes a call and keeps its results as text.
 const prelude = `
 local J, M, S, B = cjson.new(), cmsgpack, struct, bit
 local out = {}
@@ -72,7 +72,7 @@ func program(g *generator) (source string, calls []string) {
 			if list != ")" {
 				b.WriteString(",")
 			}
-			b.WriteString(list + ")\n") // called by pcall itself, errors know neither a name nor a line
+			b.WriteString(list + ")\n") // called by pcall itself, so errors have neither a name nor a line
 			continue
 		}
 		b.WriteString("T(function() " + call + " end)\n")
@@ -81,7 +81,7 @@ func program(g *generator) (source string, calls []string) {
 	return b.String(), calls
 }
 
-// ours runs a program in the machine. tables are made before, so that those of the program have other hashes.
+// ours runs a program in the machine. It first makes so many tables, so that the program's tables have other hashes.
 func ours(t testing.TB, source string, tables int) []string {
 	t.Helper()
 	s := lua.NewState()
@@ -138,7 +138,7 @@ func redisServer(t testing.TB) *respclient.Client {
 	return nil
 }
 
-// TestAgainstRedis makes random calls, SPINDLE_LIB_CALLS of them or a few thousand, here and there.
+// TestAgainstRedis compares random calls with redis-server: SPINDLE_LIB_CALLS of them, or a few thousand.
 // SPINDLE_LIB_SEED repeats a run.
 func TestAgainstRedis(t *testing.T) {
 	redis := redisServer(t)
@@ -183,8 +183,8 @@ func TestAgainstRedis(t *testing.T) {
 	t.Logf("%d calls, %d depend on addresses, %d differ", done, addresses, differ)
 }
 
-// dependsOnAddresses tells whether the i-th result of a program is another one when its tables have other hashes. The
-// order of pairs is, when a table was a key, even if that key's value is nil.
+// dependsOnAddresses reports whether the i-th result of a program changes if its tables have other hashes. The order of
+// pairs does if a table was a key, even with the value nil.
 func dependsOnAddresses(t *testing.T, source string, i int, got string) bool {
 	for tables := range 32 {
 		if ours(t, source, 1+tables)[i] != got {

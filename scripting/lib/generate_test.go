@@ -11,14 +11,13 @@ import (
 // A generator makes random calls of the libraries, each as the body of a Lua function.
 type generator struct {
 	*rand.Rand
-	huge bool // tables may have huge indexes; then no option may let them become arrays
+	huge bool // tables may have huge indexes; then no option may make arrays of them
 }
 
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
 
-// call is a random call.
 func (g *generator) call() string {
 	switch g.IntN(16) {
 	case 0, 1, 2:
@@ -110,7 +109,7 @@ func (g *generator) text() string {
 	return g.bytes(g.IntN(12))
 }
 
-// value is a Lua expression.
+// value is a random Lua expression.
 func (g *generator) value(depth int) string {
 	switch g.IntN(12) {
 	case 0, 1, 2:
@@ -280,7 +279,6 @@ func (g *generator) json(depth int) string {
 	return out.String()
 }
 
-// mutate changes a few bytes.
 func (g *generator) mutate(s string, alphabet string) string {
 	b := []byte(s)
 	for range 1 + g.IntN(3) {
@@ -374,7 +372,7 @@ func (g *generator) count() string {
 		`"5"`, `"x"`, "{}", "1,2"})
 }
 
-// message is MessagePack, in any of the forms a value has.
+// message is random MessagePack, with all forms of values.
 func (g *generator) message(depth int) string {
 	be := func(u uint64, n int) string {
 		b := make([]byte, n)
@@ -577,7 +575,7 @@ func (g *generator) bitCall() string {
 	return "return B." + name + "(" + strings.Join(list, ",") + ")"
 }
 
-// roundTrip packs what another call unpacked. Values whose order or bits may differ are left out (odd).
+// roundTrip packs the result of unpacking. It leaves out values whose order or bits may differ (odd).
 func (g *generator) roundTrip() string {
 	switch g.IntN(4) {
 	case 0:

@@ -1,4 +1,4 @@
-// Package lib opens the libraries that Redis gives its scripts beside those of Lua.
+// Package lib opens the libraries that Redis adds to Lua's own.
 //
 // Owner: the State that Open was given.
 package lib
@@ -11,7 +11,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// Open stores cjson, struct, cmsgpack and bit in the globals of s, in Redis's order, which pairs shows.
+// Open stores cjson, struct, cmsgpack and bit in the globals of s. The order is Redis's, because pairs shows it.
 func Open(s *lua.State) {
 	cjson.Open(s)
 	structlib.Open(s)

@@ -1,5 +1,4 @@
-// Package bit is the library bit of Redis's scripts: operations on the low 32 bits of numbers, as Lua BitOp 1.0.2 has
-// them.
+// Package bit is the library bit of Redis's scripts: operations on the low 32 bits of numbers, as in Lua BitOp 1.0.2.
 //
 // Owner: the State that Open was given.
 // Never: keeps anything between two calls.
@@ -38,15 +37,15 @@ func Open(s *lua.State) {
 	s.Globals.SetName("bit", t.Value())
 }
 
-// argument returns the low 32 bits of argument i, which is rounded to the nearest integer, halves to the even one.
-// The addition puts the integer into the low bits of the mantissa; of a number past 2^51 it leaves what fits there.
+// argument is the low 32 bits of argument i, rounded to the nearest integer, ties to even. The addition moves the
+// integer to the low bits of the mantissa; above 2^51 only part of it fits there.
 func argument(c *lua.Call, i int) uint32 {
 	return uint32(math.Float64bits(c.CheckNumber(i) + (1<<52 + 1<<51)))
 }
 
 func give(c *lua.Call, b uint32) lua.Outcome { return c.Return1(lua.Number(float64(int32(b)))) }
 
-// fold checks the first argument, then the others from the last one: errors name them in this order.
+// fold checks the first argument, then the others from the last to the second. Errors have this order in the original.
 func fold(join func(a, b uint32) uint32) lua.GoFunction {
 	return func(c *lua.Call) lua.Outcome {
 		b := argument(c, 1)
@@ -64,7 +63,7 @@ func shift(by func(b uint32, n int) uint32) lua.GoFunction {
 	}
 }
 
-// toHex writes so many of the low digits; a negative number of them asks for capitals.
+// toHex writes the low digits of a number. A negative count asks for capitals.
 func toHex(c *lua.Call) lua.Outcome {
 	b, n, digits := argument(c, 1), 8, "0123456789abcdef"
 	if c.Len() >= 2 {

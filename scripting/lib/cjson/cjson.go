@@ -1,8 +1,7 @@
-// Package cjson is the library cjson of Redis's scripts: Lua values to and from JSON, as Lua CJSON 2.1.0 has them.
+// Package cjson is the library cjson of Redis's scripts: Lua values to and from JSON, as in Lua CJSON 2.1.0.
 //
-// Owner: the State that Open was given. Each table that cjson.new makes has options of its own.
-// Never: checks UTF-8, or calls metamethods.
-// Start at encode.go and decode.go; this file has the options.
+// Owner: the State that Open was given. Each table that cjson.new makes has its own options.
+// Never: checks UTF-8, or calls metamethods. Start at encode.go and decode.go; this file has the options.
 package cjson
 
 import (
@@ -12,25 +11,25 @@ import (
 	"spindle/scripting/lua"
 )
 
-// Null is what null decodes to, and what encodes to it beside nil.
+// Null is the value of a decoded null. It is encoded as null, as nil is.
 var Null = lua.LightUserdata(0)
 
 // Open stores the library in the globals of s.
 func Open(s *lua.State) { s.Globals.SetName("cjson", newModule(s).Value()) }
 
-// options are what the functions of one module share.
+// options are shared by the functions of one module.
 type options struct {
 	sparseConvert int // 1: a sparse array becomes an object instead of an error
-	sparseRatio   int // an array is sparse if its last index is above so many times its items; 0: none is
-	sparseSafe    int // and above this
+	sparseRatio   int // an array is sparse if its last index exceeds this many times its items; 0: never
+	sparseSafe    int // and exceeds this
 	encodeDepth   int
 	decodeDepth   int
-	encodeInvalid int // what becomes of NaN and infinities: invalidError, invalidText or invalidNull
-	decodeInvalid int // 1: NaN, infinities, hexadecimal and leading zeros are read
+	encodeInvalid int // for NaN and infinities: invalidError, invalidText or invalidNull
+	decodeInvalid int // 1: NaN, infinities, hexadecimal and leading zeros are allowed
 	precision     int // digits of a number
 	keepBuffer    int // 1: buffer is kept between calls
 	buffer        []byte
-	text          []byte // a string with escapes while it is read
+	text          []byte // a string with escapes under construction
 }
 
 const (
@@ -39,7 +38,7 @@ const (
 	invalidNull
 )
 
-// keptBuffer is the largest buffer that a module keeps: it stands in no memory account.
+// keptBuffer is the largest buffer that a module keeps: the memory account does not include it.
 const keptBuffer = 64 << 10
 
 func newModule(s *lua.State) *lua.Table {
@@ -71,7 +70,7 @@ func newModule(s *lua.State) *lua.Table {
 	return t
 }
 
-// setter returns the function of one option: it sets it unless the argument is nil, and returns what it is then.
+// setter returns the function of one option. It sets the option unless the argument is nil, and returns the new value.
 func setter(set func(c *lua.Call, i int, option *int, low, high int), option func(*options) *int, low, high int,
 ) func(*options, *lua.Call) lua.Outcome {
 	return func(o *options, c *lua.Call) lua.Outcome {
@@ -87,7 +86,7 @@ func atMost(c *lua.Call, n int) {
 	}
 }
 
-// integer sets an option from argument i and pushes it. Its error names argument 1, whichever it is.
+// integer sets an option from argument i and pushes it. Its error always names argument 1.
 func integer(c *lua.Call, i int, option *int, low, high int) {
 	if !c.Arg(i).IsNil() {
 		n := c.CheckInt(i)
@@ -101,7 +100,7 @@ func integer(c *lua.Call, i int, option *int, low, high int) {
 
 var choices = [...]string{"off", "on", "null"}
 
-// choice sets an option from argument i, a boolean or a word, and pushes it; high is the last choice there is.
+// choice sets an option from argument i, a boolean or a word, and pushes it. high is the last valid choice.
 func choice(c *lua.Call, i int, option *int, _, high int) {
 	switch v := c.Arg(i); v.Type() {
 	case lua.TypeNil:

@@ -8,7 +8,6 @@ import (
 	"spindle/scripting/lua"
 )
 
-// decode is cjson.decode(text).
 func decode(o *options, c *lua.Call) lua.Outcome {
 	if c.Len() != 1 {
 		c.ArgError(1, "expected 1 argument")
@@ -18,7 +17,7 @@ func decode(o *options, c *lua.Call) lua.Outcome {
 		c.Error("JSON parser does not support UTF-16 or UTF-32")
 	}
 	c.Spend(len(text) >> 2)
-	d := decoder{c: c, s: c.State(), o: o, text: lua.CString(text)} // the model reads up to a zero byte
+	d := decoder{c: c, s: c.State(), o: o, text: lua.CString(text)} // like the original it stops at a zero byte
 	d.next()
 	v := d.value(1)
 	d.next()
@@ -28,7 +27,7 @@ func decode(o *options, c *lua.Call) lua.Outcome {
 	return c.Return1(v)
 }
 
-// A token is named in errors.
+// A token has a name in errors.
 type token uint8
 
 const (
@@ -50,22 +49,22 @@ var tokenNames = [...]string{"T_OBJ_BEGIN", "T_OBJ_END", "T_ARR_BEGIN", "T_ARR_E
 	"T_NUMBER", "T_BOOLEAN",
 	"T_NULL", "T_COLON", "T_COMMA", "T_END"}
 
-// A decoder reads text token by token. held is how many values the model has on its stack; only its limit can be seen.
+// A decoder reads text token by token. held is the number of values on the original's stack; only its limit is visible.
 type decoder struct {
 	c     *lua.Call
 	s     *lua.State
 	o     *options
 	text  string
-	at    int // behind the token
+	at    int // after the token
 	depth int
 
 	token  token
-	index  int     // where the token begins, or an error was found
-	number float64 // of tokenNumber; of tokenBoolean 1 is true
-	str    string  // of tokenString until the next one; of tokenError what is wrong
+	index  int     // where the token begins, or the error is
+	number float64 // of tokenNumber; 1 for a true tokenBoolean
+	str    string  // of tokenString, until the next one; the error of tokenError
 }
 
-// refuse raises that something else was expected than the token.
+// refuse raises the error that something other than the token was expected.
 func (d *decoder) refuse(expected string) {
 	found := d.str
 	if d.token != tokenError {
@@ -74,7 +73,6 @@ func (d *decoder) refuse(expected string) {
 	d.c.Error("Expected " + expected + " but found " + found + " at character " + strconv.Itoa(d.index+1))
 }
 
-// value returns the value that begins with the token.
 func (d *decoder) value(held int) lua.Value {
 	switch d.token {
 	case tokenString:
@@ -103,7 +101,8 @@ func (d *decoder) descend(held, slots int) {
 	}
 }
 
-// object reads behind its brace. The table is on the stack meanwhile, so that the memory account sees it.
+// object reads the rest of an object after its brace. The table stays on the stack, so that the memory account includes
+// it.
 func (d *decoder) object(held int) lua.Value {
 	t := d.s.NewTable(0, 0)
 	d.c.Push(t.Value())
@@ -117,7 +116,7 @@ func (d *decoder) object(held int) lua.Value {
 			d.refuse("colon")
 		}
 		d.next()
-		_ = t.Set(key, d.value(held+2)) // a string is always a key
+		_ = t.Set(key, d.value(held+2)) // a string is always a valid key
 		if d.next(); d.token == tokenObjectEnd {
 			break
 		}
@@ -154,7 +153,7 @@ func (d *decoder) array(held int) lua.Value {
 	return t.Value()
 }
 
-// class sorts bytes by what a token may begin with.
+// class is the kind of token that a byte begins.
 type class uint8
 
 const (
@@ -186,7 +185,7 @@ var classes = func() (table [256]class) {
 var singles = [256]token{'{': tokenObject, '}': tokenObjectEnd, '[': tokenArray, ']': tokenArrayEnd, ',': tokenComma,
 	':': tokenColon}
 
-// next reads a token. Behind an error at stays where it was.
+// next reads a token. After an error at has not moved.
 func (d *decoder) next() {
 	i := d.at
 	for i < len(d.text) && classes[d.text[i]] == classSpace {
@@ -238,7 +237,8 @@ func (d *decoder) readWord(rest string) {
 	}
 }
 
-// isInvalidNumber tells what C's strtod reads and JSON does not allow: a plus, hexadecimal, leading zeros, inf, nan.
+// isInvalidNumber reports a number that C's strtod reads, but JSON forbids: a plus, hexadecimal, leading zeros, inf,
+// nan.
 func isInvalidNumber(s string) bool {
 	if s[0] == '+' {
 		return true
@@ -250,11 +250,11 @@ func isInvalidNumber(s string) bool {
 	return len(s) >= 3 && (strings.EqualFold(s[:3], "inf") || strings.EqualFold(s[:3], "nan"))
 }
 
-// tens has the powers of ten that a float64 holds without rounding.
+// tens are the powers of ten that a float64 holds exactly.
 var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// readNumber reads what C's strtod reads. Up to 15 digits, with or without a point, need no general conversion: both
-// they and the power of ten are exact, and a division rounds once.
+// readNumber reads a number as C's strtod does. Up to 15 digits and the power of ten are exact, so one division rounds
+// only once and no general conversion is needed.
 func (d *decoder) readNumber() {
 	d.token = tokenNumber
 	s, i := d.text, d.at
@@ -293,7 +293,7 @@ func (d *decoder) readNumber() {
 	d.at += n
 }
 
-// special has the bytes at which a run of plain ones in a string ends.
+// special are the bytes that end a run of plain bytes in a string.
 var special = [256]bool{'"': true, '\\': true}
 
 func (d *decoder) readString() {
@@ -312,7 +312,7 @@ func (d *decoder) readString() {
 	d.readEscapes(start)
 }
 
-// readEscapes reads a string with escapes, of which d.text[start:d.at] is plain.
+// readEscapes reads a string with escapes. d.text[start:d.at] is plain.
 func (d *decoder) readEscapes(start int) {
 	out := append(d.o.text[:0], d.text[start:d.at]...)
 	for {
@@ -357,13 +357,13 @@ func (d *decoder) readEscapes(start int) {
 	if cap(out) <= keptBuffer {
 		d.o.text = out
 	}
-	d.token, d.str = tokenString, unsafe.String(unsafe.SliceData(out), len(out)) // who wants it longer copies it
+	d.token, d.str = tokenString, unsafe.String(unsafe.SliceData(out), len(out)) // valid until the next token
 }
 
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f',
 	'r': '\r', 'u': 'u'}
 
-// scanUnicode reads \uXXXX, or two of them that are a surrogate pair; n is 0 if it is neither.
+// scanUnicode reads \uXXXX, or a surrogate pair of them. n is 0 if it is neither.
 func scanUnicode(s string) (r uint32, n int) {
 	r, ok := hex4(s, 2)
 	if !ok {
@@ -399,7 +399,7 @@ func hex4(s string, at int) (r uint32, ok bool) {
 	return r, true
 }
 
-// appendRune appends UTF-8; scanUnicode never gives a lone surrogate.
+// appendRune appends UTF-8. r is never a lone surrogate.
 func appendRune(dst []byte, r uint32) []byte {
 	switch {
 	case r < 0x80:

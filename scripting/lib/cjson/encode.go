@@ -7,13 +7,12 @@ import (
 	"spindle/scripting/lua"
 )
 
-// encode is cjson.encode(value).
 func encode(o *options, c *lua.Call) lua.Outcome {
 	if c.Len() != 1 {
 		c.ArgError(1, "expected 1 argument")
 	}
 	e := encoder{c: c, s: c.State(), o: o, out: o.buffer[:0]}
-	o.buffer = nil // an error leaves no buffer behind
+	o.buffer = nil // after an error the buffer is gone
 	e.value(c.Arg(1), 0, 1)
 	c.Spend(len(e.out) >> 2)
 	result := e.s.Bytes(e.out)
@@ -24,7 +23,7 @@ func encode(o *options, c *lua.Call) lua.Outcome {
 	return c.Return1(result)
 }
 
-// An encoder appends JSON to out. held is how many values the model has on its stack; only its limit can be seen.
+// An encoder appends JSON to out. held is the number of values on the original's stack; only its limit is visible.
 type encoder struct {
 	c       *lua.Call
 	s       *lua.State
@@ -33,7 +32,7 @@ type encoder struct {
 	charged int
 }
 
-// need makes room for n bytes more and charges what it takes.
+// need makes room for n more bytes and charges for it.
 func (e *encoder) need(n int) {
 	if cap(e.out)-len(e.out) < n {
 		e.grow(n)
@@ -50,7 +49,7 @@ func (e *encoder) grow(n int) {
 	e.out = append(make([]byte, 0, size), e.out...)
 }
 
-// refuse raises the error for a value that JSON has no text for.
+// refuse raises the error for a value that JSON cannot express.
 func (e *encoder) refuse(v lua.Value, reason string) {
 	e.c.Spend(len(e.out) >> 2)
 	e.c.Error("Cannot serialise " + v.Type().String() + ": " + reason)
@@ -112,8 +111,8 @@ func (e *encoder) table(t *lua.Table, depth, held int) {
 	e.out = append(e.out, '}')
 }
 
-// arrayLength returns the last index if all keys are indexes and the table is not sparse. Else it is 0 or less.
-// The model counts in C's int, so an index past 2^31 is the smallest integer here too.
+// arrayLength is the last index if all keys are indexes and the table is not sparse, else 0 or less. The original
+// counts in C's int, so an index past 2^31 becomes the least integer here, too.
 func (e *encoder) arrayLength(t *lua.Table) int {
 	last, items := int32(0), int32(0)
 	for key, _, at, ok := t.Next(0); ok; key, _, at, ok = t.Next(at) {
@@ -140,7 +139,7 @@ func (e *encoder) arrayLength(t *lua.Table) int {
 		return -1
 	}
 	if holes := int(last) - int(items); holes > lua.MaxString/len("null,") {
-		e.s.RaiseMemory() // before the time to write them is spent
+		e.s.RaiseMemory() // before time is spent on writing them
 	}
 	return int(last)
 }
@@ -158,7 +157,7 @@ func (e *encoder) array(t *lua.Table, n, depth, held int) {
 	e.out = append(e.out, ']')
 }
 
-// escaped has what stands for a byte that a string cannot hold as it is.
+// escaped is the text for a byte that must be escaped in a string.
 var escaped = func() (table [256]string) {
 	const digits = "0123456789abcdef"
 	for b := range table {
@@ -196,7 +195,7 @@ func (e *encoder) string(s string) {
 	e.out = append(append(out, s[start:]...), '"')
 }
 
-// number appends C's %.<precision>g. It takes up to 24 bytes, for which the caller has made room.
+// number appends C's %.<precision>g. The caller has made room for its 24 bytes at most.
 func (e *encoder) number(v lua.Value) {
 	f := v.Float()
 	if f-f != 0 {
@@ -221,7 +220,7 @@ func (e *encoder) invalid(v lua.Value, f float64) {
 	}
 }
 
-// below[n] is 10^n: an integer below it has n digits at most.
+// below[n] is 10^n: a smaller integer has at most n digits.
 var below = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14}
 
 // appendNumber appends C's %.<precision>g of a finite number, for a precision from 1 to 14.
@@ -246,7 +245,7 @@ func appendNumber(dst []byte, f float64, precision int) []byte {
 	if text[e+1] == '-' {
 		exponent = -exponent
 	}
-	digits := append(room[:1], text[min(2, e):e]...) // the point goes
+	digits := append(room[:1], text[min(2, e):e]...) // without the point
 	for len(digits) > 1 && digits[len(digits)-1] == '0' {
 		digits = digits[:len(digits)-1]
 	}

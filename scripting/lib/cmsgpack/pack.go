@@ -7,9 +7,9 @@ import (
 	"spindle/scripting/lua"
 )
 
-const maxNesting = 16 // a table deeper than this is packed as nil, so a table may contain itself
+const maxNesting = 16 // a deeper table is packed as nil, so a table may contain itself
 
-// pack is cmsgpack.pack(...): all arguments behind one another in one string.
+// pack is cmsgpack.pack(...): all arguments, concatenated.
 func pack(c *lua.Call) lua.Outcome {
 	n := c.Len()
 	if n == 0 {
@@ -20,7 +20,7 @@ func pack(c *lua.Call) lua.Outcome {
 	}
 	p := packer{c: c, s: c.State(), out: c.State().TakeBuffer()}
 	for i := 1; i <= n; i++ {
-		// The model keeps the result of each argument on its stack, and the argument above.
+		// The original keeps each argument's result on its stack, and the current argument.
 		p.checkStack(n+i-1, 1, "in function mp_check")
 		p.value(c.Arg(i), 0, n+i)
 	}
@@ -31,7 +31,7 @@ func pack(c *lua.Call) lua.Outcome {
 	return c.Return1(result)
 }
 
-// A packer appends values to out. held is how many values the model has on its stack; only its limit can be seen.
+// A packer appends values to out. held is the number of values on the original's stack; only its limit is visible.
 type packer struct {
 	c       *lua.Call
 	s       *lua.State
@@ -46,7 +46,7 @@ func (p *packer) checkStack(held, n int, text string) {
 	}
 }
 
-// need makes room for n bytes more and charges what it takes.
+// need makes room for n more bytes and charges for it.
 func (p *packer) need(n int) {
 	if cap(p.out)-len(p.out) >= n {
 		return
@@ -87,8 +87,8 @@ func (p *packer) value(v lua.Value, level, held int) {
 	}
 }
 
-// head writes the length of a string, array or map. A length up to short is part of the byte fix. Else it follows the
-// code long for 16 bits or long+1 for 32 bits. Only a string has a code for 8 bits, before long.
+// head writes the length of a string, array or map. A length up to short is part of the byte fix. A longer one follows
+// the code long in 16 bits, or long+1 in 32 bits. Only a string has a code for 8 bits, the one before long.
 func (p *packer) head(fix byte, short int, long byte, n int) {
 	switch {
 	case n <= short:
@@ -102,7 +102,7 @@ func (p *packer) head(fix byte, short int, long byte, n int) {
 	}
 }
 
-// table packs as an array if the keys are 1 to n without a hole, else as a map.
+// table packs an array if the keys are 1 to n, else a map.
 func (p *packer) table(t *lua.Table, level, held int) {
 	p.checkStack(held, 2, "in function table_is_an_array")
 	if n, ok := arrayLength(t); ok {
@@ -141,7 +141,7 @@ func arrayLength(t *lua.Table) (n int, ok bool) {
 	return n, largest == n
 }
 
-// number packs as the shortest integer if it is one of 64 bits, else as the shorter float that is equal.
+// number packs the shortest integer if f is a 64-bit integer, else the shorter float that is equal.
 func (p *packer) number(f float64) {
 	i := lua.ToInteger(f)
 	if float64(i) != f {

@@ -21,14 +21,14 @@ func unpackLimit(c *lua.Call) lua.Outcome {
 	return unpackFrom(c, 1, limit, c.OptInteger(3, 0))
 }
 
-// unpackFrom reads limit values from offset; neither of them means all, without an offset in front.
+// unpackFrom reads limit values from offset. If both are 0 it reads all and returns no offset.
 func unpackFrom(c *lua.Call, held, limit, offset int) lua.Outcome {
 	all := limit == 0 && offset == 0
 	data := c.CheckString(1).Bytes()
 	length := strconv.Itoa(int(int32(len(data))))
 	start := strconv.Itoa(int(int32(offset)))
 	switch {
-	case offset < 0 || limit < 0: // this names the length, not the limit
+	case offset < 0 || limit < 0: // the error names the length instead of the limit
 		c.Error("Invalid request to unpack with offset of " + start + " and limit of " + length + ".")
 	case offset > len(data):
 		c.Error("Start offset " + start + " greater than input length " + length + ".")
@@ -36,7 +36,7 @@ func unpackFrom(c *lua.Call, held, limit, offset int) lua.Outcome {
 	if all {
 		limit = math.MaxInt32
 	} else {
-		c.Push(lua.Nil) // the next offset comes here
+		c.Push(lua.Nil) // place of the next offset
 	}
 	u := unpacker{c: c, s: c.State(), data: data, at: offset, held: held}
 	n := 0
@@ -78,8 +78,8 @@ const (
 	faultKey // of a map; the value is the error
 )
 
-// An unpacker reads values at data[at:]. held is how many values the model has on its stack; only its limit can be
-// seen.
+// An unpacker reads values at data[at:]. held is the number of values on the original's stack; only its limit is
+// visible.
 type unpacker struct {
 	c    *lua.Call
 	s    *lua.State
@@ -108,7 +108,7 @@ func (u *unpacker) value() (lua.Value, fault) {
 	case code < 0xc0:
 		return u.text(1, int(code&31))
 	}
-	size := int(sizes[code-0xc0]) // of what stands behind the code
+	size := int(sizes[code-0xc0]) // the bytes after the code
 	if size == refused {
 		return lua.Nil, faultFormat
 	}
@@ -151,7 +151,7 @@ func (u *unpacker) value() (lua.Value, fault) {
 	case 0xd2:
 		f = float64(int32(number))
 	default:
-		f = float64(int64(number)) // past 2^63 an unsigned one is negative here
+		f = float64(int64(number)) // an unsigned number above 2^63 is negative here
 	}
 	u.at += 1 + size
 	return lua.Number(f), faultNone
@@ -159,7 +159,7 @@ func (u *unpacker) value() (lua.Value, fault) {
 
 const refused = 0xff
 
-// sizes has the bytes that stand behind the codes from 0xc0 on.
+// sizes are the numbers of bytes after the codes 0xc0 to 0xdf.
 var sizes = [32]byte{
 	0x00: 0, 0x01: refused, 0x02: 0, 0x03: 0, // nil, -, false, true
 	0x04: refused, 0x05: refused, 0x06: refused, 0x07: refused, 0x08: refused, 0x09: refused, // bin, ext
@@ -180,7 +180,7 @@ func (u *unpacker) text(head, n int) (lua.Value, fault) {
 	return u.s.Bytes(b), faultNone
 }
 
-// key is value for the key of a map, which is mostly a short string that has come before.
+// key is value for the key of a map, usually a short string that was read before.
 func (u *unpacker) key() (lua.Value, fault) {
 	rest := u.data[u.at:]
 	if len(rest) == 0 || rest[0]>>5 != 0xa0>>5 || len(rest) <= int(rest[0]&31) || u.held >= lua.MaxStack {
@@ -191,7 +191,7 @@ func (u *unpacker) key() (lua.Value, fault) {
 	return u.s.Key(unsafe.String(unsafe.SliceData(rest[1:]), n-1)), faultNone
 }
 
-// table reads n items, or n pairs. The table is on the stack meanwhile, so that the memory account sees it.
+// table reads n items, or n pairs. The table stays on the stack, so that the memory account includes it.
 func (u *unpacker) table(head, n int, isMap bool) (lua.Value, fault) {
 	u.at += head
 	t := u.s.NewTable(0, 0)

@@ -3,14 +3,14 @@
 // Owner: the State that Open was given.
 // Never: keeps anything between two calls.
 //
-// A format is a row of options, read up to its end or a zero byte:
+// A format is a list of options that ends at a zero byte or its end:
 //
 //	< > !n     little endian (the default), big endian, alignment (1 by default, 8 for a bare !)
 //	b B h H    signed and unsigned integers of 1 and 2 bytes
 //	l L T      of 8 bytes
 //	in In      of n bytes, 0 to 32, 4 without n; a value takes the low 8 of them
 //	f d        floats of 4 and 8 bytes
-//	s          a string and a zero byte behind it
+//	s          a string, followed by a zero byte
 //	cn         n bytes, 1 without n; c0 is a whole string, or as long as the number before it says
 //	x, blank   one byte of padding; nothing
 package structlib
@@ -52,7 +52,7 @@ func newReader(c *lua.Call) reader {
 	return reader{c: c, rest: format, align: 1}
 }
 
-// next returns an option and the bytes it takes, or 0 if they depend on the data.
+// next is the next option and its size, or 0 if the size depends on the data.
 func (r *reader) next() (option byte, size int) {
 	option = r.rest[0]
 	r.rest = r.rest[1:]
@@ -76,7 +76,7 @@ func (r *reader) next() (option byte, size int) {
 	return option, 0
 }
 
-// number reads the digits behind an option, or returns other if there are none.
+// number reads the digits after an option. Without digits it returns other.
 func (r *reader) number(other int) int {
 	if r.rest == "" || !isDigit(r.rest[0]) {
 		return other
@@ -94,8 +94,8 @@ func (r *reader) number(other int) int {
 func isDigit(b byte) bool  { return b >= '0' && b <= '9' }
 func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
 
-// padding is how many bytes stand between position and an aligned value. A size that is no power of two gives what the
-// masks give: scripts' data has it so.
+// padding is the number of bytes from position to the aligned value. For a size that is no power of two it uses the
+// same masks as the original, because stored data depends on them.
 func (r *reader) padding(position uint64, option byte, size int) int {
 	if size == 0 || option == 'c' {
 		return 0
@@ -104,7 +104,7 @@ func (r *reader) padding(position uint64, option byte, size int) int {
 	return int((unit - position&(unit-1)) & (unit - 1))
 }
 
-// control obeys an option that stands for no value.
+// control applies an option that has no value.
 func (r *reader) control(option byte) {
 	switch option {
 	case ' ':
@@ -124,7 +124,7 @@ func (r *reader) control(option byte) {
 }
 
 // pack is struct.pack(format, ...): the values as one string.
-// Errors: the output grows with the format and the values only, and is charged as it grows.
+// Cost: the output grows only with the format and the values, and is charged as it grows.
 func pack(c *lua.Call) lua.Outcome {
 	r := newReader(c)
 	p := packer{c: c, s: c.State()}
@@ -154,7 +154,7 @@ func pack(c *lua.Call) lua.Outcome {
 				size = len(text)
 			}
 			if len(text) < size {
-				c.ArgError(argument, "string too short") // it names the argument behind
+				c.ArgError(argument, "string too short") // it names the next argument
 			}
 			p.append(text[:size])
 			if option == 's' {
@@ -178,7 +178,7 @@ type packer struct {
 	room    [128]byte
 }
 
-// number and string take an argument. Of one that is missing they say "got nil", as their model does.
+// number and string read an argument. For a missing one the error says "got nil", as in the original.
 func (p *packer) number(i int) float64 {
 	if i > p.c.Len() {
 		p.c.ArgError(i, "number expected, got nil")
@@ -216,7 +216,7 @@ func (p *packer) integer(value uint64, size int, big bool) {
 	p.out = append(p.out, room[:size]...)
 }
 
-// bits converts to an integer of 64 bits as x86 does: a negative number as a signed one, another as an unsigned one.
+// bits converts to a 64-bit integer as x86 does: a negative number as signed, another as unsigned.
 func bits(f float64) uint64 {
 	if f >= 1<<63 {
 		return uint64(lua.ToInteger(f-1<<63)) ^ 1<<63
@@ -224,7 +224,7 @@ func bits(f float64) uint64 {
 	return uint64(lua.ToInteger(f))
 }
 
-// unpack is struct.unpack(format, data, position): the values, then the position behind them.
+// unpack is struct.unpack(format, data, position): the values, then the position after them.
 func unpack(c *lua.Call) lua.Outcome {
 	r := newReader(c)
 	data := c.CheckString(2).Str()
@@ -291,7 +291,7 @@ func check(c *lua.Call, data string, pos, size uint64) {
 	}
 }
 
-// unsigned reads an integer; of one longer than 8 bytes only the low 8 count.
+// unsigned reads an integer. If it is longer than 8 bytes, only the low 8 count.
 func unsigned(b string, big bool) (u uint64) {
 	if big {
 		for i := range len(b) {
@@ -305,7 +305,7 @@ func unsigned(b string, big bool) (u uint64) {
 	return u
 }
 
-// integer reads an integer that may be signed. The sign is looked for in bit 8*size-1, counted modulo 64 as x86 shifts.
+// integer reads an integer. The sign is bit 8*size-1, modulo 64 as in x86 shifts.
 func integer(b string, big, signed bool) float64 {
 	u := unsigned(b, big)
 	if !signed {
@@ -318,7 +318,7 @@ func integer(b string, big, signed bool) float64 {
 	return float64(int64(u))
 }
 
-// size is struct.size(format): the bytes that its values take.
+// size is struct.size(format): the size of its values in bytes.
 func size(c *lua.Call) lua.Outcome {
 	r := newReader(c)
 	pos := uint64(0)
