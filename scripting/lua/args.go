@@ -2,10 +2,10 @@ package lua
 
 import "strconv"
 
-// The methods of this file check arguments. They raise the error that Lua 5.1's own library raises; the function that
-// called them does not go on.
+// The methods of this file check arguments. On failure they raise the error of Lua 5.1's own library; the function that
+// called them does not continue.
 
-// Error raises text as an error, with the position of the caller in front.
+// Error raises text as an error, preceded by the position of the caller.
 func (c *Call) Error(text string) { c.state.raise(c.state.String(c.t.where(1) + text)) }
 
 // ArgError raises "bad argument #i to 'name' (text)".
@@ -23,7 +23,7 @@ func (c *Call) ArgError(i int, text string) {
 	c.Error("bad argument #" + strconv.Itoa(i) + " to '" + name + "' (" + text + ")")
 }
 
-// TypeError raises that argument i is not what is expected.
+// TypeError raises the error that argument i is not of the expected type.
 func (c *Call) TypeError(i int, expected string) {
 	c.ArgError(i, expected+" expected, got "+c.typeName(i))
 }
@@ -61,7 +61,7 @@ func (c *Call) CheckFunction(i int) Value {
 	return v
 }
 
-// CheckNumber returns argument i, which must be a number or read as one.
+// CheckNumber returns argument i, which must be a number or a string that can be converted.
 func (c *Call) CheckNumber(i int) float64 {
 	v := c.Arg(i)
 	if v.n < firstTag {
@@ -74,10 +74,10 @@ func (c *Call) CheckNumber(i int) float64 {
 	return f
 }
 
-// CheckInteger is CheckNumber cut to an integer of 64 bits.
+// CheckInteger is CheckNumber converted to a 64-bit integer.
 func (c *Call) CheckInteger(i int) int { return int(toInteger(c.CheckNumber(i))) }
 
-// CheckInt is CheckInteger cut to 32 bits, as C's int.
+// CheckInt is CheckInteger converted to 32 bits, as C's int.
 func (c *Call) CheckInt(i int) int { return int(int32(toInteger(c.CheckNumber(i)))) }
 
 // OptInt is CheckInt, or other if there is no argument i or it is nil.
@@ -118,7 +118,7 @@ func (c *Call) OptString(i int, other Value) Value {
 	return c.CheckString(i)
 }
 
-// checkStack raises an error if n more values would be more than C functions of Lua 5.1 may have.
+// checkStack raises an error if n more values exceed the stack of a C function in Lua 5.1.
 func (c *Call) checkStack(n int, text string) {
 	if !c.fits(n) {
 		c.Error("stack overflow (" + text + ")")

@@ -82,7 +82,7 @@ func baseSetMetatable(c *Call) Outcome {
 	return c.Return1(t.Value())
 }
 
-// envTarget finds the function that getfenv and setfenv are asked about; a frame of a Go function gives nil.
+// envTarget finds the function for getfenv and setfenv. It returns nil for a frame of a Go function.
 func envTarget(c *Call, optional bool) Value {
 	if v := c.Arg(1); v.IsFunction() {
 		return v
@@ -154,7 +154,7 @@ func baseRawSet(c *Call) Outcome {
 	return c.Return1(t.Value())
 }
 
-// rawSet is a set by a library: it asks the readonly flag and no metamethod.
+// rawSet is a library's set: it respects the readonly flag and calls no metamethod.
 func (c *Call) rawSet(t *Table, key, v Value) {
 	if t.readonly {
 		c.state.runtimeError(readonlyText)
@@ -291,7 +291,7 @@ func baseToString(c *Call) Outcome {
 	return c.Return1(c.state.ToString(v))
 }
 
-// returnResults is the last step of functions that return what they invoked returned.
+// returnResults is the last step of functions that return what the invoked function returned.
 func returnResults(c *Call) Outcome { return Outcome(len(c.Results())) }
 
 func basePCall(c *Call) Outcome {
@@ -301,7 +301,7 @@ func basePCall(c *Call) Outcome {
 	return c.Invoke(c.n-1, -1, afterPCall)
 }
 
-// afterPCall puts true in front of the results; an error never comes here (throw).
+// afterPCall puts true before the results. Errors take another way (throw).
 func afterPCall(c *Call) Outcome {
 	first := c.t.frame().pc
 	n := c.t.top - first
@@ -344,16 +344,16 @@ func (c *Call) compiled(p *Proto, err error) Outcome {
 	return c.Return1(closureValue(c.state.newClosure(p, c.t.globals)))
 }
 
-// pieces is what load has read so far.
+// pieces is the source that load has read so far.
 type pieces struct {
 	source []byte
-	tried  int  // bytes that have been found to be the beginning of a chunk
-	tries  int  // how often that was
-	empty  bool // the first piece was: Lua 5.1 asks once more, because it looks for bytecode before it reads
+	tried  int  // bytes found to be a valid beginning
+	tries  int  // number of such attempts
+	empty  bool // the first piece was empty: Lua 5.1 then asks again, because it looks for bytecode first
 }
 
-// due tells whether what has been read shall be compiled. Lua 5.1 reads as it compiles, so it asks for no more after an
-// error. Here a beginning is compiled anew: after each of the first pieces, later when it has grown by an eighth.
+// due reports whether to compile the source read so far. Lua 5.1 compiles while it reads, so after an error it asks for
+// no more. Here the source is compiled again after each of the first pieces, and later after each growth by an eighth.
 func (p *pieces) due() bool { return p.tries < 64 || len(p.source)-p.tried >= p.tried/8 }
 
 func baseLoad(c *Call) Outcome {
@@ -390,7 +390,7 @@ func loadStep(c *Call) Outcome {
 			return c.nextPiece()
 		}
 	case !v.IsNil():
-		c.Error("reader function must return a string") // caught by load itself
+		c.Error("reader function must return a string") // load itself catches it
 	}
 	if len(p.source) == 0 && !p.empty {
 		p.empty = true
@@ -401,7 +401,7 @@ func loadStep(c *Call) Outcome {
 
 func (p *pieces) text() string { return unsafe.String(unsafe.SliceData(p.source), len(p.source)) }
 
-// chunkName is the second argument of load.
+// chunkName is the second argument of load, or its default.
 func (c *Call) chunkName() string {
 	if c.Arg(2).IsNil() {
 		return "=(load)"
@@ -427,7 +427,7 @@ func baseNewProxy(c *Call) Outcome {
 	return c.Return1(s.NewUserdata(nil, meta))
 }
 
-// counted is the memory in use, and takes the budget for the walk that counts it.
+// counted returns bytes, the memory in use, and spends budget for the walk that counted it.
 func (c *Call) counted(bytes int) int {
 	c.Spend(bytes >> 5)
 	return bytes
@@ -463,7 +463,7 @@ func baseCollect(c *Call) Outcome {
 		c.counted(s.used)
 		return c.Return1(True)
 	case "setpause", "setstepmul":
-		result = 200 // what Lua 5.1 starts with; Go's own collector frees our objects
+		result = 200 // Lua 5.1's initial value; here Go's collector frees objects
 	}
 	return c.Return1(Number(result))
 }

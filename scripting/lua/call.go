@@ -2,19 +2,19 @@ package lua
 
 import "unsafe"
 
-// A Thread is a coroutine: a stack of values and a stack of frames. What runs is data, so a Thread can stop between two
-// instructions, and nothing of it is on the Go stack then.
+// A Thread is a coroutine: a stack of values and a stack of frames. All its state is data, so it can stop between two
+// instructions, and then the Go stack holds nothing of it.
 //
 // lua.F1. The stack has at least spare places above the registers of the running function.
 // lua.F2. The registers of a Lua function are stack[base : base+registers]; all of them have been set.
-// lua.F3. frame.pc is right whenever other code than execute looks at it.
+// lua.F3. frame.pc is right whenever code other than execute reads it.
 type Thread struct {
 	stack      []Value
 	frames     []frame
-	top        int // end of the arguments or results in transit
-	high       int // no place at or above has been used since the last Reset
+	top        int // end of the arguments or results being passed
+	high       int // no place from here upwards was used since the last Reset
 	open       *upvalue
-	parent     *Thread // who resumed us
+	parent     *Thread // the Thread that resumed this one
 	globals    *Table
 	state      *State
 	frameLimit int
@@ -39,25 +39,25 @@ type frame struct {
 	cl        *Closure
 	pc        int // Lua: the next instruction. Go: where the results of what it invoked begin
 	base      int // register 0, or the first argument
-	slot      int // where the function stands, and its results go
+	slot      int // place of the function; the results go there
 	results   int // wanted; -1 for all
 	tailCalls int32
-	level     int16 // Go calls nested below, as LUAI_MAXCCALLS counts them
+	level     int16 // nested Go calls, as LUAI_MAXCCALLS counts them
 	entry     entry
 	catches   catching
-	aux       int // Lua: where a concatenation goes on. Go: the number of arguments
+	aux       int // Lua: where a concatenation continues. Go: the number of arguments
 
 	function *Function
 	step     GoFunction // what the machine calls when this frame is on top
-	ctx      any        // what step remembers
+	ctx      any        // data of step
 }
 
-// entry tells who gets the results of a frame.
+// entry says where the results of a frame go.
 type entry uint8
 
 const (
 	entryCall    entry = iota // an instruction for calls
-	entryGo                   // a Go function that invoked it, or nobody
+	entryGo                   // a Go function that invoked it, or the host
 	entryEvent                // an instruction that called a metamethod, or a loop its iterator
 	entryHandler              // the machine: it is the handler of an error
 )
@@ -67,19 +67,19 @@ type catching uint8
 const (
 	catchesNothing catching = iota
 	catchesError
-	catchesWithHandler // the handler stands at base
-	catchesForLoad     // the result is nil and the error; handlers further out see it first
+	catchesWithHandler // the handler is at base
+	catchesForLoad     // the result is nil and the error; outer handlers run first
 )
 
 const (
-	spare           = 256 + 32 // a register operand is a byte; a Go function may push 20 values unasked
-	firstFrameLimit = 16383    // then "stack overflow", as the doubling of Lua 5.1's array has it
+	spare           = 256 + 32 // a register operand is a byte; a Go function may push 20 values without a check
+	firstFrameLimit = 16383    // then "stack overflow", at the size where Lua 5.1 stops doubling its array
 	nextFrameLimit  = 19999
 	lastFrameLimit  = 32767
 	frameBytes      = int(unsafe.Sizeof(frame{}))
 )
 
-// A Closure is a Lua function: code, the globals it sees, and variables of the functions around it.
+// A Closure is a Lua function: code, its globals, and variables of the enclosing functions.
 type Closure struct {
 	proto    *Proto
 	env      *Table
@@ -88,13 +88,13 @@ type Closure struct {
 	mark     uint32
 }
 
-// An upvalue is a variable that closures share. While the function that declared it runs, v points into its stack; then
-// the value moves into closed.
+// An upvalue is a variable that closures share. While its function runs, v points into the stack; afterwards the value
+// is in closed.
 type upvalue struct {
 	v      *Value
 	closed Value
 	index  int      // on the stack, while open
-	next   *upvalue // open ones of a Thread, by falling index
+	next   *upvalue // the Thread's open upvalues, by falling index
 	mark   uint32
 }
 
@@ -138,7 +138,7 @@ func (f *frame) drop() {
 // ensure makes room for n values above top (lua.F1).
 func (t *Thread) ensure(n int) { t.ensureTo(t.top + n) }
 
-// ensureTo makes place i and the spare ones behind it part of the stack. Pointers into the stack move.
+// ensureTo extends the stack to place i and the spare places after it. Pointers into the stack become invalid.
 func (t *Thread) ensureTo(i int) {
 	if i > t.high {
 		t.high = i
@@ -156,7 +156,7 @@ func (t *Thread) ensureTo(i int) {
 	}
 }
 
-// pushFrame returns a new frame on top. Its fields hold what an older frame left.
+// pushFrame returns a new frame on top. Its fields still hold values of an older frame.
 func (t *Thread) pushFrame() *frame {
 	n := len(t.frames)
 	if n >= t.frameLimit {
@@ -207,7 +207,7 @@ func (t *Thread) findUpvalue(index int) *upvalue {
 	return u
 }
 
-// closeUpvalues gives the upvalues from a place upwards a value of their own.
+// closeUpvalues moves the upvalues at from and above off the stack.
 func (t *Thread) closeUpvalues(from int) {
 	for u := t.open; u != nil && u.index >= from; u = t.open {
 		t.open = u.next
@@ -228,7 +228,8 @@ func (t *Thread) liveTop() int {
 	return t.top
 }
 
-// pushCall begins a call of what stands at slot with the arguments behind it up to t.top. level is the new frame's.
+// pushCall begins a call of the function at slot; its arguments are the values after it, up to t.top. level is the new
+// frame's level.
 func (s *State) pushCall(t *Thread, slot, results int, how entry, level int) {
 	if t.stack[slot].n != bitsClosure && t.stack[slot].n != bitsFunction {
 		s.callable(t, slot)
@@ -245,8 +246,8 @@ func (s *State) pushCall(t *Thread, slot, results int, how entry, level int) {
 	f.aux, f.pc = t.top-slot-1, t.top
 }
 
-// nested is pushCall for a call that counts as one of C: results come back to a Go function or to an instruction that
-// did not mean to call.
+// nested is pushCall for a call that counts as a C call. Its results go to a Go function, or to an instruction that called
+// a metamethod.
 func (s *State) nested(t *Thread, slot, results int, how entry) {
 	level := 1
 	if len(t.frames) > 0 {
@@ -265,7 +266,7 @@ func (s *State) nested(t *Thread, slot, results int, how entry) {
 	s.pushCall(t, slot, results, how, level)
 }
 
-// callable puts the metamethod __call in front of what stands at slot.
+// callable inserts the metamethod __call before the value at slot.
 func (s *State) callable(t *Thread, slot int) {
 	v := t.stack[slot]
 	tm := s.metamethod(v, eventCall)
@@ -304,8 +305,8 @@ func (s *State) enter(t *Thread, cl *Closure, slot, results int, how entry, leve
 	return f
 }
 
-// adjustVarargs moves the named parameters behind all arguments, and makes the table arg for functions that use neither
-// it nor "..." in the new way.
+// adjustVarargs moves the named parameters after all arguments. For functions that do not use "..." it makes the table
+// arg.
 func (s *State) adjustVarargs(t *Thread, p *Proto, args int) (base int) {
 	t.ensure(p.params + 2)
 	for ; args < p.params; args++ {
@@ -337,7 +338,7 @@ func (s *State) adjustVarargs(t *Thread, p *Proto, args int) (base int) {
 
 var nText = Intern("n")
 
-// A Call is what a Go function sees of its call. It holds until the function returns.
+// A Call is a Go function's view of its call. It is valid until the function returns.
 type Call struct {
 	state *State
 	t     *Thread
@@ -351,7 +352,7 @@ func (c *Call) State() *State { return c.state }
 // Len is the number of arguments.
 func (c *Call) Len() int { return c.n }
 
-// Arg returns argument i, counted from 1; nil if there are fewer.
+// Arg returns argument i, counted from 1; nil if it is missing.
 func (c *Call) Arg(i int) Value {
 	if i > c.n {
 		return Nil
@@ -359,10 +360,10 @@ func (c *Call) Arg(i int) Value {
 	return c.t.stack[c.base+i-1]
 }
 
-// Args returns all arguments. They hold until the next value is pushed or Lua code runs.
+// Args returns all arguments, valid until the next push or until Lua code runs.
 func (c *Call) Args() []Value { return c.t.stack[c.base : c.base+c.n] }
 
-// Upvalue returns value i, counted from 0, that NewFunction was given.
+// Upvalue returns the i-th upvalue of NewFunction, counted from 0.
 func (c *Call) Upvalue(i int) Value { return c.t.frame().function.upvalues[i] }
 
 // Push puts a value on the stack, as a result or as an argument for Invoke.
@@ -391,7 +392,7 @@ func (c *Call) Return1(v Value) Outcome {
 	return 1
 }
 
-// ReturnPushed ends the function with the last n values pushed.
+// ReturnPushed ends the function with the last n pushed values as results.
 func (c *Call) ReturnPushed(n int) Outcome { return Outcome(n) }
 
 // Throw ends the function with an error.
@@ -400,8 +401,8 @@ func (c *Call) Throw(v Value) Outcome {
 	return outcomeRaise
 }
 
-// Invoke calls the value that was pushed before the last n values with those as arguments. When it has returned, the
-// machine calls then; its results are Results. results is how many are wanted, -1 for all.
+// Invoke calls a function; it was pushed before its n arguments. After its return the machine calls then, which reads
+// the results by Results. results is their wanted number, -1 for all.
 func (c *Call) Invoke(n, results int, then GoFunction) Outcome {
 	f := c.t.frame()
 	f.step = then
@@ -409,24 +410,23 @@ func (c *Call) Invoke(n, results int, then GoFunction) Outcome {
 	return outcomeInvoke
 }
 
-// Results returns what the invoked function returned, for the function given to Invoke.
+// Results returns the results of the invoked function, for then of Invoke.
 func (c *Call) Results() []Value { return c.t.stack[c.t.frame().pc:c.t.top] }
 
-// Keep remembers data until the function's next step; Kept returns it.
+// Keep stores data for the function's next step; Kept returns it.
 func (c *Call) Keep(data any) { c.t.frame().ctx = data }
 
-// Kept returns what Keep was given.
 func (c *Call) Kept() any { return c.t.frame().ctx }
 
-// drop takes the values behind the arguments off the stack.
+// drop removes the values after the arguments from the stack.
 func (c *Call) drop() { c.t.top = c.base + c.n }
 
-// Suspend stops the machine: Run returns Suspended. After State.Wake and Run, the machine calls then, whose Results are
-// the values given to Wake.
+// Suspend stops the machine: Run returns Suspended. After State.Wake and Run the machine calls then, which reads the
+// values of Wake by Results.
 func (c *Call) Suspend(then GoFunction) Outcome {
 	c.t.frame().step = then
 	return outcomeSuspend
 }
 
-// Spend takes n from the budget, for work that is not instructions.
+// Spend subtracts n from the budget, for work other than instructions.
 func (c *Call) Spend(n int) { c.state.budget -= n }

@@ -2,8 +2,8 @@ package lua
 
 import "math"
 
-// This file turns expressions into instructions. It allocates registers and places jumps exactly as Lua 5.1 does,
-// because the variable names in error messages are read back from the code (debug.go). See NOTICE.
+// This file compiles expressions. It allocates registers and places jumps exactly as Lua 5.1 does, because debug.go
+// reads the variable names of error messages from the code. See NOTICE.
 
 type expressionKind uint8
 
@@ -19,7 +19,7 @@ const (
 	kindGlobal      // info: constant with the name
 	kindIndexed     // info: table register; aux: key register or constant
 	kindJump        // info: instruction that jumps
-	kindRelocatable // info: instruction whose A is still open
+	kindRelocatable // info: instruction whose A is not yet set
 	kindFixed       // info: register
 	kindCall        // info: instruction
 	kindVararg      // info: instruction
@@ -29,7 +29,7 @@ type expression struct {
 	kind                expressionKind
 	info, aux           int
 	number              float64
-	whenTrue, whenFalse int // lists of jumps that leave with that truth
+	whenTrue, whenFalse int // lists of jumps taken for true or false
 }
 
 func makeExpression(kind expressionKind, info int) expression {
@@ -45,15 +45,15 @@ func (e *expression) isNumeral() bool {
 func (e *expression) isMulti() bool { return e.kind == kindCall || e.kind == kindVararg }
 
 type upvalueSource struct {
-	kind expressionKind // kindLocal or kindUpvalue of the enclosing function
+	kind expressionKind // kindLocal or kindUpvalue, in the enclosing function
 	info int
 }
 
 // A block is a scope under compilation.
 type block struct {
 	outer  *block
-	breaks int // list of jumps out of a loop
-	locals int // active outside
+	breaks int // list of jumps that leave the loop
+	locals int // number of active locals outside
 	hasUp  bool
 	isLoop bool
 }
@@ -64,9 +64,9 @@ type builder struct {
 	outer      *builder
 	parser     *parser
 	block      *block
-	lastTarget int         // instruction that a jump leads to, so that the one before must not be merged with it
+	lastTarget int         // the target of a jump: its instruction must not be merged with the one before
 	pending    int         // list of jumps to the next instruction
-	lasts      map[int]int // by the first jump of a long list, one that was its last: lists only grow
+	lasts      map[int]int // from the first jump of a long list to a late one: lists only grow
 	free       int         // first free register
 	active     []int
 	ups        []upvalueSource
@@ -97,7 +97,7 @@ func (b *builder) loadNil(from, n int) {
 	if b.pc() > b.lastTarget {
 		if b.pc() == 0 {
 			if from >= len(b.active) {
-				return // registers are nil already
+				return // the registers are nil already
 			}
 		} else if previous := &b.proto.code[b.pc()-1]; previous.op() == opLoadNil {
 			first, last := previous.a(), previous.b()
@@ -155,7 +155,7 @@ func (b *builder) jumpControl(pc int) *instruction {
 	return &b.proto.code[pc]
 }
 
-// needsValue tells whether a jump of the list leaves no value behind.
+// needsValue reports whether a jump of the list produces no value.
 func (b *builder) needsValue(list int) bool {
 	for ; list != noJump; list = b.jumpTarget(list) {
 		if b.jumpControl(list).op() != opTestSet {
@@ -335,7 +335,7 @@ func (b *builder) setOneReturn(e *expression) {
 	}
 }
 
-// dischargeVariables makes the expression's value one that an instruction yields.
+// dischargeVariables converts a variable to a value in a register or in an instruction.
 func (b *builder) dischargeVariables(e *expression) {
 	switch e.kind {
 	case kindLocal:
@@ -449,7 +449,7 @@ func (b *builder) toValue(e *expression) {
 	}
 }
 
-// toRK puts the value into a register, or finds a constant for it that fits an operand.
+// toRK puts the value into a register, or makes it a constant that fits an operand.
 func (b *builder) toRK(e *expression) int {
 	b.toValue(e)
 	switch e.kind {
@@ -577,7 +577,7 @@ func (b *builder) indexed(t, key *expression) {
 	t.kind = kindIndexed
 }
 
-// fold computes an operation on two numerals; it leaves division by zero and NaN to the machine.
+// fold computes an operation on two numerals, except for division by zero and NaN.
 func fold(o opcode, x, y *expression) bool {
 	if !x.isNumeral() || !y.isNumeral() {
 		return false
@@ -668,7 +668,7 @@ const (
 	operatorNone
 )
 
-// infix is called when the first operand and the operator have been read.
+// infix is called after the first operand and the operator.
 func (b *builder) infix(o binaryOperator, e *expression) {
 	switch o {
 	case operatorAnd:
@@ -686,7 +686,7 @@ func (b *builder) infix(o binaryOperator, e *expression) {
 	}
 }
 
-// posfix is called when both operands have been read; the result is in x.
+// posfix is called after both operands; the result is in x.
 func (b *builder) posfix(o binaryOperator, x, y *expression) {
 	switch o {
 	case operatorAnd:

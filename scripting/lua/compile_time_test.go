@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestCompilingTakesTimeInProportion: four times the source takes no more than ten times as long. Nothing can pause or
-// kill the compiler, so a source that takes the square of its length would hold the turn.
+// TestCompilingTakesTimeInProportion: four times the source takes at most ten times as long. The compiler cannot be
+// paused or killed, so quadratic time would hold the turn.
 func TestCompilingTakesTimeInProportion(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -48,10 +48,10 @@ func TestCompilingTakesTimeInProportion(t *testing.T) {
 	}
 }
 
-// tick is as exact as threadTime may be.
+// tick is the resolution of threadTime.
 const tick = 4 * time.Millisecond
 
-// threadTime is the processor time of this thread, which other processes do not change.
+// threadTime is the processor time of this thread, which is independent of other processes.
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

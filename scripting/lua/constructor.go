@@ -1,12 +1,12 @@
 package lua
 
-// A constructor is a table constructor under way.
+// A constructor is the state of a table constructor.
 type constructor struct {
 	item    expression // the last list item read
 	table   *expression
 	fields  int
 	items   int
-	toStore int // items in registers
+	toStore int // items in registers, not yet stored
 }
 
 func (p *parser) recordField(c *constructor) {

@@ -60,7 +60,7 @@ func coroutineRunning(c *Call) Outcome {
 	return c.Return1(threadValue(c.t))
 }
 
-// resume switches to a coroutine with the last n values as arguments; problem is why that cannot be.
+// resume switches to a coroutine with the last n values as arguments. problem says why it cannot.
 func (c *Call) resume(co *Thread, n int, then GoFunction) (o Outcome, problem string) {
 	t := c.t
 	if co == c.state.main {
@@ -103,7 +103,7 @@ func coroutineResume(c *Call) Outcome {
 	return o
 }
 
-// take moves the values of the coroutine that stopped onto the stack.
+// take moves the values of the stopped coroutine onto the stack.
 func (c *Call) take() (n int, failed bool) {
 	o := c.state.outcome
 	co := o.thread

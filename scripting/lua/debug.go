@@ -2,8 +2,8 @@ package lua
 
 import "strconv"
 
-// lastChange returns the last instruction before pc that changed a register, following the jumps that must be taken, or
-// a return if there is none. Error messages name variables from it.
+// lastChange returns the last instruction before pc that changed a register, or a return if there is none. It follows
+// jumps that are always taken. Error messages take variable names from it.
 func lastChange(p *Proto, pc, register int) instruction {
 	last := len(p.code) - 1
 	for i := 0; i < pc; i++ {
@@ -51,7 +51,7 @@ func (p *Proto) constantName(rk int) string {
 	return "?"
 }
 
-// cString cuts at the first zero byte, as messages made with C's %s are.
+// cString cuts s at the first zero byte, as C's %s does.
 func cString(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] == 0 {
@@ -61,8 +61,7 @@ func cString(s string) string {
 	return s
 }
 
-// objectName says what a register of a Lua function holds at pc: its kind, such as "global", and its name; "" if
-// unknown.
+// objectName is the kind, such as "global", and the name of the value in a register at pc; "" if unknown.
 func objectName(p *Proto, pc, register int) (kind, name string) {
 	if name = p.localName(register+1, pc); name != "" {
 		return "local", name
@@ -84,7 +83,7 @@ func objectName(p *Proto, pc, register int) (kind, name string) {
 	return "", ""
 }
 
-// functionName says how the function of frame i was called, as far as its caller's code tells.
+// functionName is the kind and name by which frame i was called, if the caller's code shows them.
 func (t *Thread) functionName(i int) (kind, name string) {
 	f := &t.frames[i]
 	if f.cl != nil && f.tailCalls > 0 || i == 0 {
@@ -102,8 +101,7 @@ func (t *Thread) functionName(i int) (kind, name string) {
 	return "", ""
 }
 
-// line is that of the instruction that runs or ran last. A function that has jumped back to its first is about to run
-// it.
+// line is the line of the present instruction. After a jump to the first instruction it is that one's line.
 func (f *frame) line() int { return int(f.cl.proto.lines[max(0, f.pc-1)]) }
 
 // frameAt finds the frame of a level: 0 is the running function, 1 its caller. i is -1 for a lost tail call; ok is
@@ -132,7 +130,7 @@ func (t *Thread) where(level int) string {
 	return ""
 }
 
-// position is what precedes the text of an error of the machine itself.
+// position precedes the text of the machine's own errors.
 func (t *Thread) position() string {
 	if n := len(t.frames); n > 0 && t.frames[n-1].cl != nil && t.frames[n-1].pc > 0 {
 		f := &t.frames[n-1]
@@ -141,7 +139,7 @@ func (t *Thread) position() string {
 	return ""
 }
 
-// A raised is what Go code panics with to raise a Lua error; the error is in State.errValue.
+// A raised is the value of the panic by which Go code raises a Lua error. The error is in State.errValue.
 type raised struct{}
 
 var raisedPanic = &raised{}
@@ -151,10 +149,10 @@ func (s *State) raise(v Value) {
 	panic(raisedPanic)
 }
 
-// runtimeError raises an error of the machine, with the position of the instruction if a Lua function runs.
+// runtimeError raises an error of the machine. It has the position if a Lua function runs.
 func (s *State) runtimeError(text string) { s.raise(s.String(s.cur.position() + text)) }
 
-// raiseMemory raises the one error that has no position and that no handler sees.
+// raiseMemory raises the error that has no position and runs no handler.
 func (s *State) raiseMemory() {
 	s.errValue, s.errKind = memoryText, errorMemory
 	panic(raisedPanic)
@@ -165,7 +163,7 @@ var (
 	handlerText = Intern("error in error handling")
 )
 
-// typeError names the value: register is where it stands, or -1.
+// typeError raises a type error that names the value. register holds the value, or is -1.
 func (s *State) typeError(v Value, register int, what string) {
 	kind, name := "", ""
 	if register >= 0 {
@@ -195,7 +193,7 @@ func (s *State) concatError(a, b Value, registerA, registerB int) {
 
 func (s *State) orderError(a, b Value) {
 	t1, t2 := a.Type().String(), b.Type().String()
-	if t1[2] == t2[2] { // as Lua 5.1 tells types apart
+	if t1[2] == t2[2] { // Lua 5.1 compares the third letter of the type names
 		s.runtimeError("attempt to compare two " + t1 + " values")
 	}
 	s.runtimeError("attempt to compare " + t1 + " with " + t2)

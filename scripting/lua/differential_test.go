@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// The oracle is Debian's lua5.1. Both sides run the same driver, which runs programs one by one and prints what each
-// printed, how it ended and with which error. A batch of programs is one process of the oracle.
+// The oracle is Debian's lua5.1. Both sides run the same driver. It runs programs one by one and prints each one's
+// output, end and error. One process of the oracle runs a batch of programs.
 
 const driver = `
 local G, loadstring, setfenv, pcall, tostring, type, select, concat = _G, loadstring, setfenv, pcall, tostring, type, select,
@@ -86,10 +86,10 @@ func luaQuote(s string) string {
 
 const tooLong = "\x00too long"
 
-// fuel is the budget after which a program of ours is too long; lua5.1 has a limit in instructions.
+// fuel is the budget of a program here; lua5.1 has a limit in instructions.
 const fuel = 3_000_000
 
-// oracle runs programs in lua5.1 and returns what each showed; tooLong for one that had to be ended.
+// oracle runs programs in lua5.1 and returns the output of each, or tooLong if it was stopped.
 func oracle(t testing.TB, programs []string) []string {
 	t.Helper()
 	results := make([]string, len(programs))
@@ -113,7 +113,7 @@ func oracle(t testing.TB, programs []string) []string {
 			number, body, _ := strings.Cut(part, "\n")
 			i, _ := strconv.Atoi(number)
 			if i < 1 || i > len(programs) {
-				continue // a program printed our mark
+				continue // a program printed the mark
 			}
 			results[i-1] = body
 			last = i
@@ -138,10 +138,10 @@ var compiledDriver = sync.OnceValue(func() *Proto {
 	return p
 })
 
-// ours runs one program in the machine under the same driver; budget as for runScript.
+// ours runs one program in the machine under the same driver; budget is as in runScript.
 func ours(program string, budget func() int) string { return oursFrom(program, budget, 0) }
 
-// oursFrom does so with other numbers in place of addresses.
+// oursFrom is ours with other numbers in place of addresses.
 func oursFrom(program string, budget func() int, ids uint32) string {
 	s := NewState()
 	s.renumber(ids)
@@ -170,7 +170,7 @@ func oursFrom(program string, budget func() int, ids uint32) string {
 	return tooLong
 }
 
-// renumber gives the functions of the libraries other numbers, and what is made later.
+// renumber gives other numbers to the functions of the libraries and to later objects.
 func (s *State) renumber(by uint32) {
 	s.ids += by
 	add := func(v Value) {
@@ -188,8 +188,7 @@ func (s *State) renumber(by uint32) {
 	}
 }
 
-// normalise takes out addresses, and the position of the oracle's own main chunk, which only a high error level
-// reaches.
+// normalise removes addresses, and the position of the oracle's main chunk, which only a high error level reaches.
 func normalise(s string) string {
 	return mainChunk.ReplaceAllString(address.ReplaceAllString(s, "$1: ADDRESS"), "")
 }
@@ -220,7 +219,7 @@ func compareAll(t *testing.T, programs []string, budget func() int) {
 // batchSize is how many programs one process of the oracle runs.
 const batchSize = 250
 
-// compareMany compares SPINDLE_LUA_PROGRAMS programs, or a few, batch by batch: all of them would not fit into memory.
+// compareMany compares SPINDLE_LUA_PROGRAMS programs, or a few, in batches, because all of them do not fit into memory.
 func compareMany(t *testing.T, next func() string) {
 	t.Helper()
 	var c comparison
@@ -238,7 +237,7 @@ func compareMany(t *testing.T, next func() string) {
 	c.report(t)
 }
 
-// A comparison counts what it has seen.
+// A comparison counts the programs.
 type comparison struct {
 	programs, skipped, failures int
 }
@@ -251,7 +250,7 @@ func (c *comparison) report(t *testing.T) {
 	}
 }
 
-// compare runs one batch on both sides; here only what lua5.1 has ended, since the rest takes most of the time.
+// compare runs one batch on both sides. Programs that lua5.1 stopped are not run here: they take most of the time.
 func (c *comparison) compare(t *testing.T, programs []string, budget func() int) {
 	t.Helper()
 	want := oracle(t, programs)
@@ -270,7 +269,7 @@ func (c *comparison) compare(t *testing.T, programs []string, budget func() int)
 			continue
 		}
 		if anyNaN(got) == anyNaN(want[i]) {
-			continue // of two NaNs, an operation may give either
+			continue // an operation on two NaNs may return either
 		}
 		if byAddress(p, budget, normalise(got)) {
 			c.skipped++
@@ -282,7 +281,7 @@ func (c *comparison) compare(t *testing.T, programs []string, budget func() int)
 	}
 }
 
-// byAddress says whether what a program prints depends on addresses, as the order of keys that are functions does.
+// byAddress reports whether a program's output depends on addresses, such as the order of functions as keys.
 func byAddress(program string, budget func() int, got string) bool {
 	for _, ids := range []uint32{1 << 30, 12345, 3<<20 + 7, 5<<25 + 3} {
 		if normalise(oursFrom(program, budget, ids)) != got {

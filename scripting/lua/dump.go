@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// stringDump is string.dump: a function as a chunk in Lua 5.1's own format. Nothing here loads one: a chunk need not be
-// sound, and a machine that ran it would have to trust it.
+// stringDump is string.dump: a function as a chunk in Lua 5.1's format. Chunks are never loaded here: a chunk may be
+// malicious, and the machine would have to trust it.
 func stringDump(c *Call) Outcome {
 	c.CheckFunction(1)
 	if c.Arg(1).n != bitsClosure {
@@ -18,8 +18,8 @@ func stringDump(c *Call) Outcome {
 	return c.Return1(c.state.Bytes(chunk))
 }
 
-// chunkHeader names the format: version 5.1, little endian, 4 bytes an int, 8 a size_t, 4 an instruction, 8 a number,
-// and numbers are not integers.
+// chunkHeader names the format: version 5.1, little endian, floating-point numbers. The sizes in bytes: int 4, size_t
+// 8, instruction 4, number 8.
 var chunkHeader = []byte("\x1bLua\x51\x00\x01\x04\x08\x04\x08\x00")
 
 // The types of constants in a chunk.
@@ -30,7 +30,7 @@ const (
 	chunkString  = 4
 )
 
-// appendProto appends p and the functions in it. A function does not repeat the source of the one around it.
+// appendProto appends p and its inner functions. A function does not repeat the source of the enclosing one.
 func appendProto(dst []byte, p *Proto, around string) []byte {
 	source := p.source
 	if source == around {

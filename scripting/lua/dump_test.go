@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDumpAgainstLua: string.dump gives the chunk that Lua 5.1 gives, to the byte.
+// TestDumpAgainstLua: string.dump returns the same bytes as Lua 5.1.
 func TestDumpAgainstLua(t *testing.T) {
 	interpreter, err := exec.LookPath("lua5.1")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestDumpAgainstLua(t *testing.T) {
 	}
 }
 
-// TestDumpRefuses: functions of ours have no code to dump, and no chunk is loaded.
+// TestDumpRefuses: Go functions cannot be dumped, and no chunk is loaded.
 func TestDumpRefuses(t *testing.T) {
 	r := runScript("=x", `print(pcall(string.dump, pcall)) print(loadstring(string.dump(function() end), "=c"))`,
 		func() int { return 1 << 20 })

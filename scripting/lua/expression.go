@@ -236,8 +236,7 @@ var priorities = [...]struct{ left, right int }{
 
 const unaryPriority = 8
 
-// subexpression reads operands and operators that bind tighter than limit, and returns the first operator that does
-// not.
+// subexpression parses operands and the operators that bind tighter than limit. It returns the first other operator.
 func (p *parser) subexpression(limit int) (expression, binaryOperator) {
 	p.enter()
 	var e expression

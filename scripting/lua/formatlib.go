@@ -8,11 +8,12 @@ import (
 // A directive is one % of string.format: %[flags][width][.precision]verb.
 type directive struct {
 	minus, plus, space, sharp, zero bool
-	width, precision                int // precision -1: not given
+	width, precision                int // precision -1: none
 	verb                            byte
 }
 
-// parseDirective reads what stands behind a %. at is the first byte behind it, next the first behind the directive.
+// parseDirective parses a directive after its %. at is the first byte after the %, next the first one after the
+// directive.
 func (c *Call) parseDirective(format string, at int) (d directive, next int) {
 	byteAt := func(i int) byte {
 		if i < len(format) {
@@ -84,11 +85,11 @@ func stringFormat(c *Call) Outcome {
 		d, i = c.parseDirective(format, i)
 		switch d.verb {
 		case 'c':
-			b := byte(0) // what a number gives that no C int holds
+			b := byte(0) // the value for numbers beyond C's int
 			if f := c.CheckNumber(arg); f > -1<<31-1 && f < 1<<31 {
 				b = byte(int32(f))
 			}
-			if b == 0 { // C's sprintf ends the item there
+			if b == 0 { // C's sprintf ends the item at a zero byte
 				start := len(out)
 				out = d.pad(out, nil, 1)
 				out = out[:start+len(cString(viewString(out[start:])))]
@@ -141,7 +142,7 @@ func toUnsigned(f float64) uint64 {
 	return uint64(toInteger(f))
 }
 
-// pad appends item, width characters of it wide, with blanks to the left or right.
+// pad appends item, which is width characters wide, with blanks to its left or right.
 func (d *directive) pad(out, item []byte, width int) []byte {
 	n := d.width - width
 	if !d.minus {
@@ -156,7 +157,7 @@ func (d *directive) pad(out, item []byte, width int) []byte {
 	return out
 }
 
-// number appends sign, prefix and digits, with zeros between if asked for.
+// number appends prefix and digits, with zeros or blanks for the width.
 func (d *directive) number(out []byte, prefix string, digits []byte, zeros bool) []byte {
 	n := d.width - len(prefix) - len(digits)
 	if !d.minus && !zeros {
@@ -189,7 +190,7 @@ func (d *directive) sign(negative bool) string {
 	return ""
 }
 
-// minimum puts zeros in front until there are as many digits as the precision says.
+// minimum adds leading zeros up to the precision.
 func (d *directive) minimum(digits []byte) []byte {
 	if d.precision == 0 && len(digits) == 1 && digits[0] == '0' {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// fuzzCall runs an expression of the strings a, b and c whole and in small slices: both end, and end alike.
+// fuzzCall runs an expression of the strings a, b and c as a whole and in small slices. Both must end in the same way.
 func fuzzCall(f *testing.F, expression string, seeds ...[3]string) {
 	for _, seed := range seeds {
 		f.Add(seed[0], seed[1], seed[2])
@@ -52,7 +52,7 @@ func FuzzFormat(f *testing.F) {
 		[3]string{"%q%c%i%%", "7", "x"}, [3]string{"%s%x%.20g", "-1", "1e300"}, [3]string{"%99.99f", "1e308", ""})
 }
 
-// FuzzPattern: any pattern, subject and replacement give a result or an error, and no search goes on without pauses.
+// FuzzPattern: any pattern, subject and replacement give a result or an error, and every search can pause.
 func FuzzPattern(f *testing.F) {
 	fuzzCall(f, `string.find(a, b), string.match(a, b, -3), string.gsub(a, b, c), (function()
 		local n = 0 for x, y in string.gmatch(a, b) do n = n + 1 if n > 50 then break end end return n end)()`,

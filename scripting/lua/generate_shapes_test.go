@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A shape is a piece of a program that leans on one part of the language. What it is made of is random.
+// A shape is a random piece of a program that exercises one part of the language.
 var shapes = []func(*generator){
 	(*generator).closures, (*generator).variadic, (*generator).chain, (*generator).objects, (*generator).producer,
 	(*generator).resumes, (*generator).thrown, (*generator).levels, (*generator).nameless, (*generator).patterns,
@@ -108,7 +108,7 @@ func (g *generator) chain() {
 	g.line("print(base.p, base.q, base.r, base[1])")
 }
 
-// objects have a class with metamethods, of which some fail, yield or return several values.
+// objects have a class with metamethods. Some fail, yield or return several values.
 func (g *generator) objects() {
 	g.line("local C = {} C.__index = C")
 	for _, m := range []string{"__add", "__concat", "__eq", "__lt", "__le", "__unm", "__call", "__mod", "__pow", "__div",
@@ -199,7 +199,7 @@ func (g *generator) thrown() {
 	}
 }
 
-// levels asks who is to blame for an error.
+// levels checks the position in errors of different levels.
 func (g *generator) levels() {
 	g.line("local function l0(n) error(%s, n) end", g.pick("'m'", "{}", "5"))
 	g.line("local function l1(n) %s end", g.pick("l0(n)", "return l0(n)",
@@ -214,7 +214,7 @@ func (g *generator) levels() {
 	}
 }
 
-// nameless does with a thing of the wrong type what names it in the error.
+// nameless uses values of the wrong type, whose names the errors must show.
 func (g *generator) nameless() {
 	g.line("local loc, num, tab, up2 = nil, 5, {f = {}}, %s", g.expr())
 	for range 3 + g.rng.IntN(5) {
@@ -242,7 +242,7 @@ func (g *generator) nameless() {
 		stat = strings.ReplaceAll(stat, "nil()", "(nil)()")
 		fixed := strings.NewReplacer("return nil.", "return (nil).", "return nil:", "return (nil):", "return nil[",
 			"return (nil)[", "true.", "(true).").Replace(stat)
-		g.line("print(loadstring(%s))", luaQuote("local "+fixed)) // most of these are syntax errors, and say so
+		g.line("print(loadstring(%s))", luaQuote("local "+fixed)) // mostly syntax errors
 		g.line("do local f, m = loadstring(%s) print(m) if f then print(pcall(f)) end end", luaQuote(fixed))
 		if !strings.Contains(thing, "...") && !strings.HasPrefix(thing, "nil") && !strings.HasPrefix(thing, "true") &&
 			!strings.HasPrefix(thing, "{") && !strings.Contains(stat, "(function") && g.simple(thing) {
@@ -251,7 +251,7 @@ func (g *generator) nameless() {
 	}
 }
 
-// simple says whether what was made may stand before a call or an index.
+// simple reports whether the text may stand before a call or an index.
 func (g *generator) simple(thing string) bool {
 	switch thing[0] {
 	case '(', 'l', 't', 'u', 'g':
@@ -262,7 +262,7 @@ func (g *generator) simple(thing string) bool {
 	return thing == "num" || thing == "string.none" || thing == "string"
 }
 
-// patternText is a pattern, rarely one with a mistake in it.
+// patternText is a pattern, rarely with a mistake.
 func (g *generator) patternText(depth int) string {
 	if g.chance(4) {
 		return g.pick("(", ")", "%", "[", "[^", "[a-", "%b", "%bx", "%f", "%f(", "[%", "%0", "%2", "(()", "[]", "[^]]", "*",
@@ -360,7 +360,7 @@ func (g *generator) formats() {
 	}
 }
 
-// numeral is a number as a source may have it, or a text that may be one.
+// numeral is a number in source form, or a text that may be one.
 func (g *generator) numeral() string {
 	switch g.rng.IntN(9) {
 	case 0, 1:
@@ -417,7 +417,7 @@ func (g *generator) numbers() {
 	}
 }
 
-// holes sees how tables grow, and what # and next say of tables with holes.
+// holes checks how tables grow, and the results of # and next for tables with holes.
 func (g *generator) holes() {
 	items := g.repeated(0, 9, func(int) string {
 		return g.pick("nil, ", "1, ", "'x', ", "false, ", "[3] = 5, ", "k = 1, ", "[2.5] = 1, ", "[9] = 2, ")
@@ -538,7 +538,7 @@ func (g *generator) compiled() {
 			"error('r')", "nil"), name)
 }
 
-// walks goes over tables while it changes them.
+// walks iterates over tables and changes them.
 func (g *generator) walks() {
 	g.line("local w, c = {%s}, 0", g.repeated(1, 8, func(i int) string {
 		return g.pick(fmt.Sprintf("k%d = %d, ", i, i), fmt.Sprintf("[%d] = 'v', ", g.rng.IntN(30)), "'a', ", "[true] = 1, ",

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A generator writes programs that end: loops count, and functions call only functions that stand before them.
+// A generator writes programs that end: loops count, and functions call only earlier functions.
 type generator struct {
 	rng    *rand.Rand
 	out    strings.Builder
@@ -233,7 +233,7 @@ func (g *generator) block(n int, extra ...string) {
 	g.locals = g.locals[:kept]
 }
 
-// statement writes one; two of three are guarded, so that a failure does not end the program.
+// statement writes one statement. Two of three are guarded, so that a failure does not end the program.
 func (g *generator) statement() {
 	if g.depth > 0 || g.rng.IntN(3) == 0 {
 		g.bare()

@@ -22,7 +22,7 @@ func mustRun(t testing.TB, s *State, want Status) {
 	}
 }
 
-// everywhere are programs that end only if something stops them, each inside another construct.
+// everywhere are endless programs, each inside another construct.
 var everywhere = map[string]string{
 	"loop":         `while true do end`,
 	"for":          `for i = 1, math.huge do end`,
@@ -78,7 +78,7 @@ func TestBudgetStopsEverything(t *testing.T) {
 	}
 }
 
-// TestLeastBudget: what ends does so with any budget.
+// TestLeastBudget: a finite program ends with any budget.
 func TestLeastBudget(t *testing.T) {
 	for _, source := range []string{`return string.find(string.rep("a", 50), ".-.-b")`,
 		`local t = {3, 1, 2, 5, 4} table.sort(t) return t`,
@@ -96,8 +96,8 @@ func TestLeastBudget(t *testing.T) {
 	}
 }
 
-// TestWorkIsSpent: what takes long for the length of its arguments takes the budget for it, so few such calls pass
-// between two looks at the clock.
+// TestWorkIsSpent: calls whose time depends on the length of arguments spend budget, so few run between two looks at
+// the clock.
 func TestWorkIsSpent(t *testing.T) {
 	const text, table, holes = `local a, b = string.rep("a", 1e6), string.rep("a", 1e6)`,
 		`local t = {} for i = 1, 1e5 do t[i] = "" end`,
@@ -214,7 +214,7 @@ func TestWeakTables(t *testing.T) {
 	}
 }
 
-// TestProtoIsShared runs one Proto in States on many goroutines; the race detector watches.
+// TestProtoIsShared runs one Proto in States on many goroutines, under the race detector.
 func TestProtoIsShared(t *testing.T) {
 	p, err := Compile("=x", []byte(`local t = {} for i = 1, 100 do t["k" .. i % 7] = (t["k" .. i % 7] or 0) + i end return t.k3, ("x"):rep(3)`))
 	if err != nil {
@@ -283,8 +283,8 @@ func FuzzSource(f *testing.F) {
 	})
 }
 
-// A loop whose first instruction is its own target stops before anything of it has run: its line can be told all the
-// same.
+// TestLevelOfALoopAtTheBeginning: a loop whose first instruction is its own target can stop before it. Its line is
+// still known.
 func TestLevelOfALoopAtTheBeginning(t *testing.T) {
 	s := NewState()
 	p, err := Compile("=loop", []byte("while true do end"))

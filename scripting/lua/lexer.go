@@ -65,7 +65,7 @@ func tokenText(t token) string {
 	return string([]byte{byte(t)})
 }
 
-// A SyntaxError is what Compile returns for source that is no Lua; its text has the position.
+// A SyntaxError is Compile's error for invalid source; its text has the position.
 type SyntaxError struct{ Text string }
 
 func (e *SyntaxError) Error() string { return e.Text }
@@ -77,7 +77,7 @@ var errNeedsMore = errors.New("the source ends too early")
 // A lexer cuts source text into tokens.
 type lexer struct {
 	src       string
-	more      bool // more may follow src: whoever needs it panics with errNeedsMore
+	more      bool // more may follow src: a read past it panics with errNeedsMore
 	at        int  // of the byte after current
 	current   int
 	line      int // of current
@@ -111,7 +111,7 @@ func (l *lexer) saveAndNext() {
 	l.next()
 }
 
-// fail ends the compilation; near is 0 or the token that the text names.
+// fail ends the compilation. near is the token that the text shows, or 0.
 func (l *lexer) fail(text string, near token) {
 	text = chunkID(l.source, 80) + ":" + strconv.Itoa(l.line) + ": " + text
 	if near != 0 {
@@ -143,7 +143,6 @@ func (l *lexer) newline() {
 	l.line++
 }
 
-// advance makes the next token the current one.
 func (l *lexer) advance() {
 	l.lastLine = l.line
 	if l.ahead != tokEOS {
@@ -166,7 +165,7 @@ func (l *lexer) checkNext(set string) bool {
 	if l.current == endOfSource || l.current != 0 && strings.IndexByte(set, byte(l.current)) < 0 {
 		return false
 	}
-	l.saveAndNext() // a zero byte counts as one of the set, as with C's strchr
+	l.saveAndNext() // as in C's strchr, a zero byte is in every set
 	return true
 }
 
@@ -194,7 +193,8 @@ func (l *lexer) readNumber() {
 	l.number = f
 }
 
-// skipSeparator reads [==[ up to the second bracket and returns the number of =, or a negative number if it is none.
+// skipSeparator reads [==[ up to the second bracket and returns the number of =, or a negative number if it is no
+// bracket.
 func (l *lexer) skipSeparator() int {
 	count, s := 0, l.current
 	l.saveAndNext()
@@ -282,7 +282,7 @@ func (l *lexer) readEscape() {
 	case l.isNewline():
 		l.save('\n')
 		l.newline()
-	case l.current == endOfSource: // the caller's next round fails
+	case l.current == endOfSource: // the caller's next step fails
 	case !isDigit(l.current):
 		l.saveAndNext()
 	default:
@@ -400,9 +400,9 @@ func isPunct(c int) bool { return c > ' ' && c < 127 && !isAlnum(c) }
 
 func isControl(c byte) bool { return c < ' ' || c == 127 }
 
-const shortSource = 60 // what chunkID may use in messages of running code
+const shortSource = 60 // chunkID's size in messages of running code
 
-// chunkID is how messages show a chunk's name: what follows = or @, or [string "first line..."]. size is that of C's
+// chunkID is a chunk's name in messages: the text after = or @, or [string "first line..."]. size is that of C's
 // buffer.
 func chunkID(source string, size int) string {
 	if zero := strings.IndexByte(source, 0); zero >= 0 {

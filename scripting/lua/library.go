@@ -1,53 +1,53 @@
 package lua
 
-// This file is what libraries in other packages need of the machine, beside the methods of Call and Table.
+// This file is what libraries in other packages need in addition to the methods of Call and Table.
 
-// MaxString is the length of the longest string; MakeString refuses a longer one as if memory had run out.
+// MaxString is the length of the longest string. MakeString refuses a longer one with the error of exhausted memory.
 const MaxString = maxString
 
-// CheckStack raises "stack overflow (text)" if n more values are more than a C function of Lua 5.1 may hold.
+// CheckStack raises "stack overflow (text)" if n more values exceed the stack of a C function in Lua 5.1.
 func (c *Call) CheckStack(n int, text string) { c.checkStack(n, text) }
 
-// MaxStack is how many values a C function of Lua 5.1 may hold, its arguments included.
+// MaxStack is the number of values on the stack of a C function in Lua 5.1, arguments included.
 const MaxStack = maxCStack
 
-// Pop takes the last n pushed values away.
+// Pop removes the last n pushed values.
 func (c *Call) Pop(n int) { c.t.top -= n }
 
 // Last returns the value that was pushed last.
 func (c *Call) Last() Value { return c.t.stack[c.t.top-1] }
 
-// ToNumber converts as arithmetic does: a string counts as the number it reads as.
+// ToNumber converts as arithmetic does; strings are converted, too.
 func ToNumber(v Value) (f float64, ok bool) { return toNumber(v) }
 
-// ScanNumber is C's strtod: the number at the start of s and how many bytes it takes; 0 bytes if there is none.
+// ScanNumber is C's strtod: the number at the start of s, and its length in bytes; 0 if there is none.
 func ScanNumber(s string) (f float64, n int) { return scanNumber(s) }
 
-// ToInteger converts as a C cast to 64 bits does on x86: what does not fit is the smallest integer.
+// ToInteger converts as a C cast to 64 bits on x86: out of range gives the least integer.
 func ToInteger(f float64) int64 { return toInteger(f) }
 
 // CString cuts s at its first zero byte, as C reads it.
 func CString(s string) string { return cString(s) }
 
-// RaiseMemory raises "not enough memory", which no position precedes.
+// RaiseMemory raises "not enough memory", without a position.
 func (s *State) RaiseMemory() { s.raiseMemory() }
 
-// Charge counts n bytes that a library is about to take beside Lua values; a negative n gives them back.
+// Charge counts n bytes that a library will allocate besides Lua values; a negative n returns them.
 // Errors: it raises "not enough memory" past the State's limit.
 func (s *State) Charge(n int) { s.charge(n) }
 
-// SetPushed replaces the nth value from the top, 1 being the last one pushed.
+// SetPushed replaces the nth value from the top; 1 is the last pushed one.
 func (c *Call) SetPushed(n int, v Value) { c.t.stack[c.t.top-n] = v }
 
-// TakeBuffer gives a library an empty buffer to append to. KeepBuffer gives it back, for the next call; an error may
-// lose it. It stands in no memory account, so it is kept only while it is small.
+// TakeBuffer returns an empty buffer for a library. KeepBuffer returns it for the next call; an error may lose it. The
+// memory account does not include it, so only a small one is kept.
 func (s *State) TakeBuffer() []byte {
 	b := s.buffer[:0]
 	s.buffer = nil
 	return b
 }
 
-// KeepBuffer takes a buffer that TakeBuffer has given, or one that has taken its place.
+// KeepBuffer takes back the buffer of TakeBuffer, or a grown copy.
 func (s *State) KeepBuffer(b []byte) {
 	if cap(b) <= keptScratch {
 		s.buffer = b
@@ -59,8 +59,8 @@ const (
 	longestKey = 32
 )
 
-// Key returns text as a Value. Short ones are remembered: the objects of an array have the same keys, and one string
-// for all of them needs neither memory nor a hash of its own.
+// Key returns text as a Value. It remembers short texts. The objects of an array have the same keys, so they share one
+// string and its hash.
 func (s *State) Key(text string) Value {
 	n := len(text)
 	if n == 0 || n > longestKey {

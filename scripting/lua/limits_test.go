@@ -87,7 +87,7 @@ func TestLimitsAgainstLua(t *testing.T) {
 	compareAll(t, limitPrograms(), slices)
 }
 
-// TestCodeBytes: code is counted once, by whatever way it is reached, and a chunk that nothing holds is not counted.
+// TestCodeBytes: code is counted once, however it is reached. A chunk without references is not counted.
 func TestCodeBytes(t *testing.T) {
 	size := func(source string) int {
 		t.Helper()

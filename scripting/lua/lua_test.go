@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// A script is one run of source in a fresh State, with print writing to out as the stand-alone interpreter's does.
+// A script is one run of source in a fresh State; print writes to out as in the stand-alone interpreter.
 type script struct {
 	state  *State
 	out    strings.Builder
 	status Status
 }
 
-// runScript runs source whole; budget is asked before every Run, so a test can pause it anywhere.
+// runScript runs source to its end. budget is called before every Run, so a test can pause anywhere.
 func runScript(name, source string, budget func() int) *script {
 	r := &script{state: NewState()}
 	s := r.state

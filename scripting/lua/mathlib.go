@@ -37,7 +37,7 @@ func (s *State) openMath() {
 	one("tanh", hyperbolicTangent)
 	two := func(name string, f func(x, y float64) float64) {
 		s.Register(t, name, func(c *Call) Outcome {
-			y := c.CheckNumber(2) // first, as the compiled C does
+			y := c.CheckNumber(2) // in the order of the compiled C
 			x := c.CheckNumber(1)
 			return c.Return1(Number(f(x, y)))
 		})
@@ -93,10 +93,10 @@ func processorSeconds() float64 {
 	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }
 
-// invalidResult is the NaN that the processor makes of an invalid operation; it prints as -nan.
+// invalidResult is the processor's NaN for an invalid operation; it prints as -nan.
 var invalidResult = math.Float64frombits(0xFFF8 << 48)
 
-// invalid makes f return that NaN where it has no result, as the C library does.
+// invalid makes f return that NaN where it has no result, as in the C library.
 func invalid(f func(float64) float64) func(float64) float64 {
 	return func(x float64) float64 {
 		if y := f(x); y == y {

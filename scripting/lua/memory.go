@@ -1,18 +1,18 @@
 package lua
 
-// The memory account is an estimate. charge adds what is made and never hears what Go's collector freed. When the sum
-// passes the gate, audit walks everything the State reaches, which gives the true sum, and only if that is above the
-// limit the script fails.
+// The memory account is an estimate. charge adds new objects, but does not learn what Go's collector has freed. When
+// the sum passes the gate, audit walks everything reachable from the State, which gives the true sum. The script fails
+// only if that is above the limit.
 //
-// lua.A1. An object with mark == State.epoch has been counted by the walk under way.
+// lua.A1. An object with mark == State.epoch has been counted by the present walk.
 // lua.A2. Strings with markStatic belong to a Proto or to the process and are not counted.
 
 const markStatic = ^uint32(0)
 
 func stringBytes(n int) int { return (headerBytes + n + 15) &^ 7 }
 
-// charge counts n bytes that are about to be made; a negative n counts some that are gone. Only a running script fails
-// for want of memory: what the host makes between runs is counted and fails the script at its next object.
+// charge counts n bytes before their allocation; a negative n subtracts. Only a running script fails from it.
+// Allocations by the host between runs are counted, and the script fails at its next object.
 func (s *State) charge(n int) {
 	s.used += n
 	if s.used > s.gate {
@@ -20,7 +20,7 @@ func (s *State) charge(n int) {
 	}
 }
 
-// SetMemoryLimit makes scripts fail with "not enough memory" when the State's objects are larger; 0 is no limit.
+// SetMemoryLimit makes scripts fail with "not enough memory" above this size of the State's objects; 0 is no limit.
 func (s *State) SetMemoryLimit(bytes int) {
 	s.limit = bytes
 	s.gate = bytes
@@ -29,16 +29,16 @@ func (s *State) SetMemoryLimit(bytes int) {
 	}
 }
 
-// Used is the estimate of the memory in use, garbage since the last count included.
+// Used is the estimate of the memory in use, with the garbage since the last count.
 func (s *State) Used() int { return s.used }
 
-// Live counts the memory that the State reaches.
+// Live counts the memory reachable from the State.
 func (s *State) Live() int {
 	s.used = s.walk(false)
 	return s.used
 }
 
-// Collect counts like Live, and clears the entries of weak tables whose key or value nothing else reaches.
+// Collect is Live; it also clears the entries of weak tables whose key or value is otherwise unreachable.
 func (s *State) Collect() { s.used = s.walk(true) }
 
 func (s *State) audit(n int) {
@@ -55,8 +55,8 @@ func (s *State) audit(n int) {
 	s.gate = max(s.limit, s.used+s.limit/8)
 }
 
-// CodeBytes is what the code takes of the functions that can be reached from values, other than by globals. The chunk
-// that made them is not among it, unless one of them holds it.
+// CodeBytes is the size of the code reachable from values without the globals. It includes the chunk that made the
+// functions only if one of them refers to it.
 func CodeBytes(values ...Value) (n int) {
 	seen := map[any]bool{}
 	var code func(p *Proto)
@@ -102,7 +102,7 @@ func CodeBytes(values ...Value) (n int) {
 	return n
 }
 
-// A walker counts what is reachable.
+// A walker counts reachable memory.
 type walker struct {
 	s     *State
 	bytes int
@@ -141,7 +141,7 @@ func (s *State) walk(clearWeak bool) int {
 	return w.bytes
 }
 
-// value puts v on the queue if it has not been counted (lua.A1).
+// value queues v if it has not been counted (lua.A1).
 func (w *walker) value(v Value) {
 	if v.n < uint64(tagString)<<48 {
 		return
@@ -232,7 +232,8 @@ func (w *walker) table(t *Table) {
 	}
 }
 
-// clearTable removes the entries of a weak table that nothing else reaches. Strings are values, not objects, here.
+// clearTable removes the entries of a weak table that are otherwise unreachable. Strings count as values, not as
+// objects.
 func (w *walker) clearTable(t *Table) {
 	gone := func(v Value) bool { return v.n >= bitsTable && *markOf(v) != w.s.epoch }
 	for i, v := range t.array {

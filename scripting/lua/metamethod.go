@@ -1,9 +1,9 @@
 package lua
 
-// The slow forms of instructions: what they do when execute finds operands that it has no short way for.
+// The slow forms of instructions, for operands that execute does not handle directly.
 //
-// A form may have to call a metamethod. It then answers called, and finishInstruction completes the instruction when
-// the metamethod has returned.
+// A form may have to call a metamethod. Then it returns called, and finishInstruction completes the instruction after
+// the metamethod.
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 
 const maxEventLoop = 100
 
-// callEvent calls a metamethod for an instruction; finishInstruction gets its result.
+// callEvent calls a metamethod for an instruction. finishInstruction gets its result.
 func (s *State) callEvent(t *Thread, f *frame, tm, x, y Value) {
 	slot := f.base + f.cl.proto.registers
 	t.stack[slot], t.stack[slot+1], t.stack[slot+2] = tm, x, y
@@ -20,8 +20,8 @@ func (s *State) callEvent(t *Thread, f *frame, tm, x, y Value) {
 	s.nested(t, slot, 1, entryEvent)
 }
 
-// index does o[key] for an instruction and puts the result into register a, or calls a metamethod for it. register is
-// where o stands, for messages.
+// index computes o[key] for an instruction and stores it in register a, or calls a metamethod. register is the place of
+// o, for messages.
 func (s *State) index(t *Thread, f *frame, o, key Value, register int, a uint8) (called bool) {
 	for range maxEventLoop {
 		var tm Value
@@ -49,7 +49,7 @@ func (s *State) index(t *Thread, f *frame, o, key Value, register int, a uint8) 
 	return false
 }
 
-// setIndex does o[key] = v, or calls a metamethod for it.
+// setIndex performs o[key] = v, or calls a metamethod.
 func (s *State) setIndex(t *Thread, f *frame, o, key, v Value, register int) (called bool) {
 	for range maxEventLoop {
 		var tm Value
@@ -85,7 +85,7 @@ func (s *State) setIndex(t *Thread, f *frame, o, key, v Value, register int) (ca
 
 const readonlyText = "Attempt to modify a readonly table"
 
-// slotFor is Table.slot for a key that a script gives.
+// slotFor is Table.slot for a script's key; it checks the key.
 func (s *State) slotFor(table *Table, key Value) *Value {
 	table.absent = 0
 	if p := table.find(key); p != &nilSlot {
@@ -111,7 +111,7 @@ const (
 
 var arithmeticEvents = [...]event{eventAdd, eventSub, eventMul, eventDiv, eventMod, eventPow, eventUnm}
 
-// arith does the arithmetic instruction at f.pc-1 when its operands are not both numbers in registers.
+// arith performs the arithmetic instruction at f.pc-1 for operands other than two numbers in registers.
 func (s *State) arith(t *Thread, f *frame) (called bool) {
 	p := f.cl.proto
 	in := p.code[f.pc-1]
@@ -163,7 +163,7 @@ func (s *State) equalEvent(x, y Value) Value {
 	return Nil
 }
 
-// orderEvent returns the metamethod that both values share for an order, or nil.
+// orderEvent returns the order metamethod if both values have the same one, or nil.
 func (s *State) orderEvent(x, y Value, e event) Value {
 	tm := s.metamethod(x, e)
 	if tm.IsNil() || !rawEqual(tm, s.metamethod(y, e)) {
@@ -172,7 +172,7 @@ func (s *State) orderEvent(x, y Value, e event) Value {
 	return tm
 }
 
-// compare does the order instruction at f.pc-1 when its operands are not both numbers.
+// compare performs the order instruction at f.pc-1 for operands other than two numbers.
 func (s *State) compare(t *Thread, f *frame) (result, called bool) {
 	p := f.cl.proto
 	in := p.code[f.pc-1]
@@ -215,7 +215,7 @@ func (s *State) compare(t *Thread, f *frame) (result, called bool) {
 	return false, false
 }
 
-// concat joins registers up to last, total of them, from right to left, and leaves the result in the first.
+// concat joins total registers, the last of which is last, from right to left. The result is in the first.
 func (s *State) concat(t *Thread, f *frame, total, last int) (called bool) {
 	window := (*registers)(unsafe.Pointer(&t.stack[f.base : f.base+256][0]))
 	for total > 1 {
@@ -279,7 +279,7 @@ func (s *State) join(parts []Value) Value {
 	return v
 }
 
-// finishInstruction completes the instruction for which a metamethod or iterator was called; its results are at slot.
+// finishInstruction completes the instruction that called a metamethod or iterator. The results are at slot.
 func (s *State) finishInstruction(t *Thread, slot int) {
 	f := t.frame()
 	p := f.cl.proto

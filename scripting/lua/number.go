@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// arithmetic computes what an operator makes of two numbers; y is ignored by the unary minus.
+// arithmetic applies an operator to two numbers; unary minus ignores y.
 func arithmetic(o opcode, x, y float64) float64 {
 	switch o {
 	case opAdd:
@@ -27,7 +27,7 @@ func arithmetic(o opcode, x, y float64) float64 {
 
 func modulo(x, y float64) float64 { return x - math.Floor(x/y)*y }
 
-// toNumber converts as arithmetic does: strings count as the number they read as.
+// toNumber converts as arithmetic does; strings are converted, too.
 func toNumber(v Value) (float64, bool) {
 	if v.n < firstTag {
 		return v.Float(), true
@@ -38,7 +38,7 @@ func toNumber(v Value) (float64, bool) {
 	return 0, false
 }
 
-// toNumber is the same, and takes the budget for a string.
+// toNumber is the function toNumber; it spends budget for a string.
 func (s *State) toNumber(v Value) (float64, bool) {
 	if v.IsString() {
 		s.budget -= v.textLen() >> 2
@@ -46,7 +46,7 @@ func (s *State) toNumber(v Value) (float64, bool) {
 	return toNumber(v)
 }
 
-// parseNumber reads a number as C's strtod does, with blanks around it, hexadecimal, inf and nan.
+// parseNumber reads a number as C's strtod does, with surrounding blanks, hexadecimal, inf and nan.
 func parseNumber(s string) (float64, bool) {
 	s = cString(s)
 	f, n := scanNumber(s)
@@ -54,7 +54,7 @@ func parseNumber(s string) (float64, bool) {
 		return 0, false
 	}
 	rest := s[n:]
-	if rest != "" && (rest[0] == 'x' || rest[0] == 'X') { // strtod stopped behind a zero: strtoul may read more
+	if rest != "" && (rest[0] == 'x' || rest[0] == 'X') { // strtod stopped after a zero; strtoul may read more
 		u, m := scanUnsigned(s, 16)
 		f, rest = float64(u), s[m:]
 	}
@@ -64,7 +64,7 @@ func parseNumber(s string) (float64, bool) {
 	return f, rest == ""
 }
 
-// scanNumber is strtod: the number at the start of s and how many bytes it takes; 0 bytes if there is none.
+// scanNumber is C's strtod: the number at the start of s, and its length in bytes; 0 if there is none.
 func scanNumber(s string) (f float64, n int) {
 	i := 0
 	for i < len(s) && isSpace(int(s[i])) {
@@ -100,7 +100,7 @@ func scanNumber(s string) (f float64, n int) {
 			return f, i + l
 		}
 	}
-	f, _ = strconv.ParseFloat(s[start:i+l], 64) // out of range gives an infinity or 0, as strtod does
+	f, _ = strconv.ParseFloat(s[start:i+l], 64) // as in strtod, out of range gives an infinity or 0
 	return f, i + l
 }
 
@@ -198,7 +198,7 @@ func parseHexFloat(s string, negative bool) float64 {
 	return f
 }
 
-// scanUnsigned is strtoul: the number and how many bytes it takes. Too large a number is the largest there is.
+// scanUnsigned is C's strtoul: the number and its length in bytes. Out of range gives the largest number.
 func scanUnsigned(s string, base int) (u uint64, n int) {
 	i := 0
 	for i < len(s) && isSpace(int(s[i])) {
@@ -241,7 +241,7 @@ func scanUnsigned(s string, base int) (u uint64, n int) {
 	return u, i
 }
 
-// appendNumber appends what tostring gives for f: %.14g of C.
+// appendNumber appends f as tostring does: C's %.14g.
 func appendNumber(dst []byte, f float64) []byte {
 	if i := int64(f); float64(i) == f && i > -1e14 && i < 1e14 && (i != 0 || !math.Signbit(f)) {
 		return strconv.AppendInt(dst, i, 10)
@@ -310,7 +310,7 @@ func appendExponent(dst []byte, exponent int, upper bool) []byte {
 	return strconv.AppendInt(dst, int64(exponent), 10)
 }
 
-// trimZeros removes the zeros at the end of a fraction, and the point if nothing else follows it.
+// trimZeros removes trailing zeros of a fraction, and then a trailing point.
 func trimZeros(s []byte) []byte {
 	point := false
 	for _, c := range s {
@@ -328,7 +328,7 @@ func trimZeros(s []byte) []byte {
 	return s
 }
 
-// toInteger converts as a C cast to 64 bits does on x86: what does not fit is the smallest integer.
+// toInteger converts as a C cast to 64 bits on x86: out of range gives the least integer.
 func toInteger(f float64) int64 {
 	if f >= -9223372036854775808 && f < 9223372036854775808 {
 		return int64(f)

@@ -1,8 +1,8 @@
 package lua
 
-// An instruction of the compiler, 32 bits: opcode 6, A 8, C 9, B 9; or opcode 6, A 8, Bx 18. A B or C of 256 and more
-// names constant B-256. The set and its meaning are those of Lua 5.1, so that errors can name variables as it does
-// (debug.go). The machine runs a translation of it, one for one (translate.go).
+// An instruction of the compiler has 32 bits: opcode 6, A 8, C 9, B 9; or opcode 6, A 8, Bx 18. A B or C of 256 or more
+// is constant B-256. The set and its meaning are those of Lua 5.1, because debug.go reads variable names from it. The
+// machine runs a translation, one for one (translate.go).
 type instruction uint32
 
 type opcode uint8
@@ -83,12 +83,12 @@ func makeABx(o opcode, a, bx int) instruction {
 	return instruction(o) | instruction(a)<<6 | instruction(bx)<<14
 }
 
-// isTest tells whether the next instruction is a jump that this one may skip.
+// isTest reports whether the instruction may skip the next one, a jump.
 func (o opcode) isTest() bool {
 	return o >= opEq && o <= opTestSet || o == opTForLoop
 }
 
-// setsA tells whether the instruction changes register A.
+// setsA reports whether the instruction changes register A.
 func (o opcode) setsA() bool {
 	switch o {
 	case opSetGlobal, opSetUpval, opSetTable, opJmp, opEq, opLt, opLe, opReturn, opTForLoop, opSetList, opClose:
@@ -100,7 +100,7 @@ func (o opcode) setsA() bool {
 // A Proto is a compiled function. It never changes and may be shared by States on any goroutine.
 type Proto struct {
 	code      []instruction // as compiled; for debug.go and for resuming
-	run       []uint32      // as executed, one for one, and a zero behind the end
+	run       []uint32      // as executed, one for one, followed by a zero
 	constants []Value
 	protos    []*Proto
 	lines     []int32
@@ -124,13 +124,13 @@ const (
 
 type localVariable struct {
 	name       string
-	start, end int // it lives from instruction start up to end
+	start, end int // its first instruction, and the one after its last
 }
 
-// Source returns the name of the chunk the function stands in, as given to Compile.
+// Source returns the name of the chunk, as given to Compile.
 func (p *Proto) Source() string { return p.source }
 
-// Bytes is what p and the functions in it take in memory, roughly.
+// Bytes is the approximate memory of p and its inner functions.
 func (p *Proto) Bytes() int { return p.inner }
 
 // localName returns the name of the n-th local alive at pc, counted from 1, or "".

@@ -2,13 +2,13 @@ package lua
 
 import "strconv"
 
-// maxLevels is how deep syntax, and calls through Go functions, may nest: LUAI_MAXCCALLS.
+// maxLevels bounds the nesting of syntax and of calls through Go functions: LUAI_MAXCCALLS.
 const maxLevels = 200
 
-// A parser turns the tokens of a chunk into a Proto in one pass, by a builder a function (code.go).
+// A parser compiles a chunk to a Proto in one pass, with a builder for each function (code.go).
 //
-// This room has what all its parts need. scope.go knows names; expression.go, constructor.go and statement.go are the
-// grammar.
+// This file has what all its parts need. scope.go resolves names; expression.go, constructor.go and statement.go are
+// the grammar.
 type parser struct {
 	lex       lexer
 	fn        *builder
@@ -16,15 +16,14 @@ type parser struct {
 	constants map[string]Value // one string object for all functions of the chunk
 }
 
-// Compile turns source text into a Proto. name is the chunk's name: "=x" and "@x" show as x in messages, any other as
-// [string "…"].
+// Compile compiles source text. name is the chunk's name: messages show "=x" and "@x" as x, any other as [string "…"].
 // Errors: *SyntaxError, with the position in its text.
 func Compile(name string, source []byte) (*Proto, error) {
 	return compile(name, string(source), 0, false)
 }
 
-// compile starts at a nesting level, since Lua 5.1 counts the calls around loadstring too. more tells that source is
-// only the beginning: what is no error so far is errNeedsMore.
+// compile starts at a nesting level, because Lua 5.1 includes the calls around loadstring. more: source is only a
+// beginning; the error is errNeedsMore if it has no other one.
 func compile(name, source string, level int, more bool) (proto *Proto, err error) {
 	p := &parser{level: level, constants: map[string]Value{}}
 	p.lex = lexer{src: source, more: more, line: 1, lastLine: 1, ahead: tokEOS, source: name}
@@ -49,7 +48,7 @@ func compile(name, source string, level int, more bool) (proto *Proto, err error
 	return p.close(), nil
 }
 
-// constant returns the string object for a literal or name. Well-known names have one for the whole process.
+// constant returns the string object of a literal or name. Well-known names share one in the whole process.
 func (p *parser) constant(s string) Value {
 	if v, ok := p.constants[s]; ok {
 		return v

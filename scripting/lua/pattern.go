@@ -1,16 +1,16 @@
 package lua
 
-// A matcher finds a Lua pattern in a subject. It backtracks over choices that it keeps as data, so it needs no Go stack
-// however long the pattern is, and it can stop in the middle of a long search.
+// A matcher finds a Lua pattern in a subject. It keeps the choices for backtracking as data. So it needs no Go stack
+// for long patterns and can pause in a long search.
 //
-// lua.M1. Each item of the pattern that is being tried has at most one choice, so there are no more choices than items.
+// lua.M1. Each item of the pattern in use has at most one choice, so there are no more choices than items.
 type matcher struct {
 	src, pattern string // the pattern ends before its first zero byte
 	level        int    // captures begun
 	captures     [maxCaptures]capture
 	choices      []choice
-	s, p         int // where a stopped match goes on
-	count        int // repetitions that a stopped item has found
+	s, p         int // where a paused match continues
+	count        int // repetitions found by a paused item
 	failed       string
 }
 
@@ -27,10 +27,10 @@ const (
 type choiceKind uint8
 
 const (
-	choiceSkip  choiceKind = iota // of "?": go on at p without the item
+	choiceSkip  choiceKind = iota // of "?": continue at p without the item
 	choiceFewer                   // of "*" and "+": one repetition less
 	choiceMore                    // of "-": one repetition more
-	choiceStart                   // undo the begin of a capture
+	choiceStart                   // undo the start of a capture
 	choiceEnd                     // undo the end of capture n
 )
 
@@ -47,7 +47,7 @@ const (
 	matchFailed matchResult = iota
 	matchFound
 	matchPaused
-	matchError // the pattern is malformed; failed says how
+	matchError // the pattern is malformed; failed has the text
 )
 
 func (m *matcher) init(src, pattern string) {
@@ -55,7 +55,7 @@ func (m *matcher) init(src, pattern string) {
 	m.choices = m.choices[:0]
 }
 
-// at returns a byte of the pattern, or 0 behind its end.
+// at returns a byte of the pattern, or 0 past its end.
 func (m *matcher) at(p int) byte {
 	if p < len(m.pattern) {
 		return m.pattern[p]
@@ -68,7 +68,7 @@ func (m *matcher) fail(text string) matchResult {
 	return matchError
 }
 
-// begin starts an attempt at s with the pattern from p on.
+// begin starts an attempt at s with the pattern's part after p.
 func (m *matcher) begin(s, p int) {
 	m.level, m.s, m.p, m.count = 0, s, p, 0
 	m.choices = m.choices[:0]
@@ -138,7 +138,7 @@ func matchClass(c int, class byte) bool {
 	return res == isLower(int(class))
 }
 
-// matchSet matches a byte with the set from p, where [ stands, to last, where ] stands.
+// matchSet matches a byte with the set between the [ at p and the ] at last.
 func (m *matcher) matchSet(c int, p, last int) bool {
 	want := true
 	if m.at(p+1) == '^' {
@@ -164,7 +164,7 @@ func (m *matcher) matchSet(c int, p, last int) bool {
 	return !want
 }
 
-// single matches the byte at s with the item from p to end.
+// single matches the byte at s with the item between p and end.
 func (m *matcher) single(s, p, end int) bool {
 	if s >= len(m.src) {
 		return false
@@ -183,7 +183,7 @@ func (m *matcher) single(s, p, end int) bool {
 
 func (m *matcher) push(c choice) { m.choices = append(m.choices, c) }
 
-// run goes on with the attempt until it is decided or fuel runs out. Found leaves the end of the match in m.s.
+// run continues the attempt until it is decided or fuel is used up. After a match, m.s is its end.
 func (m *matcher) run(fuel *int) matchResult {
 	s, p := m.s, m.p
 	for {
@@ -270,7 +270,7 @@ func (m *matcher) run(fuel *int) matchResult {
 				if l < 0 || l >= m.level || m.captures[l].length == captureUnfinished {
 					return m.fail("invalid capture index")
 				}
-				// A position capture has a length that, unsigned as in C, is larger than any rest.
+				// A position capture has a negative length; in C it is unsigned and larger than any rest.
 				if n := m.captures[l].length; n >= 0 && len(m.src)-s >= n {
 					start := m.captures[l].start
 					*fuel -= n >> 5
@@ -302,18 +302,18 @@ func (m *matcher) run(fuel *int) matchResult {
 	}
 }
 
-// stride is about how many bytes of text and sets are compared between two looks at the fuel.
+// stride is the approximate number of bytes compared between two looks at the fuel.
 const stride = 4096
 
-// item matches one character class with its suffix. res is matchFailed unless the pattern is malformed, or the fuel ran
-// out amid repetitions: then the item is to be tried again, from the same place.
+// item matches one character class with its suffix. res is matchFailed, unless the pattern is malformed or the fuel ran
+// out during repetitions. After that the item is tried again from the same place.
 func (m *matcher) item(s, p int, fuel *int) (nextS, nextP int, ok bool, res matchResult) {
 	end, good := m.classEnd(p)
 	if !good {
 		return s, p, false, matchError
 	}
 	first := s
-	weight := (end - p) >> 3 // a set costs its length
+	weight := (end - p) >> 3 // a set costs in proportion to its length
 	*fuel -= weight
 	switch m.at(end) {
 	case '?':
@@ -377,7 +377,7 @@ func (m *matcher) balance(s, p int, fuel *int) (int, bool) {
 	return s, false
 }
 
-// backtrack takes the last choice another way.
+// backtrack takes the alternative of the last choice.
 func (m *matcher) backtrack(fuel *int) (s, p int, ok bool) {
 	for len(m.choices) > 0 {
 		c := &m.choices[len(m.choices)-1]
@@ -428,7 +428,7 @@ func (c *Call) pushCapture(m *matcher, i, s, e int) {
 	}
 }
 
-// pushCaptures pushes all captures; whole tells that a match without captures is one itself.
+// pushCaptures pushes all captures. whole: a match without captures is its own capture.
 func (c *Call) pushCaptures(m *matcher, s, e int, whole bool) int {
 	n := m.level
 	if n == 0 && whole {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPausesChangeNothing runs programs whole, and with random small budgets: the same comes out.
-// SPINDLE_LUA_PAUSES is how many pauses there shall be; without it there are about a hundred thousand.
+// TestPausesChangeNothing runs programs as a whole and with random small budgets: the results are the same.
+// SPINDLE_LUA_PAUSES is the number of pauses, a hundred thousand by default.
 func TestPausesChangeNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 3))
 	wanted, pauses, ran := 0, 0, 0

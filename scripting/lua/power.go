@@ -2,7 +2,7 @@ package lua
 
 import "math"
 
-// power is C's pow, with an error far below what %.14g shows: Go's own loses digits.
+// power is C's pow with an error far below what %.14g shows. Go's own is less exact.
 func power(x, y float64) float64 {
 	switch y {
 	case 2:
@@ -47,7 +47,7 @@ func power(x, y float64) float64 {
 	return sign * preciseExp(p, q)
 }
 
-// preciseLog is the natural logarithm of a positive number as a sum of two.
+// preciseLog is the natural logarithm of a positive number, as a sum of two.
 func preciseLog(x float64) (hi, lo float64) {
 	// One step of Newton's method on e^l = x, with the residual in double precision.
 	m, e := math.Frexp(x)
@@ -111,7 +111,7 @@ func preciseExp(p, q float64) float64 {
 	return math.Ldexp(sum+rest, int(k))
 }
 
-// The functions below are closer to the C library's than Go's, whose last digits show in %.14g now and then.
+// The functions below are closer to the C library's than Go's, whose last digits sometimes differ in %.14g.
 
 func exponential(x float64) float64 {
 	if x > 709 || x < -745 {

@@ -6,13 +6,13 @@ import (
 	"weak"
 )
 
-// TestProxiesAreForgotten: the metatable of a proxy that nobody has any more is the collector's.
+// TestProxiesAreForgotten: the collector frees the metatable of an unreachable proxy.
 func TestProxiesAreForgotten(t *testing.T) {
 	s := NewState()
 	s.Start(load(t, s, `local p = newproxy(true) newproxy(p) return getmetatable(p)`))
 	mustRun(t, s, Done)
 	meta := weak.Make(s.Results()[0].Table())
-	// What runs now lies over its place on the stack.
+	// The next scripts overwrite its place on the stack.
 	s.Start(load(t, s, `local p = newproxy() local m = tostring(newproxy()) return tostring(tostring(m))`))
 	mustRun(t, s, Done)
 	s.Reset()

@@ -1,31 +1,31 @@
 package lua
 
-// An outcome is how a coroutine stopped.
+// An outcome says how a coroutine stopped.
 type outcome struct {
 	thread *Thread
 	first  int // where its values begin on its stack
 	failed bool
 }
 
-// signal tells the loop why execute came back.
+// signal says why execute returned.
 type signal uint8
 
 const (
 	signalNext    signal = iota // another frame is on top
 	signalPause                 // the budget is used up
 	signalRaise                 // errValue is set
-	signalOutcome               // a Go function returned goOutcome, which is no number of results
+	signalOutcome               // a Go function returned goOutcome, which is not a number of results
 )
 
-// protected runs until the script ends or stops. ended is false after an error that Go code panicked with: the next
-// round unwinds to what catches it.
+// protected runs until the script ends or stops. ended is false after a panic with an error: the next call unwinds to
+// the frame that catches it.
 func (s *State) protected() (status Status, ended bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			if r != any(raisedPanic) {
 				panic(r)
 			}
-			s.throwing = true // not here: unwinding may fail too
+			s.throwing = true // thrown in the next call, because unwinding may fail, too
 		}
 	}()
 	return s.loop(), true
@@ -79,7 +79,7 @@ func (s *State) loop() Status {
 	}
 }
 
-// step lets the Go function on top go on.
+// step runs the next step of the Go function on top.
 func (s *State) step(t *Thread, f *frame) (Status, bool) {
 	c := &s.call
 	c.state, c.t, c.base, c.n = s, t, f.base, f.aux
@@ -87,7 +87,7 @@ func (s *State) step(t *Thread, f *frame) (Status, bool) {
 	return s.after(t, f.step(c))
 }
 
-// after does what a Go function's outcome asks for.
+// after applies a Go function's outcome.
 func (s *State) after(t *Thread, o Outcome) (Status, bool) {
 	switch {
 	case o >= 0:
@@ -101,13 +101,13 @@ func (s *State) after(t *Thread, o Outcome) (Status, bool) {
 	case o == outcomeYield:
 		s.leaveThread(outcome{t, s.invoked.function, false}, threadYielded)
 	case o == outcomeSuspend:
-		t.frame().pc = t.top // where Wake puts the results
+		t.frame().pc = t.top // the place for Wake's results
 		return Suspended, true
 	}
-	return 0, false // outcomeResume: the loop looks at s.cur
+	return 0, false // outcomeResume: the loop reads s.cur
 }
 
-// finishGo hands the last n values of the stack to whom the running Go function's results go, and ends it.
+// finishGo ends the running Go function. The last n values of the stack are its results.
 func (s *State) finishGo(t *Thread, n int) {
 	f := t.frame()
 	slot, results, how := f.slot, f.results, f.entry
@@ -116,7 +116,7 @@ func (s *State) finishGo(t *Thread, n int) {
 	s.returned(t, slot, how)
 }
 
-// moveResults puts n values at slot, cut or filled up to what is wanted, and t.top behind them.
+// moveResults moves n values to slot, cut or padded to the wanted number, and sets t.top after them.
 func (t *Thread) moveResults(from, n, slot, wanted int) {
 	if wanted < 0 {
 		wanted = n
@@ -131,7 +131,7 @@ func (t *Thread) moveResults(from, n, slot, wanted int) {
 	t.top = slot + wanted
 }
 
-// returned goes on with the frame whose callee has just left its results at slot.
+// returned continues the frame whose callee has left its results at slot.
 func (s *State) returned(t *Thread, slot int, how entry) {
 	switch how {
 	case entryEvent:
@@ -144,7 +144,7 @@ func (s *State) returned(t *Thread, slot int, how entry) {
 
 const errorHandled errorKind = 100 // the handler has seen it
 
-// throw unwinds to what catches errValue. It is called with the frame that failed on top.
+// throw unwinds to the frame that catches errValue. The frame that failed is on top.
 func (s *State) throw() (Status, bool) {
 	t := s.cur
 	catcher := len(t.frames) - 1
@@ -192,7 +192,7 @@ func (s *State) throw() (Status, bool) {
 	return 0, false
 }
 
-// callHandler gives xpcall's handler the error while the frames that failed are still there.
+// callHandler calls xpcall's handler with the error; the failed frames still exist.
 func (s *State) callHandler(t *Thread, handler Value) (Status, bool) {
 	if !handler.IsFunction() {
 		s.errValue, s.errKind = handlerText, errorHandler
@@ -207,7 +207,7 @@ func (s *State) callHandler(t *Thread, handler Value) (Status, bool) {
 	return 0, false
 }
 
-// die ends the script whatever it is in.
+// die ends the script in any state.
 func (s *State) die() Status {
 	for t := s.cur; t != nil; t = t.parent {
 		t.closeUpvalues(0)
@@ -223,7 +223,7 @@ func (s *State) die() Status {
 	return Killed
 }
 
-// leaveThread goes back to who resumed a coroutine; the step of its frame looks at the outcome.
+// leaveThread returns to the coroutine that resumed this one. The step of its frame reads the outcome.
 func (s *State) leaveThread(o outcome, status threadStatus) {
 	t := o.thread
 	t.status = status

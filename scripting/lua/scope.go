@@ -1,8 +1,8 @@
 package lua
 
-// Names while a function is compiled: its locals, its blocks, and the upvalues by which inner functions reach them.
+// The names of a function under compilation: its locals, its blocks, and the upvalues of inner functions.
 
-// newLocal declares the n-th local of the statement; activate makes it visible.
+// newLocal declares the n-th local of the statement. activate makes it visible.
 func (p *parser) newLocal(name string, n int) {
 	b := p.fn
 	p.limit(b, len(b.active)+n+1, maxLocals, "local variables")

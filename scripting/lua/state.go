@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// A State is one Lua world: globals, the metatable of strings, a stack, and the script that runs or waits on it.
+// A State is one Lua environment: globals, the metatable of strings, a stack, and the script that runs or waits on it.
 //
-// Lifetime: values belong to the State that made them; strings of a Proto and of Intern belong to all.
-// One goroutine at a time may use a State.
+// Lifetime: values belong to the State that made them; strings of a Proto and of Intern belong to all. One goroutine at
+// a time may use a State.
 type State struct {
 	Globals *Table
 	Random  func() float64 // in [0, 1), for math.random
@@ -24,7 +24,7 @@ type State struct {
 	errValue Value
 	errKind  errorKind
 	budget   int
-	running  bool // inside Run: errors have somewhere to go
+	running  bool // inside Run: errors can be caught
 	killed   bool
 	killWith Value
 	level    int // nesting of Go calls around Run, as Lua 5.1 counts them
@@ -33,31 +33,30 @@ type State struct {
 	typeMeta   [typeNone]*Table // metatables of the other basic types
 	invoked    invocation
 	goOutcome  Outcome
-	throwing   bool    // errValue waits to be thrown
+	throwing   bool    // errValue is to be thrown
 	outcome    outcome // of the coroutine that last stopped
 	call       Call
 	scratch    []byte
-	buffer     []byte          // TakeBuffer's
-	keys       [keySlots]Value // Key's
+	buffer     []byte          // of TakeBuffer
+	keys       [keySlots]Value // of Key
 	spares     spares
 	matcher    matcher
 	ids        uint32
 
 	used  int // bytes, an estimate; see memory.go
-	gate  int // used above it is looked into
+	gate  int // above it, used is checked
 	limit int // 0: none
 	epoch uint32
 }
 
-// Status tells how a Run ended.
+// Status is the result of Run.
 type Status uint8
 
-// What Run returns.
 const (
-	Done      Status = iota // Results has what the function returned
+	Done      Status = iota // Results has the function's results
 	Failed                  // Err has the error
-	Paused                  // the budget is used up: Run goes on
-	Suspended               // a Go function waits: Wake gives it its results, Run goes on
+	Paused                  // the budget is used up: call Run again
+	Suspended               // a Go function waits: call Wake with its results, then Run
 	Killed                  // Kill ended the script; Err has the value it was given
 )
 
@@ -86,10 +85,10 @@ func NewState() *State {
 	return s
 }
 
-// NewTable returns an empty table with room for so many items and fields.
+// NewTable returns an empty table with room for items and fields.
 func (s *State) NewTable(items, fields int) *Table { return newTable(s, items, fields) }
 
-// String returns text as a Value; the bytes are copied.
+// String returns text as a Value. The bytes are copied.
 func (s *State) String(text string) Value {
 	if len(text) <= 1 {
 		if len(text) == 0 {
@@ -105,7 +104,7 @@ func (s *State) String(text string) Value {
 // Bytes returns a string with a copy of b.
 func (s *State) Bytes(b []byte) Value { return s.String(unsafe.String(unsafe.SliceData(b), len(b))) }
 
-// MakeString returns a new string of n bytes and the room to write them to, before the value is used in any way.
+// MakeString returns a new string of n bytes, and its bytes. Write them before any use of the value.
 func (s *State) MakeString(n int) (Value, []byte) { return s.makeString(n) }
 
 func (s *State) makeString(n int) (Value, []byte) {
@@ -127,16 +126,16 @@ func (s *State) NewUserdata(data any, meta *Table) Value {
 type Function struct {
 	name     string
 	run      GoFunction
-	isNext   bool // the function next: loops over pairs need no call of it
+	isNext   bool // the function next: loops over pairs do not call it
 	upvalues []Value
 	id       uint32
 	mark     uint32
 }
 
-// A GoFunction does the work of a Function. It returns what a method of Call returned: Return, Throw, Invoke, Suspend.
+// A GoFunction is the Go code of a Function. It returns the result of a method of Call: Return, Throw, Invoke, Suspend.
 type GoFunction func(c *Call) Outcome
 
-// Outcome tells the machine how to go on after a GoFunction.
+// Outcome tells the machine how to continue after a GoFunction.
 type Outcome int
 
 const (
@@ -145,7 +144,7 @@ const (
 	outcomeYield           // the last values of the stack go to the resumer
 	outcomeResume          // State.cur has been changed
 	outcomeSuspend         // the host must Wake
-	outcomeAgain           // the step is to be called again, after a pause if the budget is used up
+	outcomeAgain           // call the step again, after a pause if the budget is used up
 )
 
 // NewFunction returns a Go function as a Value.
@@ -168,14 +167,14 @@ func (s *State) Load(p *Proto, env *Table) Value {
 	return closureValue(s.newClosure(p, env))
 }
 
-// SetHome gives env to the code that loadstring compiles, and as the environment of level 0. What a script sets there
-// itself holds until the next Start.
+// SetHome sets the globals for code that loadstring compiles, and the environment of level 0. A script's own change of
+// it ends at the next Start.
 func (s *State) SetHome(env *Table) { s.home, s.main.globals = env, env }
 
-// SetEnv gives a compiled function the globals env, whatever setfenv has given it.
+// SetEnv sets the globals of a compiled function, in place of those of setfenv.
 func (s *State) SetEnv(function Value, env *Table) { function.closure().env = env }
 
-// Start prepares a call; Run executes it. The stacks of the call before are reused, and its results are gone.
+// Start prepares a call; Run executes it. It reuses the last call's stacks and drops its results.
 func (s *State) Start(function Value, args ...Value) {
 	t := s.main
 	s.Reset()
@@ -188,7 +187,7 @@ func (s *State) Start(function Value, args ...Value) {
 	t.starting = true
 }
 
-// Reset drops whatever ran or waited. It keeps globals and stacks.
+// Reset drops the running or waiting script. It keeps globals and stacks.
 func (s *State) Reset() {
 	t := s.main
 	if t.open != nil {
@@ -215,17 +214,17 @@ func (s *State) Reset() {
 	}
 }
 
-// What a large script leaves behind is kept up to these sizes.
+// The largest buffers that are kept after a script.
 const (
 	keptStack   = 8192 // values
 	keptScratch = 64 << 10
 )
 
-// leastBudget is what a search or a sort needs to come a step further after a pause.
+// leastBudget is the budget that a search or sort needs for one step after a pause.
 const leastBudget = 8
 
-// Run executes what Start prepared, or goes on where it stopped, for about budget instructions. However small the
-// budget, a script that ends comes to its end.
+// Run executes the prepared call, or continues it, for about budget instructions. Each Run makes progress, however
+// small the budget.
 func (s *State) Run(budget int) Status {
 	if s.status != Paused && !s.killed {
 		return s.status
@@ -239,7 +238,7 @@ func (s *State) Run(budget int) Status {
 	}
 }
 
-// Results returns what the function returned, after Done. They hold until the next Start.
+// Results returns the function's results, after Done. They are valid until the next Start.
 func (s *State) Results() []Value { return s.main.stack[:s.main.top] }
 
 // Err is the error value after Failed or Killed.
@@ -248,7 +247,7 @@ func (s *State) Err() Value { return s.errValue }
 // Kill makes the next Run end the script with an error that no pcall catches.
 func (s *State) Kill(with Value) { s.killed, s.killWith = true, with }
 
-// Wake gives a suspended Go function its results.
+// Wake provides the results of a suspended Go function.
 func (s *State) Wake(results ...Value) {
 	if s.status != Suspended {
 		return
@@ -259,18 +258,18 @@ func (s *State) Wake(results ...Value) {
 	s.status = Paused
 }
 
-// Budget tells how much of the budget of the last Run is left; negative is overdrawn.
+// Budget is the rest of the last Run's budget; it may be negative.
 func (s *State) Budget() int { return s.budget }
 
-// Where is the position "chunk:line: " of a level of the running function, 1 being the caller of a Go function; "" if
-// there is none.
+// Where is the position "chunk:line: " of a level of the running function, or "". Level 1 is the caller of a Go
+// function.
 func (s *State) Where(level int) string { return s.cur.where(level) }
 
-// A Frame describes a running function for a host's own messages.
+// A Frame describes a running function for the host's messages.
 type Frame struct {
 	Source string // the chunk's name as given to Compile; "=[C]" for a Go function
-	Short  string // the same as messages show it
-	Line   int    // the line that runs, or -1
+	Short  string // the form in messages
+	Line   int    // the present line, or -1
 }
 
 // Level describes the function at a level; ok is false if there is none.
@@ -289,8 +288,8 @@ func (s *State) Level(level int) (Frame, bool) {
 	return f.describe(), true
 }
 
-// InLua describes the innermost Lua function: the one that runs, or the one that waits for Go functions or a coroutine.
-// ok is false if there is none.
+// InLua describes the innermost Lua function. It runs, or waits for Go functions or a coroutine. ok is false if there
+// is none.
 func (s *State) InLua() (frame Frame, ok bool) {
 	for t := s.cur; t != nil; t = t.parent {
 		for i := len(t.frames) - 1; i >= 0; i-- {
@@ -302,7 +301,6 @@ func (s *State) InLua() (frame Frame, ok bool) {
 	return Frame{}, false
 }
 
-// describe is for a frame of a Lua function.
 func (f *frame) describe() Frame {
 	return Frame{f.cl.proto.source, chunkID(f.cl.proto.source, shortSource), f.line()}
 }
@@ -333,10 +331,10 @@ func (s *State) metatable(v Value) *Table {
 // Metatable returns the metatable of any value, or nil.
 func (s *State) Metatable(v Value) *Table { return s.metatable(v) }
 
-// metamethod returns what v's metatable has for an event.
+// metamethod returns v's metamethod for an event.
 func (s *State) metamethod(v Value, e event) Value { return s.metatable(v).event(e) }
 
-// ToString is what the function tostring gives for a value without the metamethod __tostring.
+// ToString is the result of tostring for a value without the metamethod __tostring.
 func (s *State) ToString(v Value) Value {
 	switch v.Type() {
 	case TypeString:
@@ -367,14 +365,14 @@ func (s *State) ToString(v Value) Value {
 	case bitsThread:
 		id = uint64(v.thread().id)
 	}
-	// An id instead of an address: the same script prints the same text in every run.
+	// An id instead of an address, so that a script prints the same text in every run.
 	text := strconv.FormatUint(0x100000000000+id*64, 16)
 	return s.String(v.Type().String() + ": 0x" + text)
 }
 
 var (
 	trueText, falseText, nilText = Intern("true"), Intern("false"), Intern("nil")
-	nullText                     = Intern("userdata: (nil)") // C's text for the address 0
+	nullText                     = Intern("userdata: (nil)") // C's text for a null pointer
 )
 
 func (s *State) numberString(f float64) Value {
@@ -390,8 +388,8 @@ var (
 	internTable = map[string]Value{}
 )
 
-// Intern returns the one string object that all Protos compiled later use for text. It is for the names of libraries: a
-// lookup of an interned name compares no bytes. The objects live as long as the process.
+// Intern returns the string object that all later Protos use for text. It is for names of libraries: a lookup of an
+// interned name compares no bytes. The objects live as long as the process.
 func Intern(text string) Value {
 	internLock.Lock()
 	defer internLock.Unlock()

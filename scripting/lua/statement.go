@@ -38,13 +38,13 @@ func (p *parser) blockStatement() {
 	p.leaveBlock()
 }
 
-// A target is a variable on the left side of an assignment.
+// A target is a variable on the left of an assignment.
 type target struct {
 	previous *target
 	e        expression
 }
 
-// checkConflict copies a local that an earlier target uses as table or key, before the assignment changes it.
+// checkConflict copies a local that an earlier target uses as table or key, because the assignment changes it.
 func (p *parser) checkConflict(t *target, e *expression) {
 	b := p.fn
 	extra := b.free
@@ -359,7 +359,7 @@ func (p *parser) returnStatement() {
 	b.ret(first, n)
 }
 
-// statement returns whether it must be the last of its block.
+// statement reports whether it must be the last of its block.
 func (p *parser) statement() bool {
 	line := p.lex.line
 	switch p.lex.tok {

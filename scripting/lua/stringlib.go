@@ -21,7 +21,7 @@ func (s *State) openString() {
 	s.stringMeta.put(eventNames[eventIndex], t.Value())
 }
 
-// relative turns a position that may count from the end into one from the start.
+// relative converts a position that may count from the end to one from the start.
 func relative(pos, length int) int {
 	if pos < 0 {
 		pos += length + 1
@@ -45,7 +45,7 @@ func stringSub(c *Call) Outcome {
 	return c.Return1(c.state.String(s[start-1 : end]))
 }
 
-// transform returns a string as long as the first argument, filled by fill.
+// transform returns a string as long as the first argument; fill writes it.
 func transform(c *Call, fill func(to []byte, s string)) Outcome {
 	s := c.CheckString(1).str()
 	if s == "" {
@@ -166,7 +166,7 @@ func find(c *Call, positions bool) Outcome {
 	m.init(s, pattern)
 	m.begin(init, p)
 	f := c.t.frame()
-	f.pc = init // where the attempt began
+	f.pc = init // the start of the attempt
 	if positions {
 		f.step = findStep
 		return findStep(c)
@@ -200,7 +200,7 @@ func matchStep(c *Call) Outcome {
 	return c.Return1(Nil)
 }
 
-// search goes on with m's attempt at the position in frame.pc and, if anywhere, with attempts further right.
+// search continues m's attempt at the position frame.pc. With anywhere it also tries later positions.
 func (c *Call) search(m *matcher, anywhere bool) matchResult {
 	f := c.t.frame()
 	first := 0
@@ -260,13 +260,13 @@ func gmatchStep(c *Call) Outcome {
 	return Outcome(c.pushCaptures(m, f.pc, m.s, true))
 }
 
-// A substitution is a gsub under way.
+// A substitution is the state of a gsub.
 type substitution struct {
 	src     string
 	pattern string
-	at      int // where the next attempt begins
-	start   int // pattern position behind ^
-	end     int // of the match that is being replaced
+	at      int // the start of the next attempt
+	start   int // the pattern's position after ^
+	end     int // of the match being replaced
 	count   int
 	most    int
 	out     []byte
@@ -311,7 +311,7 @@ func (c *Call) gsubGrow(g *substitution) {
 	}
 }
 
-// gsubStep goes on with the attempt in the State's matcher.
+// gsubStep continues the attempt in the State's matcher.
 func gsubStep(c *Call) Outcome {
 	g := c.Kept().(*substitution)
 	m := &c.state.matcher
@@ -342,7 +342,7 @@ func gsubStep(c *Call) Outcome {
 	return 2
 }
 
-// gsubAdvance moves behind the match, or one byte on; false ends the search.
+// gsubAdvance moves past the match, or by one byte; false ends the search.
 func (c *Call) gsubAdvance(g *substitution) bool {
 	c.gsubGrow(g)
 	switch {
@@ -357,7 +357,7 @@ func (c *Call) gsubAdvance(g *substitution) bool {
 	return g.start == 0
 }
 
-// replace appends what takes the place of the match. Not 0: the machine must call for it first.
+// replace appends the replacement of the match. An outcome other than 0: the machine must call a function first.
 func (c *Call) replace(g *substitution, m *matcher) Outcome {
 	switch by := c.Arg(3); by.Type() {
 	case TypeFunction:
@@ -381,7 +381,7 @@ func (c *Call) replace(g *substitution, m *matcher) Outcome {
 	return 0
 }
 
-// lookup is o[key]; if a function must be called for it, tm is that and holder its first argument.
+// lookup is o[key]. If a function must be called for it, tm is the function and holder its first argument.
 func (s *State) lookup(o, key Value) (v, tm, holder Value) {
 	for range maxEventLoop {
 		if o.n == bitsTable {
@@ -414,7 +414,7 @@ func gsubReplaced(c *Call) Outcome {
 	if !c.gsubAdvance(g) {
 		g.most = g.count
 	}
-	m := &c.state.matcher // what was called may have used it
+	m := &c.state.matcher // the called function may have used it
 	m.init(g.src, g.pattern)
 	m.begin(g.at, g.start)
 	return gsubStep(c)
@@ -434,7 +434,7 @@ func (c *Call) appendReplacement(g *substitution, v Value) {
 	c.gsubGrow(g)
 }
 
-// appendTemplate appends a replacement string with its %0 to %9 filled in.
+// appendTemplate appends a replacement string, with %0 to %9 replaced.
 func (c *Call) appendTemplate(g *substitution, m *matcher, template string) {
 	before := len(g.out)
 	defer func() { c.Spend(len(template)>>2 + (len(g.out)-before)>>5) }()

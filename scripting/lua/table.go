@@ -11,8 +11,8 @@ import (
 //	array   [v1 v2 … vn]
 //	nodes   [key value next] × 2^k    a chained scatter table: collisions go to free nodes, next links them
 //
-// lua.T1. A key stands in its main position, or the node that stands there is in its own main position and leads to it.
-// lua.T2. Sizes follow Lua 5.1's rules step by step, since both # and next show them.
+// lua.T1. A key is in its main position, or the node there is in its own main position and leads to the key.
+// lua.T2. Sizes follow Lua 5.1's rules step by step, because # and next show them.
 // lua.T3. A node's key stays when its value becomes nil, so a walk may clear fields.
 // lua.T4. absent has bit e set only if the table has no field named for event e; every raw set clears it.
 type Table struct {
@@ -20,12 +20,12 @@ type Table struct {
 	nodes    []node
 	meta     *Table
 	state    *State
-	lastFree int32 // every free node is below
+	lastFree int32 // every free node is below it
 	id       uint32
 	mark     uint32
 	absent   uint8
 	readonly bool
-	proxy    bool // newproxy made it, as a metatable
+	proxy    bool // a metatable that newproxy made
 }
 
 type node struct {
@@ -41,7 +41,7 @@ const (
 	valueBytes   = int(unsafe.Sizeof(Value{}))
 )
 
-var nilSlot = Value{n: bitsNil} // what lookups of absent keys point to; never written
+var nilSlot = Value{n: bitsNil} // the target of lookups of absent keys; never written
 
 func newTable(s *State, arraySize, hashSize int) *Table {
 	s.charge(tableBytes)
@@ -56,8 +56,8 @@ func newTable(s *State, arraySize, hashSize int) *Table {
 	return t
 }
 
-// Renew makes t what NewTable(n, 0) would return. Only whoever knows that nothing else holds t may call it.
-// Errors: false if scripts have made something else of t, or it is not small. Then t is as it was.
+// Renew makes t equal to a new table NewTable(n, 0). Call it only if t has no other reference.
+// Errors: false if scripts have changed the form of t, or it is not small. Then t is unchanged.
 func (t *Table) Renew(n int) bool {
 	const most = 64
 	if len(t.nodes) > 0 || t.meta != nil || t.readonly || cap(t.array) > most || n > most {
@@ -76,7 +76,7 @@ func (t *Table) Renew(n int) bool {
 // Value returns t as a Value.
 func (t *Table) Value() Value { return tableValue(t) }
 
-// SetReadonly makes every set on t fail, or possible again.
+// SetReadonly sets whether every set on t fails.
 func (t *Table) SetReadonly(on bool) { t.readonly = on }
 
 // Readonly tells whether sets on t fail.
@@ -85,7 +85,7 @@ func (t *Table) Readonly() bool { return t.readonly }
 // Metatable returns t's metatable or nil.
 func (t *Table) Metatable() *Table { return t.meta }
 
-// SetMetatable gives t a metatable, or takes it away if meta is nil.
+// SetMetatable sets t's metatable; nil removes it.
 func (t *Table) SetMetatable(meta *Table) { t.meta = meta }
 
 // Get returns t[key] without metamethods.
@@ -95,7 +95,7 @@ func (t *Table) Get(key Value) Value { return *t.find(key) }
 func (t *Table) GetInt(i int) Value { return *t.findInt(i) }
 
 // Set stores t[key] without metamethods.
-// Errors: key is nil or NaN; the readonly flag is not asked.
+// Errors: key is nil or NaN; it ignores the readonly flag.
 func (t *Table) Set(key, value Value) error {
 	if key.IsNil() {
 		return errNilIndex
@@ -113,7 +113,7 @@ func (t *Table) SetInt(i int, value Value) { store(t.slotInt(i), value) }
 // SetName stores t[name] without metamethods.
 func (t *Table) SetName(name string, value Value) { t.put(t.state.String(name), value) }
 
-// store puts v into a slot of a table. A number leaves no pointer behind, so nothing is kept alive by it.
+// store writes v to a slot. A number clears the slot's pointer, so that it keeps nothing alive.
 func store(slot *Value, v Value) {
 	if v.n < firstTag {
 		slot.n = v.n
@@ -131,7 +131,7 @@ func (t *Table) put(key, value Value) {
 	store(t.slot(key), value)
 }
 
-// slot returns where t[key] stands, and makes room for it if it is new. The pointer holds until the next insertion.
+// slot returns the place of t[key], and makes room for a new key. The pointer is valid until the next insertion.
 func (t *Table) slot(key Value) *Value {
 	if p := t.find(key); p != &nilSlot {
 		return p
@@ -149,7 +149,7 @@ func (t *Table) slotInt(i int) *Value {
 	return t.insert(Number(float64(i)))
 }
 
-// find returns where t[key] stands, or &nilSlot.
+// find returns the place of t[key], or &nilSlot.
 func (t *Table) find(key Value) *Value {
 	switch {
 	case key.n < firstTag:
@@ -220,7 +220,7 @@ func (t *Table) findString(key Value) *Value {
 
 func (t *Table) numberPosition(f float64) int {
 	if f == 0 {
-		return 0 // -0 too
+		return 0 // also for -0
 	}
 	b := math.Float64bits(f)
 	return t.modulo(uint32(b) + uint32(b>>32))
@@ -228,7 +228,7 @@ func (t *Table) numberPosition(f float64) int {
 
 func (t *Table) modulo(h uint32) int { return int(h % uint32((len(t.nodes)-1)|1)) }
 
-// mainPosition is where key stands if nobody is in its way.
+// mainPosition is the preferred node of key.
 func (t *Table) mainPosition(key Value) int {
 	switch key.n >> 48 {
 	case tagSimple:
@@ -267,7 +267,7 @@ func (t *Table) insert(key Value) *Value {
 			return t.slot(key)
 		}
 		other := t.mainPosition(nd.key)
-		if other != at { // the node in our way is not at home: it moves
+		if other != at { // the node there is not in its main position: it moves
 			for int(t.nodes[other].next)-1 != at {
 				other = int(t.nodes[other].next) - 1
 			}
@@ -315,16 +315,16 @@ func (t *Table) setArray(n int) {
 	t.array = array
 }
 
-// spares are small arrays that tables have grown out of. The next table that grows takes them: most that libraries make
-// have a few fields, and would leave an array behind for each size that they pass. One of each size is kept.
+// spares are small arrays that tables have outgrown, one of each size, for the next table that grows. Most tables of
+// libraries have a few fields and would leave an array for each size.
 type spares struct {
 	arrays [spareSizes][]Value
-	nodes  [spareSizes][]node // free ones
+	nodes  [spareSizes][]node // with all nodes free
 }
 
 const spareSizes = 5 // 1, 2, 4, 8 and 16
 
-// spareSize is which size n is, if it is one that is kept.
+// spareSize is the index of size n; ok is false if arrays of this size are not kept.
 func spareSize(n int) (lg int, ok bool) {
 	if n == 0 || n&(n-1) != 0 || n > 1<<(spareSizes-1) {
 		return 0, false
@@ -332,7 +332,7 @@ func spareSize(n int) (lg int, ok bool) {
 	return bits.Len(uint(n)) - 1, true
 }
 
-// array is a slice of n values, which may be any.
+// array is a slice of n values with any content.
 func (s *spares) array(n int) []Value {
 	if lg, ok := spareSize(n); ok && s.arrays[lg] != nil {
 		array := s.arrays[lg]
@@ -350,7 +350,7 @@ func (s *spares) keepArray(array []Value) {
 	}
 }
 
-// free is a slice of so many free nodes.
+// free is a slice of size free nodes.
 func (s *spares) free(size int) []node {
 	if lg, ok := spareSize(size); ok && s.nodes[lg] != nil {
 		nodes := s.nodes[lg]
@@ -423,12 +423,12 @@ func (t *Table) resize(arraySize, hashSize int) {
 	t.state.spares.keepNodes(oldNodes)
 }
 
-// resizeArray gives the array part n places, as a constructor with many items does.
+// resizeArray sets the size of the array part, for a constructor with many items.
 func (t *Table) resizeArray(n int) { t.resize(n, len(t.nodes)) }
 
-// rehash gives both parts the sizes that fit the keys there are, and key (lua.T2).
+// rehash sets the sizes of both parts for the present keys and key (lua.T2).
 func (t *Table) rehash(key Value) {
-	var slices [maxArrayBits + 1]int // slices[i]: keys in (2^(i-1), 2^i]
+	var slices [maxArrayBits + 1]int // slices[i]: number of keys in (2^(i-1), 2^i]
 	ints := 0
 	for i, lg, limit := 1, 0, 1; lg <= maxArrayBits; lg, limit = lg+1, limit*2 {
 		end := min(limit, len(t.array))
@@ -474,7 +474,8 @@ func (t *Table) rehash(key Value) {
 	t.resize(size, total-inArray)
 }
 
-// Len is a border of t: t[n] is not nil and t[n+1] is, or 0. Which one, with holes, is as in Lua 5.1 (lua.T2).
+// Len is a border n of t: 0, or t[n] is not nil and t[n+1] is. For a table with holes it is the same one as in Lua 5.1
+// (lua.T2).
 func (t *Table) Len() int {
 	j := len(t.array)
 	if j > 0 && t.array[j-1].n == bitsNil {
@@ -514,8 +515,8 @@ func (t *Table) Len() int {
 	return i
 }
 
-// Next returns the first field at or after a cursor, and the cursor that goes on behind it. A walk starts at 0 and ends
-// when ok is false; fields may be changed and cleared meanwhile, not added.
+// Next returns the first field at or after a cursor, and the cursor after it. A walk starts at 0 and ends when ok is
+// false. It may change and clear fields, but not add any.
 func (t *Table) Next(cursor int) (key, value Value, next int, ok bool) {
 	i := cursor
 	for ; i < len(t.array); i++ {
@@ -531,7 +532,7 @@ func (t *Table) Next(cursor int) (key, value Value, next int, ok bool) {
 	return Nil, Nil, i + len(t.array), false
 }
 
-// cursorAfter is the cursor behind key, which the function next was given; ok is false if key is not in t.
+// cursorAfter is the cursor after key, an argument of next. ok is false if key is not in t.
 func (t *Table) cursorAfter(key Value) (cursor int, ok bool) {
 	if key.IsNil() {
 		return 0, true
@@ -556,10 +557,10 @@ func (t *Table) cursorAfter(key Value) (cursor int, ok bool) {
 	}
 }
 
-// field returns t[name] for a name whose string was made once.
+// field returns t[name]; name is an existing string value.
 func (t *Table) field(name Value) Value { return *t.findString(name) }
 
-// event returns the metamethod for an event of a metatable, or nil; t may be nil.
+// event returns t's metamethod for an event, or nil; t may be nil.
 func (t *Table) event(e event) Value {
 	if t == nil || t.absent&(1<<e) != 0 {
 		return Nil
@@ -573,7 +574,7 @@ func (t *Table) event(e event) Value {
 
 type event uint8
 
-// The events up to lastCached are remembered as absent in a table (lua.T4).
+// Table.absent remembers the events up to lastCached (lua.T4).
 const (
 	eventIndex event = iota
 	eventNewIndex

@@ -92,10 +92,10 @@ func tableInsert(c *Call) Outcome {
 	return 0
 }
 
-// moves is how many places table.insert and table.remove move between two looks at the budget.
+// moves is how many elements table.insert and table.remove move between two looks at the budget.
 const moves = 1000
 
-// insertStep moves what stands below frame.pc one place up. A position may be far below the table's first.
+// insertStep moves the elements below frame.pc up by one place. The position may be far below the first element.
 func insertStep(c *Call) Outcome {
 	f := c.t.frame()
 	t, pos := c.Arg(1).Table(), c.CheckInt(2)
@@ -128,7 +128,8 @@ func tableRemove(c *Call) Outcome {
 	return removeStep(c)
 }
 
-// removeStep moves what stands above frame.pc one place down. The value removed and the last place are on the stack.
+// removeStep moves the elements above frame.pc down by one place. The removed value and the last index are on the
+// stack.
 func removeStep(c *Call) Outcome {
 	f := c.t.frame()
 	t := c.Arg(1).Table()
@@ -190,7 +191,7 @@ func (c *Call) foreach(t *Table, after Value) Outcome {
 	if !ok {
 		return 0
 	}
-	c.Push(key) // remembered below the call
+	c.Push(key) // kept below the call
 	c.Push(c.Arg(2))
 	c.Push(key)
 	c.Push(v)
@@ -206,9 +207,8 @@ func foreachStep(c *Call) Outcome {
 	return c.foreach(c.Arg(1).Table(), key)
 }
 
-// A sorting is a table.sort under way: quicksort as in Lua 5.1, with a list of ranges in place of recursion and a
-// number in place of the point where a comparison is asked for. The order of comparisons is visible to the function
-// that decides them, so it is kept.
+// A sorting is the state of a table.sort: quicksort as in Lua 5.1. A list of ranges replaces recursion, and state
+// replaces the place of a comparison. The comparing function sees the order of comparisons, so it is Lua 5.1's.
 type sorting struct {
 	table  *Table
 	less   Value // nil for <
@@ -217,8 +217,8 @@ type sorting struct {
 	i, j   int
 	pivot  Value
 	state  int
-	a, b   Value // what is being compared
-	left   Value // a[i] as it was compared with the pivot
+	a, b   Value // the values being compared
+	left   Value // a[i] of the comparison with the pivot
 }
 
 const (
@@ -252,7 +252,7 @@ func sortStep(c *Call) Outcome {
 	return c.sort(c.Kept().(*sorting), true, result)
 }
 
-// sort goes on with what the last comparison gave, if there was one.
+// sort continues with the result of the last comparison, if there was one.
 func (c *Call) sort(g *sorting, compared, result bool) Outcome {
 	for {
 		if !compared {
@@ -274,7 +274,7 @@ func (c *Call) sort(g *sorting, compared, result bool) Outcome {
 	}
 }
 
-// sortPaused goes on with a comparison that was due when the budget ran out.
+// sortPaused repeats the comparison at which the budget ran out.
 func sortPaused(c *Call) Outcome {
 	g := c.Kept().(*sorting)
 	result, o := c.less(g)
@@ -284,7 +284,7 @@ func sortPaused(c *Call) Outcome {
 	return c.sort(g, true, result)
 }
 
-// less compares g.a with g.b, or asks the machine to call for it.
+// less compares g.a with g.b, or asks the machine to call a function for it.
 func (c *Call) less(g *sorting) (bool, Outcome) {
 	c.state.budget -= 2
 	a, b := g.a, g.b
@@ -311,7 +311,7 @@ func (c *Call) less(g *sorting) (bool, Outcome) {
 	return false, c.Invoke(2, 1, sortStep)
 }
 
-// nextComparison sets g.a and g.b; false is the end.
+// nextComparison sets g.a and g.b; false ends the sort.
 func (c *Call) nextComparison(g *sorting) bool {
 	t := g.table
 	switch g.state {
@@ -340,7 +340,7 @@ func (c *Call) nextComparison(g *sorting) bool {
 	return true
 }
 
-// sorted does what the result of the comparison in g.state leads to.
+// sorted applies the result of the comparison in g.state.
 func (c *Call) sorted(g *sorting, result bool) {
 	t := g.table
 	switch g.state {
@@ -396,7 +396,7 @@ func (c *Call) sorted(g *sorting, result bool) {
 		x, y := t.GetInt(g.u-1), t.GetInt(g.i)
 		c.rawSetInt(t, g.u-1, y)
 		c.rawSetInt(t, g.i, x)
-		// the smaller half first, the larger one afterwards
+		// the smaller half first, then the larger one
 		var l, u int
 		if g.i-g.l < g.u-g.i {
 			l, u = g.l, g.i-1
@@ -411,7 +411,7 @@ func (c *Call) sorted(g *sorting, result bool) {
 	}
 }
 
-// partition begins to part l..u around the middle element, which is put at u-1.
+// partition begins to partition l..u around the middle element, which moves to u-1.
 func (c *Call) partition(g *sorting) {
 	if g.u-g.l == 2 {
 		g.l = g.u

@@ -1,14 +1,14 @@
 package lua
 
-// A runnable instruction has its opcode in the low byte and three operands of a byte each; B and C together may be one
-// operand of 16 bits. Whether an operand is a register or a constant is part of the opcode, so the machine never asks.
+// A runnable instruction has its opcode in the low byte and three operands of a byte each. B and C together may be one
+// 16-bit operand. The opcode says whether an operand is a register or a constant.
 //
 //	0        8        16       24       32
 //	+--------+--------+--------+--------+
 //	| opcode | A      | B      | C      |
 //	+--------+--------+--------+--------+
 //
-// lua.X1. run[i] does what code[i] says, so a position in one is a position in the other.
+// lua.X1. run[i] does the same as code[i], so a position in one is a position in the other.
 // lua.X2. translate checks every operand, in every build: registers, constants and jump targets are in range. The
 // machine relies on it and does not check again (vm.go).
 const (
@@ -58,7 +58,7 @@ const (
 	xNot
 	xLen
 	xConcat
-	xJmp // the distance is in the upper 24 bits
+	xJmp // the distance is the upper 24 bits
 	xEq
 	xEqRK
 	xEqSlow
@@ -97,7 +97,7 @@ func packWide(op, a, bx int) uint32 { return uint32(op) | uint32(uint8(a))<<8 | 
 // translate fills p.run (lua.X1, lua.X2).
 func translate(p *Proto) {
 	run := make([]uint32, len(p.code)+1)
-	data := 0 // words that belong to the instruction before
+	data := 0 // words that belong to the last instruction
 	for pc, i := range p.code {
 		if data > 0 {
 			data--
@@ -296,7 +296,7 @@ func translateOne(p *Proto, pc int, i instruction) uint32 {
 	return xData
 }
 
-// mustHold panics on a mistake of the compiler, before code is made that could reach foreign memory.
+// mustHold panics on a mistake of the compiler, which could otherwise make code that reaches foreign memory.
 func mustHold(ok bool, what string) {
 	if !ok {
 		panic("lua.X2: the compiler made a bad " + what)

@@ -1,10 +1,10 @@
 // Package lua is a Lua 5.1 machine: compiler, virtual machine and standard libraries, without file or process access.
 //
-// Owner: whoever holds a [State]; one goroutine at a time uses a State and what belongs to it. A [Proto] is immutable
-// and may be shared by States on any goroutine.
-// Never: knows about Redis, starts a goroutine, or keeps a running script on the Go stack: a State can stop between two
-// instructions and go on later.
-// Start at state.go, then vm.go; DESIGN.md tells how values, tables, frames and continuations look.
+// Owner: the holder of a [State]; one goroutine at a time uses a State and its values. A [Proto] is immutable, and
+// States on any goroutine may share it.
+// Never: knows about Redis, starts a goroutine, or keeps a running script on the Go stack. A State can stop between two
+// instructions and continue later. Start at state.go, then vm.go; DESIGN.md explains values, tables, frames and
+// continuations.
 package lua
 
 import (
@@ -74,7 +74,7 @@ const (
 	TypeFunction
 	TypeUserdata
 	TypeThread
-	typeNone // an argument that is not there
+	typeNone // a missing argument
 )
 
 var typeNames = [...]string{"nil", "boolean", "userdata", "number", "string", "table", "function", "userdata", "thread",
@@ -124,7 +124,7 @@ func Bool(b bool) Value {
 	return False
 }
 
-// LightUserdata returns a value that is equal only to another of the same id. Its id is cut to 48 bits.
+// LightUserdata returns a value that equals only another one with the same id. The id has 48 bits.
 func LightUserdata(id uint64) Value { return Value{n: uint64(tagLight)<<48 | id&(1<<48-1)} }
 
 func tableValue(t *Table) Value       { return Value{unsafe.Pointer(t), bitsTable} }
@@ -133,30 +133,30 @@ func functionValue(f *Function) Value { return Value{unsafe.Pointer(f), bitsFunc
 func userdataValue(u *Userdata) Value { return Value{unsafe.Pointer(u), bitsUserdata} }
 func threadValue(t *Thread) Value     { return Value{unsafe.Pointer(t), bitsThread} }
 
-// IsNil tells whether v is nil.
+// IsNil reports whether v is nil.
 func (v Value) IsNil() bool { return v.n == bitsNil }
 
-// IsNumber tells whether v is a number; a string that reads as one is not.
+// IsNumber reports whether v is a number; strings are not.
 func (v Value) IsNumber() bool { return v.n < firstTag }
 
-// IsString tells whether v is a string; a number is not.
+// IsString reports whether v is a string; numbers are not.
 func (v Value) IsString() bool { return v.n>>48 == tagString }
 
-// IsTable tells whether v is a table.
+// IsTable reports whether v is a table.
 func (v Value) IsTable() bool { return v.n == bitsTable }
 
-// IsFunction tells whether v is a function of either language.
+// IsFunction reports whether v is a Lua or Go function.
 func (v Value) IsFunction() bool { return v.n == bitsClosure || v.n == bitsFunction }
 
-// Truth is what a condition makes of v: only nil and false are false.
+// Truth is v as a condition: only nil and false are false.
 func (v Value) Truth() bool { return v.n-bitsNil > 1 }
 
 func (v Value) isFalsy() bool { return v.n-bitsNil <= 1 }
 
-// Float returns the number in v; only for a Value of which IsNumber holds.
+// Float returns the number in v. IsNumber must be true.
 func (v Value) Float() float64 { return math.Float64frombits(v.n) }
 
-// Table returns the table in v, or nil if v is none.
+// Table returns the table in v, or nil.
 func (v Value) Table() *Table {
 	if v.n != bitsTable {
 		return nil
@@ -164,10 +164,10 @@ func (v Value) Table() *Table {
 	return (*Table)(v.p)
 }
 
-// Light returns the id of a light userdata; ok is false if v is none.
+// Light returns the id of a light userdata; ok is false for another value.
 func (v Value) Light() (id uint64, ok bool) { return v.n & (1<<48 - 1), v.n>>48 == tagLight }
 
-// Userdata returns the userdata in v, or nil if v is none.
+// Userdata returns the userdata in v, or nil.
 func (v Value) Userdata() *Userdata {
 	if v.n != bitsUserdata {
 		return nil
@@ -179,7 +179,7 @@ func (v Value) closure() *Closure   { return (*Closure)(v.p) }
 func (v Value) function() *Function { return (*Function)(v.p) }
 func (v Value) thread() *Thread     { return (*Thread)(v.p) }
 
-// Userdata is a value that only Go code can look into.
+// Userdata is a value that only Go code can read.
 type Userdata struct {
 	Data any
 	meta *Table
@@ -187,14 +187,14 @@ type Userdata struct {
 	mark uint32
 }
 
-// A stringHeader stands before a string's bytes, in one block without pointers.
+// A stringHeader precedes a string's bytes, in one block without pointers.
 //
 //	0      4      8                 8+length
 //	+------+------+------ ~ --------+
 //	| hash | mark | bytes           |   hash 0: not computed yet; mark: see memory.go
 //	+------+------+------ ~ --------+
 //
-// The bytes never change. A string made for a Proto has its hash from the start and markStatic, so nobody writes to it.
+// The bytes never change. A string made for a Proto has its hash from the start and markStatic, so it is never written.
 type stringHeader struct {
 	hash uint32
 	mark uint32
@@ -202,15 +202,15 @@ type stringHeader struct {
 
 const (
 	headerBytes = 8
-	maxString   = 1<<31 - 64 // longer ones are refused as if memory had run out
+	maxString   = 1<<31 - 64 // a longer one fails as if memory were exhausted
 )
 
-// str returns the bytes of a string value. They live as long as the result is held.
+// str returns the bytes of a string value. The result keeps them alive.
 func (v Value) str() string {
 	return unsafe.String((*byte)(unsafe.Add(v.p, headerBytes)), int(uint32(v.n)))
 }
 
-// Bytes returns the bytes of a string value, which nobody may change; nil if v is no string.
+// Bytes returns the bytes of a string value, which must not be changed; nil if v is no string.
 func (v Value) Bytes() []byte {
 	if v.n>>48 != tagString {
 		return nil
@@ -226,7 +226,7 @@ func (v Value) Str() string {
 	return v.str()
 }
 
-// rawString makes a string of n bytes and returns its room, to be filled before anybody reads it.
+// rawString makes a string of n bytes and returns its bytes, to be written before any use.
 func rawString(n int) (Value, []byte) {
 	if n <= 1 {
 		block := new([2]uint64)
@@ -238,7 +238,7 @@ func rawString(n int) (Value, []byte) {
 	return Value{p, uint64(tagString)<<48 | uint64(n)}, unsafe.Slice((*byte)(unsafe.Add(p, headerBytes)), n)
 }
 
-// staticString makes a string that belongs to no State: it can be shared between goroutines and is never counted.
+// staticString makes a string that belongs to no State. Goroutines may share it, and it is never counted.
 func staticString(s string) Value {
 	v, room := rawString(len(s))
 	copy(room, s)
@@ -247,7 +247,7 @@ func staticString(s string) Value {
 	return v
 }
 
-// Strings of no or one byte are made once.
+// Empty strings and strings of one byte are made once.
 var (
 	emptyString Value
 	byteStrings [256]Value
@@ -260,12 +260,12 @@ func init() {
 	}
 }
 
-// hashEveryByte makes hashes as the Lua inside Redis does. Lua 5.1 itself skips bytes of strings from 32 bytes on; the
-// tests that compare with it set this to false.
+// hashEveryByte selects the hash of Redis's Lua. Lua 5.1 itself skips bytes of strings of at least 32 bytes. Tests that
+// compare with Lua 5.1 set it to false.
 var hashEveryByte = true
 
-// hashBytes is the string hash of Redis's Lua. The order of pairs over string keys depends on it, and so do people's
-// scripts.
+// hashBytes is the string hash of Redis's Lua. The order of pairs over string keys depends on it, and scripts depend on
+// that order.
 func hashBytes(s string) uint32 {
 	h := uint32(len(s))
 	step := 1
@@ -293,7 +293,7 @@ func rawEqual(a, b Value) bool {
 		return a.n < firstTag && b.n < firstTag && a.Float() == b.Float()
 	}
 	if a.n != b.n {
-		return false // also strings of unequal length
+		return false // covers strings of unequal length
 	}
 	if a.n < uint64(tagString)<<48 || a.p == b.p {
 		return true
@@ -301,7 +301,7 @@ func rawEqual(a, b Value) bool {
 	return a.n>>48 == tagString && a.str() == b.str()
 }
 
-// sameText compares two strings of equal length, and takes the budget for it.
+// sameText compares two strings of equal length, and spends budget for it.
 func (s *State) sameText(a, b Value) bool {
 	s.budget -= a.textLen() >> 6
 	return a.str() == b.str()
@@ -310,11 +310,11 @@ func (s *State) sameText(a, b Value) bool {
 // textLen is the length of a string in bytes.
 func (v Value) textLen() int { return int(uint32(v.n)) }
 
-// hash is stringHash of a string that may not have its hash yet, and takes the budget for it.
+// hash is stringHash for a string whose hash may not be computed. It spends budget for it.
 func (s *State) hash(text Value) uint32 {
 	s.budget -= text.textLen() >> 4
 	return stringHash(text.p, text.n)
 }
 
-// RawEqual tells whether two values are equal without asking metamethods.
+// RawEqual reports whether two values are equal, without metamethods.
 func RawEqual(a, b Value) bool { return rawEqual(a, b) }

@@ -5,18 +5,19 @@ import (
 	"unsafe"
 )
 
-// registers is a window on the stack: a register operand is a byte, so no index needs a check (lua.F1).
+// registers is a window on the stack. A register operand is a byte, so no index needs a check (lua.F1).
 type registers = [256]Value
 
-// at returns constant i of an array that translate has checked i against (lua.X2).
+// at returns constant i. translate has checked i (lua.X2).
 func at(constants unsafe.Pointer, i uint8) *Value {
 	return (*Value)(unsafe.Add(constants, uintptr(i)*unsafe.Sizeof(Value{})))
 }
 
-// execute runs the Lua functions on top of t until a Go function or nobody is, the budget is used up, or one fails.
+// execute runs the Lua functions on top of t. It returns when a Go function or none is on top, the budget is used up,
+// or one fails.
 //
-// Whatever may call, fail or look at the frame comes after f.pc = pc (lua.F3). What may grow the stack is followed by a
-// jump to reload, since window points into it.
+// f.pc = pc precedes all code that may call, fail or read the frame (lua.F3). Code that may grow the stack jumps to
+// reload afterwards, because window points into it.
 func (s *State) execute(t *Thread) signal {
 	var (
 		f         *frame
@@ -613,7 +614,7 @@ reload:
 			slot := f.base + int(a) + 3
 			t.top = slot + 3
 			if v := window[a+3]; v.n == bitsFunction {
-				// The function next on a table, which is what pairs loops over, needs no frame.
+				// The function next on a table, as in loops over pairs, needs no frame.
 				if fn := v.function(); fn.isNext && window[a+4].n == bitsTable {
 					table := window[a+4].Table()
 					cursor, ok := table.cursorAfter(window[a+5])
@@ -705,7 +706,7 @@ reload:
 			}
 			taken = result
 		}
-	conditional: // a test whose jump, the next instruction, is done if its result is that of operand A
+	conditional: // a test: the jump after it is taken if the result equals operand A
 		if taken == (a != 0) {
 			offset := int(int32(run[pc]) >> 8)
 			pc += offset + 1
@@ -729,7 +730,7 @@ func (p *Proto) operand(window *registers, rk int) Value {
 	return window[uint8(rk)]
 }
 
-// callGo calls a Go function for a call instruction. A negative outcome leaves its frame on top.
+// callGo calls a Go function for a call instruction. With a negative outcome its frame stays on top.
 func (s *State) callGo(t *Thread, fn *Function, slot, results int, level int16) Outcome {
 	s.budget -= 8
 	t.ensure(0)
