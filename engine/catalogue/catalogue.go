@@ -55,8 +55,9 @@ func Data(s *Settings) []command.Family {
 	}
 }
 
-// Rows is Data and the server's families without their connections. Only Data's handlers may be called. Proof: the
-// tests of transcripts and of the catalogue read every row here.
+// Rows is Data and the server's families without their connections. Only Data's handlers may be called.
+//
+// Proof: the tests of transcripts and of the catalogue read every row here.
 func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()

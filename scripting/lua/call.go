@@ -246,8 +246,8 @@ func (s *State) pushCall(t *Thread, slot, results int, how entry, level int) {
 	f.aux, f.pc = t.top-slot-1, t.top
 }
 
-// nested is pushCall for a call that counts as a C call. Its results go to a Go function, or to an instruction that called
-// a metamethod.
+// nested is pushCall for a call that counts as a C call. Its results go to a Go function, or to an instruction that
+// called a metamethod.
 func (s *State) nested(t *Thread, slot, results int, how entry) {
 	level := 1
 	if len(t.frames) > 0 {

@@ -26,8 +26,8 @@ const latest = 1<<46 - 1
 
 // expire is HEXPIRE key seconds [NX | XX | GT | LT] FIELDS n field [field …].
 //
-// Replies an integer for each field: 1 if set, 0 if the condition does not hold, -2 if there is no such field. It replies
-// 2 if the deadline has passed; the field is then removed.
+// Replies an integer for each field: 1 if set, 0 if the condition does not hold, -2 if there is no such field. It
+// replies 2 if the deadline has passed; the field is then removed.
 // Errors: ErrWrongType, ErrNotInteger, a time out of range, FIELDS missing or with a wrong number.
 // Propagates: HPEXPIREAT key ms with the changed fields, so that a replica expires them at the same instant; HDEL for
 // each removed one.
