@@ -101,8 +101,7 @@ func (h *Commands) bgsave(c *command.Context) error {
 	return nil
 }
 
-// lastSave is LASTSAVE.
-// Replies: the Unix time of the last successful save.
+// lastSave is LASTSAVE. Replies: the Unix time of the last successful save.
 func (h *Commands) lastSave(c *command.Context) error {
 	c.Reply.Int(h.Scheduler.LastSave().Unix())
 	return nil

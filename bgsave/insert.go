@@ -33,10 +33,8 @@ type Into struct {
 // announced is the number of keys that a database will get.
 type announced struct{ db, keys int }
 
-// Databases implements Inserter.
 func (in *Into) Databases() int { return in.Space.Len() }
 
-// Prepare implements Inserter.
 func (in *Into) Prepare(env codec.Env) {
 	in.env = env
 	if !in.Replace {
@@ -44,7 +42,6 @@ func (in *Into) Prepare(env codec.Env) {
 	}
 }
 
-// Reserve implements Inserter.
 func (in *Into) Reserve(db int, keys, _ uint64) error {
 	if err := in.settle(); err != nil {
 		return err
@@ -57,7 +54,6 @@ func (in *Into) Reserve(db int, keys, _ uint64) error {
 	return nil
 }
 
-// Finish implements Inserter.
 func (in *Into) Finish() error {
 	err := in.settle()
 	for _, db := range in.reserved {
@@ -110,7 +106,6 @@ func (in *Into) settleSome() error {
 	return nil
 }
 
-// Function implements Inserter.
 func (in *Into) Function(code []byte) error {
 	if in.Functions == nil {
 		return fmt.Errorf("functions are not supported")
@@ -190,7 +185,6 @@ func (in *Into) adds(records []rdb.Record, from int) (done int, err error) {
 	return done, nil
 }
 
-// WritePlain implements PlainInserter.
 func (in *Into) WritePlain(b *rdb.Batch, keys []rdb.Plain, expired func(deadlineMs int64) bool,
 	into []keyspace.Written) {
 	if in.writer == nil {
@@ -208,14 +202,12 @@ func (in *Into) WritePlain(b *rdb.Batch, keys []rdb.Plain, expired func(deadline
 	}
 }
 
-// Unwrite implements PlainInserter.
 func (in *Into) Unwrite(written []keyspace.Written) {
 	if in.writer != nil {
 		in.turn(func() { in.writer.Discard(written) })
 	}
 }
 
-// InsertPlain implements PlainInserter.
 func (in *Into) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, written []keyspace.Written) (done int, err error) {
 	if in.Replace {
 		in.turn(func() { in.putPlain(b, db, keys) })

@@ -27,8 +27,7 @@ type Weight struct {
 	Encoding value.Encoding
 }
 
-// NewScale makes an empty Scale.
-// Errors: no memory can be reserved.
+// NewScale makes an empty Scale. Errors: no memory can be reserved.
 func NewScale() (*Scale, error) {
 	heap, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {

@@ -395,27 +395,20 @@ func (c *Cluster) Sleep(f func()) {
 // outside is the Cluster as the state sees it. All its methods are called under mu.
 type outside struct{ *Cluster }
 
-// Dial implements state.Outside.
 func (o outside) Dial(l *state.Link) { o.dial(l) }
 
-// Send implements state.Outside.
 func (o outside) Send(l *state.Link, message []byte, needs uint64) {
 	o.outs = append(o.outs, outgoing{l.Handle.(*wire), message, needs})
 }
 
-// HangUp implements state.Outside.
 func (o outside) HangUp(l *state.Link) { l.Handle.(*wire).close() }
 
-// Keys implements state.Outside.
 func (o outside) Keys(slot int) int { return o.parts.Keys.Count(uint16(slot)) }
 
-// Offset implements state.Outside.
 func (o outside) Offset() int64 { return o.parts.Offset() }
 
-// DataAge implements state.Outside.
 func (o outside) DataAge() int64 { return nowMs() - o.parts.HeardMs() }
 
-// Log implements state.Outside.
 func (o outside) Log(level logging.Level, format string, args ...any) {
 	o.log.At(level, format, args...)
 }

@@ -147,8 +147,7 @@ func (h *choice) carryOut(s *state.State) {
 func (c *Cluster) addSlots(ctx *command.Context) error { return c.chooseSlots(ctx, false) }
 func (c *Cluster) delSlots(ctx *command.Context) error { return c.chooseSlots(ctx, true) }
 
-// chooseSlots is ADDSLOTS and DELSLOTS slot [slot …].
-// Replies: OK.
+// chooseSlots is ADDSLOTS and DELSLOTS slot [slot …]. Replies: OK.
 func (c *Cluster) chooseSlots(ctx *command.Context, release bool) error {
 	list := make([]int, 0, len(ctx.Args)-2)
 	for _, arg := range ctx.Args[2:] {
@@ -173,8 +172,7 @@ func (c *Cluster) chooseSlots(ctx *command.Context, release bool) error {
 func (c *Cluster) addSlotsRange(ctx *command.Context) error { return c.chooseRanges(ctx, false) }
 func (c *Cluster) delSlotsRange(ctx *command.Context) error { return c.chooseRanges(ctx, true) }
 
-// chooseRanges is ADDSLOTSRANGE and DELSLOTSRANGE from to [from to …].
-// Replies: OK.
+// chooseRanges is ADDSLOTSRANGE and DELSLOTSRANGE from to [from to …]. Replies: OK.
 func (c *Cluster) chooseRanges(ctx *command.Context, release bool) error {
 	if len(ctx.Args)%2 == 1 {
 		return command.ErrArity(ctx.Spec)
@@ -205,8 +203,7 @@ func (c *Cluster) chooseRanges(ctx *command.Context, release bool) error {
 	}, nil)
 }
 
-// flushSlots is FLUSHSLOTS: this node gives up all its slots.
-// Replies: OK.
+// flushSlots is FLUSHSLOTS: this node gives up all its slots. Replies: OK.
 func (c *Cluster) flushSlots(ctx *command.Context) error {
 	if !empty(ctx) {
 		return errNotEmpty
@@ -217,8 +214,7 @@ func (c *Cluster) flushSlots(ctx *command.Context) error {
 // empty reports whether this node holds no key.
 func empty(ctx *command.Context) bool { return ctx.Space.DB(0).Len() == 0 }
 
-// setSlot is SETSLOT slot MIGRATING id | IMPORTING id | STABLE | NODE id.
-// Replies: OK.
+// setSlot is SETSLOT slot MIGRATING id | IMPORTING id | STABLE | NODE id. Replies: OK.
 func (c *Cluster) setSlot(ctx *command.Context) error {
 	args := ctx.Args
 	return c.order(ctx, func(s *state.State) error {
@@ -244,8 +240,7 @@ func (c *Cluster) setSlot(ctx *command.Context) error {
 	}, nil)
 }
 
-// bumpEpoch is BUMPEPOCH.
-// Replies: BUMPED or STILL, and the epoch.
+// bumpEpoch is BUMPEPOCH. Replies: BUMPED or STILL, and the epoch.
 func (c *Cluster) bumpEpoch(ctx *command.Context) error {
 	text := ""
 	return c.order(ctx, func(s *state.State) error {
@@ -259,8 +254,7 @@ func (c *Cluster) bumpEpoch(ctx *command.Context) error {
 	}, func(ctx *command.Context) { ctx.Reply.Simple(text) })
 }
 
-// meet is MEET ip port [bus-port].
-// Replies: OK.
+// meet is MEET ip port [bus-port]. Replies: OK.
 func (c *Cluster) meet(ctx *command.Context) error {
 	if len(ctx.Args) > 5 {
 		return command.ErrSubcommandSyntax(ctx.Args[0], ctx.Args[1])
@@ -279,22 +273,19 @@ func (c *Cluster) meet(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { return s.Meet(ip, port, busPort) }, nil)
 }
 
-// forget is FORGET id.
-// Replies: OK.
+// forget is FORGET id. Replies: OK.
 func (c *Cluster) forget(ctx *command.Context) error {
 	id := string(ctx.Args[2])
 	return c.order(ctx, func(s *state.State) error { return s.Forget(id) }, nil)
 }
 
-// replicate is REPLICATE id.
-// Replies: OK.
+// replicate is REPLICATE id. Replies: OK.
 func (c *Cluster) replicate(ctx *command.Context) error {
 	id, isEmpty := string(ctx.Args[2]), empty(ctx)
 	return c.order(ctx, func(s *state.State) error { return s.Replicate(id, isEmpty) }, nil)
 }
 
-// failover is FAILOVER [FORCE | TAKEOVER].
-// Replies: OK when the failover has begun.
+// failover is FAILOVER [FORCE | TAKEOVER]. Replies: OK when the failover has begun.
 func (c *Cluster) failover(ctx *command.Context) error {
 	force, takeover := false, false
 	switch {
@@ -314,8 +305,7 @@ func (c *Cluster) failover(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { return s.Failover(force, takeover) }, nil)
 }
 
-// setConfigEpoch is SET-CONFIG-EPOCH epoch.
-// Replies: OK.
+// setConfigEpoch is SET-CONFIG-EPOCH epoch. Replies: OK.
 func (c *Cluster) setConfigEpoch(ctx *command.Context) error {
 	epoch, err := command.Int(ctx.Args[2])
 	if err != nil {
@@ -324,8 +314,7 @@ func (c *Cluster) setConfigEpoch(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { return s.SetEpoch(epoch) }, nil)
 }
 
-// reset is RESET [HARD | SOFT].
-// Replies: OK.
+// reset is RESET [HARD | SOFT]. Replies: OK.
 func (c *Cluster) reset(ctx *command.Context) error {
 	hard := false
 	switch {
@@ -341,14 +330,12 @@ func (c *Cluster) reset(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { return s.Reset(hard, isEmpty) }, nil)
 }
 
-// saveConfig is SAVECONFIG.
-// Replies: OK, when nodes.conf is on disk.
+// saveConfig is SAVECONFIG. Replies: OK, when nodes.conf is on disk.
 func (c *Cluster) saveConfig(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { s.Want(); return nil }, nil)
 }
 
-// countFailureReports is COUNT-FAILURE-REPORTS id.
-// Replies: a number.
+// countFailureReports is COUNT-FAILURE-REPORTS id. Replies: a number.
 func (c *Cluster) countFailureReports(ctx *command.Context) (err error) {
 	c.look(func(s *state.State) {
 		var n *state.Node
@@ -359,15 +346,13 @@ func (c *Cluster) countFailureReports(ctx *command.Context) (err error) {
 	return err
 }
 
-// keySlot is KEYSLOT key.
-// Replies: its slot.
+// keySlot is KEYSLOT key. Replies: its slot.
 func (c *Cluster) keySlot(ctx *command.Context) error {
 	ctx.Reply.Int(int64(slots.Of(ctx.Args[2])))
 	return nil
 }
 
-// countKeysInSlot is COUNTKEYSINSLOT slot.
-// Replies: a number.
+// countKeysInSlot is COUNTKEYSINSLOT slot. Replies: a number.
 func (c *Cluster) countKeysInSlot(ctx *command.Context) error {
 	slot, err := command.Int(ctx.Args[2])
 	if err != nil {
@@ -380,8 +365,7 @@ func (c *Cluster) countKeysInSlot(ctx *command.Context) error {
 	return nil
 }
 
-// getKeysInSlot is GETKEYSINSLOT slot count.
-// Replies: at most count keys.
+// getKeysInSlot is GETKEYSINSLOT slot count. Replies: at most count keys.
 func (c *Cluster) getKeysInSlot(ctx *command.Context) error {
 	slot, err := command.Int(ctx.Args[2])
 	if err != nil {
@@ -404,22 +388,19 @@ func (c *Cluster) getKeysInSlot(ctx *command.Context) error {
 	return nil
 }
 
-// myID is MYID.
-// Replies: this node's ID.
+// myID is MYID. Replies: this node's ID.
 func (c *Cluster) myID(ctx *command.Context) error {
 	c.look(func(s *state.State) { ctx.Reply.BulkString(s.Me().ID) })
 	return nil
 }
 
-// myShardID is MYSHARDID.
-// Replies: the ID of this node's shard.
+// myShardID is MYSHARDID. Replies: the ID of this node's shard.
 func (c *Cluster) myShardID(ctx *command.Context) error {
 	c.look(func(s *state.State) { ctx.Reply.BulkString(s.Me().ShardID) })
 	return nil
 }
 
-// nodes is NODES.
-// Replies: a line for each node (state.List).
+// nodes is NODES. Replies: a line for each node (state.List).
 func (c *Cluster) nodes(ctx *command.Context) error {
 	secure := c.wantsTLS(ctx)
 	c.look(func(s *state.State) { ctx.Reply.Verbatim("txt", s.List(secure)) })
@@ -434,8 +415,7 @@ func (c *Cluster) wantsTLS(ctx *command.Context) bool {
 	return protocol.IsSecure(ctx.Client.Conn)
 }
 
-// replicas is REPLICAS id and SLAVES id.
-// Replies: a line for each.
+// replicas is REPLICAS id and SLAVES id. Replies: a line for each.
 func (c *Cluster) replicas(ctx *command.Context) (err error) {
 	secure := c.wantsTLS(ctx)
 	c.look(func(s *state.State) {
@@ -455,8 +435,7 @@ func (c *Cluster) replicas(ctx *command.Context) (err error) {
 	return err
 }
 
-// info is INFO.
-// Replies: name:value lines.
+// info is INFO. Replies: name:value lines.
 func (c *Cluster) info(ctx *command.Context) error {
 	var b strings.Builder
 	line := func(name string, value any) {
@@ -514,8 +493,7 @@ func (c *Cluster) info(ctx *command.Context) error {
 	return nil
 }
 
-// slots is SLOTS.
-// Replies: for each range of slots its ends, its primary and its available replicas.
+// slots is SLOTS. Replies: for each range of slots its ends, its primary and its available replicas.
 func (c *Cluster) slots(ctx *command.Context) error {
 	secure := c.wantsTLS(ctx)
 	c.look(func(s *state.State) {
@@ -589,8 +567,7 @@ func (c *Cluster) describeEndpoint(r *protocol.Reply, n *state.Node, secure bool
 	}
 }
 
-// shards is SHARDS.
-// Replies: for each shard its slots and its nodes.
+// shards is SHARDS. Replies: for each shard its slots and its nodes.
 func (c *Cluster) shards(ctx *command.Context) error {
 	r := ctx.Reply
 	c.look(func(s *state.State) {
@@ -666,8 +643,7 @@ func (c *Cluster) describeMember(s *state.State, r *protocol.Reply, n *state.Nod
 	r.MapAt(mark, fields)
 }
 
-// links is LINKS.
-// Replies: for each link its direction, node, age and queue.
+// links is LINKS. Replies: for each link its direction, node, age and queue.
 func (c *Cluster) links(ctx *command.Context) error {
 	r := ctx.Reply
 	c.look(func(s *state.State) {
@@ -703,8 +679,7 @@ func (c *Cluster) links(ctx *command.Context) error {
 	return nil
 }
 
-// Debug is DEBUG CLUSTERLINK KILL to|from|all id.
-// Replies: OK.
+// Debug is DEBUG CLUSTERLINK KILL to|from|all id. Replies: OK.
 func (c *Cluster) Debug(ctx *command.Context, direction, id []byte) (err error) {
 	to, from := command.Is(direction, "to"), command.Is(direction, "from")
 	if command.Is(direction, "all") {

@@ -95,7 +95,6 @@ func (c *Cluster) runErrands() {
 
 func (c *Cluster) ask(what errand) { c.asked = append(c.asked, what) }
 
-// Ask implements state.Outside.
 func (o outside) Ask(e state.Errand) {
 	c, role := o.Cluster, o.parts.Role
 	switch e.Kind {
@@ -142,7 +141,6 @@ func (p *publication) bytes() int64 {
 	return int64(bus.HeaderBytes + messageBytes + len(p.channel) + len(p.payload))
 }
 
-// Publish implements slots.Bus.
 func (c *Cluster) Publish(channel, message []byte, shard bool) {
 	if c.peers.Load() == 0 {
 		return

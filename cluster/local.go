@@ -36,10 +36,8 @@ type localKeys struct {
 	hasMoved bool       // a call of tell is coming
 }
 
-// Count implements slots.Keys.
 func (d *localKeys) Count(slot uint16) int { return d.local.Space.InSlot(slot) }
 
-// Each implements slots.Keys.
 func (d *localKeys) Each(slot uint16, limit int, yield func(key []byte)) {
 	d.local.Space.EachInSlot(slot, limit, func(v value.Value) { yield(v.Key()) })
 }
@@ -47,7 +45,6 @@ func (d *localKeys) Each(slot uint16, limit int, yield func(key []byte)) {
 // dropSlice is how long one turn deletes keys of slots that have left.
 const dropSlice = 300 * time.Microsecond
 
-// Drop implements slots.Keys.
 func (d *localKeys) Drop(all []uint16) {
 	go func() {
 		for _, slot := range all {
@@ -132,7 +129,6 @@ type delivery struct {
 // mostDelivered is how many bytes may wait for a turn. Further messages are lost, as with a client that is too slow.
 const mostDelivered = 64 << 20
 
-// Deliver implements slots.Messages.
 func (d *localMessages) Deliver(channel, message []byte, shard bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

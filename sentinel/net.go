@@ -55,34 +55,26 @@ func (n *Net) Serve(m *Machine) { n.machine = m }
 // nowMs is the Sentinel's clock. It starts at Unix time, and changes of the wall clock do not affect it.
 func nowMs() int64 { return clock.Steady() }
 
-// Save implements Outside.
 func (n *Net) Save() error { return n.Write() }
 
-// Publish implements Outside.
 func (n *Net) Publish(channel, message string) { n.Tell(channel, message) }
 
-// Log implements Outside.
 func (n *Net) Log(level logging.Level, text string) { n.Line(level, text) }
 
-// Port implements Outside.
 func (n *Net) Port() int { return n.Here() }
 
-// Password implements Outside.
 func (n *Net) Password() string { return n.Pass() }
 
-// Executable implements Outside.
 func (n *Net) Executable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
 
 // crashCode is the exit code of Crash.
 const crashCode = 99
 
-// Crash implements Outside.
 func (n *Net) Crash() { os.Exit(crashCode) }
 
 // lookupPatience bounds a lookup.
 const lookupPatience = 10 * time.Second
 
-// LookupNow implements Outside.
 func (n *Net) LookupNow(host string) (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupPatience)
 	defer cancel()
@@ -98,7 +90,6 @@ func (n *Net) LookupNow(host string) (string, bool) {
 	return found[0].String(), true
 }
 
-// Lookup implements Outside.
 func (n *Net) Lookup(host string) {
 	go func() {
 		ip, _ := n.LookupNow(host)
@@ -126,7 +117,6 @@ const (
 
 var errLongReply = errors.New("a reply is too long")
 
-// Dial implements Outside.
 func (n *Net) Dial(w *Wire, ip string, port int) Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &wireConn{n: n, w: w, cancel: cancel}
@@ -213,7 +203,6 @@ func (c *wireConn) finish() {
 	c.cancel()
 }
 
-// Send implements Conn.
 func (c *wireConn) Send(words ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,10 +218,8 @@ func (c *wireConn) Send(words ...string) {
 	c.filled.Signal()
 }
 
-// Close implements Conn.
 func (c *wireConn) Close() { c.finish() }
 
-// LocalIP implements Conn.
 func (c *wireConn) LocalIP() (string, bool) {
 	if ip := c.local.Load(); ip != nil {
 		return *ip, true
@@ -251,7 +238,6 @@ func plain(err error) string {
 // notRun is the exit code of a script that could not be started. It is not tried again.
 const notRun = 2
 
-// StartScript implements Outside.
 func (n *Net) StartScript(job int, argv []string) {
 	go func() {
 		cmd := exec.Command(argv[0], argv[1:]...)
@@ -280,7 +266,6 @@ func (n *Net) StartScript(job int, argv []string) {
 	}()
 }
 
-// KillScript implements Outside.
 func (n *Net) KillScript(job int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -148,8 +148,7 @@ func (x *Expander) Zipmap(r *rdb.Reader) (lp []byte, n int, err error) {
 	return lp, n, err
 }
 
-// Intset reads a string that must be an intset of n integers.
-// Errors: ErrEmpty.
+// Intset reads a string that must be an intset of n integers. Errors: ErrEmpty.
 func (x *Expander) Intset(r *rdb.Reader) (set []byte, n int, err error) {
 	if set, err = x.kept(r); err != nil {
 		return nil, 0, err

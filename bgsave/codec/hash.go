@@ -256,13 +256,10 @@ func startHash(s Source) Builder {
 	return b
 }
 
-// Root implements Builder.
 func (b *hashBuilder) Root() memory.Ref { return b.filling.Root() }
 
-// FieldsDeadline implements Deadlines.
 func (b *hashBuilder) FieldsDeadline() int64 { return b.filling.Least() }
 
-// Step implements Builder.
 func (b *hashBuilder) Step(n int) (done bool, err error) {
 	if b.Root() == 0 {
 		b.filling = hashes.NewBuilder(b.source.Store, b.left)

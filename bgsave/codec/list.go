@@ -191,7 +191,6 @@ func startList(s Source) Builder {
 	return b
 }
 
-// Root implements Builder.
 func (b *listBuilder) Root() memory.Ref {
 	if !b.begun {
 		return 0
@@ -202,7 +201,6 @@ func (b *listBuilder) Root() memory.Ref {
 // stepBytes bounds the bytes of one step if elements are long.
 const stepBytes = 4 << 10
 
-// Step implements Builder.
 func (b *listBuilder) Step(n int) (done bool, err error) {
 	if !b.begun {
 		b.begun = true

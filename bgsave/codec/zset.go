@@ -241,7 +241,6 @@ func startZSet(s Source) Builder {
 	return b
 }
 
-// Root implements Builder.
 func (b *zsetBuilder) Root() memory.Ref {
 	if b.filling == nil {
 		return 0
@@ -249,7 +248,6 @@ func (b *zsetBuilder) Root() memory.Ref {
 	return b.filling.Root()
 }
 
-// Step implements Builder.
 func (b *zsetBuilder) Step(n int) (done bool, err error) {
 	if b.filling == nil {
 		b.filling = zset.NewBuilder(b.source.Store, b.left)

@@ -40,8 +40,7 @@ func Payload(p []byte, anySum bool) (kind Kind, value []byte, err error) {
 	return Kind(body[0]), body[1:], nil
 }
 
-// Unwrap checks a payload's footer and returns the bytes before it. anySum skips the checksum.
-// Errors: ErrPayload.
+// Unwrap checks a payload's footer and returns the bytes before it. anySum skips the checksum. Errors: ErrPayload.
 func Unwrap(p []byte, anySum bool) (body []byte, err error) {
 	if len(p) < FooterLen {
 		return nil, ErrPayload

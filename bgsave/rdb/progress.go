@@ -41,7 +41,6 @@ func (p *progress) enter(c *cursor, record int64) {
 	p.record, p.from, p.marked, p.depth, p.begun[0] = record, c.i, 0, 0, 0
 }
 
-// repeat implements cursor.repeat.
 func (p *progress) repeat(c *cursor, n uint64, step func() error) error {
 	depth := p.depth
 	invariant.That(depth < loopDepth && p.begun[depth] < loopWidth,

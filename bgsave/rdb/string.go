@@ -43,8 +43,7 @@ type Text struct {
 	Form  Form
 }
 
-// Append appends the text to dst.
-// Errors: the LZF bytes are invalid.
+// Append appends the text to dst. Errors: the LZF bytes are invalid.
 func (t *Text) Append(dst []byte) ([]byte, error) {
 	switch t.Form {
 	case Integer:

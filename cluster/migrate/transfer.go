@@ -20,8 +20,7 @@ type sender struct {
 	out     []byte
 }
 
-// Write implements io.Writer.
-// Errors: those of the connection.
+// Write implements io.Writer. Errors: those of the connection.
 func (s *sender) Write(p []byte) (int, error) {
 	for at := 0; at < len(p); at += writeAtOnce {
 		if err := s.t.conn.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {

@@ -121,22 +121,16 @@ func newCensus(o *reportOptions, out io.Writer) (*census, error) {
 	return c, nil
 }
 
-// Prepare implements bgsave.Inserter.
 func (c *census) Prepare(env codec.Env) { c.scale.Prepare(env) }
 
-// Databases implements bgsave.Inserter.
 func (c *census) Databases() int { return math.MaxInt32 }
 
-// Reserve implements bgsave.Inserter.
 func (c *census) Reserve(int, uint64, uint64) error { return nil }
 
-// Function implements bgsave.Inserter.
 func (c *census) Function([]byte) error { return nil }
 
-// Finish implements bgsave.Inserter.
 func (c *census) Finish() error { return nil }
 
-// Insert implements bgsave.Inserter.
 func (c *census) Insert(records []rdb.Record) (done int, err error) {
 	c.watch()
 	for i := range records {
@@ -155,10 +149,8 @@ func (c *census) Insert(records []rdb.Record) (done int, err error) {
 // WritePlain implements bgsave.PlainInserter: it writes nothing early.
 func (c *census) WritePlain(*rdb.Batch, []rdb.Plain, func(int64) bool, []keyspace.Written) {}
 
-// Unwrite implements bgsave.PlainInserter.
 func (c *census) Unwrite([]keyspace.Written) {}
 
-// InsertPlain implements bgsave.PlainInserter.
 func (c *census) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, _ []keyspace.Written) (done int, err error) {
 	c.watch()
 	for i := range keys {

@@ -270,7 +270,6 @@ func (d *Disk) change(name string, to *inode) {
 	d.changes = append(d.changes, c)
 }
 
-// Open implements disk.System.
 func (d *Disk) Open(name string, flag int, _ fs.FileMode) (disk.File, error) {
 	name = filepath.Clean(name)
 	d.mu.Lock()
@@ -293,7 +292,6 @@ func (d *Disk) Open(name string, flag int, _ fs.FileMode) (disk.File, error) {
 	return &file{d: d, n: n, name: name, appends: flag&os.O_APPEND != 0}, nil
 }
 
-// Rename implements disk.System.
 func (d *Disk) Rename(from, to string) error {
 	from, to = filepath.Clean(from), filepath.Clean(to)
 	d.mu.Lock()
@@ -314,7 +312,6 @@ func (d *Disk) Rename(from, to string) error {
 	return nil
 }
 
-// Remove implements disk.System.
 func (d *Disk) Remove(name string) error {
 	name = filepath.Clean(name)
 	d.mu.Lock()
@@ -341,7 +338,6 @@ func (d *Disk) Mkdir(name string, _ fs.FileMode) error {
 	return nil
 }
 
-// Size implements disk.System.
 func (d *Disk) Size(name string) (int64, error) {
 	name = filepath.Clean(name)
 	d.mu.Lock()
@@ -358,7 +354,6 @@ func (d *Disk) Size(name string) (int64, error) {
 	return 0, notThere("stat", name)
 }
 
-// ReadDir implements disk.System.
 func (d *Disk) ReadDir(name string) (names []string, err error) {
 	name = filepath.Clean(name)
 	d.mu.Lock()
@@ -378,7 +373,6 @@ func (d *Disk) ReadDir(name string) (names []string, err error) {
 // Lock implements disk.System: one process uses the disk.
 func (d *Disk) Lock(string) (release func(), err error) { return func() {}, nil }
 
-// SyncDir implements disk.System.
 func (d *Disk) SyncDir(name string) error {
 	name = filepath.Clean(name)
 	d.mu.Lock()
