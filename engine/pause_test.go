@@ -149,7 +149,7 @@ func TestPausedClientsLeave(t *testing.T) {
 	h.expect("after it left", conn.take(), "")
 }
 
-// TestManyPausedClientsLeave: a held client leaves as fast as another, however many are held.
+// TestManyPausedClientsLeave: a held client leaves about as fast as another, however many are held.
 func TestManyPausedClientsLeave(t *testing.T) {
 	const n = 60_000
 	leave := func(paused bool) time.Duration {
@@ -177,7 +177,7 @@ func TestManyPausedClientsLeave(t *testing.T) {
 		return time.Since(began)
 	}
 	free := leave(false)
-	if held, limit := leave(true), 5*free+100*time.Millisecond; held > limit {
+	if held, limit := leave(true), 10*free+time.Second; held > limit {
 		t.Errorf("%d clients left in %v, held ones in %v, want at most %v", n, free, held, limit)
 	}
 }
