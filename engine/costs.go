@@ -4,7 +4,7 @@ import (
 	"math"
 )
 
-// What clients cost in memory, and who has to go when they cost more than maxmemory-clients together
+// Clients cost memory. The costliest are evicted when they cost more than maxmemory-clients together
 // (client/ledger.go).
 //
 // The ledger wakes the core when the limit is passed. Clients are evicted inside a turn. Before the requests of a
