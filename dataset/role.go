@@ -2,9 +2,9 @@ package dataset
 
 import (
 	"spindle/bgsave"
-	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/protocol"
 	"spindle/replication"
 )
@@ -23,14 +23,14 @@ func (d *Set) newFollower() *replication.Follower {
 
 // roleBarriers are what a replica refuses: writes, and, if it is told to, everything that shows data while the link
 // is down.
-func (d *Set) roleBarriers() (all []*engine.Barrier) {
-	readOnly := &engine.Barrier{Name: "read-only", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
+func (d *Set) roleBarriers() (all []*part.Barrier) {
+	readOnly := &part.Barrier{Name: "read-only", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.Write == 0 || cl.Is(client.Primary) {
 			return nil
 		}
 		return protocol.ErrReadOnly
 	}}
-	stale := &engine.Barrier{Name: "stale", Refuse: func(cl *client.Client, call engine.Call) error {
+	stale := &part.Barrier{Name: "stale", Refuse: func(cl *client.Client, call part.Call) error {
 		switch {
 		case call.Flags&command.Stale != 0 || cl.Is(client.Primary):
 			return nil
@@ -39,7 +39,7 @@ func (d *Set) roleBarriers() (all []*engine.Barrier) {
 		}
 		return protocol.ErrPrimaryDown
 	}}
-	beside := &engine.Barrier{Name: "async-loading", Refuse: func(cl *client.Client, call engine.Call) error {
+	beside := &part.Barrier{Name: "async-loading", Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.NoAsyncLoading == 0 || cl.Is(client.Primary) {
 			return nil
 		}
@@ -61,11 +61,11 @@ func (d *Set) roleBarriers() (all []*engine.Barrier) {
 		d.Core.IgnoreMemoryLimit(on && d.Settings.Follow.IgnoreMemory.Get())
 		d.Role(on)
 	}
-	return []*engine.Barrier{readOnly, stale, beside}
+	return []*part.Barrier{readOnly, stale, beside}
 }
 
 // writeThrough is a primary's command on a replica whose disk fails: to refuse it would make the two differ.
-func (d *Set) writeThrough(call engine.Call) {
+func (d *Set) writeThrough(call part.Call) {
 	if !d.Settings.Follow.IgnoreDiskErrors.Get() && !call.Spec.Has(command.Probes) {
 		panic("Replica was unable to write command to disk.")
 	}
@@ -81,8 +81,8 @@ func (d *Set) isStale() bool {
 }
 
 // diskBarrier refuses writes while saving is asked for and fails.
-func (d *Set) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
+func (d *Set) diskBarrier() *part.Barrier {
+	b := &part.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.Write == 0 && (!call.Spec.Has(command.Probes) || cl.Script != nil) {
 			return nil
 		}
@@ -103,8 +103,8 @@ func (d *Set) diskBarrier() *engine.Barrier {
 }
 
 // replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
-func (d *Set) replicasBarrier() *engine.Barrier {
-	return &engine.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call engine.Call) error {
+func (d *Set) replicasBarrier() *part.Barrier {
+	return &part.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call part.Call) error {
 		if call.Flags&command.Write == 0 || d.Feed.EnoughReplicas() {
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 )
 
 // Access: which user a client is, and what follows from the user's rights. engine/acl decides; here it is asked.
@@ -41,7 +42,7 @@ func rightsOf(cl *client.Client) *acl.Rights {
 }
 
 // checkRights says whether cl's user may make the call.
-func (c *Core) checkRights(cl *client.Client, call Call) (d acl.Decision) {
+func (c *Core) checkRights(cl *client.Client, call part.Call) (d acl.Decision) {
 	if cl.Conn != nil && !cl.Is(client.Restricted) { // engine.U1
 		return d
 	}
@@ -52,7 +53,7 @@ func (c *Core) checkRights(cl *client.Client, call Call) (d acl.Decision) {
 }
 
 // deny tells of a refused call. A script's client is shown as the one that called the script.
-func (c *Core) deny(cl *client.Client, d acl.Decision, from acl.Origin, call Call) {
+func (c *Core) deny(cl *client.Client, d acl.Decision, from acl.Origin, call part.Call) {
 	c.told(cl, acl.Entry{Reason: d.Reason, Origin: from, Object: d.Object(call.Spec, call.Args), User: cl.UserName()})
 }
 

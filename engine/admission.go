@@ -32,20 +32,14 @@ const (
 	skip                     // a log's: passed over without a reply
 )
 
-// A feature's barriers and the calls that they judge are part's.
-type (
-	Barrier = part.Barrier
-	Call    = part.Call
-)
-
 // callOf is cl's call of spec. EXEC does what was queued, and lacks what one of those lacks.
-func callOf(cl *client.Client, spec *command.Spec, args [][]byte) Call {
-	return Call{Spec: spec, Args: args, Flags: flagsOf(cl, spec, args)}
+func callOf(cl *client.Client, spec *command.Spec, args [][]byte) part.Call {
+	return part.Call{Spec: spec, Args: args, Flags: flagsOf(cl, spec, args)}
 }
 
 // plainCall is a call that does what its row says.
-func plainCall(spec *command.Spec, args [][]byte) Call {
-	return Call{Spec: spec, Args: args, Flags: spec.Flags}
+func plainCall(spec *command.Spec, args [][]byte) part.Call {
+	return part.Call{Spec: spec, Args: args, Flags: spec.Flags}
 }
 
 func flagsOf(cl *client.Client, spec *command.Spec, args [][]byte) command.Flags {

@@ -53,8 +53,8 @@ func TestStrangers(t *testing.T) {
 // TestBarriers: in their order, the first that is up refuses; EXEC is judged by what it would run.
 func TestBarriers(t *testing.T) {
 	h := newTestCore(t)
-	refusing := func(name string, what command.Flags) *Barrier {
-		return &Barrier{Name: name, Refuse: func(_ *client.Client, call Call) error {
+	refusing := func(name string, what command.Flags) *part.Barrier {
+		return &part.Barrier{Name: name, Refuse: func(_ *client.Client, call part.Call) error {
 			flags := call.Flags
 			if flags&what == 0 {
 				return nil

@@ -227,18 +227,18 @@ func (h *testCore) hold() (release func()) {
 // Now is the turn's instant, not the clock's.
 func (h *testCore) Now() int64 { return h.Core.Now() }
 
-func (h *testCore) BlockedClients() int       { defer h.hold()(); return h.Core.BlockedClients() }
-func (h *testCore) BlockingKeys() int         { defer h.hold()(); return h.Core.BlockingKeys() }
-func (h *testCore) BlockingKeysOnGone() int   { defer h.hold()(); return h.Core.BlockingKeysOnGone() }
-func (h *testCore) TimedWaits() int           { defer h.hold()(); return h.Core.TimedWaits() }
-func (h *testCore) Figures() Figures          { defer h.hold()(); return h.Core.Figures() }
-func (h *testCore) ResetFigures()             { defer h.hold()(); h.Core.ResetFigures() }
-func (h *testCore) UsedMemory() int64         { defer h.hold()(); return h.Core.UsedMemory() }
-func (h *testCore) Dirty() int64              { defer h.hold()(); return h.Core.Dirty() }
-func (h *testCore) RemoveSink(s Sink)         { defer h.hold()(); h.Core.RemoveSink(s) }
-func (h *testCore) Freeze() *keyspace.View    { defer h.hold()(); return h.Core.Freeze() }
-func (h *testCore) Raise(b *Barrier, up bool) { defer h.hold()(); h.Core.Raise(b, up) }
-func (h *testCore) SetActiveExpire(on bool)   { defer h.hold()(); h.Core.SetActiveExpire(on) }
+func (h *testCore) BlockedClients() int            { defer h.hold()(); return h.Core.BlockedClients() }
+func (h *testCore) BlockingKeys() int              { defer h.hold()(); return h.Core.BlockingKeys() }
+func (h *testCore) BlockingKeysOnGone() int        { defer h.hold()(); return h.Core.BlockingKeysOnGone() }
+func (h *testCore) TimedWaits() int                { defer h.hold()(); return h.Core.TimedWaits() }
+func (h *testCore) Figures() Figures               { defer h.hold()(); return h.Core.Figures() }
+func (h *testCore) ResetFigures()                  { defer h.hold()(); h.Core.ResetFigures() }
+func (h *testCore) UsedMemory() int64              { defer h.hold()(); return h.Core.UsedMemory() }
+func (h *testCore) Dirty() int64                   { defer h.hold()(); return h.Core.Dirty() }
+func (h *testCore) RemoveSink(s Sink)              { defer h.hold()(); h.Core.RemoveSink(s) }
+func (h *testCore) Freeze() *keyspace.View         { defer h.hold()(); return h.Core.Freeze() }
+func (h *testCore) Raise(b *part.Barrier, up bool) { defer h.hold()(); h.Core.Raise(b, up) }
+func (h *testCore) SetActiveExpire(on bool)        { defer h.hold()(); h.Core.SetActiveExpire(on) }
 
 // keys is how many keys database 0 has.
 func (h *testCore) keys() int { defer h.hold()(); return h.space.DB(0).Len() }

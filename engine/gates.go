@@ -4,6 +4,7 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/protocol"
 )
 
@@ -39,7 +40,7 @@ type gate struct {
 type by [origins]ask
 
 // An ask decides about one call of cl. Only refuse and elsewhere come with an error. The Core is the turn's.
-type ask func(c *Core, cl *client.Client, call Call) (verdict, error)
+type ask func(c *Core, cl *client.Client, call part.Call) (verdict, error)
 
 var gates = []gate{
 	{name: "a log holds data only", asks: by{fromLog: (*Core).gateLog}},
@@ -88,7 +89,7 @@ var gatesOf = func() (of [origins][]gate) {
 }()
 
 // admit asks the gates about a call of cl. Turn only.
-func (c *Core) admit(from origin, cl *client.Client, call Call) (verdict, error) {
+func (c *Core) admit(from origin, cl *client.Client, call part.Call) (verdict, error) {
 	c.assertHeld()
 	list := gatesOf[from]
 	for i := range list {
@@ -113,25 +114,25 @@ func refusal(err error) (verdict, error) {
 
 // gateLog passes over what changes neither data nor scripts, nor chooses the database. Servers before Redis 7 logged
 // SCRIPT LOAD and SCRIPT FLUSH. A log is data: what it holds does not configure a server.
-func (c *Core) gateLog(_ *client.Client, call Call) (verdict, error) {
+func (c *Core) gateLog(_ *client.Client, call part.Call) (verdict, error) {
 	if call.Flags&(writes|command.ReadOnly) == 0 && !call.Spec.Has(command.InLogs) {
 		return skip, nil
 	}
 	return pass, nil
 }
 
-func (c *Core) gateReads(_ *client.Client, call Call) (verdict, error) {
+func (c *Core) gateReads(_ *client.Client, call part.Call) (verdict, error) {
 	if !forGuests(call.Flags) {
 		return refuse, errGuestWrites
 	}
 	return pass, nil
 }
 
-func (c *Core) gateReadsLittle(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateReadsLittle(cl *client.Client, call part.Call) (verdict, error) {
 	return refusal(c.admitWhole(cl, call))
 }
 
-func (c *Core) gateNoScript(*client.Client, Call) (verdict, error) {
+func (c *Core) gateNoScript(*client.Client, part.Call) (verdict, error) {
 	if !c.anyInScripts {
 		return refuse, errNotInScript
 	}
@@ -139,7 +140,7 @@ func (c *Core) gateNoScript(*client.Client, Call) (verdict, error) {
 }
 
 // gateProtected refuses DEBUG and MODULE unless the configuration allows them to this client.
-func (c *Core) gateProtected(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateProtected(cl *client.Client, call part.Call) (verdict, error) {
 	name, mode := "DEBUG", c.settings.EnableDebugCommand.Get()
 	option := "enable-debug-command"
 	if call.Spec.Has(command.OfModules) {
@@ -151,16 +152,16 @@ func (c *Core) gateProtected(cl *client.Client, call Call) (verdict, error) {
 	return refuse, errProtected(name, option)
 }
 
-func (c *Core) gatePassword(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gatePassword(cl *client.Client, call part.Call) (verdict, error) {
 	if !cl.Authenticated && call.Spec.Flags&command.NoAuth == 0 && !c.users.DefaultIsOpen() {
 		return refuse, protocol.ErrNoAuth
 	}
 	return pass, nil
 }
 
-func (c *Core) gateNoMulti(*client.Client, Call) (verdict, error) { return refuse, errNotInMulti }
+func (c *Core) gateNoMulti(*client.Client, part.Call) (verdict, error) { return refuse, errNotInMulti }
 
-func (c *Core) gateRights(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateRights(cl *client.Client, call part.Call) (verdict, error) {
 	d := c.checkRights(cl, call)
 	if !d.Refused() {
 		return pass, nil
@@ -171,7 +172,7 @@ func (c *Core) gateRights(cl *client.Client, call Call) (verdict, error) {
 	return refuse, d.Error(rightsOf(cl), call.Spec)
 }
 
-func (c *Core) gateRightsInExec(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateRightsInExec(cl *client.Client, call part.Call) (verdict, error) {
 	d := c.checkRights(cl, call)
 	if !d.Refused() {
 		return pass, nil
@@ -180,7 +181,7 @@ func (c *Core) gateRightsInExec(cl *client.Client, call Call) (verdict, error) {
 	return refuse, d.ExecError()
 }
 
-func (c *Core) gateRightsInScript(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateRightsInScript(cl *client.Client, call part.Call) (verdict, error) {
 	d := c.checkRights(cl, call)
 	if !d.Refused() {
 		return pass, nil
@@ -189,7 +190,7 @@ func (c *Core) gateRightsInScript(cl *client.Client, call Call) (verdict, error)
 	return refuse, d.ScriptError(rightsOf(cl), call.Spec)
 }
 
-func (c *Core) gateSlots(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateSlots(cl *client.Client, call part.Call) (verdict, error) {
 	if c.slots == nil {
 		return pass, nil
 	}
@@ -200,7 +201,7 @@ func (c *Core) gateSlots(cl *client.Client, call Call) (verdict, error) {
 }
 
 // gateSlot asks about the one key that a command wants to write.
-func (c *Core) gateSlot(cl *client.Client, _ Call) (verdict, error) {
+func (c *Core) gateSlot(cl *client.Client, _ part.Call) (verdict, error) {
 	if c.slots == nil {
 		return pass, nil
 	}
@@ -209,14 +210,14 @@ func (c *Core) gateSlot(cl *client.Client, _ Call) (verdict, error) {
 }
 
 // gateSlotsOfScript comes after the barriers: a read-only replica says so first.
-func (c *Core) gateSlotsOfScript(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateSlotsOfScript(cl *client.Client, call part.Call) (verdict, error) {
 	if c.slots == nil {
 		return pass, nil
 	}
 	return refusal(c.admitSlotsOfScript(cl.Script, call))
 }
 
-func (c *Core) gateReadOnlyScript(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateReadOnlyScript(cl *client.Client, call part.Call) (verdict, error) {
 	if cl.Script.ReadOnly && call.Flags&writes != 0 {
 		return refuse, errReadOnlyScript
 	}
@@ -224,14 +225,14 @@ func (c *Core) gateReadOnlyScript(cl *client.Client, call Call) (verdict, error)
 }
 
 // gateReplaying lets a script of a log run what it ran before.
-func (c *Core) gateReplaying(*client.Client, Call) (verdict, error) {
+func (c *Core) gateReplaying(*client.Client, part.Call) (verdict, error) {
 	if c.replaying {
 		return run, nil
 	}
 	return pass, nil
 }
 
-func (c *Core) gateBarriers(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateBarriers(cl *client.Client, call part.Call) (verdict, error) {
 	for _, b := range c.barriers {
 		if b.Up {
 			if err := b.Refuse(cl, call); err != nil {
@@ -243,7 +244,7 @@ func (c *Core) gateBarriers(cl *client.Client, call Call) (verdict, error) {
 }
 
 // gateBarriersButMemory leaves memory out: the new value has been built, so its memory is used already.
-func (c *Core) gateBarriersButMemory(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateBarriersButMemory(cl *client.Client, call part.Call) (verdict, error) {
 	for _, b := range c.barriers {
 		if !b.Up || b == c.eviction.barrier {
 			continue
@@ -256,7 +257,7 @@ func (c *Core) gateBarriersButMemory(cl *client.Client, call Call) (verdict, err
 }
 
 // gateBarriersInScript lets a script that has written pass the barriers that say so: half of its work would be worse.
-func (c *Core) gateBarriersInScript(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateBarriersInScript(cl *client.Client, call part.Call) (verdict, error) {
 	for _, b := range c.barriers {
 		if !b.Up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
 			continue
@@ -269,14 +270,14 @@ func (c *Core) gateBarriersInScript(cl *client.Client, call Call) (verdict, erro
 }
 
 // gateMemoryOfScript refuses a script for memory only before it has written.
-func (c *Core) gateMemoryOfScript(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateMemoryOfScript(cl *client.Client, call part.Call) (verdict, error) {
 	if call.Flags&command.DenyOOM != 0 && c.OutOfMemory() && !cl.Script.Wrote && !cl.Script.AllowOOM {
 		return refuse, protocol.ErrOutOfMemory
 	}
 	return pass, nil
 }
 
-func (c *Core) gateSubscribed(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateSubscribed(cl *client.Client, call part.Call) (verdict, error) {
 	if cl.Protocol == 2 && !call.Spec.Has(command.WhileSubscribed) {
 		return refuse, errSubscribed(call.Spec)
 	}
@@ -284,14 +285,14 @@ func (c *Core) gateSubscribed(cl *client.Client, call Call) (verdict, error) {
 }
 
 // gateBusy holds calls back while a command has lent the turn. After busy-reply-threshold it refuses them.
-func (c *Core) gateBusy(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateBusy(cl *client.Client, call part.Call) (verdict, error) {
 	if c.lent != nil && c.lent.tardy && call.Flags&command.AllowBusy == 0 {
 		return refuse, c.lent.refusal()
 	}
 	return c.gateBusyHolds(cl, call)
 }
 
-func (c *Core) gateBusyHolds(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateBusyHolds(cl *client.Client, call part.Call) (verdict, error) {
 	if c.lent == nil || call.Flags&command.AllowBusy != 0 {
 		return pass, nil
 	}
@@ -299,21 +300,21 @@ func (c *Core) gateBusyHolds(cl *client.Client, call Call) (verdict, error) {
 	return hold, nil
 }
 
-func (c *Core) gateBusyRefuses(_ *client.Client, call Call) (verdict, error) {
+func (c *Core) gateBusyRefuses(_ *client.Client, call part.Call) (verdict, error) {
 	if c.lent == nil || call.Flags&command.AllowBusy != 0 {
 		return pass, nil
 	}
 	return refuse, c.lent.refusal()
 }
 
-func (c *Core) gateFedStream(_ *client.Client, call Call) (verdict, error) {
+func (c *Core) gateFedStream(_ *client.Client, call part.Call) (verdict, error) {
 	if call.Flags&(writes|command.ReadOnly) != 0 {
 		return refuse, errFedStream
 	}
 	return pass, nil
 }
 
-func (c *Core) gatePause(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gatePause(cl *client.Client, call part.Call) (verdict, error) {
 	if !c.pause.holds(cl, call.Flags) {
 		return pass, nil
 	}
@@ -321,7 +322,7 @@ func (c *Core) gatePause(cl *client.Client, call Call) (verdict, error) {
 	return hold, nil
 }
 
-func (c *Core) gateQueue(_ *client.Client, call Call) (verdict, error) {
+func (c *Core) gateQueue(_ *client.Client, call part.Call) (verdict, error) {
 	if call.Spec.Has(command.InMulti) {
 		return pass, nil
 	}
@@ -329,7 +330,7 @@ func (c *Core) gateQueue(_ *client.Client, call Call) (verdict, error) {
 }
 
 // gateLatch spares all under a pause: nothing of a key changes then, so it may be read.
-func (c *Core) gateLatch(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateLatch(cl *client.Client, call part.Call) (verdict, error) {
 	if c.pause.on || !c.latched(cl, call.Spec, call.Args) {
 		return pass, nil
 	}
@@ -338,7 +339,7 @@ func (c *Core) gateLatch(cl *client.Client, call Call) (verdict, error) {
 }
 
 // gateLatchServed leaves the client blocked (engine.K3).
-func (c *Core) gateLatchServed(cl *client.Client, call Call) (verdict, error) {
+func (c *Core) gateLatchServed(cl *client.Client, call part.Call) (verdict, error) {
 	if !c.latched(cl, call.Spec, call.Args) {
 		return pass, nil
 	}
@@ -346,7 +347,7 @@ func (c *Core) gateLatchServed(cl *client.Client, call Call) (verdict, error) {
 	return hold, nil
 }
 
-func (c *Core) gateLatchInScript(_ *client.Client, call Call) (verdict, error) {
+func (c *Core) gateLatchInScript(_ *client.Client, call part.Call) (verdict, error) {
 	if call.Flags&writes != 0 && len(c.latches.keys) != 0 && c.namesLatched(call.Spec, call.Args) {
 		return refuse, errOnItsWay
 	}

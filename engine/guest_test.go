@@ -10,6 +10,7 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/insight"
+	"spindle/engine/part"
 	"spindle/protocol"
 )
 
@@ -63,7 +64,7 @@ func TestGuest(t *testing.T) {
 	if got := h.sink.take(); !strings.Contains(got, "gone") {
 		t.Errorf("what a guest found expired was not told: %q", got)
 	}
-	barrier := &Barrier{Name: "closed", Refuse: func(*client.Client, Call) error { return protocol.ErrNoAuth }}
+	barrier := &part.Barrier{Name: "closed", Refuse: func(*client.Client, part.Call) error { return protocol.ErrNoAuth }}
 	h.AddBarrier(barrier)
 	h.Raise(barrier, true)
 	if got := h.consult(nil, "GET a1"); !strings.Contains(got, "NOAUTH") {

@@ -10,6 +10,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/protocol"
 )
 
@@ -262,7 +263,7 @@ func TestScriptsCommands(t *testing.T) {
 		}
 	}
 	script.ReadOnly = false
-	refusing := &Barrier{Name: "test", Refuse: func(_ *client.Client, call Call) error {
+	refusing := &part.Barrier{Name: "test", Refuse: func(_ *client.Client, call part.Call) error {
 		if call.Flags&command.Write != 0 {
 			return protocol.ErrReadOnly
 		}

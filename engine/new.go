@@ -56,7 +56,7 @@ func (c *Core) SetCatalogue(k *command.Catalogue) {
 }
 
 // AddOwnBarriers adds the core's barriers after those added so far: memory first, then between, then loading.
-func (c *Core) AddOwnBarriers(between ...*Barrier) {
+func (c *Core) AddOwnBarriers(between ...*part.Barrier) {
 	c.AddBarrier(c.eviction.barrier)
 	c.AddBarrier(c.shortage)
 	for _, b := range between {
@@ -85,8 +85,8 @@ func (c *Core) prepareFrames() {
 }
 
 // memoryBarrier makes room before a command runs, and refuses those that may need more when there is none to make.
-func (c *Core) memoryBarrier() *Barrier {
-	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call Call) error {
+func (c *Core) memoryBarrier() *part.Barrier {
+	return &part.Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call part.Call) error {
 		if cl.Is(client.Primary) {
 			c.eviction.short = false // what it sends is obeyed, its scripts' commands too
 			return nil
@@ -103,8 +103,8 @@ func (c *Core) memoryBarrier() *Barrier {
 
 // shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on
 // what is left.
-func (c *Core) shortageBarrier() *Barrier {
-	return &Barrier{Name: "shortage", Spares: true, Refuse: func(cl *client.Client, call Call) error {
+func (c *Core) shortageBarrier() *part.Barrier {
+	return &part.Barrier{Name: "shortage", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
 		if !c.space.Heap().Short() {
 			c.Raise(c.shortage, false)
 			return nil
@@ -116,8 +116,8 @@ func (c *Core) shortageBarrier() *Barrier {
 	}}
 }
 
-func (c *Core) loadingBarrier() *Barrier {
-	return &Barrier{Name: "loading", Refuse: func(_ *client.Client, call Call) error {
+func (c *Core) loadingBarrier() *part.Barrier {
+	return &part.Barrier{Name: "loading", Refuse: func(_ *client.Client, call part.Call) error {
 		if call.Flags&command.Loading != 0 {
 			return nil
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/internal/slots"
 	"spindle/protocol"
 )
@@ -78,7 +79,7 @@ func redirection(m *slots.Map, cl *client.Client, r route) error {
 }
 
 // keysOf walks the keys of a call, shard channels among them, until each says stop.
-func (c *Core) keysOf(cl *client.Client, call Call, each func(spec *command.Spec, key []byte) (more bool)) {
+func (c *Core) keysOf(cl *client.Client, call part.Call, each func(spec *command.Spec, key []byte) (more bool)) {
 	walk := func(spec *command.Spec, args [][]byte) bool {
 		if !spec.HasKeys(command.IncludeNotKeys) {
 			return true
@@ -108,7 +109,7 @@ func (c *Core) keysOf(cl *client.Client, call Call, each func(spec *command.Spec
 }
 
 // routeOf decides about a call of cl's, or of a script's that cl has called.
-func (c *Core) routeOf(m *slots.Map, cl *client.Client, call Call) (r route) {
+func (c *Core) routeOf(m *slots.Map, cl *client.Client, call part.Call) (r route) {
 	r.slot = -1
 	var owner *slots.Node
 	var first []byte
@@ -191,7 +192,7 @@ func (c *Core) sendAway(cl *client.Client, spec *command.Spec, err error) {
 // Scripts: what they name without having declared it is judged call by call.
 
 // admitSlotsOfScript is admitSlots for a command of a script: as the client that has called the script.
-func (c *Core) admitSlotsOfScript(script *client.Script, call Call) error {
+func (c *Core) admitSlotsOfScript(script *client.Script, call part.Call) error {
 	outer := c.stack.frames[0].Client
 	if outer.Is(client.Primary|client.Fake) || !call.Spec.HasKeys(command.IncludeNotKeys) {
 		return nil
@@ -232,7 +233,7 @@ func (c *Core) admitSlotsOfScript(script *client.Script, call Call) error {
 func (c *Core) declaredSlot(otherwise int) (slot int) {
 	slot = otherwise
 	caller := &c.stack.frames[c.stack.depth-1]
-	c.keysOf(caller.Client, Call{Spec: caller.Spec, Args: caller.Args}, func(_ *command.Spec, key []byte) bool {
+	c.keysOf(caller.Client, part.Call{Spec: caller.Spec, Args: caller.Args}, func(_ *command.Spec, key []byte) bool {
 		slot = int(slots.Of(key))
 		return false
 	})

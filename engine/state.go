@@ -45,7 +45,7 @@ type Core struct {
 	stalls   stallWatch
 	batch    *protocol.Batch // that wants to know what has run; nil: none does
 	sinks    []hearer
-	barriers []*Barrier
+	barriers []*part.Barrier
 	raised   int // barriers that are up
 	pause    pause
 	latches  latches
@@ -62,8 +62,8 @@ type Core struct {
 	gated    bool // the gate knows of the open unit
 	eviction eviction
 	defrag   defrag
-	loading  *Barrier
-	shortage *Barrier
+	loading  *part.Barrier
+	shortage *part.Barrier
 
 	streamBytes, streamExcess int64 // NoteStream
 
@@ -133,12 +133,12 @@ type latches struct {
 
 // eviction is what the core remembers of making room, for data and for clients. Nanos count from the core's start.
 type eviction struct {
-	barrier       *Barrier // up while maxmemory is set
-	exceededSince int64    // data exceed maxmemory, and eviction has not caught up; 0: it has
-	exceededNanos int64    // how long they did, until then
-	short         bool     // the last command that was asked about could not be given room
-	ignored       bool     // a primary evicts for this server
-	stuckAt       int64    // when the log last said that no client may be evicted, Unix ms
+	barrier       *part.Barrier // up while maxmemory is set
+	exceededSince int64         // data exceed maxmemory, and eviction has not caught up; 0: it has
+	exceededNanos int64         // how long they did, until then
+	short         bool          // the last command that was asked about could not be given room
+	ignored       bool          // a primary evicts for this server
+	stuckAt       int64         // when the log last said that no client may be evicted, Unix ms
 }
 
 // Active defragmentation: when much of the slabs in use is free, the thinnest are emptied, in slices of turns. The heap
@@ -306,10 +306,10 @@ func (c *Core) other(s *stack) *stack {
 }
 
 // AddBarrier appends b after those added before; it is down at first.
-func (c *Core) AddBarrier(b *Barrier) { c.barriers = append(c.barriers, b) }
+func (c *Core) AddBarrier(b *part.Barrier) { c.barriers = append(c.barriers, b) }
 
 // Raise puts b up or down.
-func (c *Core) Raise(b *Barrier, up bool) {
+func (c *Core) Raise(b *part.Barrier, up bool) {
 	c.assertHeld()
 	if b.Up == up {
 		return

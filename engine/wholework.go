@@ -6,6 +6,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 )
 
 // inParts has the commands that read a key or a database as a whole. For each it names the command that reads in parts.
@@ -106,7 +107,7 @@ func zranged(args [][]byte, size int64) int64 {
 
 // admitWhole refuses a command of inParts or asks that may read more than guestMost elements. A guest's command cannot
 // lend the turn, so all clients would wait for it.
-func (c *Core) admitWhole(cl *client.Client, call Call) error {
+func (c *Core) admitWhole(cl *client.Client, call part.Call) error {
 	asked := asks[call.Spec.Full]
 	use := inParts[call.Spec.Full] + asked.use
 	if use == "" {
