@@ -19,7 +19,7 @@ func (in *instance) families() []command.Family {
 	)
 	all = append(all, in.parts.families()...)
 	if in.asSentinel {
-		return in.sentinelFamilies(all)
+		return in.sentinelCommands().Families(all)
 	}
 	return all
 }

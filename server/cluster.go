@@ -1,7 +1,6 @@
 package server
 
 import (
-	"crypto/tls"
 	"os"
 
 	"spindle/cluster"
@@ -11,28 +10,21 @@ import (
 	"spindle/internal/config"
 	"spindle/internal/disk"
 	"spindle/internal/info"
+	"spindle/internal/logging"
 	"spindle/replication"
 )
 
 // This server as a node of a cluster.
 
-// mode is what INFO, HELLO and the log call the way this server runs.
-func (in *instance) mode() string {
+// modeOf is what INFO, HELLO and the log call the way this server runs.
+func modeOf(sentinel, cluster bool) string {
 	switch {
-	case in.asSentinel:
+	case sentinel:
 		return "sentinel"
-	case in.clustering.Enabled.Get():
+	case cluster:
 		return "cluster"
 	}
 	return "standalone"
-}
-
-// titleMode is what ps shows of it.
-func (in *instance) titleMode() string {
-	if mode := in.mode(); mode != "standalone" {
-		return "[" + mode + "]"
-	}
-	return ""
 }
 
 // clusterPart is the node of a cluster. Outside cluster mode it answers commands and INFO alone.
@@ -63,17 +55,13 @@ func (in *instance) joinCluster(p *part.Part) {
 		Bind:  in.sockets.Bind.Get, Source: in.storage.Follow.Source.Get,
 		ReplicationPing: func() int64 { return in.storage.Feed.PingPeriod.Get() * 1000 },
 		TLSReplication:  in.tls.Replication.Get, TLSCluster: in.tls.Cluster.Get,
-		TLS: func() (server, client *tls.Config) {
-			if c := in.busTLS.Load(); c != nil {
-				return c.Server, c.Client
-			}
-			return nil, nil
-		},
+		TLS: in.certificates.Bus,
 		Fatal: func(why string) {
 			in.log.Warning("%s", why)
 			os.Exit(1)
 		},
 	})
+	in.observed.cluster = in.cluster
 	in.core.RouteBy(&in.slots)
 	in.hub.Bus = in.cluster
 	c := in.cluster
@@ -86,10 +74,10 @@ func (in *instance) joinCluster(p *part.Part) {
 		"cluster-allow-reads-when-down", "cluster-allow-pubsubshard-when-down", "cluster-allow-replica-migration",
 		"cluster-migration-barrier", "cluster-replica-no-failover", "cluster-replica-validity-factor",
 		"cluster-link-sendbuf-limit", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period")}
-	p.Check = func() error { return in.logged(c.CheckPort()) }
+	p.Check = func() error { return logged(in.log, c.CheckPort()) }
 	p.Open = func() error {
 		if err := c.Open(); err != nil {
-			return in.logged(err)
+			return logged(in.log, err)
 		}
 		if host, port := c.Primary(); host != "" {
 			in.storage.Follow.Of.Set(replication.Address{Host: host, Port: port}) // Follower.Start goes by it
@@ -100,10 +88,10 @@ func (in *instance) joinCluster(p *part.Part) {
 }
 
 // logged writes an error to the log.
-func (in *instance) logged(err error) error {
+func logged(log *logging.Logger, err error) error {
 	if err == nil {
 		return nil
 	}
-	in.log.Warning("%s", err)
+	log.Warning("%s", err)
 	return config.ErrLogged
 }

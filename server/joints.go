@@ -1,17 +1,15 @@
 package server
 
 import (
-	"slices"
-	"strings"
-
 	"spindle/engine"
+	users "spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/family/acl"
 	family "spindle/engine/family/config"
 	"spindle/engine/family/conn"
 	"spindle/internal/config"
 	"spindle/internal/setting"
-	"spindle/reactor"
 )
 
 // joinCommands builds the catalogue, and renames in it what the configuration renames.
@@ -49,44 +47,23 @@ func (in *instance) configParts() family.Parts {
 		Loading:    func() bool { return in.core.Loading() || in.set.Loading.Beside.Load() },
 		Rewrite:    func() error { return in.rewriter.Rewrite(false) },
 		ResetStat:  in.resetStatistics,
-		Await:      in.awaitNames,
+		Await: func(cl *client.Client, pairs []setting.Pair) bool {
+			return in.listening.await(pairs, func() { in.core.Do(func() { in.core.Wake(cl) }) })
+		},
 	}
-}
-
-// awaitNames has the host names resolved that pairs would have a turn wait for, and those listened on now, to which a
-// CONFIG SET that fails goes back. It says whether there are any; then cl goes on when it is done.
-func (in *instance) awaitNames(cl *client.Client, pairs []setting.Pair) bool {
-	bind, rebinds := slices.Clone(in.sockets.Bind.Get()), false
-	for _, p := range pairs {
-		switch strings.ToLower(p.Name) {
-		case "bind":
-			bind, rebinds = append(bind, strings.Fields(p.Value)...), true
-		case "port", "tls-port":
-			rebinds = true
-		}
-	}
-	hosts := reactor.Unresolved(bind)
-	if !rebinds || len(hosts) == 0 {
-		return false
-	}
-	go func() {
-		in.reactor.Resolve(hosts)
-		in.core.Do(func() { in.core.Wake(cl) })
-	}()
-	return true
 }
 
 // resetStatistics is CONFIG RESETSTAT: every package forgets what it counted.
 func (in *instance) resetStatistics() {
-	in.refusals().ResetDenied()
+	in.witness.refusals().ResetDenied()
 	in.core.ResetFigures()
 	in.space.Stats.Hits, in.space.Stats.Misses, in.space.Stats.Expired, in.space.Stats.Evicted = 0, 0, 0, 0
 	in.space.Stats.ExpiredFields, in.space.Stats.TimeCapReached = 0, 0
 	in.space.ResetLag()
 	in.heap.ResetPeak()
 	in.heap.ResetLazyObjects()
-	in.reactor.ResetStats()
-	in.inputRate, in.outputRate = engine.Rate{}, engine.Rate{}
+	in.listening.reactor.ResetStats()
+	in.observed.reset()
 	in.parts.reset()
 }
 
@@ -104,6 +81,22 @@ func (in *instance) connDeps() conn.Deps {
 			in.tracker.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
-		Mode: in.mode, Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
+		Mode: func() string { return in.mode }, Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
+	}
+}
+
+// aclDeps are what ACL asks of the rest.
+func (in *instance) aclDeps() acl.Deps {
+	return acl.Deps{
+		Users: in.core.Users(), Log: in.witness.refusals,
+		Catalogue: func() *command.Catalogue { return in.catalogue },
+		File:      in.access.File.Get,
+		Kill:      func(c *command.Context, deleted *users.User) { in.core.ExpelUser(deleted, c.Client) },
+		KillSubscribers: func(c *command.Context, changed *users.User) {
+			for _, cl := range in.hub.Forbidden(in.clients.All, changed, changed.Rights()) {
+				in.core.Expel(cl, cl == c.Client)
+			}
+		},
+		Warn: func(text string) { in.log.Warning("%s", text) },
 	}
 }

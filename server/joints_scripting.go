@@ -15,13 +15,15 @@ import (
 // joinScripts makes the scripts and functions.
 func (in *instance) joinScripts() {
 	in.scripts = scripting.New(scripting.Deps{
-		Settings:   &in.scriptSettings,
-		Libraries:  []func(*lua.State){lib.Open},
-		Find:       func(args [][]byte) *command.Spec { return in.catalogue.Find(args) },
-		MayRun:     in.mayRun,
+		Settings:  &in.scriptSettings,
+		Libraries: []func(*lua.State){lib.Open},
+		Find:      func(args [][]byte) *command.Spec { return in.catalogue.Find(args) },
+		MayRun: func(cl *client.Client, spec *command.Spec, args [][]byte) bool {
+			return mayRun(in.core.Users(), cl, spec, args)
+		},
 		Conditions: in.set.ScriptConditions,
 		Log:        func(level int, text string) { in.log.At(logging.Level(level), "%s", text) },
-		LogLevel:   in.logLevel,
+		LogLevel:   func() int { return logLevel(in.log) },
 		BusyMs:     in.engine.BusyReplyThreshold.Get,
 		Pack: func(libraries [][]byte) []byte {
 			return bgsave.PackFunctions(libraries, in.storage.Save.Compress.Get())
@@ -31,23 +33,23 @@ func (in *instance) joinScripts() {
 		},
 		Version: version.Redis,
 	})
-	in.set.Scripts = in.scripts
+	in.set.Scripts, in.observed.scripts = in.scripts, in.scripts
 }
 
 // mayRun says whether cl's user has the right to run a command.
-func (in *instance) mayRun(cl *client.Client, spec *command.Spec, args [][]byte) bool {
+func mayRun(all *acl.Users, cl *client.Client, spec *command.Spec, args [][]byte) bool {
 	user, ok := cl.User.(*acl.User)
 	if !ok {
 		return true
 	}
-	d := in.core.Users().Check(user.Rights(), spec, args)
+	d := all.Check(user.Rights(), spec, args)
 	return !d.Refused()
 }
 
 // logLevel is the least level that the log takes.
-func (in *instance) logLevel() int {
+func logLevel(log *logging.Logger) int {
 	level := logging.LevelDebug
-	for level < logging.LevelNothing && !in.log.Enabled(level) {
+	for level < logging.LevelNothing && !log.Enabled(level) {
 		level++
 	}
 	return int(level)

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"spindle/bgsave"
 	"spindle/engine/part"
 	"spindle/internal/logging"
 	"spindle/internal/process"
@@ -14,14 +15,9 @@ import (
 	"spindle/reactor"
 )
 
-// hasLane says whether the configuration asks for an admin lane.
-func (in *instance) hasLane() bool {
-	return (in.own.LanePort.Get() != 0 || in.own.LaneSocket.Get() != "") && !in.asSentinel
-}
-
 // startLane opens the lane, if there is one.
 func (in *instance) startLane() error {
-	if !in.hasLane() {
+	if !in.own.hasLane(in.asSentinel) {
 		return nil
 	}
 	l, err := lane.Open(lane.Parts{
@@ -38,7 +34,7 @@ func (in *instance) startLane() error {
 			}
 			return "master"
 		},
-		Connection: in.connDeps(), Denials: &in.denials, Slowlog: in.slowlog, Catalogue: in.catalogue,
+		Connection: in.connDeps(), Denials: &in.witness.refused, Slowlog: in.observed.slowlog, Catalogue: in.catalogue,
 		Sections: in.sections,
 	}, reactor.Options{
 		Settings: &in.network, Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),
@@ -72,7 +68,7 @@ func (in *instance) startLane() error {
 // first: at the end of a process the kernel takes 0.3 s for each GB of memory before it closes sockets.
 func (in *instance) endAtOnce(asks protocol.Conn) {
 	in.log.Warning("User requested shutdown on the admin lane, while the turn was held: ending without a save.")
-	in.removeTemporary()
+	bgsave.RemoveTemporaries()
 	process.RemovePidFile(in.pidFile)
 	for _, path := range []string{in.sockets.UnixSocket.Get(), in.own.LaneSocket.Get()} {
 		if path != "" {

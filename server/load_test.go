@@ -103,7 +103,7 @@ func assembled(t testing.TB, more ...string) *instance {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.reactor.Stop(0)
+		in.listening.reactor.Stop(0)
 		in.lazy.Close()
 	})
 	return in

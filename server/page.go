@@ -10,8 +10,10 @@ import (
 	"spindle/engine"
 	"spindle/engine/acl"
 	"spindle/engine/client"
+	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/internal/clock"
+	"spindle/protocol"
 )
 
 // What the live page sees of this server. Each look is a turn of its own.
@@ -22,53 +24,61 @@ const (
 	longestConsole = 1 << 20
 )
 
-func (in *instance) newPage() *live.Page {
-	cpu := cpuMeter{}
-	return live.New(live.Options{
-		Token: in.own.AdminToken.Get(), Host: in.own.AdminHost.Get(), Console: in.own.Console.Get(),
-		Source: live.Source{
-			Observe: in.observeNow, Consult: in.consultAs, Clients: in.clientLines,
-			Sample: func() live.Sample { return in.sample(&cpu) },
-			Held:   func() time.Duration { return time.Duration(clock.Steady()-in.beatMs.Load()) * time.Millisecond },
-		},
-	})
+// An onlooker looks at the server for the live page.
+type onlooker struct {
+	core     *engine.Core
+	gate     *protocol.Gate
+	space    *keyspace.Keyspace
+	clients  *client.Registry
+	witness  *witness
+	observed *observation
+	beatMs   func() int64
+	cpu      cpuMeter
 }
 
-// observeNow runs a command that the server asks itself.
-func (in *instance) observeNow(words ...string) (reply []byte, err error) {
+// source is what the page asks of the server.
+func (o *onlooker) source() live.Source {
+	return live.Source{
+		Observe: o.observe, Consult: o.consult, Clients: o.clientLines, Sample: o.sample,
+		Held: func() time.Duration { return time.Duration(clock.Steady()-o.beatMs()) * time.Millisecond },
+	}
+}
+
+// observe runs a command that the server asks itself.
+func (o *onlooker) observe(words ...string) (reply []byte, err error) {
 	args := make([][]byte, len(words))
 	for i, w := range words {
 		args[i] = []byte(w)
 	}
-	in.core.Do(func() {
+	o.core.Do(func() {
 		guest := engine.NewGuest(nil)
-		if err = in.core.Observe(guest, args); err == nil {
+		if err = o.core.Observe(guest, args); err == nil {
 			reply, err = takeReply(guest, longestReply)
 		}
 	})
 	return reply, err
 }
 
-// consultAs runs a command of the console's, for the user name. from is the browser's address: the logs show it, with
+// consult runs a command of the console's, for the user name. from is the browser's address: the logs show it, with
 // the client name "console". The reply waits for the disk as any other does: it may show a write that a power cut takes
 // back.
-func (in *instance) consultAs(name, from string, args [][]byte) (reply []byte, err error) {
+func (o *onlooker) consult(name, from string, args [][]byte) (reply []byte, err error) {
 	var turn uint64
 	defer func() {
-		for in.gate.Holds(turn) {
+		for o.gate.Holds(turn) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	in.core.Do(func() {
-		turn = in.core.TurnNumber()
+	o.core.Do(func() {
+		turn = o.core.TurnNumber()
 		var user *acl.User
-		if user = in.core.Users().Find([]byte(name)); user == nil || !user.Rights().Enabled() {
+		if user = o.core.Users().Find([]byte(name)); user == nil || !user.Rights().Enabled() {
 			err = fmt.Errorf("NOAUTH the user %q of admin-console-user is not there or is off", name)
 			return
 		}
 		guest := engine.NewGuest(user)
 		guest.Name, guest.From, guest.Out.Chunks = "console", from, bounded(longestConsole)
-		if err = in.core.Consult(guest, args); err == nil {
+		if err = o.core.Consult(guest, args); err == nil {
 			reply, err = takeReply(guest, longestConsole)
 		}
 	})
@@ -89,7 +99,7 @@ func (b bounded) Chunk(n, held int) (chunk []byte, release func()) {
 // Outgrown implements protocol.Chunks.
 func (bounded) Outgrown([]byte) {}
 
-// takeReply copies a guest's reply of at most most bytes, and gives lent memory back. Turn only.
+// takeReply copies a guest's reply of at most most bytes, and gives lent memory back. It runs in a turn.
 func takeReply(guest *client.Client, most int) (reply []byte, err error) {
 	defer guest.Out.Reset()
 	n := guest.Out.Len()
@@ -105,30 +115,30 @@ func takeReply(guest *client.Client, most int) (reply []byte, err error) {
 }
 
 // clientLines are the first n clients.
-func (in *instance) clientLines(n int) (lines []string) {
-	in.core.Do(func() {
-		for cl := range in.clients.All {
+func (o *onlooker) clientLines(n int) (lines []string) {
+	o.core.Do(func() {
+		for cl := range o.clients.All {
 			if len(lines) == n {
 				return
 			}
-			lines = append(lines, in.describe(cl))
+			lines = append(lines, o.witness.line(cl))
 		}
 	})
 	return lines
 }
 
 // sample is what the page's history keeps of this moment.
-func (in *instance) sample(cpu *cpuMeter) (s live.Sample) {
-	s.CPUPercent = cpu.percent()
+func (o *onlooker) sample() (s live.Sample) {
+	s.CPUPercent = o.cpu.percent()
 	s.ResidentMemory = float64(memory.Resident())
-	in.core.Do(func() {
-		f := in.core.Figures()
-		s.OpsPerSecond, s.InputPerSecond, s.OutputPerSecond = f.OpsPerSecond, in.inputRate.PerSecond(), in.outputRate.PerSecond()
-		s.UsedMemory = float64(in.core.UsedMemory())
+	o.core.Do(func() {
+		f := o.core.Figures()
+		s.OpsPerSecond, s.InputPerSecond, s.OutputPerSecond = f.OpsPerSecond, o.observed.inputRate.PerSecond(), o.observed.outputRate.PerSecond()
+		s.UsedMemory = float64(o.core.UsedMemory())
 		s.Clients, s.Blocked = float64(f.Clients), float64(f.Blocked)
 		s.TurnMicros, s.TurnsPerSecond = float64(f.TurnMean)/1e3, f.TurnsPerSecond
-		for db := range in.space.Len() {
-			s.Keys += float64(in.space.DB(db).Len())
+		for db := range o.space.Len() {
+			s.Keys += float64(o.space.DB(db).Len())
 		}
 	})
 	return s

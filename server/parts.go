@@ -4,95 +4,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"spindle/engine/command"
-	"spindle/engine/family/observe"
-	"spindle/engine/family/sight"
 	"spindle/engine/part"
-	"spindle/internal/histogram"
-	"spindle/internal/info"
 	"spindle/internal/setting"
 )
-
-// makeParts lists the features, in the order in which they join.
-func (in *instance) makeParts() []*part.Part {
-	return []*part.Part{
-		{Name: "transactions", Join: func(p *part.Part) error {
-			p.Families = []command.Family{in.watches.Family()}
-			p.Listeners = []part.Listeners{{Order: part.ForgetKeys, Touched: in.watches.Touched,
-				Emptying: in.watches.Emptying, Swapping: in.watches.Swapping, Gone: in.watches.Forget,
-				ExecRefused: in.watches.Abort}}
-			return nil
-		}},
-		{Name: "pub/sub", Join: func(p *part.Part) error {
-			p.Families, p.Sections = []command.Family{in.hub.Family()}, []info.Section{in.hub.Section()}
-			p.Listeners = []part.Listeners{{Order: part.ForgetKeys, Gone: in.hub.Forget, Heard: in.hub.Heard,
-				Publish: func(channel, payload []byte) { in.hub.Publish(channel, payload) }}}
-			return nil
-		}},
-		{Name: "tracking", Rows: in.tracking.Rows(), Join: func(p *part.Part) error {
-			p.Sections = in.tracker.Sections()
-			p.Listeners = []part.Listeners{
-				{Order: part.ForgetKeys, Touched: in.tracker.Touched, Renewing: in.tracker.Invalidate,
-					Gone: in.tracker.Forget, Read: in.tracker.Read},
-				{Order: part.Later, Tick: func(int64) { in.tracker.Trim() }},
-			}
-			p.Follows = []part.Follow{part.On(in.tracker.Trim, "tracking-table-max-keys")}
-			return nil
-		}},
-		{Name: "scripts", Rows: in.scriptSettings.Rows(), Join: func(p *part.Part) error {
-			p.Families, p.Sections = []command.Family{in.scripts.Family()}, in.scripts.Sections()
-			p.Listeners = []part.Listeners{{Order: part.Later, OtherMemory: func() (used, spared int64) {
-				scripts, libraries := in.scripts.Kept()
-				return scripts + libraries, 0
-			}}}
-			p.Reset = in.scripts.ResetStats
-			return nil
-		}},
-		{Name: "data set", Rows: in.storage.Rows(), Join: func(p *part.Part) error {
-			in.set.Join(p)
-			return nil
-		}},
-		in.clusterPart(),
-		{Name: "migration", Join: func(p *part.Part) error {
-			p.Families, p.Sections = []command.Family{in.migrator.Family()}, []info.Section{in.migrator.Section()}
-			p.Threads = func() part.Need {
-				if in.migrator.InFlight() {
-					return part.Laden
-				}
-				return part.Idle
-			}
-			return nil
-		}},
-		{Name: "links of a Sentinel and clients of the admin lane", Join: func(p *part.Part) error {
-			p.Threads = func() part.Need {
-				if l := in.lane.Load(); in.asSentinel || l != nil && l.Connected() > 0 {
-					return part.Laden
-				}
-				return part.Idle
-			}
-			return nil
-		}},
-		{Name: "memory purposes", Join: func(p *part.Part) error {
-			p.Metrics = []prometheus.Collector{observe.PurposeFigures{Purposes: func() (list []observe.Purpose) {
-				in.core.Do(func() { list = observe.Purposes(in.space) })
-				return list
-			}}}
-			return nil
-		}},
-		{Name: "insight", Join: func(p *part.Part) error {
-			sight.Join(p, sight.Deps{
-				Do: in.core.Do, Space: in.space, HotKeys: in.core.HotKeys, Stalls: in.core.Stalls,
-				Catalogue: func() *command.Catalogue { return in.catalogue },
-				Replies: func(yield func(row int, h *histogram.H) bool) {
-					if in.reactor != nil { // it comes later
-						in.reactor.Timings(yield)
-					}
-				},
-				HotKeysChanged: in.core.ApplyHotKeys, StallsChanged: in.core.ApplyStallThreshold,
-			})
-			return nil
-		}},
-	}
-}
 
 // A parts is the features of this server, in order. What is done for each feature is a loop here.
 type parts []*part.Part
@@ -149,7 +63,7 @@ func (all parts) follow(r *setting.Registry) {
 	}
 }
 
-// need is the greatest need for threads. Turn only.
+// need is the greatest need for threads. It runs in a turn.
 func (all parts) need() (need part.Need) {
 	for _, p := range all {
 		if p.Threads != nil {
@@ -159,7 +73,7 @@ func (all parts) need() (need part.Need) {
 	return need
 }
 
-// ill is the first reason why this server should get no traffic; "" is none. Turn only.
+// ill is the first reason why this server should get no traffic; "" is none. It runs in a turn.
 func (all parts) ill() string {
 	for _, p := range all {
 		if p.Ill != nil {
@@ -171,7 +85,7 @@ func (all parts) ill() string {
 	return ""
 }
 
-// reset has each feature forget what it has counted. Turn only.
+// reset has each feature forget what it has counted. It runs in a turn.
 func (all parts) reset() {
 	for _, p := range all {
 		if p.Reset != nil {
@@ -215,7 +129,7 @@ func (all parts) open() error {
 	return nil
 }
 
-// loaded tells each feature that the data set is loaded. Turn only.
+// loaded tells each feature that the data set is loaded. It runs in a turn.
 func (all parts) loaded() {
 	for _, p := range all {
 		if p.Loaded != nil {

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spindle/admin"
+	"spindle/internal/logging"
 	"spindle/internal/process"
 	"spindle/internal/setting"
 	"spindle/internal/version"
 	"spindle/lane"
+	"spindle/reactor"
 )
-
-// The process of an instance: its descriptors, its title in ps, and the line that describes it in the log.
 
 // Descriptors in addition to those of clients.
 const (
@@ -23,56 +23,64 @@ const (
 )
 
 // filesBeside counts the descriptors in addition to those of clients. The admin lane and the admin address have more.
-func (in *instance) filesBeside() uint64 {
-	n := uint64(reservedFiles + filesPerLoop*max(0, in.sockets.Loops.Get()-1))
-	if in.hasLane() {
-		n += lane.Clients + lane.Newcomers + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get()))
+func filesBeside(loops int64, hasLane bool, laneAddresses int, hasAdmin bool) uint64 {
+	n := uint64(reservedFiles + filesPerLoop*max(0, loops-1))
+	if hasLane {
+		n += lane.Clients + lane.Newcomers + filesPerLoop + 2 + uint64(laneAddresses)
 	}
-	if in.own.Admin.Get() != "" {
+	if hasAdmin {
 		n += admin.Conns + 2 // a newcomer before its victim is closed, and the listener
 	}
 	return n
 }
 
-// retitle shows in ps the addresses that the process serves now.
-func (in *instance) retitle() {
-	if !in.settings.Process.SetProcTitle.Get() {
+// titles is what ps shows of the process.
+type titles struct {
+	settings *process.Settings
+	sockets  *reactor.ListenSettings
+	mode     string
+	program  string // argv[0]
+	file     string // the configuration file
+	log      *logging.Logger
+}
+
+// show shows in ps the addresses that the process serves now.
+func (t *titles) show() {
+	if !t.settings.SetProcTitle.Get() {
 		return
 	}
-	if err := process.SetTitle(in.settings.Process.TitleTemplate.Get(), in.title()); err != nil {
-		in.log.Verbose("The process's title stays: %s", err)
+	if err := process.SetTitle(t.settings.TitleTemplate.Get(), t.values()); err != nil {
+		t.log.Verbose("The process's title stays: %s", err)
 	}
 }
 
-// title has the values of proc-title-template.
-func (in *instance) title() process.Title {
-	n := &in.sockets
-	t := process.Title{Mode: in.titleMode(), Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(),
-		UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
-	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
-		t.Bind = strings.TrimPrefix(bind[0], "-")
+// values are those of proc-title-template.
+func (t *titles) values() process.Title {
+	n := t.sockets
+	v := process.Title{Program: t.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(),
+		UnixSocket: n.UnixSocket.Get(), ConfigFile: t.file}
+	if t.mode != "standalone" {
+		v.Mode = "[" + t.mode + "]"
 	}
-	return t
+	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
+		v.Bind = strings.TrimPrefix(bind[0], "-")
+	}
+	return v
 }
 
 // summary is one line that identifies this server: version, addresses, configuration, folder, memory limit and files.
-func (in *instance) summary() string {
-	value := func(name string) string { return in.registry.Lookup(name).Get() }
-	addresses := in.reactor.Addrs()
-	if in.admin != nil {
-		addresses = append(addresses, in.adminAt.String()+" (admin)")
-	}
-	file, memory, disk := in.config.File, "no maxmemory", "no append-only file"
+// value returns a setting.
+func summary(addresses []string, file string, limit int64, value func(name string) string) string {
+	memory, disk, saves := "no maxmemory", "no append-only file", "no saves"
 	if file == "" {
 		file = "no configuration file"
 	}
-	if limit := in.engine.MaxMemory.Get(); limit != 0 {
+	if limit != 0 {
 		memory = "maxmemory " + setting.FormatMemory(uint64(limit)) + " " + value("maxmemory-policy")
 	}
 	if value("appendonly") == "yes" {
 		disk = "append-only file synced " + value("appendfsync")
 	}
-	saves := "no saves"
 	if rules := value("save"); rules != "" {
 		saves = "saves " + rules
 	}
@@ -80,16 +88,15 @@ func (in *instance) summary() string {
 		value("dir"), memory, disk, saves)
 }
 
-// crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC takes the road that a mistake of ours
-// would take.
-func (in *instance) crash(how string) {
+// crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC ends as a mistake of ours would.
+func crash(log *logging.Logger, how string) {
 	if how == "panic" {
 		panic("DEBUG PANIC")
 	}
 	if how == "segfault" {
-		_ = unix.Kill(os.Getpid(), unix.SIGSEGV) // the report, and the death of one, come from the signal's handler
+		_ = unix.Kill(os.Getpid(), unix.SIGSEGV) // the signal's handler writes the report and ends the process
 		select {}
 	}
-	in.log.Raw(process.CrashReport("DEBUG "+how, process.Stacks()))
+	log.Raw(process.CrashReport("DEBUG "+how, process.Stacks()))
 	os.Exit(1)
 }

@@ -264,11 +264,11 @@ func TestFilesBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := in.filesBeside(); n != reservedFiles {
+	if n := in.own.files(&in.sockets, false); n != reservedFiles {
 		t.Errorf("%d descriptors beside clients", n)
 	}
 	in.sockets.Loops.Set(8)
-	if n := in.filesBeside(); n != reservedFiles+7*filesPerLoop {
+	if n := in.own.files(&in.sockets, false); n != reservedFiles+7*filesPerLoop {
 		t.Errorf("%d descriptors beside clients and eight loops", n)
 	}
 }

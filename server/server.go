@@ -20,6 +20,7 @@ import (
 	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/process"
+	"spindle/sentinel"
 )
 
 // outputPatience is how long a stopping server waits for clients to take what was decided for them.
@@ -44,7 +45,8 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 		return 1
 	}
 	if in.asSentinel = asSentinel; asSentinel {
-		if err := in.sentinelDefaults(); err != nil {
+		log.SetRole('X')
+		if err := sentinel.Defaults(in.registry); err != nil {
 			return refuse(log, err)
 		}
 	}
@@ -79,7 +81,7 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 		log.Warning("Can't detach from standard input: %s", err)
 		return 1
 	}
-	in.program = args.Program
+	in.titles.program = args.Program
 	process.LogStart(log, args.Program, args.Bare)
 	stopWatching := make(chan struct{})
 	defer close(stopWatching)
@@ -119,12 +121,12 @@ func (in *instance) run(args config.Arguments) error {
 	log := in.log
 	process.Pin(&in.settings.Process, log)
 	if in.asSentinel {
-		if err := in.checkSentinelFile(); err != nil {
+		if err := sentinel.CheckFile(in.config.File, log); err != nil {
 			return err
 		}
 	}
-	in.threads.Start(in.busyThreads())
-	fit, err := process.FitOpenFiles(in.network.MaxClients.Get(), in.filesBeside(), log)
+	in.threads.Start(busyThreads(int(in.sockets.Loops.Get()), in.own.Backend.Get()))
+	fit, err := process.FitOpenFiles(in.network.MaxClients.Get(), in.own.files(&in.sockets, in.asSentinel), log)
 	if err != nil {
 		return err
 	}
@@ -132,9 +134,9 @@ func (in *instance) run(args config.Arguments) error {
 	if err := in.assemble(args); err != nil {
 		return err
 	}
-	in.signals = process.WatchSignals(&in.settings.Process, log, in.removeTemporary, in.set.Loading.Active.Load)
+	in.signals = process.WatchSignals(&in.settings.Process, log, bgsave.RemoveTemporaries, in.set.Loading.Active.Load)
 	defer in.signals.Stop()
-	process.LogMode(log, &in.settings.Process, in.mode(), in.port())
+	process.LogMode(log, &in.settings.Process, in.mode, in.listening.port())
 	process.CheckBacklog(in.sockets.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
@@ -149,13 +151,18 @@ func (in *instance) run(args config.Arguments) error {
 	if err := in.parts.open(); err != nil {
 		return err
 	}
-	in.retitle()
+	in.titles.show()
 	log.Notice("Server initialized")
 	if err := in.startAdmin(); err != nil {
 		return err
 	}
 	if !in.asSentinel {
-		log.Notice("%s", in.summary())
+		addresses := in.listening.reactor.Addrs()
+		if in.admin != nil {
+			addresses = append(addresses, in.adminAt.String()+" (admin)")
+		}
+		log.Notice("%s", summary(addresses, in.config.File, int64(in.engine.MaxMemory.Get()),
+			func(name string) string { return in.registry.Lookup(name).Get() }))
 	}
 	process.WarnOfHost(log)
 	config.LogIdle(log, in.registry, in.config)
@@ -168,7 +175,11 @@ func (in *instance) run(args config.Arguments) error {
 		Log: log, Loading: &in.set.Loading, Saving: in.set.Scheduler.Progress, Underway: in.supervisor.Underway,
 	}
 	go progress.Run(stopDuties)
-	go in.obeySignals()
+	go func() {
+		for mode := range in.signals.Shutdown {
+			in.core.Do(func() { in.set.Shutdown.Signalled(mode) })
+		}
+	}()
 	if in.asSentinel {
 		in.watch(stopDuties)
 	} else {
@@ -179,7 +190,7 @@ func (in *instance) run(args config.Arguments) error {
 	case err != nil:
 		return err
 	default:
-		for _, kind := range in.listenerKinds() {
+		for _, kind := range in.listening.kinds() {
 			log.Notice("Ready to accept connections %s", kind)
 		}
 		in.supervisor.Ready()
@@ -190,19 +201,12 @@ func (in *instance) run(args config.Arguments) error {
 	return nil
 }
 
-// obeySignals carries out the shutdowns that signals ask for.
-func (in *instance) obeySignals() {
-	for mode := range in.signals.Shutdown {
-		in.core.Do(func() { in.set.Shutdown.Signalled(mode) })
-	}
-}
-
 // stop ends what runs, in order: no new connections, what was decided leaves, then duties and reclaimers.
 func (in *instance) stop(duties chan struct{}) {
 	if l := in.lane.Load(); l != nil {
 		l.Reactor.Stop(outputPatience)
 	}
-	in.reactor.Stop(outputPatience)
+	in.listening.reactor.Stop(outputPatience)
 	in.parts.stop()
 	close(duties)
 	if in.admin != nil {
@@ -210,6 +214,3 @@ func (in *instance) stop(duties chan struct{}) {
 	}
 	in.lazy.Close()
 }
-
-// removeTemporary takes away an unfinished file when the process ends without waiting.
-func (in *instance) removeTemporary() { bgsave.RemoveTemporaries() }

@@ -108,7 +108,7 @@ func (in *instance) try(args config.Arguments, stdin io.Reader) (err error) {
 		return err
 	}
 	defer in.lazy.Close()
-	if len(in.listenerKinds()) == 0 {
+	if len(in.listening.kinds()) == 0 {
 		in.log.Warning("Configured to not listen anywhere, exiting.")
 		if err := in.refused(config.ErrLogged); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (in *instance) try(args config.Arguments, stdin io.Reader) (err error) {
 			c.Note(c.Explain(err, in.config.At("admin-address")))
 		}
 	}
-	if in.wantsTLS() {
+	if in.certificates.Wanted() {
 		if _, err := tlsconfig.Build(&in.tls); err != nil {
 			c.Note(config.Error{Reason: "TLS: " + err.Error()})
 		}

@@ -1,29 +1,19 @@
 package server
 
 import (
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"math"
 	"net"
-	"runtime"
-	"strings"
-	"sync/atomic"
 
 	"spindle/admin"
-	"spindle/cluster"
-	"spindle/cluster/migrate"
+	"spindle/admin/live"
 	"spindle/dataset"
 	"spindle/engine"
-	"spindle/engine/acl"
-	"spindle/engine/catalogue"
 	"spindle/engine/client"
-	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
-	"spindle/engine/family/conn"
+	"spindle/engine/family/acl"
 	"spindle/engine/family/modules"
-	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
@@ -33,94 +23,19 @@ import (
 	"spindle/internal/logging"
 	"spindle/internal/process"
 	"spindle/internal/setting"
-	"spindle/internal/slots"
 	"spindle/internal/tlsconfig"
-	"spindle/lane"
 	"spindle/lazyfree"
 	"spindle/protocol"
 	"spindle/reactor"
 	"spindle/replication"
-	"spindle/scripting"
-	"spindle/sentinel"
 )
-
-// An instance is one server: its parts, and how they were joined.
-type instance struct {
-	log      *logging.Logger
-	parts    parts
-	settings processSettings
-	core     *engine.Core
-	registry *setting.Registry
-	config   *config.Config
-	program  string // argv[0]
-
-	asSentinel bool
-	watcher    *sentinel.Machine // nil in a server
-
-	network        reactor.Settings
-	sockets        reactor.ListenSettings
-	engine         engine.Settings
-	common         command.Settings
-	data           catalogue.Settings
-	observe        observe.Settings
-	scriptSettings scripting.Settings
-	storage        dataset.Settings
-	access         accessSettings
-	tracking       tracking.Settings
-	tls            tlsconfig.Settings
-	primaryTLS     atomic.Pointer[tls.Config]        // of the link to a primary; nil: it is in the clear
-	busTLS         atomic.Pointer[tlsconfig.Configs] // of the cluster bus; nil: it is in the clear
-	adminTLS       atomic.Pointer[tls.Config]        // of the admin address, if admin-tls asks for it
-	clustering     cluster.Settings
-	own            ownSettings
-
-	heap      *memory.Heap
-	lazy      *lazyfree.Queue
-	space     *keyspace.Keyspace
-	clients   *client.Registry
-	catalogue *command.Catalogue
-	watches   *tx.Watches
-	hub       *pubsub.Hub
-	tracker   *tracking.Tracker
-	modules   *modules.Modules
-	set       *dataset.Set
-	gate      *protocol.Gate
-	scripts   *scripting.Scripts
-	slots     slots.Current    // who serves which slot; none outside cluster mode
-	cluster   *cluster.Cluster // nil outside cluster mode
-	beatMs    atomic.Int64     // when the core last did its duties, by clock.Steady
-	migrator  *migrate.Migrator
-	reactor   *reactor.Reactor
-	whole     command.Whole
-	rewriter  *config.Rewriter
-	sections  []info.Section
-	slowlog   *observe.Slowlog
-	events    *observe.Events
-	buffers   *bufferPeak
-	denials   acl.Log
-
-	threads               process.Threads
-	inputRate, outputRate engine.Rate
-	peakUsed, startupUsed int64
-	startupProcess        int64 // measureProcess
-
-	signals    *process.Signals
-	supervisor *process.Supervisor
-	oom        *process.OomAdjuster
-	admin      *admin.Server
-	adminAt    net.Addr
-	lane       atomic.Pointer[lane.Lane] // nil: there is none
-	pidFile    string
-	checking   *config.Check // --check-config; nil in a server
-	health     admin.Health
-}
 
 // newInstance makes the settings, which the configuration is read into before anything else exists.
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log}
 	in.parts = in.makeParts()
 	registry, err := setting.NewRegistry(in.settings.Process.Rows(), in.settings.Idle.Rows(), in.own.rows(),
-		in.access.rows(), in.network.Rows(), in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(),
+		in.access.Rows(), in.network.Rows(), in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(),
 		in.observe.Rows(), in.tls.Rows(), in.parts.rows())
 	if err != nil {
 		return nil, err
@@ -129,64 +44,9 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	return in, nil
 }
 
-// processSettings are those of the process, and those without an effect.
-type processSettings struct {
-	Process process.Settings
-	Idle    config.Idle
-}
-
-// ownSettings are those of the joints themselves.
-type ownSettings struct {
-	Backend    setting.Enum[reactor.Backend]
-	Admin      setting.String
-	AdminToken setting.String // "": none is asked for
-	AdminHost  setting.String
-	AdminOpen  setting.Bool // without a token it may be reached from other machines
-	AdminTLS   setting.Bool
-	Console    setting.String // the user whose rights the page's console has; "": there is no console
-
-	LanePort       setting.Int // 0: none
-	LaneBind       setting.Value[[]string]
-	LaneSocket     setting.String
-	LaneSocketPerm setting.Int
-	Unsupported    setting.Enum[onUnsupported]
-	Protected      setting.Enum[engine.Permission] // enable-protected-configs
-}
-
-func (s *ownSettings) rows() []setting.Row {
-	return []setting.Row{
-		setting.NewEnum("reactor-backend", &s.Backend, reactor.Gnet, []setting.Choice[reactor.Backend]{
-			{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll},
-			{Name: "netpoll", Value: reactor.Netpoll},
-		}, setting.Fixed),
-		setting.NewString("admin-address", &s.Admin, "", setting.Fixed),
-		setting.NewString("admin-token", &s.AdminToken, "", setting.Fixed, setting.Sensitive),
-		setting.NewString("admin-host", &s.AdminHost, "", setting.Fixed),
-		setting.NewBool("admin-open", &s.AdminOpen, false, setting.Fixed),
-		setting.NewBool("admin-tls", &s.AdminTLS, false, setting.Fixed),
-		setting.NewString("admin-console-user", &s.Console, "", setting.Fixed),
-		setting.NewInt("admin-port", &s.LanePort, 0, setting.Between(0, math.MaxUint16), setting.Fixed),
-		setting.NewValue("admin-bind", &s.LaneBind, []string{"127.0.0.1"}, reactor.Addresses,
-			setting.MultiArg, setting.Fixed),
-		setting.NewString("admin-unixsocket", &s.LaneSocket, "", setting.Fixed),
-		setting.NewOctal("admin-unixsocketperm", &s.LaneSocketPerm, 0, setting.Between(0, 0o777), setting.Fixed),
-		setting.NewEnum("enable-protected-configs", &s.Protected, engine.PermitNobody, engine.Permissions, setting.Immutable),
-		setting.NewEnum("unsupported-directives", &s.Unsupported, refuseUnsupported, []setting.Choice[onUnsupported]{
-			{Name: "refuse", Value: refuseUnsupported}, {Name: "warn", Value: warnUnsupported},
-		}, setting.Fixed),
-	}
-}
-
-// onUnsupported says what happens to a start that asks for an unsupported directive.
-type onUnsupported int
-
-const (
-	refuseUnsupported onUnsupported = iota
-	warnUnsupported                 // the server starts without the feature, and the log says so
-)
-
 // assemble builds the parts from the bottom up and joins them.
 func (in *instance) assemble(args config.Arguments) (err error) {
+	in.mode = modeOf(in.asSentinel, in.clustering.Enabled.Get())
 	databases := 2 * int(in.engine.Databases.Get()) // keyspace.Keyspace.Beside
 	if in.heap, err = memory.New(memory.Options{Databases: databases}); err != nil {
 		return fmt.Errorf("reserving memory: %w", err)
@@ -207,7 +67,9 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
 	in.rewriter = &config.Rewriter{Registry: in.registry, File: in.config.File, Umask: process.Umask(), Log: in.log}
 	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
+	in.joinProcess()
 	in.set = in.newSet()
+	in.joinWatchers()
 	in.subscribe()
 	in.joinObservation(args)
 	in.joinScripts()
@@ -215,7 +77,7 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	if err := in.parts.join(in.core.Subscribe); err != nil {
 		return err
 	}
-	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
+	in.core.Do(func() { in.observed.startupUsed = in.core.UsedMemory() })
 	if in.asSentinel {
 		if err := in.joinSentinel(); err != nil {
 			return err
@@ -230,7 +92,9 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.joinSettings()
 	in.core.AddOwnBarriers(in.parts.barriers()...)
 	in.core.Do(in.registry.Loaded)
-	if err := in.loadUsers(); err != nil {
+	users := acl.Loader{Users: in.core.Users(), File: in.access.File.Get(), Config: in.config, Log: in.log, Do: in.core.Do,
+		Refused: in.refused}
+	if err := users.Load(); err != nil {
 		return err
 	}
 	return in.oom.Apply(in.storage.Follow.Of.Get().Host != "")
@@ -248,12 +112,12 @@ func (in *instance) newSet() *dataset.Set {
 			return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)),
 				Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
 		},
-		LatencyThreshold: in.engine.LatencyThreshold.Get, Latency: in.latency,
-		Serve:  func() { in.reactor.Serve() },
+		LatencyThreshold: in.engine.LatencyThreshold.Get, Latency: in.observed.latency,
+		Serve:  func() { in.listening.reactor.Serve() },
 		Loaded: func() { in.parts.loaded() },
 		Changed: func() {
-			in.tellHealth()
-			in.countThreads()
+			in.vitals.tell()
+			in.threads.count()
 		},
 		Role:         func(replica bool) { _ = in.oom.Apply(replica) }, // it has told the log
 		ShutdownWait: in.settings.Process.ShutdownWait.Get,
@@ -266,49 +130,13 @@ func (in *instance) newSet() *dataset.Set {
 func (in *instance) subscribe() {
 	for _, l := range []part.Listeners{
 		{Order: part.ForgetKeys, Tick: func(int64) { in.beatMs.Store(in.core.SteadyMs()) }},
-		{Order: part.Later, Tick: in.sampleRates, Slow: in.slow, Latency: in.latency, Denied: in.denied},
-		{Order: part.Later, Tick: in.tickThreads, Frozen: func() { in.threads.Follow(true, false) }, Lent: in.countThreads,
-			Laden: in.countThreads},
-		{Order: part.Later, Lent: in.tellHealth}, // duties stand still until the command is over
-		{Order: part.Later, Attack: in.logAttack(),
-			EvictingClient: func(cl *client.Client) { in.log.Notice("Evicting client: %s", in.describe(cl)) },
-			Stuck:          func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-			ManyCodes: func(codes []string) {
-				in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. "+
-					"Scripts can make them up. CONFIG RESETSTAT counts anew.", len(codes))
-				in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
-			}},
+		in.observed.listeners(),
+		{Order: part.Later, Denied: in.witness.denied},
+		in.threads.listeners(),
+		{Order: part.Later, Lent: in.vitals.tell}, // duties stand still until the command is over
+		in.witness.listeners(),
 	} {
 		in.core.Subscribe(l)
-	}
-}
-
-// tickThreads comes ten times a second.
-func (in *instance) tickThreads(int64) {
-	in.threads.Tick(in.core.Turns())
-	if in.reactor.Handshaking() {
-		in.threads.Greet(reactor.Handshakers())
-	}
-	in.countThreads()
-}
-
-// countThreads has as many threads as what is under way needs.
-func (in *instance) countThreads() {
-	need := in.parts.need()
-	in.threads.Follow(in.heap.Holding() || in.core.Lent() || need == part.Working, in.core.Laden() || need == part.Laden)
-}
-
-// logAttack says, at most once a minute, that a browser was led here.
-func (in *instance) logAttack() func(*client.Client) {
-	last := int64(0)
-	return func(cl *client.Client) {
-		if now := in.core.Now(); now-last >= 60_000 {
-			last = now
-			in.log.Warning("Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to "+
-				"Redis. "+
-				"This is likely due to an attacker attempting to use Cross Protocol Scripting to compromise your Redis instance. "+
-				"Connection from %s aborted.", cl.Conn.RemoteAddr())
-		}
 	}
 }
 
@@ -321,16 +149,22 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return in.oom.Apply(in.storage.Follow.Of.Get().Host != "") }, "oom-score-adj",
 		"oom-score-adj-values")
 	in.registry.OnChange(func() error {
-		return process.CheckMaxClients(in.network.MaxClients.Get(), in.filesBeside(), in.log)
+		return process.CheckMaxClients(in.network.MaxClients.Get(), in.own.files(&in.sockets, in.asSentinel), in.log)
 	}, "maxclients")
-	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
-	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
-	in.joinTLS()
+	in.registry.OnChange(func() error { return in.listening.rebind(errNoPort) }, "port")
+	in.registry.OnChange(func() error { return in.listening.rebind(errNoAddress) }, "bind")
+	in.registry.OnChange(in.renewTLS, tlsconfig.Reread()...)
+	in.registry.OnChange(func() error {
+		if err := in.renewTLS(); err != nil {
+			return err
+		}
+		return in.listening.rebind(errNoPort)
+	}, "tls-port")
 	// The signals come later.
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled")
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
-	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
-	in.joinUsers()
+	in.registry.OnChange(func() error { in.titles.show(); return nil }, "proc-title-template")
+	in.access.Follow(in.registry, in.core.Users(), &in.witness.refused, in.engine.RequirePass.Get)
 	config.FollowUnsupported(in.registry)
 	in.parts.follow(in.registry)
 }
@@ -338,7 +172,7 @@ func (in *instance) joinSettings() {
 // listen opens the sockets; what connects waits until load serves it.
 func (in *instance) listen() (err error) {
 	n := &in.sockets
-	if len(in.listenerKinds()) == 0 {
+	if len(in.listening.kinds()) == 0 {
 		in.log.Warning("Configured to not listen anywhere, exiting.")
 		return config.ErrLogged
 	}
@@ -352,76 +186,21 @@ func (in *instance) listen() (err error) {
 		},
 		OutputLimit: func(session any, _ protocol.Class, _ int) {
 			in.log.Warning("Client %s scheduled to be closed ASAP for overcoming of output buffer limits.",
-				in.describeNow(session))
+				in.witness.lineNow(session))
 		},
 		QueryLimit: func(session any, begin []byte) {
 			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)",
-				in.describeNow(session),
+				in.witness.lineNow(session),
 				setting.Quote(string(begin)))
 		},
-		Handshaking: in.handshaking,
+		Handshaking: in.threads.greet,
 	}
-	if err := in.startTLS(&options); err != nil {
-		return err
+	if options.TLS, err = in.certificates.Load(); err != nil {
+		in.log.Warning("Failed to configure TLS. Check logs for more info.")
+		return config.ErrLogged
 	}
-	in.reactor, err = reactor.New(options)
+	in.listening.reactor, err = reactor.New(options)
 	return err
-}
-
-// describe is a client as log lines show it. Turn only.
-func (in *instance) describe(cl *client.Client) string {
-	return strings.TrimSuffix(string(conn.AppendLine(nil, cl, in.core.Now(), in.hub.Count)), "\n")
-}
-
-// describeNow is describe for a loop, which holds no turn.
-func (in *instance) describeNow(session any) (line string) {
-	in.core.Do(func() { line = in.describe(session.(*client.Client)) })
-	return line
-}
-
-var (
-	errNoPort    = errors.New("Unable to listen on this port. Check server logs.")
-	errNoAddress = errors.New("Failed to bind to specified addresses.")
-)
-
-// busyThreads is one for each loop; our own loop waits without telling the runtime, and netpoll's goroutines run
-// wherever there is room. waits says that loops wait as the runtime knows.
-func (in *instance) busyThreads() (n int, waits bool) {
-	loops := int(in.sockets.Loops.Get())
-	switch in.own.Backend.Get() {
-	case reactor.Epoll:
-		return loops + 1, false
-	case reactor.Netpoll:
-		return max(loops, runtime.NumCPU()), false
-	}
-	return loops, true
-}
-
-// listenerKinds are the kinds of listeners there are, each named once in the log.
-func (in *instance) listenerKinds() (kinds []string) {
-	if in.sockets.Port.Get() != 0 && len(in.sockets.Bind.Get()) > 0 {
-		kinds = append(kinds, "tcp")
-	}
-	if in.sockets.UnixSocket.Get() != "" {
-		kinds = append(kinds, "unix")
-	}
-	if in.sockets.TLSPort.Get() != 0 && len(in.sockets.Bind.Get()) > 0 {
-		kinds = append(kinds, "tls")
-	}
-	return kinds
-}
-
-// rebind is CONFIG SET bind, port and tls-port; refusal is what the client reads, the log has the cause.
-func (in *instance) rebind(refusal error) error {
-	n := &in.sockets
-	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get()), int(n.TLSPort.Get())); err != nil {
-		if err != reactor.ErrListen {
-			in.log.Warning("%s", err)
-		}
-		return refusal
-	}
-	in.retitle()
-	return nil
 }
 
 // adminPlace is the socket of admin-address.
@@ -449,38 +228,26 @@ func (in *instance) startAdmin() error {
 	}
 	address := &admin.Server{Parts: admin.Parts{
 		Do: in.core.Do, Sections: func() []info.Section { return in.sections }, Catalogue: in.catalogue,
-		Scripts: in.scripts.Each, Health: &in.health, Handshakes: in.reactor.Handshakes, Profiling: func(on bool) {
+		Scripts: in.scripts.Each, Health: &in.vitals.health, Handshakes: in.listening.reactor.Handshakes, Profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
-		Figures: in.parts.collectors, Page: in.newPage(),
+		Figures: in.parts.collectors, Page: live.New(live.Options{
+			Token: in.own.AdminToken.Get(), Host: in.own.AdminHost.Get(), Console: in.own.Console.Get(),
+			Source: in.onlooker().source(),
+		}),
 	}}
 	scheme := "http"
 	if in.own.AdminTLS.Get() {
-		scheme, address.TLS = "https", in.adminConfig()
+		scheme, address.TLS = "https", in.certificates.Admin()
 	}
 	in.core.Do(func() {
-		in.tellHealth()
-		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: func(int64) { in.tellHealth() }})
+		in.vitals.tell()
+		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: func(int64) { in.vitals.tell() }})
 	})
-	in.health.BeatMs = in.beatMs.Load
+	in.vitals.health.BeatMs = in.beatMs.Load
 	address.Serve(listener)
 	in.admin, in.adminAt = address, listener.Addr()
 	in.log.Notice("The live page, metrics, health and profiles are on %s://%s", scheme, in.adminAt)
 	return nil
-}
-
-// tellHealth tells /healthz how the server does. Turn only.
-func (in *instance) tellHealth() {
-	s := admin.State{Role: "primary", Loading: in.core.Loading(), Busy: in.core.Lent()}
-	if in.set.Follower.Following() {
-		s.Role, s.HeardMs, s.LinkUp = "replica", in.set.Follower.HeardMs(), in.set.Follower.Up()
-	}
-	if in.asSentinel {
-		s.Role = "sentinel"
-	}
-	if s.Reason = in.parts.ill(); s.Loading {
-		s.Reason = "loading"
-	}
-	in.health.Tell(s)
 }

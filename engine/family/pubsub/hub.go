@@ -1,8 +1,10 @@
 package pubsub
 
 import (
+	"iter"
 	"slices"
 
+	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/internal/slots"
 	"spindle/protocol"
@@ -213,4 +215,20 @@ func (s *subscriber) names(k Kind) []string {
 		names[i] = list[i].topic.name
 	}
 	return names
+}
+
+// Forbidden are the clients of all that belong to user and hold a subscription which rights no longer allow.
+func (h *Hub) Forbidden(all iter.Seq[*client.Client], user client.User, rights *acl.Rights) (list []*client.Client) {
+	for cl := range all {
+		if cl.User != user {
+			continue
+		}
+		for kind, name := range h.Names(cl) {
+			if !rights.CheckChannel([]byte(name), kind == Pattern) {
+				list = append(list, cl)
+				break
+			}
+		}
+	}
+	return list
 }

@@ -1,0 +1,122 @@
+package acl
+
+import (
+	"math"
+	"slices"
+
+	"spindle/engine/acl"
+	"spindle/internal/config"
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+)
+
+// Settings are those of the users; requirepass is the core's.
+type Settings struct {
+	File      setting.String
+	LogLength setting.Int
+	PubSub    setting.Enum[Channels]
+}
+
+// Channels are what a new user may publish and subscribe to.
+type Channels int
+
+const (
+	NoChannels Channels = iota
+	AllChannels
+)
+
+// Rows are the settings, with their defaults.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{
+		setting.NewString("aclfile", &s.File, "", setting.Immutable, setting.KeepEmpty),
+		setting.NewInt("acllog-max-len", &s.LogLength, 128, setting.Between(0, math.MaxInt64)),
+		setting.NewEnum("acl-pubsub-default", &s.PubSub, NoChannels, []setting.Choice[Channels]{
+			{Name: "allchannels", Value: AllChannels}, {Name: "resetchannels", Value: NoChannels},
+		}),
+	}
+}
+
+// Follow has the users and the log of refusals follow their settings, and CONFIG REWRITE write the users.
+func (s *Settings) Follow(r *setting.Registry, users *acl.Users, denials *acl.Log, password func() string) {
+	r.Follow(func() { users.SetPubSubDefault(s.PubSub.Get() == AllChannels) }, "acl-pubsub-default")
+	r.Follow(func() { denials.SetLimit(int(s.LogLength.Get())) }, "acllog-max-len")
+	r.Follow(func() { users.SetDefaultPassword(password()) }, "requirepass")
+	r.OnRewrite("user", func() []string {
+		if s.File.Get() != "" {
+			return nil // they are in that file
+		}
+		var lines []string
+		for _, name := range users.Names() {
+			lines = append(lines, name+" "+users.Find([]byte(name)).Rights().Text())
+		}
+		return lines
+	})
+}
+
+// A Loader makes the users when the server starts.
+type Loader struct {
+	Users   *acl.Users
+	File    string // the ACL file; "": there is none
+	Config  *config.Config
+	Log     *logging.Logger
+	Do      func(func())                              // takes a turn
+	Refused func(err error, at ...config.Error) error // the error that ends the start; nil if the start goes on
+}
+
+// Load makes the users of the configuration, or those of the ACL file, when the settings are followed.
+//
+// Errors: a user line that is wrong; config.ErrLogged.
+func (l *Loader) Load() error {
+	if l.File != "" && len(l.Config.Users) > 0 {
+		l.Log.Warning("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is " +
+			"invalid. " +
+			"Please define users either in the ACL file or in redis.conf, but not in both.")
+		return l.Refused(config.ErrLogged, l.Config.At("aclfile"))
+	}
+	lines := make([][][]byte, len(l.Config.Users))
+	for i, line := range l.Config.Users {
+		for _, word := range line.Words {
+			lines[i] = append(lines[i], []byte(word))
+		}
+	}
+	for {
+		at, err := l.Users.CheckLines(lines)
+		if err == nil {
+			break
+		}
+		if err := l.Refused(l.Config.Users[at].Refuse(err)); err != nil {
+			return err
+		}
+		lines = slices.Delete(lines, at, at+1)
+		l.Config.Users = slices.Delete(l.Config.Users, at, at+1)
+	}
+	var failure error
+	l.Do(func() { failure = l.fill(lines) })
+	return failure
+}
+
+// fill makes the users of lines that are checked, then those of the file.
+func (l *Loader) fill(lines [][][]byte) (failure error) {
+	for i := range lines {
+		disabled, err := l.Users.Configure(lines[i : i+1])
+		if err != nil {
+			l.Log.Warning("%s", err)
+			l.Log.Warning("Critical error while loading ACLs. Exiting.")
+			if failure = l.Refused(config.ErrLogged, l.Config.Users[i].At); failure != nil {
+				return failure
+			}
+		}
+		for _, name := range disabled {
+			l.Log.Notice("The user '%s' is disabled (there is no 'on' modifier in the user description). "+
+				"Make sure this is not a configuration error.", name)
+		}
+	}
+	if l.File == "" {
+		return failure
+	}
+	if _, err := l.Users.Load(l.File); err != nil {
+		l.Log.Warning("Aborting Redis startup because of ACL errors: %s", err)
+		failure = l.Refused(config.ErrLogged, l.Config.At("aclfile"))
+	}
+	return failure
+}

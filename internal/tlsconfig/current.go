@@ -1,0 +1,91 @@
+package tlsconfig
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+)
+
+// Current is the certificates in use. Handshakes read it on any goroutine.
+type Current struct {
+	Settings *Settings
+	Wanted   func() bool // whether there are TLS connections: without any, no certificate is read
+	Warn     func(err error)
+	Begins   func() // a handshake of a connection that this server opens begins
+
+	primary atomic.Pointer[tls.Config] // of the link to a primary; nil: without TLS
+	bus     atomic.Pointer[Configs]    // of the cluster bus; nil: without TLS
+	admin   atomic.Pointer[tls.Config]
+}
+
+// Load reads the certificates if any are wanted, and returns the configuration for clients. It warns of an error.
+func (c *Current) Load() (*tls.Config, error) {
+	if !c.Wanted() {
+		c.primary.Store(nil)
+		c.bus.Store(nil)
+		return nil, nil
+	}
+	configs, err := Build(c.Settings)
+	if err != nil {
+		c.Warn(err)
+		return nil, err
+	}
+	if c.Settings.Replication.Get() {
+		c.primary.Store(configs.Client)
+	} else {
+		c.primary.Store(nil)
+	}
+	if c.Settings.Cluster.Get() {
+		c.bus.Store(configs)
+	} else {
+		c.bus.Store(nil)
+	}
+	c.admin.Store(configs.Server)
+	return configs.Server, nil
+}
+
+// Admin is the configuration of the admin address. Load comes before its first handshake.
+func (c *Current) Admin() *tls.Config {
+	return &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		current := c.admin.Load()
+		if current.GetConfigForClient != nil {
+			if chosen, err := current.GetConfigForClient(hello); chosen != nil || err != nil {
+				return chosen, err
+			}
+		}
+		return current, nil
+	}}
+}
+
+// Bus is the two ends of the cluster bus; both are nil without TLS.
+func (c *Current) Bus() (server, client *tls.Config) {
+	if configs := c.bus.Load(); configs != nil {
+		return configs.Server, configs.Client
+	}
+	return nil, nil
+}
+
+// SecurePrimary does the handshake with a primary, if tls-replication asks for it. An error closes conn.
+func (c *Current) SecurePrimary(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	return c.secure(ctx, conn, c.primary.Load())
+}
+
+// SecureNode does the handshake with a node of the cluster, if tls-cluster asks for it. An error closes conn.
+func (c *Current) SecureNode(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	_, client := c.Bus()
+	return c.secure(ctx, conn, client)
+}
+
+func (c *Current) secure(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+	if config == nil {
+		return conn, nil
+	}
+	c.Begins()
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secured, nil
+}

@@ -1,0 +1,49 @@
+package server
+
+import "spindle/engine/client"
+
+// A bufferPeak knows the largest buffers that any client had in the last seconds, as INFO clients shows them.
+//
+// It looks at some clients at each tick, so that a short burst may escape it; the reference does the same.
+type bufferPeak struct {
+	clients *client.Registry
+	next    int64 // client id to go on from
+	seconds [peakSeconds]struct{ at, in, out int64 }
+}
+
+const (
+	peakSeconds = 8
+	peakVisits  = 512 // clients looked at in a tick: a round of 10,000 takes two seconds
+)
+
+// tick looks at the next clients.
+func (p *bufferPeak) tick(nowMs int64) {
+	now := nowMs / 1000
+	second := &p.seconds[now%peakSeconds]
+	if second.at != now {
+		second.at, second.in, second.out = now, 0, 0
+	}
+	left := peakVisits
+	for cl := range p.clients.From(p.next) {
+		if left--; left < 0 {
+			p.next = cl.ID
+			return
+		}
+		if cl.Conn == nil {
+			continue
+		}
+		usage := cl.Conn.Usage()
+		second.in, second.out = max(second.in, int64(usage.Query+usage.QueryFree)), max(second.out, int64(usage.Output))
+	}
+	p.next = 0
+}
+
+// recent is the largest input and output buffer of the last seconds.
+func (p *bufferPeak) recent(nowMs int64) (in, out int64) {
+	for _, second := range p.seconds {
+		if nowMs/1000-second.at < peakSeconds {
+			in, out = max(in, second.in), max(out, second.out)
+		}
+	}
+	return in, out
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"net"
+	"spindle/admin"
+	"spindle/cluster"
+	"spindle/cluster/migrate"
+	"spindle/dataset"
+	"spindle/engine"
+	"spindle/engine/catalogue"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/engine/family/acl"
+	"spindle/engine/family/modules"
+	"spindle/engine/family/observe"
+	"spindle/engine/family/pubsub"
+	"spindle/engine/family/tracking"
+	"spindle/engine/family/tx"
+	"spindle/internal/config"
+	"spindle/internal/info"
+	"spindle/internal/logging"
+	"spindle/internal/process"
+	"spindle/internal/setting"
+	"spindle/internal/slots"
+	"spindle/internal/tlsconfig"
+	"spindle/lane"
+	"spindle/lazyfree"
+	"spindle/protocol"
+	"spindle/reactor"
+	"spindle/scripting"
+	"spindle/sentinel"
+	"sync/atomic"
+)
+
+// An instance is one server: its parts, and how they were joined.
+type instance struct {
+	log      *logging.Logger
+	parts    parts
+	settings processSettings
+	core     *engine.Core
+	registry *setting.Registry
+	config   *config.Config
+
+	asSentinel bool
+	mode       string            // what INFO, HELLO and the log call the way this server runs
+	watcher    *sentinel.Machine // nil in a server
+	world      *sentinel.Net     // of watcher
+
+	network        reactor.Settings
+	sockets        reactor.ListenSettings
+	engine         engine.Settings
+	common         command.Settings
+	data           catalogue.Settings
+	observe        observe.Settings
+	scriptSettings scripting.Settings
+	storage        dataset.Settings
+	access         acl.Settings
+	tracking       tracking.Settings
+	tls            tlsconfig.Settings
+	clustering     cluster.Settings
+	own            ownSettings
+
+	heap      *memory.Heap
+	lazy      *lazyfree.Queue
+	space     *keyspace.Keyspace
+	clients   *client.Registry
+	catalogue *command.Catalogue
+	watches   *tx.Watches
+	hub       *pubsub.Hub
+	tracker   *tracking.Tracker
+	modules   *modules.Modules
+	set       *dataset.Set
+	gate      *protocol.Gate
+	scripts   *scripting.Scripts
+	slots     slots.Current    // who serves which slot; none outside cluster mode
+	cluster   *cluster.Cluster // nil outside cluster mode
+	beatMs    atomic.Int64     // when the core last did its duties, by clock.Steady
+	migrator  *migrate.Migrator
+	whole     command.Whole
+	rewriter  *config.Rewriter
+	sections  []info.Section
+
+	listening    listening
+	certificates tlsconfig.Current
+	titles       titles
+	threads      crew
+	witness      witness
+	observed     observation
+	vitals       vitals
+
+	signals    *process.Signals
+	supervisor *process.Supervisor
+	oom        *process.OomAdjuster
+	admin      *admin.Server
+	adminAt    net.Addr
+	lane       atomic.Pointer[lane.Lane] // nil: there is none
+	pidFile    string
+	checking   *config.Check // --check-config; nil in a server
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+	"spindle/reactor"
+)
+
+var (
+	errNoPort    = errors.New("Unable to listen on this port. Check server logs.")
+	errNoAddress = errors.New("Failed to bind to specified addresses.")
+)
+
+// listening is the addresses for clients.
+type listening struct {
+	settings *reactor.ListenSettings
+	reactor  *reactor.Reactor
+	log      *logging.Logger
+	moved    func() // the addresses are others now
+}
+
+// kinds are the kinds of listeners there are, each named once in the log.
+func (l *listening) kinds() (kinds []string) {
+	n := l.settings
+	if n.Port.Get() != 0 && len(n.Bind.Get()) > 0 {
+		kinds = append(kinds, "tcp")
+	}
+	if n.UnixSocket.Get() != "" {
+		kinds = append(kinds, "unix")
+	}
+	if n.TLSPort.Get() != 0 && len(n.Bind.Get()) > 0 {
+		kinds = append(kinds, "tls")
+	}
+	return kinds
+}
+
+// port is the TCP port, or the TLS port if that is all there is.
+func (l *listening) port() int64 {
+	if port := l.settings.Port.Get(); port != 0 {
+		return port
+	}
+	return l.settings.TLSPort.Get()
+}
+
+// rebind is CONFIG SET bind, port and tls-port. The client reads refusal; the log has the cause.
+func (l *listening) rebind(refusal error) error {
+	n := l.settings
+	if err := l.reactor.Rebind(n.Bind.Get(), int(n.Port.Get()), int(n.TLSPort.Get())); err != nil {
+		if err != reactor.ErrListen {
+			l.log.Warning("%s", err)
+		}
+		return refusal
+	}
+	l.moved()
+	return nil
+}
+
+// await has the host names resolved that pairs would have a turn wait for, and those listened on now: a CONFIG SET that
+// fails goes back to them. It says whether there are any; then it calls done, on another goroutine.
+func (l *listening) await(pairs []setting.Pair, done func()) bool {
+	bind, rebinds := slices.Clone(l.settings.Bind.Get()), false
+	for _, p := range pairs {
+		switch strings.ToLower(p.Name) {
+		case "bind":
+			bind, rebinds = append(bind, strings.Fields(p.Value)...), true
+		case "port", "tls-port":
+			rebinds = true
+		}
+	}
+	hosts := reactor.Unresolved(bind)
+	if !rebinds || len(hosts) == 0 {
+		return false
+	}
+	go func() {
+		l.reactor.Resolve(hosts)
+		done()
+	}()
+	return true
+}
