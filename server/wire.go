@@ -34,14 +34,19 @@ import (
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log}
 	in.parts = in.makeParts()
-	registry, err := setting.NewRegistry(in.settings.Process.Rows(), in.settings.Idle.Rows(), in.own.rows(),
-		in.access.Rows(), in.network.Rows(), in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(),
-		in.observe.Rows(), in.tls.Rows(), in.parts.rows())
+	registry, err := setting.NewRegistry(append(in.rowsOfServer(), in.parts.rows())...)
 	if err != nil {
 		return nil, err
 	}
 	in.registry = registry
 	return in, nil
+}
+
+// rowsOfServer are the settings that belong to no feature.
+func (in *instance) rowsOfServer() [][]setting.Row {
+	return [][]setting.Row{in.settings.Process.Rows(), in.settings.Idle.Rows(), in.own.rows(), in.access.Rows(),
+		in.network.Rows(), in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(),
+		in.tls.Rows()}
 }
 
 // assemble builds the parts from the bottom up and joins them.

@@ -1,8 +1,51 @@
 package tidy
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 )
+
+// The bounds of the composition root.
+const (
+	mostMethods = 37   // of instance
+	mostLines   = 3000 // of server/
+	mostInFile  = 300  // lines of one of its files
+)
+
+var ofInstance = regexp.MustCompile(`(?m)^func \(\w+ \*?instance\) `)
+
+// TestTheRootIsSmall: server/ stays small, and none of its functions says that it is "turn only".
+func TestTheRootIsSmall(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "server", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	methods, lines := 0, 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := strings.Count(string(text), "\n")
+		methods, lines = methods+len(ofInstance.FindAll(text, -1)), lines+n
+		if n > mostInFile {
+			t.Errorf("%s has %d lines, at most %d are allowed", file, n, mostInFile)
+		}
+		if strings.Contains(strings.ToLower(string(text)), "turn only") {
+			t.Errorf("%s has functions that are turn only: they belong to a feature", file)
+		}
+	}
+	t.Logf("server: %d methods of instance (%d allowed), %d lines (%d allowed)", methods, mostMethods, lines, mostLines)
+	if methods == 0 || methods > mostMethods || lines > mostLines {
+		t.Error("the composition root is too large, or the test looks at the wrong place")
+	}
+}
 
 // layered are the packages whose files are in layers, with the number of arrows that may point up.
 var layered = []struct {

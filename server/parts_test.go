@@ -1,0 +1,91 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"spindle/engine"
+	"spindle/engine/command"
+	"spindle/engine/part"
+	"spindle/internal/config"
+	"spindle/internal/info"
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+)
+
+// TestAFeatureIsOnePart: a command, a setting, an INFO field and a metric of one part all answer.
+func TestAFeatureIsOnePart(t *testing.T) {
+	t.Chdir(t.TempDir())
+	in, err := newInstance(logging.New(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var step setting.Int
+	count := int64(0)
+	metric := prometheus.NewGauge(prometheus.GaugeOpts{Name: "trial_count", Help: "How often TRIAL ran."})
+	in.parts = append(in.parts, &part.Part{
+		Name: "trial", Rows: []setting.Row{setting.NewInt("trial-step", &step, 1, setting.Between(1, 9))},
+		Join: func(p *part.Part) error {
+			p.Families = []command.Family{{Name: "trial", Rows: []command.Spec{
+				{Name: "trial", Arity: 1, Flags: command.Fast, Run: func(c *command.Context) error {
+					count += step.Get()
+					c.Reply.Int(count)
+					return nil
+				}}}}}
+			p.Sections = []info.Section{{Name: "Stats", Fields: []info.Field{
+				info.Int("trial_count", func() int64 { return count })}}}
+			p.Metrics = []prometheus.Collector{metric}
+			return nil
+		},
+	})
+	trial := in.parts[len(in.parts)-1]
+	if in.registry, err = setting.NewRegistry(append(in.rowsOfServer(), in.parts.rows())...); err != nil {
+		t.Fatal(err)
+	}
+	args := config.ParseArguments([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s"),
+		"--trial-step", "4"})
+	if in.config, err = config.Load(in.registry, args, bytes.NewReader(nil), config.Options{Log: in.log}); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.assemble(args); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.listen(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.listening.reactor.Stop(0)
+		in.lazy.Close()
+	})
+	ask := func(words ...string) (reply []byte) {
+		args := make([][]byte, len(words))
+		for i, w := range words {
+			args[i] = []byte(w)
+		}
+		in.core.Do(func() {
+			guest := engine.NewGuest(in.core.Users().Find([]byte("default")))
+			if err := in.core.Consult(guest, args); err != nil {
+				t.Error(err)
+			}
+			reply, _ = takeReply(guest, longestReply)
+		})
+		return reply
+	}
+	if got := ask("TRIAL"); string(got) != ":4\r\n" {
+		t.Errorf("TRIAL says %q", got)
+	}
+	if got := ask("CONFIG", "GET", "trial-step"); !bytes.Contains(got, []byte("\r\n4\r\n")) {
+		t.Errorf("CONFIG GET says %q", got)
+	}
+	if got := ask("INFO", "stats"); !bytes.Contains(got, []byte("trial_count:4\r\n")) {
+		t.Errorf("INFO says %q", got)
+	}
+	list := in.parts.collectors(false)
+	if list[len(list)-1] != trial.Metrics[0] {
+		t.Error("/metrics lacks the figure of the part")
+	}
+}
