@@ -19,7 +19,7 @@ func (in *instance) families() []command.Family {
 	)
 	all = append(all, in.parts.families()...)
 	if in.asSentinel {
-		return in.sentinelCommands().Families(all)
+		return in.watching.Families(all)
 	}
 	return all
 }

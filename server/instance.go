@@ -46,7 +46,8 @@ type instance struct {
 	asSentinel bool
 	mode       string            // what INFO, HELLO and the log call the way this server runs
 	watcher    *sentinel.Machine // nil in a server
-	world      *sentinel.Net     // of watcher
+	watching   *sentinel.Commands
+	world      *sentinel.Net // of watcher
 
 	network        reactor.Settings
 	sockets        reactor.ListenSettings
@@ -89,6 +90,7 @@ type instance struct {
 	witness      witness
 	observed     observation
 	vitals       vitals
+	onlooker     onlooker
 
 	signals    *process.Signals
 	supervisor *process.Supervisor

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"context"
+	"net"
 	"spindle/bgsave"
+	"spindle/cluster/migrate"
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -12,7 +15,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// joinScripts makes the scripts and functions.
+// joinScripts makes the scripts and functions, and MIGRATE.
 func (in *instance) joinScripts() {
 	in.scripts = scripting.New(scripting.Deps{
 		Settings:  &in.scriptSettings,
@@ -34,6 +37,18 @@ func (in *instance) joinScripts() {
 		Version: version.Redis,
 	})
 	in.set.Scripts, in.observed.scripts = in.scripts, in.scripts
+	in.migrator = migrate.New(migrate.Parts{
+		Core: in.core, Dumper: in.set.Saver.Dumper, Begun: in.threads.count,
+		Dial: func(ctx context.Context, address string) (net.Conn, error) {
+			var d net.Dialer
+			conn, err := d.DialContext(ctx, "tcp", address)
+			if err != nil {
+				return conn, err
+			}
+			return in.certificates.SecureNode(ctx, conn)
+		},
+		Cluster: in.clustering.Enabled.Get(),
+	})
 }
 
 // mayRun says whether cl's user has the right to run a command.

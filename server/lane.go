@@ -25,7 +25,9 @@ func (in *instance) startLane() error {
 		Full: func() {
 			in.log.Notice("A client of the admin lane is closed: it does not read what it asks for.")
 		},
-		Kill: in.scripts.KillBeside, End: in.endAtOnce,
+		Kill: in.scripts.KillBeside, End: func(asks protocol.Conn) {
+			endAtOnce(in.log, asks, in.pidFile, in.sockets.UnixSocket.Get(), in.own.LaneSocket.Get())
+		},
 		Shutdown:    func() error { return in.set.Shutdown.Request(nil, process.ShutdownNoSave) },
 		CountErrors: in.core.CountErrors, Stalls: in.core.Stalls,
 		Role: func() string {
@@ -66,16 +68,16 @@ func (in *instance) startLane() error {
 
 // endAtOnce ends the process without a turn and without a save, for a client that asks. The client's connection ends
 // first: at the end of a process the kernel takes 0.3 s for each GB of memory before it closes sockets.
-func (in *instance) endAtOnce(asks protocol.Conn) {
-	in.log.Warning("User requested shutdown on the admin lane, while the turn was held: ending without a save.")
+func endAtOnce(log *logging.Logger, asks protocol.Conn, pidFile string, sockets ...string) {
+	log.Warning("User requested shutdown on the admin lane, while the turn was held: ending without a save.")
 	bgsave.RemoveTemporaries()
-	process.RemovePidFile(in.pidFile)
-	for _, path := range []string{in.sockets.UnixSocket.Get(), in.own.LaneSocket.Get()} {
+	process.RemovePidFile(pidFile)
+	for _, path := range sockets {
 		if path != "" {
 			os.Remove(path)
 		}
 	}
-	in.log.Warning("Redis is now ready to exit, bye bye...")
+	log.Warning("Redis is now ready to exit, bye bye...")
 	_ = unix.Shutdown(asks.FD(), unix.SHUT_RDWR)
 	os.Exit(0)
 }

@@ -7,6 +7,7 @@ import (
 
 	"spindle/internal/logging"
 	"spindle/internal/setting"
+	"spindle/internal/tlsconfig"
 	"spindle/reactor"
 )
 
@@ -14,6 +15,9 @@ var (
 	errNoPort    = errors.New("Unable to listen on this port. Check server logs.")
 	errNoAddress = errors.New("Failed to bind to specified addresses.")
 )
+
+// errTLS is what clients read when TLS cannot be configured. The log has the cause.
+var errTLS = errors.New("Unable to update TLS configuration. Check server logs.")
 
 // listening is the addresses for clients.
 type listening struct {
@@ -44,6 +48,14 @@ func (l *listening) port() int64 {
 		return port
 	}
 	return l.settings.TLSPort.Get()
+}
+
+// replicaPort is the port that this server names to its primary.
+func (l *listening) replicaPort(secure bool) int {
+	if port := l.settings.TLSPort.Get(); port != 0 && secure {
+		return int(port)
+	}
+	return int(l.settings.Port.Get())
 }
 
 // rebind is CONFIG SET bind, port and tls-port. The client reads refusal; the log has the cause.
@@ -80,4 +92,16 @@ func (l *listening) await(pairs []setting.Pair, done func()) bool {
 		done()
 	}()
 	return true
+}
+
+// renewTLS reads the certificates and gives them to the handshakes that begin from now on.
+func (l *listening) renewTLS(c *tlsconfig.Current) error {
+	server, err := c.Load()
+	if err != nil {
+		return errTLS
+	}
+	if server != nil {
+		l.reactor.SetTLS(server)
+	}
+	return nil
 }

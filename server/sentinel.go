@@ -28,19 +28,14 @@ func (in *instance) joinSentinel() error {
 		Write: func() error { return in.rewriter.Write(false) },
 		Tell:  func(channel, message string) { in.hub.Publish([]byte(channel), []byte(message)) },
 		Line:  func(level logging.Level, text string) { in.log.At(level, "%s", text) },
-		Here:  in.replicaPort, Pass: in.engine.RequirePass.Get,
+		Here:  func() int { return in.listening.replicaPort(in.tls.Replication.Get()) }, Pass: in.engine.RequirePass.Get,
 	})
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	in.watcher = sentinel.New(in.world, rng, time.Now().UnixMilli())
 	in.world.Serve(in.watcher)
 	in.sections = append(in.sections, in.watcher.Section())
 	in.registry.OnRewriteGroup("sentinel", map[string]string{"known-slave": "known-replica"}, in.watcher.Lines)
-	return in.world.ReadLines(in.config.Sentinel)
-}
-
-// sentinelCommands are the commands of the Sentinel.
-func (in *instance) sentinelCommands() *sentinel.Commands {
-	return &sentinel.Commands{
+	in.watching = &sentinel.Commands{
 		Machine: in.watcher, Now: clock.Steady,
 		LogLevel: func() string { return in.registry.Lookup("loglevel").Get() },
 		SetLogLevel: func(level string) error {
@@ -48,6 +43,7 @@ func (in *instance) sentinelCommands() *sentinel.Commands {
 		},
 		Wake: func(cl *client.Client) { go in.core.Do(func() { in.core.Wake(cl) }) },
 	}
+	return in.world.ReadLines(in.config.Sentinel)
 }
 
 // watch begins the Sentinel's work, and has it go on until stop is closed.

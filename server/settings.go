@@ -1,7 +1,10 @@
 package server
 
 import (
+	"fmt"
 	"math"
+	"net"
+	"spindle/admin"
 	"spindle/engine"
 	"spindle/internal/config"
 	"spindle/internal/process"
@@ -73,4 +76,14 @@ func (s *ownSettings) hasLane(sentinel bool) bool {
 // files counts the descriptors in addition to those of clients.
 func (s *ownSettings) files(n *reactor.ListenSettings, sentinel bool) uint64 {
 	return filesBeside(n.Loops.Get(), s.hasLane(sentinel), len(s.LaneBind.Get()), s.Admin.Get() != "")
+}
+
+// adminPlace is the socket of admin-address.
+func (s *ownSettings) adminPlace() (network string, at *net.TCPAddr, err error) {
+	address := s.Admin.Get()
+	network, at, err = admin.Place(address, s.AdminToken.Get(), s.AdminOpen.Get())
+	if err != nil {
+		err = fmt.Errorf("admin-address %s: %w", address, err)
+	}
+	return network, at, err
 }

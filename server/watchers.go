@@ -2,16 +2,12 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net"
 
 	"spindle/engine/family/observe"
 	"spindle/internal/tlsconfig"
 	"spindle/replication"
 )
-
-// errTLS is what clients read when TLS cannot be configured. The log has the cause.
-var errTLS = errors.New("Unable to update TLS configuration. Check server logs.")
 
 // joinWatchers makes what shows the server: its log of clients, its figures, its health and its title.
 func (in *instance) joinWatchers() {
@@ -27,6 +23,8 @@ func (in *instance) joinWatchers() {
 	o.policy = in.registry.Lookup("maxmemory-policy").Get
 	o.slowlog, o.events = observe.NewSlowlog(in.observe.SlowlogLen.Get), observe.NewEvents()
 	o.buffers.clients = in.clients
+	in.onlooker = onlooker{core: in.core, gate: in.gate, space: in.space, clients: in.clients, witness: &in.witness,
+		observed: o, beatMs: in.beatMs.Load}
 	v := &in.vitals
 	v.core, v.set, v.sentinel, v.ill = in.core, in.set, in.asSentinel, in.parts.ill
 }
@@ -48,18 +46,6 @@ func (in *instance) joinProcess() {
 	}
 }
 
-// renewTLS reads the certificates and gives them to the handshakes that begin from now on.
-func (in *instance) renewTLS() error {
-	server, err := in.certificates.Load()
-	if err != nil {
-		return errTLS
-	}
-	if server != nil {
-		in.listening.reactor.SetTLS(server)
-	}
-	return nil
-}
-
 // dialPrimary opens the connection to a primary, under TLS if tls-replication says so. Any goroutine.
 func (in *instance) dialPrimary(ctx context.Context, address, source string) (net.Conn, error) {
 	conn, err := replication.Dial(ctx, address, source)
@@ -67,18 +53,4 @@ func (in *instance) dialPrimary(ctx context.Context, address, source string) (ne
 		return conn, err
 	}
 	return in.certificates.SecurePrimary(ctx, conn)
-}
-
-// replicaPort is the port that this server names to its primary.
-func (in *instance) replicaPort() int {
-	if port := in.sockets.TLSPort.Get(); port != 0 && in.tls.Replication.Get() {
-		return int(port)
-	}
-	return int(in.sockets.Port.Get())
-}
-
-// onlooker looks at the server for the live page.
-func (in *instance) onlooker() *onlooker {
-	return &onlooker{core: in.core, gate: in.gate, space: in.space, clients: in.clients, witness: &in.witness,
-		observed: &in.observed, beatMs: in.beatMs.Load}
 }

@@ -78,7 +78,6 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.subscribe()
 	in.joinObservation(args)
 	in.joinScripts()
-	in.joinMigrate()
 	if err := in.parts.join(in.core.Subscribe); err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func (in *instance) newSet() *dataset.Set {
 		Settings: &in.storage, Core: in.core, Space: in.space, Heap: in.heap, Whole: &in.whole, Clients: in.clients,
 		Gate: in.gate, Log: in.log, Common: &in.common, Data: &in.data,
 		Cluster: in.clustering.Enabled.Get(), Sentinel: in.asSentinel,
-		Dial: in.dialPrimary, Port: in.replicaPort,
+		Dial: in.dialPrimary, Port: func() int { return in.listening.replicaPort(in.tls.Replication.Get()) },
 		ReplicaOutput: func() replication.OutputLimit {
 			l := in.network.Output.Get()[protocol.ClassReplica]
 			return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)),
@@ -158,9 +157,10 @@ func (in *instance) joinSettings() {
 	}, "maxclients")
 	in.registry.OnChange(func() error { return in.listening.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.listening.rebind(errNoAddress) }, "bind")
-	in.registry.OnChange(in.renewTLS, tlsconfig.Reread()...)
+	renew := func() error { return in.listening.renewTLS(&in.certificates) }
+	in.registry.OnChange(renew, tlsconfig.Reread()...)
 	in.registry.OnChange(func() error {
-		if err := in.renewTLS(); err != nil {
+		if err := renew(); err != nil {
 			return err
 		}
 		return in.listening.rebind(errNoPort)
@@ -208,22 +208,12 @@ func (in *instance) listen() (err error) {
 	return err
 }
 
-// adminPlace is the socket of admin-address.
-func (in *instance) adminPlace() (network string, at *net.TCPAddr, err error) {
-	address := in.own.Admin.Get()
-	network, at, err = admin.Place(address, in.own.AdminToken.Get(), in.own.AdminOpen.Get())
-	if err != nil {
-		err = fmt.Errorf("admin-address %s: %w", address, err)
-	}
-	return network, at, err
-}
-
 // startAdmin opens the admin address, if there is one.
 func (in *instance) startAdmin() error {
 	if in.own.Admin.Get() == "" {
 		return nil
 	}
-	network, at, err := in.adminPlace()
+	network, at, err := in.own.adminPlace()
 	if err != nil {
 		return err
 	}
@@ -239,7 +229,7 @@ func (in *instance) startAdmin() error {
 		},
 		Figures: in.parts.collectors, Page: live.New(live.Options{
 			Token: in.own.AdminToken.Get(), Host: in.own.AdminHost.Get(), Console: in.own.Console.Get(),
-			Source: in.onlooker().source(),
+			Source: in.onlooker.source(),
 		}),
 	}}
 	scheme := "http"

@@ -33,7 +33,6 @@ var openErrors = map[string]bool{
 	"engine/family/zset":       true,
 	"replication":              true,
 	"scripting":                true,
-	"server":                   true,
 }
 
 // TestReplyErrorsStandTogether: a package's reply errors are in one file, errors.go.
