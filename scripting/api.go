@@ -9,6 +9,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/internal/number"
+	"spindle/internal/version"
 	"spindle/scripting/lua"
 )
 
@@ -60,13 +61,12 @@ func (e *environment) addLog(t *lua.Table) {
 }
 
 func (e *environment) addVersion(t *lua.Table) {
-	version := e.scripts.deps.Version
 	num := 0
-	for _, part := range strings.SplitN(version, ".", 3) {
+	for _, part := range strings.SplitN(version.Redis, ".", 3) {
 		n, _ := strconv.Atoi(part)
 		num = num<<8 | n&0xFF
 	}
-	t.SetName("REDIS_VERSION", e.state.String(version))
+	t.SetName("REDIS_VERSION", e.state.String(version.Redis))
 	t.SetName("REDIS_VERSION_NUM", lua.Number(float64(num)))
 }
 

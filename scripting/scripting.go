@@ -39,8 +39,6 @@ type Deps struct {
 	Unpack func(payload []byte) (libraries [][]byte, checked bool, err error)
 	// Libraries: cjson and others. Each adds its tables to s.Globals.
 	Libraries []func(s *lua.State)
-	// Version: redis.REDIS_VERSION.
-	Version string
 }
 
 // Conditions are the server's states that may forbid a script that declares flags.
@@ -92,9 +90,6 @@ func New(deps Deps) *Scripts {
 	}
 	s.cache.clear()
 	s.libraries = newRegistry()
-	if s.deps.Version == "" {
-		s.deps.Version = "7.4.1"
-	}
 	return s
 }
 

@@ -234,7 +234,7 @@ func TestRewriteFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := config.Rewriter{Registry: registry, File: file, Umask: 0o022}
+	w := config.Rewriter{Registry: registry, File: file}
 	for range 2 { // the second changes nothing
 		if err := w.Rewrite(false); err != nil {
 			t.Fatal(err)

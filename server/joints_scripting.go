@@ -9,7 +9,6 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/logging"
-	"spindle/internal/version"
 	"spindle/scripting"
 	"spindle/scripting/lib"
 	"spindle/scripting/lua"
@@ -34,7 +33,6 @@ func (in *instance) joinScripts() {
 		Unpack: func(payload []byte) ([][]byte, bool, error) {
 			return bgsave.UnpackFunctions(payload, in.set.Saver.AnyChecksum)
 		},
-		Version: version.Redis,
 	})
 	in.set.Scripts, in.observed.scripts = in.scripts, in.scripts
 	in.migrator = migrate.New(migrate.Parts{

@@ -70,7 +70,7 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.hub = pubsub.NewHub(in.core)
 	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Take)
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
-	in.rewriter = &config.Rewriter{Registry: in.registry, File: in.config.File, Umask: process.Umask(), Log: in.log}
+	in.rewriter = &config.Rewriter{Registry: in.registry, File: in.config.File, Log: in.log}
 	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
 	in.joinProcess()
 	in.set = in.newSet()

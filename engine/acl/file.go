@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -117,52 +115,22 @@ func (u *Users) parseUser(where, name string, rules [][]byte, wrong *strings.Bui
 // the new one.
 //
 // Errors: the system's text. The old file is unchanged, unless only the sync of the folder failed.
-func (u *Users) Save(path string) (err error) {
+func (u *Users) Save(path string) error {
 	text := strings.Join(u.Lines(), "\n") + "\n"
-	mode := fs.FileMode(0o644)
-	if _, err := os.Stat(path); err == nil {
-		mode = 0o600 // until it gets the old file's mode
+	err := disk.WriteLike(path, fmt.Sprintf("%s.tmp-%d", path, os.Getpid()), []byte(text))
+	var at *disk.StepError
+	if errors.As(err, &at) {
+		return fmt.Errorf("%s for ACL SAVE: %s", saveSteps[at.Step], systemText(err))
 	}
-	file, err := os.OpenFile(fmt.Sprintf("%s.tmp-%d", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return fmt.Errorf("Opening temp ACL file for ACL SAVE: %s", systemText(err))
-	}
-	temp := file.Name()
-	defer func() {
-		if err != nil {
-			os.Remove(temp)
-		}
-	}()
-	_, err = file.WriteString(text)
-	if err != nil {
-		file.Close()
-		return fmt.Errorf("Writing ACL file for ACL SAVE: %s", systemText(err))
-	}
-	if _, err = disk.Liken(file, path); err == nil {
-		err = file.Sync()
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Errorf("Syncing ACL file for ACL SAVE: %s", systemText(err))
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("Renaming ACL file for ACL SAVE: %s", systemText(err))
-	}
-	if err := syncFolder(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("Syncing ACL directory for ACL SAVE: %s", systemText(err))
-	}
-	return nil
+	return err
 }
 
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	return folder.Sync()
+var saveSteps = map[disk.Step]string{
+	disk.StepOpen:    "Opening temp ACL file",
+	disk.StepWrite:   "Writing ACL file",
+	disk.StepSync:    "Syncing ACL file",
+	disk.StepRename:  "Renaming ACL file",
+	disk.StepSyncDir: "Syncing ACL directory",
 }
 
 // systemText is the system's text for err, capitalized as by C's strerror.

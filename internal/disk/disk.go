@@ -170,14 +170,41 @@ func Exists(s System, name string) bool {
 // temp is a name in the same folder.
 // Errors: a *StepError. After it temp is gone and name is unchanged, unless only the sync of the folder failed.
 func WriteWhole(s System, name, temp string, content []byte) error {
-	f, err := s.Open(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	return writeWhole(s, name, temp, content, 0o644, File.Sync)
+}
+
+// WriteLike is WriteWhole for a file that an operator also edits. The new file gets the old one's mode, and its owner
+// and group if the system allows.
+func WriteLike(name, temp string, content []byte) error {
+	old, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return WriteWhole(OS, name, temp, content)
+	}
+	if err != nil {
+		return &StepError{StepOpen, err}
+	}
+	return writeWhole(OS, name, temp, content, 0o600, func(f File) error {
+		if owner, ok := old.Sys().(*syscall.Stat_t); ok {
+			if f.(file).Chown(int(owner.Uid), int(owner.Gid)) != nil {
+				_ = f.(file).Chown(-1, int(owner.Gid)) // giving a file away requires root
+			}
+		}
+		if err := f.(file).Chmod(old.Mode().Perm()); err != nil {
+			return err
+		}
+		return f.Sync()
+	})
+}
+
+func writeWhole(s System, name, temp string, content []byte, mode fs.FileMode, finish func(File) error) error {
+	f, err := s.Open(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return &StepError{StepOpen, err}
 	}
 	step := StepWrite
 	_, err = f.Write(content)
 	if err == nil {
-		step, err = StepSync, f.Sync()
+		step, err = StepSync, finish(f)
 	}
 	if closed := f.Close(); err == nil {
 		err = closed

@@ -110,10 +110,3 @@ func RemovePidFile(path string) {
 		_ = os.Remove(path)
 	}
 }
-
-// Umask is the process's file mode mask. It can only be read by setting it, so call this before other goroutines start.
-func Umask() int {
-	mask := unix.Umask(0o777)
-	unix.Umask(mask)
-	return mask
-}

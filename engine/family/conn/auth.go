@@ -5,6 +5,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/number"
+	"spindle/internal/version"
 	"spindle/protocol"
 )
 
@@ -65,7 +66,7 @@ func (f *family) authenticate(c *command.Context, name, password []byte) error {
 // error in any option changes nothing.
 func (f *family) hello(c *command.Context) error {
 	cl, args := c.Client, c.Args
-	version := int64(cl.Protocol)
+	proto := int64(cl.Protocol)
 	var user, password, name []byte
 	named := false
 	if len(args) > 1 {
@@ -76,7 +77,7 @@ func (f *family) hello(c *command.Context) error {
 		if n != 2 && n != 3 {
 			return errNoProto
 		}
-		version = n
+		proto = n
 	}
 	for i := 2; i < len(args); i++ {
 		left := len(args) - 1 - i
@@ -107,14 +108,14 @@ func (f *family) hello(c *command.Context) error {
 	if named {
 		cl.Name = string(name)
 	}
-	if cl.Protocol != int(version) {
-		cl.Protocol = int(version)
+	if cl.Protocol != int(proto) {
+		cl.Protocol = int(proto)
 		if f.Speaks != nil {
 			f.Speaks(cl)
 		}
 	}
 	r := c.Reply
-	r.RESP3 = version == 3
+	r.RESP3 = proto == 3
 
 	mode, role := "standalone", "master"
 	if f.Mode != nil {
@@ -131,9 +132,9 @@ func (f *family) hello(c *command.Context) error {
 	r.BulkString("server")
 	r.BulkString("redis")
 	r.BulkString("version")
-	r.BulkString(Version)
+	r.BulkString(version.Redis)
 	r.BulkString("proto")
-	r.Int(version)
+	r.Int(proto)
 	r.BulkString("id")
 	r.Int(cl.ID)
 	r.BulkString("mode")
@@ -150,9 +151,6 @@ func (f *family) hello(c *command.Context) error {
 	}
 	return nil
 }
-
-// Version is the Redis version that this server behaves like.
-const Version = "7.4.1"
 
 // ping is PING [message]. A subscribed RESP2 client gets the reply in the form of a message.
 func ping(c *command.Context) error {

@@ -6,6 +6,7 @@ import (
 
 	"spindle/engine/command"
 	"spindle/internal/number"
+	"spindle/internal/version"
 	"spindle/protocol"
 )
 
@@ -14,11 +15,11 @@ import (
 func lolwut(c *command.Context) error {
 	size, picture := [3]int64{48, 5}, 0 // picture: how many of size the version reads
 	if len(c.Args) >= 3 && command.Is(c.Args[1], "VERSION") {
-		version, ok := number.ParseInt(c.Args[2])
+		form, ok := number.ParseInt(c.Args[2])
 		if !ok {
 			return protocol.ErrNotInteger
 		}
-		switch uint32(version) {
+		switch uint32(form) {
 		case 5:
 			picture = 3 // columns, squares in a row, squares in a column
 		case 6:
@@ -32,7 +33,7 @@ func lolwut(c *command.Context) error {
 			size[i] = min(max(n, 1), 160)
 		}
 	}
-	text := "Redis ver. 7.4.1\n"
+	text := "Redis ver. " + version.Redis + "\n"
 	if picture != 0 {
 		text = thread(int(size[0]), int(size[1])) + "\n" + text
 	}
