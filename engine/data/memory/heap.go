@@ -151,7 +151,7 @@ func (h *Heap) Free(r Ref, p Purpose) {
 	h.bins[s.class].live--
 	h.used[p&15] -= int64(s.size)
 	if s.state != slabCurrent && (s.live == 0 || s.state == slabFull) {
-		h.settle(s, uint32(r>>slabShift))
+		h.relist(s, uint32(r>>slabShift))
 	}
 }
 

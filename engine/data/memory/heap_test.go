@@ -117,7 +117,7 @@ func BenchmarkRetire(b *testing.B) {
 		if i%(1<<20) == 0 {
 			b.StopTimer()
 			hold.Close()
-			settle(b, h, nil)
+			reclaim(b, h, nil)
 			hold = h.Freeze()
 			b.StartTimer()
 		}

@@ -134,7 +134,7 @@ func testHoldsModel(t *testing.T, seed uint64) {
 		views[i][0].hold.Close()
 		h.Drain(10)
 	}
-	settle(t, h, job)
+	reclaim(t, h, job)
 	want := int64(0)
 	for db := range live {
 		for _, m := range live[db] {
@@ -169,27 +169,27 @@ func TestPassedMemoryReturns(t *testing.T) {
 		}
 	}
 	retire(0, 128)
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if h.UsedBy(Keys) != full {
 		t.Fatalf("memory.E2: %d of %d bytes are left before anything was passed", h.UsedBy(Keys), full)
 	}
 	for prefix := range 256 {
 		hold.Passed(0, uint8(prefix))
 	}
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if h.UsedBy(Keys) != full {
 		t.Fatalf("memory.E2: %d of %d bytes are left though the older hold passed nothing", h.UsedBy(Keys), full)
 	}
 	for prefix := range 64 {
 		older.Passed(0, uint8(prefix))
 	}
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if h.UsedBy(Keys) != full*3/4 {
 		t.Fatalf("%d of %d bytes are left with a quarter passed by both", h.UsedBy(Keys), full)
 	}
 	older.PassedDB(0)
 	retire(128, 256) // passed by both holds: freed at once
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if used := h.Used(); used != 0 {
 		t.Fatalf("%d bytes are left with everything passed", used)
 	}
@@ -218,14 +218,14 @@ func TestCloseIsShort(t *testing.T) {
 	if h.ready.head != 0 || job == nil {
 		t.Fatal("the list was not handed over whole")
 	}
-	settle(t, h, job)
+	reclaim(t, h, job)
 	if h.Used() != 0 {
 		t.Fatalf("%d bytes used at the end", h.Used())
 	}
 }
 
 // Readers of views run while the core rewrites everything. The race detector watches (backing_race.go).
-func TestReadersBesideTheTurn(t *testing.T) {
+func TestReadersDuringTurns(t *testing.T) {
 	h := newHeap(t, Options{})
 	const keys = 2000
 	live := map[uint64]modelBlock{}

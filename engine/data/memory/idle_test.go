@@ -9,7 +9,7 @@ func TestJustFreedStays(t *testing.T) {
 	h.Free(idle, Values)
 	rest(h)
 	if work(h) == 0 {
-		t.Fatal("no trim of what is idle")
+		t.Fatal("no trim of idle memory")
 	}
 	h.Free(fresh, Values)
 	h.Age() // the period in which it was freed
@@ -70,14 +70,14 @@ func TestPurgeWaitsForReclaimers(t *testing.T) {
 	hold.Close()
 	h.Drain(100)
 	h.Purge()
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if n := h.Reclaimable(); n > h.warm() || h.trim.purge != 0 { // that much was touched early meanwhile
 		t.Errorf("%d bytes are left warm, %d still to go", n, h.trim.purge)
 	}
 }
 
 // Replacing large values keeps their pages warm. It takes none of the slabs' reserve (memory.T2).
-func TestRunsLeaveSlabsTheirReserve(t *testing.T) {
+func TestRunsKeepSlabsReserve(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = 64 << 20
 	last := h.Alloc(size, Values)
@@ -172,7 +172,7 @@ func TestRestGivesBack(t *testing.T) {
 	}
 	work(h)
 	if n := h.Reclaimable(); h.trim.calm != 0 || n < 3<<20 {
-		t.Errorf("%d bytes are warm when the load goes on", n)
+		t.Errorf("%d bytes are warm when the load continues", n)
 	}
 	if err := h.Check(); err != nil {
 		t.Error(err)

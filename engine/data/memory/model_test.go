@@ -163,9 +163,9 @@ func testHeapModel(t *testing.T, seed uint64, steps int) {
 		returner.Free(m.ref, m.purpose)
 	}
 	returner.Flush()
-	settle(t, h, job)
+	reclaim(t, h, job)
 	rest(h)
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if h.Used() != 0 {
 		t.Fatalf("seed %d: %d bytes used at the end", seed, h.Used())
 	}
@@ -175,8 +175,8 @@ func testHeapModel(t *testing.T, seed uint64, steps int) {
 	}
 }
 
-// settle runs all jobs and drains until nothing is left to do.
-func settle(t testing.TB, h *Heap, job func(int) bool) {
+// reclaim runs all jobs and drains until nothing is left to do.
+func reclaim(t testing.TB, h *Heap, job func(int) bool) {
 	t.Helper()
 	for i := 0; ; i++ {
 		for job != nil && !job(1000) {
@@ -195,7 +195,7 @@ func settle(t testing.TB, h *Heap, job func(int) bool) {
 }
 
 // Reclaimers return blocks while the turn allocates. No block is lost, and none is handed out twice.
-func TestReturnsBesideTheTurn(t *testing.T) {
+func TestReturnsDuringTurns(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	rng := rand.New(rand.NewPCG(1, 2))
 	line := make(chan []modelBlock, 8)
@@ -250,7 +250,7 @@ func TestReturnsBesideTheTurn(t *testing.T) {
 	close(line)
 	close(jobs)
 	reclaimers.Wait()
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if h.Used() != 0 {
 		t.Fatalf("%d bytes used at the end", h.Used())
 	}

@@ -156,7 +156,7 @@ func (o hole) giveBack() (calls int) {
 func (h *Heap) punched(i uint32) {
 	s := slabAt(i)
 	s.punching = false
-	h.settle(s, i)
+	h.relist(s, i)
 }
 
 // refill lists the blocks of one of the slab's holes again, or of several until there is a free block.

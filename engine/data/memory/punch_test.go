@@ -40,7 +40,7 @@ func TestHoles(t *testing.T) {
 	var before, after Stats
 	h.Stats(&before)
 	h.Purge()
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	h.Stats(&after)
 	if h.trim.holes == 0 || after.Active > before.Active/2 {
 		t.Errorf("%d pages given back, %d bytes active, %d before, %d used",
@@ -55,18 +55,18 @@ func TestHoles(t *testing.T) {
 		if round%10 == 9 {
 			free(1) // some slabs become empty meanwhile
 		}
-		settle(t, h, job)
+		reclaim(t, h, job)
 	}
 	free(1)
 	h.Purge()
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if h.trim.holes > numClasses*slabPages || h.Used() != 0 { // current slabs keep their holes
 		t.Errorf("%d holes in an empty heap, %d bytes used", h.trim.holes, h.Used())
 	}
 }
 
-// TestHolesOfRest: without a purge, idle slabs with many free blocks get holes over time. Slabs at work do not.
-func TestHolesOfRest(t *testing.T) {
+// TestHolesAtRest: without a purge, idle slabs with many free blocks get holes over time. Slabs at work do not.
+func TestHolesAtRest(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	refs := make([]Ref, unlessChecked(40_000, 20_000))
 	for i := range refs {
@@ -78,12 +78,12 @@ func TestHolesOfRest(t *testing.T) {
 		}
 	}
 	h.Age()
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if h.trim.holes != 0 {
 		t.Errorf("%d holes at once", h.trim.holes)
 	}
 	h.Age()
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if least := int64(len(refs)) / 4; h.trim.holes < least {
 		t.Errorf("%d holes, want %d and more", h.trim.holes, least)
 	}
@@ -95,7 +95,7 @@ func TestHolesOfRest(t *testing.T) {
 	if h.trim.holes != 0 {
 		t.Errorf("%d holes in full slabs", h.trim.holes)
 	}
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 }
 
 // TestHolesOfTheSlabInUse: a reclaimer frees all blocks of a current slab that has holes. The slab is carved again, and
@@ -114,7 +114,7 @@ func TestHolesOfTheSlabInUse(t *testing.T) {
 		h.Free(r, Values)
 	}
 	h.Purge()
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if h.trim.holes == 0 {
 		t.Fatal("no page was given back")
 	}

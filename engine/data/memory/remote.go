@@ -173,7 +173,7 @@ func (h *Heap) drainSlabs(budget int) int {
 		}
 		for _, i := range group[:n] {
 			if s := slabAt(i); h.takeRemote(s, i, false) > 0 {
-				h.settle(s, i)
+				h.relist(s, i)
 			}
 		}
 		budget -= 3 * n

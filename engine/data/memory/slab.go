@@ -179,8 +179,8 @@ func (h *Heap) newSlab() uint32 {
 	return i
 }
 
-// settle moves a slab that is not current to the right list after blocks came back to it.
-func (h *Heap) settle(s *slab, i uint32) {
+// relist moves a slab that is not current to the right list after blocks came back to it.
+func (h *Heap) relist(s *slab, i uint32) {
 	b := &h.bins[s.class]
 	switch {
 	case s.state != slabPartial && s.state != slabFull && s.state != slabLeaving:

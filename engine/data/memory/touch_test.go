@@ -198,7 +198,7 @@ func TestChurnKeepsItsPages(t *testing.T) {
 		h.Drain(32)
 	}
 	if n := h.slabs.reclaimable(); n > 2*h.warm() {
-		t.Errorf("%d bytes of slabs stay warm beside them, want %d at most", n, 2*h.warm())
+		t.Errorf("%d bytes of slabs stay warm, want %d at most", n, 2*h.warm())
 	}
 	h.Free(last, Values)
 	rest(h)
@@ -212,7 +212,7 @@ func TestChurnKeepsItsPages(t *testing.T) {
 }
 
 // A turn that needs a run first uses those that reclaimers have freed, listed or not, and only then untouched memory.
-func TestFreedRunsComeBeforeFreshOnes(t *testing.T) {
+func TestFreedRunsAreUsedFirst(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size, count = 64 << 10, 200
 	fill := func() (list []Ref) {

@@ -50,16 +50,16 @@ func (x *idleness) trimmed(n int64) { x.least, x.idle = max(0, x.least-n), max(0
 func (x *idleness) age(now int64) { x.idle, x.least = min(x.least, now), now }
 
 type trimJob struct {
-	h     *Heap
-	slabs []uint32
-	runs  []runSegment
-	slab  int // done so far
-	run_  int
-	unit  uint32 // of runs[run_]
-	holes []hole
-	hole  int  // done so far
-	small bool // it must tell the kernel of memory.T5
-	step  func(budget int) bool
+	h        *Heap
+	slabs    []uint32
+	runs     []runSegment
+	slab     int // done so far
+	doneRuns int
+	unit     uint32 // of runs[doneRuns]
+	holes    []hole
+	hole     int  // done so far
+	small    bool // it must tell the kernel of memory.T5
+	step     func(budget int) bool
 }
 
 const (
@@ -114,7 +114,7 @@ func (h *Heap) warm() int64 {
 func (h *Heap) trimJob() func(budget int) bool {
 	t := &h.trim
 	if j := &t.job; !t.out {
-		j.slabs, j.runs, j.slab, j.run_, j.unit, j.holes, j.hole = j.slabs[:0], j.runs[:0], 0, 0, 0, j.holes[:0], 0
+		j.slabs, j.runs, j.slab, j.doneRuns, j.unit, j.holes, j.hole = j.slabs[:0], j.runs[:0], 0, 0, 0, j.holes[:0], 0
 	}
 	if h.trimEmpty() || h.sweepOn() {
 		t.out = true
@@ -229,17 +229,17 @@ func (h *Heap) trimSlabs(most, keep int64) (taken int64) {
 		i := u.dirty.tail
 		first := i &^ (hugeSlabs - 1)
 		if n := int64(emptySlabs(first)) * slabSize; n == 0 || n > most-taken {
-			j.take(&u.dirty, i)
+			j.addSlab(&u.dirty, i)
 			taken += slabSize
 			continue
 		}
 		for k := first; k < first+hugeSlabs; k++ { // memory.T4
 			switch slabAt(k).state {
 			case slabDirty:
-				j.take(&u.dirty, k)
+				j.addSlab(&u.dirty, k)
 				taken += slabSize
 			case slabClean:
-				j.take(&u.clean, k)
+				j.addSlab(&u.clean, k)
 			}
 		}
 	}
@@ -261,7 +261,7 @@ func emptySlabs(first uint32) (dirty int) {
 	return dirty
 }
 
-func (j *trimJob) take(from *slabList, i uint32) {
+func (j *trimJob) addSlab(from *slabList, i uint32) {
 	from.remove(i)
 	slabAt(i).state = slabTrimming
 	j.slabs = append(j.slabs, i)
@@ -297,20 +297,20 @@ func (j *trimJob) run(budget int) (done bool) {
 		j.slab += n
 		budget -= n * trimCost
 	}
-	for budget > 0 && j.run_ < len(j.runs) {
-		run := j.runs[j.run_]
+	for budget > 0 && j.doneRuns < len(j.runs) {
+		run := j.runs[j.doneRuns]
 		n := min(run.count-j.unit, trimPiece/RunUnit-(run.first+j.unit)%(trimPiece/RunUnit)) // to the next multiple of 2 MB
 		giveBack(runRef(run.first+j.unit), int(n)<<runShift)
 		j.unit += n
 		budget -= 1 + int(n)*RunUnit*trimCost/slabSize
 		if j.unit == run.count {
-			j.run_, j.unit = j.run_+1, 0
+			j.doneRuns, j.unit = j.doneRuns+1, 0
 		}
 	}
 	for ; budget > 0 && j.hole < len(j.holes); j.hole++ {
 		budget -= j.holes[j.hole].giveBack() * trimCost
 	}
-	if j.slab < len(j.slabs) || j.run_ < len(j.runs) || j.hole < len(j.holes) {
+	if j.slab < len(j.slabs) || j.doneRuns < len(j.runs) || j.hole < len(j.holes) {
 		return false
 	}
 	j.h.trimmed.Store(j)

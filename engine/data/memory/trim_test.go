@@ -40,9 +40,9 @@ func TestResidentFalls(t *testing.T) {
 	}
 	h.RetireWide(run, Values)
 	hold.Close()
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	rest(h)
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	if h.Used() != 0 {
 		t.Fatalf("%d bytes used", h.Used())
 	}
@@ -53,7 +53,7 @@ func TestResidentFalls(t *testing.T) {
 		t.Errorf("of %d MB, %d MB are still resident", (full-before)>>20, left>>20)
 	}
 	h.Purge()
-	settle(t, h, nil)
+	reclaim(t, h, nil)
 	var s Stats
 	if h.Stats(&s); s.Dirty > 1<<20 {
 		t.Errorf("%d bytes dirty after a purge", s.Dirty)
