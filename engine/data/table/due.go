@@ -114,7 +114,7 @@ func (t *Table) addSidecar(s *segment) {
 	for i := range s.minima() {
 		s.minima()[i] = Never
 	}
-	s.dueID = t.due.take(s.prefix)
+	s.dueID = t.due.newID(s.prefix)
 }
 
 func (t *Table) dropSidecar(s *segment) {
@@ -240,8 +240,8 @@ func (t *Table) Settle(d *Due) {
 	}
 }
 
-// take returns an id for the segment with this prefix.
-func (x *dueIndex) take(prefix uint64) uint32 {
+// newID returns an id for the segment with this prefix.
+func (x *dueIndex) newID(prefix uint64) uint32 {
 	x.live++
 	if x.free != 0 {
 		id := x.free - 1

@@ -251,12 +251,12 @@ func (w *rebuild) from(t *Table, s *segment) {
 func (w *rebuild) slot(b *bucket, j int, into *segment, side uint64, tick uint32) {
 	word, fp := b.slot[j]|w.mark, b.fingerprint(j)
 	at := home(word>>48, int(into.nb))
-	if to := into.bucket(at); ^to.meta&metaKeys != 0 { // place's common case, inlined
+	if to := into.bucket(at); ^to.meta&metaKeys != 0 { // insertUncounted's common case, inlined
 		i := bits.TrailingZeros64(^to.meta&metaKeys) >> 3 & 7
 		to.meta |= fp << (8 * i)
 		to.slot[i] = word
 	} else {
-		at, _ = into.place(word, fp)
+		at, _ = into.insertUncounted(word, fp)
 	}
 	if tick != Never {
 		w.minima[side][at] = min(w.minima[side][at], tick)

@@ -127,17 +127,17 @@ func (b *bucket) free() int {
 
 func (b *bucket) fingerprint(i int) uint64 { return b.meta >> (8 * uint(i)) & 0xFF }
 
-// put adds a slot word with its fingerprint, and returns its bucket and slot. The segment is writable and not full.
-func (s *segment) put(word, fp uint64) (at, i int) {
+// insert adds a slot word with its fingerprint, and returns its bucket and slot. The segment is writable and not full.
+func (s *segment) insert(word, fp uint64) (at, i int) {
 	s.count++
 	if word&slotVolatile != 0 {
 		s.volatile++
 	}
-	return s.place(word, fp)
+	return s.insertUncounted(word, fp)
 }
 
-// place is put without counting the key.
-func (s *segment) place(word, fp uint64) (at, i int) {
+// insertUncounted is insert without counting the key.
+func (s *segment) insertUncounted(word, fp uint64) (at, i int) {
 	nb := int(s.nb)
 	at = home(word>>48, nb)
 	for {
@@ -156,8 +156,8 @@ func (s *segment) place(word, fp uint64) (at, i int) {
 	}
 }
 
-// take frees slot i of bucket at. The segment is writable.
-func (s *segment) take(at, i int) {
+// remove frees slot i of bucket at. The segment is writable.
+func (s *segment) remove(at, i int) {
 	nb := int(s.nb)
 	b := s.bucket(at)
 	word := b.slot[i]

@@ -259,7 +259,7 @@ func (t *Table) Insert(hash uint64, ref memory.Ref, tick uint32) {
 			word |= slotVolatile
 			t.volatile++
 		}
-		at, _ := s.put(word, fingerprintOf(hash))
+		at, _ := s.insert(word, fingerprintOf(hash))
 		t.count++
 		if t.slots != nil {
 			t.slots.add(hash, 1)
@@ -332,7 +332,7 @@ func (t *Table) removeOnly(p *Place) (shared bool) {
 	t.moves++
 	s := segmentAt(p.seg)
 	volatile := *p.word()&slotVolatile != 0
-	s.take(int(p.at>>3), int(p.at&7))
+	s.remove(int(p.at>>3), int(p.at&7))
 	t.count--
 	if t.slots != nil {
 		t.slots.add(p.hash, -1)

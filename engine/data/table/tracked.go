@@ -55,8 +55,8 @@ func NewTracked(h *memory.Heap, key []byte, id int64) memory.Ref {
 // TrackedLen returns how many ids the block at ref has.
 func TrackedLen(ref memory.Ref) int { return int(*(*uint32)(unsafe.Add(memory.Pointer(ref), 4))) }
 
-// places returns the cells of the block's ids.
-func places(ref memory.Ref) []uint64 {
+// cells returns the cells of the block's ids.
+func cells(ref memory.Ref) []uint64 {
 	p := memory.Pointer(ref)
 	at := trackedIDs(int(*(*uint32)(p)))
 	return unsafe.Slice((*uint64)(unsafe.Add(p, at)), trackedRoom(TrackedLen(ref)))
@@ -64,7 +64,7 @@ func places(ref memory.Ref) []uint64 {
 
 // AppendTracked appends the ids of the block at ref, in no order.
 func AppendTracked(into []int64, ref memory.Ref) []int64 {
-	for _, id := range places(ref) {
+	for _, id := range cells(ref) {
 		if id != 0 {
 			into = append(into, int64(id))
 		}
@@ -75,8 +75,8 @@ func AppendTracked(into []int64, ref memory.Ref) []int64 {
 // AddTracked adds id to the block at ref, unless it is there. A full block is replaced by a larger one: then to differs
 // from ref, and ref is freed. Cost: up to linearIDs compares, or some probes. A larger block has twice the room.
 func AddTracked(h *memory.Heap, ref memory.Ref, id int64) (to memory.Ref, added bool) {
-	n, ids := TrackedLen(ref), places(ref)
-	at, found := placeOf(ids, uint64(id))
+	n, ids := TrackedLen(ref), cells(ref)
+	at, found := cellOf(ids, uint64(id))
 	if found {
 		return ref, false
 	}
@@ -92,22 +92,22 @@ func AddTracked(h *memory.Heap, ref memory.Ref, id int64) (to memory.Ref, added 
 	head := trackedIDs(klen)
 	copy(memory.Bytes(to, head), memory.Bytes(ref, head))
 	*(*uint32)(unsafe.Add(memory.Pointer(to), 4)) = uint32(n + 1)
-	into := places(to)
+	into := cells(to)
 	clear(into)
 	for _, old := range ids {
 		if old != 0 {
-			at, _ := placeOf(into, old)
+			at, _ := cellOf(into, old)
 			into[at] = old
 		}
 	}
-	at, _ = placeOf(into, uint64(id))
+	at, _ = cellOf(into, uint64(id))
 	into[at] = uint64(id)
 	h.Free(ref, memory.Other)
 	return to, true
 }
 
-// placeOf returns the cell where an id is, or would be added; -1 if there is no room.
-func placeOf(ids []uint64, id uint64) (at int, found bool) {
+// cellOf returns the cell where an id is, or would be added; -1 if there is no room.
+func cellOf(ids []uint64, id uint64) (at int, found bool) {
 	if len(ids) <= linearIDs {
 		for i, other := range ids {
 			if other == id || other == 0 {
