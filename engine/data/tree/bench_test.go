@@ -32,7 +32,7 @@ func BenchmarkInsert(b *testing.B) {
 				if k == 0 {
 					b.StopTimer()
 					tree.Clear()
-					settle(tree.heap)
+					reclaim(tree.heap)
 					b.StartTimer()
 				}
 				if order == "random" {

@@ -62,7 +62,7 @@ func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	copy(memory.Bytes(ref, used)[8:], memory.Bytes(old, used)[8:])
 	*link, p.leaf = ref, ref
 	t.addBytes(weight(ref) - weight(old))
-	t.letGo(old)
+	t.release(old)
 	return ref
 }
 
@@ -72,7 +72,7 @@ func (t *Blocks) SetLeaf(p *Path, ref memory.Ref, count uint64, key Key) {
 	if old := p.leaf; old != ref {
 		*t.linkOf(p, p.height), p.leaf = ref, ref
 		t.addBytes(weight(ref) - weight(old))
-		t.letGo(old)
+		t.release(old)
 	}
 	t.rekey(p, p.height, key[0], key[1])
 }
@@ -119,7 +119,7 @@ func (t *Blocks) Remove(p *Path) bool {
 	t.addBytes(-weight(gone))
 	t.bump(p, p.height, -t.CountOf(p))
 	t.drop(p, p.height-1)
-	t.letGo(gone)
+	t.release(gone)
 	if _, ok := t.LeafAt(p, rank); ok {
 		return true
 	}
@@ -183,12 +183,12 @@ func (t *Blocks) cut(n *node, from, k int, left uint64) (whole bool) {
 	if whole = n.level > 1 && k > 0; !whole {
 		for i := from; i < from+k; i++ {
 			t.addBytes(-weight(n.child(i)))
-			t.letGo(n.child(i))
+			t.release(n.child(i))
 		}
 	} else {
 		t.addBytes(-int64(float64(t.Bytes()) * float64(n.sum(from, k)) / float64(left))) // tree.B4
 		for i := from; i < from+k; i++ {
-			t.letGoTree(n.child(i))
+			t.releaseTree(n.child(i))
 		}
 	}
 	n.remove(from, k)

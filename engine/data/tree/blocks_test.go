@@ -254,7 +254,7 @@ func (m *blocksModel) thaw(i int) {
 	m.equal(&f.state, f.want)
 	f.hold.Close()
 	m.frozen = slices.Delete(m.frozen, i, i+1)
-	settle(m.h)
+	reclaim(m.h)
 }
 
 func (m *blocksModel) equal(s *State, want []blockWant) {
@@ -308,7 +308,7 @@ func (m *blocksModel) end(clear bool) {
 		done, _ = tree.State.Destroy(r, 3)
 	}
 	r.Flush()
-	settle(m.h)
+	reclaim(m.h)
 	if used := m.h.Used(); used != 0 || tree.State != (State{}) {
 		m.t.Fatalf("%d bytes leak, the State is %+v", used, tree.State)
 	}
@@ -338,7 +338,7 @@ func TestBlocks(t *testing.T) {
 					m.check()
 				}
 				if step%64 == 0 {
-					settle(m.h)
+					reclaim(m.h)
 				}
 			}
 			t.Logf("%d leaves at most", most)
@@ -361,7 +361,7 @@ func TestQueue(t *testing.T) {
 			tree.CutFront(&p)
 		}
 		height = max(height, uint64(tree.height))
-		if settle(h); i == 10_000 {
+		if reclaim(h); i == 10_000 {
 			most = h.Used()
 		}
 	}
@@ -455,7 +455,7 @@ func TestBytesAfterCuts(t *testing.T) {
 		t.Errorf("%d leaves: %d bytes, should be %d", tree.Leaves(), got, want)
 	}
 	tree.Clear()
-	settle(h)
+	reclaim(h)
 }
 
 // TestTall grows a tree of four levels by random insertion, and empties it again.
@@ -503,7 +503,7 @@ func TestTall(t *testing.T) {
 		t.Errorf("the view has %d leaves", then.Leaves())
 	}
 	hold.Close()
-	if settle(h); h.Used() != 0 {
+	if reclaim(h); h.Used() != 0 {
 		t.Errorf("%d bytes leak", h.Used())
 	}
 }
@@ -524,13 +524,13 @@ func TestClear(t *testing.T) {
 			if view {
 				hold := m.h.Freeze()
 				tree.Clear()
-				settle(m.h)
+				reclaim(m.h)
 				m.equal(&then, m.want)
 				hold.Close()
 			} else {
 				tree.Clear()
 			}
-			if settle(m.h); m.h.Used() != 0 || tree.State != (State{}) {
+			if reclaim(m.h); m.h.Used() != 0 || tree.State != (State{}) {
 				t.Errorf("%d leaves, view %t: %d bytes leak, the State is %+v", n, view, m.h.Used(), tree.State)
 			}
 		}
@@ -558,18 +558,18 @@ func TestPosition(t *testing.T) {
 			if tree.Len() > 0 {
 				after = before
 			}
-			settle(h)
+			reclaim(h)
 			if kept := h.UsedBy(memory.Values) - after; kept == 0 {
 				t.Fatalf("%s: nothing is kept for the view", name)
 			}
 			hold.Passed(3, 5)
-			settle(h)
+			reclaim(h)
 			if kept := h.UsedBy(memory.Values) - after; kept > 0 != wide {
 				t.Errorf("%s, wide %t: %d bytes are kept from a view that has passed", name, wide, kept)
 			}
 			hold.Close()
 			tree.Clear()
-			if settle(h); h.Used() != 0 {
+			if reclaim(h); h.Used() != 0 {
 				t.Errorf("%d bytes leak", h.Used())
 			}
 		}

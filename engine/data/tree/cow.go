@@ -61,7 +61,7 @@ func (t *tree) moveNode(link *memory.Ref, room int) *node {
 	dup := nodeAt(ref)
 	dup.splice(0, n, 0, int(n.n))
 	*link = ref
-	t.letGo(old)
+	t.release(old)
 	return dup
 }
 
@@ -73,8 +73,8 @@ func (t *tree) newNode(level uint8, room int) memory.Ref {
 	return ref
 }
 
-// letGo frees or retires a block that the tree no longer reaches (tree.E4). The blocks under it stay.
-func (t *tree) letGo(ref memory.Ref) {
+// release frees or retires a block that the tree no longer reaches (tree.E4). The blocks under it stay.
+func (t *tree) release(ref memory.Ref) {
 	switch {
 	case *memory.Word(ref) > t.heap.Frozen():
 		t.heap.Free(ref, memory.Values)
@@ -85,8 +85,8 @@ func (t *tree) letGo(ref memory.Ref) {
 	}
 }
 
-// letGoTree retires a node and everything under it.
-func (t *tree) letGoTree(ref memory.Ref) {
+// releaseTree retires a node and everything under it.
+func (t *tree) releaseTree(ref memory.Ref) {
 	invariant.That(t.kind != 0, "a tree without a kind lets go of a subtree")
 	if t.wide {
 		t.heap.RetireTreeWide(ref, t.kind, 0)

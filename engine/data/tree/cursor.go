@@ -124,26 +124,26 @@ func (s *State) At(c *Cursor, rank uint64) bool {
 
 // SeekGE moves c to the first record that is not before the probe. It returns false if there is none; c is then after
 // the last.
-func (s *State) SeekGE(c *Cursor, p Probe) bool { return s.place(c, &p, false) }
+func (s *State) SeekGE(c *Cursor, p Probe) bool { return s.seekCursor(c, &p, false) }
 
 // SeekGT moves c to the first record after the probe. It returns false if there is none; c is then after the last.
-func (s *State) SeekGT(c *Cursor, p Probe) bool { return s.place(c, &p, true) }
+func (s *State) SeekGT(c *Cursor, p Probe) bool { return s.seekCursor(c, &p, true) }
 
 // Find moves c to the record at the probe. If there is none, it moves c to the next one after it and returns false.
 func (s *State) Find(c *Cursor, p Probe) bool {
-	if !s.place(c, &p, false) {
+	if !s.seekCursor(c, &p, false) {
 		return false
 	}
 	r := c.Record()
 	return p.compare(r[0], r[1]) == 0
 }
 
-func (s *State) place(c *Cursor, p *Probe, after bool) bool {
+func (s *State) seekCursor(c *Cursor, p *Probe, after bool) bool {
 	s.locate(c, p, after)
 	return c.at < c.n || c.roll()
 }
 
-// locate is place without moving to the next leaf: c is where the probe's record would be inserted.
+// locate is seekCursor without moving to the next leaf: c is where the probe's record would be inserted.
 func (s *State) locate(c *Cursor, p *Probe, after bool) {
 	s.seek(&c.path, p)
 	if c.path.leaf == 0 {

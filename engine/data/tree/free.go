@@ -10,15 +10,15 @@ func (t *tree) Clear() {
 	case root == 0:
 		return
 	case height > 1:
-		t.letGoTree(root)
+		t.releaseTree(root)
 		return
 	case height == 1:
 		n := nodeAt(root)
 		for i := range int(n.n) {
-			t.letGo(n.child(i))
+			t.release(n.child(i))
 		}
 	}
-	t.letGo(root)
+	t.release(root)
 }
 
 // Destroy frees a node and everything under it, budget blocks at a time. It is the [memory.Destroy] of the kind that a

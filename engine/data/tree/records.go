@@ -103,7 +103,7 @@ func (t *Records) moveLeaf(link *memory.Ref, n, room int) *leaf {
 	l := leafAt(old)
 	dup.splice(0, l.words()[:n*l.stride()])
 	*link = ref
-	t.letGo(old)
+	t.release(old)
 	return dup
 }
 
@@ -129,7 +129,7 @@ func (t *Records) Replace(c *Cursor, record []uint64) {
 // Delete removes the record that c stands at and moves c to the next one. It returns false if there is none; c is then
 // after the last.
 func (t *Records) Delete(c *Cursor) bool {
-	if t.take(c, 1) && c.at < c.n {
+	if t.deleteHere(c, 1) && c.at < c.n {
 		return true
 	}
 	return c.Valid() || c.roll()
@@ -148,7 +148,7 @@ func (t *Records) DeleteRange(c *Cursor, n uint64, each func(record []uint64)) (
 			}
 		}
 		removed += uint64(k)
-		t.take(c, k)
+		t.deleteHere(c, k)
 	}
 	if !c.Valid() {
 		c.roll()
@@ -156,9 +156,9 @@ func (t *Records) DeleteRange(c *Cursor, n uint64, each func(record []uint64)) (
 	return removed
 }
 
-// take removes k records of one leaf, the first the one at c. c then stands at the record after them, or after the
-// leaf's last. false means that c was found again by its rank.
-func (t *Records) take(c *Cursor, k int) bool {
+// deleteHere removes k records of one leaf, the first the one at c. c then stands at the record after them, or after
+// the leaf's last. false means that c was found again by its rank.
+func (t *Records) deleteHere(c *Cursor, k int) bool {
 	p := &c.path
 	t.own(p)
 	left := c.n - k
@@ -167,7 +167,7 @@ func (t *Records) take(c *Cursor, k int) bool {
 		t.bump(p, p.height, -uint64(k))
 		gone := p.leaf
 		t.drop(p, p.height-1)
-		t.letGo(gone)
+		t.release(gone)
 		t.At(c, rank)
 		return false
 	}
@@ -185,7 +185,7 @@ func (t *Records) take(c *Cursor, k int) bool {
 	}
 	if left < mostRecords(t.width)/3 && p.height > 0 {
 		rank := c.Rank()
-		if t.settleLeaf(p, left) {
+		if t.rebalanceLeaf(p, left) {
 			t.At(c, rank)
 			return false
 		}
@@ -193,9 +193,9 @@ func (t *Records) take(c *Cursor, k int) bool {
 	return true
 }
 
-// settleLeaf joins p's leaf of n records with a neighbour, or fills it from one (tree.T5). It returns false if nothing
-// was changed. With true p leads nowhere.
-func (t *Records) settleLeaf(p *Path, n int) bool {
+// rebalanceLeaf joins p's leaf of n records with a neighbour, or fills it from one (tree.T5). It returns false if
+// nothing was changed. With true p leads nowhere.
+func (t *Records) rebalanceLeaf(p *Path, n int) bool {
 	most := mostRecords(t.width)
 	above := &p.steps[p.height-1]
 	up := nodeAt(above.ref)
@@ -226,15 +226,15 @@ func (t *Records) settleLeaf(p *Path, n int) bool {
 	l.splice(int(l.n), r.words())
 	counts[at] += counts[at+1]
 	up.remove(at+1, 1)
-	t.letGo(gone)
-	t.settle(p, p.height-1)
+	t.release(gone)
+	t.rebalance(p, p.height-1)
 	return true
 }
 
 // Build fills an empty tree with n records in ascending order. next writes each in turn into record. Leaves and nodes
 // end full. O(n).
 func (t *Records) Build(n uint64, next func(record []uint64)) {
-	invariant.That(t.root == 0, "a tree of %d records is built anew", t.count)
+	invariant.That(t.root == 0, "Build of a tree that has %d records", t.count)
 	most := uint64(mostRecords(t.width))
 	var p Path
 	for n > 0 {

@@ -24,8 +24,8 @@ func newHeap(t testing.TB) *memory.Heap {
 	return h
 }
 
-// settle runs the jobs of reclaimers and the turn's drains, a few blocks at a time.
-func settle(h *memory.Heap) {
+// reclaim runs the jobs of reclaimers and the turn's drains, a few blocks at a time.
+func reclaim(h *memory.Heap) {
 	for h.Drain(1 << 20) {
 	}
 	for {
@@ -253,7 +253,7 @@ func (m *recordsModel) thaw(i int) {
 	m.equal(&f.state, f.want)
 	f.hold.Close()
 	m.frozen = slices.Delete(m.frozen, i, i+1)
-	settle(m.h)
+	reclaim(m.h)
 }
 
 // equal walks s both ways.
@@ -315,7 +315,7 @@ func (m *recordsModel) end(how int) {
 	if tree.State != (State{}) {
 		m.t.Fatalf("an emptied tree is %+v", tree.State)
 	}
-	settle(m.h)
+	reclaim(m.h)
 	if used := m.h.Used(); used != 0 {
 		m.t.Fatalf("%d bytes leak", used)
 	}
@@ -361,7 +361,7 @@ func TestRecords(t *testing.T) {
 					m.check()
 				}
 				if step%64 == 0 {
-					settle(m.h)
+					reclaim(m.h)
 				}
 			}
 			t.Logf("%d records at most", most)
@@ -393,7 +393,7 @@ func TestRecordsFill(t *testing.T) {
 			t.Errorf("%d records are left, and leaves are %.2f full", n, fill)
 		}
 	}
-	if settle(m.h); tree.State != (State{}) || m.h.Used() != 0 {
+	if reclaim(m.h); tree.State != (State{}) || m.h.Used() != 0 {
 		t.Fatalf("the empty tree is %+v, and %d bytes are used", tree.State, m.h.Used())
 	}
 }
@@ -501,7 +501,7 @@ func TestReaders(t *testing.T) {
 			n, last := uint64(0), uint64(0)
 			for ok := s.First(&c); ok; ok = c.Next() {
 				if r := c.Record(); r[0] < last {
-					t.Errorf("%x behind %x", r[0], last)
+					t.Errorf("%x after %x", r[0], last)
 				} else {
 					last = r[0]
 				}
@@ -522,7 +522,7 @@ func TestReaders(t *testing.T) {
 			tree.At(&c, rng.Uint64N(tree.Len()))
 			tree.Delete(&c)
 			if i%100 == 0 {
-				settle(h)
+				reclaim(h)
 			}
 		}
 	}
@@ -531,7 +531,7 @@ func TestReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	tree.Clear()
-	settle(h)
+	reclaim(h)
 	if h.Used() != 0 {
 		t.Fatalf("%d bytes leak", h.Used())
 	}

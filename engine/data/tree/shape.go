@@ -162,19 +162,19 @@ func (t *tree) drop(p *Path, i int) {
 	if n.n == 1 { // on an edge, or a root with one leaf (tree.T5)
 		ref := s.ref
 		t.drop(p, i-1)
-		t.letGo(ref)
+		t.release(ref)
 		return
 	}
 	n.remove(s.at, 1)
 	if s.at == 0 {
 		t.rekey(p, i, n.word0s()[0], n.word1s()[0])
 	}
-	t.settle(p, i)
+	t.rebalance(p, i)
 }
 
-// settle joins the node at level i of p with a neighbour, or fills it from one, when it has too few children (tree.T5).
-// A root with one child is removed. After that p leads nowhere.
-func (t *tree) settle(p *Path, i int) {
+// rebalance joins the node at level i of p with a neighbour, or fills it from one, when it has too few children
+// (tree.T5). A root with one child is removed. After that p leads nowhere.
+func (t *tree) rebalance(p *Path, i int) {
 	if i == 0 {
 		t.lower()
 		return
@@ -212,8 +212,8 @@ func (t *tree) settle(p *Path, i int) {
 	counts := up.counts()
 	counts[at] += counts[at+1]
 	up.remove(at+1, 1)
-	t.letGo(gone)
-	t.settle(p, i-1)
+	t.release(gone)
+	t.rebalance(p, i-1)
 }
 
 // lower removes roots that have one child.
@@ -226,7 +226,7 @@ func (t *tree) lower() {
 		old := t.root
 		t.root = n.child(0)
 		t.height--
-		t.letGo(old)
+		t.release(old)
 	}
 }
 
