@@ -115,7 +115,7 @@ func (k *Keyspace) written(d *data, hash uint64, v value.Value) {
 		return
 	}
 	if _, big := k.sizeOf(v); big {
-		k.settleBig(p)
+		k.weighPending(p)
 		*p = bigPending{d, hash}
 	}
 }
@@ -137,8 +137,8 @@ func (db *DB) writtenEdit(key []byte) {
 	k.written(db.d, hash, value.At(ref))
 }
 
-// settleBig weighs a key that was written, and updates the order.
-func (k *Keyspace) settleBig(p *bigPending) {
+// weighPending weighs a key that was written, and updates the order.
+func (k *Keyspace) weighPending(p *bigPending) {
 	d := p.d
 	if d == nil {
 		return
@@ -266,7 +266,7 @@ type BigKey struct {
 func (k *Keyspace) BigKeys(n int) (largest []BigKey) {
 	k.assertHeld()
 	for i := range k.big.pending {
-		k.settleBig(&k.big.pending[i])
+		k.weighPending(&k.big.pending[i])
 	}
 	for t := value.String; t <= value.Module; t++ {
 		from := len(largest)

@@ -37,7 +37,7 @@ func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (crea
 	var f value.Form
 	f.OfString(len(key), n, false)
 	if f.Rooted {
-		return db.put(key, &f, db.k.store.NewFilled(n, fill), nil, 0)
+		return db.setValue(key, &f, db.k.store.NewFilled(n, fill), nil, 0)
 	}
 	held := db.k.heap.Alloc(max(n, 1), memory.Values) // placing the entry may free what fill reads
 	dst := memory.Bytes(held, n)

@@ -25,7 +25,7 @@ func (db *DB) edit(key []byte) *value.Edit {
 	db.seek(key)
 	k := db.k
 	if k.last.named(key) {
-		return db.kept(key)
+		return db.keptEdit(key)
 	}
 	e := &k.edits[k.editAt%uint(len(k.edits))]
 	e.Find(&db.d.t, key)
@@ -69,14 +69,14 @@ func (db *DB) PutLong(key []byte, root memory.Ref, n int, deadline int64) {
 	db.k.assertHeld()
 	var f value.Form
 	f.OfString(len(key), n, deadline != 0)
-	db.put(key, &f, root, nil, deadline)
+	db.setValue(key, &f, root, nil, deadline)
 }
 
 func (db *DB) create(key []byte, f *value.Form, root memory.Ref) *value.Edit {
 	db.k.assertHeld()
 	db.k.store.Used.Note(f.Type, f.Encoding)
 	e := db.edit(key)
-	payload, _ := db.place(e.Entry(), key, f, 0)
+	payload, _ := db.writeEntry(e.Entry(), key, f, 0)
 	f.Fill(payload, root, nil)
 	return db.hand(e)
 }
@@ -91,7 +91,7 @@ func (db *DB) PutPacked(key []byte, t value.Type, enc value.Encoding, b []byte, 
 	if f.Rooted {
 		root = db.k.store.PackedOf(b)
 	}
-	return db.put(key, &f, root, b, deadline)
+	return db.setValue(key, &f, root, b, deadline)
 }
 
 // PutRoot makes key a collection with this root (Store.NewRoot). The root belongs to the keyspace then. The rest is as
@@ -100,7 +100,7 @@ func (db *DB) PutRoot(key []byte, t value.Type, enc value.Encoding, root memory.
 	db.k.assertHeld()
 	f := value.RootForm(t, enc, len(key), deadline != 0)
 	db.k.store.Used.Note(t, enc)
-	return db.put(key, &f, root, nil, deadline)
+	return db.setValue(key, &f, root, nil, deadline)
 }
 
 // Remove removes the key of e, whose collection has become empty. e must not be used afterwards.

@@ -18,10 +18,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-func toyMember(i int) []byte { return strconv.AppendInt([]byte("m"), int64(i), 10) }
+func fakeMember(i int) []byte { return strconv.AppendInt([]byte("m"), int64(i), 10) }
 
-// toy is the model's content of a collection. It is never changed in place, because views keep it.
-type toy struct {
+// contents is the model's content of a collection. It is never changed in place, because views keep it.
+type contents struct {
 	t        value.Type
 	list     []string
 	fields   map[string]string // of a set: members without values
@@ -29,12 +29,12 @@ type toy struct {
 	deadline int64
 }
 
-func (y toy) clone() toy {
+func (y contents) clone() contents {
 	y.list, y.fields, y.expires = slices.Clone(y.list), maps.Clone(y.fields), maps.Clone(y.expires)
 	return y
 }
 
-func (y toy) text() string {
+func (y contents) text() string {
 	elements := y.list
 	for f, v := range y.fields {
 		if y.t == value.Hash {
@@ -48,35 +48,35 @@ func (y toy) text() string {
 	return y.t.String() + ":" + strings.Join(elements, ",")
 }
 
-type toyModel struct {
+type collectionModel struct {
 	defrag Defrag
 	t      *testing.T
 	rng    *rand.Rand
 	k      *Keyspace
-	dbs    []map[string]toy
-	views  []toyView
+	dbs    []map[string]contents
+	views  []collectionView
 	now    int64
 	keys   int
 	large  int // the most members of a set
 }
 
-type toyView struct {
+type collectionView struct {
 	v   *View
-	dbs []map[string]toy
+	dbs []map[string]contents
 }
 
-func newToyModel(t *testing.T, keys, large int) *toyModel {
+func newCollectionModel(t *testing.T, keys, large int) *collectionModel {
 	seed := seedOf(t)
 	h, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
-	m := &toyModel{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1_000_000, keys: keys, large: large}
+	m := &collectionModel{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1_000_000, keys: keys, large: large}
 	m.k = New(h, Options{Databases: 2, StartMs: m.now, Seed: seed})
-	registerToys(m.k)
+	registerFakes(m.k)
 	m.k.SetNow(m.now)
-	m.dbs = []map[string]toy{{}, {}}
+	m.dbs = []map[string]contents{{}, {}}
 	m.k.Hooks.Expired = func(db int, key []byte) { delete(m.dbs[db], string(key)) }
 	m.k.Hooks.FieldExpired = func(db int, key, field []byte) {
 		y, ok := m.dbs[db][string(key)]
@@ -99,7 +99,7 @@ func newToyModel(t *testing.T, keys, large int) *toyModel {
 	return m
 }
 
-func (m *toyModel) key() []byte {
+func (m *collectionModel) key() []byte {
 	n := m.rng.IntN(m.keys)
 	if n%17 == 0 {
 		return fmt.Appendf(nil, "%d%0*d", n, 300, n)
@@ -108,12 +108,12 @@ func (m *toyModel) key() []byte {
 }
 
 // word returns an element. Some are long, so that a few dozen fill an entry.
-func (m *toyModel) word(n int) string {
+func (m *collectionModel) word(n int) string {
 	i := m.rng.IntN(n)
 	return strconv.Itoa(i) + strings.Repeat("x", i%5*i%250/2)
 }
 
-func (m *toyModel) step() {
+func (m *collectionModel) step() {
 	if m.rng.IntN(16) == 0 {
 		m.relocate()
 	}
@@ -124,10 +124,10 @@ func (m *toyModel) step() {
 		if db.Edit(key) != nil {
 			m.t.Fatalf("%q is past its deadline", key)
 		}
-		had, y = false, toy{}
+		had, y = false, contents{}
 	}
 	if !had {
-		y = toy{t: []value.Type{value.List, value.Set, value.Hash}[m.rng.IntN(3)], fields: map[string]string{},
+		y = contents{t: []value.Type{value.List, value.Set, value.Hash}[m.rng.IntN(3)], fields: map[string]string{},
 			expires: map[string]int64{}}
 	}
 	y = y.clone()
@@ -152,14 +152,14 @@ func (m *toyModel) step() {
 				splice(e, at, 0, word)
 				y.list = slices.Insert(y.list, n, word)
 			case value.Set:
-				toyAdd(db, key, word)
+				fakeAdd(db, key, word)
 				y.fields[word] = ""
 			case value.Hash:
 				val, deadline := m.word(100), int64(0)
 				if m.rng.IntN(200) == 0 || len(y.expires) > 0 && m.rng.IntN(4) == 0 {
 					deadline = m.now + 1 + m.rng.Int64N(5000)
 				}
-				toySetField(db, key, word, val, deadline)
+				fakeSetField(db, key, word, val, deadline)
 				y.fields[word] = val
 				if delete(y.expires, word); deadline != 0 {
 					y.expires[word] = deadline
@@ -170,7 +170,7 @@ func (m *toyModel) step() {
 	case op < 27 && had && y.t == value.Set:
 		for f := range maps.Clone(y.fields) {
 			if m.rng.IntN(3) > 0 {
-				toyRemove(db, key, f)
+				fakeRemove(db, key, f)
 				delete(y.fields, f)
 			}
 		}
@@ -229,10 +229,10 @@ func (m *toyModel) step() {
 		m.dbs[0], m.dbs[1] = m.dbs[1], m.dbs[0]
 	case op == 34 && m.rng.IntN(50) == 0:
 		db.Flush()
-		m.dbs[i] = map[string]toy{}
+		m.dbs[i] = map[string]contents{}
 	case op == 35:
 		// As STORE commands and loads do: replace anything, packed or not.
-		y = toy{t: value.Set, fields: map[string]string{}}
+		y = contents{t: value.Set, fields: map[string]string{}}
 		if m.rng.IntN(2) == 0 {
 			b := []byte("\x01a\x01b")
 			y.fields["a"], y.fields["b"] = "", ""
@@ -254,8 +254,8 @@ func (m *toyModel) step() {
 					}
 				}
 			}
-			root := m.k.store.NewRoot(kindToySet, 72)
-			toyAt(root).members = t.State()
+			root := m.k.store.NewRoot(kindFakeSet, 72)
+			fakeAt(root).members = t.State()
 			db.PutRoot(key, value.Set, value.HashTable, root, 0)
 		}
 		m.dbs[i][string(key)] = y
@@ -275,15 +275,15 @@ func (m *toyModel) step() {
 			}
 		}
 	case op == 37 && len(m.views) < 4 && m.rng.IntN(4) == 0:
-		m.views = append(m.views, toyView{m.k.Freeze(), []map[string]toy{maps.Clone(m.dbs[0]), maps.Clone(m.dbs[1])}})
+		m.views = append(m.views, collectionView{m.k.Freeze(), []map[string]contents{maps.Clone(m.dbs[0]), maps.Clone(m.dbs[1])}})
 	case op == 38 && len(m.views) > 0 && m.rng.IntN(4) == 0:
 		m.leave(m.rng.IntN(len(m.views)))
 	case op == 39 && had && y.t != value.List:
-		toyRepack(db, key)
+		fakeRepack(db, key)
 		y.expires = map[string]int64{}
 		m.dbs[i][string(key)] = y
 	case op == 40 && had:
-		toyReroot(db, key)
+		fakeReroot(db, key)
 	case op <= 42 && had && y.t == value.Set:
 		j, to := m.rng.IntN(2), m.key()
 		z, there := m.dbs[j][string(to)]
@@ -295,7 +295,7 @@ func (m *toyModel) step() {
 			return
 		}
 		if z = z.clone(); !there {
-			z = toy{t: value.Set, fields: map[string]string{}}
+			z = contents{t: value.Set, fields: map[string]string{}}
 		}
 		var some []string
 		for f := range y.fields {
@@ -306,7 +306,7 @@ func (m *toyModel) step() {
 		if len(some) == 0 {
 			return
 		}
-		toyMove(db, key, m.k.DB(j), to, some)
+		fakeMove(db, key, m.k.DB(j), to, some)
 		for _, f := range some {
 			delete(y.fields, f)
 			z.fields[f] = ""
@@ -325,7 +325,7 @@ func (m *toyModel) step() {
 }
 
 // leave reads a view, which tells the heap what it has passed, and closes it.
-func (m *toyModel) leave(j int) {
+func (m *collectionModel) leave(j int) {
 	view := m.views[j]
 	for i, want := range view.dbs {
 		n := 0
@@ -346,12 +346,12 @@ func (m *toyModel) leave(j int) {
 	m.views = slices.Delete(m.views, j, j+1)
 }
 
-func (m *toyModel) same(where string, v value.Value, want map[string]toy) {
+func (m *collectionModel) same(where string, v value.Value, want map[string]contents) {
 	y, ok := want[string(v.Key())]
 	if !ok {
 		m.t.Fatalf("%s: %q is there", where, v.Key())
 	}
-	if got, text := toyText(v), y.text(); got != text || v.Deadline() != y.deadline {
+	if got, text := fakeText(v), y.text(); got != text || v.Deadline() != y.deadline {
 		m.t.Fatalf("%s: %q is %.100q (%d) until %d, should be %.100q (%d) until %d",
 			where, v.Key(), got, len(got), v.Deadline(), text, len(text), y.deadline)
 	}
@@ -360,7 +360,7 @@ func (m *toyModel) same(where string, v value.Value, want map[string]toy) {
 	}
 }
 
-func (m *toyModel) check() {
+func (m *collectionModel) check() {
 	for i, want := range m.dbs {
 		db := m.k.DB(i)
 		for _, t := range []*table.Table{&db.d.t.Table, &db.d.fields} {
@@ -378,7 +378,7 @@ func (m *toyModel) check() {
 				if v.Type() == value.Hash {
 					layout = table.Field
 				}
-				t := table.Open(m.k.heap, layout, &toyAt(v.Root()).members, false)
+				t := table.Open(m.k.heap, layout, &fakeAt(v.Root()).members, false)
 				if err := t.Check(); err != nil {
 					m.t.Fatal(err)
 				}
@@ -402,7 +402,7 @@ func (m *toyModel) check() {
 	}
 }
 
-func (m *toyModel) run(steps, every int) {
+func (m *collectionModel) run(steps, every int) {
 	empty := m.k.heap.Used()
 	for i := range steps {
 		m.step()
@@ -417,36 +417,36 @@ func (m *toyModel) run(steps, every int) {
 	for i := range m.dbs {
 		m.k.DB(i).Flush()
 	}
-	settle(m.k)
+	reclaim(m.k)
 	if used := m.k.heap.Used(); used != empty {
-		m.t.Fatalf("%d bytes are left of what was stored; empty databases take %d", used-empty, empty)
+		m.t.Fatalf("%d bytes of stored values are left; empty databases take %d", used-empty, empty)
 	}
 }
 
 // TestCollectionModel makes the same random steps on collections of every form and on Go maps. Views are read and
 // closed meanwhile.
-func TestCollectionModel(t *testing.T) { newToyModel(t, 12, 700).run(scaled(6_000), 20) }
+func TestCollectionModel(t *testing.T) { newCollectionModel(t, 12, 700).run(scaled(6_000), 20) }
 
-func TestCollectionModelMany(t *testing.T) { newToyModel(t, 400, 40).run(scaled(20_000), 500) }
+func TestCollectionModelMany(t *testing.T) { newCollectionModel(t, 400, 40).run(scaled(20_000), 500) }
 
-func TestCollectionModelLarge(t *testing.T) { newToyModel(t, 3, 4000).run(scaled(4_000), 40) }
+func TestCollectionModelLarge(t *testing.T) { newCollectionModel(t, 3, 4000).run(scaled(4_000), 40) }
 
-func newToyspace(t testing.TB) *Keyspace {
+func newFakeKeyspace(t testing.TB) *Keyspace {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
 	k := New(h, Options{StartMs: 1_000_000})
-	registerToys(k)
+	registerFakes(k)
 	return k
 }
 
 // TestMemberBytes bounds the full cost of a member of a large set.
 func TestMemberBytes(t *testing.T) {
-	k := newToyspace(t)
+	k := newFakeKeyspace(t)
 	before, n := k.heap.Used(), scaled(200_000)
-	toyMany(k.DB(0), []byte("s"), n) // 7 bytes at most
+	fakeMany(k.DB(0), []byte("s"), n) // 7 bytes at most
 	used := float64(k.heap.Used()-before) / float64(n)
 	t.Logf("%.1f bytes a member, of which 8 are its block", used)
 	if used > 8+13 { // the index's share varies with the fill of its segments
@@ -482,12 +482,12 @@ func TestLettingGoIsShort(t *testing.T) {
 		"move":        func(db *DB) { db.MoveTo([]byte("s"), db.k.DB(1)); db.k.DB(1).Delete([]byte("s")) },
 		"evict":       func(db *DB) { db.k.Policy = AllKeysLRU; db.k.EvictOne(); db.k.Policy = NoEviction },
 	}
-	k := newToyspace(t)
+	k := newFakeKeyspace(t)
 	empty := k.heap.Used()
 	for name, f := range ways {
 		for _, frozen := range []bool{false, true} {
 			db := k.DB(0)
-			toyMany(db, []byte("s"), n)
+			fakeMany(db, []byte("s"), n)
 			var view *View
 			if frozen {
 				view = k.Freeze()
@@ -502,8 +502,8 @@ func TestLettingGoIsShort(t *testing.T) {
 				t.Errorf("%s: %d keys are left", name, db.Len())
 			}
 			if frozen {
-				settle(k) // everything that may be freed is freed
-				if v := view.Get(0, []byte("s")); toyAt(v.Root()).members.Len() != n || strings.Count(toyText(v), ",") != n-1 {
+				reclaim(k) // everything that may be freed is freed
+				if v := view.Get(0, []byte("s")); fakeAt(v.Root()).members.Len() != n || strings.Count(fakeText(v), ",") != n-1 {
 					t.Errorf("%s: the view has lost members", name)
 				}
 				view.Close()
@@ -512,7 +512,7 @@ func TestLettingGoIsShort(t *testing.T) {
 				t.Errorf("%s: %d objects wait to be freed", name, objects)
 			}
 			db.Flush()
-			settle(k)
+			reclaim(k)
 			if used := k.heap.Used(); used != empty {
 				t.Fatalf("%s, frozen %t: %d bytes are left", name, frozen, used-empty)
 			}
@@ -522,9 +522,9 @@ func TestLettingGoIsShort(t *testing.T) {
 
 // TestEditDoesNotAllocate: an Edit allocates nothing on the Go heap.
 func TestEditDoesNotAllocate(t *testing.T) {
-	k := newToyspace(t)
+	k := newFakeKeyspace(t)
 	db := k.DB(0)
-	toyMany(db, []byte("big"), 1000)
+	fakeMany(db, []byte("big"), 1000)
 	db.PutPacked([]byte("small"), value.List, value.Listpack, []byte("\x01a\x01b"), 0)
 	key, big, member := []byte("small"), []byte("big"), []byte("another")
 	if n := testing.AllocsPerRun(200, func() {
@@ -532,7 +532,7 @@ func TestEditDoesNotAllocate(t *testing.T) {
 		b := e.Splice(2, 0, 9)
 		b[2] = 8
 		e.Splice(2, 9, 0)
-		root, tab := openToy(db.Edit(big), table.Member)
+		root, tab := openFake(db.Edit(big), table.Member)
 		hash := table.Hash(member)
 		tab.Insert(hash, table.NewMember(k.heap, member), table.Never)
 		p, ref := tab.Find(hash, member)
@@ -544,10 +544,10 @@ func TestEditDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestWaitersHear: the hooks for blocked clients are called exactly for what may serve them, and only while a client
-// waits.
-func TestWaitersHear(t *testing.T) {
-	k := newToyspace(t)
+// TestHooksForBlockedClients: the hooks for blocked clients are called exactly for what may serve them, and only while
+// a client waits.
+func TestHooksForBlockedClients(t *testing.T) {
+	k := newFakeKeyspace(t)
 	var heard []string
 	note := func(what string) func(int, []byte) {
 		return func(db int, key []byte) { heard = append(heard, fmt.Sprintf("%s %d:%s", what, db, key)) }
@@ -589,13 +589,13 @@ func TestWaitersHear(t *testing.T) {
 		put("l", value.List)
 		db.Flush()
 		if len(heard) != 0 {
-			t.Errorf("nobody waits and hears %q", heard)
+			t.Errorf("no client waits, but the hooks got %q", heard)
 		}
 	}
 }
 
 // relocate does the next step of moving every block.
-func (m *toyModel) relocate() {
+func (m *collectionModel) relocate() {
 	memorytest.Relocate(m.k.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)
 		if over {

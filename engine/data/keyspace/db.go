@@ -85,14 +85,14 @@ func (db *DB) Stored(key []byte) value.Value { return db.find(key) }
 func (db *DB) SetString(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	n := f.OfText(len(key), val, deadline != 0)
-	return db.put(key, &f, memory.Ref(n), val, deadline)
+	return db.setValue(key, &f, memory.Ref(n), val, deadline)
 }
 
 // SetPlain is SetString, but stores bytes even if val reads as an integer (INCRBYFLOAT).
 func (db *DB) SetPlain(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	f.OfString(len(key), len(val), deadline != 0)
-	return db.put(key, &f, 0, val, deadline)
+	return db.setValue(key, &f, 0, val, deadline)
 }
 
 // SetRaw is SetPlain of a value whose encoding is always raw, not embstr (SETRANGE and APPEND).
@@ -100,13 +100,13 @@ func (db *DB) SetRaw(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	f.OfString(len(key), len(val), deadline != 0)
 	f.Encoding = value.Raw
-	return db.put(key, &f, 0, val, deadline)
+	return db.setValue(key, &f, 0, val, deadline)
 }
 
 // SetInt is SetString of n's decimal form.
 func (db *DB) SetInt(key []byte, n int64, deadline int64) (created bool) {
 	f := value.IntForm(len(key), deadline != 0)
-	return db.put(key, &f, memory.Ref(n), nil, deadline)
+	return db.setValue(key, &f, memory.Ref(n), nil, deadline)
 }
 
 // Counter returns the address of the integer at key, to be changed in place. SetInt with KeepTTL would do the same with
@@ -138,18 +138,18 @@ func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bo
 		db.k.heap.Free(memory.Ref(ref), memory.Values)
 		return created
 	}
-	return db.put(key, &f, db.k.store.Adopt(memory.Ref(ref), n), nil, deadline)
+	return db.setValue(key, &f, db.k.store.Adopt(memory.Ref(ref), n), nil, deadline)
 }
 
-// put makes key's value one of form f and calls the hooks. The payload is val if f stores it inline, else word: an
+// setValue makes key's value one of form f and calls the hooks. The payload is val if f stores it inline, else word: an
 // integer or a root. If word is 0, put makes the root of a long string.
-func (db *DB) put(key []byte, f *value.Form, word memory.Ref, val []byte, deadline int64) (created bool) {
+func (db *DB) setValue(key []byte, f *value.Form, word memory.Ref, val []byte, deadline int64) (created bool) {
 	db.k.assertHeld()
 	if f.Rooted && word == 0 {
 		word = db.k.store.NewLong(val)
 	}
 	e := db.at(key)
-	payload, created := db.place(e, key, f, deadline)
+	payload, created := db.writeEntry(e, key, f, deadline)
 	f.Fill(payload, word, val)
 	if f.Rooted || f.Inline >= bigLeast {
 		db.k.written(db.d, e.Hash(), e.Value())
@@ -158,8 +158,8 @@ func (db *DB) put(key []byte, f *value.Form, word memory.Ref, val []byte, deadli
 	return created
 }
 
-// place makes e, key's entry, one of form f, replacing its value. It returns the address of its payload.
-func (db *DB) place(e *value.Entry, key []byte, f *value.Form, deadline int64) (payload unsafe.Pointer, created bool) {
+// writeEntry makes e, key's entry, one of form f, replacing its value. It returns the address of its payload.
+func (db *DB) writeEntry(e *value.Entry, key []byte, f *value.Form, deadline int64) (payload unsafe.Pointer, created bool) {
 	db.vacate(e)
 	clock, kept := uint32(0), int64(0)
 	if created = !e.Exists(); created {
@@ -256,7 +256,7 @@ func (db *DB) setZeros(key []byte, n int) value.Value {
 		root = db.k.store.NewZeros(n)
 	}
 	e := db.at(key)
-	payload, _ := db.place(e, key, &f, 0)
+	payload, _ := db.writeEntry(e, key, &f, 0)
 	f.Fill(payload, root, nil)
 	clear(value.PayloadBytes(payload, f.Inline))
 	return e.Value()

@@ -20,9 +20,9 @@ var free = []string{
 	"Writer.Close", "Writer.Int", "Writer.String",
 }
 
-// TestWhatIsForTheTurnSaysSo: each method asserts the turn before it does anything, or is in the list of those that
+// TestMethodsAssertTheTurn: each method asserts the turn before it does anything, or is in the list of those that
 // need none (keyspace.H1).
-func TestWhatIsForTheTurnSaysSo(t *testing.T) {
+func TestMethodsAssertTheTurn(t *testing.T) {
 	h, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {
 		t.Fatal(err)

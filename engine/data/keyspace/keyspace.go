@@ -60,8 +60,8 @@ type Keyspace struct {
 	editAt uint
 
 	ahead  [prefetchAhead]prefetch
-	aheadN uint // since Prefetched
-	last   kept // see Again
+	aheadN uint     // since Prefetched
+	last   lastEdit // see Again
 }
 
 // Options shape a keyspace. The zero value is valid.
@@ -252,7 +252,7 @@ func (db *DB) find(key []byte) value.Value {
 	db.k.assertHeld()
 	db.seek(key)
 	if db.k.last.named(key) {
-		return db.kept(key).Value()
+		return db.keptEdit(key).Value()
 	}
 	t := &db.d.t
 	_, ref := t.Find(t.HashOf(key), key)
@@ -265,7 +265,7 @@ func (db *DB) at(key []byte) *value.Entry {
 	db.k.assertHeld()
 	db.seek(key)
 	if db.k.last.named(key) {
-		return db.kept(key).Entry()
+		return db.keptEdit(key).Entry()
 	}
 	e := &db.d.at
 	e.Find(&db.d.t, key)

@@ -163,9 +163,9 @@ func TestExpireDueWithoutTime(t *testing.T) {
 	}
 }
 
-// TestPutOffFieldsTakeNoTime: postponed deadlines are found due by their old bounds. Without time, a slice checks one
-// group of buckets.
-func TestPutOffFieldsTakeNoTime(t *testing.T) {
+// TestPostponedFieldsTakeNoTime: postponed deadlines are found due by their old bounds. Without time, a slice checks
+// one group of buckets.
+func TestPostponedFieldsTakeNoTime(t *testing.T) {
 	k := open(t)
 	const n = 20_000
 	for _, after := range []int64{1, 3_600_000} {
@@ -272,7 +272,7 @@ func TestSetBulk(t *testing.T) {
 		}
 	}
 	db.Delete([]byte("k"))
-	settle(k)
+	reclaim(k)
 	if used := k.heap.Used(); used != empty {
 		t.Errorf("%d bytes are left", used-empty)
 	}
@@ -336,13 +336,13 @@ func TestAgain(t *testing.T) {
 			v := k.Freeze()
 			db.SetString([]byte("again"), []byte("anew"), 0)
 			v.Close()
-			settle(k)
+			reclaim(k)
 		}, "anew"},
 		"frozen, a neighbour set": {func(k *Keyspace, db *DB) {
 			v := k.Freeze()
 			others(db, 1)
 			v.Close()
-			settle(k)
+			reclaim(k)
 		}, "text"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -437,7 +437,7 @@ func TestEditAgain(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := newToyspace(t)
+			k := newFakeKeyspace(t)
 			db := k.DB(0)
 			for _, name := range []string{"again", "other"} {
 				copy(db.Create([]byte(name), value.Hash, value.Listpack, 10).Packed(), name)
@@ -459,10 +459,10 @@ func TestEditAgain(t *testing.T) {
 	}
 }
 
-// TestEditAgainLives: a key that is named again expires in time, and each use counts.
-func TestEditAgainLives(t *testing.T) {
+// TestEditAgainExpires: a key that is named again expires in time, and each use counts.
+func TestEditAgainExpires(t *testing.T) {
 	key := []byte("again")
-	k := newToyspace(t)
+	k := newFakeKeyspace(t)
 	db := k.DB(0)
 	start := func() {
 		k.Again(nil)

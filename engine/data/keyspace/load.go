@@ -147,7 +147,7 @@ func (l *Loader) Settle() (duplicate []byte) {
 			l.db.k.written(l.db.d, w.hash, value.At(w.ref()))
 		}
 		if told {
-			l.tell(value.At(w.ref()))
+			l.notify(value.At(w.ref()))
 		}
 	}
 	if l.settled += len(keys); l.settled == int(l.fill[l.full]) {
@@ -170,8 +170,8 @@ func (l *Loader) Finish() (duplicate []byte, done bool) {
 	return l.Settle(), false
 }
 
-// tell calls the hooks for a new key.
-func (l *Loader) tell(v value.Value) {
+// notify calls the hooks for a new key.
+func (l *Loader) notify(v value.Value) {
 	if l.db.k.Blocking > 0 {
 		l.db.arrived(v.Key(), v.Type())
 	}

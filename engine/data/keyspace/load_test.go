@@ -112,7 +112,7 @@ func TestLoaderPacked(t *testing.T) {
 			t.Errorf("%d bytes: duplicate %q, %d bytes, %s, %s", n, duplicate, len(v.Packed()), v.Type(), v.Encoding())
 		}
 		db.Flush()
-		settle(k)
+		reclaim(k)
 		if used := k.heap.Used(); used != empty {
 			t.Errorf("%d bytes: %d are left", n, used-empty)
 		}
@@ -175,7 +175,7 @@ func TestWriter(t *testing.T) {
 			})
 		}
 		if b[0] != (Written{}) || b[batch-1] != (Written{}) {
-			t.Fatal("what was taken is still there to be taken")
+			t.Fatal("a taken entry was not zeroed")
 		}
 		at += batch
 	}
@@ -206,7 +206,7 @@ func TestWriter(t *testing.T) {
 	}
 	set.Flush()
 	loaded.Flush()
-	settle(k)
+	reclaim(k)
 	if used := k.heap.Used(); used != empty {
 		t.Errorf("%d bytes are left", used-empty)
 	}

@@ -81,7 +81,7 @@ func TestFlushUnderPin(t *testing.T) {
 	k.SetNow(k.Now())
 	near("released", k.heap.Leaving(), all+more)
 	near("released", k.heap.Reclaiming(), all+more)
-	settle(k)
+	reclaim(k)
 	if n := k.heap.Leaving(); n != 0 || k.heap.Used() != empty {
 		t.Errorf("%d bytes are leaving, %d used, %d before", n, k.heap.Used(), empty)
 	}

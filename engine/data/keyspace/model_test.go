@@ -407,8 +407,8 @@ func (m *model) check() {
 	}
 }
 
-// settle runs the jobs until everything retired is freed.
-func settle(k *Keyspace) {
+// reclaim runs the jobs until everything retired is freed.
+func reclaim(k *Keyspace) {
 	for {
 		k.store.Unpin()
 		more := k.heap.Drain(1 << 20)
@@ -481,9 +481,9 @@ func (m *model) end(empty int64) {
 	for i := range m.dbs {
 		m.k.DB(i).Flush()
 	}
-	settle(m.k)
+	reclaim(m.k)
 	if used := m.k.heap.Used(); used != empty {
-		m.t.Fatalf("%d bytes are left of what was stored; empty databases take %d", used-empty, empty)
+		m.t.Fatalf("%d bytes of stored values are left; empty databases take %d", used-empty, empty)
 	}
 }
 

@@ -90,7 +90,7 @@ func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 		k.heap.Drain(100)
 	}))
 	v.Close()
-	settle(k)
+	reclaim(k)
 	k.SetNow(2_500_000)
 	told("expire, slices of 100 µs", steps(n/20, func(int) { k.ExpireDue(100 * time.Microsecond) }))
 	if db.Len() != n/2 {
@@ -103,7 +103,7 @@ func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 	if db.Len() != 0 {
 		t.Errorf("%d keys are left", db.Len())
 	}
-	settle(k)
+	reclaim(k)
 	for _, announced := range []int{0, n, 20 * n} {
 		db.Reserve(announced)
 		l, next := db.Loader(announced), 0
@@ -122,7 +122,7 @@ func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 			t.Errorf("%d keys of %d", db.Len(), n)
 		}
 		db.Flush()
-		settle(k)
+		reclaim(k)
 	}
 	return long
 }
@@ -160,7 +160,7 @@ func TestBigValuesInShortSteps(t *testing.T) {
 			best = min(best, steps(1, func(int) { c.step() }))
 			if c.name != "Pin, then SetRange" {
 				db.Flush()
-				settle(k)
+				reclaim(k)
 				if used := k.heap.Used(); used != empty {
 					t.Fatalf("%s: %d bytes are left", c.name, used-empty)
 				}

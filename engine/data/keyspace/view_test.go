@@ -10,9 +10,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// TestViewBesideWrites reads views on other goroutines, and frees on another, while everything changes. Under -race it
+// TestViewDuringWrites reads views on other goroutines, and frees on another, while everything changes. Under -race it
 // shows that no byte that a view reads is written.
-func TestViewBesideWrites(t *testing.T) {
+func TestViewDuringWrites(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)
 	n := scaled(12_000)
@@ -96,7 +96,7 @@ func TestViewBesideWrites(t *testing.T) {
 	reclaimer.Wait()
 	empty := open(t).heap.Used()
 	db.Flush()
-	settle(k)
+	reclaim(k)
 	if used := k.heap.Used(); used != empty {
 		for p := range memory.Purposes {
 			t.Errorf("%d bytes are left, of %v %d", used-empty, p, k.heap.UsedBy(p))

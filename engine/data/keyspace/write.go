@@ -76,14 +76,14 @@ func (w *Written) ref() memory.Ref { return memory.Ref(w.word &^ (isVolatile | m
 func (k *Keyspace) Writer(turn func(f func())) *Writer {
 	w := &Writer{k: k, turn: turn}
 	w.refill = func() {
-		w.empty.refs = w.take(w.empty.refs, w.size, w.empty.most)
+		w.empty.refs = w.allocBlocks(w.empty.refs, w.size, w.empty.most)
 		w.clock.Store(k.newClock())
 	}
 	return w
 }
 
-// take appends n blocks to refs. Turn only.
-func (w *Writer) take(refs []memory.Ref, size, n int) []memory.Ref {
+// allocBlocks appends n blocks to refs. Turn only.
+func (w *Writer) allocBlocks(refs []memory.Ref, size, n int) []memory.Ref {
 	w.k.assertHeld()
 	for range n {
 		refs = append(refs, w.k.heap.Alloc(size, memory.Keys))
@@ -98,7 +98,7 @@ func (w *Writer) Serve() {
 	w.k.assertHeld()
 	w.clock.Store(w.k.newClock())
 	if x := &w.next; x.state.Load() == spareWanted {
-		x.refs = w.take(x.refs, x.size, x.most)
+		x.refs = w.allocBlocks(x.refs, x.size, x.most)
 		x.state.Store(spareReady)
 	}
 }
@@ -170,13 +170,13 @@ func (w *Writer) Discard(entries []Written) {
 
 // Close frees the stock, in turns. The writer must not be used any more.
 func (w *Writer) Close() {
-	w.letGo(w.next.refs)
+	w.freeBlocks(w.next.refs)
 	for i := range w.stocks {
-		w.letGo(w.stocks[i].refs)
+		w.freeBlocks(w.stocks[i].refs)
 	}
 }
 
-func (w *Writer) letGo(refs []memory.Ref) {
+func (w *Writer) freeBlocks(refs []memory.Ref) {
 	if len(refs) == 0 {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A kept Edit is the one of the last key asked for. Several requests in a row then search only once
+// lastEdit is the Edit of the last key asked for. Several requests in a row then search only once
 // (BenchmarkBatch/RPUSH of package server).
 //
 // keyspace.K1. It is what a search would find as long as value.Entry.Holds is true. Moving, freeing or replacing an
@@ -15,7 +15,7 @@ import (
 // keyspace.K2. It is found by the slice that Again named, while that is lent; the first time by the slice's bytes.
 //
 // To remove this, delete this file, and the branches that call named or Again.
-type kept struct {
+type lastEdit struct {
 	edit  value.Edit
 	name  *byte // of the slice that Again named; nil: none
 	n     int   // its length
@@ -33,12 +33,12 @@ func (k *Keyspace) Again(key []byte) {
 }
 
 // named reports whether key is the slice that Again named.
-func (l *kept) named(key []byte) bool {
+func (l *lastEdit) named(key []byte) bool {
 	return unsafe.SliceData(key) == l.name && len(key) == l.n && l.name != nil
 }
 
-// kept returns the Edit of key, which Again named, whether the key exists or not.
-func (db *DB) kept(key []byte) *value.Edit {
+// keptEdit returns the Edit of key, which Again named, whether the key exists or not.
+func (db *DB) keptEdit(key []byte) *value.Edit {
 	l, keys := &db.k.last, &db.d.t
 	if !l.edit.Holds(keys) || !l.known && string(l.edit.Key()) != string(key) {
 		l.edit.Find(keys, key)

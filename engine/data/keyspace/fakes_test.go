@@ -10,39 +10,39 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Toys replace the types' own packages: a set and a hash that are packed while they are small, a list that always is. A
-// packed toy is a row of elements, each a length byte and its bytes. A hash has field and value in turn.
+// Fakes replace the types' own packages: a set and a hash that are packed while they are small, a list that always is. A
+// packed fake is a row of elements, each a length byte and its bytes. A hash has field and value in turn.
 const (
-	kindToySet  = value.KindModule + 2
-	kindToyHash = value.KindModule + 3
-	toyPacked   = 12_000 // bytes: inline, then in a packed root, then a structure
+	kindFakeSet  = value.KindModule + 2
+	kindFakeHash = value.KindModule + 3
+	fakePacked   = 12_000 // bytes: inline, then in a packed root, then a structure
 )
 
-type toyRoot struct {
+type fakeRoot struct {
 	value.Header
 	members table.State
 }
 
-func toyAt(ref memory.Ref) *toyRoot { return (*toyRoot)(memory.Pointer(ref)) }
+func fakeAt(ref memory.Ref) *fakeRoot { return (*fakeRoot)(memory.Pointer(ref)) }
 
-func registerToys(k *Keyspace) {
-	for kind, layout := range map[memory.Kind]table.Layout{kindToySet: table.Member, kindToyHash: table.Field} {
+func registerFakes(k *Keyspace) {
+	for kind, layout := range map[memory.Kind]table.Layout{kindFakeSet: table.Member, kindFakeHash: table.Field} {
 		open := func(root memory.Ref) table.Table {
-			return table.Open(k.heap, layout, &toyAt(root).members, value.HeaderAt(root).Moved())
+			return table.Open(k.heap, layout, &fakeAt(root).members, value.HeaderAt(root).Moved())
 		}
 		k.store.Register(kind, value.Structure{
-			Count:   func(root memory.Ref) int { return toyAt(root).members.Len() },
-			Measure: func(root memory.Ref) int64 { return int64(toyAt(root).members.Len()) * 30 },
+			Count:   func(root memory.Ref) int { return fakeAt(root).members.Len() },
+			Measure: func(root memory.Ref) int64 { return int64(fakeAt(root).members.Len()) * 30 },
 			Cost:    func(root memory.Ref, samples int) int { t := open(root); return t.Cost(samples) },
 			Copy: func(s *value.Store, root memory.Ref) memory.Ref {
 				t := open(root)
 				dup := t.Copy()
-				ref := s.NewRoot(kind, int(unsafe.Sizeof(toyRoot{})))
-				toyAt(ref).members = dup.State()
+				ref := s.NewRoot(kind, int(unsafe.Sizeof(fakeRoot{})))
+				fakeAt(ref).members = dup.State()
 				return ref
 			},
 			Destroy: func(r *memory.Returner, root memory.Ref, budget int) (memory.Ref, int) {
-				done, spent := toyAt(root).members.Destroy(r, budget)
+				done, spent := fakeAt(root).members.Destroy(r, budget)
 				if !done {
 					return root, spent
 				}
@@ -51,10 +51,10 @@ func registerToys(k *Keyspace) {
 			},
 		})
 	}
-	k.ExpireFields = expireToyFields
+	k.ExpireFields = expireFakeFields
 }
 
-// cut returns the first element of a packed toy and what follows it.
+// cut returns the first element of a packed fake and what follows it.
 func cut(b []byte) (element, rest []byte) { return b[1 : 1+b[0]], b[1+b[0]:] }
 
 // find returns the index of element among every n-th.
@@ -82,7 +82,7 @@ func splice(e *value.Edit, off, del int, elements ...string) {
 	}
 }
 
-// toSet and toHash make a structure of a packed toy.
+// toSet and toHash make a structure of a packed fake.
 func toSet(e *value.Edit) {
 	t := table.New(e.Heap(), table.Member, e.Store().Base)
 	for b := e.Packed(); len(b) > 0; {
@@ -90,7 +90,7 @@ func toSet(e *value.Edit) {
 		el, b = cut(b)
 		t.Insert(table.Hash(el), table.NewMember(e.Heap(), el), table.Never)
 	}
-	setToy(e, kindToySet, &t)
+	setFake(e, kindFakeSet, &t)
 }
 
 func toHash(e *value.Edit) {
@@ -101,17 +101,17 @@ func toHash(e *value.Edit) {
 		val, b = cut(b)
 		t.Insert(table.Hash(field), table.NewField(e.Heap(), field, val, 0), table.Never)
 	}
-	setToy(e, kindToyHash, &t)
+	setFake(e, kindFakeHash, &t)
 }
 
-func setToy(e *value.Edit, kind memory.Kind, t *table.Table) {
-	ref := e.Store().NewRoot(kind, int(unsafe.Sizeof(toyRoot{})))
-	toyAt(ref).members = t.State()
+func setFake(e *value.Edit, kind memory.Kind, t *table.Table) {
+	ref := e.Store().NewRoot(kind, int(unsafe.Sizeof(fakeRoot{})))
+	fakeAt(ref).members = t.State()
 	e.SetRoot(value.HashTable, ref)
 }
 
-func openToy(e *value.Edit, layout table.Layout) (*toyRoot, table.Table) {
-	root := toyAt(e.Root())
+func openFake(e *value.Edit, layout table.Layout) (*fakeRoot, table.Table) {
+	root := fakeAt(e.Root())
 	return root, table.Open(e.Heap(), layout, &root.members, e.Wide())
 }
 
@@ -123,19 +123,19 @@ func edit(db *DB, key []byte, t value.Type) *value.Edit {
 	return e
 }
 
-func toyAdd(db *DB, key []byte, member string) {
+func fakeAdd(db *DB, key []byte, member string) {
 	e := edit(db, key, value.Set)
 	if b := e.Packed(); b != nil {
 		if find(b, member, 1) >= 0 {
 			return
 		}
-		if len(b) < toyPacked {
+		if len(b) < fakePacked {
 			splice(e, len(b), 0, member)
 			return
 		}
 		toSet(e)
 	}
-	root, t := openToy(e, table.Member)
+	root, t := openFake(e, table.Member)
 	hash := table.Hash([]byte(member))
 	if _, ref := t.Find(hash, []byte(member)); ref == 0 {
 		t.Insert(hash, table.NewMember(e.Heap(), []byte(member)), table.Never)
@@ -143,7 +143,7 @@ func toyAdd(db *DB, key []byte, member string) {
 	root.members = t.State()
 }
 
-func toyRemove(db *DB, key []byte, member string) {
+func fakeRemove(db *DB, key []byte, member string) {
 	e := db.Edit(key)
 	if b := e.Packed(); b != nil {
 		if at := find(b, member, 1); at >= 0 {
@@ -154,7 +154,7 @@ func toyRemove(db *DB, key []byte, member string) {
 		}
 		return
 	}
-	root, t := openToy(e, table.Member)
+	root, t := openFake(e, table.Member)
 	if p, ref := t.Find(table.Hash([]byte(member)), []byte(member)); ref != 0 {
 		t.Release(ref, t.Remove(&p))
 	}
@@ -164,22 +164,22 @@ func toyRemove(db *DB, key []byte, member string) {
 	}
 }
 
-// toyMany adds n members "m0" … to the set at key.
-func toyMany(db *DB, key []byte, n int) {
+// fakeMany adds n members "m0" … to the set at key.
+func fakeMany(db *DB, key []byte, n int) {
 	t := table.New(db.k.heap, table.Member, db.k.store.Base)
 	for i := range n {
-		m := toyMember(i)
+		m := fakeMember(i)
 		t.Insert(table.Hash(m), table.NewMember(db.k.heap, m), table.Never)
 	}
-	root := db.k.store.NewRoot(kindToySet, int(unsafe.Sizeof(toyRoot{})))
-	toyAt(root).members = t.State()
+	root := db.k.store.NewRoot(kindFakeSet, int(unsafe.Sizeof(fakeRoot{})))
+	fakeAt(root).members = t.State()
 	db.CreateRoot(key, value.Set, value.HashTable, root)
 }
 
-func toySetField(db *DB, key []byte, field, val string, deadline int64) {
+func fakeSetField(db *DB, key []byte, field, val string, deadline int64) {
 	e := edit(db, key, value.Hash)
 	if b := e.Packed(); b != nil {
-		if deadline == 0 && len(b) < toyPacked {
+		if deadline == 0 && len(b) < fakePacked {
 			if at := find(b, field, 2); at >= 0 {
 				old, _ := cut(b[at+1+len(field):])
 				splice(e, at, 2+len(field)+len(old), field, val)
@@ -190,7 +190,7 @@ func toySetField(db *DB, key []byte, field, val string, deadline int64) {
 		}
 		toHash(e)
 	}
-	root, t := openToy(e, table.Field)
+	root, t := openFake(e, table.Field)
 	hash := table.Hash([]byte(field))
 	p, ref := t.Find(hash, []byte(field))
 	switch {
@@ -206,10 +206,10 @@ func toySetField(db *DB, key []byte, field, val string, deadline int64) {
 	}
 }
 
-// toyRepack packs the set or hash at key again, whatever its size, as one piece. It loses the deadlines of its fields.
-func toyRepack(db *DB, key []byte) {
+// fakeRepack packs the set or hash at key again, whatever its size, as one piece. It loses the deadlines of its fields.
+func fakeRepack(db *DB, key []byte) {
 	e := db.Edit(key)
-	text := toyText(e.Value())
+	text := fakeText(e.Value())
 	text = text[strings.Index(text, ":")+1:]
 	var b []byte
 	for _, el := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '=' }) {
@@ -228,28 +228,28 @@ func toyRepack(db *DB, key []byte) {
 	}
 }
 
-// toyReroot gives the structure at key another root block.
-func toyReroot(db *DB, key []byte) {
+// fakeReroot gives the structure at key another root block.
+func fakeReroot(db *DB, key []byte) {
 	e := db.Edit(key)
 	if e.Packed() != nil {
 		return
 	}
 	old := e.Root()
 	ref := e.Store().NewRoot(value.HeaderAt(old).Kind(), 200)
-	toyAt(ref).members = toyAt(old).members
+	fakeAt(ref).members = fakeAt(old).members
 	e.Reroot(ref)
 }
 
-// toyMove moves members from one set to another with two Edits, element by element. So one is changed while the other
+// fakeMove moves members from one set to another with two Edits, element by element. So one is changed while the other
 // is open.
-func toyMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
+func fakeMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
 	a, b := db.Edit(from), edit(dst, to, value.Set)
 	for _, m := range members {
 		if a.Packed() != nil {
 			at := find(a.Packed(), m, 1)
 			splice(a, at, 1+len(m))
 		} else {
-			root, t := openToy(a, table.Member)
+			root, t := openFake(a, table.Member)
 			p, ref := t.Find(table.Hash([]byte(m)), []byte(m))
 			t.Release(ref, t.Remove(&p))
 			root.members = t.State()
@@ -260,20 +260,20 @@ func toyMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
 			}
 			continue
 		}
-		root, t := openToy(b, table.Member)
+		root, t := openFake(b, table.Member)
 		if _, ref := t.Find(table.Hash([]byte(m)), []byte(m)); ref == 0 {
 			t.Insert(table.Hash([]byte(m)), table.NewMember(b.Heap(), []byte(m)), table.Never)
 		}
 		root.members = t.State()
 	}
-	if b := a.Packed(); b != nil && len(b) == 0 || b == nil && toyAt(a.Value().Root()).members.Len() == 0 {
+	if b := a.Packed(); b != nil && len(b) == 0 || b == nil && fakeAt(a.Value().Root()).members.Len() == 0 {
 		db.Remove(a)
 	}
 }
 
-// expireToyFields is ExpireFields for toys.
-func expireToyFields(e *value.Edit, now int64, budget int, gone func([]byte)) (next int64, n int) {
-	root, t := openToy(e, table.Field)
+// expireFakeFields is ExpireFields for fakes.
+func expireFakeFields(e *value.Edit, now int64, budget int, gone func([]byte)) (next int64, n int) {
+	root, t := openFake(e, table.Field)
 	var d table.Due
 	for n < budget && t.NextDue(t.TickNow(now), &d) {
 		for i, ref := range d.Refs[:d.N] {
@@ -294,8 +294,8 @@ func expireToyFields(e *value.Edit, now int64, budget int, gone func([]byte)) (n
 	return t.LeastDeadline(), n
 }
 
-// toyText returns a collection as text, the same for each encoding: a list's elements in order, others sorted.
-func toyText(v value.Value) string {
+// fakeText returns a collection as text, the same for each encoding: a list's elements in order, others sorted.
+func fakeText(v value.Value) string {
 	var elements []string
 	if b := v.Packed(); b != nil {
 		for len(b) > 0 {
@@ -308,7 +308,7 @@ func toyText(v value.Value) string {
 			}
 		}
 	} else {
-		table.Walk(toyAt(v.Root()).members.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
+		table.Walk(fakeAt(v.Root()).members.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
 			if v.Type() == value.Hash {
 				elements = append(elements, string(table.FieldKey(ref))+"="+string(table.FieldValue(ref)))
 			} else {

@@ -8,8 +8,9 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// TestBeside: a data set in the hidden databases is in no view, does not expire, and replaces the visible one by Swap.
-func TestBeside(t *testing.T) {
+// TestHiddenDatabases: a data set in the hidden databases is in no view, does not expire, and replaces the visible one
+// by Swap.
+func TestHiddenDatabases(t *testing.T) {
 	heap, err := memory.New(memory.Options{Databases: 8})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +30,7 @@ func TestBeside(t *testing.T) {
 	}
 	k.SetNow(2000)
 	if n, _ := k.ExpireDue(time.Second); n != 0 {
-		t.Errorf("%d keys beside expired", n)
+		t.Errorf("%d keys of hidden databases expired", n)
 	}
 	v := k.Freeze()
 	for i := range 4 {
