@@ -152,7 +152,7 @@ func (e *Edit) Reroot(root memory.Ref) {
 // another structure, so that must have been read by now.
 func (e *Edit) SetRoot(enc Encoding, root memory.Ref) {
 	e.begin(enc)
-	e.hang(enc, root)
+	e.replaceRoot(enc, root)
 }
 
 // SetEncoding gives the present content the encoding enc (listpack becomes listpackex). The caller changes its bytes.
@@ -168,8 +168,8 @@ func (e *Edit) SetEncoding(enc Encoding) {
 	e.Store().Used.Note(f.Type, enc)
 }
 
-// hang makes root the entry's root, and frees the old content.
-func (e *Edit) hang(enc Encoding, root memory.Ref) {
+// replaceRoot makes root the entry's root, and frees the old content.
+func (e *Edit) replaceRoot(enc Encoding, root memory.Ref) {
 	v := e.Value()
 	t, old := v.Type(), v.Root()
 	if old != 0 {
@@ -243,6 +243,6 @@ func (e *Edit) commit(next successor) {
 	if next.entry != 0 {
 		e.entry.Put(next.entry)
 	} else {
-		e.hang(next.enc, next.root)
+		e.replaceRoot(next.enc, next.root)
 	}
 }

@@ -37,7 +37,7 @@ func (s *Keys) Add(hash uint64, ref memory.Ref, volatile bool) (added bool) {
 func (s *Keys) Discard(hash uint64, ref memory.Ref) {
 	e := Entry{keys: s, ref: ref}
 	e.place.SetHash(hash)
-	e.letGo(false)
+	e.release(false)
 }
 
 // An Entry is one key of a database while it is written. It knows the key's place in the table, its block, and whether
@@ -254,25 +254,25 @@ func (e *Entry) unlink(shared, root bool) {
 		e.keys.Ticks -= uint64(e.keys.Tick(v.Deadline()))
 	}
 	if root {
-		e.letGo(shared)
+		e.release(shared)
 	} else {
-		e.letGoBlock(e.ref, shared)
+		e.releaseBlock(e.ref, shared)
 	}
 	e.ref, e.moves = 0, 0
 }
 
-// letGo frees the block and its root (value.E5).
-func (e *Entry) letGo(shared bool) {
+// release frees the block and its root (value.E5).
+func (e *Entry) release(shared bool) {
 	v := At(e.ref)
 	t, root := v.Type(), v.Root()
-	e.letGoBlock(e.ref, shared)
+	e.releaseBlock(e.ref, shared)
 	if root != 0 {
 		e.dropRoot(t, root)
 	}
 }
 
-// letGoBlock frees one of the key's blocks, or retires it if a view reads it (value.E1, value.E2).
-func (e *Entry) letGoBlock(ref memory.Ref, shared bool) {
+// releaseBlock frees one of the key's blocks, or retires it if a view reads it (value.E1, value.E2).
+func (e *Entry) releaseBlock(ref memory.Ref, shared bool) {
 	h := e.keys.store.Heap
 	if !shared {
 		h.Free(ref, memory.Keys)
@@ -312,7 +312,7 @@ func (e *Entry) reform(f *Form, deadline int64, carry int) (payload unsafe.Point
 	was := v.Deadline()
 	payload = v.reshape(f, deadline, carry)
 	if was != deadline {
-		e.settle(e.ref, was, deadline)
+		e.relink(e.ref, was, deadline)
 	}
 	return payload
 }
@@ -342,15 +342,15 @@ func (e *Entry) fresh(f *Form, deadline int64) (ref memory.Ref, payload unsafe.P
 // replace makes the block at ref the key's entry, and frees the old one.
 func (e *Entry) replace(ref memory.Ref) {
 	old := e.ref
-	e.letGoBlock(old, e.settle(ref, At(old).Deadline(), At(ref).Deadline()))
+	e.releaseBlock(old, e.relink(ref, At(old).Deadline(), At(ref).Deadline()))
 	if invariant.Enabled {
 		e.check()
 	}
 }
 
-// settle makes the table lead to ref and updates its ticks from deadline was to is (value.E4). shared means that a view
+// relink makes the table lead to ref and updates its ticks from deadline was to is (value.E4). shared means that a view
 // may still reach the old block.
-func (e *Entry) settle(ref memory.Ref, was, is int64) (shared bool) {
+func (e *Entry) relink(ref memory.Ref, was, is int64) (shared bool) {
 	s := e.keys
 	e.locate()
 	tick := s.Tick(is)
@@ -395,6 +395,6 @@ func (e *Entry) check() {
 		broken = "E1: a view reads what was just written"
 	}
 	if broken != "" { // That would allocate its arguments each time
-		invariant.That(false, "entry.%s: %q at %x, found at %x", broken, v.Key(), e.ref, ref)
+		invariant.That(false, "value.%s: %q at %x, found at %x", broken, v.Key(), e.ref, ref)
 	}
 }

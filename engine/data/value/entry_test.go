@@ -183,10 +183,10 @@ func (m *entryModel) close(i int) {
 	}
 	v.hold.Close()
 	m.views = append(m.views[:i], m.views[i+1:]...)
-	m.settle()
+	m.reclaim()
 }
 
-func (m *entryModel) settle() {
+func (m *entryModel) reclaim() {
 	for more := true; more; {
 		more = m.s.Heap.Drain(1 << 20)
 		job, _ := m.s.Heap.TakeJob()
@@ -265,7 +265,7 @@ func TestEntryModel(t *testing.T) {
 	root, due := m.keys.Detach()
 	m.s.Heap.RetireTreeWide(due, KindDue, 0)
 	m.s.Heap.RetireTreeWide(root, KindDatabase, 0)
-	m.settle()
+	m.reclaim()
 	if used := m.s.Heap.Used(); used != empty {
 		t.Fatalf("%d bytes are left; an empty database takes %d", used-empty, empty)
 	}
@@ -316,7 +316,7 @@ func TestEntryStays(t *testing.T) {
 		t.Error("value.E1: written under a view")
 	}
 	if was = e.ref; set(&e, 20, 0) != was {
-		t.Error("value.E2: its own block is not kept")
+		t.Error("value.E2: its block is not reused")
 	}
 	hold.Close()
 }

@@ -209,7 +209,7 @@ func (s *Store) writable(root memory.Ref, n int) memory.Ref {
 	invariant.That(dup.epoch > s.Heap.Frozen(), "value.L2: root stamped %d under freeze %d", dup.epoch, s.Heap.Frozen())
 	switch {
 	case l.pin != 0:
-		s.keep(l.pin, kept{ref: root})
+		s.keep(l.pin, keptBlock{ref: root})
 	case seen:
 		s.retire(root, l.moved != 0)
 	default:
@@ -232,14 +232,14 @@ func (s *Store) shared(l *long, w uint64) bool {
 	return w&chunkShared != 0 && (s.Heap.Frozen() != 0 || s.pins.alive(l.origin))
 }
 
-// letGo frees or retires a chunk that was removed from l.
-func (s *Store) letGo(l *long, w uint64) {
+// releaseChunk frees or retires a chunk that was removed from l.
+func (s *Store) releaseChunk(l *long, w uint64) {
 	ref := memory.Ref(w & chunkRef)
 	switch {
 	case !s.shared(l, w):
 		s.Heap.Free(ref, memory.Values)
 	case s.pins.alive(l.origin):
-		s.keep(l.origin, kept{ref: ref})
+		s.keep(l.origin, keptBlock{ref: ref})
 	default:
 		s.retire(ref, l.moved != 0)
 	}
@@ -268,7 +268,7 @@ func (s *Store) writableChunk(l *long, i, used, n int) []byte {
 	}
 	*p = uint64(ref)
 	if w != 0 {
-		s.letGo(l, w)
+		s.releaseChunk(l, w)
 	}
 	return b
 }
@@ -339,9 +339,9 @@ func (s *Store) DropLong(root memory.Ref) {
 	l := longAt(root)
 	switch {
 	case l.pin != 0:
-		s.keep(l.pin, kept{ref: root, tree: true})
+		s.keep(l.pin, keptBlock{ref: root, tree: true})
 	case s.pins.alive(l.origin):
-		s.keep(l.origin, kept{ref: root, tree: true})
+		s.keep(l.origin, keptBlock{ref: root, tree: true})
 	case s.Heap.Frozen() == 0 && l.count <= freeAtOnce:
 		for i := range int(l.count) {
 			if w := *l.chunk(i); w != 0 {

@@ -61,7 +61,7 @@ func TestLongModel(t *testing.T) {
 					o.release()
 				}
 				if !bytes.Equal(got, o.want) {
-					t.Fatalf("what is kept has changed (hold %t)", o.hold != nil)
+					t.Fatalf("a kept string has changed (hold %t)", o.hold != nil)
 				}
 				olds = append(olds[:i], olds[i+1:]...)
 				h.Drain(1000)
@@ -90,7 +90,7 @@ func TestLongModel(t *testing.T) {
 			copy(want[off:], data)
 		}
 		if step%8 == 0 && !bytes.Equal(content(root), want) {
-			t.Fatal("the string is not what was written")
+			t.Fatal("the string differs from what was written")
 		}
 	}
 	copied := s.CopyLong(root)

@@ -26,11 +26,11 @@ type pin struct {
 	origin  uint64 // number of a pin, or 0
 	readers int
 	came    int // readers so far
-	kept    []kept
+	kept    []keptBlock
 }
 
-// A kept is a block, or with tree a root with everything that hangs off it.
-type kept struct {
+// A keptBlock is a block, or with tree a root with everything that hangs off it.
+type keptBlock struct {
 	ref  memory.Ref
 	tree bool
 }
@@ -76,14 +76,14 @@ func (p *pins) holder(number uint64) *pin {
 func (p *pins) alive(number uint64) bool { return number != 0 && p.holder(number) != nil }
 
 // keep puts k on the list of the pin with this number, or of the pin it stands for.
-func (s *Store) keep(number uint64, k kept) {
+func (s *Store) keep(number uint64, k keptBlock) {
 	at := s.pins.holder(number)
 	at.kept = append(at.kept, k)
 	s.Heap.Park(k.bytes(), k.objects())
 }
 
 // objects is k's part of the values that wait to be freed.
-func (k kept) objects() int {
+func (k keptBlock) objects() int {
 	if k.tree {
 		return 1
 	}
@@ -91,7 +91,7 @@ func (k kept) objects() int {
 }
 
 // bytes is the size of k; of a string, an estimate without reading its chunks.
-func (k kept) bytes() int64 {
+func (k keptBlock) bytes() int64 {
 	if k.tree {
 		return longMeasure(k.ref)
 	}
@@ -196,7 +196,7 @@ func (s *Store) AfterPins(f func()) {
 }
 
 // release frees what the last pin kept. Views may still read it, under whatever key it had.
-func (s *Store) release(list []kept) {
+func (s *Store) release(list []keptBlock) {
 	for _, k := range list {
 		s.Heap.Unpark(k.bytes(), k.objects())
 		switch {

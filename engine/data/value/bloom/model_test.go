@@ -215,8 +215,8 @@ func drain(k *keyspace.Keyspace) {
 	}
 }
 
-// TestReadersBesideWrites: a saver reads a view while items are added to the same filters, of one page and of many.
-func TestReadersBesideWrites(t *testing.T) {
+// TestReadersDuringWrites: a saver reads a view while items are added to the same filters, of one page and of many.
+func TestReadersDuringWrites(t *testing.T) {
 	k := newSpace(t)
 	for name, capacity := range map[string]uint64{"one": 100, "grows": 10, "many": 300_000} {
 		e := create(t, k, name, bloom.Params{Error: 0.01, Capacity: capacity, Growth: 2})

@@ -67,7 +67,7 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s:\n%+v, want\n%+v", c.name, got, c.want)
 			}
 			if d := got.describe(); !d.Usable() || d.Power == 0 && !d.Sound() {
-				t.Errorf("%s: %+v is not what a header may say", c.name, d)
+				t.Errorf("%s: a header may not say %+v", c.name, d)
 			}
 		}
 	}

@@ -89,9 +89,9 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestSampleOfFewThatLive: where nearly all fields are past their deadline, Sample looks at no more fields than a few
+// TestSampleWithFewLive: where nearly all fields are past their deadline, Sample looks at no more fields than a few
 // walks would.
-func TestSampleOfFewThatLive(t *testing.T) {
+func TestSampleWithFewLive(t *testing.T) {
 	const n, living = 3000, 4
 	_, k := newSpace(t)
 	v := numbered(k, "h", n, n-living, hash.Limits{})
@@ -182,8 +182,9 @@ func TestExpirePast(t *testing.T) {
 	}
 }
 
-// TestExpireDueOfFieldsPutOff: ExpireDue looks at a bounded number of fields, though all of them got later deadlines.
-func TestExpireDueOfFieldsPutOff(t *testing.T) {
+// TestExpireDueOfPostponedFields: ExpireDue looks at a bounded number of fields, though all of them got later
+// deadlines.
+func TestExpireDueOfPostponedFields(t *testing.T) {
 	const n, budget = 5000, 16
 	_, k := newSpace(t)
 	numbered(k, "h", n, n, hash.Limits{})

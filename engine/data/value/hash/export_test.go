@@ -34,7 +34,7 @@ func Check(h *memory.Heap, v value.Value) error {
 		case fields[f]:
 			err = fmt.Errorf("hash.H2: field %q twice", f)
 		case deadline != 0 && (none || deadline < last):
-			err = fmt.Errorf("hash.H1: deadline %d of %q behind %d", deadline, f, last)
+			err = fmt.Errorf("hash.H1: deadline %d of %q after %d", deadline, f, last)
 		}
 		none, last = none || deadline == 0, max(last, deadline)
 		fields[f] = true

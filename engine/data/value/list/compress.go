@@ -194,4 +194,4 @@ func (t *nodes) addCopy(p *tree.Path, ref memory.Ref, count int) {
 }
 
 // Kept returns list-max-listpack-size and list-compress-depth as a quicklist keeps them.
-func Kept(v value.Value) Limits { return rootAt(v.Root()).kept() }
+func Kept(v value.Value) Limits { return rootAt(v.Root()).limits() }

@@ -178,7 +178,7 @@ func TestCompressed(t *testing.T) {
 			hold := h.Freeze()
 			k.DB(0).Delete([]byte("l"))
 			if kept := h.Retained(); kept < took*8/10 || kept > took*12/10 {
-				t.Errorf("depth %d, %s: %d bytes are said to be kept, %d are", depth, c.name, kept, took)
+				t.Errorf("depth %d, %s: %d bytes are reported as retained, %d are", depth, c.name, kept, took)
 			}
 			hold.Close()
 		}

@@ -15,7 +15,7 @@ func Insert(e *value.Edit, l Limits, pivot, text []byte, side End) bool {
 			return false
 		}
 		el := listpack.Of(text)
-		s := beside(lp, at, el, side)
+		s := insertion(lp, at, el, side)
 		el.Put(s.Gap(splicePacked(e, s)))
 		return true
 	}
@@ -39,8 +39,8 @@ func Insert(e *value.Edit, l Limits, pivot, text []byte, side End) bool {
 	return true
 }
 
-// beside plans an element before or after the one at at.
-func beside(lp []byte, at int, el listpack.Element, side End) listpack.Splice {
+// insertion plans an element before or after the one at at.
+func insertion(lp []byte, at int, el listpack.Element, side End) listpack.Splice {
 	if side == Head {
 		return listpack.InsertBefore(at, el.EncodedLen(), 1)
 	}
@@ -72,7 +72,7 @@ func (t *nodes) insert(p *tree.Path, at int, text []byte, side End) {
 	}
 	switch {
 	case t.allows(p, len(text)):
-		s := beside(lp, at, el, side)
+		s := insertion(lp, at, el, side)
 		el.Put(s.Gap(t.splice(p, s)))
 	case edge:
 		next := *p
@@ -91,7 +91,7 @@ func (t *nodes) insert(p *tree.Path, at int, text []byte, side End) {
 	}
 }
 
-// gapOf returns the offset where beside makes its gap.
+// gapOf returns the offset where insertion makes its gap.
 func gapOf(lp []byte, at int, side End) int {
 	if side == Head {
 		return at

@@ -219,8 +219,8 @@ func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 // tooRoomy reports that a listpack of size bytes should not stay in a block of this size.
 func tooRoomy(size, block int) bool { return 4*(leafHeader+size) < block && block > 512 }
 
-// settle gives back the unused room of p's leaf, which will not grow any more. p stays at it.
-func (t *nodes) settle(p *tree.Path) {
+// trimRoom gives back the unused room of p's leaf, which will not grow any more. p stays at it.
+func (t *nodes) trimRoom(p *tree.Path) {
 	ref := p.Leaf()
 	if ref == 0 || isPlain(ref) || isCompressed(ref) {
 		return

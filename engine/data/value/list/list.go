@@ -39,8 +39,8 @@ type root struct {
 	depth uint32
 }
 
-// kept returns the settings that the list keeps (list.I3).
-func (r *root) kept() Limits { return Limits{Fill: int(r.fill), Depth: int(r.depth)} }
+// limits returns the settings that the list keeps (list.I3).
+func (r *root) limits() Limits { return Limits{Fill: int(r.fill), Depth: int(r.depth)} }
 
 const rootBytes = 64
 

@@ -37,7 +37,7 @@ func TestMeasure(t *testing.T) {
 		hold := h.Freeze()
 		k.DB(0).Delete([]byte("l"))
 		if kept := h.Retained(); kept < took*98/100 || kept > took*102/100 {
-			t.Errorf("%s: %d bytes are said to be kept, %d are", c.name, kept, took)
+			t.Errorf("%s: %d bytes are reported as retained, %d are", c.name, kept, took)
 		}
 		hold.Close()
 	}

@@ -204,7 +204,7 @@ func (m *model) step() {
 		list.Grow(e, m.limits, len(text), 1)
 		at := slices.Index(was, pivot)
 		if list.Insert(e, m.limits, []byte(pivot), []byte(text), side) != (at >= 0) {
-			m.t.Errorf("Insert beside %q", pivot)
+			m.t.Errorf("Insert next to %q", pivot)
 		}
 		if at >= 0 {
 			if side == list.Tail {
@@ -445,7 +445,7 @@ func (m *model) compare() {
 			}
 		}
 		if _, ok := list.At(v, int64(len(want))); ok {
-			m.t.Error("there is an element behind the last")
+			m.t.Error("there is an element after the last")
 		}
 		m.find(v, want)
 		head, tail := list.First(v, list.Head), list.First(v, list.Tail)

@@ -23,11 +23,11 @@ func Write(lp []byte, end End, elements [][]byte) {
 	listpack.AppendEmpty(lp[:0])
 	s := listpack.Prepend(len(lp)-listpack.EmptyLen, len(elements))
 	s.Open(lp)
-	put(s.Gap(lp), end, elements)
+	writeEntries(s.Gap(lp), end, elements)
 }
 
-// put writes the entries of elements pushed at end.
-func put(gap []byte, end End, elements [][]byte) {
+// writeEntries writes the entries of elements pushed at end.
+func writeEntries(gap []byte, end End, elements [][]byte) {
 	for i := range elements {
 		x := elements[i]
 		if end == Head {
@@ -74,7 +74,7 @@ func pushPacked(e *value.Edit, l Limits, end End, elements [][]byte) bool {
 	if end == Tail {
 		s.Off = len(lp) - 1
 	}
-	put(s.Gap(splicePacked(e, s)), end, elements)
+	writeEntries(s.Gap(splicePacked(e, s)), end, elements)
 	return true
 }
 
@@ -119,7 +119,7 @@ func (t *nodes) push(p *tree.Path, end End, el listpack.Element, n int) {
 		t.pushIn(p, end, el)
 		return
 	default:
-		t.settle(p)
+		t.trimRoom(p)
 		t.addLeaf(p, t.single(el, end), 1, end)
 	}
 	t.added(p, end, 1)

@@ -49,7 +49,7 @@ func cost(ref memory.Ref, samples int) int {
 // duplicate returns a deep copy. Its leaves have no spare room.
 func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	r := rootAt(ref)
-	b := NewBuilder(s, r.kept())
+	b := NewBuilder(s, r.limits())
 	var p tree.Path
 	for ok := r.nodes.FirstLeaf(&p); ok; ok = p.Next() {
 		b.t.addCopy(&b.p, p.Leaf(), int(r.nodes.CountOf(&p)))

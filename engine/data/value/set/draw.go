@@ -123,15 +123,15 @@ func (s *Sampler) first(x uint64) bool {
 	}
 }
 
-// choose walks r, chooses n of its members at random, and calls tell for each member.
-func choose(r *Reader, rng *rand.PCG, n int, tell func(e Element, chosen bool)) {
+// choose walks r, chooses n of its members at random, and calls visit for each member.
+func choose(r *Reader, rng *rand.PCG, n int, visit func(e Element, chosen bool)) {
 	left := r.Len()
 	r.All(func(e Element) bool {
 		chosen := below(rng, left) < n
 		if left--; chosen {
 			n--
 		}
-		tell(e, chosen)
+		visit(e, chosen)
 		return true
 	})
 }
@@ -154,13 +154,13 @@ func Pop(e *value.Edit, dst []byte) []byte {
 	}
 	r := rootAt(e.Root())
 	t := table.Open(e.Heap(), table.Member, &r.members, e.Wide())
-	dst = take(&t, rng, dst)
+	dst = popRandom(&t, rng, dst)
 	r.members = t.State()
 	return dst
 }
 
-// take removes a random member from t and appends it to dst.
-func take(t *table.Table, rng *rand.PCG, dst []byte) []byte {
+// popRandom removes a random member from t and appends it to dst.
+func popRandom(t *table.Table, rng *rand.PCG, dst []byte) []byte {
 	ref := t.Random(rng)
 	key := table.MemberKey(ref)
 	dst = append(dst, key...)
@@ -187,7 +187,7 @@ func PopMany(e *value.Edit, n int, l Limits, rest *Builder, yield func(Element))
 		var room [128]byte
 		text := room[:0]
 		for range n {
-			text = take(&t, e.Rand(), text[:0])
+			text = popRandom(&t, e.Rand(), text[:0])
 			yield(listpack.OfText(text))
 		}
 		root.members = t.State()

@@ -35,7 +35,7 @@ func (r *Reader) Filter(others []Reader, in bool, yield func(Element) bool) bool
 		live := batch[:n]
 		n = 0
 		for i := range others {
-			if live = others[i].keep(live, in); len(live) == 0 {
+			if live = others[i].narrow(live, in); len(live) == 0 {
 				return true
 			}
 		}
@@ -60,8 +60,8 @@ func (r *Reader) Filter(others []Reader, in bool, yield func(Element) bool) bool
 	return flush()
 }
 
-// keep moves the probes that are in r, or not in it, to the front and returns them.
-func (r *Reader) keep(probes []probe, in bool) []probe {
+// narrow moves the probes that are in r, or not in it, to the front and returns them.
+func (r *Reader) narrow(probes []probe, in bool) []probe {
 	kept := 0
 	if r.members == nil {
 		for i := range probes {

@@ -38,7 +38,7 @@ const firstNode = 256
 //
 // Cost: one node written to. No allocation on the Go heap.
 func (w *Writer) Append(id ID, pairs [][]byte, l Limits) bool {
-	invariant.That(w.r.last.Less(id), "stream.S2: %v appended behind %v", id, w.r.last)
+	invariant.That(w.r.last.Less(id), "stream.S2: %v appended after %v", id, w.r.last)
 	need := fitting(pairs)
 	if need < 0 {
 		return false

@@ -28,7 +28,7 @@ func (s Stream) Check(h *memory.Heap) error {
 		case live == 0 || live != s.r.entries.CountOf(&p):
 			return fmt.Errorf("stream.S1: node %v counts %d, has %d", key, s.r.entries.CountOf(&p), live)
 		case !last.Less(ID{key[0], key[1]}):
-			return fmt.Errorf("stream.S2: node %v behind %v", key, last)
+			return fmt.Errorf("stream.S2: node %v after %v", key, last)
 		}
 		if last = end; first == (ID{}) {
 			first = least
@@ -43,7 +43,7 @@ func (s Stream) Check(h *memory.Heap) error {
 	name := []byte(nil)
 	for g := range s.Groups {
 		if name != nil && bytes.Compare(name, g.Name()) >= 0 {
-			return fmt.Errorf("group %q behind %q", g.Name(), name)
+			return fmt.Errorf("group %q after %q", g.Name(), name)
 		}
 		name = g.Name()
 		if err := g.check(h); err != nil {
@@ -70,7 +70,7 @@ func (g *Group) check(h *memory.Heap) error {
 	name := []byte(nil)
 	for c := range g.All {
 		if name != nil && bytes.Compare(name, c.Name()) >= 0 {
-			return fmt.Errorf("consumer %q behind %q", c.Name(), name)
+			return fmt.Errorf("consumer %q after %q", c.Name(), name)
 		}
 		name = c.Name()
 		pending += c.Pending()

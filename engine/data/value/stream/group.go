@@ -148,7 +148,7 @@ func (w *Writer) own(s *tree.State, c *tree.Cursor, size int) memory.Ref {
 	t := w.directory(*s)
 	t.Replace(c, []uint64{c.Record()[0], uint64(ref)})
 	*s = t.State
-	w.letGo(old, epoch)
+	w.release(old, epoch)
 	return ref
 }
 
@@ -237,8 +237,8 @@ func (w *Writer) DestroyGroup(name []byte) bool {
 	t.Clear()
 	p := w.records(g.pending, pendingWidth)
 	p.Clear()
-	w.letGo(g.name, 0)
-	w.letGo(ref, g.epoch)
+	w.release(g.name, 0)
+	w.release(ref, g.epoch)
 	return true
 }
 
@@ -247,8 +247,8 @@ func (w *Writer) freeConsumer(ref memory.Ref) {
 	c := consumerAt(ref)
 	p := w.records(c.pending, idWidth)
 	p.Clear()
-	w.letGo(c.name, 0)
-	w.letGo(ref, c.epoch)
+	w.release(c.name, 0)
+	w.release(ref, c.epoch)
 }
 
 // Consumer returns the consumer of g, from Writer.Group, writable; nil if there is none with this name.

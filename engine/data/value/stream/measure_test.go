@@ -18,7 +18,7 @@ func TestMeasure(t *testing.T) {
 	}{{1, 0, 0}, {0, 6, 0}, {20_000, 0, 0}, {20_000, 40, 0}, {20_000, 0, 1 << 20}} {
 		m := newModel(t, 1)
 		heap := m.k.Heap()
-		settle(m.k, 1000)
+		reclaim(m.k, 1000)
 		empty := heap.Used()
 		e := m.db.CreateRoot([]byte("s"), value.Stream, value.StreamTree, stream.New(m.k.Store()))
 		for i := range c.entries {
@@ -37,13 +37,13 @@ func TestMeasure(t *testing.T) {
 		hold := heap.Freeze()
 		m.db.Delete([]byte("s"))
 		if kept := heap.Retained(); kept < took*7/10 || kept > took*13/10+512 {
-			t.Errorf("%d entries and %d groups: %d bytes are said to be kept, %d are", c.entries, c.groups, kept, took)
+			t.Errorf("%d entries and %d groups: %d bytes are reported as retained, %d are", c.entries, c.groups, kept, took)
 		}
 		hold.Close()
-		settle(m.k, 1000)
+		reclaim(m.k, 1000)
 		var s memory.Stats
 		if heap.Stats(&s); heap.Retained() != 0 || s.Retired != 0 {
-			t.Errorf("%d bytes are said to be kept by no view", heap.Retained())
+			t.Errorf("%d bytes are reported as retained without a view", heap.Retained())
 		}
 	}
 }

@@ -425,7 +425,7 @@ func (m *model) ranges(s stream.Stream, p *plain) {
 			got = append(got, fmt.Sprint(it.ID, pairs))
 		}
 		if it.Next() {
-			m.t.Fatal("an entry behind the last")
+			m.t.Fatal("an entry after the last")
 		}
 		if reverse {
 			slices.Reverse(got)
@@ -482,7 +482,7 @@ func (m *model) check() {
 	}
 }
 
-func settle(k *keyspace.Keyspace, budget int) {
+func reclaim(k *keyspace.Keyspace, budget int) {
 	for {
 		more := k.Heap().Drain(1 << 20)
 		job, _ := k.Heap().TakeJob()
@@ -505,7 +505,7 @@ func (m *model) run(steps, every int) {
 			m.check()
 		}
 		if i%64 == 0 {
-			settle(m.k, 1+m.rng.IntN(20))
+			reclaim(m.k, 1+m.rng.IntN(20))
 		}
 	}
 	m.check()
@@ -514,9 +514,9 @@ func (m *model) run(steps, every int) {
 		v.v.Close()
 	}
 	m.db.Flush()
-	settle(m.k, 7)
+	reclaim(m.k, 7)
 	if used := m.k.Heap().Used(); used != empty {
-		m.t.Fatalf("%d bytes are left of what was stored", used-empty)
+		m.t.Fatalf("%d bytes of stored values are left", used-empty)
 	}
 }
 

@@ -108,8 +108,8 @@ func (w *Writer) blocks() tree.Blocks {
 	return tree.OpenBlocks(w.heap, value.KindTree, w.r.entries, w.wide)
 }
 
-// letGo frees or retires a block stamped with epoch that the stream no longer reaches.
-func (w *Writer) letGo(ref memory.Ref, epoch uint64) {
+// release frees or retires a block stamped with epoch that the stream no longer reaches.
+func (w *Writer) release(ref memory.Ref, epoch uint64) {
 	switch {
 	case epoch > w.heap.Frozen():
 		w.heap.Free(ref, memory.Values)

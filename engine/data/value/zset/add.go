@@ -32,9 +32,9 @@ const (
 	NotANumber                // the sum of both infinities: nothing was done
 )
 
-// settle returns what happens to a member with the score old. The score returned is its new one if the outcome is Kept
+// resolve returns what happens to a member with the score old. The score returned is its new one if the outcome is Kept
 // or Updated.
-func (f Flags) settle(old, score float64) (float64, Outcome) {
+func (f Flags) resolve(old, score float64) (float64, Outcome) {
 	if f&OnlyNew != 0 {
 		return old, Refused
 	}
@@ -60,7 +60,7 @@ func (f Flags) settle(old, score float64) (float64, Outcome) {
 func Add(e *value.Edit, score float64, member []byte, f Flags, l Limits) (out Outcome, now float64) {
 	if lp := e.Packed(); lp != nil {
 		if p := findPacked(lp, member); p.at != 0 {
-			if now, out = f.settle(p.score, score); out == Updated {
+			if now, out = f.resolve(p.score, score); out == Updated {
 				rescore(e, p, now, member)
 			}
 			return out, now
@@ -86,7 +86,7 @@ func Add(e *value.Edit, score float64, member []byte, f Flags, l Limits) (out Ou
 		h.save()
 		return Added, score
 	}
-	if now, out = f.settle(table.Score(ref), score); out == Updated {
+	if now, out = f.resolve(table.Score(ref), score); out == Updated {
 		h.rescore(&p, ref, now)
 		h.save()
 	}

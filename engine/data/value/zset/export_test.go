@@ -56,7 +56,7 @@ func checkOrder(v value.Value) (err error) {
 	Each(v, 0, Len(v), false, func(m listpack.Element, x float64) bool {
 		text := m.Append(nil)
 		if n > 0 && (x < score || x == score && string(text) <= string(last)) {
-			err = fmt.Errorf("zset.Z1: %q %v stands behind %q %v", text, x, last, score)
+			err = fmt.Errorf("zset.Z1: %q %v comes after %q %v", text, x, last, score)
 		}
 		last, score = text, x
 		n++

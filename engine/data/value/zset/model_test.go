@@ -361,7 +361,7 @@ func (m *model) compare(v value.Value, s scores) {
 		m.t.Fatalf("%q has rank %d %v %t, want %d %v", want[at].name, rank, score, ok, at, want[at].score)
 	}
 	if _, _, ok := zset.Rank(v, []byte("none")); ok {
-		m.t.Fatal("a rank for what is not there")
+		m.t.Fatal("a rank for a missing member")
 	}
 	if score, ok := zset.Score(v, []byte(want[at].name)); score != want[at].score || !ok {
 		m.t.Fatalf("%q has score %v %t, want %v", want[at].name, score, ok, want[at].score)

@@ -56,8 +56,8 @@ func findPacked(lp, member []byte) (p pair) {
 	return p
 }
 
-// placeOf returns where a pair belongs by order (zset.Z1): the first pair after it, End if there is none.
-func placeOf(lp []byte, score float64, member []byte) int {
+// insertOffset returns where a pair belongs by order (zset.Z1): the first pair after it, End if there is none.
+func insertOffset(lp []byte, score float64, member []byte) int {
 	end := listpack.End(lp)
 	for at := listpack.HeaderLen; at < end; {
 		p, next := pairAt(lp, at)
@@ -72,7 +72,7 @@ func placeOf(lp []byte, score float64, member []byte) int {
 // insertPacked adds a member that is not there.
 func insertPacked(e *value.Edit, score float64, member []byte) {
 	lp := e.Packed()
-	insertAt(e, placeOf(lp, score, member), score, member)
+	insertAt(e, insertOffset(lp, score, member), score, member)
 }
 
 func insertAt(e *value.Edit, at int, score float64, member []byte) {
@@ -94,7 +94,7 @@ func deletePacked(e *value.Edit, at, n int) {
 // rescore gives the member of pair p another score, and moves it to its place.
 func rescore(e *value.Edit, p pair, score float64, member []byte) {
 	lp := e.Packed()
-	to := placeOf(lp, score, member)
+	to := insertOffset(lp, score, member)
 	_, next := pairAt(lp, p.at)
 	if to == p.at || to == next {
 		var room [32]byte

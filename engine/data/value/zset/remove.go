@@ -33,8 +33,8 @@ func Remove(e *value.Edit, member []byte) bool {
 	return true
 }
 
-// anewFrom: a removal of more members may rebuild the rest instead.
-const anewFrom = 4096
+// rebuildAbove: a removal of more members may rebuild the rest instead.
+const rebuildAbove = 4096
 
 // RemoveSpan removes the members of s. s is not the whole set: to remove that, remove the key.
 //
@@ -48,8 +48,8 @@ func RemoveSpan(e *value.Edit, s Span) {
 		deletePacked(e, listpack.Seek(lp, 2*s.From), n)
 		return
 	}
-	if all := Len(e.Value()); n > anewFrom && all-n < n/2 {
-		keep(e, s, all)
+	if all := Len(e.Value()); n > rebuildAbove && all-n < n/2 {
+		rebuildWithout(e, s, all)
 		return
 	}
 	h := open(e)
@@ -91,8 +91,8 @@ func (l *leaving) release(h *handle) {
 	l.n = 0
 }
 
-// keep replaces the set by a new one of the members outside s.
-func keep(e *value.Edit, s Span, all int) {
+// rebuildWithout replaces the set by a new one of the members outside s.
+func rebuildWithout(e *value.Edit, s Span, all int) {
 	b := NewBuilder(e.Store(), all-s.Len())
 	var room [number.MaxIntLen]byte
 	add := func(m listpack.Element, score float64) bool { return b.Add(m.Text(room[:]), score) }
