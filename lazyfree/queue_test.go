@@ -161,7 +161,7 @@ func TestPace(t *testing.T) {
 	}
 	p.turn()
 	if d := rest(time.Millisecond, false); d < time.Millisecond {
-		t.Errorf("rested %v after 1 ms beside a busy core", d)
+		t.Errorf("rested %v after 1 ms next to a busy core", d)
 	}
 	p.turn()
 	if d := rest(time.Hour, false); d > time.Second {
@@ -172,7 +172,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("rested %v with jobs piling up", d)
 	}
 	if d := rest(500*time.Millisecond, false); d > 400*time.Millisecond {
-		t.Errorf("rested %v beside an idle core", d)
+		t.Errorf("rested %v next to an idle core", d)
 	}
 }
 

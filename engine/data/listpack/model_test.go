@@ -277,13 +277,13 @@ func TestCountUnknown(t *testing.T) {
 	}
 	lp = Close(append(Begin(nil), Entries(lp)...), 0, n-20_000) // rebuilt, it is counted
 	if headerCount(lp) != n-20_000 || Validate(lp, true, nil) != nil {
-		t.Fatal("a listpack built anew has no count")
+		t.Fatal("a rebuilt listpack has no count")
 	}
 	for range countUnknown - (n - 20_000) {
 		lp = AppendElement(lp, OfInt(1))
 	}
 	if headerCount(lp) != countUnknown || Count(lp) != countUnknown || Validate(lp, true, nil) != nil {
-		t.Fatal("element 65535 leaves a count behind")
+		t.Fatal("with element 65535 there is still a count")
 	}
 }
 
