@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Fakes replace the types' own packages: a set and a hash that are packed while they are small, a list that always is. A
-// packed fake is a row of elements, each a length byte and its bytes. A hash has field and value in turn.
+// Fakes replace the types' own packages: a set and a hash that are packed while they are small, a list that always is.
+// A packed fake is a row of elements, each a length byte and its bytes. A hash has field and value in turn.
 const (
 	kindFakeSet  = value.KindModule + 2
 	kindFakeHash = value.KindModule + 3
