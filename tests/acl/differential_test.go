@@ -42,7 +42,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A pair is our engine and the reference beside it.
+// A pair is our engine and the reference server. Both get the same requests.
 type pair struct {
 	*side
 	server *testkit.Server
@@ -101,7 +101,7 @@ func newSide(t *testing.T) *side {
 	return s
 }
 
-// generator makes rules and calls of what both sides know.
+// generator returns a generator of rules and calls that both sides know.
 func (p *pair) generator(seed uint64) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 7)), unclosed: !p.old}
 	for _, row := range p.core.Catalogue.All() {
@@ -112,8 +112,8 @@ func (p *pair) generator(seed uint64) *generator {
 	return g
 }
 
-// refHas says whether the reference has a row; an older one has to have it as it is in 7.4, keys and categories
-// included.
+// refHas reports whether the reference has a row. An older reference must have it as 7.4 does, including keys and
+// categories.
 func (p *pair) refHas(row *command.Spec) bool {
 	p.send([]string{"COMMAND", "INFO", row.Full})
 	v, raw, err := p.ref.ReceiveRaw()
@@ -129,7 +129,7 @@ func (p *pair) refHas(row *command.Spec) bool {
 	return len(v.Elems) == 1 && len(v.Elems[0].Elems) != 0
 }
 
-// both sends one request to both sides and gives their bytes.
+// both sends one request to both sides and returns the bytes of both replies.
 func (p *pair) both(args ...string) (ours, theirs string) {
 	p.send(args)
 	_, raw, err := p.ref.ReceiveRaw()
@@ -147,7 +147,7 @@ func (p *pair) send(args []string) {
 	p.ref.Send(request...)
 }
 
-// same is both with a failure where they differ.
+// same calls both, and fails the test if the replies differ.
 func (p *pair) same(args ...string) string {
 	p.t.Helper()
 	ours, theirs := p.both(args...)
@@ -157,8 +157,9 @@ func (p *pair) same(args ...string) string {
 	return ours
 }
 
-// ownKeys says that our key finder may find other keys in a call than the reference's, on purpose: those that the
-// handler uses (TestFinder of engine/catalogue); keys at fixed places, where the others cannot be read.
+// ownKeys reports whether our key finder may find other keys in a call than the reference's. This is intended for
+// keys that the handler uses (TestFinder of engine/catalogue). It is also intended for keys at fixed places if a
+// call's other keys cannot be read.
 func (p *pair) ownKeys(call []string) bool {
 	args := make([][]byte, len(call))
 	for i, word := range call {
@@ -258,7 +259,7 @@ func outcome(reply string) string {
 	return "error"
 }
 
-// TestCategories compares what each category holds, of the commands that both sides know.
+// TestCategories compares the commands of each category, as far as both sides know them.
 func TestCategories(t *testing.T) {
 	p := newPair(t)
 	if p.old {

@@ -12,13 +12,13 @@ import (
 // A generator makes rules and calls about commands that both sides know.
 type generator struct {
 	*rand.Rand
-	rows     []*command.Spec // leaves and containers, all of them known to the reference
-	unclosed bool            // selectors may lack their closing parenthesis, which 7.0 takes badly
+	rows     []*command.Spec // leaves and containers; the reference knows all of them
+	unclosed bool            // selectors may lack their closing parenthesis, which 7.0 does not handle
 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
-// anyCase spells word in capitals now and then.
+// anyCase sometimes writes word in capitals.
 func (g *generator) anyCase(word string) string {
 	if g.IntN(4) == 0 {
 		return strings.ToUpper(word)
@@ -26,13 +26,13 @@ func (g *generator) anyCase(word string) string {
 	return word
 }
 
-// text is a short key or channel.
+// text returns a short key or channel.
 func (g *generator) text() string {
 	return pick(g, "a", "b", "ab", "ba", "aba", "user:1", "user:2", "user:12", "user:", "x:a", "x:ab", "", "*", "a*", "[",
 		"a\\b", "1", "2")
 }
 
-// pattern is one for keys or channels.
+// pattern returns a pattern for keys or channels.
 func (g *generator) pattern() string {
 	if g.IntN(3) == 0 {
 		return g.text()
@@ -47,7 +47,8 @@ func (g *generator) pattern() string {
 // firstArgs are words that may follow a command both in rules and in calls.
 var firstArgs = []string{"a", "1", "get", "SET", "user:1", "0", "*"}
 
-// rowName is any row's, and often one of a few: what rules do to each other shows where they name the same command.
+// rowName returns the name of any row, and often one of a few. Rules affect each other only if they name the same
+// command.
 func (g *generator) rowName() string {
 	if g.IntN(3) == 0 {
 		return g.anyCase(pick(g, "config", "config|get", "config|set", "select", "get", "set"))
@@ -55,7 +56,7 @@ func (g *generator) rowName() string {
 	return g.anyCase(g.rows[g.IntN(len(g.rows))].Full)
 }
 
-// selectorRule is a rule that may stand in parentheses.
+// selectorRule returns a rule that may stand in parentheses.
 func (g *generator) selectorRule() string {
 	switch g.IntN(24) {
 	case 0, 1, 2, 3:
@@ -91,14 +92,14 @@ func (g *generator) selectorRule() string {
 	}
 }
 
-// rule is one argument or more of ACL SETUSER.
+// rule returns one or more arguments of ACL SETUSER.
 func (g *generator) rule() []string {
 	switch g.IntN(20) {
 	case 0:
 		return []string{g.anyCase(pick(g, "on", "off", "nopass", "resetpass", "sanitize-payload", "skip-sanitize-payload"))}
 	case 1:
 		return []string{pick(g, ">", ">", ">", ">", "<", pick(g, "#", "!")) + pick(g, "secret", "", "other", "two words")}
-	case 2: // the hash of "secret", good, too short, in capitals
+	case 2: // the hash of "secret": correct, too short, in capitals
 		const hash = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 		return []string{pick(g, "#", "#", "#", "!") + pick(g, hash, hash, hash, hash, hash[1:], strings.ToUpper(hash))}
 	case 3:
@@ -128,7 +129,7 @@ func (g *generator) rule() []string {
 	return []string{g.selectorRule()}
 }
 
-// crashes says that the reference ends when it has to show a user with this rule.
+// crashes reports whether the reference crashes when it shows a user with this rule.
 func crashes(rule string) bool {
 	for _, word := range strings.FieldsFunc(rule, func(c rune) bool { return c == ' ' || c == '(' || c == ')' }) {
 		if word == "%" {
@@ -138,7 +139,7 @@ func crashes(rule string) bool {
 	return false
 }
 
-// rules are a whole change. Most users are allowed something, so that keys and channels decide.
+// rules returns a whole change. It allows most users some commands, so that keys and channels decide.
 func (g *generator) rules() []string {
 	var all []string
 	switch g.IntN(6) {
@@ -162,7 +163,7 @@ func (g *generator) rules() []string {
 	return all
 }
 
-// call is a command with a number of arguments that it takes.
+// call returns a command with a number of arguments that it accepts.
 func (g *generator) call() []string {
 	row := g.rows[g.IntN(len(g.rows))]
 	wantChannels := g.IntN(12) == 0

@@ -11,14 +11,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPasswordsAreNotShown: what the slow log and MONITOR show of requests with passwords, names and rules in them.
+// TestPasswordsAreNotShown checks what the slow log and MONITOR show of requests with passwords, names and rules.
 //
-// The same is asked of the reference if it is a 7.4.
+// A reference of version 7.4 gets the same checks.
 func TestPasswordsAreNotShown(t *testing.T) {
 	const hidden = "(redacted)"
 	steps := []struct {
 		send, slow string
-		unwatched  bool // MONITOR does not show it: the command is for administrators
+		unwatched  bool // MONITOR does not show it: it is an administrator's command
 	}{
 		{"ACL SETUSER u on >pw ~* +@all", "ACL SETUSER" + strings.Repeat(" "+hidden, 5), true},
 		{"ACL SETUSER u >pw nonsense", "ACL SETUSER (redacted) (redacted) (redacted)", true},
@@ -32,7 +32,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		{"HELLO 2 AUTH u wrong", "HELLO 2 AUTH (redacted) (redacted)", false},
 		{"HELLO 2 AUTH u pw SETNAME n", "HELLO 2 AUTH (redacted) (redacted) SETNAME n", false},
 		{"HELLO 2 AUTH u pw NOPE", "HELLO 2 AUTH (redacted) (redacted) NOPE", false},
-		{"HELLO 9 AUTH u shown", "HELLO 9 AUTH u shown", false}, // refused before it is read on
+		{"HELLO 9 AUTH u shown", "HELLO 9 AUTH u shown", false}, // refused before the rest is parsed
 		{"CONFIG SET masterauth pw maxmemory 0", "CONFIG SET masterauth (redacted) maxmemory 0", true},
 		{"CONFIG SET masteruser u", "CONFIG SET masteruser (redacted)", true},
 		{"CONFIG SET tls-key-file-pass pw", "CONFIG SET tls-key-file-pass (redacted)", true},
@@ -108,8 +108,8 @@ func receive(t *testing.T, c *respclient.Client) string {
 	return v.Text
 }
 
-// TestSkipSanitizePayload: RESTORE looks through payloads of users, but not of those with skip-sanitize-payload; a
-// change of the flag holds for clients that are connected already.
+// TestSkipSanitizePayload: RESTORE checks the payloads of users, except of those with skip-sanitize-payload. A
+// change of the flag also affects clients that are already connected.
 func TestSkipSanitizePayload(t *testing.T) {
 	play := func(t *testing.T, s *testkit.Server) {
 		admin, c := s.Dial(), s.Dial()
@@ -143,13 +143,13 @@ func TestSkipSanitizePayload(t *testing.T) {
 		admin.Must("CONFIG", "SET", "sanitize-dump-payload", "clients")
 		restored(true)
 	}
-	t.Run("reference", func(t *testing.T) { // of any version; REDIS_SERVER names another than the PATH's
+	t.Run("reference", func(t *testing.T) { // of any version, which REDIS_SERVER may name
 		play(t, testkit.Launch(t, testkit.Spec{Redis: true, Program: os.Getenv("REDIS_SERVER")}))
 	})
 	t.Run("spindle", func(t *testing.T) {
 		s := testkit.Start(t)
 		play(t, s)
-		// The flag asks for no trust: a payload that is broken inside never ends the server. The reference may end.
+		// Even with the flag, a payload that is broken inside never crashes the server. The reference may crash.
 		admin, c := s.Dial(), s.Dial()
 		admin.Must("ACL", "SETUSER", "u", "skip-sanitize-payload")
 		admin.Must("HSET", "h", "f", "v", "g", "12")

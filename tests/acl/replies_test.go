@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReplies asks both sides the same, in RESP2 and RESP3, and compares the bytes.
+// TestReplies sends the same requests to both sides, in RESP2 and RESP3, and compares the bytes.
 func TestReplies(t *testing.T) {
 	p := newPair(t)
 	if p.old {
@@ -68,7 +68,7 @@ func TestRulesNameEveryCommand(t *testing.T) {
 		a, _ := ours.Do(args...)
 		b, _ := p.ref.Do(args...)
 		if a.Err() == nil && b.Err() == nil && p.old {
-			return // other words in an older version
+			return // an older version uses other words
 		}
 		if a.String() != b.String() || fmt.Sprint(a.Err()) != fmt.Sprint(b.Err()) {
 			t.Errorf("%s:\nours   %s %v\ntheirs %s %v", args, a, a.Err(), b, b.Err())
@@ -104,7 +104,7 @@ func TestRulesNameEveryCommand(t *testing.T) {
 	}
 }
 
-// TestRefusals lets a restricted user loose on the reference, and compares the errors with those of a Decision.
+// TestRefusals runs a restricted user's calls on the reference, and compares its errors with those of a Decision.
 func TestRefusals(t *testing.T) {
 	p := newPair(t)
 	if p.old {
@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 		} else if refused && decision.Error(r, row).Error() != v.Err().Error() {
 			t.Errorf("%s: ours %q, theirs %q", call, decision.Error(r, row), v.Err())
 		}
-		// The same call of a script.
+		// The same call from a script.
 		if row.Flags&command.NoScript != 0 || row.Channels == command.SubscribesTo {
 			continue
 		}
@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s in a script: ours %q, theirs %q", call, decision.ScriptError(r, row), v.Err())
 		}
 	}
-	// Calls that are queued, and refused when their time comes.
+	// Calls that are queued, and refused when EXEC runs them.
 	for rule, call := range map[string]string{"-set": "set ax 1", "resetkeys": "get ax", "resetchannels": "publish ax 1"} {
 		p.same("ACL", "SETUSER", "bob", "resetkeys", "resetchannels", "~a*", "&a*", "+set", "+exec")
 		bob.Must("MULTI")
@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAnyKey compares who may let SORT read keys that it does not name.
+// TestAnyKey compares which users may let SORT read keys that it does not name.
 func TestAnyKey(t *testing.T) {
 	p := newPair(t)
 	if p.old {
@@ -206,7 +206,7 @@ func anys(words []string) (args []any) {
 	return args
 }
 
-// TestAuth compares whom names and passwords let in.
+// TestAuth compares which names and passwords both sides accept.
 func TestAuth(t *testing.T) {
 	p := newPair(t)
 	for user, rules := range map[string]string{
@@ -230,7 +230,8 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// TestFiles gives both sides the same ACL files, good and bad, and compares the errors and the users behind.
+// TestFiles gives both sides the same valid and invalid ACL files. It compares the errors, and the users
+// afterwards.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := dir + "/users.acl"
@@ -264,7 +265,7 @@ func TestFiles(t *testing.T) {
 		if !strings.HasPrefix(ours, "+OK") {
 			continue
 		}
-		// What one side saves, the other loads.
+		// A file that one side saves, the other can load.
 		if got := p.core.Do(p.ours, "ACL", "SAVE"); got != "+OK\r\n" {
 			t.Fatal(got)
 		}
@@ -287,7 +288,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestLog lets both sides refuse the same, and compares the entries: their order, grouping and numbers.
+// TestLog makes both sides refuse the same requests. It compares the entries' order, grouping and numbers.
 func TestLog(t *testing.T) {
 	p := newPair(t, "--acllog-max-len", "3")
 	if p.old {

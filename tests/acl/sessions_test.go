@@ -17,24 +17,25 @@ import (
 
 var sessionSteps = flag.Int("steps", 2000, "how many steps TestSessions takes")
 
-// A party is the same client of both servers.
+// A party is one client with a connection to both servers.
 type party struct {
 	ours, theirs *respclient.Client
 	multi        bool // it has sent MULTI
 }
 
-// A stage is a spindle and the reference beside it, with a few clients, and an administrator whom nobody touches.
+// A stage is a spindle and the reference, with a few clients each. Its administrator is never changed.
 type stage struct {
 	*rand.Rand
 	t            *testing.T
 	ours, theirs *testkit.Server
 	admin        *party
 	cast         []*party
-	told         []string // the last steps
+	told         []string // the latest steps
 }
 
-// TestSessions has clients authenticate, change users and work, at random, on spindle and on the reference: all replies
-// are the same, and so are at each time the users, who is which of them, the log of refusals and what INFO counts.
+// TestSessions lets clients authenticate, change users and run commands at random, on spindle and on the reference.
+// All replies must be equal. So must be, at each step, the users, each client's user, the ACL log and INFO's
+// counters.
 func TestSessions(t *testing.T) {
 	program := os.Getenv("REDIS_SERVER")
 	if program == "" {
@@ -67,7 +68,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// dial connects to both, and waits until both know of it.
+// dial connects to both, and waits until both have registered the client.
 func (s *stage) dial() *party {
 	p := &party{ours: s.ours.Dial(), theirs: s.theirs.Dial()}
 	s.ask(p, "new", []string{"PING"})
@@ -83,7 +84,7 @@ func (s *stage) must(args ...string) {
 
 var clientID = regexp.MustCompile(`id:? ?[0-9]+`)
 
-// plain is a reply without what differs by nature: clients' numbers, and the modules that are built in here.
+// plain returns a reply without its natural differences: client IDs, and the modules that are built in here.
 func plain(v respclient.Value) string {
 	if v.Kind == '%' || v.Kind == '*' {
 		for i := 0; i+1 < len(v.Elems); i++ {
@@ -98,7 +99,7 @@ func plain(v respclient.Value) string {
 	return clientID.ReplaceAllString(fmt.Sprintf("%c %s", v.Kind, v), "id")
 }
 
-// ask has both sides answer, and compares. An error says that both have closed the connection.
+// ask sends a request to both and compares the replies. It returns an error if both have closed the connection.
 func (s *stage) ask(p *party, who string, args []string) error {
 	s.t.Helper()
 	words := make([]any, len(args))
@@ -124,7 +125,7 @@ func (s *stage) user() string { return s.pick("u0", "u0", "u1", "u1", "u2", "def
 func (s *stage) pass() string { return s.pick("p0", "p0", "p0", "p1", "nope") }
 func (s *stage) key() string  { return s.pick("a1", "a2", "b1", "c1", "d") }
 
-// rules are some of ACL SETUSER's.
+// rules returns some rules for ACL SETUSER.
 func (s *stage) rules() (all []string) {
 	for range 1 + s.IntN(5) {
 		all = append(all, s.pick("on", "on", "on", "off", "nopass", ">p0", ">p0", ">p1", "<p1", "resetpass", "~*", "~a*",
@@ -138,7 +139,7 @@ func (s *stage) rules() (all []string) {
 	return all
 }
 
-// call is one request, of any kind.
+// call returns one request of any kind.
 func (s *stage) call() []string {
 	switch s.IntN(24) {
 	case 0, 1, 2:
@@ -181,7 +182,7 @@ func (s *stage) call() []string {
 	return []string{"GET", s.key()}
 }
 
-// step is one request of anybody's, or something that the administrator does.
+// step plays one client's request, or one action of the administrator.
 func (s *stage) step() {
 	i := s.IntN(len(s.cast))
 	who := fmt.Sprint(i)
@@ -213,7 +214,7 @@ func (s *stage) step() {
 		p.multi = false
 	case "AUTH", "HELLO":
 		if p.multi {
-			return // the reference does not answer a wrong password behind other replies
+			return // the reference does not answer a wrong password after other replies
 		}
 	}
 	if s.ask(p, who, call) != nil {
@@ -221,21 +222,21 @@ func (s *stage) step() {
 	}
 }
 
-// block has a client wait for a list while its user's rights change, and then serves it.
+// block lets a client wait for a list while its user's rights change, and then serves it.
 func (s *stage) block(i int) {
 	p := s.cast[i]
 	for _, c := range []*respclient.Client{p.ours, p.theirs} {
 		c.Send("BLPOP", "list", "0")
 		if c.Flush() != nil {
-			s.cast[i] = s.dial() // both are closed: each other step would have shown if only one was
+			s.cast[i] = s.dial() // both are closed: any other step would have shown it if only one was
 			return
 		}
 	}
-	time.Sleep(5 * time.Millisecond) // a request that comes after the change is answered the same way, mostly
+	time.Sleep(5 * time.Millisecond) // then a request after the change usually gets the same answer from both
 	if s.IntN(2) == 0 {
 		s.must("ACL", "SETUSER", s.pick("u0", "u1", "default"), s.pick("resetkeys", "-blpop", "-@list", "-@all"))
 	}
-	for _, db := range []string{"1", "0"} { // the client may be in either
+	for _, db := range []string{"1", "0"} { // the client may be in either database
 		s.must("SELECT", db)
 		s.must("RPUSH", "list", "x")
 	}
@@ -256,13 +257,13 @@ var (
 	varying  = []string{"age-seconds", "client-info", "entry-id", "timestamp-created", "timestamp-last-updated"}
 )
 
-// compare looks at what both sides have come to.
+// compare compares the states of both sides.
 func (s *stage) compare() {
 	s.must("ACL", "LIST")
-	// Their process may not have closed a client yet that ours has: the next request finds out.
+	// The reference may not yet have closed a client that ours has closed: the next request shows it.
 	view := func(c *respclient.Client) string {
 		var b strings.Builder
-		var clients []string // loops take connections in any order
+		var clients []string // loops accept connections in any order
 		for _, m := range identity.FindAllStringSubmatch(c.Must("CLIENT", "LIST").Text, -1) {
 			clients = append(clients, strings.Join(m[1:], " "))
 		}

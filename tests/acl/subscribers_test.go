@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A listener is a connection of a user that has subscribed.
+// A listener is a user's connection with a subscription.
 type listener struct {
 	net.Conn
 	in *bufio.Reader
@@ -41,9 +41,9 @@ func listen(t *testing.T, addr string, commands ...string) *listener {
 	return l
 }
 
-// TestRightsToChannelsTakenAway: a change of a user's rights closes those of its clients that are subscribed to what
-// they may not hear any more, by any kind of subscription, and nobody else. A pattern has to be allowed as it is
-// written.
+// TestRightsToChannelsTakenAway: a change of a user's rights disconnects those of its clients that are subscribed
+// to a channel which is no longer allowed. This holds for every kind of subscription. Other clients stay connected.
+// A pattern must be allowed exactly as it is written.
 func TestRightsToChannelsTakenAway(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.Do("ACL", "SETUSER", "u", "on", "nopass", "+@all", "~*", "allchannels")
@@ -80,7 +80,7 @@ func TestRightsToChannelsTakenAway(t *testing.T) {
 		t.Errorf("%d clients heard, want 2", got)
 	}
 
-	self := listen(t, s.Addr, other) // who takes the right from itself reads the reply first
+	self := listen(t, s.Addr, other) // a client that takes the right from itself reads the reply first
 	fmt.Fprint(self, "HELLO 3\r\nSUBSCRIBE news\r\nACL SETUSER v resetchannels\r\n")
 	if said, _ := io.ReadAll(self.in); !strings.HasSuffix(string(said), ":1\r\n+OK\r\n") {
 		t.Errorf("who took the right from itself read %q", said)
