@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// reference starts redis-server; old is true for one before 7.4.
+// reference starts redis-server. old is true for a version before 7.4.
 func reference(t *testing.T, args ...string) (s *testkit.Server, old bool) {
 	program := os.Getenv("REDIS_SERVER")
 	if program == "" {
@@ -81,7 +81,7 @@ func TestAgainstRedis(t *testing.T) {
 	here, there := ours.Dial(), theirs.Dial()
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 	requests, differ := 0, 0
-	var last []string // a difference may have begun before it is seen
+	var last []string // a difference may begin some requests before it shows
 	for g.calls < calls && differ < 10 {
 		args := g.request()
 		requests++
@@ -98,7 +98,7 @@ func TestAgainstRedis(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			for _, c := range []*respclient.Client{here, there} { // what one has and the other lacks shall not be told again
+			for _, c := range []*respclient.Client{here, there} { // do not report again what only one side has
 				ask(t, c, []string{"FLUSHALL"})
 				for i := range libraries {
 					ask(t, c, []string{"FUNCTION", "DELETE", fmt.Sprintf("lib%d", i)})
@@ -109,7 +109,7 @@ func TestAgainstRedis(t *testing.T) {
 	t.Logf("%d requests, %d calls of the API, %d differ", requests, g.calls, differ)
 }
 
-// around is where two replies part.
+// around returns the parts of two replies around their first difference.
 func around(a, b string) (string, string) {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {

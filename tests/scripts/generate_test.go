@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// prelude defines what scripts use: T makes a call and keeps what it gave as text, S shows a value.
+// prelude defines functions for the scripts. T makes a call and stores its result as text; S shows a value.
 const prelude = `local out = {}
 local function S(v, depth)
 	local t = type(v)
@@ -31,15 +31,15 @@ end
 local function T(f) R(pcall(f)) end
 `
 
-// libraries is how many names a library may have.
+// libraries is the number of names that a library may have.
 const libraries = 5
 
-// A generator makes requests. calls counts what scripts do with the API.
+// A generator makes requests. calls counts the API calls in its scripts.
 type generator struct {
 	*rand.Rand
 	calls  int
 	queued int  // requests until EXEC; 0 outside a transaction
-	caught bool // a pcall catches what is thrown
+	caught bool // a pcall catches errors here
 }
 
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
@@ -65,7 +65,7 @@ func (g *generator) key() string {
 		`ARGV[1]`, `"{a}k"`)
 }
 
-// argument is one of a command's.
+// argument returns an argument of a command.
 func (g *generator) argument() string {
 	switch g.IntN(20) {
 	case 0, 1, 2, 3, 4:
@@ -80,7 +80,7 @@ func (g *generator) argument() string {
 	return g.text()
 }
 
-// command is a command's name and arguments.
+// command returns a command's name and arguments.
 func (g *generator) command() string {
 	k := g.key
 	a := g.argument
@@ -181,7 +181,7 @@ func (g *generator) command() string {
 	return `"SPUBLISH", "chan", ` + a()
 }
 
-// call is an expression of the API.
+// call returns an expression that calls the API.
 func (g *generator) call() string {
 	g.calls++
 	switch g.IntN(24) {
@@ -242,8 +242,8 @@ func (g *generator) call() string {
 	return "(" + g.value(2) + ")"
 }
 
-// thrown throws any value if a pcall catches it. What goes to the client has one line, and a table's err is a text: the
-// reference breaks the protocol with more lines, and ends for other tables.
+// thrown throws any value if a pcall catches it. A value that reaches the client has one line, and a table's err is
+// text. With more lines the reference breaks the protocol; with other tables it crashes.
 func (g *generator) thrown() string {
 	if g.caught {
 		return "error(" + g.value(1) + g.pick("", ", 0", ", 2") + ")"
@@ -254,7 +254,7 @@ func (g *generator) thrown() string {
 		g.pick("", "", ", 0", ", 2") + ")"
 }
 
-// value is a Lua value as a script returns it.
+// value returns a Lua value that a script can return.
 func (g *generator) value(depth int) string {
 	switch g.IntN(16) {
 	case 0, 1:
@@ -300,7 +300,7 @@ func (g *generator) value(depth int) string {
 	return "{" + strings.Join(items, ", ") + "}"
 }
 
-// body is a script that makes some calls and says what came of each.
+// body returns a script that makes some calls and reports the result of each.
 func (g *generator) body() string {
 	g.caught = true
 	defer func() { g.caught = false }()
@@ -333,7 +333,7 @@ func (g *generator) body() string {
 	return b.String()
 }
 
-// direct is a script whose reply or error goes to the client as it is.
+// direct returns a script whose reply or error reaches the client unchanged.
 func (g *generator) direct() string {
 	g.calls++
 	resp := g.pick("", "", "redis.setresp(3) ", "redis.setresp(2) ", "\n\n")
@@ -357,7 +357,7 @@ func (g *generator) direct() string {
 	return resp + "local a = " + g.call() + "\nlocal b = " + g.call() + "\nreturn {a, b, type(a)}"
 }
 
-// keysAndArgs are an EVAL's, the number of keys first.
+// keysAndArgs returns EVAL's keys and arguments, the number of keys first.
 func (g *generator) keysAndArgs() []string {
 	if g.chance(3) {
 		return []string{g.pick("-1", "5", "x", "1.5", "", "99999999999999999999"), "a"}
@@ -373,7 +373,7 @@ func (g *generator) keysAndArgs() []string {
 	return args
 }
 
-// library is the source of a library with a few functions.
+// library returns the source of a library with a few functions.
 func (g *generator) library() string {
 	name := fmt.Sprintf("lib%d", g.IntN(libraries))
 	head := g.pick("#!lua name="+name, "#!lua name="+name, "#!lua name="+name, "#!lua name="+name, "#!lua", "#!lua name=",
@@ -405,7 +405,7 @@ func (g *generator) library() string {
 	return b.String()
 }
 
-// request is one of the client's.
+// request returns one request of the client.
 func (g *generator) request() []string {
 	if g.queued > 0 {
 		if g.queued--; g.queued == 0 {
@@ -437,7 +437,7 @@ func (g *generator) request() []string {
 		return [][]string{{"FUNCTION", "LIST"}, {"FUNCTION", "LIST", "WITHCODE"},
 			{"FUNCTION", "LIST", "LIBRARYNAME", "lib[0-2]"}, {"FUNCTION", "DELETE", "lib1"}, {"FUNCTION", "DELETE", "none"},
 			{"FUNCTION", "LIST", "x"},
-			{"FUNCTION", "RESTORE", "x"}, {"FUNCTION", "RESTORE", "", "y"}}[g.IntN(8)] // FLUSH can end the reference
+			{"FUNCTION", "RESTORE", "x"}, {"FUNCTION", "RESTORE", "", "y"}}[g.IntN(8)] // FLUSH can crash the reference
 	case 38:
 		if g.queued == 0 {
 			g.queued = 2 + g.IntN(4)

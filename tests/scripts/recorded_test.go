@@ -12,16 +12,17 @@ import (
 	"spindle/tests/testkit"
 )
 
-// recordedFile has one line for each request that the generator makes from recordedSeed: what begins the SHA-256 of the
-// reply of redis-server 7.4.1. With SPINDLE_SCRIPT_RECORD set, and REDIS_SERVER, TestRecorded writes it anew.
+// recordedFile has one line for each request that the generator makes from recordedSeed: the beginning of the
+// SHA-256 of redis-server 7.4.1's reply. With SPINDLE_SCRIPT_RECORD and REDIS_SERVER set, TestRecorded writes it
+// again.
 const (
 	recordedFile     = "testdata/replies-7.4.1.txt"
 	recordedSeed     = 1
 	recordedRequests = 3000
 )
 
-// TestRecorded sends a fixed list of scripts, functions and requests about them: the replies are those of 7.4.1.
-// Where one differs, TestAgainstRedis with SPINDLE_SCRIPT_SEED=1 shows both replies.
+// TestRecorded sends a fixed list of scripts, functions and requests about them. The replies must be those of
+// 7.4.1. If one differs, TestAgainstRedis with SPINDLE_SCRIPT_SEED=1 shows both replies.
 func TestRecorded(t *testing.T) {
 	record := os.Getenv("SPINDLE_SCRIPT_RECORD") != ""
 	var server *testkit.Server
