@@ -17,12 +17,12 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A saboteur stands between a replica and its primary. It passes on what both say, but may cut a connection after some
-// bytes, or damage a byte of a full copy.
+// A saboteur is a proxy between a replica and its primary. It may cut a connection after some bytes, or damage a
+// byte of a full copy.
 type saboteur struct {
 	listener net.Listener
 	primary  string
-	plan     func() (cut, damage int) // of the bytes of the next connection's primary; 0: none
+	plan     func() (cut, damage int) // counts bytes that the primary sends on the next connection; 0: no damage
 }
 
 func newSaboteur(t *testing.T, primary string, plan func() (cut, damage int)) *saboteur {
@@ -50,7 +50,7 @@ func (s *saboteur) serve() {
 	}
 }
 
-// join passes bytes on until one side has closed.
+// join forwards bytes until one side has closed.
 func (s *saboteur) join(replica net.Conn, cut, damage int) {
 	defer replica.Close()
 	primary, err := net.Dial("tcp", s.primary)
@@ -73,7 +73,7 @@ func (s *saboteur) join(replica net.Conn, cut, damage int) {
 			_, _ = replica.Write(p[:cut-passed])
 			return
 		}
-		// Only a copy has a checksum. A damaged byte of the stream would be a damaged value.
+		// Only a copy has a checksum. A damaged byte in the stream would be a damaged value.
 		full = full || bytes.Contains(p, []byte("+FULLRESYNC"))
 		if at := damage - passed; full && damage > 0 && at >= 0 && at < n {
 			p[at] ^= 0x40
@@ -85,7 +85,7 @@ func (s *saboteur) join(replica net.Conn, cut, damage int) {
 	}
 }
 
-// A numberer sets every key to the next number, again and again.
+// A numberer sets every key to the next number, repeatedly.
 type numberer struct {
 	sent, acknowledged atomic.Int64
 	stop, stopped      chan struct{}
@@ -122,9 +122,10 @@ func (w *numberer) end() {
 	<-w.stopped
 }
 
-// TestKilledWhileCopying: saves, rewrites, full copies, copies that fail and cut links meet at random, and then the
-// replica is killed or ended. Started again without its primary it has the data of one moment: not older than what it
-// had on disk before, and never empty. One replica has RDB files alone, the other an append-only file too.
+// TestKilledWhileCopying: saves, rewrites, full copies, failed copies and cut links meet at random. Then the
+// replica is killed or ended. It restarts without its primary, and must have the data of one moment: never empty,
+// and not older than its files on disk were. One replica has only RDB files, the other also has an append-only
+// file.
 //
 // A test has six runs; SPINDLE_TEST_SCALE=20 makes two hundred.
 func TestKilledWhileCopying(t *testing.T) {
@@ -146,7 +147,7 @@ func TestKilledWhileCopying(t *testing.T) {
 		}
 		return nil
 	})
-	var mode atomic.Int64 // what the saboteur does next, a random number
+	var mode atomic.Int64 // the saboteur's next action, a random number
 	link := newSaboteur(t, primary.Addr, func() (cut, damage int) {
 		r := int(mode.Add(7919) % 100_000)
 		switch at := 300 + r*13%100_000; r % 4 {
@@ -159,7 +160,7 @@ func TestKilledWhileCopying(t *testing.T) {
 	})
 	replicas := []*testkit.Server{testkit.Start(t, "--save", "1 1"),
 		testkit.Start(t, "--appendonly", "yes", "--save", "3600 1 300 100 60 10000")}
-	for _, r := range replicas { // a first copy, without harm
+	for _, r := range replicas { // a first copy, without damage
 		r.Do("REPLICAOF", "127.0.0.1", primary.Port)
 		r.AwaitInfo(testkit.Slowly(30*time.Second), "replication", "master_link_status", "up")
 		r.Do("REPLICAOF", "NO", "ONE")
@@ -179,7 +180,7 @@ func TestKilledWhileCopying(t *testing.T) {
 		c := r.Dial()
 		had := read(t, c)
 		log := len(r.Log())
-		ask := func(words ...any) { _, _ = c.Do(words...) } // a refusal, such as LOADING, is an answer too
+		ask := func(words ...any) { _, _ = c.Do(words...) } // a refusal, such as LOADING, is also an answer
 		ask("CONFIG", "SET", "key-load-delay", []int{0, 0, 100, 400}[rng.IntN(4)],
 			"rdb-key-save-delay", []int{0, 50, 500}[rng.IntN(3)],
 			"repl-diskless-load", []string{"disabled", "disabled", "swapdb", "on-empty-db"}[rng.IntN(4)])
@@ -196,9 +197,9 @@ func TestKilledWhileCopying(t *testing.T) {
 				primary.Do("DEBUG", "CHANGE-REPL-ID")
 				primary.Do("CLIENT", "KILL", "TYPE", "REPLICA")
 			case 5:
-				ask("REPLICAOF", "127.0.0.1", link.port()) // ends a rest
+				ask("REPLICAOF", "127.0.0.1", link.port()) // ends the pause between two attempts
 			default:
-				time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond) // where the next blow falls
+				time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond) // a random moment for the next failure
 			}
 		}
 		how := "killed"
@@ -208,7 +209,7 @@ func TestKilledWhileCopying(t *testing.T) {
 				if r.Ended() {
 					return nil
 				}
-				r.Signal(syscall.SIGTERM) // again: a server that writes its first log refuses
+				r.Signal(syscall.SIGTERM) // repeated: a server that writes its first log refuses to end
 				return fmt.Errorf("it runs")
 			})
 			r.Wait(time.Second)

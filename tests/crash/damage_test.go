@@ -16,8 +16,8 @@ import (
 
 var offset = regexp.MustCompile(`offset \d+`)
 
-// TestDamagedFiles: a file that is not whole ends the start with exit code 1, says what is wrong, where, and what to
-// do, and is left as it is for whoever comes to mend it.
+// TestDamagedFiles: a damaged file ends the start with exit code 1. The log says what is wrong, where, and what to
+// do. The file is left as it is, so that an operator can repair it.
 func TestDamagedFiles(t *testing.T) {
 	s := testkit.Start(t)
 	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any {
@@ -40,7 +40,7 @@ func TestDamagedFiles(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		file  []byte
-		where bool // an offset is named
+		where bool // the message names an offset
 		says  string
 	}{
 		{"empty", nil, false, ""},
@@ -73,8 +73,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestDamageAnywhere: wherever a file of every type was cut, or has another byte behind its version, the start is
-// refused.
+// TestDamageAnywhere: a file with every type is cut anywhere, or has one byte changed anywhere after its version.
+// The server must refuse to start.
 func TestDamageAnywhere(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -123,7 +123,7 @@ func TestDamageAnywhere(t *testing.T) {
 	}
 }
 
-// refused starts a server on dir, which must end with 1 and say why.
+// refused starts a server on dir. It must end with exit code 1 and log the reason.
 func refused(t *testing.T, dir, path string, where bool, says string) {
 	t.Helper()
 	r := testkit.Launch(t, testkit.Spec{Dir: dir, NoWait: true})
@@ -144,7 +144,7 @@ func refused(t *testing.T, dir, path string, where bool, says string) {
 	}
 }
 
-// TestForeignFile: a file of redis-server is loaded, to the same digest.
+// TestForeignFile: a file of redis-server is loaded and gives the same digest.
 func TestForeignFile(t *testing.T) {
 	r := testkit.Redis(t)
 	testkit.Pipe(t, r.Dial(), 2000, func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), i * 7} })
@@ -158,7 +158,7 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestFileThatCannotBeRead: a folder in the file's place is no reason to start empty.
+// TestFileThatCannotBeRead: if a folder has the file's name, the server refuses to start instead of starting empty.
 func TestFileThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(dir+"/dump.rdb", 0o755); err != nil {

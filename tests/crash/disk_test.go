@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// fill makes the disk as small as size for the server: no file of its may grow beyond that. The log is far smaller.
+// fill limits the size of each file that the server writes, as a full disk would. The log is far smaller.
 func fill(t *testing.T, s *testkit.Server, size uint64) {
 	t.Helper()
 	var now unix.Rlimit
@@ -26,8 +26,8 @@ func fill(t *testing.T, s *testkit.Server, size uint64) {
 
 const roomy = unix.RLIM_INFINITY
 
-// TestDiskFull: a save that finds no room leaves the old file, stops writes with MISCONF, lets reads go on, and all is
-// well after the next save that succeeds.
+// TestDiskFull: a save without room keeps the old file and stops writes with MISCONF. Reads still work. After the
+// next successful save, writes work again.
 func TestDiskFull(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1")
 	s.Do("SET", "k", "first")
@@ -80,7 +80,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestDiskFullAtTheEnd: a server told to end that cannot save goes on, and says so; SHUTDOWN FORCE ends it.
+// TestDiskFullAtTheEnd: a server that is told to end but cannot save stays up, and logs it. SHUTDOWN FORCE ends it.
 func TestDiskFullAtTheEnd(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1")
 	keys := 40_000 * testkit.Scale()

@@ -1,5 +1,6 @@
-// Package crash kills servers, damages their files and fills their disks, and asks afterwards for what was promised.
+// Package crash kills servers, damages their files and fills their disks. Afterwards it checks what durability
+// promises.
 //
-// Owner: each test, of the servers it starts. Real processes throughout; nothing here looks inside them.
-// Start at kill_test.go; damage_test.go refuses files, disk_test.go runs out of room.
+// Owner: each test owns the servers that it starts. They are real processes; nothing here looks inside them. Start
+// at kill_test.go; damage_test.go has refused files, disk_test.go has full disks.
 package crash

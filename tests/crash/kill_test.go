@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// temporaries are the files of saves under way in the server's folder.
+// temporaries returns the files of unfinished saves in the server's folder.
 func temporaries(s *testkit.Server) (names []string) {
 	for _, name := range s.Files() {
 		if strings.HasPrefix(name, "temp-") {
@@ -23,7 +23,7 @@ func temporaries(s *testkit.Server) (names []string) {
 	return names
 }
 
-// TestKilledWhileSaving: kill -9 in the middle of BGSAVE leaves the file of the save before, byte for byte.
+// TestKilledWhileSaving: kill -9 during BGSAVE leaves the previous save's file unchanged.
 func TestKilledWhileSaving(t *testing.T) {
 	s := testkit.Start(t)
 	keys := 5000 * testkit.Scale()
@@ -33,7 +33,7 @@ func TestKilledWhileSaving(t *testing.T) {
 
 	testkit.Pipe(t, s.Dial(), 2*keys,
 		func(i int) []any { return []any{"SET", fmt.Sprint("k", i), strings.Repeat("second", 20)} })
-	s.Do("CONFIG", "SET", "rdb-key-save-delay", "1000") // 10 s in all: it will not be done
+	s.Do("CONFIG", "SET", "rdb-key-save-delay", "1000") // the save takes 10 s, so it will not finish
 	s.Do("BGSAVE")
 	testkit.Until(t, 10*time.Second, "a temporary file with something in it", func() error {
 		for _, name := range temporaries(s) {
@@ -57,7 +57,7 @@ func TestKilledWhileSaving(t *testing.T) {
 		t.Errorf("%d keys, want %d", n, keys)
 	}
 	s.Do("SET", "after", "1")
-	s.Do("BGSAVE") // beside the leavings of the save that died
+	s.Do("BGSAVE") // the files of the interrupted save are still there
 	s.AwaitInfo(10*time.Second, "persistence", "rdb_bgsave_in_progress", "0")
 	s.AwaitInfo(time.Second, "persistence", "rdb_last_bgsave_status", "ok")
 	s.Kill()
@@ -67,9 +67,9 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
-// TestKilledWhileWriting: whatever the moment, what comes back is one instant of the data set, and not older than the
-// last save that was reported done. MSET writes the same number to every key, so an instant is a number. Others that
-// nobody writes make saves longer.
+// TestKilledWhileWriting: the data after a kill are those of one instant, and not older than the last reported
+// save. MSET writes the same number to every key, so a number identifies an instant. Other keys, which no client
+// writes, make saves longer.
 func TestKilledWhileWriting(t *testing.T) {
 	rounds := 4 * testkit.Scale()
 	seed := uint64(time.Now().UnixNano())
@@ -95,9 +95,9 @@ func TestKilledWhileWriting(t *testing.T) {
 			saved = before
 		}
 		if rng.IntN(2) == 0 {
-			saver.Must("BGSAVE") // and one more that is under way when the end comes
+			saver.Must("BGSAVE") // one more is running when the server is killed
 		}
-		// Where the blow falls, not a wait for anything.
+		// A random moment for the kill; it waits for nothing.
 		time.Sleep(time.Duration(rng.IntN(5000*testkit.Scale())) * time.Microsecond)
 		s.Kill()
 		close(stop)
@@ -132,7 +132,7 @@ func write(c *respclient.Client, request []any, number int64, stop <-chan struct
 	}
 }
 
-// read is the number that all keys hold; it fails the test if they hold more than one.
+// read returns the number that all keys hold. It fails the test if they hold different numbers.
 func read(t *testing.T, c *respclient.Client) int64 {
 	t.Helper()
 	request := []any{"MGET"}
@@ -155,14 +155,14 @@ func read(t *testing.T, c *respclient.Client) int64 {
 	return n
 }
 
-// TestKilledWhileLoading: a load that dies changes nothing, and clients are told meanwhile.
+// TestKilledWhileLoading: a load that is killed changes no file, and clients get LOADING during it.
 func TestKilledWhileLoading(t *testing.T) {
 	s := testkit.Start(t)
 	testkit.Pipe(t, s.Dial(), 20_000*testkit.Scale(), func(i int) []any { return []any{"SET", fmt.Sprint("k", i), i} })
 	s.Do("SAVE")
 	digest, sum := s.Do("DEBUG", "DIGEST").Text, testkit.Sum(t, s.File("dump.rdb"))
 	s.Kill()
-	s.Again("--key-load-delay", "500") // 10 s in all
+	s.Again("--key-load-delay", "500") // 10 s together
 	testkit.Until(t, testkit.Slowly(20*time.Second), "LOADING", func() error {
 		v, err := s.Ask("GET", "k1")
 		if err != nil {
