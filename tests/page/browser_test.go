@@ -24,7 +24,7 @@ type browser struct {
 	next    int
 	mu      sync.Mutex
 	waiting map[int]chan reply
-	errors  []string // what the page's console and its policy complained of
+	errors  []string // errors of the page's console and of its content security policy
 }
 
 type reply struct {
@@ -52,7 +52,7 @@ func open(t *testing.T) *browser {
 		"--disable-component-update", "--disable-sync", "--no-proxy-server", "--user-data-dir="+t.TempDir(),
 		"about:blank")
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser}   // 3 and 4, as --remote-debugging-pipe wants
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its many processes end with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its many processes are killed with it
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "LANG=C", "TZ=UTC")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func open(t *testing.T) *browser {
 	return b
 }
 
-// receive hands replies to who waits for them, and keeps complaints.
+// receive passes replies to the goroutines that wait for them, and collects complaints.
 func (b *browser) receive(from *os.File) {
 	in := bufio.NewReaderSize(from, 1<<20)
 	for {
@@ -107,14 +107,14 @@ func (b *browser) receive(from *os.File) {
 	}
 }
 
-// isComplaint says whether an event is one that a page without faults does not cause. The first request is without a
-// token: that it is refused is none.
+// isComplaint reports whether an event shows a fault of the page. The first request has no token: its refusal is no
+// fault.
 func isComplaint(method, params string) bool {
 	isError := method == "Log.entryAdded" && strings.Contains(params, `"level":"error"`)
 	return method == "Runtime.exceptionThrown" || isError && !strings.Contains(params, "status of 401")
 }
 
-// call is one command of the DevTools protocol.
+// call sends one command of the DevTools protocol.
 func (b *browser) call(method string, params map[string]any, into any) {
 	b.t.Helper()
 	wait := make(chan reply, 1)
@@ -151,7 +151,7 @@ func (b *browser) call(method string, params map[string]any, into any) {
 	}
 }
 
-// eval is the value of an expression in the page.
+// eval returns the value of an expression in the page.
 func eval[T any](b *browser, expression string) (v T) {
 	b.t.Helper()
 	var r struct {
@@ -184,7 +184,7 @@ func (b *browser) await(expression string) {
 	})
 }
 
-// size is the window's, in CSS pixels, with the theme that the reader's system prefers.
+// size sets the window's size in CSS pixels, and the theme that the system prefers.
 func (b *browser) size(width, height int, theme string) {
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{
 		"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500,
@@ -200,7 +200,7 @@ func (b *browser) show(url string) {
 	b.await("document.readyState === 'complete' && document.getElementById('main')")
 }
 
-// press is a key: a character, or a name such as Tab.
+// press presses a key: a character, or a name such as Tab.
 func (b *browser) press(key string) {
 	codes := map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39}
 	down := map[string]any{"type": "keyDown", "key": key, "windowsVirtualKeyCode": codes[key]}
@@ -220,7 +220,7 @@ func (b *browser) typeText(text string) {
 	}
 }
 
-// picture is a PNG of the page from its top.
+// picture returns a PNG of the page from its top.
 func (b *browser) picture(width, height int) []byte {
 	var r struct{ Data string }
 	b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true,
@@ -232,7 +232,7 @@ func (b *browser) picture(width, height int) []byte {
 	return png
 }
 
-// complaints are the page's errors so far.
+// complaints returns the page's errors so far.
 func (b *browser) complaints() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package page holds the tests of the live page: in a headless Chromium, as an operator uses it, and by HTTP, as
-// somebody uses it who should not.
+// Package page holds the tests of the live page. A headless Chromium uses it as an operator does; plain HTTP
+// requests act as an intruder.
 //
-// Owner: none; every server and browser is a process of its own.
-// Start at page_test.go; browser_test.go drives the browser over a pipe.
+// Owner: none; every server and browser is a separate process. Start at page_test.go; browser_test.go drives the
+// browser over a pipe.
 package page

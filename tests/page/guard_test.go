@@ -52,10 +52,10 @@ func (v visit) make(t *testing.T, url string) (status int, body string, header h
 	return answer.StatusCode, string(text), answer.Header
 }
 
-// bearing shows the token, and says that JSON follows.
+// bearing carries the token, and announces JSON.
 var bearing = map[string]string{"Authorization": "Bearer " + token, "Content-Type": "application/json"}
 
-// TestGuard: who comes without the token, from a foreign page or under a bent name is refused.
+// TestGuard: a request without the token, from a foreign page or with a forged host name is refused.
 func TestGuard(t *testing.T) {
 	s, url := serve(t, "--admin-host", "Redis.Example")
 	s.Do("SET", "greeting", "hello")
@@ -113,7 +113,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// say types a line into the console, and gives what it answers.
+// say sends a line to the console and returns its answer.
 func say(t *testing.T, url, line string) (answer string) {
 	t.Helper()
 	v := visit{method: "POST", path: "/live/console", body: `{"line":` + strconv.Quote(line) + `}`, header: bearing}
@@ -121,8 +121,8 @@ func say(t *testing.T, url, line string) (answer string) {
 	return answer
 }
 
-// TestLongConsoleReplies: what would hold up all clients is refused with the command to use instead. A reply that is
-// too long is refused too, and leaves no heap behind.
+// TestLongConsoleReplies: a command that would hold up all clients is refused, and the error names the command to
+// use instead. A reply that is too long is refused too, and its memory is freed.
 func TestLongConsoleReplies(t *testing.T) {
 	s, url := serve(t)
 	s.Do("ACL", "SETUSER", "reader", "+@all")
@@ -158,7 +158,8 @@ func TestLongConsoleReplies(t *testing.T) {
 	}
 }
 
-// TestConsoleIsNamed: the slow log, the stall log and MONITOR say that a command came from the console, and from where.
+// TestConsoleIsNamed: the slow log, the stall log and MONITOR show that a command came from the console, and its
+// address.
 func TestConsoleIsNamed(t *testing.T) {
 	s, url := serve(t, "--stall-threshold", "1", "--slowlog-log-slower-than", "1000")
 	testkit.Pipe(t, s.Dial(), 100_000, func(i int) []any { return []any{"GEOADD", "g", i % 180, i % 80, i} })
@@ -166,7 +167,7 @@ func TestConsoleIsNamed(t *testing.T) {
 	watcher.Must("MONITOR")
 	s.Do("STALLS", "RESET")
 	s.Do("SLOWLOG", "RESET")
-	say(t, url, "GEOSEARCH g FROMLONLAT 0 0 BYRADIUS 20000 km COUNT 1") // many milliseconds
+	say(t, url, "GEOSEARCH g FROMLONLAT 0 0 BYRADIUS 20000 km COUNT 1") // takes many milliseconds
 	for _, log := range []string{"STALLS", "SLOWLOG"} {
 		got := s.Do(log, "GET", 128).String()
 		if !strings.Contains(got, "GEOSEARCH") ||
@@ -191,8 +192,8 @@ func TestConsoleIsNamed(t *testing.T) {
 	}
 }
 
-// TestConsoleUserOfThePage: the user that doc/live.md describes may ask what an operator asks in an incident. No client
-// can log in as this user.
+// TestConsoleUserOfThePage: the user that doc/live.md describes may run what an operator needs in an incident. No
+// client can log in as this user.
 func TestConsoleUserOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../doc/live.md")
 	if err != nil {
@@ -220,7 +221,7 @@ func TestConsoleUserOfThePage(t *testing.T) {
 	}
 }
 
-// TestConsoleLines: what the console takes, and what it shows. Nothing changes data, waits or listens.
+// TestConsoleLines: which lines the console accepts, and what it shows. None may change data, wait or subscribe.
 func TestConsoleLines(t *testing.T) {
 	s, url := serve(t, "--busy-reply-threshold", "50")
 	s.Do("ACL", "SETUSER", "reader", "+@all")
@@ -268,7 +269,7 @@ func TestConsoleLines(t *testing.T) {
 	}
 }
 
-// TestLooksLeaveNoTrace: the page's own questions are not counted.
+// TestLooksLeaveNoTrace: the page's own requests are not counted.
 func TestLooksLeaveNoTrace(t *testing.T) {
 	s, url := serve(t, "--slowlog-log-slower-than", "0")
 	s.Do("SLOWLOG", "RESET")
@@ -310,7 +311,7 @@ func TestConsoleIsOff(t *testing.T) {
 	}
 }
 
-// TestBentNameWithoutToken: where no token is set, a foreign page that has a name of its own lead here gets no
+// TestBentNameWithoutToken: without a token, a foreign page whose host name resolves to this server gets no
 // profile.
 func TestBentNameWithoutToken(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
@@ -331,7 +332,7 @@ func TestBentNameWithoutToken(t *testing.T) {
 	}
 }
 
-// TestIdleCrowd: connections that ask nothing make room for who comes, and there are never many.
+// TestIdleCrowd: idle connections make room for new ones, and their number is limited.
 func TestIdleCrowd(t *testing.T) {
 	_, url := serve(t)
 	const came, most = 200, 64
@@ -347,7 +348,7 @@ func TestIdleCrowd(t *testing.T) {
 	if status, _, _ := (visit{path: "/healthz"}).make(t, url); status != 200 {
 		t.Errorf("beside a crowd: %d", status)
 	}
-	for i, c := range crowd[:came-most] { // the first to come are the first to go
+	for i, c := range crowd[:came-most] { // the oldest connections are closed first
 		c.SetReadDeadline(time.Now().Add(testkit.Slowly(5 * time.Second)))
 		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("connection %d of %d still waits", i+1, came)
@@ -355,8 +356,8 @@ func TestIdleCrowd(t *testing.T) {
 	}
 }
 
-// TestCollectorsBesideATurn: while something holds the turn, few collections and few of the console's commands wait for
-// it. The others are told so.
+// TestCollectorsBesideATurn: while a command holds the turn, only a few metric requests and console commands wait
+// for it. The others are refused with the reason.
 func TestCollectorsBesideATurn(t *testing.T) {
 	s, url := serve(t, "--admin-port", strconv.Itoa(testkit.FreePort(t)))
 	lane, err := respclient.Dial("127.0.0.1:" + s.Do("CONFIG", "GET", "admin-port").Elems[1].Text)
@@ -365,7 +366,7 @@ func TestCollectorsBesideATurn(t *testing.T) {
 	}
 	defer lane.Close()
 	busy := s.Dial()
-	busy.Send("DEBUG", "SLEEP", 600) // ends with the server
+	busy.Send("DEBUG", "SLEEP", 600) // runs until the server ends
 	if err := busy.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +400,7 @@ func TestCollectorsBesideATurn(t *testing.T) {
 			}()
 		}
 	}
-	for range asked - 4 + asked - 8 { // how many may wait is in admin.go and console.go
+	for range asked - 4 + asked - 8 { // admin.go and console.go say how many may wait
 		select {
 		case status := <-statuses:
 			if status != 503 {

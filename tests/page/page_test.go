@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	token  = `pa"ss<b>` // as bad as a token may look
+	token  = `pa"ss<b>` // a token with awkward characters
 	markup = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
 )
 
@@ -31,7 +31,7 @@ func serve(t *testing.T, args ...string) (s *testkit.Server, url string) {
 	return s, "http://" + address
 }
 
-// enter shows the page and gives it the token, as a reader does.
+// enter opens the page and types the token, as a reader does.
 func (b *browser) enter(url string) {
 	b.show(url)
 	b.await("!document.getElementById('login').hidden")
@@ -41,7 +41,7 @@ func (b *browser) enter(url string) {
 	b.await("document.querySelector('#throughput [data-field]')")
 }
 
-// load keeps the server busy until stop, with a few pipelines.
+// load keeps the server busy with a few pipelines until stop.
 func load(t *testing.T, s *testkit.Server) (stop func()) {
 	over := make(chan struct{})
 	var workers sync.WaitGroup
@@ -69,13 +69,13 @@ func load(t *testing.T, s *testkit.Server) (stop func()) {
 	return sync.OnceFunc(func() { close(over); workers.Wait() })
 }
 
-// fields are the figures that the page shows, all from one look at the server.
+// fields returns the figures that the page shows, all from one request to the server.
 func fields(b *browser) map[string]string {
 	return eval[map[string]string](b, `Object.fromEntries(
 		[...document.querySelectorAll('[data-field]')].map((e) => [e.dataset.field, e.dataset.value]))`)
 }
 
-// look has the page look at the server now.
+// look makes the page ask the server now.
 func (b *browser) look() {
 	b.t.Helper()
 	if alarm := eval[string](b, "look().then(() => document.getElementById('alarm').textContent)"); alarm != "" {
@@ -90,21 +90,21 @@ var growing = []string{
 	"used_memory_peak", "duties_duration_sum",
 }
 
-// moving are fields that differ between two looks at a server that nobody uses: each look is a turn, and time goes on.
+// moving are fields that differ between two looks at an idle server: each look is a turn, and time passes.
 var moving = map[string]float64{ // the part by which they may differ
 	"used_memory_rss": 0.2, "mem_fragmentation_ratio": 0.2, "used_memory": 0.02, "used_memory_dataset": 0.02,
 	"used_memory_peak": 0.02, "mem_clients_normal": 9, "eventloop_cycles": 0.2, "eventloop_duration_cmd_sum": 0.2,
 	"duties_duration_sum": 0.5, "longest_turn_usec": 9, "longest_turn_cpu_usec": 9, "total_commands_processed": 0.01,
 }
 
-// since are fields about the last seconds alone.
+// since are fields about the last seconds only.
 var since = map[string]bool{
 	"instantaneous_ops_per_sec": true, "instantaneous_input_kbps": true, "instantaneous_output_kbps": true,
 	"instantaneous_eventloop_cycles_per_sec": true, "instantaneous_eventloop_duration_usec": true,
 	"client_recent_max_input_buffer": true, "client_recent_max_output_buffer": true,
 }
 
-// TestFigures: what the panels show agrees with INFO, under load and after it.
+// TestFigures: the panels agree with INFO, under load and after it.
 func TestFigures(t *testing.T) {
 	b := open(t)
 	s, url := serve(t)
@@ -118,7 +118,7 @@ func TestFigures(t *testing.T) {
 	defer stop()
 	b.await("paused || (togglePause(), paused)")
 	for range 3 {
-		time.Sleep(600 * time.Millisecond) // a look is shared for half a second: the next one is new
+		time.Sleep(600 * time.Millisecond) // a look is shared for half a second; this gets a new one
 		before := s.Info("everything")
 		b.look()
 		shown := fields(b)
@@ -140,7 +140,7 @@ func TestFigures(t *testing.T) {
 	}
 	b.await("Number(document.querySelector('[data-field=instantaneous_ops_per_sec]').dataset.value) > 0")
 	stop()
-	s.Do("DEBUG", "SLEEP", "0.1") // now: a slow machine has many stalls, and the page shows the last
+	s.Do("DEBUG", "SLEEP", "0.1") // done now: a slow machine has many stalls, and the page shows the latest
 	keys := s.Do("DBSIZE").Int
 	time.Sleep(600 * time.Millisecond)
 	b.look()
@@ -175,7 +175,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// grouped is a whole number as the page writes it: 5,002.
+// grouped formats a whole number as the page does: 5,002.
 func grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for at := len(text) - 3; at > 0; at -= 3 {
@@ -193,7 +193,7 @@ func number(t *testing.T, s string) float64 {
 	return f
 }
 
-// TestMarkup: names full of markup are text wherever they are shown.
+// TestMarkup: names that contain markup are shown as text everywhere.
 func TestMarkup(t *testing.T) {
 	b := open(t)
 	s, url := serve(t, "--slowlog-log-slower-than", "0", "--latency-monitor-threshold", "1")
@@ -306,8 +306,8 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
-// TestScreens: nothing is cut off, on a desk and on a phone, light and dark.
-// SPINDLE_SCREENS names a folder for pictures; the figures then grow for a minute first.
+// TestScreens: nothing is cut off on a desktop or a phone, light or dark. SPINDLE_SCREENS names a folder for
+// pictures; the figures then grow for a minute first.
 func TestScreens(t *testing.T) {
 	b := open(t)
 	s, url := serve(t, "--slowlog-log-slower-than", "2000")
@@ -356,7 +356,7 @@ func TestScreens(t *testing.T) {
 	stop()
 }
 
-// TestHeldTurn: while something holds the turn the page says so, and goes on when it is over.
+// TestHeldTurn: while a command holds the turn, the page says so. It continues when the command is over.
 func TestHeldTurn(t *testing.T) {
 	b := open(t)
 	s, url := serve(t)
@@ -381,7 +381,7 @@ func TestHeldTurn(t *testing.T) {
 	b.await("document.getElementById('alarm').hidden")
 }
 
-// TestSlotsAndReplicas: the panels of a cluster's node and of a primary with a replica, and the replica's own.
+// TestSlotsAndReplicas: the panels of a cluster node, of a primary with a replica, and of the replica.
 func TestSlotsAndReplicas(t *testing.T) {
 	b := open(t)
 	s, url := serve(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
