@@ -13,23 +13,24 @@ import (
 
 const (
 	cachedKeys = 12
-	volatile   = 4 // of them expire now and then
+	volatile   = 4 // keys that expire now and then
 	none       = -1
 )
 
-// A cache is a client that keeps what it has read until it hears that it has changed.
+// A cache is a client that caches what it has read until an invalidation names it.
 type cache struct {
 	link   *link
-	held   map[string]int  // what is cached; none: that there is no key
-	last   map[string]int  // the last value that the key was known to have
-	gone   map[string]bool // it has changed since
+	held   map[string]int  // what is cached; none: no such key
+	last   map[string]int  // the latest value that the key is known to have had
+	gone   map[string]bool // it has changed since then
 	due    []string        // keys that were asked for, in order
 	keys   []string
 	rng    *rand.Rand
 	misses int
 }
 
-// take is one thing that has come. Values only grow. What was invalidated has changed, and what is read then is new.
+// take handles one reply or push. Values only grow. An invalidated key has changed, so a later read must return a
+// newer value.
 func (c *cache) take(got string) error {
 	if key, is := strings.CutPrefix(got, ">2 invalidate *1 "); is {
 		delete(c.held, key)
@@ -70,7 +71,7 @@ func (c *cache) read() error {
 			commands, c.due = append(commands, []string{"GET", key}), append(c.due, key)
 		}
 	}
-	if len(commands) == 0 { // somebody has to change something first
+	if len(commands) == 0 { // another client must change something first
 		return c.settle()
 	}
 	if err := c.link.send(commands...); err != nil {
@@ -88,7 +89,7 @@ func (c *cache) read() error {
 	return nil
 }
 
-// settle takes all that was decided before a PING.
+// settle handles all replies and pushes that were decided before a PING.
 func (c *cache) settle() error {
 	if err := c.link.send([]string{"PING", "end"}); err != nil {
 		return err
@@ -107,9 +108,9 @@ func (c *cache) settle() error {
 	}
 }
 
-// TestCachesAreNeverStale: caches on one loop and on two read at once, while others write, and keys expire. No cache
-// misses a change, and none hears of one late: what it reads behind an invalidation is newer than what it had. In the
-// end all that is cached is what the server has.
+// TestCachesAreNeverStale: caches on one loop and on two read at once, while others write and keys expire. No cache
+// misses a change. After an invalidation a cache reads a newer value than it had. At the end every cached value
+// equals the server's.
 func TestCachesAreNeverStale(t *testing.T) {
 	for loops := 1; loops <= 2; loops++ {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestCachesAreNeverStale(t *testing.T) {
 					}
 				})
 			}
-			for w := range 3 { // each has keys of its own
+			for w := range 3 { // each writer has its own keys
 				writers.Go(func() {
 					l, err := dial(s.Addr)
 					if err != nil {

@@ -9,8 +9,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestTableIsLimited: past tracking-table-max-keys keys are forgotten, and who has read them hears of each. A lower
-// limit takes effect by itself. What is kept counts as used memory, and comes back when nobody tracks any more.
+// TestTableIsLimited: beyond tracking-table-max-keys the server forgets keys, and the clients that have read them
+// get invalidations. A lower limit takes effect by itself. The table counts as used memory, which is freed when no
+// client tracks any more.
 func TestTableIsLimited(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("CONFIG", "SET", "tracking-table-max-keys", "2000")

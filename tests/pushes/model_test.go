@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// A model is a server as its clients see it, one command after the other.
+// A model is a server as its clients see it, one command after another.
 type model struct {
 	dbs     [2]map[string]entry
-	table   map[string]map[int64]bool // who may have cached a key
+	table   map[string]map[int64]bool // the clients that may have cached a key
 	clients map[int64]*client
-	changed map[string]*client // in this turn, under a prefix: who has changed it last
-	active  *client            // whose command runs
-	behind  []string           // pushes to it, until its reply is complete
+	changed map[string]*client // per prefix: the client that changed it last in this turn
+	active  *client            // the client whose command runs
+	behind  []string           // pushes to it, held until its reply is complete
 }
 
-// An entry is a string. One past its deadline goes when somebody looks at it.
+// An entry is a string. Once past its deadline, it is deleted when a command looks at it.
 type entry struct {
 	text string
 	past bool
 }
 
-// A client is what the server knows of one, and what it has yet to read.
+// A client is the server's state of one client, and what that client has yet to read.
 type client struct {
 	id       int64
 	protocol int
@@ -40,15 +40,15 @@ type client struct {
 	due []group
 }
 
-// A group is one reply, or pushes decided at once: those may come in any order.
+// A group is one reply, or pushes that were decided together: those may arrive in any order.
 type group struct {
 	isReply bool
 	reply   string
 	pushes  []string
-	closed  bool // the turn is over: what is decided from here on comes later
+	closed  bool // the turn is over: later pushes are a new group
 }
 
-const events = "__keyevent@*" // a pattern
+const events = "__keyevent@*" // a pattern for PSUBSCRIBE
 
 func newModel() *model {
 	return &model{
@@ -76,7 +76,7 @@ func (m *model) leave(c *client) {
 	delete(m.clients, c.id)
 }
 
-// run is one command of c's, and what it makes the clients get.
+// run runs one command of c, and queues what clients receive because of it.
 func (m *model) run(c *client, words []string) {
 	m.active = c
 	reply := m.answer(c, words)
@@ -91,7 +91,7 @@ func (m *model) run(c *client, words []string) {
 	}
 }
 
-// turn is the end of a batch.
+// turn ends a batch.
 func (m *model) turn() {
 	names := slices.Sorted(maps.Keys(m.changed))
 	for _, c := range m.clients {
@@ -144,7 +144,7 @@ func (m *model) touch(key string, by *client) {
 	}
 }
 
-// invalidate tells c, or who gets it in c's place, of keys; nil are all.
+// invalidate tells c, or its redirect target, about keys. nil means all keys.
 func (m *model) invalidate(c *client, keys []string) {
 	to := c
 	if c.redirect != 0 {
@@ -182,7 +182,7 @@ func (m *model) untrack(c *client) {
 	clear(m.table)
 }
 
-// look is for whoever looks at a key: one that is past its deadline goes.
+// look is called before a key is used: a key past its deadline is deleted.
 func (m *model) look(db int, key string) (text string, is bool) {
 	e, is := m.dbs[db][key]
 	if is && e.past {
@@ -194,7 +194,7 @@ func (m *model) look(db int, key string) (text string, is bool) {
 	return e.text, is
 }
 
-// lapse has a key's deadline pass.
+// lapse lets a key's deadline pass.
 func (m *model) lapse(db int, key string) {
 	if e, is := m.dbs[db][key]; is {
 		m.dbs[db][key] = entry{e.text, true}
@@ -231,7 +231,7 @@ func (c *client) get(text string, is bool) string {
 	return c.null()
 }
 
-// publish is a message on a channel; kind 0, or 2 for a shard channel.
+// publish publishes on a channel; kind is 0, or 2 for a shard channel.
 func (m *model) publish(kind int, channel, text string) (receivers int) {
 	word := [3]string{"message", "pmessage", "smessage"}
 	for _, c := range m.clients {
@@ -253,7 +253,7 @@ func (m *model) publish(kind int, channel, text string) (receivers int) {
 	return receivers
 }
 
-// answer is the reply, without the lengths of strings.
+// answer returns the reply, without the lengths of strings.
 func (m *model) answer(c *client, words []string) string {
 	name := words[0]
 	if c.multi && name != "EXEC" && name != "DISCARD" && name != "RESET" {
@@ -294,7 +294,7 @@ func (m *model) answer(c *client, words []string) string {
 		delete(m.dbs[c.db], words[1])
 		m.touch(words[1], c)
 		return ":1"
-	case "EVAL": // reads its first key and sets its second
+	case "EVAL": // reads its first key and sets its second key
 		m.look(c.db, words[3])
 		m.remember(c, words[3])
 		m.set(c, words[4], words[5])

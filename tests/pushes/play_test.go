@@ -14,11 +14,11 @@ import (
 	"spindle/tests/transcripts"
 )
 
-// A link is one connection. What it reads are replies and pushes alike, each as its words.
+// A link is one connection. It reads replies and pushes alike, each as its words.
 type link struct {
 	net.Conn
 	in    *bufio.Reader
-	fault func(next func() (string, error)) (string, error) // spoils what is read; nil: nothing does
+	fault func(next func() (string, error)) (string, error) // damages the bytes read; nil: no damage
 }
 
 func dial(addr string) (*link, error) {
@@ -43,7 +43,7 @@ func (l *link) send(commands ...[]string) error {
 	return err
 }
 
-// read is the next reply or push, without the lengths of strings: "*2 a b".
+// read returns the next reply or push, without the lengths of strings: "*2 a b".
 func (l *link) read() (string, error) {
 	if l.fault != nil {
 		return l.fault(l.next)
@@ -58,19 +58,19 @@ func (l *link) next() (string, error) {
 		err
 }
 
-// words is s with one blank between two words.
+// words returns s with one blank between two words.
 func words(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// A play is a server, its model, and the connections of the clients both know.
+// A play is a server, its model, and the connections of the clients that both know.
 type play struct {
 	model   *model
 	addr    string
-	control *link // no client of the model
+	control *link // a client that the model does not know
 	links   map[*client]*link
 	rng     *rand.Rand
 	version int
 
-	pipelines bool // and no client in BCAST mode: how a pipeline is cut into turns then does not show
+	pipelines bool // and no client is in BCAST mode: then it does not matter where a pipeline is cut into turns
 	fault     func(l *link)
 }
 
@@ -112,7 +112,7 @@ func (p *play) leave(c *client) error {
 	})
 }
 
-// receive reads what is due to c, and compares.
+// receive reads everything that c must get, and compares.
 func (p *play) receive(c *client) error {
 	for _, g := range c.due {
 		want := slices.Clone(g.pushes)
@@ -135,7 +135,7 @@ func (p *play) receive(c *client) error {
 	return nil
 }
 
-// fits says whether got is what is wanted, or begins so if that ends in "…".
+// fits reports whether got equals want, or begins like want if want ends in "…".
 func fits(got, want string) bool {
 	if head, is := strings.CutSuffix(want, "…"); is {
 		return strings.HasPrefix(got, head)
@@ -143,7 +143,7 @@ func fits(got, want string) bool {
 	return got == words(want)
 }
 
-// do has c run commands as one pipeline.
+// do lets c run commands as one pipeline.
 func (p *play) do(c *client, commands ...[]string) error {
 	for _, words := range commands {
 		p.model.run(c, words)
@@ -176,7 +176,7 @@ func (p *play) client() *client {
 	return all[p.rng.IntN(len(all))]
 }
 
-// data is a command that reads or writes.
+// data returns a command that reads or writes.
 func (p *play) data() []string {
 	switch p.rng.IntN(10) {
 	case 0, 1, 2:
@@ -196,7 +196,7 @@ func (p *play) data() []string {
 	}
 }
 
-// trackingOn is CLIENT TRACKING ON with options at random, good or not.
+// trackingOn returns CLIENT TRACKING ON with random options, valid or not.
 func (p *play) trackingOn() []string {
 	words := []string{"CLIENT", "TRACKING", "ON"}
 	for _, option := range []string{"OPTIN", "OPTOUT"} {
@@ -219,7 +219,7 @@ func (p *play) trackingOn() []string {
 	return words
 }
 
-// subscription is a command by which a client begins or ends to listen.
+// subscription returns a command that begins or ends a subscription.
 func (p *play) subscription() []string {
 	names := [][2]string{{"SUBSCRIBE", "__redis__:invalidate"}, {"SUBSCRIBE", "ch"}, {"PSUBSCRIBE", "c*"},
 		{"PSUBSCRIBE", events}, {"SSUBSCRIBE", "sh"}}
@@ -231,14 +231,14 @@ func (p *play) subscription() []string {
 	return pair[:]
 }
 
-// step is one thing that happens.
+// step plays one random event.
 func (p *play) step() error {
 	if len(p.links) < 4 || len(p.links) < 9 && p.rng.IntN(60) == 0 {
 		return p.arrive()
 	}
 	c := p.client()
 	r := p.rng.IntN(100)
-	if c.protocol == 2 && c.subscriptions() > 0 { // it may do little
+	if c.protocol == 2 && c.subscriptions() > 0 { // few commands are allowed
 		switch {
 		case r < 3:
 			return p.leave(c)
@@ -270,7 +270,7 @@ func (p *play) step() error {
 		return p.do(c, [][]string{{"FLUSHDB"}, {"FLUSHALL"}, {"SWAPDB", "0", "1"}}[p.rng.IntN(3)])
 	case r < 31:
 		return p.do(c, []string{"SPUBLISH", "sh", p.text()})
-	case r < 36: // a key that has expired when it is looked at next
+	case r < 36: // a key that has expired before the next look
 		key := p.key()
 		if err := p.do(c, []string{"SET", key, p.text(), "PX", "1"}); err != nil {
 			return err
@@ -302,7 +302,7 @@ func (p *play) step() error {
 	return p.do(c, p.data())
 }
 
-// run takes steps, and now and then sees to it that everybody has read all that is due, and gets no more.
+// run plays steps. Now and then it checks that every client has read everything it must get, and nothing more.
 func (p *play) run(steps int) error {
 	for step := range steps {
 		if err := p.step(); err != nil {

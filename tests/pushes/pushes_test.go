@@ -10,7 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// begin is a play on an empty server where keys expire when somebody looks at them, and events tell of that.
+// begin returns a play on an empty server. Keys expire there when a command looks at them, and cause keyspace
+// events.
 func begin(t *testing.T, s *testkit.Server, seed uint64) *play {
 	p := &play{model: newModel(), addr: s.Addr, links: map[*client]*link{}, rng: rand.New(rand.NewPCG(seed, 0)),
 		pipelines: seed%2 == 0}
@@ -27,7 +28,7 @@ func begin(t *testing.T, s *testkit.Server, seed uint64) *play {
 	return p
 }
 
-// end has all clients leave.
+// end disconnects all clients.
 func (p *play) end() {
 	for c := range p.links {
 		p.leave(c)
@@ -35,9 +36,9 @@ func (p *play) end() {
 	p.control.Close()
 }
 
-// TestPushesAreTheModels: random clients on one loop and on two, in all modes of tracking and of pub/sub. They read,
-// write, expire, flush, swap, redirect, change their protocol and vanish. Each connection brings exactly the model's
-// replies and pushes, in its order.
+// TestPushesAreTheModels: random clients on one loop and on two, in all modes of tracking and pub/sub. They read,
+// write, expire, flush, swap, redirect, change their protocol and vanish. Each connection receives exactly the
+// model's replies and pushes, in its order.
 func TestPushesAreTheModels(t *testing.T) {
 	for loops := 1; loops <= 2; loops++ {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
@@ -55,8 +56,8 @@ func TestPushesAreTheModels(t *testing.T) {
 	}
 }
 
-// TestFaultsAreFound: the model finds a push that is lost, one that comes twice, one that is told of another key, and
-// one that comes behind what was decided after it.
+// TestFaultsAreFound: the model detects a lost push, a doubled push, a push for another key, and a push in the
+// wrong order.
 func TestFaultsAreFound(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes")
 	for name, spoil := range map[string]func(text string, next func() (string, error)) (now, later string, err error){
