@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// A dataset is what one type can look like in a file: commands that make it, and settings that have the encodings
-// change early.
+// A dataset is one form of a type in a file: commands that make it, and settings that make encodings change early.
 type dataset struct {
 	name     string
-	settings []string // directives for the reference
-	needs    int      // the lowest RDB version that can say it; 0 is 10
-	mine     bool     // only made here: the reference cannot read what it writes of it
+	settings []string // settings for the reference
+	needs    int      // the lowest RDB version that can hold it; 0 means 10
+	mine     bool     // only made here: the reference cannot read its own file of it
 	fill     func(do func(args ...any))
 }
 
-// element is one of many different texts: numbers, short ones, ones that compress and ones with every byte.
+// element returns one of many texts: numbers, short texts, compressible ones, and ones with every byte.
 func element(i int) string {
 	switch i % 7 {
 	case 0:
@@ -35,7 +34,7 @@ func element(i int) string {
 	return fmt.Sprint("0", i)
 }
 
-// many is n elements behind the words that come first.
+// many returns first, followed by the words of n elements.
 func many(n int, per func(i int) []any, first ...any) []any {
 	for i := range n {
 		first = append(first, per(i)...)

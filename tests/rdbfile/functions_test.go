@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// libraries are function libraries of several kinds: named arguments, a source of many kilobytes, and one whose bytes
-// are no text.
+// libraries are function libraries of several kinds: named arguments, a source of many kilobytes, and a source that
+// is not valid text.
 var libraries = []string{
 	"#!lua name=plain\nredis.register_function('get', function(keys) return redis.call('GET', keys[1]) end)",
 	"#!lua name=named\nredis.register_function{function_name = 'n', callback = function() return 'n' end, " +
@@ -29,7 +29,7 @@ func loadLibraries(s *testkit.Server) {
 	s.Do("SET", "k", "a value")
 }
 
-// functionsOf is FUNCTION LIST WITHCODE, a line a library, in the order of their names. Flags have no order.
+// functionsOf returns FUNCTION LIST WITHCODE, a line for each library, ordered by name. Flags have no order.
 func functionsOf(s *testkit.Server) string {
 	var lines []string
 	for _, l := range s.Do("FUNCTION", "LIST", "WITHCODE").Elems {
@@ -69,7 +69,8 @@ func holds(t *testing.T, what string, s *testkit.Server, want string, keys int64
 	}
 }
 
-// TestFunctions: libraries go from redis-server to spindle and back, by payloads and in files, and are as they were.
+// TestFunctions: libraries travel from redis-server to spindle and back, by payloads and in files, and stay the
+// same.
 func TestFunctions(t *testing.T) {
 	for where, program := range references(t) {
 		t.Run(where, func(t *testing.T) {
@@ -105,7 +106,8 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionsRDB: redis-cli --functions-rdb fetches a file with the libraries and no keys, which both servers read.
+// TestFunctionsRDB: redis-cli --functions-rdb fetches a file with the libraries and without keys. Both servers read
+// it.
 func TestFunctionsRDB(t *testing.T) {
 	here := testkit.Start(t)
 	loadLibraries(here)

@@ -22,19 +22,22 @@ var old = []string{
 	// Sorted set, ziplist.
 	"\x0c\x15\x15\x00\x00\x00\x10\x00\x00\x00\x04\x00\x00\x01a\x03\xf2\x02\x01b\x03\xf5\xff",
 	"\x0d\x15\x15\x00\x00\x00\x10\x00\x00\x00\x04\x00\x00\x01a\x03\xf2\x02\x01b\x03\xf5\xff", // hash, ziplist
-	// Cut: nobody takes it.
+	// Cut short: both refuse it.
 	"\x0e\x02\x11\x11\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff\x05\x01\x01\x01a\x01",
 	// List, quicklist of ziplists.
 	"\x0e\x01\x11\x11\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff",
 }
 
-// exact are the kinds of which redis-server takes nothing that is refused here. Of others it takes what is not quite
-// right: bytes behind a value, or those of the checksum as its end; counts and numbers that are not numbers; scores
-// that only begin as numbers; fields of a listpack that are not in the order of their deadlines.
+// exact are the types for which redis-server accepts nothing that spindle refuses. For other types it accepts small
+// errors:
+//
+// - bytes after a value, or its end within the checksum
+// - counts and numbers that are not numbers, and scores that only begin as numbers
+// - listpack fields that are not ordered by deadline
 const exact = "\x0b\x10\x14"
 
-// TestHostile: of payloads with a few bytes changed, spindle takes none that redis-server refuses after a deep look,
-// and what both take is the same value.
+// TestHostile changes a few bytes of payloads. Spindle accepts none that redis-server refuses after a deep check.
+// If both accept one, the values are equal.
 func TestHostile(t *testing.T) {
 	rounds := 4000
 	if testing.Short() {
@@ -75,7 +78,7 @@ func hostile(t *testing.T, program string, rounds int) {
 			t.Fatalf("seed %d: %q: %v", seed, p, err)
 		}
 		r, err := there.Ask("RESTORE", "k", 0, string(p), "REPLACE")
-		if err != nil { // the reference has died of it, which is no verdict
+		if err != nil { // the reference crashed on it, which is no verdict
 			there.Restart()
 			there.Do("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
 			continue
@@ -84,13 +87,13 @@ func hostile(t *testing.T, program string, rounds int) {
 		case okHere && okThere:
 			both++
 			if version < 12 {
-				break // it has other encodings, and other digests of scores
+				break // the reference has other encodings, and other digests of scores
 			}
 			if is, was := told(here, p[0]), told(there, p[0]); is != was {
 				t.Errorf("seed %d: %q is %s here, %s there", seed, p, is, was)
 			}
 		case okHere && version < 11 && p[0] > lastKind10:
-			newer++ // a byte that was changed has made it a kind that the reference does not know yet
+			newer++ // the changed byte made it a type that the reference does not know yet
 		case okHere:
 			t.Errorf("seed %d: %q is taken here, and there %s", seed, p, r.Text)
 		case okThere:
@@ -109,8 +112,8 @@ func hostile(t *testing.T, program string, rounds int) {
 // lastKind10 is the last kind of value in RDB version 10: a stream of Redis 7.0.
 const lastKind10 = 19
 
-// told is what is compared of a value that both have taken. Of old lists the reference makes quicklists, however short
-// they are.
+// told returns what is compared of a value that both accepted. The reference turns old lists into quicklists,
+// however short they are.
 func told(s *testkit.Server, kind byte) string {
 	enc := s.Do("OBJECT", "ENCODING", "k").Text
 	if kind == 10 && enc == "listpack" {
@@ -119,7 +122,7 @@ func told(s *testkit.Server, kind byte) string {
 	return enc + " " + s.Do("DEBUG", "DIGEST-VALUE", "k").Elems[0].Text
 }
 
-// samples are short payloads of every kind that there writes, and of old ones.
+// samples returns short payloads of every type that there writes, and old ones.
 func samples(there *testkit.Server, version int) map[byte][]string {
 	found := map[byte][]string{}
 	for _, body := range old {

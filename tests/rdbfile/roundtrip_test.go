@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// references are the servers to exchange files with, and the newest RDB version each reads.
+// references returns the servers to exchange files with, and the newest RDB version that each reads.
 func references(t *testing.T) map[string]string {
 	found := map[string]string{"PATH": testkit.Program(t, "redis-server")}
 	if path := os.Getenv("SPINDLE_REFERENCE"); path != "" {
@@ -21,7 +21,7 @@ func references(t *testing.T) map[string]string {
 	return found
 }
 
-// rdbVersions are what releases of the reference write and read at most.
+// rdbVersions are the highest versions that releases of the reference write and read.
 var rdbVersions = []struct {
 	release string
 	version int
@@ -41,8 +41,8 @@ func versionOf(t *testing.T, program string) int {
 	return 0
 }
 
-// encoding is a key's, as servers that write this RDB version know it: a short list is a quicklist too before version
-// 11.
+// encoding returns a key's encoding, as servers that write this RDB version name it. Before version 11 even a short
+// list is a quicklist.
 func encoding(s *testkit.Server, key string, version int) string {
 	name := s.Do("OBJECT", "ENCODING", key).Text
 	if version < 11 && name == "listpack" && s.Do("TYPE", key).Text == "list" {
@@ -51,7 +51,7 @@ func encoding(s *testkit.Server, key string, version int) string {
 	return name
 }
 
-// state is all that must be the same wherever the data set is: a line a key.
+// state returns everything that must be equal on all servers, a line for each key.
 func state(s *testkit.Server, version int) (lines []string, digest string) {
 	for db := range 4 {
 		s.Do("SELECT", db)
@@ -59,7 +59,7 @@ func state(s *testkit.Server, version int) (lines []string, digest string) {
 			k := key.Text
 			lines = append(lines, fmt.Sprintf("%d %.40s %s %s pexpiretime %d digest %s", db, k, s.Do("TYPE", k).Text,
 				encoding(s, k, version), s.Do("PEXPIRETIME", k).Int, s.Do("DEBUG", "DIGEST-VALUE", k).Elems[0].Text))
-			if s.Do("TYPE", k).Text == "stream" { // whose digest leaves out groups, and all that is not an entry
+			if s.Do("TYPE", k).Text == "stream" { // this digest leaves out all but entries
 				lines = append(lines, fmt.Sprintf("%d %.40s: %s", db, k, lasting(s.Do("XINFO", "STREAM", k, "FULL", "COUNT", 0))))
 			}
 		}
@@ -69,7 +69,7 @@ func state(s *testkit.Server, version int) (lines []string, digest string) {
 	return lines, s.Do("DEBUG", "DIGEST").Text
 }
 
-// lasting is what XINFO tells, without what only the newest version keeps.
+// lasting returns XINFO's reply without the fields that only the newest version keeps.
 func lasting(v respclient.Value) string {
 	if len(v.Elems) == 0 {
 		return v.String()
@@ -105,8 +105,8 @@ func same(t *testing.T, what string, was, is []string, digestWas, digestIs strin
 	}
 }
 
-// TestRoundTrip: what redis-server has written is the same data here, in the same encodings; what is written of it here
-// is the same data there; DUMP payloads too, key by key, both ways.
+// TestRoundTrip: a file of redis-server gives the same data and encodings here. The file that spindle writes of it
+// gives the same data there. DUMP payloads do the same, key by key, in both directions.
 func TestRoundTrip(t *testing.T) {
 	for where, program := range references(t) {
 		version := versionOf(t, program)
@@ -152,7 +152,8 @@ func roundTrip(t *testing.T, program string, version int, d dataset) {
 	same(t, "back by a file", was, is, digest, digestIs)
 }
 
-// fromHere is the half of roundTrip that begins here: the keys' digests are the same there, whatever their encodings.
+// fromHere is the half of the round trip that begins here: the keys' digests are the same there, whatever their
+// encodings.
 func fromHere(t *testing.T, program string, version int, d dataset) {
 	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-version", fmt.Sprint(version))})
 	there := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: d.settings})
@@ -173,8 +174,8 @@ func fromHere(t *testing.T, program string, version int, d dataset) {
 	compare("by a file", there)
 }
 
-// ends is what each list says of itself in ways that go by its counts and ways that walk through it: a digest alone may
-// be blind to a count.
+// ends returns list facts that depend on stored counts, and facts from walks through the list. A digest alone may
+// miss a wrong count.
 func ends(s *testkit.Server) (lines []string, digest string) {
 	for _, key := range s.Do("KEYS", "*").Elems {
 		k := key.Text
@@ -187,7 +188,7 @@ func ends(s *testkit.Server) (lines []string, digest string) {
 	return lines, s.Do("DEBUG", "DIGEST").Text
 }
 
-// payloads copies every key of database 0..3 by DUMP and RESTORE.
+// payloads copies every key of databases 0..3 by DUMP and RESTORE.
 func payloads(t *testing.T, from, to *testkit.Server) {
 	t.Helper()
 	for db := range 4 {
@@ -205,7 +206,7 @@ func payloads(t *testing.T, from, to *testkit.Server) {
 	to.Do("SELECT", 0)
 }
 
-// carry saves from's data, and starts to with the file.
+// carry saves from's data, and starts to with that file.
 func carry(t *testing.T, from, to *testkit.Server) {
 	t.Helper()
 	b, err := os.ReadFile(from.File("dump.rdb"))
@@ -219,7 +220,7 @@ func carry(t *testing.T, from, to *testkit.Server) {
 	to.Restart()
 }
 
-// check has redis-check-rdb and ours look at the file; redis-check-rdb of PATH reads version 10.
+// check runs redis-check-rdb and our checker on the file. redis-check-rdb from the PATH reads version 10.
 func check(t *testing.T, path string, version int) {
 	t.Helper()
 	if out, err := exec.Command(testkit.Spindle(t), "check-rdb", path).CombinedOutput(); err != nil ||
