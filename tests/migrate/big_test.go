@@ -12,7 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// nodes are a cluster of two of ours and a redis-server without slots, who watches. Node 0 has the lower half.
+// nodes starts a cluster of two spindle nodes and a redis-server without slots, which observes. Node 0 has the
+// lower half of the slots.
 func nodes(t *testing.T) (all []*testkit.Server, ids []string) {
 	t.Helper()
 	for i := range 3 {
@@ -42,7 +43,7 @@ func nodes(t *testing.T) (all []*testkit.Server, ids []string) {
 	return all, ids
 }
 
-// keyBelow is a key of the lower half.
+// keyBelow returns a key in the lower half of the slots.
 func keyBelow(name string) (key string, slot int) {
 	for i := 0; ; i++ {
 		key = fmt.Sprint(name, i)
@@ -52,17 +53,18 @@ func keyBelow(name string) (key string, slot int) {
 	}
 }
 
-// longest is the longest turn of a server since reset, by its CPU and by the clock.
+// longest returns the longest turn of a server since the reset, by CPU time and by the clock.
 func longest(n *testkit.Server) (cpu, wall time.Duration) {
 	return time.Duration(n.InfoInt("stats", "longest_turn_cpu_usec")) * time.Microsecond,
 		time.Duration(n.InfoInt("stats", "longest_turn_usec")) * time.Microsecond
 }
 
-// turnMost is more than a turn may take here. The long form is to be read: it says what a turn took.
+// turnMost is more than a turn may take here. The long form only reports what a turn took.
 const turnMost = 20 * time.Millisecond
 
-// TestBigValuesMove: a large hash and a long string go from node to node while clients are served at both and nobody
-// calls a node failing. No turn at either end is as long as the value. The long form has 10 M fields and 512 MB.
+// TestBigValuesMove: a large hash and a long string move from node to node while both nodes serve clients. No node
+// calls another one failing. No turn at either end takes as long as moving the value. The long form has 10 M fields
+// and 512 MB.
 func TestBigValuesMove(t *testing.T) {
 	fields, bytes := 100_000, 8<<20
 	if testkit.Scale() > 1 {
@@ -142,8 +144,8 @@ func TestBigValuesMove(t *testing.T) {
 	}
 }
 
-// TestManyKeysInASlot: GETKEYSINSLOT, COUNTKEYSINSLOT and DELSLOTS take no longer for many keys, and the keys of a slot
-// that another node has taken go in slices. The long form has 10 M keys.
+// TestManyKeysInASlot: GETKEYSINSLOT, COUNTKEYSINSLOT and DELSLOTS take no longer for many keys. If another node
+// takes over a slot, its keys are deleted in slices. The long form has 10 M keys.
 func TestManyKeysInASlot(t *testing.T) {
 	keys := 200_000
 	if testkit.Scale() > 1 {
@@ -186,7 +188,7 @@ func TestManyKeysInASlot(t *testing.T) {
 	step("DELSLOTS")
 	n.Do("CLUSTER", "ADDSLOTS", slot)
 	all[1].Do("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
-	all[1].Do("CLUSTER", "SETSLOT", slot, "NODE", ids[1]) // with a greater epoch: the keys here are nobody's
+	all[1].Do("CLUSTER", "SETSLOT", slot, "NODE", ids[1]) // with a greater epoch: no node owns the keys here
 	testkit.Until(t, testkit.Slowly(2*time.Minute), "the keys of a slot that has left go", func() error {
 		return testkit.Equal(n.Do("DBSIZE").Int, 0)
 	})

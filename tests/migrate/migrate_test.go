@@ -12,7 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// values fill the server with a key of each type, small and large, with deadlines and without. It gives their names.
+// values fills the server with a small and a large key of each type, with and without deadlines. It returns their
+// names.
 func values(c *respclient.Client) (names []string) {
 	add := func(name string, args ...any) {
 		c.Must(append([]any{args[0], name}, args[1:]...)...)
@@ -39,12 +40,12 @@ func values(c *respclient.Client) (names []string) {
 	return append(names, "rpush", "sadd")
 }
 
-// host and port are how MIGRATE names a server.
+// target returns the server's host and port, for MIGRATE.
 func target(s *testkit.Server) (host, port string) {
 	return "127.0.0.1", strconv.Itoa(s.Port)
 }
 
-// TestMigrateBothWays: values of every type arrive whole, one by one and together, at our servers and at redis-server.
+// TestMigrateBothWays: values of every type arrive whole, singly and together, at spindle and at redis-server.
 func TestMigrateBothWays(t *testing.T) {
 	servers := map[string]func() *testkit.Server{
 		"spindle": func() *testkit.Server { return testkit.Start(t) },
@@ -105,7 +106,7 @@ func TestKeysOnTheirWay(t *testing.T) {
 	other.Must("APPEND", "k", "more")
 	other.Send("EXEC")
 	other.Flush()
-	time.Sleep(20 * time.Millisecond) // that EXEC arrives; if it does not, the test can only pass
+	time.Sleep(20 * time.Millisecond) // time for EXEC to arrive; without it the test still passes
 	if v, _ := third.Do("EVAL", "return redis.call('set', 'k', '1')", 0); v.Err() == nil ||
 		!strings.HasPrefix(v.Err().Error(), "TRYAGAIN") {
 		t.Errorf("a script that has not declared the key: %v", v)
@@ -122,7 +123,7 @@ func TestKeysOnTheirWay(t *testing.T) {
 	}
 }
 
-// TestMigrateWithoutItsClient: a client that leaves does not keep its keys from being deleted when they have arrived.
+// TestMigrateWithoutItsClient: if the client leaves, its keys are still deleted after they have arrived.
 func TestMigrateWithoutItsClient(t *testing.T) {
 	s, slow := testkit.Start(t), listen(t)
 	c, other := s.Dial(), s.Dial()
@@ -143,7 +144,7 @@ func TestMigrateWithoutItsClient(t *testing.T) {
 	}
 }
 
-// TestMigrateErrors holds what clients read when something goes wrong.
+// TestMigrateErrors checks the errors that clients get when something fails.
 func TestMigrateErrors(t *testing.T) {
 	ours, redis, to := testkit.Start(t), testkit.Redis(t), testkit.Redis(t, "--requirepass", "secret")
 	host, port := target(to)
@@ -176,7 +177,8 @@ func TestMigrateErrors(t *testing.T) {
 			t.Errorf("MIGRATE %v: %s, redis-server says %s", call, got[0], got[1])
 		}
 	}
-	// Redis uses the kept connection of a call that gave the password. Here a call without one has no right to it.
+	// Redis reuses a connection that an earlier call authenticated. Here a call without the password may not use
+	// it.
 	ours.Do("SET", "k", "v")
 	v, err := ours.Ask("MIGRATE", host, port, "", 0, 1000, "KEYS", "k")
 	if err != nil || !strings.Contains(v.Text, "NOAUTH") {
@@ -193,7 +195,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// read reads until word has come.
+// read reads until it has found word.
 func read(t *testing.T, conn net.Conn, word string) {
 	conn.SetReadDeadline(time.Now().Add(testkit.Slowly(5 * time.Second)))
 	buf, n := make([]byte, 4096), 0

@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLargeRestore: a large payload is restored beside the turn, and everybody sees what one step would leave.
+// TestLargeRestore: a large payload is restored outside the turn, and every client sees it as one step.
 func TestLargeRestore(t *testing.T) {
 	s := testkit.Start(t)
 	c, other := s.Dial(), s.Dial()
@@ -59,10 +59,10 @@ func TestLargeRestore(t *testing.T) {
 			t.Errorf("inside MULTI: %v", v)
 		}
 		leaving := s.Dial()
-		leaving.Send("RESTORE", "left", 0, payload, "REPLACE") // whether it arrives at all is a race
+		leaving.Send("RESTORE", "left", 0, payload, "REPLACE") // it may or may not arrive
 		leaving.Flush()
 		leaving.Close()
-		other.Must("TYPE", "left") // waits until the key is free, whatever has become of it
+		other.Must("TYPE", "left") // waits until the key is free, whatever its state
 		c.Must("DEL", "copy")
 	}
 	if s.Info("memory")["used_memory"] == "" {
