@@ -1,4 +1,4 @@
-// Package install holds tests of what `make install` puts on a host: files, units, configuration.
+// Package install tests what `make install` puts on a host: files, units, configuration.
 //
-// Owner: none; the installation goes into a folder of the test's own.
+// Owner: none; each test installs into its own folder.
 package install

@@ -16,10 +16,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A root is where things were installed.
+// A root is the folder of an installation.
 type root struct{ dir string }
 
-// places are the variables of make that put everything below the root.
+// places returns the variables of make that put everything below the root.
 func (r root) places() []string {
 	return []string{
 		"PREFIX=" + r.at("usr"), "SYSCONFDIR=" + r.at("etc"), "STATEDIR=" + r.at("state"), "LOGDIR=" + r.at("log"),
@@ -39,7 +39,7 @@ func (r root) install(t *testing.T) {
 	}
 }
 
-// installed makes a root with the folders that the unit's systemd would make.
+// installed returns a root, with the folders that systemd would create for the unit.
 func installed(t *testing.T) root {
 	t.Helper()
 	r := root{t.TempDir()}
@@ -52,7 +52,7 @@ func installed(t *testing.T) root {
 	return r
 }
 
-// read is a file's text.
+// read returns a file's text.
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -62,7 +62,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// execStart is the command line of a unit.
+// execStart returns the command line of a unit.
 func execStart(t *testing.T, unit string) []string {
 	t.Helper()
 	for line := range strings.Lines(read(t, unit)) {
@@ -74,8 +74,9 @@ func execStart(t *testing.T, unit string) []string {
 	return nil
 }
 
-// TestInstalled: every file is where it belongs, a start takes the configuration, the unit's command serves and says
-// so to systemd, the log goes on in a new file after a rotation, and a second installation keeps the configuration.
+// TestInstalled: every file is in its place, and a server starts with the configuration. The unit's command serves
+// and notifies systemd. The log continues in a new file after a rotation. A second installation keeps the
+// configuration.
 func TestInstalled(t *testing.T) {
 	r := installed(t)
 	for path, mode := range map[string]fs.FileMode{
@@ -173,7 +174,7 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// TestUnits: systemd-analyze accepts both units, with nothing to say, and calls the server's exposure small.
+// TestUnits: systemd-analyze accepts both units without a remark, and rates the server's exposure as small.
 func TestUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -203,8 +204,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestUserScriptAndLinks: while user.sh changes files of the configuration's folder, the user spindle may not write to
-// it, and a file with a second name is left alone: root gives away nothing that a link leads to.
+// TestUserScriptAndLinks: while user.sh changes files in the configuration folder, the user spindle may not write
+// to it. A file with a second hard link is left alone, so root never changes the owner of a linked file.
 func TestUserScriptAndLinks(t *testing.T) {
 	dir := t.TempDir()
 	conf, tools, log := dir+"/conf", dir+"/tools", dir+"/log"
@@ -227,7 +228,7 @@ func TestUserScriptAndLinks(t *testing.T) {
 	note := "#!/bin/sh\necho \"$(stat -c %a " + conf + ") ${0##*/} $*\" >> " + log + "\n"
 	for name, script := range map[string]string{
 		"getent": "#!/bin/sh\nexit 0\n", "chown": note, "chmod": note + "exec /bin/chmod \"$@\"\n",
-		// Its test of the owner needs a user that may not be here.
+		// Its check of the owner needs a user that may not exist here.
 		"find": "#!/bin/sh\nfor word; do shift; [ \"$word\" = spindle ] && word=65534; set -- \"$@\" \"$word\"; done\n" +
 			"exec /usr/bin/find \"$@\"\n",
 	} {
