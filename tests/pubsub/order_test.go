@@ -16,7 +16,7 @@ import (
 	"spindle/tests/transcripts"
 )
 
-// A link is one connection. What it reads are replies and pushes alike, each as its words.
+// A link is one connection. It reads replies and pushes alike, each as its words.
 type link struct {
 	t *testing.T
 	net.Conn
@@ -53,7 +53,7 @@ func (l *link) send(commands ...string) {
 	io.WriteString(l, text.String())
 }
 
-// read is the next reply or push: ":3", or ">3 message ch 17" without the lengths of strings.
+// read returns the next reply or push: ":3", or ">3 message ch 17" without the lengths of strings.
 func (l *link) read() string {
 	lines, err := transcripts.ReadReply(l.in)
 	if err != nil {
@@ -62,9 +62,10 @@ func (l *link) read() string {
 	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return strings.HasPrefix(s, "$") }), " ")
 }
 
-// TestOrder: clients on one loop and on two subscribe, unsubscribe, publish in pipelines, and vanish. Who stays
-// subscribed sees one and the same sequence of messages. Whoever comes and goes sees a run of it without a gap, exactly
-// between its confirmations. A publisher that listens has its message right behind the reply to PUBLISH.
+// TestOrder: clients on one loop and on two subscribe, unsubscribe, publish in pipelines, and vanish. All clients
+// that stay subscribed see the same sequence of messages. A client that comes and goes sees a run of it without a
+// gap, exactly between its confirmations. A publisher that is subscribed gets its message right after the reply to
+// PUBLISH.
 func TestOrder(t *testing.T) {
 	for loops := 1; loops <= 2; loops++ {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
@@ -87,7 +88,7 @@ func TestOrder(t *testing.T) {
 				all.Go(func() { runs[i] = churn(t, s.Addr, i, rounds, loops) })
 			}
 			stop := make(chan struct{})
-			vanished.Go(func() { // subscribers that hang up in the middle
+			vanished.Go(func() { // subscribers that disconnect in the middle
 				for {
 					select {
 					case <-stop:
@@ -146,7 +147,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// churn is a client that subscribes, publishes and unsubscribes in pipelines. It returns the runs of messages
+// churn runs a client that subscribes, publishes and unsubscribes in pipelines. It returns the runs of messages
 // that it got.
 func churn(t *testing.T, addr string, id, rounds, seed int) (runs [][]string) {
 	rng := rand.New(rand.NewPCG(uint64(id), uint64(seed)))
