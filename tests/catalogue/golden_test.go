@@ -101,7 +101,7 @@ func words(v any) []string {
 
 // TestRowsEqualTheReference compares every row with the reference's, and looks for subcommands that are missing.
 func TestRowsEqualTheReference(t *testing.T) {
-	// A module's, and our own.
+	// These are a module's commands, and our own.
 	families := slices.DeleteFunc(catalogue.Rows(),
 		func(f command.Family) bool { return f.Name == bloom.Name || f.Name == sight.Name })
 	k, err := command.NewCatalogue(families...)
