@@ -15,8 +15,8 @@ import (
 	"spindle/internal/authority"
 )
 
-// Certificates are an authority's certificate, ca.crt, and two that it has signed, server and client, in files of this
-// run.
+// Certificates are an authority's certificate, ca.crt, and two that it has signed, server and client. Their files
+// last as long as the test.
 type Certificates struct {
 	dir  string
 	ca   tls.Certificate
@@ -61,7 +61,6 @@ func (c *Certificates) write(t testing.TB, name string, made tls.Certificate) {
 	}
 }
 
-// File returns a file's path.
 func (c *Certificates) File(name string) string { return filepath.Join(c.dir, name) }
 
 // Directives serve TLS on port.
@@ -72,7 +71,7 @@ func (c *Certificates) Directives(port int) []string {
 	}
 }
 
-// Following are Directives for a replica that uses TLS to its primary, and shows it the client's certificate.
+// Following are the Directives of a replica that uses TLS to its primary and shows it the client's certificate.
 func (c *Certificates) Following(port int) []string {
 	return append(c.Directives(port), "--tls-replication", "yes",
 		"--tls-client-cert-file", c.File("client.crt"), "--tls-client-key-file", c.File("client.key"))

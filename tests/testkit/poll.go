@@ -27,7 +27,7 @@ func Poll(limit time.Duration, ask func() error) error {
 	}
 }
 
-// Equal is nil when got is want: for Until.
+// Equal returns nil if got is want, else an error. It is meant for Until.
 func Equal[T comparable](got, want T) error {
 	if got != want {
 		return fmt.Errorf("%v, want %v", got, want)

@@ -228,7 +228,7 @@ func (s *Server) Wait(limit time.Duration) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// Crashes tells that the server is expected to crash: its log is not searched for panics at the end.
+// Crashes says that the server is expected to crash: its log is not searched for panics at the end.
 func (s *Server) Crashes() { s.mayFail = true }
 
 var disaster = regexp.MustCompile(`(?m)^.*(WARNING: DATA RACE|^panic: |^fatal error: |invariant broken|goroutine \d+ \[running\]|BUG REPORT).*$`)
@@ -406,7 +406,7 @@ func (s *Server) Sockets() (sockets []string) {
 		s.t.Fatal(err)
 	}
 	for _, e := range entries {
-		// An error: closed meanwhile.
+		// An error means that the socket was closed meanwhile.
 		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
 			sockets = append(sockets, to)
 		}
