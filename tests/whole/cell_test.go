@@ -13,19 +13,18 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A scene is a stage with its servers in their roles.
+// A scene is a stage and its servers with their roles.
 type scene struct {
 	*stage
-	p, r     *testkit.Server   // the primary and its replica; columns exchange them
+	p, r     *testkit.Server   // the primary and its replica; a column may exchange them
 	more     []*testkit.Server // further servers, on their own between cells
-	units    int               // so that each unit has keys of its own
+	units    int               // numbers the units, so that each has its own keys
 	payloads map[int]string    // of RESTORE, by their number of fields
-	taken    map[uint16]bool   // slots of a cluster that are not the primary's; nil: no cluster
+	taken    map[uint16]bool   // slots that the cluster's primary does not own; nil: no cluster
 	loader   int               // the port of the servers that files are loaded into; 0: none yet
-	voted    time.Time         // when nodes of a cluster have last voted
+	voted    time.Time         // when the cluster's nodes last voted
 }
 
-// servers are all of them.
 func (s *scene) servers() []*testkit.Server {
 	all := []*testkit.Server{}
 	for _, one := range append([]*testkit.Server{s.p, s.r}, s.more...) {
@@ -53,35 +52,35 @@ type cell struct {
 	draw
 	rng      *rand.Rand
 	unit     unit
-	listener *respclient.Client // to what the unit publishes
+	listener *respclient.Client // subscribed to what the unit publishes
 	saves    int64              // rdb_saves before the unit
-	lost     bool               // what happened may have taken the unit with it, as column.mayLose
+	lost     bool               // the unit may be lost, as column.mayLose allows
 }
 
-// A unit is one call of the cell's row, and how it ended.
+// A unit is one call of the cell's row, and its result.
 type unit struct {
-	tag    string          // its keys begin with it, and are of one slot
-	at     *testkit.Server // where it runs
+	tag    string          // all its keys begin with it and are in one slot
+	at     *testkit.Server // the server where it runs
 	n      int             // what it adds to its counter and its list
 	wait   time.Duration   // how long it works before its first write
-	work   time.Duration   // how long it works from then on
+	work   time.Duration   // how long it works after that
 	text   string          // a payload
 	client *respclient.Client
 	sent   bool
-	id     int64   // of its client
-	asks   []any   // a transaction's own wish to save, say
-	ahead  [][]any // sent in one batch with it, before it
+	id     int64   // its client's ID
+	asks   []any   // commands that a transaction adds itself, such as a save
+	ahead  [][]any // sent before it in the same batch
 	then   [][]any
 	done   chan struct{}
 	reply  respclient.Value
-	after  []respclient.Value // replies to then
-	err    error              // of the connection
+	after  []respclient.Value // the replies to ahead
+	err    error              // an error of the connection
 }
 
 // key is one of the unit's keys.
 func (u *unit) key(name string) string { return "{" + u.tag + "}" + name }
 
-// acked says whether the client was told that the unit has happened.
+// acked reports whether the client got a reply that says the unit has happened.
 func (u *unit) acked() bool {
 	if u.err != nil || u.reply.Err() != nil || u.reply.Null || u.reply.Text == "QUEUED" {
 		return false
@@ -94,7 +93,7 @@ func (u *unit) acked() bool {
 	return true
 }
 
-// play is the whole of the cell.
+// play runs the whole cell.
 func (c *cell) play() {
 	c.units++
 	work := time.Duration(1500+c.rng.IntN(7000)) * time.Microsecond
@@ -182,12 +181,12 @@ func (c *cell) begin() {
 	}()
 }
 
-// nap waits for a random moment of the unit, or a little more.
+// nap waits for a random moment of the unit, or slightly longer.
 func (c *cell) nap() {
 	time.Sleep(time.Duration(c.rng.Int64N(int64(c.unit.wait + c.unit.work + 2*time.Millisecond))))
 }
 
-// soon waits for a random moment in the first milliseconds. A large RESTORE or MIGRATE is then at work.
+// soon waits for a random moment in the first milliseconds. A large RESTORE or MIGRATE is then still running.
 func (c *cell) soon() { time.Sleep(time.Duration(c.rng.Int64N(int64(4 * time.Millisecond)))) }
 
 // end waits for the unit's end.
@@ -202,7 +201,7 @@ func (c *cell) end() {
 	}
 }
 
-// leave closes what the cell has opened.
+// leave closes the connections that the cell has opened.
 func (c *cell) leave() {
 	if c.unit.client != nil {
 		_ = c.unit.client.Close()
@@ -212,7 +211,7 @@ func (c *cell) leave() {
 	}
 }
 
-// tell has s do something while the unit runs. A server that is busy is asked again.
+// tell sends s a command while the unit runs. It repeats the command while the server is busy.
 func (c *cell) tell(s *testkit.Server, words ...any) respclient.Value {
 	var v respclient.Value
 	testkit.Until(c, testkit.Slowly(30*time.Second), fmt.Sprint(words...), func() (err error) {
@@ -225,7 +224,7 @@ func (c *cell) tell(s *testkit.Server, words ...any) respclient.Value {
 	return v
 }
 
-// must is tell that fails on an error reply.
+// must is tell, but an error reply fails the cell.
 func (c *cell) must(s *testkit.Server, words ...any) respclient.Value {
 	v := c.tell(s, words...)
 	if err := v.Err(); err != nil {
@@ -234,12 +233,12 @@ func (c *cell) must(s *testkit.Server, words ...any) respclient.Value {
 	return v
 }
 
-// await waits for a condition after the unit.
+// await waits for a condition after the unit's end.
 func (c *cell) await(what string, ask func() error) {
 	testkit.Until(c, testkit.Slowly(20*time.Second), what, ask)
 }
 
-// verify is the end of every cell: copies are equal at equal offsets, and hold the unit whole or not at all.
+// verify ends every cell. Copies must be equal at equal offsets, and must hold the unit whole or not at all.
 func (c *cell) verify() {
 	copies := []*testkit.Server{c.p, c.r}
 	if c.column.copies != nil {
@@ -256,7 +255,7 @@ func (c *cell) verify() {
 	}
 }
 
-// holds fails the cell unless s has the unit whole or, if that may be, not at all.
+// holds fails the cell unless s has the unit whole. Without kept, s may also have none of it.
 func (c *cell) holds(s *testkit.Server, what string, kept bool) {
 	switch is, detail := c.row.look(c, s); {
 	case is == torn:
@@ -266,12 +265,12 @@ func (c *cell) holds(s *testkit.Server, what string, kept bool) {
 	}
 }
 
-// outcome is how the unit ended, for people.
+// outcome describes how the unit ended.
 func (c *cell) outcome() string {
 	return fmt.Sprintf("%.200v %v; %d writes, %v before and %v with them", c.unit.reply, c.unit.err, c.unit.n, c.unit.wait, c.unit.work)
 }
 
-// equal waits until all servers are at one offset of one history, and fails the cell unless they hold the same.
+// equal waits until all servers are at one offset of one history. It fails the cell unless their data are equal.
 func (c *cell) equal(all []*testkit.Server) {
 	for try := 0; ; try++ {
 		at := c.still(all)
@@ -316,14 +315,15 @@ func (c *cell) still(all []*testkit.Server) (at string) {
 	return at
 }
 
-// hurry ends the rest of a link that has failed some times in a row: cells break links more often than networks do.
+// hurry ends the pause of a link that has failed several times in a row. Cells break links more often than networks
+// do.
 func hurry(s *testkit.Server) {
 	if i := s.Info("replication"); i["role"] == "slave" && s.Info("cluster")["cluster_enabled"] == "0" {
 		_, _ = s.Ask("REPLICAOF", i["master_host"], i["master_port"])
 	}
 }
 
-// offset is how far s is in its stream.
+// offset returns the offset of s in its replication stream.
 func offset(s *testkit.Server) string {
 	i := s.Info("replication")
 	if i["role"] == "slave" {

@@ -11,9 +11,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// clusters is a primary with all slots but one, its replica, and two primaries more, so that there is a majority
-// without any one of them. The replica takes over only when told to: on a slow machine the primary would lose its role
-// in a column that needs it.
+// clusters is a primary with all slots but one, its replica, and two more primaries. So any one of them may fail
+// without ending the majority. The replica takes over only when told to. Otherwise, on a slow machine, the primary
+// could lose its role in a column that needs it.
 var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
 	bus := 0
 	node := func() *testkit.Server {
@@ -47,12 +47,13 @@ var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
 	s.p.Do("FUNCTION", "LOAD", "REPLACE", library)
 }}
 
-// nodeTimeout is after what silence a node is taken for dead. It is short because failovers wait for twice as long.
+// nodeTimeout is the silence after which a node counts as failed. It is short because failovers wait for twice as
+// long.
 var nodeTimeout = testkit.Slowly(500 * time.Millisecond)
 
 func (s *scene) id(of *testkit.Server) string { return of.Do("CLUSTER", "MYID").Text }
 
-// agreed waits until all nodes know all, and serve.
+// agreed waits until all nodes know each other and serve.
 func (s *scene) agreed(nodes int) {
 	for _, one := range s.servers() {
 		testkit.Until(s, testkit.Slowly(30*time.Second), "every node sees a well cluster", func() error {
@@ -142,24 +143,24 @@ var clusterColumns = []*column{
 // takesOver tells the replica to take over.
 func (c *cell) takesOver(words ...any) { c.must(c.r, words...) }
 
-// lengthen has the unit last as long as an election may.
+// lengthen makes the unit last as long as an election may.
 func lengthen(c *cell) {
 	if c.rng.IntN(2) == 0 {
 		c.unit.work *= 15
 	}
 }
 
-// votesAgain waits until the other primaries vote again for the same primary's replica.
+// votesAgain waits until the other primaries may vote for this primary's replica again.
 func votesAgain(c *cell) {
 	lengthen(c)
 	time.Sleep(time.Until(c.voted.Add(2*nodeTimeout + 100*time.Millisecond)))
 }
 
-// exchanged waits until the primary and its replica have changed places.
+// exchanged waits until the primary and its replica have exchanged roles.
 func exchanged(c *cell) {
 	asked := time.Now()
 	c.await("the failover", func() error {
-		if time.Since(asked) > 6*time.Second { // it has failed: a node may have been slow to vote
+		if time.Since(asked) > 6*time.Second { // it has failed: a node may have voted too late
 			asked = time.Now()
 			_, _ = c.r.Ask("CLUSTER", "FAILOVER")
 		}

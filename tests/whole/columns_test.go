@@ -17,26 +17,26 @@ import (
 type column struct {
 	name   string
 	kind   *kind
-	weight int // how often it is drawn, next to others
+	weight int // how often it is drawn, relative to others
 	rows   []*row
-	rule   string // what may be lost, as in Redis; empty: what was acknowledged stays
+	rule   string // why data may be lost, as in Redis; empty: acknowledged data must stay
 
 	before  func(c *cell) // the unit has not begun
 	act     func(c *cell) // the unit runs
 	after   func(c *cell) // the unit is over
 	copies  func(c *cell) []*testkit.Server
 	verify  func(c *cell) // nil: verify
-	restore func(c *cell) // the stage is as it was before
-	mayLose bool          // rule says so
+	restore func(c *cell) // brings the stage back to its first state
+	mayLose bool          // the rule allows loss
 }
 
 // columns are the observers of all stages.
 var columns = slices.Concat(pairColumns, replicaColumns, endColumns, loadColumns, clusterColumns)
 
-// pairs is a primary with a log, its replica, and two servers that are on their own.
+// pairs is a primary with a log, its replica, and two independent servers.
 var pairs = &kind{name: "pair", lanes: 3, set: setPair}
 
-// handovers is the same, for columns that wait for ticks and seconds.
+// handovers is the same, for columns that wait for ticks and for seconds.
 var handovers = &kind{name: "handover", lanes: 4, set: setPair}
 
 func setPair(s *scene) {
@@ -47,7 +47,7 @@ func setPair(s *scene) {
 	s.r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
 }
 
-// fillers are so few that a copy with a pause after each key lasts some tens of milliseconds.
+// fillers is small: a copy with a pause after each key then lasts some tens of milliseconds.
 const fillers = 15
 
 // fill gives the primary some data of all kinds.
@@ -83,7 +83,7 @@ var pairColumns = []*column{
 	{name: "bgsave-within", kind: pairs, weight: 20, rows: []*row{exec}, before: func(c *cell) {
 		c.unit.asks, c.saves = []any{"BGSAVE"}, c.p.InfoInt("persistence", "rdb_saves")
 	}, act: (*cell).end, after: func(c *cell) {
-		c.await("the save that was scheduled", func() error { // by a tick after the transaction
+		c.await("the save that was scheduled", func() error { // a tick after the transaction starts it
 			return testkit.Equal(c.p.InfoInt("persistence", "rdb_saves"), c.saves+1)
 		})
 		c.saved(c.p)
@@ -115,9 +115,9 @@ var pairColumns = []*column{
 		c.must(c.more[0], "REPLICAOF", "127.0.0.1", c.p.Port)
 	}, copies: withMore(1), restore: apart},
 	{name: "second-copy", kind: pairs, weight: 100, rows: scripts, before: func(c *cell) {
-		// One copy is under way, another waits for its end, which the unit is to meet.
+		// One copy is running, and another waits for its end. The unit must run when that end comes.
 		ways(c)
-		c.p.Do("CONFIG", "SET", "rdb-key-save-delay", 20+c.rng.IntN(300)) // a timer makes it a millisecond and more
+		c.p.Do("CONFIG", "SET", "rdb-key-save-delay", 20+c.rng.IntN(300)) // the timer makes it at least a millisecond
 		c.more[0].Do("REPLICAOF", "127.0.0.1", c.p.Port)
 		c.enlisted(c.more[0])
 		c.more[1].Do("REPLICAOF", "127.0.0.1", c.p.Port)
@@ -210,7 +210,7 @@ var pairColumns = []*column{
 			c.Fatal(err)
 		}
 	}, act: func(c *cell) {
-		// The first of the unit's messages comes when the log has the last of its writes.
+		// The unit's first message arrives when the log has the unit's last write.
 		defer c.listener.Close()
 		if v, err := c.listener.Receive(); err != nil || len(v.Elems) != 3 {
 			c.Fatalf("a message: %v %v", v, err)
@@ -234,7 +234,7 @@ var pairColumns = []*column{
 		c.must(c.p, "SWAPDB", 0, 9)
 	}, after: func(c *cell) {
 		c.p.Do("SWAPDB", 0, 9)
-		if is, _ := c.row.look(c, c.p); is == absent { // it came between the two
+		if is, _ := c.row.look(c, c.p); is == absent { // the read came between the two
 			c.p.Do("SWAPDB", 0, 9)
 		}
 		c.still([]*testkit.Server{c.p, c.r})
@@ -264,12 +264,12 @@ var pairColumns = []*column{
 		c.nap()
 		_ = c.unit.client.Close()
 		<-c.unit.done
-		c.tell(c.p, "SET", "filler:1", 1) // it is held until the unit is over
+		c.tell(c.p, "SET", "filler:1", 1) // the command is held until the unit is over
 		c.await("the client's departure", func() error {
 			return testkit.Equal(c.p.Do("CLIENT", "LIST", "ID", c.unit.id).Text, "")
 		})
 	}},
-	{name: "kill-script", kind: pairs, weight: 60, rows: []*row{eval, fcall}, // in EXEC the other commands stand
+	{name: "kill-script", kind: pairs, weight: 60, rows: []*row{eval, fcall}, // in EXEC the other commands remain
 		act: func(c *cell) {
 			c.nap()
 			for _, word := range []string{"SCRIPT", "FUNCTION"} {
@@ -292,7 +292,7 @@ var pairColumns = []*column{
 	{name: "expiry", kind: pairs, weight: 60, rows: scripts, before: func(c *cell) {
 		c.p.Do("SET", c.unit.key("v"), "x", "PX", 1+c.rng.Int64N(c.unit.work.Milliseconds()+1))
 		c.p.Do("EVAL", "for i = 1, 20 do redis.call('SET', 'lapses:' .. i, i, 'PX', ARGV[1] * i) end", 0, 1+c.rng.IntN(3))
-	}, act: (*cell).end, restore: func(c *cell) { // a reload would drop what has lapsed and tell no replica, as in Redis
+	}, act: (*cell).end, restore: func(c *cell) { // a reload would drop expired keys without telling a replica, as in Redis
 		c.p.Do("EVAL", "for i = 1, 20 do redis.call('DEL', 'lapses:' .. i) end", 0)
 	}},
 	{name: "eviction", kind: pairs, weight: 40, rows: all, before: func(c *cell) {
@@ -354,7 +354,7 @@ func (c *cell) noWritePasses(length time.Duration) {
 
 func pick[T any](rng interface{ IntN(int) int }, from ...T) T { return from[rng.IntN(len(from))] }
 
-// ways sets how copies are made and taken.
+// ways chooses at random how copies are made and received.
 func ways(c *cell) {
 	c.p.Do("CONFIG", "SET", "repl-diskless-sync", pick(c.rng, "yes", "no"), "rdb-key-save-delay", c.rng.IntN(2))
 	for _, s := range c.more {
@@ -362,12 +362,12 @@ func ways(c *cell) {
 	}
 }
 
-// withMore are the primary, its replica and n servers more.
+// withMore returns the primary, its replica and n more servers.
 func withMore(n int) func(c *cell) []*testkit.Server {
 	return func(c *cell) []*testkit.Server { return append([]*testkit.Server{c.p, c.r}, c.more[:n]...) }
 }
 
-// enlisted waits until the primary knows a replica, which may still wait for its copy.
+// enlisted waits until the primary knows a replica. The replica may still wait for its copy.
 func (c *cell) enlisted(r *testkit.Server) {
 	c.await("a replica that has asked", func() error {
 		if text := c.p.Do("INFO", "replication").Text; !strings.Contains(text, fmt.Sprintf("port=%d,", r.Port)) {
@@ -377,7 +377,7 @@ func (c *cell) enlisted(r *testkit.Server) {
 	})
 }
 
-// apart has all further servers be on their own again.
+// apart makes all further servers independent again.
 func apart(c *cell) {
 	c.p.Do("CONFIG", "SET", "rdb-key-save-delay", 0)
 	for _, s := range c.more {
@@ -403,13 +403,14 @@ func (c *cell) rewritten(s *testkit.Server) {
 	})
 }
 
-// fileHolds loads a server's RDB file into another server, which has to have the unit whole or not at all.
+// fileHolds loads a server's RDB file into another server. That server must have the unit whole or, without kept,
+// not at all.
 func (c *cell) fileHolds(s *testkit.Server, name string, kept bool) {
 	c.load(func(dir string) error { return copyFile(s.File(name), filepath.Join(dir, "dump.rdb")) }, nil,
 		func(loaded *testkit.Server) { c.holds(loaded, name, kept) })
 }
 
-// logHolds loads a server's log into another server, which has to have what the server has.
+// logHolds loads a server's log into another server. Both must then have the same data.
 func (c *cell) logHolds(s *testkit.Server) {
 	want := s.Do("DEBUG", "DIGEST").Text
 	c.load(func(dir string) error { return c.copyLog(s, dir) }, []string{"--appendonly", "yes"},
@@ -423,7 +424,7 @@ func (c *cell) logHolds(s *testkit.Server) {
 		})
 }
 
-// difference names the keys of two servers that differ.
+// difference returns the keys that differ between two servers.
 func difference(a, b *testkit.Server) string {
 	sums := func(s *testkit.Server) map[string]string {
 		sums := map[string]string{}
@@ -446,7 +447,7 @@ func difference(a, b *testkit.Server) string {
 	return text
 }
 
-// load starts a server over files that put brings to its folder.
+// load starts a server on the files that put copies to its folder.
 func (c *cell) load(put func(dir string) error, args []string, look func(loaded *testkit.Server)) {
 	inner := &stage{TB: c.stage}
 	defer func() {
@@ -465,7 +466,7 @@ func (c *cell) load(put func(dir string) error, args []string, look func(loaded 
 	look(testkit.Launch(inner, testkit.Spec{Dir: dir, Port: c.loader, Args: args}))
 }
 
-// logFiles are the files of a server's log.
+// logFiles returns the files of a server's log.
 func (c *cell) logFiles(s *testkit.Server) []string {
 	files, err := filepath.Glob(s.File("appendonlydir/*"))
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package whole holds R6 against real servers: a unit is whole for every observer.
+// Package whole tests R6 with real servers: a unit is whole for every observer.
 //
-// A unit is a script, a transaction or a long command that gives the turn back before its end. An observer is whatever
-// freezes, copies, ends or hands over what the unit writes: a save, a full copy, a failover, a shutdown. The matrix
-// crosses every unit with every observer at a random moment, and looks at all copies and files afterwards.
+// A unit is a script, a transaction or a long command that gives up the turn before its end. An observer freezes,
+// copies, ends or hands over the unit's writes: a save, a full copy, a failover, a shutdown. The matrix crosses
+// every unit with every observer at a random moment. Afterwards it checks all copies and files.
 //
-// Owner: each stage, of the servers it starts. Real processes throughout; nothing here looks inside them.
-// Start at matrix_test.go, which draws the cells. rows_test.go has the units, columns_test.go and its neighbours have
-// the observers, a stage of servers each. found_test.go has the bugs from which all this came.
+// Owner: each stage owns the servers that it starts. They are real processes; nothing here looks inside them. Start
+// at matrix_test.go, which draws the cells. rows_test.go has the units. columns_test.go and similar files have the
+// observers, each with its stage of servers. found_test.go has the bugs that led to these tests.
 package whole

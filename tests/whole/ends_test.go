@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// ends is a primary with a replica and a log, which ends in each cell and comes back.
+// ends is a primary with a replica and a log. In each cell the primary ends and restarts.
 var ends = &kind{name: "ends", lanes: 3, set: func(s *scene) {
 	s.p = testkit.Start(s, "--appendonly", "yes", "--appendfsync", "always")
 	s.r = testkit.Start(s, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.p.Port))
@@ -72,10 +72,10 @@ func (c *cell) shutdown(words ...any) {
 	c.p.Wait(testkit.Slowly(30 * time.Second))
 }
 
-// back starts the primary again.
+// back restarts the primary.
 func back(c *cell) { c.p.Restart() }
 
-// loads is a server whose log has a script of Redis up to 6.2: its effects come when the log is loaded.
+// loads is a server whose log has a script, as Redis up to 6.2 logged it. Loading the log runs the script.
 var loads = &kind{name: "load", lanes: 1, set: func(s *scene) {
 	s.p = testkit.Start(s, "--appendonly", "yes")
 	s.more = []*testkit.Server{testkit.Start(s)}
@@ -117,7 +117,7 @@ var loadColumns = []*column{
 				[]any{"BGREWRITEAOF"}, []any{"FLUSHALL"}, []any{"CONFIG", "SET", "save", "1 1"}, []any{"DEBUG", "RELOAD"},
 				[]any{"CLIENT", "KILL", "TYPE", "normal"}, []any{"REPLICAOF", "NO", "ONE"})
 			v, err := c.p.Ask(words...)
-			c.lost = words[0] == "FLUSHALL" && err == nil && v.Err() == nil // it came after the load
+			c.lost = words[0] == "FLUSHALL" && err == nil && v.Err() == nil // it ran after the load
 		}
 	}, after: func(c *cell) {
 		if c.p.Ended() {
@@ -135,7 +135,7 @@ var loadColumns = []*column{
 		if c.p.Do("EXISTS", "filler:1").Int == 0 {
 			c.fill(fillers)
 		}
-		c.rewritten(c.p) // CONFIG SET may have begun one
+		c.rewritten(c.p) // CONFIG SET may have started a rewrite
 		c.must(c.p, "BGREWRITEAOF")
 		c.rewritten(c.p)
 		c.more[0].Do("REPLICAOF", "NO", "ONE")

@@ -14,16 +14,16 @@ import (
 	"spindle/tests/testkit"
 )
 
-// The bugs from which R6 came, each as it was found, at a smaller size.
+// The bugs that led to R6, each as it was found, at a smaller size.
 
-// A call is a request that is under way.
+// A call is a request without a reply yet.
 type call struct {
 	reply respclient.Value
 	err   error
 	done  chan struct{}
 }
 
-// sent sends a request and does not wait.
+// sent sends a request and does not wait for the reply.
 func sent(s *testkit.Server, words ...any) *call {
 	c, client := &call{done: make(chan struct{})}, s.Dial()
 	go func() {
@@ -43,7 +43,7 @@ func (c *call) answer(t *testing.T) respclient.Value {
 	return c.reply
 }
 
-// runs waits until s holds back what would see a unit.
+// runs waits until s runs a unit: it then holds back commands that would see it.
 func runs(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(10*time.Second), "a unit runs", func() error {
@@ -60,7 +60,7 @@ func runs(t *testing.T, s *testkit.Server) {
 	})
 }
 
-// alike waits until all servers are at one offset, and fails the test unless they hold the same.
+// alike waits until all servers are at one offset. It fails the test unless their data are equal.
 func alike(t *testing.T, all ...*testkit.Server) {
 	t.Helper()
 	s := &scene{stage: &stage{TB: t}}
@@ -73,8 +73,8 @@ func alike(t *testing.T, all ...*testkit.Server) {
 	c.equal(all)
 }
 
-// TestSecondCopyBesideScript: a full copy that waits for the end of another is not frozen in the middle of a script.
-// The replica would apply the script's first part twice. (B2)
+// TestSecondCopyBesideScript: a full copy that waits for another copy's end does not begin in the middle of a
+// script. Otherwise the replica would apply the script's first part twice. (B2)
 func TestSecondCopyBesideScript(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
@@ -144,7 +144,7 @@ func TestClusterFailoverBesideScript(t *testing.T) {
 	}
 }
 
-// TestFailoverBesideRestore: a large RESTORE that is acknowledged is not lost to a failover. (B4)
+// TestFailoverBesideRestore: a failover does not lose a large RESTORE that was acknowledged. (B4)
 func TestFailoverBesideRestore(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
@@ -174,7 +174,7 @@ func TestFailoverBesideRestore(t *testing.T) {
 	}
 }
 
-// TestClusterDownBesideScript: a script goes by the slot map of its beginning. (B5)
+// TestClusterDownBesideScript: a script uses the slot map from its start until its end. (B5)
 func TestClusterDownBesideScript(t *testing.T) {
 	t.Parallel()
 	var nodes []*testkit.Server
@@ -220,10 +220,10 @@ func TestClusterDownBesideScript(t *testing.T) {
 	if v := script.answer(t); v.Text != "stored" {
 		t.Errorf("the script: %v", v)
 	}
-	state("fail") // as it was while the script ran
+	state("fail") // the state while the script ran
 }
 
-// TestPublishedByScript: what a script publishes leaves when its effects are on disk. (B7)
+// TestPublishedByScript: a script's messages are sent only when its effects are on disk. (B7)
 func TestPublishedByScript(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--notify-keyspace-events", "KEA")

@@ -25,7 +25,7 @@ var (
 	onlyFlag  = flag.String("columns", "", "draw from these columns alone, parted by commas")
 )
 
-// enough is after how many failures the matrix stops.
+// enough is the number of failures after which the matrix stops.
 const enough = 40
 
 // A draw is one cell before it is played.
@@ -74,7 +74,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// drawn are the cells to play.
+// drawn returns the cells to play.
 func drawn(t *testing.T, seed uint64) (draws []draw) {
 	if *cellFlag != "" {
 		words := strings.Split(*cellFlag, "/")
@@ -112,11 +112,11 @@ func drawn(t *testing.T, seed uint64) (draws []draw) {
 	return draws
 }
 
-// results are counted over all lanes.
+// results are shared by all lanes.
 type results struct {
 	mu     sync.Mutex
-	n      int            // of cells that were played
-	bad    int            // of those, which failed
+	n      int            // cells played
+	bad    int            // cells failed
 	failed map[string]int // by column and row
 	played map[string]int // by column
 	took   map[string]time.Duration
@@ -150,7 +150,7 @@ func (r *results) enough() bool {
 // A kind is a set of servers on which some columns play.
 type kind struct {
 	name  string
-	lanes int // how many of them play side by side
+	lanes int // how many copies of it run in parallel
 	set   func(s *scene)
 }
 
@@ -181,7 +181,7 @@ func (k *kind) play(t *testing.T, queue <-chan draw, results *results) {
 	}
 }
 
-// try plays one cell, on servers that it starts if there are none.
+// try plays one cell. It starts the servers if there are none.
 func (s *scene) try(d draw, k *kind) {
 	c := &cell{scene: s, draw: d, rng: rand.New(rand.NewPCG(d.seed, 1))}
 	defer func() {

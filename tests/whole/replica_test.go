@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// replicas is a primary whose replica takes writes of its own. Units run on the replica.
+// replicas is a primary with a writable replica. Units run on the replica.
 var replicas = &kind{name: "replica", lanes: 1, set: func(s *scene) {
 	s.p = testkit.Start(s)
 	s.r = testkit.Start(s, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.p.Port), "--replica-read-only", "no",
@@ -28,7 +28,7 @@ var replicaColumns = withVerify((*cell).equalButOwn,
 			c.p.Do("CONFIG", "SET", "repl-diskless-sync", pick(c.rng, "yes", "no"))
 			size := 0
 			if c.rng.IntN(2) == 0 {
-				size = 200_000 // it is not read in one turn
+				size = 200_000 // too large to be read in one turn
 			}
 			c.p.Do("EVAL", "redis.call('SET', KEYS[1], '') redis.call('SETRANGE', KEYS[1], ARGV[1], 'x')", 1, "filler:big", size)
 		}, act: func(c *cell) {
@@ -89,10 +89,10 @@ func withVerify(f func(c *cell), all ...*column) []*column {
 	return all
 }
 
-// onReplica has the unit run on the replica.
+// onReplica makes the unit run on the replica.
 func onReplica(c *cell) { c.unit.at = c.r }
 
-// equalButOwn removes what the replica's own clients have written, and compares.
+// equalButOwn removes the keys that the replica's own clients have written, and compares.
 func (c *cell) equalButOwn() {
 	u := &c.unit
 	c.still([]*testkit.Server{c.p, c.r})

@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A row is one way to do several things as one.
+// A row is a kind of unit: one way to run several writes as one.
 type row struct {
 	name     string
 	prepare  func(c *cell)
@@ -27,11 +27,11 @@ const (
 	torn
 )
 
-// String is for people.
+// String names the state in messages.
 func (s state) String() string { return [...]string{"absent", "whole", "torn"}[s] }
 
-// steps is a script that works for a while, then adds to a counter and a list, and works on in between. The last part
-// sets a marker. It fails if something else changes meanwhile, also what time alone changes.
+// steps is a script that works for a while, then adds to a counter and a list, and works in between. Its last part
+// sets a marker. It fails if it sees any other change meanwhile, even an expired key.
 const steps = `
 local c, l, m, v = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local from, to, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -51,10 +51,10 @@ if redis.call('GET', c) ~= tostring(to) or redis.call('LLEN', l) ~= to or redis.
 end
 return n`
 
-// library has the same as a function.
+// library defines the same as a function.
 const library = "#!lua name=whole\nredis.register_function('steps', function(KEYS, ARGV)" + steps + "\nend)"
 
-// reads is a script that reads twice what other units have written, and works in between.
+// reads is a script that reads other units' keys twice and works in between.
 const reads = `
 local function spin(s) local t = os.clock() while os.clock() - t < s do end end
 local function look()
@@ -69,19 +69,19 @@ local second = look()
 if first ~= second then return redis.error_reply('ERR torn: ' .. first .. ' became ' .. second) end
 return second`
 
-// part calls steps for a part of the unit's writes.
+// part returns a call of steps for a part of the unit's writes.
 func (u *unit) part(from, to int, work time.Duration, call ...any) []any {
 	wait := u.wait
-	if from > 2 { // a transaction's second part
+	if from > 2 { // the second part of a transaction
 		wait = 0
 	}
 	return append(call, 4, u.key("c"), u.key("l"), u.key("m"), u.key("v"), from, to, u.n,
 		fmt.Sprintf("%.6f", wait.Seconds()), fmt.Sprintf("%.6f", work.Seconds()), u.key("ch"))
 }
 
-// read asks s for one of the unit's keys. What another node serves is nothing.
+// read asks s for one of the unit's keys. If another node has the key, it returns nothing.
 func (c *cell) read(s *testkit.Server, words ...any) respclient.Value {
-	if c.taken != nil { // a cluster
+	if c.taken != nil { // the servers form a cluster
 		s.Do("READONLY")
 	}
 	var v respclient.Value
@@ -97,7 +97,7 @@ func (c *cell) read(s *testkit.Server, words ...any) respclient.Value {
 	return v
 }
 
-// lookAtSteps says how much of a unit of steps s has.
+// lookAtSteps returns how much of a unit of steps s has.
 func lookAtSteps(c *cell, s *testkit.Server) (state, string) {
 	u := &c.unit
 	n, count := strconv.Itoa(u.n), c.read(s, "GET", u.key("c")).Text
@@ -112,7 +112,7 @@ func lookAtSteps(c *cell, s *testkit.Server) (state, string) {
 	return torn, detail
 }
 
-// payload is the DUMP of a hash with so many fields, made once a stage.
+// payload returns the DUMP of a hash with this number of fields. It is made once a stage.
 func (s *scene) payload(fields int) string {
 	if text := s.payloads[fields]; text != "" {
 		return text
@@ -131,7 +131,7 @@ func (s *scene) payload(fields int) string {
 	return text
 }
 
-// lookAtHash says whether s has the whole hash.
+// lookAtHash returns whether s has the whole hash.
 func lookAtHash(c *cell, s *testkit.Server) (state, string) {
 	n := c.read(s, "HLEN", c.unit.key("k")).Int
 	switch n {
@@ -143,10 +143,11 @@ func lookAtHash(c *cell, s *testkit.Server) (state, string) {
 	return torn, fmt.Sprintf("%d fields of %d", n, c.unit.n)
 }
 
-// target is where MIGRATE moves its key.
+// target returns the server to which MIGRATE moves its key.
 func (c *cell) target() *testkit.Server { return c.more[len(c.more)-1] }
 
-// lookAtMove is for a key that goes to the target: it is on one of the two. Twice is once too many if MIGRATE said OK.
+// lookAtMove is for a key that moves to the target: one of the two servers has it. Both may have it only if MIGRATE
+// did not say OK.
 func lookAtMove(c *cell, s *testkit.Server) (state, string) {
 	is, detail := lookAtHash(c, s)
 	there, other := lookAtHash(c, c.target())
@@ -164,7 +165,7 @@ func lookAtMove(c *cell, s *testkit.Server) (state, string) {
 	return whole, detail
 }
 
-// big makes the payload of a hash that is restored beside the turn.
+// big makes the payload of a hash that RESTORE builds outside the turn.
 func big(c *cell) {
 	c.unit.n = 1500 + c.rng.IntN(6)*2000
 	c.unit.text = c.payload(c.unit.n)

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// A stage is a set of servers that lives for many cells. It is the testing.TB of its servers, so that they end with it
-// and what goes wrong in a cell ends that cell alone.
+// A stage is a set of servers that lives for many cells. It is the testing.TB of its servers. They end with it, and
+// a failure in a cell ends only that cell.
 type stage struct {
 	testing.TB
 	mu    sync.Mutex
 	ends  []func()
-	notes []string // what the servers have to say about a failure
+	notes []string // what the servers report about a failure
 	wrong []string
 }
 
@@ -81,7 +81,7 @@ func (s *stage) Logf(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// close ends the servers. It answers what was wrong, also in what they logged, and their notes about it.
+// close ends the servers. It returns what was wrong, including errors in their logs, and their notes about it.
 func (s *stage) close() (wrong, notes string) {
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		s.ends[i]()
