@@ -18,8 +18,8 @@ import (
 	"spindle/protocol"
 )
 
-// inProcess are the transcripts of families that need nothing but data; here their effects and events are held to the
-// reference's too.
+// inProcess are the transcripts of families that need only data. Here their effects and events are compared with
+// the reference's too.
 var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "errors", "scan", "sort",
 	"sort_range", "object", "multi", "hll", "bitmap", "bitcount", "bitop", "bitfield", "list", "list_encoding",
 	"sets", "sets_move", "sets_combine",
@@ -28,7 +28,7 @@ var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expir
 	"geo", "geo_search", "geo_store",
 	"hash", "hash_scan", "hash_expire", "hash_lapse"}
 
-// TestEffects plays transcripts against the families alone, without a server.
+// TestEffects plays transcripts on the families alone, without a server.
 func TestEffects(t *testing.T) {
 	for _, name := range inProcess {
 		script, err := Read(name + ".txt")
@@ -77,12 +77,12 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// sameEffects compares two lists of effects; the words of commands may differ in case.
+// sameEffects compares two lists of effects. Command names may differ in case.
 func sameEffects(a, b []string) bool {
 	return slices.EqualFunc(a, b, strings.EqualFold)
 }
 
-// session is the commands of other families that the transcripts need.
+// session has the commands of other families that the transcripts need.
 var session = command.Family{Name: "session", Rows: []command.Spec{
 	{Name: "select", Arity: 2, Run: func(c *command.Context) error {
 		n, err := command.Int32(c.Args[1])
@@ -94,7 +94,7 @@ var session = command.Family{Name: "session", Rows: []command.Spec{
 		return nil
 	}},
 	{Name: "ping", Arity: -1, Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }},
-	// SET-ACTIVE-EXPIRE: nothing here is active.
+	// SET-ACTIVE-EXPIRE: no key expires by itself here.
 	{Name: "debug", Arity: -2, Run: func(c *command.Context) error { c.Reply.OK(); return nil }},
 }}
 
@@ -102,7 +102,7 @@ func newCore(t *testing.T) *commandtest.Core {
 	space := newSpace(t)
 	watches := tx.NewWatches(space)
 	settings := &catalogue.Settings{}
-	settings.Rows() // makes it the defaults
+	settings.Rows() // fills in the defaults
 	core, err := commandtest.New(space, time.Now().UnixMilli(),
 		append(catalogue.Data(settings), watches.Family(), session)...)
 	if err != nil {
@@ -115,9 +115,9 @@ func newCore(t *testing.T) *commandtest.Core {
 	return core
 }
 
-// TestEveryRowHasATranscript: the first test of every command is what the reference answers to it. Those on Bloom
-// filters have none: they are a module's, RedisBloom's, with which there is no reference to record from. The tables of
-// engine/family/bloom stand in for them. Nor have those of always-on insight, which the reference lacks.
+// TestEveryRowHasATranscript: every command has a transcript of the reference's replies. Bloom filters have none:
+// they are commands of the module RedisBloom, which no recorded reference has. The tables of engine/family/bloom
+// replace them. The commands of always-on insight have none either, because the reference lacks them.
 func TestEveryRowHasATranscript(t *testing.T) {
 	paths, err := filepath.Glob("*.txt")
 	if err != nil {

@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// An Observer sees what a server tells others of each command: the stream a replica gets, and keyspace events.
+// An Observer records what a server sends to others for each command: the stream to a replica, and keyspace events.
 //
-// It stands on PUBLISH reaching both: a message of its own marks where a command's effects end.
+// PUBLISH reaches both. So a message that the Observer publishes marks where a command's effects end.
 type Observer struct {
 	stream, events, marks *link
 	db, marker            int
 }
 
-// Observe attaches to a server as a replica and as a subscriber. Events are switched on, expiry by the clock is
-// switched off.
+// Observe attaches to a server as a replica and as a subscriber. It switches events on and active expiry off.
 func Observe(address string) (*Observer, error) {
 	o := &Observer{}
 	for _, l := range []**link{&o.stream, &o.events, &o.marks} {
@@ -52,7 +51,7 @@ func (o *Observer) Close() {
 	o.marks.Close()
 }
 
-// sync becomes a replica: SYNC, and the file that comes first is skipped.
+// sync becomes a replica: it sends SYNC, and skips the file that comes first.
 func (o *Observer) sync() error {
 	o.stream.SetDeadline(time.Now().Add(6 * replyTimeout))
 	if _, err := io.WriteString(o.stream, "SYNC\r\n"); err != nil {
@@ -65,7 +64,7 @@ func (o *Observer) sync() error {
 		}
 		line = strings.TrimSpace(line)
 		if line == "" {
-			continue // kept alive while the file is made
+			continue // a sign of life while the file is made
 		}
 		if size, err := strconv.Atoi(strings.TrimPrefix(line, "$")); err == nil {
 			_, err = io.CopyN(io.Discard, o.stream.in, int64(size))
@@ -75,7 +74,7 @@ func (o *Observer) sync() error {
 		if !ok {
 			return fmt.Errorf("SYNC: %s", line)
 		}
-		for tail := ""; tail != mark; { // forty bytes that the file ends with
+		for tail := ""; tail != mark; { // the forty bytes that end the file
 			c, err := o.stream.in.ReadByte()
 			if err != nil {
 				return err
@@ -88,7 +87,6 @@ func (o *Observer) sync() error {
 	}
 }
 
-// Take returns the effects and events since the last call.
 func (o *Observer) Take() (effects, events []string, err error) {
 	o.marker++
 	text := strconv.Itoa(o.marker)

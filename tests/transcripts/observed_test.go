@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestObserved plays transcripts against a server while a replica and a subscriber listen: what reaches them is what
-// they heard of the reference. It is for commands whose effects only a whole server has: PUBLISH.
+// TestObserved plays transcripts on a server while a replica and a subscriber listen. They must receive what they
+// received from the reference. It is for commands whose effects need a whole server: PUBLISH.
 func TestObserved(t *testing.T) {
 	for _, name := range []string{"pubsub_server", "multi", "hash_lapse", "eval_server", "script_server",
 		"function_server"} {

@@ -13,7 +13,7 @@ import (
 // replyTimeout is how long a reply may take before the conversation counts as broken.
 const replyTimeout = 10 * time.Second
 
-// Play runs t against the server at address in one protocol and gives each reply to got, which says whether to go on.
+// Play runs t against the server at address in one protocol. It passes each reply to got, whose error ends the run.
 //
 // Every connection is new; the server is emptied first.
 func Play(t *Transcript, address string, protocol int, got func(s *Step, reply []string) error) error {
@@ -38,7 +38,7 @@ func Play(t *Transcript, address string, protocol int, got func(s *Step, reply [
 	return nil
 }
 
-// A player is the connections of one conversation.
+// A player has the connections of one conversation.
 type player struct {
 	address  string
 	protocol int
@@ -78,8 +78,7 @@ func (p *player) ask(client int, args []string) ([]string, error) {
 	return p.clients[client].ask(args)
 }
 
-// nextPush stands in the place of a command: nothing is sent, and the next message or confirmation is read. Each is a
-// reply of its own.
+// nextPush replaces a command: nothing is sent, and the next message or confirmation is read as a reply.
 const nextPush = "(next)"
 
 // ask sends one command and reads its reply.
@@ -96,10 +95,10 @@ func (c *link) ask(args []string) ([]string, error) {
 	return readReply(c.in, nil)
 }
 
-// ReadReply reads one reply as lines, those of its elements included.
+// ReadReply reads one reply as lines, including those of its elements.
 func ReadReply(in *bufio.Reader) ([]string, error) { return readReply(in, nil) }
 
-// readReply appends the lines of one reply, those of its elements included.
+// readReply appends the lines of one reply, including those of its elements.
 func readReply(in *bufio.Reader, lines []string) ([]string, error) {
 	line, err := in.ReadString('\n')
 	if err != nil {
@@ -142,7 +141,7 @@ func readReply(in *bufio.Reader, lines []string) ([]string, error) {
 	return lines, err
 }
 
-// printable is s, or s in quotes if it would not stand in a line of its own or not come back the same.
+// printable returns s, in quotes if it would not fit on one line or would be read back differently.
 func printable(s string) string {
 	if strings.HasPrefix(s, `"`) {
 		return strconv.QuoteToASCII(s)
@@ -155,7 +154,7 @@ func printable(s string) string {
 	return s
 }
 
-// quoteBytes quotes byte by byte, so that what is no UTF-8 reads back the same.
+// quoteBytes quotes byte by byte, so that invalid UTF-8 is read back the same.
 func quoteBytes(s string) string {
 	b := []byte{'"'}
 	for i := range len(s) {

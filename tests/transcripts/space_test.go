@@ -7,7 +7,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// newSpace is an empty keyspace with memory of its own.
+// newSpace returns an empty keyspace with its memory.
 func newSpace(t *testing.T) *keyspace.Keyspace {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {

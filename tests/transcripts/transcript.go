@@ -1,9 +1,8 @@
-// Package transcripts replays recorded conversations: what a client sends and, byte for byte, what it gets.
+// Package transcripts replays recorded conversations: a client's commands and, byte for byte, its replies.
 //
-// Owner: tests; nothing imports it but its own recorder.
-// Never: decides what is right. The reference server did, when record wrote the files.
-// Start here: the format. play.go is the connections, record/ writes the files, transcripts_test.go holds a server to
-// them.
+// Owner: tests; only its recorder imports it. Never: decides what is right. The reference server did, when record
+// wrote the files. Start here: the format. play.go has the connections, record/ writes the files,
+// transcripts_test.go tests a server.
 package transcripts
 
 import (
@@ -17,21 +16,21 @@ import (
 	"time"
 )
 
-// A Transcript is one file: a list of steps, from an empty server on.
+// A Transcript is one file: a list of steps, beginning with an empty server.
 //
-//	# a comment, kept where it stands
+//	# a comment, which stays in its place
 //	> SET k "two words"        a command; quotes and \x escapes as in redis-cli
 //	2> GET k                   the same from a second connection
-//	> (next)                   nothing is sent: what comes next is read, a message of pub/sub
+//	> (next)                   nothing is sent: the next message of pub/sub is read
 //	< $9                       one line of the reply, the same in RESP2 and RESP3
-//	<2 $-1                     a line that only RESP2 gives
-//	<3 _                       a line that only RESP3 gives
-//	<~ :[0-9]+                 a pattern for the whole reply, its lines joined by blanks: for what differs each time
-//	= 0 SET k v PXAT <ms>      what goes to the sinks, after the number of its database
+//	<2 $-1                     a line in RESP2 only
+//	<3 _                       a line in RESP3 only
+//	<~ :[0-9]+                 a pattern for a whole reply that varies; it joins its lines by blanks
+//	= 0 SET k v PXAT <ms>      an effect, after the number of its database
 //	! 0 expired k              a keyspace event: database, event, key
 //	@ sleep 20ms
 //
-// A bulk string's bytes stand on a line of their own, quoted if they begin with a quote or hold what is not printable.
+// A bulk string's bytes have their own line. It is quoted if it begins with a quote or has unprintable bytes.
 type Transcript struct {
 	Name  string
 	Steps []*Step
@@ -40,7 +39,7 @@ type Transcript struct {
 // A Step is a comment, a pause or a command with its replies.
 type Step struct {
 	Line    int
-	Comment string // the line as it stands, if it is no command
+	Comment string // the line itself, if it is no command
 	Sleep   time.Duration
 	Client  int // 1, 2, …; 0 if it is no command
 	Text    string
@@ -51,7 +50,7 @@ type Step struct {
 	Events  []string    // lines beginning with "! "
 }
 
-// Read parses the file at path.
+// Read parses a file.
 func Read(path string) (*Transcript, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -114,7 +113,7 @@ func Read(path string) (*Transcript, error) {
 	return t, lines.Err()
 }
 
-// Write stores t where it was read.
+// Write stores t in its file.
 func (t *Transcript) Write() error {
 	var b strings.Builder
 	for _, s := range t.Steps {
@@ -147,7 +146,7 @@ func writeLines(b *strings.Builder, mark string, lines []string) {
 	}
 }
 
-// Check says whether a reply, as lines, is what the step expects in this protocol.
+// Check reports whether a reply, as lines, is what the step expects in this protocol.
 func (s *Step) Check(protocol int, got []string) error {
 	if s.Pattern != "" {
 		if whole := strings.Join(got, " "); !regexp.MustCompile(`\A(?:` + s.Pattern + `)\z`).MatchString(whole) {
@@ -161,9 +160,9 @@ func (s *Step) Check(protocol int, got []string) error {
 	return nil
 }
 
-// CheckAfter is Check for a server that the host may have kept waiting: seconds that a reply counts may have moved on
-// by those that have passed since the conversation began. A ttl is rounded, so that half a second moves none; the clock
-// behind OBJECT IDLETIME ticks once a second, whenever that is.
+// CheckAfter is Check for a server that the host may have delayed. Seconds in a reply may have advanced by the time
+// since the conversation began. A ttl is rounded, so half a second changes none. The clock of OBJECT IDLETIME ticks
+// once a second, at any moment.
 func (s *Step) CheckAfter(passed time.Duration, protocol int, got []string) error {
 	err, want := s.Check(protocol, got), s.Reply[protocol]
 	if err == nil || s.Pattern != "" || len(got) != len(want) {
@@ -191,14 +190,14 @@ func (s *Step) CheckAfter(passed time.Duration, protocol int, got []string) erro
 	return nil
 }
 
-// seconds reads an integer's line; those below zero are no time.
+// seconds parses an integer's line. Negative integers are not times.
 func seconds(line string) (n int, ok bool) {
 	digits, isInteger := strings.CutPrefix(line, ":")
 	n, err := strconv.Atoi(digits)
 	return n, isInteger && err == nil && n >= 0
 }
 
-// EffectLine is the line for a command that goes to the sinks.
+// EffectLine returns the line for a command that is propagated.
 func EffectLine(db int, args []string) string {
 	words := []string{strconv.Itoa(db)}
 	for _, a := range args {
@@ -207,7 +206,7 @@ func EffectLine(db int, args []string) string {
 	return strings.Join(words, " ")
 }
 
-// EventLine is the line for a keyspace event.
+// EventLine returns the line for a keyspace event.
 func EventLine(db int, event, key string) string {
 	return strconv.Itoa(db) + " " + event + " " + abbreviate(key)
 }
@@ -217,7 +216,8 @@ var (
 	streamID = regexp.MustCompile(`\A1[7-9]\d{11}-\d+\z`)
 )
 
-// abbreviate is s as a word: times of about now and long strings, which would differ or say nothing, are only named.
+// abbreviate returns s as a word. It only names times near now, which would differ, and long strings, which say
+// nothing.
 func abbreviate(s string) string {
 	switch {
 	case unixMs.MatchString(s):
@@ -269,7 +269,7 @@ func split(line string) (args []string, err error) {
 	}
 }
 
-// repeated is the one shorthand of arguments: {1000*x} is a thousand x.
+// repeated is the only shorthand in arguments: {1000*x} is a thousand times x.
 var repeated = regexp.MustCompile(`\{(\d+)\*([^}]+)\}`)
 
 func expand(arg string) string {

@@ -19,7 +19,7 @@ func startServer(t *testing.T) string {
 	return testkit.Start(t, "--enable-debug-command", "yes").Addr
 }
 
-// TestReplay holds the server to every transcript, in RESP2 and RESP3.
+// TestReplay checks the server against every transcript, in RESP2 and RESP3.
 func TestReplay(t *testing.T) {
 	paths, err := filepath.Glob("*.txt")
 	if err != nil || len(paths) == 0 {
@@ -38,7 +38,7 @@ func TestReplay(t *testing.T) {
 					if err := s.CheckAfter(time.Since(began), protocol, reply); err != nil {
 						t.Errorf("%s:%d: %s: %v", path, s.Line, s.Text, err)
 					}
-					began = began.Add(s.Sleep) // which comes now, and which the recording has in it
+					began = began.Add(s.Sleep) // a pause in the recording, which the reply includes
 					return nil
 				})
 				if err != nil {
@@ -49,7 +49,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestCheckAfter: a host that stops for a second does not fail a transcript, and excuses nothing else.
+// TestCheckAfter: if the host stops for a second, no transcript fails. No other difference is excused.
 func TestCheckAfter(t *testing.T) {
 	for _, c := range []struct {
 		command, want, got string

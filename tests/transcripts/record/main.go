@@ -1,6 +1,5 @@
-// Command record writes down what the reference server answers: it plays transcripts against it, in RESP2 and RESP3,
-// and puts its replies, effects and events in the place of those in the files. Replies given as patterns stay, and must
-// match.
+// Command record records the reference server's answers. It plays transcripts against that server in RESP2 and
+// RESP3, and replaces the replies, effects and events in the files. Replies given as patterns stay, and must match.
 //
 //	go run ./tests/transcripts/record -server 127.0.0.1:6379 tests/transcripts/*.txt
 //
@@ -43,7 +42,7 @@ func record(path, server string) error {
 			if effects, events, err := observer.Take(); err != nil {
 				return err
 			} else if s.Effects, s.Events = effects, events; !taken {
-				taken = true // what emptied the server is no effect of the first step
+				taken = true // emptying the server is no effect of the first step
 				s.Effects = slices.DeleteFunc(effects, func(l string) bool { return l == "0 FLUSHALL" })
 			}
 			if s.Pattern != "" {
