@@ -31,7 +31,7 @@ func exclusionsOf(t *testing.T, lines ...string) []*exclusion {
 	return all
 }
 
-// conformance.J1..conformance.J3, one case a line.
+// conformance.J1..conformance.J3, one case for each line.
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name               string
@@ -76,7 +76,7 @@ func TestExclusionLines(t *testing.T) {
 	}
 }
 
-// What is committed is well formed, names files that are run, and says of each what the reference does.
+// The committed lists are well formed, name files that are run, and give the reference's result for each.
 func TestCommittedLists(t *testing.T) {
 	reference, err := readReference("reference.txt")
 	if err != nil {
@@ -134,7 +134,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// The machine's own entries, of the right archives only, with deb-src for deb.
+// The machine's own entries, only those of the right archives, with deb-src instead of deb.
 func TestSourceLists(t *testing.T) {
 	archives := []string{"http://deb.example.org/debian"}
 	lines := "# deb http://deb.example.org/debian x main\n" +
@@ -150,7 +150,7 @@ func TestSourceLists(t *testing.T) {
 	}
 }
 
-// The wrapper of a mixed cluster starts the right program, which takes its place.
+// In a mixed cluster the wrapper starts the right program, which replaces it as the process.
 func TestEverySecond(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "src"), 0o755); err != nil {
@@ -177,7 +177,7 @@ func TestEverySecond(t *testing.T) {
 			t.Errorf("%s: %q, %v, process %d", config, got, err, cmd.Process.Pid)
 		}
 	}
-	// A run of one kind needs no wrapper, and the next one takes it away.
+	// A run with one kind of program needs no wrapper, and removes the previous one.
 	if env, err = wrapInstances(dir, programs{sentinel: even, server: even, odd: even}); err != nil || env != nil {
 		t.Errorf("%q, %v", env, err)
 	}
@@ -196,7 +196,7 @@ func TestResumeIsSourcedOnce(t *testing.T) {
 	}
 }
 
-// A page is written whole, though one suite alone was run: what it says of the other stays.
+// Writing a page after a run of one suite keeps the other suite's section.
 func TestReportKeepsTheOther(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.md")
 	run := func(s *suite, version string) string {
@@ -225,7 +225,7 @@ func TestReportKeepsTheOther(t *testing.T) {
 	}
 }
 
-// The page of the tree has what this program says by itself, and the differences come before the suites.
+// The page in the tree has the texts of this program, and the differences come before the suites.
 func TestPageIsWritten(t *testing.T) {
 	page, err := os.ReadFile("../../COMPATIBILITY.md")
 	if err != nil {
@@ -246,7 +246,7 @@ func TestPageIsWritten(t *testing.T) {
 	}
 }
 
-// The newer suite is taken only from where it can be run.
+// The newer suite is used only from a folder where it can run.
 func TestOpenNewer(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(sourceVariable, dir)
@@ -271,7 +271,7 @@ func TestOpenNewer(t *testing.T) {
 	refused("no built server")
 }
 
-// TestFold: lines of the page end by their column, and say the same.
+// TestFold: lines of the page end by column 120, and keep their words.
 func TestFold(t *testing.T) {
 	long := strings.Repeat("word ", 23) // 115 bytes
 	for _, c := range []struct{ line, want string }{

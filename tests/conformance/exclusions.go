@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// A class says what sort of reason an exclusion has.
+// A class is a kind of reason for an exclusion.
 type class struct {
 	name    string
-	later   bool // the tests are to pass once something exists
+	later   bool // the tests must pass once a feature exists
 	version bool // the test is about another version's behaviour
 	means   string
 }
 
-// classes are all there are: a new sort of excuse is a change of this table, which a reader of the commit sees.
+// classes is the complete list. A new kind of excuse changes this table, so a reader of the commit sees it.
 var classes = []class{
 	{"debugger", true, false, "needs a Lua debugger: SCRIPT DEBUG YES and SYNC are refused"},
 	{"cluster", true, false, "needs cluster mode or MIGRATE"},
@@ -36,17 +36,17 @@ var classes = []class{
 //
 //	== unit/keyspace
 //	list: SCAN TYPE -- makes its keys with LPUSH
-//	list!: a test that must not even be begun -- blocks for ever
-//	hash: /^SET .* on a hash -- a name that begins with a stroke is a regular expression
+//	list!: a test that must not even start -- blocks forever
+//	hash: /^SET .* on a hash -- a name that begins with a slash is a regular expression
 //
-// The first colon ends the class, with ! the test is left out of the run; the last " -- " begins the reason.
+// The first colon ends the class. With ! the test is left out of the run. The last " -- " begins the reason.
 type exclusion struct {
 	line    int
 	file    string
 	class   *class
 	skip    bool
 	name    string
-	pattern *regexp.Regexp // nil: the name itself
+	pattern *regexp.Regexp // nil: the name must match exactly
 	reason  string
 	matched int
 }
@@ -58,7 +58,7 @@ func (e *exclusion) matches(name string) bool {
 	return e.name == name
 }
 
-// exclusions are all of the list, by file.
+// exclusions is the whole list, by file.
 type exclusions struct {
 	files map[string][]*exclusion
 	all   []*exclusion
@@ -66,7 +66,7 @@ type exclusions struct {
 
 func (x *exclusions) of(file string) []*exclusion { return x.files[file] }
 
-// skipped are the names of file that the suite is told to leave out.
+// skipped returns the names of file that the suite must leave out.
 func (x *exclusions) skipped(file string) (names []string) {
 	for _, e := range x.files[file] {
 		if e.skip {
@@ -116,7 +116,7 @@ func readExclusions(file string) (*exclusions, error) {
 	return x, lines.Err()
 }
 
-// parseExclusion takes one line apart.
+// parseExclusion parses one line.
 func parseExclusion(line string) (*exclusion, error) {
 	kind, rest, ok := strings.Cut(line, ": ")
 	at := strings.LastIndex(rest, " -- ")

@@ -1,8 +1,8 @@
 package main
 
-// suiteFiles are the files of the suite that mostly concern what exists here, in the order they are run.
+// suiteFiles are the suite's files about features that exist here, in the order they are run.
 //
-// A family that arrives brings its files: add them here, run -reference -file for them, and commit reference.txt.
+// To add a family's files: add them here, run -reference -file for them, and commit reference.txt.
 var suiteFiles = []string{
 	"unit/printver",
 	"unit/quit",
@@ -96,7 +96,7 @@ var olderFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	sentinelFile, sentinelOver, sentinelBeneath, clusterFile, clusterMixed,
 )
 
-// newerFiles are the files of 7.4.1's suite that are run. unit/memefficiency is left out: it is about the figures of
+// newerFiles are the files of 7.4.1's suite that are run. unit/memefficiency is left out: it checks figures of
 // jemalloc and its defragmentation. unit/tls is run with -tls.
 var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	"unit/type/hash-field-expire",
@@ -115,8 +115,8 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	sentinelFile, sentinelOver, sentinelBeneath, clusterFile, clusterMixed,
 )
 
-// newerLater are the files of 7.4.1's suite that are about a feature to come as a whole. A feature that lands moves its
-// files up.
+// newerLater are the files of 7.4.1's suite about features that are still missing. When a feature lands, its files
+// move up.
 var newerLater = []laterFiles{
 	{"modules", []string{"unit/moduleapi/*"}},
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The tests of Sentinel and of the cluster have drivers of their own. Each driver starts its servers once and runs all
-// of its files on them. Here a driver's tests count as one file, which is run once for each pairing of programs.
+// The tests of Sentinel and of the cluster have other drivers. Each driver starts its servers once and runs all of
+// its files on them. Here a driver's tests count as one file, which is run once for each pairing of programs.
 const (
 	sentinelFile    = "sentinel"
 	sentinelOver    = "sentinel over redis-server"
@@ -19,19 +19,18 @@ const (
 	clusterMixed    = "cluster, every second node a redis-server"
 )
 
-// instancesFiles are all of them.
 var instancesFiles = []string{sentinelFile, sentinelOver, sentinelBeneath, clusterFile, clusterMixed}
 
 // An instancesRun says how one of these files is run.
 type instancesRun struct {
 	driver    string
-	reference string        // the file under which the reference's results stand: the reference is of one kind only
+	reference string        // the file with the reference's results: the reference runs only one kind of program
 	limit     time.Duration // for the whole run
-	idle      time.Duration // without a test beginning or ending: moving slots under load is one test of minutes
+	idle      time.Duration // the limit between two ends of tests: moving slots under load is one test of minutes
 	programs  func(server, reference string) programs
 }
 
-// programs are what stands behind the names that the drivers start.
+// programs are the programs to start for the names that the drivers use.
 type programs struct {
 	sentinel string
 	server   string
@@ -54,7 +53,7 @@ var instancesRuns = map[string]*instancesRun{
 //go:embed instances.tcl
 var instancesTcl []byte
 
-// referenceOf is the file under which the reference's results stand.
+// referenceOf returns the file with the reference's results.
 func referenceOf(file string) string {
 	if run := instancesRuns[file]; run != nil {
 		return run.reference
@@ -62,7 +61,8 @@ func referenceOf(file string) string {
 	return file
 }
 
-// addInstances makes the second edit: the end of tests/instances.tcl. A tree without these drivers has no such tests.
+// addInstances makes the second edit, at the end of tests/instances.tcl. A tree without these drivers has no such
+// tests.
 func addInstances(dir string) error {
 	out, err := os.OpenFile(filepath.Join(dir, "tests", "instances.tcl"), os.O_APPEND|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,8 +83,8 @@ func addInstances(dir string) error {
 	return nil
 }
 
-// everySecond starts one program for the instances with an even number and another for the others. It becomes the
-// server, so that the PID the driver knows is the server's.
+// everySecond starts one program for instances with an even number and another for the others. exec replaces the
+// shell, so the PID that the driver knows is the server's.
 const everySecond = `#!/bin/sh
 case "$1" in
 redis_*[13579]/*) exec "$ODD_SERVER" "$@" ;;
@@ -92,8 +92,8 @@ redis_*[13579]/*) exec "$ODD_SERVER" "$@" ;;
 esac
 `
 
-// wrapInstances makes the names in src stand for the programs of one run. Which of them is a Sentinel spindle knows by
-// its name. env is what the run's environment needs beside.
+// wrapInstances makes the names in src start the programs of one run. spindle becomes a Sentinel by the name it is
+// started with. env is what the run needs in its environment.
 func wrapInstances(dir string, with programs) (env []string, err error) {
 	if err := wrap(dir, "redis-sentinel", with.sentinel); err != nil {
 		return nil, err

@@ -1,17 +1,19 @@
-// Command conformance runs the public Tcl suites of Redis against spindle, a file at a time, and holds what fails
-// against what the suite's own server passes and against a list of exclusions, where every exception has its reason.
+// Command conformance runs the public Tcl suites of Redis against spindle, a file at a time. It compares the
+// failures with what the suite's own server passes, and with a list of exclusions. Every exclusion has its reason.
 //
-// Owner: make conformance; it starts servers only through the suites, in a network namespace of their own.
+// Owner: make conformance. It starts servers only through the suites, in their own network namespace.
 //
-// There are two suites. That of 7.4.1, whose behaviour spindle follows, is run where REDIS_SRC names its unpacked
-// source with a built server in it: it is not under a free licence, so nobody fetches it. That of 7.0 comes through
-// apt (source.go). Nothing of either is kept here. What is committed are names of tests: the exclusions of both, and
-// what 7.0's server makes of its suite. 7.4.1's is found out once and kept in the user's cache folder.
+// There are two suites. Spindle follows the behaviour of 7.4.1. Its suite runs if REDIS_SRC names the unpacked
+// source with a built server in it. That source has no free licence, so this program never downloads it. The suite
+// of 7.0 comes through apt (source.go). The tree keeps no part of either. It has only names of tests: the
+// exclusions of both, and the results of 7.0's server. The results of 7.4.1's server are found once and kept in the
+// user's cache folder.
 //
-// Start at main.go; suites.go says what the suites are, tree.go makes the tree that is run and its edits, resume.tcl is
-// ours; run.go runs a file, verdict.go judges it, report.go writes COMPATIBILITY.md.
+// Start at main.go. suites.go describes the suites. tree.go makes the edited tree that is run; resume.tcl is ours.
+// run.go runs a file, verdict.go judges it, report.go writes COMPATIBILITY.md.
 //
-// It exits 1 on a failure that is not excluded, on a test that was not reached, and on an exclusion that nothing needs.
+// It exits with 1 after a failure that is not excluded, a test that was not reached, or an exclusion that is not
+// needed.
 package main
 
 import (
@@ -27,7 +29,7 @@ import (
 	"syscall"
 )
 
-// options are what the command line may say.
+// options are the options of the command line.
 type options struct {
 	files     string
 	list      bool
@@ -36,8 +38,8 @@ type options struct {
 	reference bool
 	tls       bool
 	server    string
-	suite     string // the one suite to run
-	here      string // the folder of the exclusions and of reference.txt
+	suite     string // run only this suite
+	here      string // the folder with the exclusions and reference.txt
 	report    string
 	again     string
 }
@@ -113,7 +115,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// suites are those that this call is about, in the order they are run.
+// suites returns the suites of this call, in the order they are run.
 func (o *options) suites() ([]*suite, error) {
 	switch tree := os.Getenv(sourceVariable); {
 	case o.suite == older.name, o.suite == "" && tree == "":
@@ -130,7 +132,7 @@ func (o *options) suites() ([]*suite, error) {
 }
 
 // runSuite runs the files of one suite with the server under test and judges them. The outcome is nil if only the
-// reference was asked for.
+// reference is run.
 func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outcome, error) {
 	excluded, err := readExclusions(filepath.Join(o.here, s.exclusions))
 	if err != nil {
@@ -201,7 +203,7 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 	return out, nil
 }
 
-// renewReference runs the suite's own server over files and puts what it found into known, and into its file.
+// renewReference runs the suite's own server over files, and stores its results in known and in its file.
 func renewReference(ctx context.Context, run *runner, known *referenceResults, files []string, p *place) error {
 	known.version = p.version
 	done := map[string]bool{}

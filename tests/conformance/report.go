@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// differences are where 7.0 and 7.4, whose behaviour spindle has, part, as far as tests of the older suite meet them.
+// differences are those between 7.0 and 7.4 that tests of the older suite meet. Spindle behaves like 7.4.
 var differences = []string{
 	"`SET key value PXAT t` is propagated as the client wrote it; 7.0 rewrites it to `SET key value PXAT t` and drops " +
 		"NX and XX.",
@@ -22,7 +22,7 @@ var differences = []string{
 	"Who waits for a stream or its group and sees it go gets NOGROUP or WRONGTYPE; in 7.0 UNBLOCKED.",
 }
 
-// better are where spindle's answers are not 7.4's because ours serve the client better.
+// better are intended differences from 7.4 that serve the client better.
 var better = []string{
 	"FLUSHALL and FLUSHDB take the same short time whatever they remove, also SYNC and inside MULTI: the memory is " +
 		"given back beside the core.",
@@ -42,7 +42,7 @@ var better = []string{
 		"BGREWRITEAOF, rules and SHUTDOWN save nothing until a copy has been loaded or the replica is promoted.",
 }
 
-// own are where spindle's answers are not 7.4's, on purpose or for want of work.
+// own are the other differences from 7.4: intended ones and missing work.
 var own = []string{
 	"While a script runs, a client that is to get a message of it reads nothing else until the script has ended: not " +
 		"even the reply to SCRIPT KILL. 7.4 sends the message when the script has run for `busy-reply-threshold`.",
@@ -106,7 +106,7 @@ var own = []string{
 		"LOLWUT VERSION 5 and 6 draw pictures of our own.",
 }
 
-// writeReport writes COMPATIBILITY.md. What it says of a suite that was not run stays as it is.
+// writeReport writes COMPATIBILITY.md. The section of a suite that was not run stays as it is.
 func writeReport(file string, ran []*outcome) error {
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -133,11 +133,11 @@ func writeReport(file string, ran []*outcome) error {
 	return os.WriteFile(file, []byte(fold(strings.TrimRight(b.String(), "\n")+"\n")), 0o644)
 }
 
-// pageWidth is how many characters a line of the page has at most, but for headings and rows of tables.
+// pageWidth is the longest line of the page in characters, except for headings and rows of tables.
 const pageWidth = 120
 
-// fold breaks the long lines of a page at blanks: outside of code where it can, and never before what Markdown would
-// take for the beginning of a list, a heading or a row. What belongs to an item of a list stays below it.
+// fold breaks the long lines of a page at blanks, outside of code if it can. It never breaks before a word that
+// Markdown would read as a list, a heading or a row. Continued lines of an item keep its indentation.
 func fold(page string) string {
 	var b strings.Builder
 	for line := range strings.Lines(page) {
@@ -158,8 +158,8 @@ func fold(page string) string {
 	return b.String()
 }
 
-// foldAt is the byte of the blank where a line is to be broken, behind its first start bytes, or -1: the line is short,
-// or there is no such blank.
+// foldAt returns the index of the blank where a line should be broken, after its first start bytes. It returns -1
+// if the line is short or has no such blank.
 func foldAt(line string, start int) int {
 	text, column, code := strings.TrimSuffix(line, "\n"), 0, false
 	outside, inside := -1, -1
@@ -192,7 +192,7 @@ func writeList(b *strings.Builder, heading string, lines []string) {
 	b.WriteString("\n")
 }
 
-// sectionOf is the part of a page from its heading to the next one, or nothing.
+// sectionOf returns the part of a page from its heading to the next one, or "".
 func sectionOf(page, heading string) string {
 	_, rest, found := strings.Cut("\n"+page, "\n"+heading+"\n")
 	if !found {
@@ -206,11 +206,11 @@ func sectionOf(page, heading string) string {
 
 func (s *suite) heading() string { return "## The suite of Redis " + s.name }
 
-// An outcome is a suite that has been run.
+// An outcome is the result of one suite's run.
 type outcome struct {
 	suite    *suite
 	excluded *exclusions
-	version  string // of the suite and its server
+	version  string // the suite's and its server's version
 	server   string // the server under test
 	verdicts []*verdict
 }
@@ -247,7 +247,7 @@ func (o *outcome) writeCounts(b *strings.Builder) {
 		"row need not add up.\n\n")
 }
 
-// writeExclusions lists the exclusions whose class is of a kind.
+// writeExclusions lists the exclusions of the classes that kind selects.
 func (o *outcome) writeExclusions(b *strings.Builder, heading string, kind func(*class) bool) {
 	count := map[*class]int{}
 	for _, v := range o.verdicts {

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// A status is what became of a test. Of several runs of one name in a file the worst counts.
+// A status is a test's result. If a name runs several times in a file, the worst result counts.
 type status string
 
 const (
 	statusOK     status = "ok"
-	statusIgnore status = "ignore" // the suite's own tags leave it out
-	statusSkip   status = "skip"   // we left it out, by an exclusion that says so
+	statusIgnore status = "ignore" // the suite's own tags left it out
+	statusSkip   status = "skip"   // one of our exclusions left it out
 	statusErr    status = "err"
 	statusHang   status = "hang"
 	statusStart  status = "start"
 )
 
-// worse orders statuses of one name.
+// worse lists the statuses from good to bad.
 var worse = []status{statusIgnore, statusSkip, statusOK, statusErr, statusHang}
 
-// A record is one line of what resume.tcl writes.
+// A record is one line written by resume.tcl.
 type record struct {
 	status status
 	name   string
@@ -34,16 +34,16 @@ type record struct {
 type results struct {
 	names   []string
 	of      map[string]record
-	running string // the test that had begun and not ended
-	failed  string // the test that ended last, if it failed
+	running string // the test that has begun and not ended
+	failed  string // the latest test, if it failed
 }
 
-// outside names what happens to a file between its tests.
+// outside names a failure between a file's tests.
 const outside = "(outside) the file stands still"
 
 func newResults() *results { return &results{of: map[string]record{}} }
 
-// add takes a record in, keeping the worse of two of the same name.
+// add adds a record. Of two with the same name it keeps the worse.
 func (r *results) add(rec record) {
 	if rec.status == statusStart {
 		r.running = rec.name
@@ -65,7 +65,7 @@ func (r *results) add(rec record) {
 	}
 }
 
-// count is how many names have status s.
+// count returns how many names have status s.
 func (r *results) count(s status) (n int) {
 	for _, rec := range r.of {
 		if rec.status == s {
@@ -75,7 +75,7 @@ func (r *results) count(s status) (n int) {
 	return n
 }
 
-// readResults reads what resume.tcl wrote.
+// readResults reads the results that resume.tcl wrote.
 func readResults(file string) (*results, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -97,7 +97,7 @@ func readResults(file string) (*results, error) {
 
 var unescape = strings.NewReplacer(`\\`, `\`, `\t`, "\t", `\n`, "\n", `\r`, "\r")
 
-// parseRecord takes a line apart: status, name, milliseconds, detail.
+// parseRecord parses a line: status, name, milliseconds, detail.
 func parseRecord(line string) (record, error) {
 	fields := strings.Split(line, "\t")
 	if len(fields) != 4 {

@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	idleLimit  = 120 * time.Second // without a test beginning or ending, the one that runs hangs
+	idleLimit  = 120 * time.Second // if no test begins or ends for this long, the running one hangs
 	fileLimit  = 15 * time.Minute
-	hangsAtAll = 4 // tests of a file that may hang before the rest of it is given up
+	hangsAtAll = 4 // after so many hanging tests, the rest of a file is left out
 )
 
-// A program is a server and the lines that its configurations need beside the suite's own.
+// A program is a server and additional lines for its configurations.
 type program struct{ path, directives string }
 
-// ownDirectives let spindle start where a test asks for a feature that is not there yet: what the test is about may
-// well be another.
+// ownDirectives let spindle start if a test configures a feature that does not exist yet. The test may be about
+// something else.
 const ownDirectives = "unsupported-directives warn\n"
 
-// A runner runs files of the suite in a tree of its own.
+// A runner runs files of the suite in its own tree.
 type runner struct {
 	dir     string
 	source  string
-	partner string // the suite's own server, which some tests run beside the one under test
+	partner string // the suite's own server, which some tests run together with the tested one
 	keep    bool
 	tls     bool
-	again   string   // a kept run whose results stand for files that need not be run; "": none
-	env     []string // what the suite's environment needs for the file that is run now
-	prelude []string // what stands before ./runtest: a network namespace, if there may be one
+	again   string   // a kept run whose results replace running its files again; "": none
+	env     []string // the suite's environment for the current file
+	prelude []string // precedes ./runtest: a network namespace, if the kernel allows one
 }
 
-// namespace gives the suite a network of its own: some of its servers listen on every address, and some tests need a
-// second one that is not the loopback's.
+// namespace gives the suite its own network. Some of its servers listen on every address. Some tests need a second
+// address that is not the loopback's.
 const namespace = `
 ip link set lo up
 ip link add conf0 type veth peer name conf1 2>/dev/null || ip link add conf0 type dummy
@@ -79,9 +79,9 @@ func (r *runner) close() {
 	os.RemoveAll(r.dir)
 }
 
-// file runs one file of the suite with server in place of redis-server, leaving out the tests that skip names.
+// file runs one file of the suite with server as redis-server, without the tests that skip names.
 //
-// A test that hangs is written down as such and the file is run again without it, so that the tests behind it are seen.
+// A test that hangs is recorded, and the file is run again without it, so that the later tests are reached.
 func (r *runner) file(ctx context.Context, server program, file string, skip []string) (*results, error) {
 	if r.again != "" {
 		if got, err := readResults(filepath.Join(r.again, resultsFile(file))); err == nil && len(got.names) > 0 {
@@ -166,7 +166,7 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	if timedOut {
 		hangs = got.running
 		if hangs == "" {
-			// A test that failed half-way may leave a stopped server behind, for which the suite then waits.
+			// A test that failed half-way may leave a stopped server, for which the suite then waits.
 			hangs = got.failed
 		}
 		if hangs == "" {
@@ -176,12 +176,12 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	return got, hangs, nil
 }
 
-// resultsFile is where resume.tcl writes what becomes of file's tests.
+// resultsFile returns the file where resume.tcl writes the results of file's tests.
 func resultsFile(file string) string {
 	return "results-" + strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(file)
 }
 
-// watch waits for cmd, and ends its process group, and nothing else, when a limit is reached.
+// watch waits for cmd. When a limit is reached it ends the process group of cmd, and nothing else.
 func watch(ctx context.Context, cmd *exec.Cmd, log string, limit, idle time.Duration) (timedOut bool, err error) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -196,12 +196,12 @@ func watch(ctx context.Context, cmd *exec.Cmd, log string, limit, idle time.Dura
 	for {
 		select {
 		case err := <-done:
-			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // servers that a failed test left behind
+			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // servers that a failed test did not end
 			var exit *exec.ExitError
 			if err != nil && !errors.As(err, &exit) {
 				return false, err
 			}
-			return false, nil // a failing test makes it exit 1; the record says which
+			return false, nil // a failing test makes it exit with 1; the results name the test
 		case <-ctx.Done():
 			end()
 			return false, ctx.Err()
@@ -217,7 +217,7 @@ func watch(ctx context.Context, cmd *exec.Cmd, log string, limit, idle time.Dura
 	}
 }
 
-// serverVersion is what --version prints, in one line.
+// serverVersion returns what --version prints, in one line.
 func serverVersion(ctx context.Context, server string) string {
 	out, err := exec.CommandContext(ctx, server, "--version").Output()
 	if err != nil {

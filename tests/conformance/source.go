@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// needs are the programs of a run and the Debian packages that bring them.
+// needs are the programs of a run and the Debian packages that contain them.
 var needs = []struct{ program, pkg string }{
 	{"redis-server", "redis-server"}, {"redis-cli", "redis-tools"}, {"dpkg-source", "dpkg-dev"}, {"tclsh", "tcl"},
 	{"ps", "procps"}, {"ip", "iproute2"}, {"unshare", "util-linux"},
@@ -19,10 +19,10 @@ var needs = []struct{ program, pkg string }{
 
 var errNoApt = errors.New("the suite comes from Debian's redis source package, and there is no apt-get here")
 
-// fetchSource is the unpacked source package of the redis that Debian has installed here, and its version.
+// fetchSource returns the unpacked source package of Debian's installed redis, and its version.
 //
-// It is fetched once, into the user's cache folder, through an apt that reads a source list of our own: the machine's
-// apt configuration, lists and cache stay as they are.
+// It is downloaded once, into the user's cache folder. apt reads our own source list, so the machine's apt
+// configuration, lists and cache do not change.
 func fetchSource(ctx context.Context) (dir, version string, err error) {
 	if err := install(ctx); err != nil {
 		return "", "", err
@@ -47,7 +47,7 @@ func fetchSource(ctx context.Context) (dir, version string, err error) {
 	return dir, version, err
 }
 
-// install brings the programs that are missing, as the Makefile's deps target does.
+// install installs the missing programs, as the Makefile's deps target does.
 func install(ctx context.Context) error {
 	var missing []string
 	for _, n := range needs {
@@ -83,13 +83,13 @@ func asRoot(ctx context.Context, program string, args ...string) error {
 func cacheDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		cache = os.TempDir() // no HOME: a container's build user
+		cache = os.TempDir() // no HOME, as for a container's build user
 	}
 	cache = filepath.Join(cache, "spindle", "conformance")
 	return cache, os.MkdirAll(cache, 0o755)
 }
 
-// unpacked is the folder below home that holds a suite.
+// unpacked returns the folder below home that holds a suite.
 func unpacked(home string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(home, "*", "tests", "test_helper.tcl"))
 	if err != nil || len(found) == 0 {
@@ -98,7 +98,7 @@ func unpacked(home string) (string, error) {
 	return filepath.Dir(filepath.Dir(found[0])), nil
 }
 
-// aptSource runs apt-get source in home with lists, cache and sources of its own.
+// aptSource runs apt-get source in home, with lists, cache and sources only for this run.
 func aptSource(ctx context.Context, home, version string) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return errNoApt
@@ -136,7 +136,7 @@ func aptSource(ctx context.Context, home, version string) error {
 	return get("source", "redis="+version)
 }
 
-// archivesOf are the addresses that pkg may come from, as apt-cache policy names them.
+// archivesOf returns the addresses that pkg may come from, as apt-cache policy names them.
 func archivesOf(ctx context.Context, pkg string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "apt-cache", "policy", pkg).Output()
 	if err != nil {
@@ -154,7 +154,7 @@ func archivesOf(ctx context.Context, pkg string) ([]string, error) {
 	return archives, nil
 }
 
-// writeSources puts the machine's own entries of those archives into dir, with deb-src for deb.
+// writeSources writes the machine's entries of those archives into dir, with deb-src instead of deb.
 func writeSources(dir string, archives []string) error {
 	files, _ := filepath.Glob("/etc/apt/sources.list.d/*")
 	files = append(files, "/etc/apt/sources.list")
@@ -162,7 +162,7 @@ func writeSources(dir string, archives []string) error {
 	for i, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // there may be no sources.list
+			continue // sources.list may be missing
 		}
 		suffix := filepath.Ext(file)
 		entries := sourceLines(string(text), archives)
@@ -183,7 +183,7 @@ func writeSources(dir string, archives []string) error {
 	return nil
 }
 
-// sourceLines is the one-line form: "deb [options] uri suite component".
+// sourceLines converts the one-line form: "deb [options] uri suite component".
 func sourceLines(text string, archives []string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -195,7 +195,7 @@ func sourceLines(text string, archives []string) string {
 	return b.String()
 }
 
-// sourceStanzas is the deb822 form: paragraphs with Types and URIs.
+// sourceStanzas converts the deb822 form: paragraphs with Types and URIs.
 func sourceStanzas(text string, archives []string) string {
 	var b strings.Builder
 	for stanza := range strings.SplitSeq(text, "\n\n") {

@@ -10,27 +10,27 @@ import (
 	"regexp"
 )
 
-// A suite is one release's tests: which of its files are run, and what is known of them.
+// A suite is the tests of one release: which of its files are run, and their known results.
 type suite struct {
-	name       string // the release, as the report and -suite call it
+	name       string // the release, as in the report and in -suite
 	files      []string
-	later      []laterFiles // files of which nothing is run yet
-	exclusions string       // the file's name, in the folder of the lists
+	later      []laterFiles // files that are not run yet
+	exclusions string       // the name of its file of exclusions
 	open       func(ctx context.Context, here string) (*place, error)
 }
 
-// laterFiles are whole files that are about a feature to come.
+// laterFiles are whole files about a missing feature.
 type laterFiles struct {
 	feature string
 	files   []string
 }
 
-// A place is where a suite lies on this machine.
+// A place is where this machine has a suite.
 type place struct {
 	source    string // the unpacked tree
 	server    string // its own server: the reference
-	version   string // what the report says of both
-	reference string // the file that keeps what that server makes of each test
+	version   string // the versions of both for the report
+	reference string // the file with that server's result for each test
 }
 
 // newerVersion is the release whose behaviour spindle follows.
@@ -45,10 +45,10 @@ var (
 	older = &suite{name: "7.0", files: olderFiles, exclusions: "exclusions.txt", open: openOlder}
 )
 
-// inReport are the suites in the order the report has them.
+// inReport are the suites in the report's order.
 var inReport = []*suite{newer, older}
 
-// openOlder is Debian's source package and its redis-server.
+// openOlder returns Debian's source package and its redis-server.
 func openOlder(ctx context.Context, here string) (*place, error) {
 	source, version, err := fetchSource(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ var (
 	errNoServer = errors.New("there is no built server in it: make it first")
 )
 
-// openNewer is the tree that REDIS_SRC names. What its server makes of the suite is kept for each build of it.
+// openNewer returns the tree that REDIS_SRC names. Its server's results are kept for each build of that server.
 func openNewer(ctx context.Context, _ string) (*place, error) {
 	source, err := filepath.Abs(os.Getenv(sourceVariable))
 	if err != nil {

@@ -10,17 +10,16 @@ import (
 	"path/filepath"
 )
 
-// tlsFile is run under TLS alone.
+// tlsFile is only run under TLS.
 const tlsFile = "unit/tls"
 
-// underTLS is the file that keeps what a suite's own server makes of the suite under TLS: in the user's cache, beside
-// those of servers that are not Debian's.
+// underTLS returns the file with the results of a suite's own server under TLS. It is in the user's cache folder.
 func underTLS(reference string) (string, error) {
 	cache, err := cacheDir()
 	return filepath.Join(cache, "tls-"+filepath.Base(reference)), err
 }
 
-// useTLS has the suite run with --tls, and with certificates made for this run.
+// useTLS makes the suite run with --tls, and with certificates made for this run.
 func (r *runner) useTLS(ctx context.Context) error {
 	script := filepath.Join("utils", "gen-test-certs.sh")
 	if _, err := os.Stat(filepath.Join(r.dir, script)); errors.Is(err, fs.ErrNotExist) {

@@ -17,13 +17,14 @@ var resumeTcl []byte
 var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::client} {`: the suite's driver has " +
 	"changed; see resume.tcl for what is needed of it")
 
-// makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test, and makes
-// the first edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.
+// makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test. It
+// makes the first edit: resume.tcl is sourced before the suite's client starts. It never writes to the cached
+// source.
 func makeTree(dir, source string) error {
 	for _, part := range []string{"tests", "runtest", "runtest-sentinel", "runtest-cluster", "redis.conf", "utils"} {
 		from := filepath.Join(source, part)
 		if _, err := os.Stat(from); err != nil {
-			continue // utils only serves TLS and a few tools
+			continue // utils only has TLS certificates and a few tools
 		}
 		if out, err := exec.Command("cp", "-r", from, dir).CombinedOutput(); err != nil {
 			return fmt.Errorf("copying %s: %w: %s", from, err, out)
@@ -59,7 +60,7 @@ func makeTree(dir, source string) error {
 	return os.WriteFile(helper, []byte(edited), 0o644)
 }
 
-// toolOf is the tool that was built with the suite, or the one on the PATH.
+// toolOf returns the tool that was built with the suite, otherwise the one from the PATH.
 func toolOf(source, tool string) (string, error) {
 	built := filepath.Join(source, "src", tool)
 	if _, err := os.Stat(built); err == nil {
@@ -68,7 +69,7 @@ func toolOf(source, tool string) (string, error) {
 	return exec.LookPath(tool)
 }
 
-// addDirectives gives the suite's basic configurations more lines.
+// addDirectives adds lines to the suite's basic configurations.
 func addDirectives(dir, source, directives string) error {
 	for _, name := range []string{"default.conf", "minimal.conf"} {
 		name = filepath.Join("tests", "assets", name)
@@ -83,7 +84,7 @@ func addDirectives(dir, source, directives string) error {
 	return nil
 }
 
-// sourceResume is the edit of the suite's driver.
+// sourceResume edits the suite's driver.
 func sourceResume(text string) (string, error) {
 	const start = "\nif {$::client} {\n"
 	at := strings.LastIndex(text, start)
@@ -93,8 +94,8 @@ func sourceResume(text string) (string, error) {
 	return text[:at] + "\nif {$::client} {source tests/resume.tcl}" + text[at:], nil
 }
 
-// wrap makes a name in src stand for a program: a link, so that the PID the suite knows is the program's and its title
-// is the path it was started by.
+// wrap makes a name in src start a program. It is a link, so the PID that the suite knows is the program's. The
+// process title is the path of the link.
 func wrap(dir, name, server string) error {
 	link := filepath.Join(dir, "src", name)
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {

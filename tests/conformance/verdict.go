@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// A verdict is one file judged.
+// A verdict is the judgement of one file.
 //
 //	conformance.J1. A test that the reference passes passes here, or an exclusion names it.
-//	conformance.J2. A test that the reference fails may fail; nothing is asked of it.
-//	conformance.J3. An exclusion that no failing or skipped test needs is wrong: it hides what might break tomorrow.
+//	conformance.J2. A test that the reference fails may fail; nothing is required of it.
+//	conformance.J3. An exclusion that no failing or skipped test needs is wrong: it could hide a later failure.
 type verdict struct {
 	file      string
-	reference int // tests the reference passes
-	passes    int // of those, here
-	more      int // passed here, not by the reference
+	reference int // tests that the reference passes
+	passes    int // of those, passed here
+	more      int // passed here but not by the reference
 	bothFail  int
 	excluded  map[*class]int
-	failures  []record     // unexplained: conformance.J1
-	missing   []string     // passed by the reference and never reached here: conformance.J1
+	failures  []record     // without an exclusion: conformance.J1
+	missing   []string     // passed by the reference and not reached here: conformance.J1
 	stale     []*exclusion // conformance.J3
 }
 
 func (v *verdict) wrong() int { return len(v.failures) + len(v.missing) + len(v.stale) }
 
-// judge holds what spindle did against what the reference did and against the exclusions of the file.
+// judge compares spindle's results with the reference's and with the exclusions of the file.
 func judge(file string, got, want *results, excluded []*exclusion) *verdict {
 	v := &verdict{file: file, reference: want.count(statusOK), excluded: map[*class]int{}}
 	excuse := func(name string) bool {
@@ -80,8 +80,7 @@ func judge(file string, got, want *results, excluded []*exclusion) *verdict {
 	return v
 }
 
-// later, never and version split the exclusions: those that are to pass one day, those that are not, and those of
-// another version.
+// later, never and version count the exclusions: tests that will pass, that will not, and those of another version.
 func (v *verdict) later() (n int) { return v.sum(func(c *class) bool { return c.later }) }
 func (v *verdict) never() (n int) {
 	return v.sum(func(c *class) bool { return !c.later && !c.version })
@@ -111,7 +110,7 @@ func (v *verdict) print(w io.Writer) {
 	}
 }
 
-// indent shows the first lines of a failure.
+// indent returns the first lines of a failure, indented.
 func indent(detail string) string {
 	lines := strings.SplitN(strings.TrimSpace(detail), "\n", 14)
 	for i, line := range lines {
@@ -123,10 +122,10 @@ func indent(detail string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// unsteady are a process, a port, and what tests draw by lot or by time. In integration/psync2 that is who leads, who
-// follows, a counter, and how many cycles there are. In the cluster's tests it is the node that fails, and its epoch.
+// unsteady matches a process, a port, and what a test chooses at random. In integration/psync2 that is the primary,
+// the replicas, a counter, and the number of cycles. In the cluster's tests it is the failing node and its epoch.
 var unsteady = regexp.MustCompile(`(\bpid |\bport |\(x = |\bSet #|\bfrom #|\bCYCLE |\bNew master 127\.0\.0\.1:` +
 	`|\bnode #|\bInstance #|\bslave of #|\bfailover by #|\bwith old epoch )\d+`)
 
-// steadyName is a test's name without what differs from run to run.
+// steadyName returns a test's name without the parts that differ from run to run.
 func steadyName(name string) string { return unsteady.ReplaceAllString(name, "${1}N") }
