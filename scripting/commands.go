@@ -10,7 +10,6 @@ import (
 	"spindle/protocol"
 )
 
-// Family is the commands of scripts and functions.
 func (s *Scripts) Family() command.Family {
 	const (
 		runs = command.NoScript | command.Stale | command.SkipMonitor | command.MayReplicate | command.NoMandatoryKeys |
@@ -45,7 +44,7 @@ func (s *Scripts) Family() command.Family {
 			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: scriptHelp},
 			{Name: "kill", Arity: 2, Flags: command.NoScript | command.AllowBusy, Tips: one, Run: s.scriptKill},
 			{Name: "load", Arity: 3, Traits: command.InLogs, Flags: command.NoScript | command.Stale, Tips: nodes, Run: s.scriptLoad},
-			// It names the scripts of all clients. A client with +@scripting could then run them.
+			// It shows the scripts of all clients. A client with +@scripting could then run them.
 			{Name: "stats", Arity: 2, Flags: command.NoScript | command.Admin, Apart: true,
 				Tips: []string{"nondeterministic_output"}, Run: s.stats},
 		}},
@@ -66,16 +65,16 @@ func (s *Scripts) Family() command.Family {
 	}, command.Scripts)}
 }
 
-// keysAfter is a number of keys, the second argument, and that many keys behind it.
+// keysAfter is the spec of a number of keys, the second argument, and of that many keys after it.
 func keysAfter(f command.KeyFlags, notes string) []command.KeySpec {
 	return []command.KeySpec{{Flags: f, Notes: notes, Index: 2, KeyNum: true, FirstKey: 1, KeyStep: 1}}
 }
 
 // evalCommand is EVAL script numkeys [key …] [arg …]. Replies: what the script returns.
 //
-// Nothing is propagated but the commands that the script calls.
+// It propagates only the commands that the script calls.
 func (s *Scripts) evalCommand(c *command.Context) error {
-	c.Core.Show(c) // before the commands that the script calls
+	c.Core.Show(c) // MONITOR shows it before the commands that the script calls
 	return s.runScript(c, s.cache.byBody[string(c.Args[1])], false)
 }
 
@@ -120,7 +119,7 @@ func (s *Scripts) functionFlags(args [][]byte, row command.Flags) command.Flags 
 
 // runFunction is FCALL function numkeys [key …] [arg …]. Replies: what the function returns.
 //
-// Errors: no such function, a wrong number of keys, and what may refuse a script.
+// Errors: no such function, a wrong number of keys, and those that refuse a script.
 func (s *Scripts) runFunction(c *command.Context, readOnly bool) error {
 	c.Core.Show(c)
 	f := s.libraries.find(c.Args[1])
@@ -174,7 +173,7 @@ var (
 	errFunctionFlush = &protocol.Error{Code: "ERR", Text: "FUNCTION FLUSH only supports SYNC|ASYNC option"}
 )
 
-// isFlush reads FLUSH [ASYNC|SYNC]. The two are the same: the collector frees what is gone.
+// isFlush checks FLUSH [ASYNC|SYNC]. Both words mean the same, because the collector frees the scripts.
 func isFlush(args [][]byte) bool {
 	return len(args) == 2 || len(args) == 3 && (command.Is(args[2], "SYNC") || command.Is(args[2], "ASYNC"))
 }
@@ -195,7 +194,7 @@ func (s *Scripts) scriptFlush(c *command.Context) error {
 // Errors: NOTBUSY, UNKILLABLE, or BUSY if a function runs.
 func (s *Scripts) scriptKill(c *command.Context) error { return s.killed(c, true) }
 
-// functionKill is FUNCTION KILL, as SCRIPT KILL.
+// functionKill is FUNCTION KILL; see scriptKill.
 func (s *Scripts) functionKill(c *command.Context) error { return s.killed(c, false) }
 
 func (s *Scripts) killed(c *command.Context, isEval bool) error {
@@ -211,7 +210,7 @@ var (
 	errDebugMode  = &protocol.Error{Code: "ERR", Text: "Use SCRIPT DEBUG YES/SYNC/NO"}
 )
 
-// scriptDebug is SCRIPT DEBUG YES|SYNC|NO. Replies: OK to NO, which is how every client is.
+// scriptDebug is SCRIPT DEBUG YES|SYNC|NO. Replies: OK to NO, the state of every client.
 func (s *Scripts) scriptDebug(c *command.Context) error {
 	switch mode := c.Args[2]; {
 	case command.Is(mode, "NO"):
@@ -288,7 +287,7 @@ func (s *Scripts) functionDelete(c *command.Context) error {
 	return nil
 }
 
-// forget lets go of a library that is no longer called, or was refused: its functions, and their figures.
+// forget drops a library that was replaced, deleted or refused: its functions and their figures.
 func (s *Scripts) forget(l *library) {
 	s.functions.release(l)
 	for name, f := range l.functions {
@@ -307,7 +306,7 @@ func (s *Scripts) functionFlush(c *command.Context) error {
 		return errFunctionFlush
 	}
 	if s.functions != nil {
-		s.figures.Freed += int64(len(s.libraries.functions)) + 1 // and their world
+		s.figures.Freed += int64(len(s.libraries.functions)) + 1 // with their environment
 	}
 	s.Clear()
 	c.Changed(1)
@@ -315,8 +314,7 @@ func (s *Scripts) functionFlush(c *command.Context) error {
 	return nil
 }
 
-// functionList is FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]. Replies: a map for each library, in the order of
-// their names.
+// functionList is FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]. Replies: a map for each library, sorted by name.
 func (s *Scripts) functionList(c *command.Context) error {
 	var pattern []byte
 	withCode := false
@@ -381,7 +379,7 @@ func (l *library) append(r *protocol.Reply, withCode bool) {
 	}
 }
 
-// functionStats is FUNCTION STATS. Replies: a map of the function that runs, or nil, and of the engines.
+// functionStats is FUNCTION STATS. Replies: a map of the running function, or null, and of the engines.
 //
 // Errors: BUSY if a script of EVAL runs.
 func (s *Scripts) functionStats(c *command.Context) error {
@@ -416,7 +414,7 @@ func (s *Scripts) functionStats(c *command.Context) error {
 	return nil
 }
 
-// functionDump is FUNCTION DUMP. Replies: a payload that FUNCTION RESTORE takes, here and at the reference.
+// functionDump is FUNCTION DUMP. Replies: a payload for FUNCTION RESTORE, here and in the reference.
 func (s *Scripts) functionDump(c *command.Context) error {
 	c.Reply.Bulk(s.deps.Pack(s.Sources()))
 	return nil
@@ -430,8 +428,7 @@ var (
 
 // functionRestore is FUNCTION RESTORE payload [FLUSH|APPEND|REPLACE]. Replies: OK. Propagates itself.
 //
-// Errors: those of the payload and of its libraries; a library or function that is there already. Then nothing has
-// changed.
+// Errors: those of the payload and of its libraries; a library or function that exists. Then nothing has changed.
 func (s *Scripts) functionRestore(c *command.Context) error {
 	if len(c.Args) > 4 {
 		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
@@ -454,7 +451,7 @@ func (s *Scripts) functionRestore(c *command.Context) error {
 	for i := 0; i < len(sources) && err == nil; i++ {
 		_, err = s.load(restored, sources[i], false, !c.Obeys())
 	}
-	gone := restored.libraries // by an error, or those that are replaced
+	gone := restored.libraries // libraries to drop: after an error these, otherwise the replaced ones
 	if err == nil {
 		if policy == "flush" {
 			gone, s.libraries = s.libraries.libraries, restored

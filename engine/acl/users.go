@@ -14,21 +14,20 @@ import (
 // DefaultName is the user that every connection begins as.
 const DefaultName = "default"
 
-// A User is one user for as long as it exists: clients keep the pointer, and see each change of its rights at once.
+// A User exists until it is deleted. Clients keep the pointer and see each change of its rights at once.
 type User struct {
 	name   string
 	rights atomic.Pointer[Rights]
 }
 
-// Name is the user's name.
 func (u *User) Name() string { return u.name }
 
-// Rights are what the user may do now. Of a deleted user: nothing.
+// Rights are the user's present permissions; a deleted user has none.
 func (u *User) Rights() *Rights { return u.rights.Load() }
 
 // Users are all users of a server.
 //
-// Owner: the holder of the turn. Begin comes before anything else.
+// Owner: the holder of the turn. Call Begin first.
 type Users struct {
 	Judge
 	catalogue   *command.Catalogue
@@ -38,24 +37,25 @@ type Users struct {
 	changed     func(*User)
 }
 
-// A Change is what became of one user.
+// A Change is the change of one user.
 type Change struct {
 	User    *User
-	Old     *Rights // nil for a user that was made
-	Deleted bool    // its clients have to go
+	Old     *Rights // nil for a new user
+	Deleted bool    // its clients must be closed
 }
 
-// Begin makes the default user, who may do everything, without a password. No row may be added to k from here on.
+// Begin makes the default user, which may do everything without a password. After that no row may be added to k.
 func (u *Users) Begin(k *command.Catalogue) {
 	u.catalogue = k
 	u.byName = map[string]*User{}
 	u.fallback = u.enter(u.newDefault())
 }
 
-// OnChange has f called in the turn in which a user's rights become full, or full no longer. Before Begin.
+// OnChange sets f, which is called in the turn when a user's rights become full or stop being full. Call it before
+// Begin.
 func (u *Users) OnChange(f func(*User)) { u.changed = f }
 
-// swap gives a user other rights (acl.R1).
+// swap replaces a user's rights (acl.R1).
 func (u *Users) swap(user *User, next *Rights) {
 	old := user.rights.Swap(next)
 	if u.changed != nil && old.full != next.full {
@@ -71,19 +71,19 @@ func (u *Users) newDefault() *Rights {
 	return r.seal()
 }
 
-// SetPubSubDefault is acl-pubsub-default: whether users and selectors made from here on may use all channels.
+// SetPubSubDefault sets acl-pubsub-default: whether new users and selectors may use all channels.
 func (u *Users) SetPubSubDefault(allChannels bool) { u.allChannels = allChannels }
 
 // Default is the user that every connection begins as. It is never deleted.
 func (u *Users) Default() *User { return u.fallback }
 
-// DefaultIsOpen says whether a new connection may go to work without AUTH.
+// DefaultIsOpen reports whether a new connection needs no AUTH.
 func (u *Users) DefaultIsOpen() bool {
 	r := u.fallback.Rights()
 	return r.enabled && r.noPass
 }
 
-// SetDefaultPassword is requirepass: the default user's only password; "" lets everyone in.
+// SetDefaultPassword sets requirepass, the default user's only password. With "" no password is needed.
 func (u *Users) SetDefaultPassword(password string) {
 	d := u.fallback.Rights().draft()
 	d.noPass, d.passwords = password == "", nil
@@ -93,13 +93,12 @@ func (u *Users) SetDefaultPassword(password string) {
 	u.swap(u.fallback, d.seal())
 }
 
-// Find is the user called name; nil if there is none.
 func (u *Users) Find(name []byte) *User { return u.byName[string(name)] }
 
 // Names are the users' names in byte order.
 func (u *Users) Names() []string { return slices.Sorted(maps.Keys(u.byName)) }
 
-// Lines are all users as lines of the ACL file, and of redis.conf, in the order of their names.
+// Lines are the lines of all users in the ACL file and redis.conf, sorted by name.
 func (u *Users) Lines() []string {
 	lines := u.Names()
 	for i, name := range lines {
@@ -108,10 +107,10 @@ func (u *Users) Lines() []string {
 	return lines
 }
 
-// Authenticate finds the user that a name and password let in; nil for a wrong password, an unknown user and a disabled
-// one.
+// Authenticate finds the user with this name and password. It is nil for a wrong password, an unknown user and a
+// disabled one.
 //
-// Comparing takes the same time wherever hashes differ.
+// The comparison takes the same time wherever hashes differ.
 func (u *Users) Authenticate(name, password []byte) *User {
 	user := u.Find(name)
 	if user == nil || !user.Admits(password) {
@@ -120,7 +119,7 @@ func (u *Users) Authenticate(name, password []byte) *User {
 	return user
 }
 
-// Admits says whether the user is enabled and the password one of its own. Any goroutine.
+// Admits reports whether the user is enabled and has this password. Any goroutine.
 func (u *User) Admits(password []byte) bool {
 	r := u.Rights()
 	switch {
@@ -145,9 +144,9 @@ func (u *Users) Copy() *Users {
 	return &Users{catalogue: u.catalogue, byName: maps.Clone(u.byName), fallback: u.fallback}
 }
 
-// Set is ACL SETUSER: it changes the user called name by rules, or makes it. All of the rules are applied, or none.
+// Set is ACL SETUSER: it changes or makes the user name. It applies all rules or none.
 //
-// Errors: those of ACL SETUSER, with the rule that is wrong.
+// Errors: those of ACL SETUSER, with the wrong rule.
 func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
 	if hasSpaces(name) {
 		return Change{}, errUserName
@@ -180,7 +179,7 @@ func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
 
 var errUserName = &protocol.Error{Code: "ERR", Text: "Usernames can't contain spaces or null characters"}
 
-// Delete removes the user called name and takes its rights; nil if there is none, or if it is the default user.
+// Delete removes the user name and its rights. It returns nil for an unknown user and for the default user.
 func (u *Users) Delete(name []byte) *User {
 	user := u.Find(name)
 	if user == nil || user == u.fallback {
@@ -191,10 +190,10 @@ func (u *Users) Delete(name []byte) *User {
 	return user
 }
 
-// strip leaves nothing to whoever still holds a deleted user.
+// strip removes all rights of a deleted user, because clients may still hold it.
 func (u *Users) strip(user *User) { u.swap(user, newRights(user.name, u.catalogue, false).seal()) }
 
-// enter makes a user of sealed rights.
+// enter adds a user with sealed rights.
 func (u *Users) enter(r *Rights) *User {
 	user := &User{name: r.name}
 	user.rights.Store(r)

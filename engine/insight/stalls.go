@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Kind is what held a turn.
+// Kind is the cause of a stall.
 type Kind uint8
 
 const (
-	Command Kind = iota // a command, or a run of like ones
-	Script              // a script or function, or a command of one
-	Duty                // what the core does unasked
-	Machine             // nothing of ours: the process had no processor for most of the time
+	Command Kind = iota // a command, or a run of equal ones
+	Script              // a script or function, or one of its commands
+	Duty                // the core's own periodic work
+	Machine             // the process had no processor for most of the time
 	Other               // another part of the server, inside a turn
 	Kinds
 )
@@ -22,26 +22,25 @@ func (k Kind) String() string {
 	return [...]string{"command", "script", "duty", "machine", "other"}[k]
 }
 
-// A Stall is one time that others waited because a turn was held for longer than the threshold.
+// A Stall is a turn that was held for longer than the threshold while others waited.
 type Stall struct {
 	ID   int64
-	AtMs int64 // Unix ms, when it ended
+	AtMs int64 // its end, in Unix ms
 	Took time.Duration
-	CPU  time.Duration // at most so much of the process's was in it
+	CPU  time.Duration // upper bound of the process's CPU time in it
 	Kind Kind
-	What string // command and arguments, shortened; a script's name; a duty's
-	Key  string // the first that the command names
-	Addr string // of its client
+	What string // command and shortened arguments, or the name of a script or duty
+	Key  string // the command's first key
+	Addr string // the client's address
 	Name string
 }
 
-// A Total sums up stalls of a kind.
 type Total struct {
 	Count uint64
 	Took  time.Duration
 }
 
-// Stalls is the log of them. It keeps the last ones, most() at most.
+// Stalls is the log of the newest stalls, at most most().
 type Stalls struct {
 	most   func() int64
 	log    []Stall // oldest first
@@ -49,10 +48,9 @@ type Stalls struct {
 	totals [Kinds]Total
 }
 
-// NewStalls returns an empty log.
 func NewStalls(most func() int64) *Stalls { return &Stalls{most: most} }
 
-// Note adds a stall, whose ID is given here.
+// Note adds a stall and gives it an ID.
 func (s *Stalls) Note(e Stall) {
 	e.ID = s.nextID
 	s.nextID++
@@ -64,7 +62,7 @@ func (s *Stalls) Note(e Stall) {
 	}
 }
 
-// List gives the last n, the newest first; all for a negative n.
+// List is the newest n stalls, the newest first; all for a negative n.
 func (s *Stalls) List(n int) []Stall {
 	if n < 0 || n > len(s.log) {
 		n = len(s.log)
@@ -77,14 +75,13 @@ func (s *Stalls) List(n int) []Stall {
 // Copy is the present log, for a reader outside the turn.
 func (s *Stalls) Copy() *Stalls { return &Stalls{log: slices.Clone(s.log)} }
 
-// Len is how many are kept.
 func (s *Stalls) Len() int { return len(s.log) }
 
-// Reset forgets those that are kept. Totals and ids go on.
+// Reset removes all entries. Totals and ids continue.
 func (s *Stalls) Reset() { s.log = nil }
 
-// Totals sums up all of each kind, also those that are not kept any more.
+// Totals are the sums by kind since the start, entries that are gone included.
 func (s *Stalls) Totals() [Kinds]Total { return s.totals }
 
-// ResetTotals is CONFIG RESETSTAT's share.
+// ResetTotals is for CONFIG RESETSTAT.
 func (s *Stalls) ResetTotals() { s.totals = [Kinds]Total{} }
