@@ -48,8 +48,7 @@ type healthReport struct {
 	Held    float64 `json:"held"`              // since the core did its duties, which it does ten times a second
 }
 
-// ServeHTTP answers 200 when the server serves, and otherwise 503 with the reason. The query names further conditions of
-// a balancer:
+// ServeHTTP answers 200 when the server serves, and otherwise 503 with the reason. The query names further conditions:
 //
 //	role=primary|replica   only a server in this role
 //	max-lag=SECONDS        a replica whose link is up and that has heard of its primary within that time

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spindle/engine/command"
+	"spindle/internal/clock"
 	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/reason"
@@ -91,6 +92,6 @@ func (n *Net) Run(stop <-chan struct{}) {
 			return
 		case <-timer.C:
 		}
-		n.Do(func() { n.machine.Tick(time.Now().UnixMilli()) })
+		n.Do(func() { n.machine.Tick(clock.Steady()) })
 	}
 }

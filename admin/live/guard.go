@@ -117,8 +117,8 @@ func (g *Guard) Opens(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// knows says whether a Host header names this machine. An address, localhost, the machine's name and the configured name
-// do.
+// knows says whether a Host header names this machine: by an address, localhost, the machine's name or the configured
+// name.
 func (g *Guard) knows(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -1,5 +1,5 @@
-// Package live is the page for operators: the server's present state, its last 24 hours, and a console for commands that
-// read.
+// Package live is the page for operators: the server's present state, its last 24 hours, and a console for commands
+// that read.
 //
 // Owner: the HTTP server's goroutines and one sampler. They see the core through [Source] alone.
 // Never: changes data, asks for anything from outside the program, or keeps more than History's fixed memory.

@@ -11,7 +11,7 @@ import (
 // Go's own collector starts again when the heap is five times what lived at its last run (gcPercent). After a burst
 // that is hundreds of megabytes, so what the burst left would stay resident for minutes.
 //
-// Owner: the turn. The collection itself runs on a goroutine of its own.
+// Owner: the turn. The collection itself runs on its own goroutine.
 type Collector struct {
 	size    func() int64 // of the heap, in bytes: live, dead and free, as far as it is resident
 	collect func()       // a full collection, whose free pages go back to the kernel

@@ -8,31 +8,26 @@ import (
 	"sync/atomic"
 )
 
-// Threads is how many threads the Go runtime may run at once: one for each loop, and more only for the reasons below.
+// Threads is how many threads the Go runtime may run at once: one for each loop, and more only for these reasons.
 //
-// Idle ones are not free. gnet yields before it waits, and the runtime then wakes a thread without work to look for
-// some: one spare thread costs a busy loop 15 to 20 % of CPU per unpipelined request. Without one, however, the
-// runtime's monitor takes a loop's only place away whenever it waits for some 40 µs, which wakes two threads that have
-// nothing to do: at 500 requests a second 110 to 132 µs of CPU a request instead of 52 to 87, and where others compete
-// for the core each request may wait behind one of theirs. So there is one to spare while turns are few.
+// Few turns. The runtime wakes an idle thread to look for work each time that gnet yields. A busy loop then pays 15 to
+// 20 % of CPU per unpipelined request. Without an idle thread the runtime's monitor takes the place of each loop that
+// waits for some 40 µs. Then it wakes two threads that have no work. At 500 requests a second a request costs 110 to
+// 132 µs of CPU instead of 52 to 87. So there is one spare thread while turns are few.
 //
-// Not so while they are rare. With a spare thread a loop that waits has its place taken away only after 10 ms, and
-// until then, from its first call to the kernel on, the monitor looks 50 times and more: at 50 requests a second 1.2 to
-// 1.4 ms of CPU each instead of 0.14 to 0.19. What comes at least every 10 ms never finds the place taken. With several
-// loops the place of one that sleeps is to spare for the others, so this is for one alone. Turns for duties count, too:
-// where keys expire all the time a loop may sleep and turns not be rare.
+// Not for rare turns of one loop. With a spare thread the monitor takes the place of a waiting loop after 10 ms only.
+// It looks 50 times until then. At 50 requests a second this costs 1.2 to 1.4 ms of CPU each instead of 0.14 to 0.19.
+// With several loops the place of a sleeping loop serves the others. Turns for duties count, too.
 //
-// Nor does it do while there is other work. Without a spare thread Go's scheduler would let a saver keep
-// a loop waiting for up to 10 ms, and for as long a reclaimer whose call to the kernel is not back yet. And a reclaimer
-// would free only while loops pause between two looks at their sockets, two slices a request at most: a loop that waits
-// in the kernel keeps its thread. So pages are touched and given back, and much is freed, with one thread to spare.
-// Changing the number stops the process for some 20 to 100 µs, so that is left to a goroutine of its own: with one
-// thread it runs between turns, and prolongs none.
+// Other work. Without a spare thread Go's scheduler would let a saver hold a loop up for 10 ms. So would a reclaimer
+// in the kernel. A reclaimer would also free only while loops pause between two looks at their sockets.
 //
-// TLS handshakes compute beside the loops, for a millisecond and more at a time. So they have threads of their own
-// while there are some, and for a while after: changing the number for each would cost more.
+// TLS handshakes compute beside the loops, for a millisecond and more at a time. They have threads while there are
+// some, and for a while after that.
 //
-// Owner: the turn, and the main goroutine while nobody else takes turns.
+// A change of the number stops the process for some 20 to 100 µs, so a goroutine makes it between turns.
+//
+// Owner: the turn, and the main goroutine before turns begin.
 type Threads struct {
 	base   int
 	beside int  // how many more there are now

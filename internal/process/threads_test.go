@@ -44,8 +44,8 @@ func TestThreadsFollow(t *testing.T) {
 	}
 }
 
-// One thread is to spare while turns are few, for a while already, where loops give theirs up to wait; not at the first
-// tick of a load.
+// One thread is to spare after turns have been few for a while, where loops give theirs up to wait. None is to spare at
+// the first tick of a load.
 func TestThreadsWhileCalm(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -81,8 +81,8 @@ func TestThreadsWhileCalm(t *testing.T) {
 	}
 }
 
-// None is to spare while turns are rare: with one loop 50 a second are, 300 are not, and a rate between the two leaves
-// things as they are.
+// None is to spare while turns are rare. With one loop 50 a second are rare, and 300 are not. A rate between the two
+// changes nothing.
 func TestThreadsWhileStill(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -130,8 +130,8 @@ func TestThreadsWhileStill(t *testing.T) {
 	}
 }
 
-// While TLS handshakes compute they have threads of their own beside the loops', whatever else there is, and for a
-// while after: each change of the number stops the process.
+// TLS handshakes have extra threads while they compute, and for a while after that: each change of the number stops the
+// process.
 func TestThreadsForHandshakes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))

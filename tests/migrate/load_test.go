@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestEndsDuringLoad: a writable replica sends a key by MIGRATE, and the target accepts it while the replica loads a full
+// TestEndsDuringLoad: a writable replica sends a key by MIGRATE. The target accepts it while the replica loads a full
 // copy. The copy brings the key back, so MIGRATE deletes nothing and answers with an error.
 func TestEndsDuringLoad(t *testing.T) {
 	t.Parallel()

@@ -292,7 +292,8 @@ var pairColumns = []*column{
 	{name: "expiry", kind: pairs, weight: 60, rows: scripts, before: func(c *cell) {
 		c.p.Do("SET", c.unit.key("v"), "x", "PX", 1+c.rng.Int64N(c.unit.work.Milliseconds()+1))
 		c.p.Do("EVAL", "for i = 1, 20 do redis.call('SET', 'lapses:' .. i, i, 'PX', ARGV[1] * i) end", 0, 1+c.rng.IntN(3))
-	}, act: (*cell).end, restore: func(c *cell) { // a reload would drop expired keys without telling a replica, as in Redis
+	}, act: (*cell).end, restore: func(c *cell) {
+		// A reload drops expired keys without telling a replica, as in Redis.
 		c.p.Do("EVAL", "for i = 1, 20 do redis.call('DEL', 'lapses:' .. i) end", 0)
 	}},
 	{name: "eviction", kind: pairs, weight: 40, rows: all, before: func(c *cell) {

@@ -90,7 +90,8 @@ func (w *writer) copyPage(word uint64, level uint8, size func(leaf uint64) int, 
 	return uint64(ref)
 }
 
-// Check proves bloom.R2, bloom.R3 and that no page lies after the end of its link. Tests call it after every step.
+// Check proves bloom.R2, bloom.R3 and that no page lies after the end of its link.
+// Proof: tests call it after every step.
 func Check(v value.Value) error {
 	r := rootAt(v.Root())
 	if !Links(uint64(r.links)) || int(r.links) > roomFor(v.Root()) {
@@ -113,6 +114,7 @@ func Check(v value.Value) error {
 }
 
 // checkPage proves the pages below word and adds their bytes to held.
+// Proof: a part of Check.
 func checkPage(l *link, word uint64, level uint8, first uint64, held *uint64) error {
 	if word == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// Check proves list.I2, and that every piece of a live list agrees with the tree and the encoding. O(n). Tests call it
-// on every list they make.
+// Check proves list.I2, and that every piece of a live list agrees with the tree and the encoding. O(n).
+// Proof: tests call it on every list they make.
 func Check(h *memory.Heap, v value.Value) error {
 	if lp := v.Packed(); lp != nil {
 		if v.Encoding() != value.Listpack {
@@ -61,6 +61,7 @@ func Check(h *memory.Heap, v value.Value) error {
 }
 
 // checkCompressed proves that a compressed leaf fits its block and expands to its size.
+// Proof: a part of Check.
 func checkCompressed(ref memory.Ref, count int) error {
 	packed, size := compressedAt(ref)
 	if leafHeader+len(packed) > memory.UsableSize(ref) {
