@@ -49,7 +49,7 @@ type Listeners struct {
 	Attack func(cl *client.Client)              // cl speaks HTTP; it is about to be closed
 	Frozen func()                               // a view was taken
 	Lent   func()                               // a command has lent the turn, or is over
-	Laden  func()                               // reclaimers need a thread of their own, or no longer do
+	Laden  func()                               // reclaimers need another thread, or no longer do
 	Gone   func(cl *client.Client)              // a client has left
 	Denied func(cl *client.Client, e acl.Entry) // a call or an AUTH of cl was refused; e lacks its Client
 

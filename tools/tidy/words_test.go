@@ -10,9 +10,8 @@ var wordsIn = flag.String("words", "", "list the findings of this folder, also i
 
 // notYetPlain are the folders whose comments have not been rewritten. The list only shrinks.
 var notYetPlain = []string{
-	"aof", "engine/acl", "engine/catalogue", "engine/data", "engine/family",
-	"engine/insight", "engine/part", "lazyfree", "reactor",
-	"replication", "scripting", "server", "tests",
+	"aof", "reactor", "replication", "server", "tests/aof", "tests/cluster", "tests/limits", "tests/process",
+	"tests/sentinel", "tests/topology",
 }
 
 func TestCommentsArePlain(t *testing.T) {

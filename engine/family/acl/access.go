@@ -60,7 +60,7 @@ type Loader struct {
 	Config  *config.Config
 	Log     *logging.Logger
 	Do      func(func())                              // takes a turn
-	Refused func(err error, at ...config.Error) error // the error that ends the start; nil if the start goes on
+	Refused func(err error, at ...config.Error) error // the error that ends the start; nil if the start continues
 }
 
 // Load makes the users of the configuration, or those of the ACL file, when the settings are followed.
