@@ -158,7 +158,8 @@ func (l *Lane) Serve(b *protocol.Batch) {
 			s.cl.Conn.Close(false)
 			return
 		}
-		c := &command.Context{Client: s.cl, Args: slices.Clone(b.Requests[b.Done].Args), Reply: b.Reply}
+		c := &command.Context{Client: s.cl, Args: slices.Clone(b.Requests[b.Done].Args), Reply: b.Reply,
+			Now: time.Now().UnixMilli()}
 		if err := l.run(s, c); err != nil {
 			b.Reply.Error(err)
 		}
@@ -172,16 +173,15 @@ func (l *Lane) Serve(b *protocol.Batch) {
 // run answers one request. The rights are the present ones of the published users.
 func (l *Lane) run(s *session, c *command.Context) error {
 	spec, err := l.Catalogue.Resolve(l.Catalogue.Lookup(c.Args[0]), c.Args)
-	users := l.view.Load().users
-	open := err == nil && spec.Flags&command.NoAuth != 0
-	if !open && !s.cl.Authenticated && !users.DefaultIsOpen() {
-		return protocol.ErrNoAuth
-	}
 	if err != nil {
 		return err
 	}
+	users, open := l.view.Load().users, spec.Flags&command.NoAuth != 0
+	if !open && !s.cl.Authenticated && !users.DefaultIsOpen() {
+		return protocol.ErrNoAuth
+	}
 	rights := s.cl.User.(*acl.User).Rights()
-	s.cl.LastCommand, s.cl.LastMs, c.Spec = spec.Full, time.Now().UnixMilli(), spec
+	s.cl.LastCommand, s.cl.LastMs, c.Spec = spec.Full, c.Now, spec
 	if d := users.Check(rights, spec, c.Args); !open && d.Refused() {
 		err := d.Error(rights, spec)
 		l.deny(acl.Entry{Reason: d.Reason, Object: d.Object(spec, c.Args), User: s.cl.UserName()}, err)

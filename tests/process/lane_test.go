@@ -368,3 +368,34 @@ func TestLaneWithAFreeTurn(t *testing.T) {
 		c.Close()
 	}
 }
+
+// TestLaneClientAge: on the lane CLIENT LIST shows the age of clients, and CLIENT KILL goes by it.
+func TestLaneClientAge(t *testing.T) {
+	s, dial := withLane(t)
+	old, c := s.Dial(), dial()
+	old.Must("CLIENT", "SETNAME", "old")
+	testkit.Until(t, testkit.Slowly(20*time.Second), "a client of age 1", func() error {
+		if v := c.Must("CLIENT", "LIST"); !strings.Contains(v.Text, " name=old ") ||
+			strings.Contains(v.Text, " name=old age=0 ") || strings.Contains(v.Text, " idle=0 ") {
+			return fmt.Errorf("CLIENT LIST: %.200v", v)
+		}
+		return nil
+	})
+	if v := quickly(t, c, "CLIENT", "KILL", "MAXAGE", 1); v.Int == 0 {
+		t.Errorf("CLIENT KILL MAXAGE 1: %v", v)
+	}
+}
+
+// TestLaneUnknownCommand: the lane, like other addresses, tells a client without a password that a command is unknown.
+func TestLaneUnknownCommand(t *testing.T) {
+	_, dial := withLane(t, "--requirepass", "secret")
+	c := dial()
+	for _, x := range []struct{ name, reply string }{
+		{"NOSUCH", "ERR unknown command 'NOSUCH'"}, {"GET", "ERR wrong number of arguments for 'get' command"},
+		{"PING", "NOAUTH "},
+	} {
+		if v := quickly(t, c, x.name); !strings.HasPrefix(v.Text, x.reply) {
+			t.Errorf("%s: %v, not %s", x.name, v, x.reply)
+		}
+	}
+}
