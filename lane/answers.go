@@ -41,7 +41,9 @@ func (l *Lane) call(c *command.Context) error {
 		}
 		c.Reply.Verbatim("txt", string(w.B))
 		return nil
-	case "auth", "hello", "slowlog|get", "stalls|get", "client|list", "client|kill":
+	case "auth", "hello":
+		l.inTurn(l.refresh)
+	case "slowlog|get", "stalls|get", "client|list", "client|kill":
 		l.inTurn(l.publish)
 	case "ping", "quit":
 	default:

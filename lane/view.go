@@ -17,6 +17,7 @@ type view struct {
 	at    time.Time
 	info  []observe.SectionText
 	users *acl.Users
+	role  string
 	run   map[string]func(*command.Context) error // the families' own commands on this state, by full name
 }
 
@@ -54,19 +55,28 @@ func (l *Lane) inTurn(f func()) bool {
 
 // Tick comes ten times a second. Turn only.
 func (l *Lane) Tick() {
-	if l.ticks++; l.ticks%10 == 0 || !l.Connection.Users.Are(l.view.Load().users) {
+	if l.ticks++; l.ticks%10 == 0 {
 		l.publish()
 	} else {
 		l.renew()
+		l.refresh()
+	}
+}
+
+// refresh publishes if the users or the role have changed. A client without a password may ask for it, so it is cheap.
+// Turn only.
+func (l *Lane) refresh() {
+	if v := l.view.Load(); !l.Connection.Users.Are(v.users) || l.Role() != v.role {
+		l.publish()
 	}
 }
 
 // publish makes a new view. Turn only.
 func (l *Lane) publish() {
 	l.renew()
-	v := &view{time.Now(), l.report.Texts(), l.Connection.Users.Copy(), map[string]func(*command.Context) error{}}
-	deps, shown, stalls, role := l.Connection, l.shown, l.Stalls().Copy(), l.Role()
-	deps.Users, deps.Clients, deps.Role = v.users, shown.Registry, func() string { return role }
+	v := &view{time.Now(), l.report.Texts(), l.Connection.Users.Copy(), l.Role(), map[string]func(*command.Context) error{}}
+	deps, shown, stalls := l.Connection, l.shown, l.Stalls().Copy()
+	deps.Users, deps.Clients, deps.Role = v.users, shown.Registry, func() string { return v.role }
 	deps.Subscriptions = func(cl *client.Client) (channels, patterns, shards int) {
 		n := shown.counts[cl.ID]
 		return n[0], n[1], n[2]
