@@ -72,9 +72,10 @@ func (l *Lane) deny(e acl.Entry, err *protocol.Error) {
 
 // Book puts the refused calls into ACL LOG and the counts of errors. Turn only.
 func (l *Lane) Book() {
-	n := l.dropped.Swap(0)
-	l.Denials.Count(acl.DeniedAuth, n)
-	l.CountErrors(errWrongPass, n)
+	if n := l.dropped.Swap(0); n > 0 { // 0 would give INFO a line of the error
+		l.Denials.Count(acl.DeniedAuth, n)
+		l.CountErrors(errWrongPass, n)
+	}
 	for len(l.denied) > 0 {
 		d := <-l.denied
 		l.Denials.Merge(d.Entry)

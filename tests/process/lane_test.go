@@ -399,3 +399,12 @@ func TestLaneUnknownCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestLaneWithoutErrors: a server with a lane has no line in INFO errorstats before an error has happened.
+func TestLaneWithoutErrors(t *testing.T) {
+	s, dial := withLane(t)
+	dial().Must("CLIENT", "LIST") // it publishes, and books refused calls
+	if v := s.Do("INFO", "errorstats"); strings.Contains(v.Text, "errorstat_") {
+		t.Errorf("INFO errorstats: %s", v.Text)
+	}
+}
