@@ -104,11 +104,6 @@ func (s *Scripts) runKnown(c *command.Context, readOnly bool) error {
 	return s.runScript(c, sc, readOnly)
 }
 
-var (
-	errNoFunction = &protocol.Error{Code: "ERR", Text: "Function not found"}
-	errNoLibrary  = &protocol.Error{Code: "ERR", Text: "Library not found"}
-)
-
 // functionFlags are the flags of a call of FCALL: the function's own. It implements command.Spec's Means.
 func (s *Scripts) functionFlags(args [][]byte, row command.Flags) command.Flags {
 	if f := s.libraries.find(args[1]); f != nil {
@@ -168,11 +163,6 @@ func (s *Scripts) scriptExists(c *command.Context) error {
 	return nil
 }
 
-var (
-	errScriptFlush   = &protocol.Error{Code: "ERR", Text: "SCRIPT FLUSH only support SYNC|ASYNC option"}
-	errFunctionFlush = &protocol.Error{Code: "ERR", Text: "FUNCTION FLUSH only supports SYNC|ASYNC option"}
-)
-
 // isFlush checks FLUSH [ASYNC|SYNC]. Both words mean the same, because the collector frees the scripts.
 func isFlush(args [][]byte) bool {
 	return len(args) == 2 || len(args) == 3 && (command.Is(args[2], "SYNC") || command.Is(args[2], "ASYNC"))
@@ -204,11 +194,6 @@ func (s *Scripts) killed(c *command.Context, isEval bool) error {
 	c.Reply.OK()
 	return nil
 }
-
-var (
-	errNoDebugger = &protocol.Error{Code: "ERR", Text: "SCRIPT DEBUG is not supported: this server has no Lua debugger"}
-	errDebugMode  = &protocol.Error{Code: "ERR", Text: "Use SCRIPT DEBUG YES/SYNC/NO"}
-)
 
 // scriptDebug is SCRIPT DEBUG YES|SYNC|NO. Replies: OK to NO, the state of every client.
 func (s *Scripts) scriptDebug(c *command.Context) error {
@@ -250,15 +235,13 @@ func functionHelp(c *command.Context) error {
 	return nil
 }
 
-var errNoCode = &protocol.Error{Code: "ERR", Text: "Function code is missing"}
-
 // functionLoad is FUNCTION LOAD [REPLACE] source. Replies: the library's name. Propagates itself.
 func (s *Scripts) functionLoad(c *command.Context) error {
 	last := len(c.Args) - 1
 	replace := false
 	for _, word := range c.Args[2:last] {
 		if !command.Is(word, "REPLACE") {
-			return protocol.Errorf("ERR", "Unknown option given: %s", word)
+			return errOption(word)
 		}
 		replace = true
 	}
@@ -324,11 +307,11 @@ func (s *Scripts) functionList(c *command.Context) error {
 			withCode = true
 		case pattern == nil && command.Is(word, "LIBRARYNAME"):
 			if i++; i == len(c.Args) {
-				return &protocol.Error{Code: "ERR", Text: "library name argument was not given"}
+				return errNoLibraryName
 			}
 			pattern = c.Args[i]
 		default:
-			return protocol.Errorf("ERR", "Unknown argument %s", word)
+			return errArgument(word)
 		}
 	}
 	mark, n := c.Reply.Mark(), 0
@@ -420,12 +403,6 @@ func (s *Scripts) functionDump(c *command.Context) error {
 	return nil
 }
 
-var (
-	errPolicy = &protocol.Error{Code: "ERR",
-		Text: "Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."}
-	errPayload = &protocol.Error{Code: "ERR", Text: "DUMP payload version or checksum are wrong"}
-)
-
 // functionRestore is FUNCTION RESTORE payload [FLUSH|APPEND|REPLACE]. Replies: OK. Propagates itself.
 //
 // Errors: those of the payload and of its libraries; a library or function that exists. Then nothing has changed.
@@ -445,7 +422,7 @@ func (s *Scripts) functionRestore(c *command.Context) error {
 		return errPayload
 	}
 	if wrong != nil {
-		return &protocol.Error{Code: "ERR", Text: wrong.Error()}
+		return errBadPayload(wrong)
 	}
 	restored, err := newRegistry(), error(nil)
 	for i := 0; i < len(sources) && err == nil; i++ {

@@ -7,7 +7,6 @@ import (
 
 	"spindle/engine/command"
 	"spindle/internal/ascii"
-	"spindle/protocol"
 	"spindle/scripting/lua"
 )
 
@@ -76,7 +75,7 @@ func (s *Scripts) define(body []byte, stays bool) (*script, error) {
 	}
 	proto, err := lua.Compile("@user_script", code)
 	if err != nil {
-		return nil, protocol.Errorf("ERR", "Error compiling script (new function): %s", compileText(err))
+		return nil, errCompileScript(compileText(err))
 	}
 	e := s.evalWorld()
 	sc := &script{digest: digest(body), body: string(body), flags: flags, function: e.state.Load(proto, nil),
@@ -102,13 +101,6 @@ func compileText(err error) string {
 	}
 	return err.Error()
 }
-
-// Errors of a number of keys.
-var (
-	errManyKeys     = &protocol.Error{Code: "ERR", Text: "Number of keys can't be greater than number of args"}
-	errNegativeKeys = &protocol.Error{Code: "ERR", Text: "Number of keys can't be negative"}
-	errBadKeys      = &protocol.Error{Code: "ERR", Text: "Bad number of keys provided"}
-)
 
 // splitKeys splits the arguments after the number of keys, args[2], into keys and the rest.
 func splitKeys(args [][]byte) (keys, rest [][]byte, err error) {

@@ -96,14 +96,14 @@ func (g *registry) join(other *registry, replace bool) (replaced []*library, err
 				continue
 			}
 			if !replace {
-				return protocol.Errorf("ERR", "Library %s already exists", l.name)
+				return errLibrary(l.name)
 			}
 			g.unlink(old)
 			replaced = append(replaced, old)
 		}
 		for _, l := range other.sorted() {
 			if f := g.clash(l); f != nil {
-				return protocol.Errorf("ERR", "Function %s already exists", f.name)
+				return errFunction(f.name)
 			}
 		}
 		return nil
@@ -134,15 +134,6 @@ func isName(name string) bool {
 const wrongName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one " +
 	"character long"
 
-var (
-	errNoMetadata  = &protocol.Error{Code: "ERR", Text: "Missing library metadata"}
-	errMetadata    = &protocol.Error{Code: "ERR", Text: "Invalid library metadata"}
-	errNameTwice   = &protocol.Error{Code: "ERR", Text: "Invalid metadata value, name argument was given multiple times"}
-	errNoName      = &protocol.Error{Code: "ERR", Text: "Library name was not given"}
-	errWrongName   = &protocol.Error{Code: "ERR", Text: wrongName}
-	errNoFunctions = &protocol.Error{Code: "ERR", Text: "No functions registered"}
-)
-
 // parseLibrary parses the first line of a library, "#!lua name=mylib". code is the text to compile.
 func parseLibrary(source []byte) (engine, name string, code []byte, err error) {
 	if !bytes.HasPrefix(source, []byte("#!")) {
@@ -159,7 +150,7 @@ func parseLibrary(source []byte) (engine, name string, code []byte, err error) {
 	named := false
 	for _, word := range words[1:] {
 		if len(word) < 5 || !strings.EqualFold(string(word[:5]), "name=") {
-			return "", "", nil, protocol.Errorf("ERR", "Invalid metadata value given: %s", word)
+			return "", "", nil, errMetadataValue(word)
 		}
 		if named {
 			return "", "", nil, errNameTwice
@@ -187,11 +178,11 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 	case !isName(name):
 		return "", errWrongName
 	case !strings.EqualFold(engine, "lua"):
-		return "", protocol.Errorf("ERR", "Engine '%s' not found", engine)
+		return "", errEngine(engine)
 	}
 	old := g.libraries[name]
 	if old != nil && !replace {
-		return "", protocol.Errorf("ERR", "Library '%s' already exists", name)
+		return "", errLibraryExists(name)
 	}
 	l := &library{name: name, code: string(source), functions: map[string]*function{}}
 	if err := s.functionWorld().load(l, code, patience); err != nil {
@@ -212,7 +203,7 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 			g.link(old)
 		}
 		s.forget(l)
-		return "", protocol.Errorf("ERR", "Function %s already exists", f.name)
+		return "", errFunction(f.name)
 	}
 	g.link(l)
 	if old != nil {
@@ -225,7 +216,7 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 func (e *environment) load(l *library, code []byte, patience bool) error {
 	proto, err := lua.Compile("@user_function", code)
 	if err != nil {
-		return protocol.Errorf("ERR", "Error compiling function: %s", compileText(err))
+		return errCompileFunction(compileText(err))
 	}
 	put(e.lookup, nameIndex, e.loadGlobals.Value())
 	e.loading = l
@@ -254,7 +245,7 @@ func (e *environment) load(l *library, code []byte, patience bool) error {
 				e.state.Kill(e.errorTable("ERR FUNCTION LOAD timeout"))
 			}
 		default:
-			return protocol.Errorf("ERR", "Error registering functions: %s", e.failureOf(e.state.Err()).text)
+			return errRegister(e.failureOf(e.state.Err()).text)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (r *replier) value(v lua.Value, top int) {
 		return
 	}
 	if top+4 > maxReplyStack {
-		r.reply.Error(&protocol.Error{Code: "ERR", Text: "reached lua stack limit"})
+		r.reply.Error(errStackLimit)
 		return
 	}
 	switch v.Type() {
@@ -109,16 +109,6 @@ func fields(t *lua.Table) (n int) {
 		n++
 	}
 	return n
-}
-
-// replyError is the error reply with exactly this line. A script may choose any code.
-func replyError(line string) *protocol.Error {
-	line = oneLine(strings.TrimRight(line, "\r\n"))
-	code, text, blank := strings.Cut(line, " ")
-	if blank && text == "" {
-		code += " " // kept, although no text follows
-	}
-	return &protocol.Error{Code: code, Text: text}
 }
 
 // oneLine replaces line ends by spaces.

@@ -66,20 +66,6 @@ func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly 
 	return nil
 }
 
-var (
-	errScriptInCluster = &protocol.Error{Code: "ERR", Text: "Can not run script on cluster, 'no-cluster' flag is set."}
-	errScriptStale     = &protocol.Error{Code: "MASTERDOWN",
-		Text: "Link with MASTER is down, replica-serve-stale-data is set to 'no' " +
-			"and 'allow-stale' flag is not set on the script."}
-	errScriptReplica = &protocol.Error{Code: "READONLY", Text: "Can not run script with write flag on readonly replica"}
-	errScriptSave    = &protocol.Error{Code: "MISCONF",
-		Text: "Redis is configured to save RDB snapshots, but it's currently unable to " +
-			"persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only scripts."}
-	errScriptReadOnly = &protocol.Error{Code: "ERR", Text: "Can not execute a script with write flag using *_ro command."}
-	errScriptMemory   = &protocol.Error{Code: "OOM", Text: "allow-oom flag is not set on the script, " +
-		"can not run it when used memory > 'maxmemory'"}
-)
-
 // refuse checks the conditions that forbid a script with these flags.
 func (s *Scripts) refuse(c *command.Context, f Flags, readOnly bool) error {
 	at := s.conditions()
@@ -100,9 +86,7 @@ func (s *Scripts) refuse(c *command.Context, f Flags, readOnly bool) error {
 	case writes && at.SaveFailed && !obeys:
 		return errScriptSave
 	case writes && at.LogError != "" && !obeys:
-		return protocol.Errorf("MISCONF",
-			"Redis is configured to persist data to AOF, but it's currently unable to persist to disk. "+
-				"Writable scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: %s", at.LogError)
+		return errScriptLog(at.LogError)
 	case writes && readOnly:
 		return errScriptReadOnly
 	case writes && at.FewReplicas:
@@ -262,7 +246,7 @@ func (s *Scripts) fail(v lua.Value) error {
 		if t, ok := r.env.textOf(v); ok {
 			text = t
 		}
-		return protocol.Errorf("ERR", "Error running script %s, %.100s", r.name, text)
+		return errRunning(r.name, text)
 	}
 	f := r.env.failureOf(v)
 	if f.source != "" {
@@ -278,17 +262,6 @@ func (f *failure) reply(line string) error {
 	}
 	return replyError(line)
 }
-
-// The refusals of SCRIPT KILL and FUNCTION KILL.
-var (
-	errNotBusy = &protocol.Error{Code: "NOTBUSY", Text: "No scripts in execution right now."}
-	errObeyed  = &protocol.Error{Code: "UNKILLABLE",
-		Text: "The busy script was sent by a master instance in the context of replication " +
-			"and cannot be killed."}
-	errHasWritten = &protocol.Error{Code: "UNKILLABLE",
-		Text: "Sorry the script already executed write commands against the dataset. You can " +
-			"either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."}
-)
 
 // kill ends the run at its next instruction.
 //

@@ -67,11 +67,6 @@ func (f Flags) Of(row command.Flags) command.Flags {
 	return row
 }
 
-var (
-	errShebang       = &protocol.Error{Code: "ERR", Text: "Invalid script shebang"}
-	errShebangEngine = &protocol.Error{Code: "ERR", Text: "Invalid engine in script shebang"}
-)
-
 // cutShebang splits a body into its first line, if that begins with "#!", and the code to compile. code begins with the
 // line's end, so that lines keep their numbers. ended is false if the whole body is that line.
 func cutShebang(body []byte) (line, code []byte, ended bool) {
@@ -104,12 +99,12 @@ func parseShebang(body []byte) (f Flags, code []byte, err error) {
 		return 0, nil, errShebangEngine
 	}
 	if string(words[0]) != "#!lua" {
-		return 0, nil, protocol.Errorf("ERR", "Unexpected engine in script shebang: %s", words[0])
+		return 0, nil, errEngineOf(words[0])
 	}
 	for _, word := range words[1:] {
 		list, found := strings.CutPrefix(string(word), "flags=")
 		if !found {
-			return 0, nil, protocol.Errorf("ERR", "Unknown lua shebang option: %s", word)
+			return 0, nil, errShebangOption(word)
 		}
 		if list == "" {
 			continue
@@ -117,7 +112,7 @@ func parseShebang(body []byte) (f Flags, code []byte, err error) {
 		for _, name := range strings.Split(list, ",") {
 			flag, known := flagNamed(name, false)
 			if !known {
-				return 0, nil, protocol.Errorf("ERR", "Unexpected flag in script shebang: %s", []byte(name))
+				return 0, nil, errShebangFlag([]byte(name))
 			}
 			f |= flag
 		}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"spindle/engine/command"
-	"spindle/protocol"
 )
 
 // DefaultName is the user that every connection begins as.
@@ -153,8 +152,7 @@ func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
 	}
 	merged, unclosed := mergeSelectors(rules)
 	if unclosed >= 0 {
-		return Change{}, protocol.Errorf("ERR", "Unmatched parenthesis in acl selector starting at '%s'.",
-			rules[unclosed])
+		return Change{}, errParenthesis(rules[unclosed])
 	}
 	change := Change{User: u.Find(name)}
 	var d *Rights
@@ -166,7 +164,7 @@ func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
 	}
 	for _, rule := range merged {
 		if err := d.apply(rule, u.allChannels); err != nil {
-			return Change{}, protocol.Errorf("ERR", "Error in ACL SETUSER modifier '%s': %s", rule, err)
+			return Change{}, errModifier(rule, err)
 		}
 	}
 	if change.User == nil {
@@ -176,8 +174,6 @@ func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
 	}
 	return change, nil
 }
-
-var errUserName = &protocol.Error{Code: "ERR", Text: "Usernames can't contain spaces or null characters"}
 
 // Delete removes the user name and its rights. It returns nil for an unknown user and for the default user.
 func (u *Users) Delete(name []byte) *User {

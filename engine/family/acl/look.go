@@ -9,9 +9,6 @@ import (
 	"spindle/protocol"
 )
 
-var errGenPass = &protocol.Error{Code: "ERR",
-	Text: "ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"}
-
 // cat is ACL CAT [category]. Replies: the categories, or the commands and subcommands in one, under their original
 // names.
 func (f *family) cat(c *command.Context) error {
@@ -27,7 +24,7 @@ func (f *family) cat(c *command.Context) error {
 	case 3:
 		category, known := command.Category(c.Args[2])
 		if !known {
-			return protocol.Errorf("ERR", "Unknown category '%.128s'", c.Args[2])
+			return errCategory(c.Args[2])
 		}
 		mark, n := r.Mark(), 0
 		for _, row := range f.Catalogue().All() {
@@ -49,12 +46,12 @@ func (f *family) cat(c *command.Context) error {
 func (f *family) dryRun(c *command.Context) error {
 	user := f.Users.Find(c.Args[2])
 	if user == nil {
-		return protocol.Errorf("ERR", "User '%s' not found", c.Args[2])
+		return errNoUser(c.Args[2])
 	}
 	args := c.Args[3:]
 	row := f.Catalogue().Find(args)
 	if row == nil {
-		return protocol.Errorf("ERR", "Command '%s' not found", args[0])
+		return errNoCommand(args[0])
 	}
 	if !row.AcceptsArity(len(args)) {
 		return command.ErrArity(row)

@@ -6,16 +6,6 @@ import (
 	"spindle/protocol"
 )
 
-// Clients match these texts, so they are worded as in Redis.
-var (
-	errKeepDefault = &protocol.Error{Code: "ERR", Text: "The 'default' user cannot be removed"}
-	errNoFile      = &protocol.Error{Code: "ERR", Text: "This Redis instance is not configured to use an ACL file. " +
-		"You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE " +
-		"(assuming you have a Redis configuration file set) in order to store users in the Redis configuration."}
-	errSave = &protocol.Error{Code: "ERR", Text: "There was an error trying to save the ACLs. " +
-		"Please check the server logs for more information"}
-)
-
 // hide keeps names and rules from the slow log and MONITOR. Handlers call it when they are done with the arguments.
 func hide(c *command.Context) {
 	for i := 2; i < len(c.Args); i++ {
@@ -144,7 +134,7 @@ func (f *family) load(c *command.Context) error {
 	}
 	changes, err := f.Users.Load(path)
 	if err != nil {
-		return &protocol.Error{Code: "ERR", Text: err.Error()}
+		return errLoad(err)
 	}
 	for _, change := range changes {
 		f.carryOut(c, change)

@@ -7,11 +7,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errOffset = &protocol.Error{Code: "ERR", Text: "bit offset is not an integer or out of range"}
-	errBit    = &protocol.Error{Code: "ERR", Text: "bit is not an integer or out of range"}
-)
-
 // offset reads the position of a bit. With width > 0, arg may also be "#n": the n-th field of that width.
 //
 // Errors: errOffset, also for an offset beyond proto-max-bulk-len.

@@ -9,8 +9,6 @@ import (
 	"spindle/protocol"
 )
 
-var errBitArgument = &protocol.Error{Code: "ERR", Text: "The bit argument must be 1 or 0."}
-
 // unit reads BYTE or BIT. width is the number of bits in one unit of a range.
 //
 // Errors: ErrSyntax.

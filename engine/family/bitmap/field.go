@@ -7,11 +7,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errOverflow = &protocol.Error{Code: "ERR", Text: "Invalid OVERFLOW type specified"}
-	errOnlyGet  = &protocol.Error{Code: "ERR", Text: "BITFIELD_RO only supports the GET subcommand"}
-)
-
 // A verb is GET, SET or INCRBY.
 type verb uint8
 

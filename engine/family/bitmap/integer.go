@@ -4,11 +4,7 @@ import (
 	"encoding/binary"
 
 	"spindle/internal/number"
-	"spindle/protocol"
 )
-
-var errFieldType = &protocol.Error{Code: "ERR",
-	Text: "Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."}
 
 // A policy says what happens to a result that does not fit its field (OVERFLOW).
 type policy uint8

@@ -9,8 +9,6 @@ import (
 	"spindle/protocol"
 )
 
-var errNotOfOne = &protocol.Error{Code: "ERR", Text: "BITOP NOT must be called with a single source key."}
-
 // An operation is AND, OR, XOR or NOT.
 type operation uint8
 

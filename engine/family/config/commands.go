@@ -89,7 +89,7 @@ func (p Parts) apply(c *command.Context, pairs []setting.Pair) error {
 	case errors.Is(err, setting.ErrLoading):
 		return protocol.ErrLoading
 	case err != nil:
-		return protocol.Errorf("ERR", "%s", err)
+		return errWhy(err)
 	}
 	c.Reply.OK()
 	return nil
@@ -98,7 +98,7 @@ func (p Parts) apply(c *command.Context, pairs []setting.Pair) error {
 // rewrite is CONFIG REWRITE. Replies: OK, or why the file has not changed.
 func (p Parts) rewrite(c *command.Context) error {
 	if err := p.Rewrite(); err != nil {
-		return protocol.Errorf("ERR", "%s", err)
+		return errWhy(err)
 	}
 	c.Reply.OK()
 	return nil

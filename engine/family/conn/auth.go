@@ -9,21 +9,6 @@ import (
 	"spindle/protocol"
 )
 
-// Clients match these texts, so they are worded as in Redis.
-var (
-	errWrongPass  = &protocol.Error{Code: "WRONGPASS", Text: "invalid username-password pair or user is disabled."}
-	errNoPassword = &protocol.Error{Code: "ERR",
-		Text: "AUTH <password> called without any password configured for the default user. Are you sure your " +
-			"configuration is correct?"}
-	errNoProto   = &protocol.Error{Code: "NOPROTO", Text: "unsupported protocol version"}
-	errBadProto  = &protocol.Error{Code: "ERR", Text: "Protocol version is not an integer or out of range"}
-	errHelloAuth = &protocol.Error{Code: "NOAUTH", Text: "HELLO must be called with the client already authenticated, " +
-		"otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP " +
-		"protocol version at the same time"}
-	errDBIndex   = &protocol.Error{Code: "ERR", Text: "DB index is out of range"}
-	errResetLink = &protocol.Error{Code: "ERR", Text: "can only reset normal client connections"}
-)
-
 // auth is AUTH [username] password.
 //
 // Errors: WRONGPASS; ERR if no username is given and the default user has no password.
@@ -94,7 +79,7 @@ func (f *family) hello(c *command.Context) error {
 			}
 			i++
 		default:
-			return protocol.Errorf("ERR", "Syntax error in HELLO option '%s'", args[i])
+			return errHelloOption(args[i])
 		}
 	}
 	if user != nil {
@@ -222,5 +207,3 @@ func (f *family) reset(c *command.Context) error {
 	c.Reply.Simple("RESET")
 	return nil
 }
-
-var errSelectInCluster = &protocol.Error{Code: "ERR", Text: "SELECT is not allowed in cluster mode"}

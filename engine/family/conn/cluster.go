@@ -3,12 +3,9 @@ package conn
 import (
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/protocol"
 )
 
 // The flags that a client of a cluster node sets on its connection.
-
-var errNoCluster = &protocol.Error{Code: "ERR", Text: "This instance has cluster support disabled"}
 
 // asking is ASKING. The next command or transaction may use a slot that this node imports.
 func asking(c *command.Context) error { return mark(c, client.Asking, true) }

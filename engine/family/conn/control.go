@@ -9,16 +9,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errClientName = &protocol.Error{Code: "ERR",
-		Text: "Client names cannot contain spaces, newlines or special characters."}
-	errPauseMode     = &protocol.Error{Code: "ERR", Text: "CLIENT PAUSE mode must be WRITE or ALL"}
-	errTimeout       = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
-	errTimeoutSign   = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
-	errTimeoutRange  = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
-	errUnblockReason = &protocol.Error{Code: "ERR", Text: "CLIENT UNBLOCK reason should be TIMEOUT or ERROR"}
-)
-
 // printable reports whether name consists of printable ASCII without blanks, as CLIENT LIST requires.
 func printable(name []byte) bool {
 	for _, b := range name {
@@ -62,10 +52,10 @@ func (f *family) setInfo(c *command.Context) error {
 	case command.Is(c.Args[2], "LIB-VER"):
 		field = &c.Client.LibVersion
 	default:
-		return protocol.Errorf("ERR", "Unrecognized option '%s'", c.Args[2])
+		return errOption(c.Args[2])
 	}
 	if !printable(c.Args[3]) {
-		return protocol.Errorf("ERR", "%s cannot contain spaces, newlines or special characters.", c.Args[2])
+		return errPrintable(c.Args[2])
 	}
 	*field = string(c.Args[3])
 	c.Reply.OK()

@@ -8,13 +8,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errNoSuchClient = &protocol.Error{Code: "ERR", Text: "No such client"}
-	errKillID       = &protocol.Error{Code: "ERR", Text: "client-id should be greater than 0"}
-	errMaxAge       = &protocol.Error{Code: "ERR", Text: "maxage is not an integer or out of range"}
-	errMaxAgeZero   = &protocol.Error{Code: "ERR", Text: "maxage should be greater than 0"}
-)
-
 // A filter selects the clients that CLIENT KILL closes. A condition that is not given holds for every client.
 type filter struct {
 	addr, laddr []byte
@@ -61,7 +54,7 @@ func (f *family) parseFilter(args [][]byte) (filter, error) {
 		case command.Is(option, "USER"):
 			w.user = f.Users.Find(value)
 			if w.user == nil {
-				return w, protocol.Errorf("ERR", "No such user '%s'", value)
+				return w, errNoUser(value)
 			}
 		case command.Is(option, "SKIPME") && command.Is(value, "YES"):
 			w.spareCaller = true

@@ -10,8 +10,6 @@ import (
 	"spindle/protocol"
 )
 
-var errClientID = &protocol.Error{Code: "ERR", Text: "Invalid client ID"}
-
 // A kind is a client type of CLIENT LIST TYPE and CLIENT KILL TYPE.
 type kind uint8
 
@@ -34,7 +32,7 @@ func parseKind(name []byte) (kind, error) {
 	case command.Is(name, "PUBSUB"):
 		return pubSub, nil
 	}
-	return 0, protocol.Errorf("ERR", "Unknown client type '%s'", name)
+	return 0, errClientType(name)
 }
 
 func kindOf(cl *client.Client) kind {

@@ -10,15 +10,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errUnit      = &protocol.Error{Code: "ERR", Text: "unsupported unit provided. please use M, KM, FT, MI"}
-	errRadius    = &protocol.Error{Code: "ERR", Text: "need numeric radius"}
-	errNegative  = &protocol.Error{Code: "ERR", Text: "radius cannot be negative"}
-	errWidth     = &protocol.Error{Code: "ERR", Text: "need numeric width"}
-	errHeight    = &protocol.Error{Code: "ERR", Text: "need numeric height"}
-	errBoxSigned = &protocol.Error{Code: "ERR", Text: "height or width cannot be negative"}
-)
-
 // parsePoint reads longitude and latitude.
 //
 // Errors: ErrNotFloat, "invalid longitude,latitude pair …".
@@ -30,7 +21,7 @@ func parsePoint(lon, lat []byte) (p point, err error) {
 	}
 	p = point{x, y}
 	if !p.onMap() {
-		return p, protocol.Errorf("ERR", "invalid longitude,latitude pair %s,%s", sixDecimals(x), sixDecimals(y))
+		return p, errPoint(sixDecimals(x), sixDecimals(y))
 	}
 	return p, nil
 }

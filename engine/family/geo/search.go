@@ -7,17 +7,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errMember = &protocol.Error{Code: "ERR", Text: "could not decode requested zset member"}
-	errCount  = &protocol.Error{Code: "ERR", Text: "COUNT must be > 0"}
-	errAny    = &protocol.Error{Code: "ERR", Text: "the ANY argument requires COUNT argument"}
-
-	errStoreRadius = &protocol.Error{Code: "ERR",
-		Text: "STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options"}
-	errStoreSearch = &protocol.Error{Code: "ERR",
-		Text: "GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options"}
-)
-
 // direction is the order of the results.
 type direction int8
 
@@ -218,9 +207,9 @@ func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form
 	case q.store != nil && with:
 		return errStoreRadius
 	case f&named != 0 && !member && !lonLat:
-		return protocol.Errorf("ERR", "exactly one of FROMMEMBER or FROMLONLAT can be specified for %s", c.Args[0])
+		return errOneCenter(c.Args[0])
 	case f&named != 0 && !radius && !box:
-		return protocol.Errorf("ERR", "exactly one of BYRADIUS and BYBOX can be specified for %s", c.Args[0])
+		return errOneShape(c.Args[0])
 	case q.any && q.count == 0:
 		return errAny
 	case q.count != 0 && q.order == unsorted && !q.any:

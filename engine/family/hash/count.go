@@ -10,11 +10,6 @@ import (
 )
 
 var (
-	errNotInteger = &protocol.Error{Code: "ERR", Text: "hash value is not an integer"}
-	errNotFloat   = &protocol.Error{Code: "ERR", Text: "hash value is not a float"}
-	errInfinite   = &protocol.Error{Code: "ERR", Text: "value is NaN or Infinity"}
-	errNaN        = &protocol.Error{Code: "ERR", Text: "increment would produce NaN or Infinity"}
-
 	wordHSet   = []byte("HSET")
 	wordFields = []byte("FIELDS")
 )

@@ -6,17 +6,9 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/value"
 	hashes "spindle/engine/data/value/hash"
-	"spindle/protocol"
 )
 
 var (
-	errNegative = &protocol.Error{Code: "ERR", Text: "invalid expire time, must be >= 0"}
-	errNoFields = &protocol.Error{Code: "ERR",
-		Text: "Mandatory argument FIELDS is missing or not at the right position"}
-	errFieldCount   = &protocol.Error{Code: "ERR", Text: "Parameter `numFields` should be greater than 0"}
-	errFieldCountOf = &protocol.Error{Code: "ERR", Text: "Number of fields must be a positive integer"}
-	errFieldsDiffer = &protocol.Error{Code: "ERR", Text: "The `numfields` parameter must match the number of arguments"}
-
 	wordHPExpireAt = []byte("HPEXPIREAT")
 	wordHDel       = []byte("HDEL")
 )
@@ -56,7 +48,7 @@ func setDeadlines(c *command.Context, base, unitMs int64) error {
 	case when < 0:
 		return errNegative
 	case when > latest/unitMs || when*unitMs > latest-base:
-		return protocol.Errorf("ERR", "invalid expire time in '%s' command", c.Spec.Full)
+		return errExpireTime(c.Spec.Full)
 	}
 	when = when*unitMs + base
 	at := 4 // the index of the number of fields

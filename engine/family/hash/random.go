@@ -10,12 +10,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errCount = &protocol.Error{Code: "ERR",
-		Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
-	errCountPairs = &protocol.Error{Code: "ERR", Text: "value is out of range"}
-)
-
 // randField is HRANDFIELD key [count [WITHVALUES]].
 //
 // Replies: a random field, or null. A positive count gives an array of different fields; a negative one gives -count

@@ -5,12 +5,6 @@ import (
 
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
-	"spindle/protocol"
-)
-
-var (
-	errNoKey     = &protocol.Error{Code: "ERR", Text: "The specified key does not exist"}
-	errNotSparse = &protocol.Error{Code: "ERR", Text: "HLL encoding is not sparse"}
 )
 
 // debug is PFDEBUG with four subcommands.
@@ -63,7 +57,7 @@ func (h *commands) debug(c *command.Context) error {
 			c.Reply.Int(0)
 		}
 	default:
-		return protocol.Errorf("ERR", "Unknown PFDEBUG subcommand '%s'", sub)
+		return errSubcommand(sub)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"spindle/engine/command"
-	"spindle/protocol"
 )
 
 const (
@@ -40,7 +39,7 @@ func testRegisters(body []byte, round int) error {
 	}
 	for i := range registerCount {
 		if got := register(body, i); got != rank(i) {
-			return protocol.Errorf("ERR", "TESTFAILED Register %d should be %d but is %d", i, rank(i), got)
+			return errRegister(i, rank(i), got)
 		}
 	}
 	return nil
@@ -71,13 +70,13 @@ func testEstimates(d []byte) error {
 		}
 		if s != nil {
 			if other, err := estimateOf(s); err != nil || other != got {
-				return protocol.Errorf("ERR", "TESTFAILED dense/sparse disagree")
+				return errDisagree
 			}
 		} else if n <= 1000 {
-			return protocol.Errorf("ERR", "TESTFAILED sparse encoding not used")
+			return errNotUsed
 		}
 		if off := math.Abs(float64(got) - float64(n)); off > math.Ceil(standard*6*float64(n)) {
-			return protocol.Errorf("ERR", "TESTFAILED Too big error. card:%d abserr:%.0f", n, off)
+			return errTooFar(n, off)
 		}
 	}
 	return nil

@@ -36,11 +36,6 @@ const (
 	registerCount = 1 << precision
 )
 
-var (
-	errNotSketch = &protocol.Error{Code: "WRONGTYPE", Text: "Key is not a valid HyperLogLog string value."}
-	errCorrupt   = &protocol.Error{Code: "INVALIDOBJ", Text: "Corrupted HLL object detected"}
-)
-
 // empty is the sketch without elements: one run of 16384 zeros. Its estimate, 0, is up to date.
 const empty = "HYLL\x01\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x7f\xff"
 

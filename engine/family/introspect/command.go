@@ -7,9 +7,6 @@ import (
 )
 
 var (
-	errNoCommand   = &protocol.Error{Code: "ERR", Text: "Invalid command specified"}
-	errNoKeys      = &protocol.Error{Code: "ERR", Text: "The command has no key arguments"}
-	errKeysArity   = &protocol.Error{Code: "ERR", Text: "Invalid number of arguments specified for command"}
 	errKeysInvalid = command.ErrInvalidKeyArguments
 )
 

@@ -15,26 +15,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errPositive = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
-	errReload   = &protocol.Error{Code: "ERR",
-		Text: "DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."}
-	errProtocolType = &protocol.Error{Code: "ERR",
-		Text: "Wrong protocol type name. Please use one of the following: " +
-			"string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"}
-	errNeedsRESP3 = &protocol.Error{Code: "ERR", Text: "RESP2 is not supported by this command"}
-	errDatabase   = &protocol.Error{Code: "ERR", Text: "Out of range database"}
-	errNotTable   = &protocol.Error{Code: "ERR",
-		Text: "The value stored at the specified key is not represented using an hash table"}
-	errNotListpack  = &protocol.Error{Code: "ERR", Text: "Not a listpack encoded object."}
-	errNotQuicklist = &protocol.Error{Code: "ERR", Text: "Not a quicklist encoded object."}
-	errNotText      = &protocol.Error{Code: "ERR", Text: "Not an sds encoded string."}
-	errThreshold    = &protocol.Error{Code: "ERR",
-		Text: "argument must be a memory value bigger than 1 and smaller than 4gb"}
-	errNoEviction = &protocol.Error{Code: "ERR", Text: "maxmemory-clients is disabled."}
-	errNotHere    = &protocol.Error{Code: "ERR", Text: "This server has nothing behind that DEBUG subcommand"}
-)
-
 // A debugCommand is a DEBUG subcommand. least and most bound the number of arguments after its name.
 type debugCommand struct {
 	least, most int // most -1: no limit
@@ -155,7 +135,7 @@ func rewriteConfig(f *family, c *command.Context, _ [][]byte) error {
 		return errNotHere
 	}
 	if err := f.RewriteConfig(); err != nil {
-		return protocol.Errorf("ERR", "CONFIG-REWRITE-FORCE-ALL failed: %v", err)
+		return errRewrite(err)
 	}
 	c.Reply.OK()
 	return nil
@@ -209,7 +189,7 @@ func restart(gracefully bool) func(*family, *command.Context, [][]byte) error {
 			return errNotHere
 		}
 		f.Restart(gracefully, delay)
-		return protocol.Errorf("ERR", "failed to restart the server. Check server logs.")
+		return errRestart
 	}
 }
 
@@ -252,7 +232,7 @@ func flushSleep(f *family, c *command.Context, args [][]byte) error {
 
 func loadAOF(f *family, c *command.Context, _ [][]byte) error {
 	if f.LoadAOF == nil {
-		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
+		return errLoadAOF
 	}
 	return f.LoadAOF(c)
 }
@@ -334,8 +314,6 @@ func dropPackets(f *family, c *command.Context, args [][]byte) error {
 	c.Reply.OK()
 	return nil
 }
-
-var errNoCluster = &protocol.Error{Code: "ERR", Text: "Debug option only available for cluster mode enabled setup!"}
 
 // clusterLink is DEBUG CLUSTERLINK KILL to|from|all id. It closes the bus connections with a node.
 func clusterLink(f *family, c *command.Context, args [][]byte) error {
@@ -497,7 +475,7 @@ func globTest(_ *family, c *command.Context, _ [][]byte) error {
 	began := time.Now()
 	glob.Match(append(pattern, 'b'), text)
 	if took := time.Since(began); took > time.Second {
-		return protocol.Errorf("ERR", "the matcher took %v", took)
+		return errSlowMatch(took)
 	}
 	c.Reply.Simple("Apparently Redis did not crash: test passed")
 	return nil

@@ -4,14 +4,10 @@ import (
 	"math"
 
 	"spindle/engine/command"
-	"spindle/protocol"
 )
 
 var (
 	wordPExpireAt = []byte("PEXPIREAT")
-
-	errNXWithOthers = &protocol.Error{Code: "ERR", Text: "NX and XX, GT or LT options at the same time are not compatible"}
-	errGTWithLT     = &protocol.Error{Code: "ERR", Text: "GT and LT options at the same time are not compatible"}
 )
 
 // expire is EXPIRE key seconds [NX | XX | GT | LT].
@@ -42,7 +38,7 @@ func setDeadline(c *command.Context, base, unitMs int64) error {
 		return err
 	}
 	if n > math.MaxInt64/unitMs || n < math.MinInt64/unitMs || n*unitMs > math.MaxInt64-base {
-		return protocol.Errorf("ERR", "invalid expire time in '%s' command", c.Spec.Full)
+		return errExpireTime(c.Spec.Full)
 	}
 	when := n*unitMs + base
 	key := c.Args[1]
@@ -85,7 +81,7 @@ func (k *condition) parse(args [][]byte) error {
 		case command.Is(a, "LT"):
 			k.lt = true
 		default:
-			return protocol.Errorf("ERR", "Unsupported option %s", a)
+			return errUnsupported(a)
 		}
 	}
 	if k.nx && (k.xx || k.gt || k.lt) {

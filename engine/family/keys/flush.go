@@ -5,11 +5,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errFirstDB  = &protocol.Error{Code: "ERR", Text: "invalid first DB index"}
-	errSecondDB = &protocol.Error{Code: "ERR", Text: "invalid second DB index"}
-)
-
 // flushDB is FLUSHDB [ASYNC | SYNC]. Replies: OK. Errors: ErrSyntax. Propagates as written, even for an empty database.
 //
 // Both words mean the same here: emptying costs the turn O(1), and reclaimers free the memory.
@@ -65,8 +60,6 @@ func swapDB(c *command.Context) error {
 	c.Reply.OK()
 	return nil
 }
-
-var errSwapInCluster = &protocol.Error{Code: "ERR", Text: "SWAPDB is not allowed in cluster mode"}
 
 // dbSize is DBSIZE. Replies: the number of keys, with those past their deadline that are not yet removed.
 func dbSize(c *command.Context) error {

@@ -6,16 +6,6 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/value"
-	"spindle/protocol"
-)
-
-var (
-	errNotLRU = &protocol.Error{Code: "ERR",
-		Text: "An LFU maxmemory policy is selected, idle time not tracked. Please note that when " +
-			"switching between policies at runtime LRU and LFU data will take some time to adjust."}
-	errNotLFU = &protocol.Error{Code: "ERR",
-		Text: "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when " +
-			"switching between policies at runtime LRU and LFU data will take some time to adjust."}
 )
 
 // objectEncoding is OBJECT ENCODING key. Replies: the reference's name of the value's encoding, or null.

@@ -8,11 +8,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errSameObject = &protocol.Error{Code: "ERR", Text: "source and destination objects are the same"}
-	errDBIndex    = &protocol.Error{Code: "ERR", Text: "DB index is out of range"}
-)
-
 // rename is RENAME key newkey. Replies: OK. Errors: ErrNoSuchKey. Propagates as written, unless both names are the
 // same.
 func rename(c *command.Context) error {
@@ -81,11 +76,6 @@ func move(c *command.Context) error {
 	c.Reply.Int(1)
 	return nil
 }
-
-var (
-	errMoveInCluster = &protocol.Error{Code: "ERR", Text: "MOVE is not allowed in cluster mode"}
-	errCopyInCluster = &protocol.Error{Code: "ERR", Text: "Copying to another database is not allowed in cluster mode"}
-)
 
 // copyKey is COPY source destination [DB db] [REPLACE]. Replies: 1; 0 if there is no source, or the destination exists
 // without REPLACE.

@@ -35,13 +35,6 @@ var (
 			"argument array"}
 )
 
-var errNotDouble = &protocol.Error{Code: "ERR", Text: "One or more scores can't be converted into double"}
-
-var (
-	errSortBy  = &protocol.Error{Code: "ERR", Text: "BY option of SORT denied due to insufficient ACL permissions."}
-	errSortGet = &protocol.Error{Code: "ERR", Text: "GET option of SORT denied due to insufficient ACL permissions."}
-)
-
 // sort is SORT key [BY pattern] [LIMIT offset count] [GET pattern …] [ASC|DESC] [ALPHA] [STORE destination].
 //
 // Replies: an array of elements, or of the values that the GET patterns lead to, null where there is none. With STORE
@@ -115,13 +108,6 @@ func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
 	}
 	return nil
 }
-
-var (
-	errSortByInCluster = &protocol.Error{Code: "ERR",
-		Text: "BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."}
-	errSortGetInCluster = &protocol.Error{Code: "ERR",
-		Text: "GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."}
-)
 
 // crossesSlots reports whether, in cluster mode, the keys of a pattern may lie in another slot than the sorted key.
 func crossesSlots(c *command.Context, pattern []byte) bool {

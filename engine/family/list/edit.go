@@ -6,8 +6,6 @@ import (
 	"spindle/protocol"
 )
 
-var errIndex = &protocol.Error{Code: "ERR", Text: "index out of range"}
-
 // lSet is LSET key index element. Only the lower 32 bits of index count, as in the reference.
 //
 // Replies: OK. Propagates as written.

@@ -10,12 +10,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errNotPositive = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
-	errNumKeys     = &protocol.Error{Code: "ERR", Text: "numkeys should be greater than 0"}
-	errCount       = &protocol.Error{Code: "ERR", Text: "count should be greater than 0"}
-)
-
 // lPop is LPOP key [count].
 //
 // Replies: the element, or null for a missing key. With count: an array of up to count elements, or a null array.

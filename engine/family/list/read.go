@@ -93,16 +93,6 @@ func clip(start, stop int64, length int) (from, n int) {
 	return int(start), int(stop - start + 1)
 }
 
-var (
-	errRank = &protocol.Error{Code: "ERR",
-		Text: "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start " +
-			"from the end of the list"}
-	errMany      = &protocol.Error{Code: "ERR", Text: "COUNT can't be negative"}
-	errMaxLen    = &protocol.Error{Code: "ERR", Text: "MAXLEN can't be negative"}
-	errSymmetric = &protocol.Error{Code: "ERR",
-		Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
-)
-
 // symmetric reads an integer whose negative exists: all but the least.
 //
 // Errors: ErrNotInteger, "value is out of range, …".

@@ -130,9 +130,6 @@ func (m *Modules) show(c *command.Context) error {
 	return nil
 }
 
-// errLoad is worded exactly as in Redis, because clients compare it. refuse logs the reason.
-var errLoad = &protocol.Error{Code: "ERR", Text: "Error loading the extension. Please check the server logs."}
-
 // refuse logs why the module at path is not loaded, and returns the reply.
 func (m *Modules) refuse(path []byte) error {
 	why := "native modules cannot be loaded; built in are: " + m.names()
@@ -153,11 +150,10 @@ func (m *Modules) loadEx(c *command.Context) error { return m.refuse(c.Args[2]) 
 func (m *Modules) unload(c *command.Context) error {
 	for _, module := range m.list {
 		if module.Name == string(c.Args[2]) {
-			return protocol.Errorf("ERR",
-				"Error unloading module: the module exports one or more module-side data types, can't unload")
+			return errHasType
 		}
 	}
-	return protocol.Errorf("ERR", "Error unloading module: no such module with that name")
+	return errNoModule
 }
 
 func help(c *command.Context) error {

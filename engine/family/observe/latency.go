@@ -173,7 +173,7 @@ func (f *family) latencyGraph(c *command.Context) error {
 	name := string(c.Args[2])
 	s := f.Events.series[name]
 	if s == nil {
-		return protocol.Errorf("ERR", "No samples available for event '%s'", name)
+		return errNoSamples(name)
 	}
 	list := s.list()
 	low, high := list[0].millis, list[0].millis

@@ -7,10 +7,7 @@ import (
 
 	"spindle/engine/command"
 	"spindle/internal/info"
-	"spindle/protocol"
 )
-
-var errMonitorHere = &protocol.Error{Code: "ERR", Text: "MONITOR isn't allowed for DENY BLOCKING client"}
 
 type Report struct{ sections []section }
 

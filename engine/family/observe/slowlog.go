@@ -84,8 +84,6 @@ func more(b []byte, n int, what string) []byte {
 	return append(strconv.AppendInt(append(b, "... ("...), int64(n), 10), what...)
 }
 
-var errSlowCount = &protocol.Error{Code: "ERR", Text: "count should be greater than or equal to -1"}
-
 // slowlogGet is SLOWLOG GET [count]. Replies: the newest entries first, 10 by default, all for -1.
 func (f *family) slowlogGet(c *command.Context) error {
 	count := int64(10)

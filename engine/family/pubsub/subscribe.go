@@ -39,7 +39,7 @@ func (h *Hub) sunsubscribe(c *command.Context) error { return h.unlisten(c, Shar
 func (h *Hub) listen(c *command.Context, k Kind) error {
 	cl := c.Client
 	if cl.Conn == nil || cl.Is(client.DenyBlocking) && (k == Shard || !cl.Is(client.Multi)) {
-		return protocol.Errorf("ERR", "%s isn't allowed for a DENY BLOCKING client", strings.ToUpper(c.Spec.Name))
+		return errDenyBlocking(strings.ToUpper(c.Spec.Name))
 	}
 	for _, name := range c.Args[1:] {
 		h.join(cl, k, name)

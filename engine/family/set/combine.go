@@ -171,12 +171,6 @@ func (s *commands) keep(e set.Element) bool {
 	return true
 }
 
-var (
-	errNumKeys   = &protocol.Error{Code: "ERR", Text: "numkeys should be greater than 0"}
-	errTooMany   = &protocol.Error{Code: "ERR", Text: "Number of keys can't be greater than number of args"}
-	errLimitSign = &protocol.Error{Code: "ERR", Text: "LIMIT can't be negative"}
-)
-
 // interCard is SINTERCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of SINTER, at most limit
 // unless that is 0.
 //

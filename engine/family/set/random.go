@@ -10,12 +10,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errNegative = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
-	errCount    = &protocol.Error{Code: "ERR",
-		Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
-)
-
 var wordSRem = []byte("SREM")
 
 // pop is SPOP key [count]. It removes random members.

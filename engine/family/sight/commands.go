@@ -72,8 +72,6 @@ func Family(d Deps) command.Family {
 	}}
 }
 
-var errCount = &protocol.Error{Code: "ERR", Text: "COUNT should be greater than 0"}
-
 // countOf reads [COUNT n] after the subcommand. Without it the result is unsaid.
 func countOf(c *command.Context, unsaid, most int64) (int, error) {
 	switch {

@@ -3,10 +3,7 @@ package sight
 import (
 	"spindle/engine/command"
 	"spindle/internal/number"
-	"spindle/protocol"
 )
-
-var errStallCount = &protocol.Error{Code: "ERR", Text: "count should be greater than or equal to -1"}
 
 // stallsGet is STALLS GET [count]. Replies: the newest stalls first, 10 by default, all for -1. Each is a map: id, time
 // of the end in Unix ms, usec, cpu-usec (an upper bound), kind, what, key, addr, name.

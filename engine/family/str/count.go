@@ -10,11 +10,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errDecrement = &protocol.Error{Code: "ERR", Text: "decrement would overflow"}
-	errNaN       = &protocol.Error{Code: "ERR", Text: "increment would produce NaN or Infinity"}
-)
-
 // incr is INCR key. Replies: the new value. Errors: ErrWrongType, ErrNotInteger, ErrOverflow. Propagates as written.
 func incr(c *command.Context) error { return add(c, 1) }
 

@@ -5,8 +5,6 @@ import (
 	"spindle/protocol"
 )
 
-var errOffset = &protocol.Error{Code: "ERR", Text: "offset is out of range"}
-
 // appendTo is APPEND key value. Replies: the new length. Errors: ErrWrongType, ErrStringTooBig. Propagates as written.
 func appendTo(c *command.Context) error {
 	key, suffix := c.Args[1], c.Args[2]

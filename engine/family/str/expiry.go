@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"spindle/engine/command"
-	"spindle/protocol"
 )
 
 // A unit is the form of a deadline: seconds or milliseconds, from now or from the epoch.
@@ -53,7 +52,7 @@ func deadline(c *command.Context, u unit, arg []byte) (int64, error) {
 		n += c.Now
 	}
 	if !ok {
-		return 0, protocol.Errorf("ERR", "invalid expire time in '%s' command", c.Spec.Full)
+		return 0, errExpireTime(c.Spec.Full)
 	}
 	return n, nil
 }

@@ -8,14 +8,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errLCSTypes  = &protocol.Error{Code: "ERR", Text: "The specified keys must contain string values"}
-	errLCSBoth   = &protocol.Error{Code: "ERR", Text: "If you want both the length and indexes, please just use IDX."}
-	errLCSLong   = &protocol.Error{Code: "ERR", Text: "String too long for LCS"}
-	errLCSMemory = &protocol.Error{Code: "ERR",
-		Text: "Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"}
-)
-
 // lcs is LCS key1 key2 [LEN] [IDX] [MINMATCHLEN n] [WITHMATCHLEN]: the longest common subsequence of two strings.
 //
 // Replies: the subsequence; with LEN its length; with IDX a map of "matches" (ranges in both strings, the last first)

@@ -225,10 +225,6 @@ func setAll(c *command.Context) {
 	c.Changed(len(c.Args) / 2)
 }
 
-func errPairs(c *command.Context) error {
-	return protocol.Errorf("ERR", "wrong number of arguments for '%s' command", c.Spec.Full)
-}
-
 // readString looks key up for reading and publishes a miss. A missing key gives the zero Value and no error.
 //
 // Errors: ErrWrongType.

@@ -7,20 +7,6 @@ import (
 )
 
 var (
-	errBothBounds = &protocol.Error{Code: "ERR",
-		Text: "syntax error, MAXLEN and MINID options at the same time are not compatible"}
-	errMaxLen     = &protocol.Error{Code: "ERR", Text: "The MAXLEN argument must be >= 0."}
-	errLimit      = &protocol.Error{Code: "ERR", Text: "The LIMIT argument must be >= 0."}
-	errLimitAlone = &protocol.Error{Code: "ERR",
-		Text: "syntax error, LIMIT cannot be used without specifying a trimming strategy"}
-	errNoBound    = &protocol.Error{Code: "ERR", Text: "syntax error, XTRIM must be called with a trimming strategy"}
-	errLimitExact = &protocol.Error{Code: "ERR", Text: "syntax error, LIMIT cannot be used without the special ~ option"}
-	errZeroID     = &protocol.Error{Code: "ERR", Text: "The ID specified in XADD must be greater than 0-0"}
-	errSmallID    = &protocol.Error{Code: "ERR",
-		Text: "The ID specified in XADD is equal or smaller than the target stream top item"}
-	errExhausted = &protocol.Error{Code: "ERR",
-		Text: "The stream has exhausted the last possible ID, unable to add more items"}
-	errTooLarge    = &protocol.Error{Code: "ERR", Text: "Elements are too large to be stored"}
 	wordEquals     = []byte("=")
 	mostTrimmed    = int64(1_000_000)
 	trimmedDefault = int64(10_000)
@@ -294,18 +280,6 @@ func (h *commands) del(c *command.Context) error {
 	c.Reply.Int(int64(deleted))
 	return nil
 }
-
-var (
-	errAddedSign  = &protocol.Error{Code: "ERR", Text: "entries_added must be positive"}
-	errBelowGiven = &protocol.Error{Code: "ERR",
-		Text: "The ID specified in XSETID is smaller than the provided max_deleted_entry_id"}
-	errBelowDeleted = &protocol.Error{Code: "ERR",
-		Text: "The ID specified in XSETID is smaller than current max_deleted_entry_id"}
-	errBelowTop = &protocol.Error{Code: "ERR",
-		Text: "The ID specified in XSETID is smaller than the target stream top item"}
-	errBelowLength = &protocol.Error{Code: "ERR",
-		Text: "The entries_added specified in XSETID is smaller than the target stream length"}
-)
 
 // setID is XSETID key last-id [ENTRIESADDED count] [MAXDELETEDID id].
 //

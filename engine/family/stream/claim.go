@@ -6,17 +6,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errClaimIdle       = &protocol.Error{Code: "ERR", Text: "Invalid min-idle-time argument for XCLAIM"}
-	errClaimIdleOption = &protocol.Error{Code: "ERR", Text: "Invalid IDLE option argument for XCLAIM"}
-	errClaimTime       = &protocol.Error{Code: "ERR", Text: "Invalid TIME option argument for XCLAIM"}
-	errClaimRetryCount = &protocol.Error{Code: "ERR", Text: "Invalid RETRYCOUNT option argument for XCLAIM"}
-	errAutoClaimIdle   = &protocol.Error{Code: "ERR", Text: "Invalid min-idle-time argument for XAUTOCLAIM"}
-	errAutoClaimCount  = &protocol.Error{Code: "ERR", Text: "COUNT must be > 0"}
-	errAutoClaimMemory = &protocol.Error{Code: "ERR",
-		Text: "Insufficient memory, failed allocating transient memory, COUNT too high."}
-)
-
 // A claiming transfers pending entries of a group to owner, with the options of the command.
 type claiming struct {
 	c          *command.Context
@@ -175,7 +164,7 @@ func (o *claimOptions) parse(args [][]byte, nowMs int64) (err error) {
 				return err
 			}
 		default:
-			return protocol.Errorf("ERR", "Unrecognized XCLAIM option '%s'", arg)
+			return errClaimOption(arg)
 		}
 	}
 	return nil

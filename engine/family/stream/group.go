@@ -4,20 +4,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/value"
 	streams "spindle/engine/data/value/stream"
-	"spindle/protocol"
 )
-
-var (
-	errEntriesRead = &protocol.Error{Code: "ERR", Text: "value for ENTRIESREAD must be positive or -1"}
-	errBusyGroup   = &protocol.Error{Code: "BUSYGROUP", Text: "Consumer Group name already exists"}
-	errMustExist   = &protocol.Error{Code: "ERR",
-		Text: "The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM " +
-			"option to create an empty stream automatically."}
-)
-
-func errNoSuchGroup(group, key []byte) error {
-	return protocol.Errorf("NOGROUP", "No such consumer group '%s' for key name '%s'", group, key)
-}
 
 // groupOptions reads the options after the ID of XGROUP CREATE and SETID.
 func groupOptions(c *command.Context, creating bool) (mkStream bool, read int64, err error) {

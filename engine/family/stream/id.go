@@ -7,13 +7,6 @@ import (
 	"spindle/engine/command"
 	streams "spindle/engine/data/value/stream"
 	"spindle/internal/number"
-	"spindle/protocol"
-)
-
-var (
-	errID            = &protocol.Error{Code: "ERR", Text: "Invalid stream ID specified as stream command argument"}
-	errIntervalStart = &protocol.Error{Code: "ERR", Text: "invalid start ID for the interval"}
-	errIntervalEnd   = &protocol.Error{Code: "ERR", Text: "invalid end ID for the interval"}
 )
 
 const lastSeq = 1<<64 - 1

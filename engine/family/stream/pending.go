@@ -6,10 +6,6 @@ import (
 	"spindle/protocol"
 )
 
-func errNoKeyOrGroup(key, group []byte) error {
-	return protocol.Errorf("NOGROUP", "No such key '%s' or consumer group '%s'", key, group)
-}
-
 // ack is XACK key group id [id …]. Replies: how many were pending. Errors: ErrWrongType, errID. Propagates as written.
 func (h *commands) ack(c *command.Context) error {
 	e, err := editCounted(c, c.Args[1])

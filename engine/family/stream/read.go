@@ -10,25 +10,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errTimeout      = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
-	errTimeoutSign  = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
-	errTimeoutRange = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
-	errGroupOption  = &protocol.Error{Code: "ERR",
-		Text: "The GROUP option is only supported by XREADGROUP. You called XREAD instead."}
-	errNoAckOption = &protocol.Error{Code: "ERR",
-		Text: "The NOACK option is only supported by XREADGROUP. You called XREAD instead."}
-	errNoGroup = &protocol.Error{Code: "ERR", Text: "Missing GROUP option for XREADGROUP"}
-	errDollar  = &protocol.Error{Code: "ERR",
-		Text: "The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by " +
-			"specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set."}
-	errPlus = &protocol.Error{Code: "ERR",
-		Text: "The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by " +
-			"specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set."}
-	errGreater = &protocol.Error{Code: "ERR",
-		Text: "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."}
-)
-
 // A reading is the parsed arguments of XREAD or XREADGROUP.
 type reading struct {
 	grouped         bool
@@ -87,15 +68,6 @@ func (r *reading) parse(c *command.Context) error {
 		return errNoGroup
 	}
 	return nil
-}
-
-func errUnbalanced(c *command.Context, grouped bool) error {
-	symbol := '$'
-	if grouped {
-		symbol = '>'
-	}
-	return protocol.Errorf("ERR", "Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.",
-		c.Spec.Full, symbol)
 }
 
 // timeout reads a timeout in ms and returns the deadline, 0 for none.
@@ -211,8 +183,7 @@ func (r *reading) after(c *command.Context, key, from []byte) (id streams.ID, er
 		return id, err
 	}
 	if r.grouped && (!v.Exists() || streams.Of(v).Group(r.group) == nil) {
-		return id, protocol.Errorf("NOGROUP", "No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key,
-			r.group)
+		return id, errNoReadGroup(key, r.group)
 	}
 	switch {
 	case is(from, "$") && r.grouped:

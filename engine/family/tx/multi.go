@@ -8,13 +8,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errNested         = &protocol.Error{Code: "ERR", Text: "MULTI calls can not be nested"}
-	errExecAlone      = &protocol.Error{Code: "ERR", Text: "EXEC without MULTI"}
-	errDiscardAlone   = &protocol.Error{Code: "ERR", Text: "DISCARD without MULTI"}
-	errPreviousErrors = &protocol.Error{Code: "EXECABORT", Text: "Transaction discarded because of previous errors."}
-)
-
 // multi is MULTI. Replies: OK. Errors: "MULTI calls can not be nested", which does not abort the transaction.
 func multi(c *command.Context) error {
 	if c.Client.Is(client.Multi) {
@@ -100,5 +93,5 @@ func (w *Watches) Abort(cl *client.Client, why error) error {
 	if e := (*protocol.Error)(nil); errors.As(why, &e) && e.Code == "ERR" {
 		text = e.Text
 	}
-	return protocol.Errorf("EXECABORT", "Transaction discarded because of: %s", text)
+	return errAborted(text)
 }

@@ -8,10 +8,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/internal/invariant"
-	"spindle/protocol"
 )
-
-var errWatchInside = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is not allowed"}
 
 // Watches holds the watched keys and their clients.
 //

@@ -9,13 +9,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errNewAndOld  = &protocol.Error{Code: "ERR", Text: "XX and NX options at the same time are not compatible"}
-	errDirections = &protocol.Error{Code: "ERR", Text: "GT, LT, and/or NX options at the same time are not compatible"}
-	errOnePair    = &protocol.Error{Code: "ERR", Text: "INCR option supports a single increment-element pair"}
-	errNaN        = &protocol.Error{Code: "ERR", Text: "resulting score is not a number (NaN)"}
-)
-
 // addOptions is the options before ZADD's scores.
 type addOptions struct {
 	flags   zset.Flags

@@ -9,12 +9,6 @@ import (
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/zset"
 	"spindle/internal/number"
-	"spindle/protocol"
-)
-
-var (
-	errScoreRange = &protocol.Error{Code: "ERR", Text: "min or max is not a float"}
-	errLexRange   = &protocol.Error{Code: "ERR", Text: "min or max not valid string range item"}
 )
 
 // order is the type of a range: by rank, score or member.

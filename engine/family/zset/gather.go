@@ -12,11 +12,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errWeight    = &protocol.Error{Code: "ERR", Text: "weight value is not a float"}
-	errLimitSign = &protocol.Error{Code: "ERR", Text: "LIMIT can't be negative"}
-)
-
 // A source is one of the sets to combine: a sorted set, or a plain set whose members all have the score 1.
 type source struct {
 	v      value.Value // the zero Value for a missing key
@@ -89,7 +84,7 @@ func (z *commands) parse(c *command.Context, at int, op operation, store bool) (
 		return m, err
 	}
 	if n < 1 {
-		return m, protocol.Errorf("ERR", "at least 1 input key is needed for '%s' command", c.Spec.Full)
+		return m, errNoInput(c.Spec.Full)
 	}
 	args := c.Args[at+1:]
 	if n > int64(len(args)) {

@@ -9,12 +9,6 @@ import (
 )
 
 var (
-	errMustBePositive = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
-	errNumKeys        = &protocol.Error{Code: "ERR", Text: "numkeys should be greater than 0"}
-	errCount          = &protocol.Error{Code: "ERR", Text: "count should be greater than 0"}
-)
-
-var (
 	wordZPopMin = []byte("ZPOPMIN")
 	wordZPopMax = []byte("ZPOPMAX")
 )

@@ -11,12 +11,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errRandomCount = &protocol.Error{Code: "ERR",
-		Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
-	errRandomScores = &protocol.Error{Code: "ERR", Text: "value is out of range"}
-)
-
 // randMember is ZRANDMEMBER key [count [WITHSCORES]].
 //
 // Replies: a random member. A positive count gives up to count different members, a negative one exactly -count that

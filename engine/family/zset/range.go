@@ -12,12 +12,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errLimit = &protocol.Error{Code: "ERR",
-		Text: "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"}
-	errWithScores = &protocol.Error{Code: "ERR", Text: "syntax error, WITHSCORES not supported in combination with BYLEX"}
-)
-
 // count is ZCOUNT key min max. Replies: the number of members in the range. Errors: errScoreRange, ErrWrongType.
 // Cost: O(log N).
 func count(c *command.Context) error { return countIn(c, span{by: byScore}) }

@@ -75,7 +75,7 @@ func rankFrom(c *command.Context, reverse bool) error {
 	withScore := len(c.Args) == 4
 	switch {
 	case len(c.Args) > 4:
-		return protocol.Errorf("ERR", "wrong number of arguments for '%s' command", c.Spec.Full)
+		return errArguments(c.Spec.Full)
 	case withScore && !command.Is(c.Args[3], "WITHSCORE"):
 		return protocol.ErrSyntax
 	}
