@@ -10,16 +10,15 @@ import (
 
 // Join fills in the part of the data set.
 func (d *Set) Join(p *part.Part) {
-	p.Families = append([]command.Family{d.Shutdown.Family(), d.Feed.Family(), d.Feed.WaitFamily(), d.AOF.Family()},
+	p.Families = append([]command.Family{d.Shutdown.Family(), d.Ends.Family(), d.Feed.WaitFamily(), d.AOF.Family()},
 		d.Saver.Families()...)
-	p.Sections = slices.Concat(d.AOF.Sections(), d.Scheduler.Sections(&d.Loading), d.Saver.Sections(), d.Feed.Sections())
+	p.Sections = slices.Concat(d.AOF.Sections(), d.Scheduler.Sections(&d.Loading), d.Saver.Sections(), d.Ends.Sections())
 	disk, replicas := d.diskBarrier(), d.replicasBarrier()
 	p.Barriers = append([]*part.Barrier{disk, replicas}, d.roleBarriers()...)
 	p.Listeners = []part.Listeners{
-		{Order: part.Streams, Gone: d.Feed.Gone, Wrote: d.Feed.Wrote,
-			Tick: func(int64) { d.Feed.Tick(d.Core.SteadyMs()) }},
+		{Order: part.Streams, Gone: d.Feed.Gone, Wrote: d.Feed.Wrote},
 		{Order: part.Streams, Gone: d.Follower.Gone, Diverged: d.Follower.Diverged, Answered: d.Follower.Answered,
-			Tick: func(int64) { d.Follower.Tick(d.Core.SteadyMs()) }},
+			Tick: func(int64) { d.Ends.Tick(d.Core.SteadyMs()) }},
 		{Order: part.Log, Wrote: d.AOF.Wrote, Tick: d.AOF.Tick, OtherMemory: func() (used, spared int64) {
 			log := d.AOF.Memory()
 			return log, log
@@ -52,7 +51,7 @@ func (d *Set) Join(p *part.Part) {
 	p.Reset = func() {
 		d.Scheduler.ResetStats()
 		d.Saver.ResetStats()
-		d.Feed.ResetStats()
+		d.Ends.ResetStats()
 		d.AOF.ResetStats()
 	}
 }

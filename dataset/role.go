@@ -9,7 +9,7 @@ import (
 	"spindle/replication"
 )
 
-// newFollower joins the replica's side with the rest.
+// newFollower makes this server's side as a replica.
 func (d *Set) newFollower() *replication.Follower {
 	return replication.NewFollower(d.Core, d.Feed, &d.Settings.Follow, replication.FollowerParts{
 		Taker: taker{d}, Dial: d.Dial, Port: d.Port,

@@ -15,7 +15,7 @@ import (
 // header is what a file says of this server. Turn only.
 func (d *Set) header() bgsave.Header {
 	var state *bgsave.ReplicationState
-	if id, offset, db, ok := d.Feed.State(); ok {
+	if id, offset, db, ok := d.Ends.State(); ok {
 		state = &bgsave.ReplicationState{ID: id, Offset: offset, StreamDB: db}
 	}
 	return bgsave.Header{

@@ -83,6 +83,7 @@ type Set struct {
 	AOF       *aof.Log
 	Feed      *replication.Feed
 	Follower  *replication.Follower
+	Ends      *replication.Ends
 	Scripts   *scripting.Scripts // the server sets it before Load
 	Shutdown  *Shutdown
 
@@ -122,5 +123,6 @@ func New(p Parts) *Set {
 	s.Feed.Log, s.Feed.Disk, s.Feed.Output = d.Log, d.AOF, d.ReplicaOutput
 	d.Feed = replication.NewFeed(d.Core, &s.Feed, streamer{d})
 	d.Follower = d.newFollower()
+	d.Ends = replication.Join(d.Feed, d.Follower)
 	return d
 }

@@ -21,7 +21,7 @@ func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only
 	if only.NoFunctions {
 		h.Functions = nil
 	}
-	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset, StreamDB: s.d.Feed.StreamDB()}
+	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset, StreamDB: s.d.Ends.StreamDB()}
 	o := bgsave.Options{
 		Compress: s.d.Settings.Save.Compress.Get(), Checksum: s.d.Settings.Save.Checksum.Get(), Delay: s.d.Settings.Save.SaveDelay.Get(), Header: h,
 		Savers: int(s.d.Settings.Save.SaverConcurrency.Get()), Newest: int(s.d.Settings.Save.Version.Get()),

@@ -7,134 +7,140 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/internal/setting"
 	"spindle/protocol"
 )
 
-// Family is what replicas say to a primary, and what clients ask about them.
-func (f *Feed) Family() command.Family {
+// Ends are both ends of replication in this server: the feed for its replicas, and the follower of its primary.
+type Ends struct {
+	feed     *Feed
+	follower *Follower
+	failover *failover
+}
+
+// Join joins both ends.
+func Join(feed *Feed, follower *Follower) *Ends {
+	x := &failover{core: feed.core, feed: feed, follower: follower, log: follower.parts.Log}
+	follower.over, follower.connect = x.answered, follower.startReader
+	return &Ends{feed, follower, x}
+}
+
+// Tick is replication's share of the core's 100 ms duty. The time is by Core.SteadyMs.
+func (e *Ends) Tick(nowMs int64) {
+	e.feed.Tick(nowMs)
+	e.failover.tick(nowMs)
+	e.follower.Tick(nowMs)
+}
+
+// State returns what a file says of the history: its name, offset and the stream's database. ok is false if no server
+// could continue it.
+func (e *Ends) State() (id string, offset int64, db int, ok bool) {
+	f := e.feed
+	f.flush()
+	switch {
+	case e.feed.following:
+		return f.ID, e.feed.offset, e.StreamDB(), e.follower.known
+	case f.log != nil:
+		return f.ID, e.feed.offset, max(f.selected, 0), true
+	}
+	return "", 0, 0, false
+}
+
+// StreamDB returns the stream's database, for a replica that begins to read it here. A primary's own stream begins with
+// SELECT.
+func (e *Ends) StreamDB() int {
+	if e.feed.following {
+		return e.follower.streamDB()
+	}
+	return 0
+}
+
+// Family is the commands of replicas, and of clients about them.
+func (e *Ends) Family() command.Family {
 	const role = command.NoAsyncLoading | command.Admin | command.NoScript | command.Stale
 	return command.Family{Name: "server", Rows: []command.Spec{
 		{Name: "sync", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti,
-			Run: f.sync},
+			Run: e.sync},
 		{Name: "psync", Arity: -3, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti,
-			Run: f.psync},
+			Run: e.psync},
 		{Name: "replconf", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale |
-			command.AllowBusy, Run: f.replconf},
+			command.AllowBusy, Run: e.replconf},
 		{Name: "role", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Sentinel,
-			ACL: command.ACLAdmin | command.ACLDangerous, Run: f.role},
-		{Name: "replicaof", Arity: 3, Flags: role, Run: f.follower.ReplicaOf},
-		{Name: "slaveof", Arity: 3, Flags: role, Run: f.follower.ReplicaOf},
-		{Name: "failover", Arity: -1, Flags: command.Admin | command.NoScript | command.Stale, Run: f.follower.Failover},
+			ACL: command.ACLAdmin | command.ACLDangerous, Run: e.role},
+		{Name: "replicaof", Arity: 3, Flags: role, Run: e.replicaOf},
+		{Name: "slaveof", Arity: 3, Flags: role, Run: e.replicaOf},
+		{Name: "failover", Arity: -1, Flags: command.Admin | command.NoScript | command.Stale, Run: e.failover.run},
 	}}
 }
-
-// WaitFamily is WAIT and WAITAOF, which the reference lists among the generic commands.
-func (f *Feed) WaitFamily() command.Family {
-	return command.Family{Name: "generic", Rows: []command.Spec{
-		{Name: "wait", Arity: 3, Flags: command.Blocking, ACL: command.ACLConnection,
-			Tips: []string{"request_policy:all_shards", "response_policy:agg_min"}, Run: f.wait},
-		{Name: "waitaof", Arity: 4, Flags: command.Blocking, ACL: command.ACLConnection,
-			Tips: []string{"request_policy:all_shards", "response_policy:agg_min"}, Run: f.waitaof},
-	}}
-}
-
-var (
-	// What a replica reads as the RDB stream must not begin with the reply to something else.
-	errPending  = &protocol.Error{Code: "ERR", Text: "SYNC and PSYNC are invalid with pending output"}
-	errNoLink   = &protocol.Error{Code: "NOMASTERLINK", Text: "Can't SYNC while not connected with my master"}
-	errFiltered = &protocol.Error{Code: "ERR", Text: "Filtered replica requires EOF capability"}
-	errNoFilter = &protocol.Error{Code: "ERR", Text: "Missing rdb-filter-only values"}
-	errFailover = &protocol.Error{Code: "ERR", Text: "PSYNC FAILOVER can't be sent to a master."}
-	errNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
-	errTimeout  = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
-	errTooLong  = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
-	errNoAOF    = &protocol.Error{Code: "ERR",
-		Text: "WAITAOF cannot be used when numlocal is set but appendonly is disabled."}
-	errNotPositive = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
-	errNotBit      = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between 0 and 1"}
-)
 
 // hostMax is the first length that no host name has.
 const hostMax = 256
 
-var errReplicaHost = &protocol.Error{Code: "ERR", Text: "REPLCONF ip-address provided by replica instance is invalid"}
-
-// bit reads a 0 or a 1.
-func bit(arg []byte) (bool, error) {
-	n, err := command.Int(arg)
-	if err == nil && n != 0 && n != 1 {
-		err = errNotBit
-	}
-	return n == 1, err
-}
-
-// sync is SYNC, the form without a handshake: the length, the RDB stream, then the effects. No reply of its own.
-func (f *Feed) sync(c *command.Context) error {
+// sync is SYNC: the length, the RDB stream, then the effects. There is no other reply.
+func (e *Ends) sync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
 	}
-	if f.following && !f.follower.Up() {
+	if e.feed.following && !e.follower.Up() {
 		return errNoLink
 	}
 	if c.Reply.Len() > 0 {
 		return errPending
 	}
-	r := f.of(c.Client)
+	r := replicaOf(c.Client)
 	if r.filter != (Filter{}) && !r.eof {
 		return errFiltered
 	}
-	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
-	r.eof = r.eof && r.rdbOnly // who takes the stream this way never says that it has loaded the view
-	f.request(r)
+	e.feed.settings.Log.Notice("Replica %s asks for synchronization", r.name())
+	r.eof = r.eof && r.rdbOnly // a replica that uses SYNC never says that it has loaded the view
+	e.feed.request(r)
 	return nil
 }
 
-// psync is PSYNC <id> <offset>: +CONTINUE [<id>] and the stream from there on, or +FULLRESYNC <id> <offset>, then as
-// SYNC.
-func (f *Feed) psync(c *command.Context) error {
+// psync is PSYNC <id> <offset>: +CONTINUE [<id>] and the rest of the stream; or +FULLRESYNC <id> <offset>, then
+// as SYNC.
+func (e *Ends) psync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
 	}
 	if len(c.Args) > 3 && command.Is(c.Args[3], "FAILOVER") {
-		if err := f.follower.takeOver(c); err != nil {
+		if err := e.failover.takeOver(c); err != nil {
 			return err
 		}
 	}
-	if f.following && !f.follower.Up() {
+	if e.feed.following && !e.follower.Up() {
 		return errNoLink
 	}
 	if c.Reply.Len() > 0 {
 		return errPending
 	}
-	r := f.of(c.Client)
+	r := replicaOf(c.Client)
 	if r.filter != (Filter{}) && !r.eof {
 		return errFiltered
 	}
 	offset, err := command.Int(c.Args[2])
 	if err != nil {
-		f.settings.Log.Warning("Replica %s asks for synchronization but with a wrong offset", r.name())
+		e.feed.settings.Log.Warning("Replica %s asks for synchronization but with a wrong offset", r.name())
 		return err
 	}
-	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
-	if f.tryContinue(c, r, c.Args[1], offset) {
+	e.feed.settings.Log.Notice("Replica %s asks for synchronization", r.name())
+	if e.feed.tryContinue(c, r, c.Args[1], offset) {
 		return nil
 	}
 	if string(c.Args[1]) != "?" {
-		f.refused++
+		e.feed.refused++
 	}
 	r.psync, r.answer = true, c.Reply
-	f.request(r)
+	e.feed.request(r)
 	r.answer = nil
 	return nil
 }
 
-// replconf is REPLCONF option value …: what a replica tells of itself; +OK, or nothing for ACK and GETACK.
-func (f *Feed) replconf(c *command.Context) error {
+// replconf is REPLCONF option value …, which tells about the replica: +OK, or nothing for ACK and GETACK.
+func (e *Ends) replconf(c *command.Context) error {
 	if len(c.Args)%2 == 0 {
 		return protocol.ErrSyntax
 	}
-	r := f.of(c.Client)
+	r := replicaOf(c.Client)
 	for i := 1; i < len(c.Args); i += 2 {
 		value := c.Args[i+1]
 		switch strings.ToLower(string(c.Args[i])) {
@@ -146,7 +152,7 @@ func (f *Feed) replconf(c *command.Context) error {
 			r.port = int(port)
 		case "ip-address":
 			if len(value) >= hostMax {
-				return protocol.Errorf("ERR", "REPLCONF ip-address provided by replica instance is too long: %d bytes", len(value))
+				return errLongHost(len(value))
 			}
 			if !isOneWord(string(value)) {
 				return errReplicaHost
@@ -174,46 +180,29 @@ func (f *Feed) replconf(c *command.Context) error {
 				return err
 			}
 		case "ack":
-			f.acked(c, r, c.Args[i+1:])
+			e.acked(c, r, c.Args[i+1:])
 			return nil
 		case "getack":
-			if f.follower.primary == c.Client { // what a primary tells its replica
-				f.follower.wire.asked = true
+			if e.follower.primary == c.Client { // a primary asks its replica
+				e.follower.wire.asked = true
 			}
 			return nil
 		default:
-			return protocol.Errorf("ERR", "Unrecognized REPLCONF option: %s", c.Args[i])
+			return errReplconf(c.Args[i])
 		}
 	}
 	c.Reply.OK()
 	return nil
 }
 
-// setFilter is REPLCONF rdb-filter-only, whose value lists what the RDB stream is to hold. Only functions can be
-// asked for: every filter means a stream without keys.
-func (r *replica) setFilter(list string) error {
-	words, err := setting.SplitArgs(list)
-	if err != nil {
-		return errNoFilter
-	}
-	r.filter = Filter{NoKeys: true, NoFunctions: true} // also when a word is refused
-	for _, word := range words {
-		if !strings.EqualFold(word, "functions") {
-			return protocol.Errorf("ERR", "Unsupported rdb-filter-only option: %s", word)
-		}
-		r.filter.NoFunctions = false
-	}
-	return nil
-}
-
-// acked is REPLCONF ACK <offset> [FACK <offset>]: what the replica has applied, and what it has fsynced. args begin
-// behind ACK.
-func (f *Feed) acked(c *command.Context, r *replica, args [][]byte) {
+// acked is REPLCONF ACK <offset> [FACK <offset>]: what the replica has applied, and what it has fsynced. args are those
+// after ACK.
+func (e *Ends) acked(c *command.Context, r *replica, args [][]byte) {
 	offset, err := strconv.ParseInt(string(args[0]), 10, 64)
 	if err != nil || !c.Client.Is(client.Replica) {
 		return
 	}
-	r.ackOffset, r.ackMs = max(r.ackOffset, offset), f.core.SteadyMs()
+	r.ackOffset, r.ackMs = max(r.ackOffset, offset), e.feed.core.SteadyMs()
 	if len(args) > 2 && bytes.EqualFold(args[1], []byte("fack")) {
 		if synced, err := strconv.ParseInt(string(args[2]), 10, 64); err == nil {
 			r.diskOffset = max(r.diskOffset, synced)
@@ -223,28 +212,28 @@ func (f *Feed) acked(c *command.Context, r *replica, args [][]byte) {
 	case sending:
 		r.loaded = true
 	case awaitAck:
-		f.goOnline(r)
+		e.feed.goOnline(r)
 	}
-	f.acks = true
+	e.feed.heardAcks = true
 }
 
 // role is ROLE: [master, offset, [[address, port, offset] …]], or that of a replica.
-func (f *Feed) role(c *command.Context) error {
-	if f.following {
-		f.follower.describeRole(c)
+func (e *Ends) role(c *command.Context) error {
+	if e.feed.following {
+		describeFollower(c, e.follower)
 		return nil
 	}
 	c.Reply.Array(3)
 	c.Reply.BulkString("master")
-	c.Reply.Int(f.offset)
+	c.Reply.Int(e.feed.offset)
 	n := 0
-	for _, r := range f.replicas {
+	for _, r := range e.feed.replicas {
 		if r.state == online {
 			n++
 		}
 	}
 	c.Reply.Array(n)
-	for _, r := range f.replicas {
+	for _, r := range e.feed.replicas {
 		if r.state == online {
 			c.Reply.Array(3)
 			c.Reply.BulkString(r.host())
@@ -252,5 +241,63 @@ func (f *Feed) role(c *command.Context) error {
 			c.Reply.BulkString(strconv.FormatInt(r.ackOffset, 10))
 		}
 	}
+	return nil
+}
+
+// describeFollower is ROLE of a replica: [slave, host, port, state, offset].
+func describeFollower(c *command.Context, f *Follower) {
+	c.Reply.Array(5)
+	c.Reply.BulkString("slave")
+	c.Reply.BulkString(f.link.Host)
+	c.Reply.Int(int64(f.link.Port))
+	c.Reply.BulkString(f.link.state.String())
+	offset := int64(-1)
+	if f.primary != nil {
+		offset = f.feed.offset
+	}
+	c.Reply.Int(offset)
+}
+
+// replicaOf is REPLICAOF and SLAVEOF host port, or NO ONE.
+func (e *Ends) replicaOf(c *command.Context) error {
+	f := e.follower
+	if f.parts.Clustered {
+		return errReplicaOfInCluster
+	}
+	if e.failover.stage != noFailover {
+		return errFailingOver
+	}
+	if command.Is(c.Args[1], "no") && command.Is(c.Args[2], "one") {
+		if f.on {
+			f.Promote()
+			f.parts.Log.Notice("MASTER MODE enabled (user request from '%s')", describe(c.Client))
+		}
+		c.Reply.OK()
+		return nil
+	}
+	if c.Client.Is(client.Replica) {
+		return errOfReplica
+	}
+	port, err := strconv.Atoi(string(c.Args[2]))
+	if err != nil || port < 0 || port > maxPort {
+		return errPort
+	}
+	of := Address{string(c.Args[1]), port}
+	if !isOneWord(of.Host) {
+		return errHost
+	}
+	if f.on && strings.EqualFold(f.link.Host, of.Host) && f.link.Port == of.Port {
+		f.parts.Log.Notice("REPLICAOF would result into synchronization with the master we are already connected with. No " +
+			"operation performed.")
+		f.Hurry()
+		c.Reply.Simple("OK Already connected to specified master")
+		return nil
+	}
+	f.Follow(of)
+	if q := c.Client.Queue; q != nil && command.Flags(q.Flags)&(command.Write|command.MayReplicate) != 0 {
+		f.known = false // what this transaction writes is in no stream; only a full copy makes the two servers equal
+	}
+	f.parts.Log.Notice("REPLICAOF %s:%d enabled (user request from '%s')", of.Host, of.Port, describe(c.Client))
+	c.Reply.OK()
 	return nil
 }

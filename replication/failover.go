@@ -9,13 +9,17 @@ import (
 	"spindle/protocol"
 )
 
-// failover is a primary's handing over to one of its replicas: writes are held back until the replica has everything,
-// then this server follows it, and its PSYNC asks the replica to take over.
+// A failover hands this server's role to one of its replicas. Writes are held until the replica has the whole stream.
+// Then this server follows it, and its PSYNC asks the replica to take over.
 type failover struct {
-	stage   failoverStage
-	to      Address // empty: whoever has everything first
-	force   bool
-	untilMs int64 // 0: for ever
+	core     *engine.Core
+	feed     *Feed
+	follower *Follower
+	log      Logger
+	stage    failoverStage
+	to       Address // empty: the first replica that has the whole stream
+	force    bool
+	untilMs  int64 // by Core.SteadyMs; 0: no limit
 }
 
 type failoverStage uint8
@@ -31,28 +35,9 @@ func (s failoverStage) String() string {
 	return [...]string{"no-failover", "waiting-for-sync", "failover-in-progress"}[s]
 }
 
-func failoverError(text string) *protocol.Error { return &protocol.Error{Code: "ERR", Text: text} }
-
-var (
-	errFailingOver        = failoverError("REPLICAOF not allowed while failing over.")
-	errFailoverInCluster  = failoverError("FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.")
-	errReplicaOfInCluster = failoverError("REPLICAOF not allowed in cluster mode.")
-	errNoFailover         = failoverError("No failover in progress.")
-	errInProgress         = failoverError("FAILOVER already in progress.")
-	errReplicaOver        = failoverError("FAILOVER is not valid when server is a replica.")
-	errNoTargets          = failoverError("FAILOVER requires connected replicas.")
-	errForce              = failoverError("FAILOVER with force option requires both a timeout and target HOST and IP.")
-	errNotOurs            = failoverError("FAILOVER target HOST and PORT is not a replica.")
-	errNotOnline          = failoverError("FAILOVER target replica is not online.")
-	errFailoverDelay      = failoverError("FAILOVER timeout must be greater than 0")
-)
-
-// failingOver says whether this server hands over.
-func (f *Follower) failingOver() bool { return f.stage != noFailover }
-
-// Failover is FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT ms].
-func (f *Follower) Failover(c *command.Context) error {
-	if f.parts.Clustered {
+// run is FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT ms].
+func (x *failover) run(c *command.Context) error {
+	if x.follower.parts.Clustered {
 		return errFailoverInCluster
 	}
 	var to Address
@@ -61,10 +46,10 @@ func (f *Follower) Failover(c *command.Context) error {
 		left := len(c.Args) - i - 1
 		switch {
 		case command.Is(c.Args[i], "ABORT") && len(c.Args) == 2:
-			if !f.failingOver() {
+			if x.stage == noFailover {
 				return errNoFailover
 			}
-			f.abortFailover("Failover manually aborted")
+			x.abort("Failover manually aborted")
 			c.Reply.OK()
 			return nil
 		case command.Is(c.Args[i], "TIMEOUT") && left >= 1 && timeoutMs == 0:
@@ -90,31 +75,31 @@ func (f *Follower) Failover(c *command.Context) error {
 			return protocol.ErrSyntax
 		}
 	}
-	if err := f.mayFailOver(to, force, timeoutMs); err != nil {
+	if err := x.mayBegin(to, force, timeoutMs); err != nil {
 		return err
 	}
-	f.failover = failover{stage: failoverWaits, to: to, force: force}
+	x.stage, x.to, x.force, x.untilMs = failoverWaits, to, force, 0
 	if timeoutMs > 0 {
-		f.untilMs = f.core.SteadyMs() + timeoutMs
+		x.untilMs = x.core.SteadyMs() + timeoutMs
 	}
 	if to.Host != "" {
-		f.parts.Log.Notice("FAILOVER requested to %s:%d.", to.Host, to.Port)
+		x.log.Notice("FAILOVER requested to %s:%d.", to.Host, to.Port)
 	} else {
-		f.parts.Log.Notice("FAILOVER requested.")
+		x.log.Notice("FAILOVER requested.")
 	}
-	f.core.Pause(engine.PauseFailover, false, math.MaxInt64)
-	f.feed.HoldStill(true) // else a loop of WAIT moves the offset on before a far replica has acknowledged it
+	x.core.Pause(engine.PauseFailover, false, math.MaxInt64)
+	x.feed.HoldStill(true) // GETACK of a WAIT would move the offset before a slow replica acknowledges it
 	c.Reply.OK()
 	return nil
 }
 
-func (f *Follower) mayFailOver(to Address, force bool, timeoutMs int64) error {
+func (x *failover) mayBegin(to Address, force bool, timeoutMs int64) error {
 	switch {
-	case f.failingOver():
+	case x.stage != noFailover:
 		return errInProgress
-	case f.on:
+	case x.follower.on:
 		return errReplicaOver
-	case len(f.feed.replicas) == 0:
+	case len(x.feed.replicas) == 0:
 		return errNoTargets
 	case force && (timeoutMs == 0 || to.Host == ""):
 		return errForce
@@ -122,7 +107,7 @@ func (f *Follower) mayFailOver(to Address, force bool, timeoutMs int64) error {
 	if to.Host == "" {
 		return nil
 	}
-	r := f.feed.find(to)
+	r := x.feed.find(to)
 	switch {
 	case r == nil:
 		return errNotOurs
@@ -132,114 +117,75 @@ func (f *Follower) mayFailOver(to Address, force bool, timeoutMs int64) error {
 	return nil
 }
 
-// tickFailover looks whether a replica has everything, or time has run out.
-func (f *Follower) tickFailover(nowMs int64) {
-	if f.stage != failoverWaits {
+// tick looks whether a replica has the whole stream, or time has run out.
+func (x *failover) tick(nowMs int64) {
+	if x.stage != failoverWaits {
 		return
 	}
-	if f.untilMs != 0 && nowMs >= f.untilMs {
-		if !f.force {
-			f.abortFailover("Replica never caught up before timeout")
+	if x.untilMs != 0 && nowMs >= x.untilMs {
+		if !x.force {
+			x.abort("Replica never caught up before timeout")
 			return
 		}
-		f.parts.Log.Notice("Failover to %s:%d time out exceeded, failing over.", f.to.Host, f.to.Port)
-		f.handOver()
+		x.log.Notice("Failover to %s:%d time out exceeded, failing over.", x.to.Host, x.to.Port)
+		x.handOver()
 		return
 	}
-	f.feed.flush()
-	for _, r := range f.feed.replicas {
+	x.feed.flush()
+	for _, r := range x.feed.replicas {
 		at := r.address()
-		if r.state != online || r.ackOffset != f.feed.offset || f.to.Host != "" && f.feed.find(f.to) != r {
+		if r.state != online || r.ackOffset != x.feed.offset || x.to.Host != "" && x.feed.find(x.to) != r {
 			continue
 		}
-		f.to = at
-		f.parts.Log.Notice("Failover target is synced, failing over. %s:%d", at.Host, at.Port)
-		f.handOver()
+		x.to = at
+		x.log.Notice("Failover target is synced, failing over. %s:%d", at.Host, at.Port)
+		x.handOver()
 		return
 	}
 }
 
-// handOver follows the replica, which is asked to take over.
-func (f *Follower) handOver() {
-	to := f.to
-	f.stage = failoverUnderWay
-	f.Follow(to)
-	f.link.failover = true
+// handOver follows the replica, and asks it to take over.
+func (x *failover) handOver() {
+	to := x.to
+	x.stage = failoverUnderWay
+	x.follower.Follow(to)
+	x.follower.link.failover = true
 }
 
-// Answered implements Outside.
-func (o outside) Answered(accepted bool) {
+// answered continues after the replica's reply to the PSYNC that asked it to take over.
+func (x *failover) answered(accepted bool) {
 	if accepted {
-		o.clearFailover()
+		x.end()
 		return
 	}
-	o.abortFailover("Failover target rejected psync request")
+	x.abort("Failover target rejected psync request")
 }
 
-// abortFailover has this server stay the primary, or become it again.
-func (f *Follower) abortFailover(why string) {
-	f.parts.Log.Notice("Aborting failover: %s", why)
-	if f.stage == failoverUnderWay {
-		f.Promote()
+// abort has this server stay the primary, or become it again.
+func (x *failover) abort(why string) {
+	x.log.Notice("Aborting failover: %s", why)
+	if x.stage == failoverUnderWay {
+		x.follower.Promote()
 	}
-	f.clearFailover()
+	x.end()
 }
 
-func (f *Follower) clearFailover() {
-	f.failover = failover{}
-	f.feed.HoldStill(false)
-	f.core.Unpause(engine.PauseFailover)
+func (x *failover) end() {
+	x.stage = noFailover
+	x.feed.HoldStill(false)
+	x.core.Unpause(engine.PauseFailover)
 }
 
-// address is where a replica listens.
-func (r *replica) address() Address { return Address{r.host(), r.port} }
-
-// find is the replica that listens at to; nil: none does.
-func (f *Feed) find(to Address) *replica {
-	for _, r := range f.replicas {
-		if at := r.address(); at.Port == to.Port && strings.EqualFold(at.Host, to.Host) {
-			return r
-		}
-	}
-	return nil
-}
-
-// takeOver is PSYNC with FAILOVER: our primary wants us in its place.
-func (f *Follower) takeOver(c *command.Context) error {
-	f.parts.Log.Warning("Failover request received for replid %s.", c.Args[1])
-	if !f.on {
+// takeOver is PSYNC with FAILOVER: the primary wants this server in its place.
+func (x *failover) takeOver(c *command.Context) error {
+	x.log.Warning("Failover request received for replid %s.", c.Args[1])
+	if !x.follower.on {
 		return errFailover
 	}
-	if !strings.EqualFold(string(c.Args[1]), f.feed.ID) {
+	if !strings.EqualFold(string(c.Args[1]), x.feed.ID) {
 		return errFailoverID
 	}
-	f.Promote()
-	f.parts.Log.Notice("MASTER MODE enabled (failover request from '%s')", describe(c.Client))
+	x.follower.Promote()
+	x.log.Notice("MASTER MODE enabled (failover request from '%s')", describe(c.Client))
 	return nil
-}
-
-var errFailoverID = failoverError("PSYNC FAILOVER replid must match my replid.")
-
-// waitRefusal is WAIT's answer on a replica.
-var waitRefusal = failoverError("WAIT cannot be used with replica instances. Please also note that since Redis 4.0 " +
-	"if a replica is configured " +
-	"to be writable (which is not the default) writes to replicas are just local and are not propagated.")
-
-// waitAOFRefusal is WAITAOF's.
-var waitAOFRefusal = failoverError("WAITAOF cannot be used with replica instances. Please also note that writes to " +
-	"replicas are just local " +
-	"and are not propagated.")
-
-// describeRole is ROLE of a replica: [slave, host, port, state, offset].
-func (f *Follower) describeRole(c *command.Context) {
-	c.Reply.Array(5)
-	c.Reply.BulkString("slave")
-	c.Reply.BulkString(f.link.Host)
-	c.Reply.Int(int64(f.link.Port))
-	c.Reply.BulkString(f.link.state.String())
-	offset := int64(-1)
-	if f.primary != nil {
-		offset = f.feed.offset
-	}
-	c.Reply.Int(offset)
 }

@@ -151,6 +151,7 @@ type primary struct {
 	t        *testing.T
 	feed     *Feed
 	follower *Follower
+	ends     *Ends
 	settings *Settings
 	saver    *scribe
 	limit    OutputLimit
@@ -178,6 +179,7 @@ func newPrimary(t *testing.T) *primary {
 	p.follower = NewFollower(p.Core, p.feed, &FollowerSettings{}, FollowerParts{Log: quiet{}, Changed: func() {},
 		Dial: Dial, Port: func() int { return 0 }, PatienceMs: func() int64 { return 60_000 }})
 	p.follower.settings.Rows()
+	p.ends = Join(p.feed, p.follower)
 	choose := command.Spec{Name: "choose", Arity: 2, Run: func(c *command.Context) error { // SELECT
 		n, err := command.Int(c.Args[1])
 		if err == nil && (n < 0 || n > 15) {
@@ -192,7 +194,7 @@ func newPrimary(t *testing.T) *primary {
 	sel.Name = "select"
 	ping := command.Spec{Name: "ping", Arity: -1,
 		Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }}
-	catalogue, err := command.NewCatalogue(str.Family, p.feed.Family(), p.feed.WaitFamily(), tx.NewWatches(space).Family(),
+	catalogue, err := command.NewCatalogue(str.Family, p.ends.Family(), p.feed.WaitFamily(), tx.NewWatches(space).Family(),
 		command.Family{Name: "test", Rows: []command.Spec{choose, sel, ping}})
 	if err != nil {
 		t.Fatal(err)
@@ -728,7 +730,7 @@ func TestSenderWaitsForTheSocket(t *testing.T) {
 	out := senderTo(r)
 	io.WriteString(out, "x")
 	done := make(chan error, 1)
-	go func() { done <- out.flush() }()
+	go func() { done <- out.post() }()
 	select {
 	case <-done:
 		t.Fatal("it did not wait")
@@ -740,12 +742,12 @@ func TestSenderWaitsForTheSocket(t *testing.T) {
 	}
 	s.setUnsent(unsentMax + 1)
 	out.patience = func() time.Duration { return 5 * time.Millisecond }
-	if err := out.flush(); err == nil || !errors.Is(out.left[r], errReplicaStuck) {
+	if err := out.post(); err == nil || !errors.Is(out.left[r], errReplicaStuck) {
 		t.Errorf("stuck: %v, %v", err, out.left[r])
 	}
 	out = senderTo(r)
 	close(r.gone)
-	if err := out.flush(); !errors.Is(err, errReplicaGone) || !errors.Is(out.left[r], errReplicaGone) {
+	if err := out.post(); !errors.Is(err, errReplicaGone) || !errors.Is(out.left[r], errReplicaGone) {
 		t.Errorf("gone: %v, %v", err, out.left[r])
 	}
 	if _, err := (&counter{to: out}).Write([]byte("x")); !errors.Is(err, errReplicaGone) {
@@ -757,7 +759,7 @@ func TestSenderWaitsForTheSocket(t *testing.T) {
 func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
 	s := &socket{}
 	out := senderTo(&replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})})
-	c := &counter{to: out, signed: time.Now().Add(-2 * sign)}
+	c := &counter{to: out, signed: time.Now().Add(-2 * signEvery)}
 	for range 3 {
 		c.Write([]byte("abc"))
 	}
@@ -853,7 +855,7 @@ func TestWrittenIsWhatSocketsTook(t *testing.T) {
 	expect("ten are left", before+uint64(len(got))-10)
 	socket.setUnsent(12)
 	expect("the count falls behind what it has said", before+uint64(len(got))-10)
-	p.Do(p.feed.ResetStats)
+	p.Do(p.ends.ResetStats)
 	socket.setUnsent(4)
 	expect("eight more since a reset", 8)
 	p.Closed(slow)

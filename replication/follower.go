@@ -4,23 +4,20 @@ import (
 	"io"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/protocol"
 )
 
-// A Follower is this server as a replica: it carries out what its Link decides, runs the primary's stream, and hands
-// the stream on to the replicas of its own, byte for byte.
+// A Follower is this server as a replica. It carries out what its Link decides, and runs the primary's stream. It hands
+// the stream on to its own replicas, byte for byte.
 //
-// replication.H1. While it follows, the feed's history and offset are the primary's, and say what of its stream was
-// applied here.
+// replication.H1. While it follows, the feed's history and offset are the primary's. The offset says what was applied.
 // replication.H2. A command is applied when it has run, a transaction when its EXEC has. Only then do its bytes count.
-// replication.H3. What a connection has read and not applied goes with it.
+// replication.H3. Bytes that a connection has read and that were not applied are lost with it.
 //
 // Turn only, unless a method says otherwise.
 type Follower struct {
@@ -29,79 +26,75 @@ type Follower struct {
 	settings *FollowerSettings
 	parts    FollowerParts
 
-	link      Link
-	wire      *upstream      // the connection there is; nil: none
-	primary   *client.Client // as whom the stream is run; nil: no stream flows
-	on        bool           // this server is a replica
-	known     bool           // the data here are a primary's, up to the feed's offset: it may be asked to go on from there
-	db        int            // the stream stands in, while known and no stream flows
-	taking    sync.Mutex     // held around Take
-	diskMarks []diskMark     // in order; the first is the last that the disk is known to have, or waits for it
-	copied    atomic.Int64   // bytes of the full copy read
-	size      int64          // of the full copy; 0: unknown
-	heardMs   int64          // of the connection that is gone: when it was last heard
-	input     int64          // bytes of streams read, by connections that are gone, since the statistics were reset
-	copies    atomic.Int64   // bytes of full copies read since then
-	rate      engine.Rate
-	errors    uint64 // commands of the primary's that failed here
-	refusal   string // why the log last said that the stream stops
+	link    Link
+	wire    *upstream      // the connection; nil: none
+	primary *client.Client // runs the stream; nil: no stream flows
+	on      bool           // this server is a replica
+	known   bool           // the data are a primary's, up to the feed's offset: it may be asked to continue there
+	db      int            // the stream's database, while known and no stream flows
+	refusal string         // why the log last said that the stream stops
+	onDisk  diskMarks
+	over    func(accepted bool) // told how a primary took a PSYNC that asked it to take over
+	connect func(host string, port int) *upstream
 
+	taking    sync.Mutex   // held around Take
+	copied    atomic.Int64 // bytes read of the full copy
+	size      int64        // of the full copy; 0: unknown
 	contactMs atomic.Int64 // for HeardMs
-	failover
+
+	// Statistics:
+	input  int64        // bytes of streams read by earlier connections
+	copies atomic.Int64 // bytes of full copies read
+	rate   engine.Rate
+	errors uint64 // commands of the primary that failed here
 }
 
-// FollowerParts are what a Follower asks of the rest of the server.
+// FollowerParts are what a Follower needs of the rest of the server.
 type FollowerParts struct {
-	Taker Taker
-	Dial  Dialer
-	// Port is where this server listens.
-	Port func() int
-	// Changed says that the role, or whether the link is up, has changed. Turn only.
-	Changed func()
-	// Fatal ends the process: the data here are no longer the primary's, and the configuration says what that means.
-	Fatal func(why string)
-	// PatienceMs is repl-timeout.
-	PatienceMs func() int64
+	Taker      Taker
+	Dial       Dialer
+	Port       func() int       // where this server listens
+	Changed    func()           // called when the role changes, or the link goes up or down; turn only
+	Fatal      func(why string) // ends the process: the data are no longer the primary's, and settings forbid that
+	PatienceMs func() int64     // repl-timeout
 	Log        Logger
-	// Clustered says that the cluster decides whom this server follows: clients cannot.
-	Clustered bool
+	Clustered  bool // the cluster decides which server this one follows; clients cannot
 }
 
 // A Taker puts a full copy in the place of the data.
 type Taker interface {
-	// Take reads the copy. It runs beside the turns, and calls done in the turn in which the copy is in place: db is
-	// the database that the stream behind it stands in. begin is called in the turn from which on the data here are
-	// not whole any more, if that comes before. It says false if the link was given up: the data stay as they are.
-	// After an error done was not called. One call at a time.
+	// Take reads the copy, outside turns. It calls done in the turn in which the copy is in place; db is the database of
+	// the stream after it. It calls begin in an earlier turn if the data here are not whole from then on. begin returns
+	// false if the link was given up: the data stay. After an error done was not called. One call at a time.
 	Take(c *Copy, begin func() (still bool), done func(db int)) error
 }
 
 // A Copy is a full copy on its way.
 type Copy struct {
-	Stream io.Reader // exactly the RDB stream, or with a Mark up to it and perhaps further
+	Stream io.Reader // exactly the RDB stream; with a Mark, the stream, the mark, and perhaps more
 	Size   int64     // of the stream; -1: it ends with Mark
 	Mark   string
-	Same   bool // it is of the history that the data here are of
+	Same   bool // it is of the same history as the data here
 }
 
-// NewFollower makes a server that follows nobody.
+// NewFollower makes a server that follows no other.
 func NewFollower(core *engine.Core, feed *Feed, settings *FollowerSettings, parts FollowerParts) *Follower {
 	f := &Follower{core: core, feed: feed, settings: settings, parts: parts}
 	f.link = Link{log: parts.Log, other: outside{f}, jitter: func(ms int64) int64 { return rand.Int64N(ms/4 + 1) }}
-	feed.follower = f
+	feed.dial = parts.Dial
 	return f
 }
 
-// Start has the server follow whom the configuration names, if it names one, once its data are loaded. The data are
-// history id up to offset, whose stream stands in db; an empty id: nobody knows.
+// Start has the server follow the configured primary, if there is one, once its data are loaded. The data are history
+// id up to offset, whose stream is in db. An empty id: they are of no known history.
 func (f *Follower) Start(id string, offset int64, db int) {
 	of := f.settings.Of.Get()
 	if of.Host == "" {
 		return
 	}
 	if id != "" {
-		f.feed.ID, f.feed.offset = id, offset
-		f.feed.shown.Store(offset)
+		f.feed.ID = id
+		f.feed.moveTo(offset)
 		f.known, f.db = true, db
 	}
 	f.begin(of)
@@ -110,14 +103,14 @@ func (f *Follower) Start(id string, offset int64, db int) {
 // Hurry has a link that rests after a failure dial at once.
 func (f *Follower) Hurry() { f.link.Hurry(f.core.SteadyMs()) }
 
-// Following says whether this server is a replica.
+// Following reports whether this server is a replica.
 func (f *Follower) Following() bool { return f.on }
 
-// Up says whether the primary's stream flows.
+// Up reports whether the primary's stream flows.
 func (f *Follower) Up() bool { return f.link.Up() }
 
-// StreamDB is the database that the stream stands in, for what is written of it to a file.
-func (f *Follower) StreamDB() int {
+// streamDB is the database of the primary's stream, for a file written of it.
+func (f *Follower) streamDB() int {
 	if f.primary != nil {
 		return f.primary.DB
 	}
@@ -128,31 +121,24 @@ func (f *Follower) StreamDB() int {
 func (f *Follower) begin(of Address) {
 	f.on, f.refusal = true, ""
 	f.feed.follow()
+	f.feed.asking = false
 	f.core.SetReplica(true)
 	f.link.Begin(of.Host, of.Port, f.core.SteadyMs())
 	f.parts.Changed()
 }
 
-var (
-	errUnblocked = &protocol.Error{Code: "UNBLOCKED",
-		Text: "force unblock from blocking operation, instance state changed (master -> replica?)"}
-	errPort = &protocol.Error{Code: "ERR", Text: "Invalid master port"}
-	errHost = &protocol.Error{Code: "ERR", Text: "Invalid master host"}
-)
-
-// Follow has this server follow of from now on.
+// Follow has this server follow of.
 func (f *Follower) Follow(of Address) {
-	was := f.on
 	f.settings.Of.Set(of)
 	f.feed.flush()
-	if !was {
-		f.known, f.db = true, 0 // the other may have followed us, and go on from here
+	if !f.on {
+		f.known, f.db = true, 0 // of may have followed this server, and can then continue from here
 		f.core.UnblockAll(errUnblocked)
 	}
 	f.begin(of)
 }
 
-// Promote has this server follow nobody. Its history goes on under a new name.
+// Promote makes this server a primary. Its history gets a new name.
 func (f *Follower) Promote() {
 	if !f.on {
 		return
@@ -164,16 +150,15 @@ func (f *Follower) Promote() {
 	f.feed.branch()
 	f.parts.Log.Notice("Setting secondary replication ID to %s, valid up to offset: %d. New replication ID is %s",
 		f.feed.ID2, f.feed.secondOffset, f.feed.ID)
-	f.feed.dismissReplicas() // they come back, learn the new name and go on
+	f.feed.dismiss() // they come back, learn the new name and continue
 	f.feed.lead()
 	f.core.SetReplica(false)
 	f.parts.Changed()
 }
 
-// Tick comes ten times a second.
+// Tick is the follower's share of the core's 100 ms duty.
 func (f *Follower) Tick(nowMs int64) {
 	f.rate.Sample(uint64(f.inputBytes()), int64(f.core.Uptime()))
-	f.tickFailover(nowMs)
 	if !f.on {
 		return
 	}
@@ -181,26 +166,26 @@ func (f *Follower) Tick(nowMs int64) {
 		if w.waits.Load() {
 			f.link.Alive(max(f.link.since, w.heard.Load()))
 		} else {
-			f.link.Alive(nowMs) // a load, a pause or a script holds us back: the peer is not to blame
+			f.link.Alive(nowMs) // this server is busy with a load, a pause or a script; the peer is not silent
 		}
 	}
 	f.link.Tick(nowMs)
 	if w := f.wire; w != nil && f.link.Up() {
-		f.contactMs.Store(max(f.contactMs.Load(), w.heard.Load())) // bytes alone count, not that we were at work
+		f.contactMs.Store(max(f.contactMs.Load(), w.heard.Load())) // only bytes that came count here
 	}
 }
 
-// HeardMs is when, by clock.Steady, the primary was last heard while its stream flowed; 0: never. Any goroutine.
+// HeardMs is when, by clock.Steady, bytes of the primary last came while its stream flowed; 0: never. Any goroutine.
 func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
 
-// Gone tells that a client left: the link's own may have been killed.
+// Gone tells the follower that a client left. It may be the primary's, killed by an operator.
 func (f *Follower) Gone(cl *client.Client) {
 	if cl == f.primary {
 		f.db, f.primary = f.primary.DB, nil
 	}
 }
 
-// Diverged tells of an error that a command of the primary's, or of a replica's, met here.
+// Diverged tells the follower of a command of the primary, or of a replica, that failed here.
 func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	f.errors++
 	name := "?"
@@ -214,7 +199,7 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 		return
 	}
 	panics := f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get()
-	if !panics && !f.settings.IgnoreUnknown.Get() && !understood(spec, err) && f.refuse(cl, err) {
+	if !panics && !f.settings.IgnoreUnknown.Get() && !isUnderstood(spec, err) && f.refuse(cl, err) {
 		return
 	}
 	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the "+
@@ -226,7 +211,23 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	}
 }
 
-// Answered tells of a replica whose command had a reply.
+// refuse has the primary's stream end before the command that has just failed with err. The reader does the rest after
+// the turn's batch. It returns false for a command that is not of the stream, but of a log that is loaded, say.
+//
+// A transaction has run, but for the command with the error. It counts as applied, and a full copy is asked for.
+func (f *Follower) refuse(cl *client.Client, err error) bool {
+	w := f.wire
+	if w == nil || w.cl != cl {
+		return false
+	}
+	if w.refused == nil {
+		w.refused, w.ran = err, f.core.Transacting()
+		cl.Flags |= client.CloseAfter // no further command of the batch runs
+	}
+	return true
+}
+
+// Answered tells the follower of a replica whose command had a reply.
 func (f *Follower) Answered(cl *client.Client, spec *command.Spec) {
 	name := "<unknown>"
 	if spec != nil {
@@ -235,10 +236,10 @@ func (f *Follower) Answered(cl *client.Client, spec *command.Spec) {
 	f.parts.Log.Warning("Replica generated a reply to command '%s', disconnecting it: %s", name, describe(cl))
 }
 
-// Errors counts the commands of the primary's and of replicas that failed here: unexpected_error_replies.
+// Errors counts the commands of the primary and of replicas that failed here: unexpected_error_replies.
 func (f *Follower) Errors() uint64 { return f.errors }
 
-// resetStats is CONFIG RESETSTAT's share.
+// resetStats is the follower's share of CONFIG RESETSTAT.
 func (f *Follower) resetStats() {
 	f.errors, f.input, f.rate = 0, 0, engine.Rate{}
 	f.copies.Store(0)
@@ -247,7 +248,7 @@ func (f *Follower) resetStats() {
 	}
 }
 
-// inputBytes counts what was read of copies and streams.
+// inputBytes counts the bytes read of copies and streams.
 func (f *Follower) inputBytes() int64 {
 	n := f.input + f.copies.Load()
 	if f.wire != nil {
@@ -256,108 +257,28 @@ func (f *Follower) inputBytes() int64 {
 	return n
 }
 
-// outside is a Follower as its Link sees it.
-type outside struct{ *Follower }
+// turnOf runs g in a turn in which no unit is open, because the primary may change the role, the history and the sinks.
+// It returns false if the connection w has been given up.
+func (f *Follower) turnOf(w *upstream, g func(nowMs int64)) (still bool) {
+	f.core.DoBetween(func() {
+		if still = f.wire == w; still {
+			g(f.core.SteadyMs())
+		}
+	})
+	return still
+}
 
-// Terms implements Outside.
-func (o outside) Terms() Terms {
-	s := o.settings
+func (f *Follower) terms() Terms {
+	s := f.settings
 	port := int(s.AnnouncePort.Get())
 	if port == 0 {
-		port = o.parts.Port()
+		port = f.parts.Port()
 	}
 	return Terms{User: s.User.Get(), Password: s.Auth.Get(), Port: port, Address: s.AnnounceIP.Get(),
-		PatienceMs: o.parts.PatienceMs()}
+		PatienceMs: f.parts.PatienceMs()}
 }
 
-// History implements Outside.
-func (o outside) History() (id string, offset int64, ok bool) {
-	return o.feed.ID, o.feed.offset, o.known
-}
-
-// Dial implements Outside.
-func (o outside) Dial(host string, port int) { o.wire = dial(o.Follower, host, port) }
-
-// Send implements Outside.
-func (o outside) Send(words ...string) {
-	if o.wire != nil {
-		o.wire.send(words...)
-	}
-}
-
-// HangUp implements Outside.
-func (o outside) HangUp() {
-	w := o.wire
-	if w == nil {
-		return
-	}
-	o.wire = nil
-	o.heardMs = w.heard.Load()
-	o.input += w.read.Load()
-	w.Close(false)
-	if cl := o.primary; cl != nil {
-		cl.Flags |= client.CloseASAP
-		o.core.Dismiss(cl) // Gone follows
-	}
-}
-
-// Receive implements Outside.
-func (o outside) Receive(id string, offset int64) {
-	o.wire.next, o.wire.id, o.wire.offset = nextCopy, id, offset
-	o.copied.Store(0)
-	o.size = 0
-}
-
-// Continue implements Outside.
-func (o outside) Continue(id string) {
-	if id != o.feed.ID {
-		o.parts.Log.Notice("Master replication ID changed to %s", id)
-		o.feed.rename(id)
-	}
-	o.feed.shown.Store(o.feed.offset)
-	o.adopt(o.db)
-	o.parts.Changed()
-}
-
-// Acknowledge implements Outside.
-func (o outside) Acknowledge() {
-	words := []string{"REPLCONF", "ACK", strconv.FormatInt(o.feed.offset, 10)}
-	if at, ok := o.onDisk(); ok {
-		words = append(words, "FACK", strconv.FormatInt(at, 10))
-	}
-	o.Send(words...)
-}
-
-// A diskMark says that the log had everything up to an offset of the stream when it ended at an offset of its own.
-type diskMark struct{ log, stream int64 }
-
-// diskMarksMost is how many marks wait for the disk. While there are as many, no new one is made.
-const diskMarksMost = 16
-
-// onDisk is the offset up to which the disk is known to have the stream. ok is false if it is known of none, or there
-// is no log.
-func (f *Follower) onDisk() (at int64, ok bool) {
-	synced, end, whole := f.feed.settings.Disk.Confirmed()
-	if !whole {
-		f.diskMarks = nil
-		return 0, false
-	}
-	if n := len(f.diskMarks); n < diskMarksMost && (n == 0 || f.diskMarks[n-1].log < end ||
-		f.diskMarks[n-1].stream < f.feed.offset) {
-		f.diskMarks = append(f.diskMarks, diskMark{end, f.feed.offset})
-	}
-	known := 0
-	for known < len(f.diskMarks) && f.diskMarks[known].log <= synced {
-		known++
-	}
-	if known == 0 {
-		return 0, false
-	}
-	f.diskMarks = f.diskMarks[known-1:]
-	return f.diskMarks[0].stream, true
-}
-
-// adopt has the stream begin: in database db.
+// adopt has the stream begin, in database db.
 func (f *Follower) adopt(db int) {
 	f.primary = f.core.Adopt(f.wire)
 	f.primary.DB = db
@@ -366,66 +287,72 @@ func (f *Follower) adopt(db int) {
 	f.known = true
 }
 
-// taken says that the full copy is in place.
+// taken notes that the full copy is in place.
 func (f *Follower) taken(w *upstream, db int) {
 	id, offset := w.id, w.offset
 	if offset < 0 { // the peer knows no PSYNC, and its history has no name
 		id, offset = newID(), 0
 	}
 	f.feed.restart(id, offset)
-	f.diskMarks = nil // they are of another stream
+	f.onDisk = nil // of another stream
 	f.adopt(db)
 	f.link.Taken(f.core.SteadyMs())
 	f.parts.Changed()
 }
 
-// ReplicaOf is REPLICAOF and SLAVEOF host port, or NO ONE.
-func (f *Follower) ReplicaOf(c *command.Context) error {
-	if f.parts.Clustered {
-		return errReplicaOfInCluster
-	}
-	if f.failingOver() {
-		return errFailingOver
-	}
-	if command.Is(c.Args[1], "no") && command.Is(c.Args[2], "one") {
-		if f.on {
-			f.Promote()
-			f.parts.Log.Notice("MASTER MODE enabled (user request from '%s')", describe(c.Client))
-		}
-		c.Reply.OK()
-		return nil
-	}
-	if c.Client.Is(client.Replica) {
-		return protocol.Errorf("ERR", "Command is not valid when client is a replica.")
-	}
-	port, err := strconv.Atoi(string(c.Args[2]))
-	if err != nil || port < 0 || port > maxPort {
-		return errPort
-	}
-	of := Address{string(c.Args[1]), port}
-	if !isOneWord(of.Host) {
-		return errHost
-	}
-	if f.on && strings.EqualFold(f.link.Host, of.Host) && f.link.Port == of.Port {
-		f.parts.Log.Notice("REPLICAOF would result into synchronization with the master we are already connected with. No " +
-			"operation performed.")
-		f.Hurry()
-		c.Reply.Simple("OK Already connected to specified master")
-		return nil
-	}
-	f.Follow(of)
-	if q := c.Client.Queue; q != nil && command.Flags(q.Flags)&(command.Write|command.MayReplicate) != 0 {
-		f.known = false // what this transaction writes is in no stream: only a full copy makes the two servers equal
-	}
-	f.parts.Log.Notice("REPLICAOF %s:%d enabled (user request from '%s')", of.Host, of.Port, describe(c.Client))
-	c.Reply.OK()
-	return nil
+// outside is a Follower as its Link sees it. It implements Outside.
+type outside struct{ *Follower }
+
+func (o outside) Terms() Terms { return o.terms() }
+
+func (o outside) History() (id string, offset int64, ok bool) {
+	return o.feed.ID, o.feed.offset, o.known
 }
 
-// describe is a client as log lines name who asked for something.
-func describe(cl *client.Client) string {
-	if cl.Conn == nil {
-		return "id=" + strconv.FormatInt(cl.ID, 10)
+func (o outside) Dial(host string, port int) { o.wire = o.connect(host, port) }
+
+func (o outside) Send(words ...string) {
+	if o.wire != nil {
+		o.wire.post(wireOf(words))
 	}
-	return "id=" + strconv.FormatInt(cl.ID, 10) + " addr=" + cl.Conn.RemoteAddr() + " name=" + cl.Name
 }
+
+func (o outside) HangUp() {
+	w := o.wire
+	if w == nil {
+		return
+	}
+	o.wire = nil
+	o.input += w.read.Load()
+	w.Close(false)
+	if cl := o.primary; cl != nil {
+		cl.Flags |= client.CloseASAP
+		o.core.Dismiss(cl) // Gone follows
+	}
+}
+
+func (o outside) Receive(id string, offset int64) {
+	o.wire.next, o.wire.id, o.wire.offset = nextCopy, id, offset
+	o.copied.Store(0)
+	o.size = 0
+}
+
+func (o outside) Continue(id string) {
+	if id != o.feed.ID {
+		o.parts.Log.Notice("Master replication ID changed to %s", id)
+		o.feed.renamed(id)
+	}
+	o.feed.shown.Store(o.feed.offset)
+	o.adopt(o.db)
+	o.parts.Changed()
+}
+
+func (o outside) Acknowledge() {
+	words := []string{"REPLCONF", "ACK", strconv.FormatInt(o.feed.offset, 10)}
+	if at, ok := o.onDisk.confirmed(o.feed.settings.Disk, o.feed.offset); ok {
+		words = append(words, "FACK", strconv.FormatInt(at, 10))
+	}
+	o.Send(words...)
+}
+
+func (o outside) Answered(accepted bool) { o.over(accepted) }

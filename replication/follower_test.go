@@ -151,7 +151,7 @@ func (s *source) awaitAck(offset int64) {
 	}
 }
 
-var history = strings.Repeat("d", 40)
+var otherHistory = strings.Repeat("d", 40)
 
 // TestHalfIsNothing: replication.H1 to replication.H3. A stream that is cut anywhere leaves what was whole before the
 // cut, counts that much, hands on just that, and goes on from there.
@@ -187,7 +187,7 @@ func TestHalfIsNothing(t *testing.T) {
 	if got := s.greet(); !strings.HasPrefix(got, "PSYNC "+p.feed.ID+" 1") {
 		t.Fatalf("seed %d: %s", seed, got)
 	}
-	s.say("+FULLRESYNC " + history + " 0\r\n$3\r\nRDB")
+	s.say("+FULLRESYNC " + otherHistory + " 0\r\n$3\r\nRDB")
 	at := 0
 	for cut := 0; ; cut++ {
 		to := min(len(whole), at+rng.IntN(400))
@@ -201,7 +201,7 @@ func TestHalfIsNothing(t *testing.T) {
 		// No ACK tells of what is cut off.
 		p.waitFor("the rest", func() bool { return p.follower.wire.unapplied.Load() >= int64(to-at) })
 		p.Do(func() {
-			if p.feed.offset != int64(at) || p.feed.ID != history || p.follower.wire.unapplied.Load() != int64(to-at) {
+			if p.feed.offset != int64(at) || p.feed.ID != otherHistory || p.follower.wire.unapplied.Load() != int64(to-at) {
 				t.Fatalf("seed %d, cut %d: replication.H2: offset %d and %d more, want %d and %d", seed, cut, p.feed.offset,
 					p.follower.wire.unapplied.Load(), at, to-at)
 			}
@@ -210,7 +210,7 @@ func TestHalfIsNothing(t *testing.T) {
 			break
 		}
 		s.conn.Close()
-		if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", history, at+1); got != want {
+		if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", otherHistory, at+1); got != want {
 			t.Fatalf("seed %d: replication.H3: %s, want %s", seed, got, want)
 		}
 		s.say("+CONTINUE\r\n")
@@ -234,7 +234,7 @@ func TestGetAckIsAnswered(t *testing.T) {
 	s := newSource(t, p)
 	p.Do(func() { p.follower.Follow(s.address()) })
 	s.greet()
-	s.say("+FULLRESYNC " + history + " 100\r\n$0\r\n")
+	s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n")
 	s.awaitAck(100)
 	text := wire("SET a 1") + wire("REPLCONF GETACK *")
 	s.say(text)
@@ -247,12 +247,12 @@ func TestPromotionBranches(t *testing.T) {
 	s := newSource(t, p)
 	p.Do(func() { p.follower.Follow(s.address()) })
 	s.greet()
-	s.say("+FULLRESYNC " + history + " 0\r\n$0\r\n" + wire("SET a 1"))
+	s.say("+FULLRESYNC " + otherHistory + " 0\r\n$0\r\n" + wire("SET a 1"))
 	end := int64(len(wire("SET a 1")))
 	s.awaitAck(end)
 	p.Do(func() {
 		p.follower.Promote()
-		if p.feed.ID == history || p.feed.ID2 != history || p.feed.secondOffset != end+1 || p.feed.offset != end {
+		if p.feed.ID == otherHistory || p.feed.ID2 != otherHistory || p.feed.secondOffset != end+1 || p.feed.offset != end {
 			t.Errorf("%s from %s, up to %d; at %d", p.feed.ID, p.feed.ID2, p.feed.secondOffset, p.feed.offset)
 		}
 		if p.follower.primary != nil || p.Clients().Len() != 0 {
@@ -268,8 +268,8 @@ func TestPromotionBranches(t *testing.T) {
 		offset int64
 		want   string
 	}{{end, "+CONTINUE " + p.feed.ID}, {end + 1, "+FULLRESYNC"}} {
-		if answer, _, _ := p.continueAt(history, c.offset); !strings.HasPrefix(answer, c.want) {
-			t.Errorf("of %s behind %d: %q, want %s", history, c.offset, answer, c.want)
+		if answer, _, _ := p.continueAt(otherHistory, c.offset); !strings.HasPrefix(answer, c.want) {
+			t.Errorf("of %s behind %d: %q, want %s", otherHistory, c.offset, answer, c.want)
 		}
 	}
 }
@@ -280,10 +280,10 @@ func TestKilledLinkComesBack(t *testing.T) {
 	s := newSource(t, p)
 	p.Do(func() { p.follower.Follow(s.address()) })
 	s.greet()
-	s.say("+FULLRESYNC " + history + " 7\r\n$0\r\n" + wire("SELECT 3"))
+	s.say("+FULLRESYNC " + otherHistory + " 7\r\n$0\r\n" + wire("SELECT 3"))
 	s.awaitAck(7 + int64(len(wire("SELECT 3"))))
 	p.Do(func() { p.Expel(p.follower.primary, false) })
-	if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", history, 8+len(wire("SELECT 3"))); got != want {
+	if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", otherHistory, 8+len(wire("SELECT 3"))); got != want {
 		t.Fatalf("%s, want %s", got, want)
 	}
 	s.say("+CONTINUE\r\n" + wire("SET a 1"))
@@ -304,7 +304,7 @@ func TestPauseHoldsTheStream(t *testing.T) {
 	s := newSource(t, p)
 	p.Do(func() { p.follower.Follow(s.address()) })
 	s.greet()
-	s.say("+FULLRESYNC " + history + " 0\r\n$0\r\n")
+	s.say("+FULLRESYNC " + otherHistory + " 0\r\n$0\r\n")
 	s.awaitAck(0)
 	p.Do(func() { p.PauseFor(engine.PauseByClient, false, 1_000_000) })
 	text := wire("SET a 1")
@@ -347,7 +347,7 @@ func FuzzStream(f *testing.F) {
 				return nil, io.ErrClosedPipe
 			}
 			return recording{text: strings.NewReader(fmt.Sprintf("+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC %s %d\r\n$3\r\nRDB%s",
-				history, offset, stream))}, nil
+				otherHistory, offset, stream))}, nil
 		}
 		p.Do(func() { p.follower.Follow(Address{"h", 1}) })
 		p.waitFor("the end of the link", func() bool { return calls.Load() > 1 && p.follower.wire == nil })
@@ -370,7 +370,7 @@ func TestUnknownCommandStops(t *testing.T) {
 	p := newPrimary(t)
 	s := newSource(t, p)
 	p.follower.parts.Dial = func(ctx context.Context, address, source string) (net.Conn, error) {
-		if pc, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(pc).Name(), "askVersion") {
+		if pc, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(pc).Name(), "askInfo") {
 			return nil, errors.New("a test")
 		}
 		return Dial(ctx, address, source)
@@ -379,7 +379,7 @@ func TestUnknownCommandStops(t *testing.T) {
 	at := int64(100)
 	expect := func(n int64, why string) {
 		t.Helper()
-		if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", history, at+1); got != want {
+		if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", otherHistory, at+1); got != want {
 			t.Fatalf("%s, want %s", got, want)
 		}
 		p.Do(func() {
@@ -394,7 +394,7 @@ func TestUnknownCommandStops(t *testing.T) {
 	}
 	p.Do(func() { p.follower.Follow(s.address()) })
 	s.greet()
-	s.say("+FULLRESYNC " + history + " 100\r\n$0\r\n" + wire("SET a x") + wire("INCR a") + wire("INCR n") +
+	s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n" + wire("SET a x") + wire("INCR a") + wire("INCR n") +
 		wire("NONSENSE x") + wire("INCR n"))
 	at += int64(len(wire("SET a x") + wire("INCR a") + wire("INCR n")))
 	expect(1, "unknown command 'NONSENSE'")
@@ -412,6 +412,6 @@ func TestUnknownCommandStops(t *testing.T) {
 		t.Fatalf("%s, want a full copy", got)
 	}
 	p.follower.settings.IgnoreUnknown.Set(true)
-	s.say("+FULLRESYNC " + history + " 100\r\n$0\r\n" + wire("NONSENSE x") + wire("GET"))
+	s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n" + wire("NONSENSE x") + wire("GET"))
 	s.awaitAck(100 + int64(len(wire("NONSENSE x")+wire("GET"))))
 }

@@ -4,12 +4,12 @@ import (
 	"strconv"
 	"strings"
 
-	"spindle/engine"
 	"spindle/internal/info"
 )
 
-// Sections are INFO replication and the feed's share of INFO stats. They are read in turns.
-func (f *Feed) Sections() []info.Section {
+// Sections are INFO replication, and replication's share of INFO stats. Turn only.
+func (e *Ends) Sections() []info.Section {
+	f := e.feed
 	return []info.Section{
 		{Name: "Replication", Fields: []info.Field{
 			info.Text("role", func() string {
@@ -20,7 +20,7 @@ func (f *Feed) Sections() []info.Section {
 			}),
 			info.Lines("master_host", func(w *info.Writer) {
 				if f.following {
-					f.follower.lines(w)
+					followerLines(w, e.follower)
 				}
 			}),
 			info.Int("connected_slaves", func() int64 { return int64(len(f.replicas)) }),
@@ -29,8 +29,8 @@ func (f *Feed) Sections() []info.Section {
 					w.Int("min_slaves_good_slaves", f.GoodReplicas())
 				}
 			}),
-			info.Lines("slave0", f.replicaLines),
-			info.Text("master_failover_state", func() string { return f.follower.stage.String() }),
+			info.Lines("slave0", func(w *info.Writer) { replicaLines(w, f) }),
+			info.Text("master_failover_state", func() string { return e.failover.stage.String() }),
 			info.Text("master_replid", func() string { return f.ID }),
 			info.Int("master_repl_offset", func() int64 { return f.offset }),
 			info.Text("master_replid2", func() string { return f.ID2 }),
@@ -62,72 +62,44 @@ func (f *Feed) Sections() []info.Section {
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),
 			info.Uint("sync_partial_ok", func() uint64 { return f.continued }),
 			info.Uint("sync_partial_err", func() uint64 { return f.refused }),
-			info.Int("total_net_repl_input_bytes", func() int64 { return f.follower.inputBytes() }),
+			info.Int("total_net_repl_input_bytes", func() int64 { return e.follower.inputBytes() }),
 			info.Uint("total_net_repl_output_bytes", f.written),
-			info.Float("instantaneous_input_repl_kbps", 2, func() float64 { return f.follower.rate.PerSecond() / 1024 }),
+			info.Float("instantaneous_input_repl_kbps", 2, func() float64 { return e.follower.rate.PerSecond() / 1024 }),
 			info.Float("instantaneous_output_repl_kbps", 2, func() float64 { return f.sentRate.PerSecond() / 1024 }),
 		}},
 	}
 }
 
 // replicaLines are slave0, slave1, …
-func (f *Feed) replicaLines(w *info.Writer) {
+func replicaLines(w *info.Writer, f *Feed) {
 	for i, r := range f.replicas {
 		lag := (f.core.SteadyMs() - r.ackMs) / 1000
 		if r.state != online {
 			lag = 0
 		}
-		w.Text("slave"+strconv.Itoa(i), "ip="+r.host()+",port="+strconv.Itoa(r.port)+",state="+r.shown()+
+		w.Text("slave"+strconv.Itoa(i), "ip="+r.host()+",port="+strconv.Itoa(r.port)+",state="+stateOf(r)+
 			",offset="+strconv.FormatInt(r.ackOffset, 10)+",lag="+strconv.FormatInt(lag, 10))
 	}
 }
 
-// shown is INFO's word for how far r is. A stream with an EOF mark is made while it is sent: Redis shows it as a save.
-func (r *replica) shown() string {
+// stateOf is INFO's word for how far r is. A stream with an EOF mark is made while it is sent. Redis shows that as a
+// save.
+func stateOf(r *replica) string {
 	if r.state == sending && r.eof {
 		return waiting.String()
 	}
 	return r.state.String()
 }
 
-// ResetStats is CONFIG RESETSTAT's share.
-func (f *Feed) ResetStats() {
-	f.fullSyncs, f.continued, f.refused, f.outLimit = 0, 0, 0, 0
-	f.follower.resetStats()
-	f.sentBytes = 0
-	f.sentRate = engine.Rate{}
-	f.posted.Store(0)
-	for _, r := range f.replicas {
-		f.posted.Add(r.unsent()) // it is still to be written
-	}
+// ResetStats is replication's share of CONFIG RESETSTAT.
+func (e *Ends) ResetStats() {
+	e.feed.fullSyncs, e.feed.continued, e.feed.refused = 0, 0, 0
+	e.feed.resetSums()
+	e.follower.resetStats()
 }
 
-// written is how many bytes replicas' sockets have taken. Nobody counts them one by one: it is what loops were given,
-// less what they still have. What is on its way to a loop counts as written, and never is less told than before. Turn
-// only.
-func (f *Feed) written() uint64 {
-	n := f.posted.Load()
-	for _, r := range f.replicas {
-		n -= r.unsent()
-	}
-	f.sentBytes = max(f.sentBytes, n)
-	return uint64(f.sentBytes)
-}
-
-// unsent is how many bytes r's loop has and the socket has not taken.
-func (r *replica) unsent() int64 {
-	if r.cl.Conn == nil {
-		return 0
-	}
-	return int64(r.cl.Conn.Usage().Output)
-}
-
-// OutputLimitCloses counts the replicas that were closed because too much was held for them: their share of
-// client_output_buffer_limit_disconnections. Turn only.
-func (f *Feed) OutputLimitCloses() uint64 { return f.outLimit }
-
-// lines are INFO replication of a replica.
-func (f *Follower) lines(w *info.Writer) {
+// followerLines are INFO replication of a replica.
+func followerLines(w *info.Writer, f *Follower) {
 	now := f.core.SteadyMs()
 	heard, read := int64(-1), f.feed.offset
 	if up := f.wire; up != nil {
@@ -173,11 +145,4 @@ func (f *Follower) lines(w *info.Writer) {
 	w.Int("slave_priority", f.settings.Priority.Get())
 	w.Int("slave_read_only", number(f.settings.ReadOnly.Get()))
 	w.Int("replica_announced", number(f.settings.Announced.Get()))
-}
-
-func number(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A Link decides what a replica says to its primary, and when: it connects, shakes hands, asks for the stream,
-// notices silence, and tries again. It has no socket and reads no clock. What happens depends on the calls alone, so
-// that a simulator can drive many of them. Times are those of a clock that only moves forward (clock.Steady).
+// A Link decides what a replica says to its primary, and when. It connects, shakes hands, asks for the stream, notices
+// silence, and tries again. It has no socket and reads no clock, so that a simulator can drive many links. Times are by
+// clock.Steady.
 //
 //	idle ──Begin──▶ wanting ──▶ dialing ──▶ greeting ──▶ introducing ──▶ asking ──▶ receiving ──▶ following
 //	                   ▲                                                   └── +CONTINUE ───────────▶ │
 //	                   └────────────────────── Lost, errors, silence ─────────────────────────────────┘
 //
-// replication.L1. Between Dial and the next HangUp there is one connection. Calls about an earlier one do not come.
-// replication.L2. What is asked for is the history that the other side tells: nothing that was not applied counts.
+// replication.L1. Between Dial and the next HangUp there is one connection. No call is about an earlier one.
+// replication.L2. The link asks for the history that Outside tells. It counts only what was applied.
 type Link struct {
 	log   Logger
 	other Outside
@@ -23,59 +23,21 @@ type Link struct {
 	Port  int
 	state linkState
 	steps []step // of the handshake, whose replies are awaited
-	since int64  // when there was the last sign of life, or the last attempt
+	since int64  // when the peer was last heard, or the last try began
 
-	downSinceMs int64  // when the link was lost; 0: it never stood
+	downSinceMs int64  // when the link was lost; 0: it was never up
 	upSinceMs   int64  // when the stream began
 	copied      bool   // it began with a full copy
-	why         string // of the last failure; empty: there was none since the stream began
+	why         string // why it failed last; empty: it has not failed since the stream began
 
 	retryAt  int64                // when a link that is wanting dials
 	failures int                  // in a row, with a peer that was there
 	absences int                  // in a row, of the peer
-	jitter   func(ms int64) int64 // how much earlier than after ms it dials; nil: no earlier
+	jitter   func(ms int64) int64 // by how much a rest of ms is shortened; nil: not at all
 
 	failover bool // the next PSYNC asks the peer to take over
 	bySync   bool // the peer knows no PSYNC: it wants no acknowledgements
 	ackMs    int64
-}
-
-// Outside is what a Link has done. None of it waits, and none calls the Link.
-type Outside interface {
-	Terms() Terms
-	// History is what the data here are: the history's name and the offset of the last byte applied. Not ok: nothing
-	// that a primary could continue.
-	History() (id string, offset int64, ok bool)
-	Dial(host string, port int)
-	Send(words ...string)
-	HangUp()
-	// Receive says that a full copy comes next. It is offset bytes into history id; offset -1: the peer did not say.
-	Receive(id string, offset int64)
-	// Continue says that the stream comes next, from where the history ends. id is its name from here on.
-	Continue(id string)
-	// Acknowledge tells the peer what was applied.
-	Acknowledge()
-	// Answered says how the peer took a PSYNC that asked it to take over.
-	Answered(accepted bool)
-}
-
-// Terms are what a link tells of itself, and how patient it is.
-type Terms struct {
-	User, Password string
-	Port           int    // where this server listens
-	Address        string // replica-announce-ip
-	PatienceMs     int64  // repl-timeout
-}
-
-// login is the AUTH that the terms ask for; not ok: none.
-func (t Terms) login() (s step, ok bool) {
-	switch {
-	case t.Password == "":
-		return s, false
-	case t.User == "":
-		return step{[]string{"AUTH", t.Password}, true}, true
-	}
-	return step{[]string{"AUTH", t.User, t.Password}, true}, true
 }
 
 type linkState uint8
@@ -96,32 +58,26 @@ func (s linkState) String() string {
 	return [...]string{"none", "connect", "connecting", "handshake", "handshake", "handshake", "sync", "connected"}[s]
 }
 
-// A step is one command of the handshake.
-type step struct {
-	words    []string
-	critical bool
-}
-
 // A link that failed rests before it dials again: 1 s after the first failure, then twice as long each time, up to a
-// bound. So a peer that breaks off each copy is not asked for the next one without a pause.
+// bound. A peer that breaks off each copy gets a pause between two of them.
 const (
 	retryMs  = 1000
 	restMost = 30_000
-	// awayMost is the bound if the peer could not be reached, said that it will be ready later, or has sent its stream
-	// without a copy. Another try costs it little, and an operator who restarts a primary does not wait for replicas.
+	// awayMost is the bound if the peer was unreachable, was not ready, or sent its stream without a copy. Another try
+	// costs it little. An operator who restarts a primary need not wait long for its replicas.
 	awayMost = 5000
-	// lastedMs is how long the stream must have flowed for the next failure to be a first one.
+	// lastedMs is how long the stream must flow until earlier failures no longer count.
 	lastedMs = 10_000
 )
 
-// A failure is what kind of end a try had.
+// A failure says how a try ended.
 type failure uint8
 
 const (
-	broke  failure = iota // a copy was under way or had just come: the first time the link dials again at once
-	lost                  // the stream flowed without a copy: so too, and the peer pays little for another try
+	broke  failure = iota // a copy was under way or had just come; the first time the link dials at once
+	lost                  // the stream flowed without a copy; the first time the link dials at once
 	failed                // the peer was there, and something went wrong
-	away                  // it was not there, or not ready
+	away                  // the peer was unreachable, or not ready
 )
 
 // ackEveryMs is how often the peer hears what was applied.
@@ -136,7 +92,7 @@ func (l *Link) Begin(host string, port int, nowMs int64) {
 	l.Hurry(nowMs)
 }
 
-// End has the link follow nobody.
+// End has the link follow no server.
 func (l *Link) End() {
 	l.drop()
 	l.state, l.Host, l.Port, l.failover = idle, "", 0, false
@@ -150,16 +106,16 @@ func (l *Link) drop() {
 	l.steps, l.bySync = nil, false
 }
 
-// Up says whether the stream flows.
+// Up reports whether the stream flows.
 func (l *Link) Up() bool { return l.state == following }
 
-// Hurry forgets the failures there were, and ends a rest: something has changed that may let the next try succeed.
+// Hurry ends a rest and forgets earlier failures. Something has changed, so that the next try may succeed.
 func (l *Link) Hurry(nowMs int64) {
 	l.failures, l.absences, l.retryAt = 0, 0, nowMs
 	l.Tick(nowMs)
 }
 
-// Lost says that the connection is gone, or could not be made.
+// Lost notes that the connection is gone, or could not be made.
 func (l *Link) Lost(nowMs int64, why string) {
 	switch l.state {
 	case idle, wanting:
@@ -187,7 +143,7 @@ func (l *Link) Lost(nowMs int64, why string) {
 	}
 }
 
-// again hangs up and has the link dial anew, at once or after a rest. why is for INFO.
+// again hangs up and dials anew, at once or after a rest. why is for INFO.
 func (l *Link) again(nowMs int64, f failure, why string) {
 	l.drop()
 	rest := l.rest(f)
@@ -199,7 +155,7 @@ func (l *Link) again(nowMs int64, f failure, why string) {
 	l.Tick(nowMs)
 }
 
-// rest counts a failure and is how long the link rests after it.
+// rest counts a failure, and returns how many ms the link rests after it.
 func (l *Link) rest(f failure) int64 {
 	count, most := &l.failures, int64(restMost)
 	switch f {
@@ -222,17 +178,17 @@ func (l *Link) rest(f failure) int64 {
 	return ms
 }
 
-// Connected says that the connection stands.
+// Connected notes that the connection is made.
 func (l *Link) Connected(nowMs int64) {
 	l.log.Notice("Non blocking connect for SYNC fired the event.")
 	l.state, l.since = greeting, nowMs
 	l.other.Send("PING")
 }
 
-// Alive says that bytes have come.
+// Alive notes that bytes have come.
 func (l *Link) Alive(nowMs int64) { l.since = nowMs }
 
-// Line is a line of the peer's, while one is awaited: up to the point where Receive or Continue is called.
+// Line takes a line of the peer. Lines end where Receive or Continue is called.
 func (l *Link) Line(line string, nowMs int64) {
 	l.since = nowMs
 	switch l.state {
@@ -245,7 +201,7 @@ func (l *Link) Line(line string, nowMs int64) {
 	}
 }
 
-// greeted reads the reply to PING. A peer that wants a password first is there, too.
+// greeted reads the reply to PING. A peer that first wants a password is there, too.
 func (l *Link) greeted(line string, nowMs int64) {
 	if !strings.HasPrefix(line, "+") && !strings.HasPrefix(line, "-NOAUTH") && !strings.HasPrefix(line, "-NOPERM") &&
 		!strings.HasPrefix(line, "-ERR operation not permitted") {
@@ -264,14 +220,14 @@ func (l *Link) greeted(line string, nowMs int64) {
 		l.steps = append(l.steps, step{words: []string{"REPLCONF", "ip-address", t.Address}})
 	}
 	l.steps = append(l.steps, step{words: []string{"REPLCONF", "capa", "eof", "capa", "psync2",
-		"capa", capaFieldDeadlines, "capa", capaBlooms}}) // the last two are ours, and no other server minds
+		"capa", capaFieldDeadlines, "capa", capaBlooms}}) // the last two are ours; other servers ignore them
 	for _, s := range l.steps {
 		l.other.Send(s.words...)
 	}
 	l.state = introducing
 }
 
-// introduced reads the reply to a step. A peer that does not know what it is told may still be followed.
+// introduced reads the reply to a step. A peer that does not know the step's option can still be followed.
 func (l *Link) introduced(line string, nowMs int64) {
 	s := l.steps[0]
 	if strings.HasPrefix(line, "-") {
@@ -308,13 +264,13 @@ func (l *Link) ask() {
 func (l *Link) answered(line string, nowMs int64) {
 	word, rest, _ := strings.Cut(line, " ")
 	if line == "" {
-		return // the peer prepares its answer
+		return // a sign of life before the answer
 	}
 	if l.failover {
 		l.failover = false
 		accepted := word == "+CONTINUE" || word == "+FULLRESYNC"
 		if l.other.Answered(accepted); !accepted || l.state != asking {
-			return // who asked goes back to being a primary
+			return // this server became a primary again
 		}
 	}
 	switch {
@@ -354,7 +310,7 @@ func (l *Link) answered(line string, nowMs int64) {
 	}
 }
 
-// kindOf is what kind of failure an error reply is.
+// kindOf returns the kind of failure that an error reply means.
 func kindOf(line string) failure {
 	if strings.HasPrefix(line, "-LOADING") || strings.HasPrefix(line, "-NOMASTERLINK") {
 		return away
@@ -362,19 +318,19 @@ func kindOf(line string) failure {
 	return failed
 }
 
-// follows says that the stream begins. The failures of before are forgotten when it has lasted.
+// follows notes that the stream begins. Earlier failures count until it has lasted.
 func (l *Link) follows(nowMs int64) {
 	l.state, l.since, l.downSinceMs, l.upSinceMs, l.absences, l.why = following, nowMs, 0, nowMs, 0, ""
 	l.copied = false
 }
 
-// Stopped says that the stream holds what this server does not understand. The next try may well meet it again.
+// Stopped notes that the stream has a command that this server does not understand. The next try may meet it again.
 func (l *Link) Stopped(nowMs int64, why string) {
 	l.downSinceMs = nowMs
 	l.again(nowMs, failed, why)
 }
 
-// Taken says that the full copy is in place: the stream comes next.
+// Taken notes that the full copy is in place. The stream comes next.
 func (l *Link) Taken(nowMs int64) {
 	l.follows(nowMs)
 	l.copied = true
@@ -382,9 +338,8 @@ func (l *Link) Taken(nowMs int64) {
 	l.acknowledge(nowMs)
 }
 
-// Failed says that the full copy could not be taken. The first one that is cut off in its middle is asked for again at
-// once. After another one, or one that could not be read or did not even begin, the link rests first: the next may be
-// the same.
+// Failed notes that the full copy could not be taken. After the first copy that is cut off in its middle the link dials
+// at once. After any other one it rests: the next copy may fail the same way.
 func (l *Link) Failed(nowMs int64, cutOff bool, why string) {
 	if cutOff {
 		l.retry(nowMs, broke, why)
@@ -393,13 +348,12 @@ func (l *Link) Failed(nowMs int64, cutOff bool, why string) {
 	}
 }
 
-// retry is again for a link that dials at once the first time.
 func (l *Link) retry(nowMs int64, f failure, why string) {
 	l.log.Notice("Reconnecting to MASTER %s:%d after failure", l.Host, l.Port)
 	l.again(nowMs, f, why)
 }
 
-// Tick is the passing of time, some times a second.
+// Tick tells the time, ten times a second.
 func (l *Link) Tick(nowMs int64) {
 	silent := nowMs-l.since > l.other.Terms().PatienceMs
 	switch l.state {
@@ -440,7 +394,7 @@ func (l *Link) Tick(nowMs int64) {
 	}
 }
 
-// acknowledge tells the peer what was applied, unless it would not understand.
+// acknowledge tells the peer what was applied, if the peer knows PSYNC.
 func (l *Link) acknowledge(nowMs int64) {
 	l.ackMs = nowMs
 	if !l.bySync {
@@ -448,7 +402,7 @@ func (l *Link) acknowledge(nowMs int64) {
 	}
 }
 
-// Asked says that the peer wants to know at once what was applied.
+// Asked notes that the peer wants an acknowledgement now.
 func (l *Link) Asked(nowMs int64) {
 	if l.state == following {
 		l.acknowledge(nowMs)

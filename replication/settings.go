@@ -1,34 +1,51 @@
 package replication
 
 import (
+	"context"
+	"io"
 	"math"
 
 	"spindle/engine/client"
+	"spindle/engine/data/keyspace"
 	"spindle/internal/setting"
 )
 
-// A Logger is where the feed reports to the operator.
+// A Logger is the log for the operator.
 type Logger interface {
 	Notice(format string, args ...any)
 	Warning(format string, args ...any)
 }
 
-// A Disk is what WAITAOF asks about the append-only file of this server. Its methods run in turns.
+// A Disk is the append-only file of this server, for WAITAOF. Turn only.
 type Disk interface {
 	On() bool
-	// Synced says whether the disk has confirmed everything that cl has written.
+	// Synced reports whether the disk has everything that cl has written.
 	Synced(cl *client.Client) bool
 	// Await wakes cl when it has. forget ends that.
 	Await(cl *client.Client) (forget func())
-	// Confirmed is up to where the disk has the log, and where that ends, in offsets of the log's own. ok is false
-	// while what is on disk is not the data set.
+	// Confirmed returns the offsets up to which the disk has the log, and of the log's end. ok is false while the files
+	// are not the data set.
 	Confirmed() (synced, end int64, ok bool)
 }
 
-// An OutputLimit bounds what is kept for a replica that does not take it, in bytes. 0 is no limit.
+// A Saver writes a view as an RDB stream.
+type Saver interface {
+	// Prepare is called in the turn that freezes view. The function it returns writes the whole view to w. It may run on
+	// any goroutine, and more than once. It writes the same number of bytes each time, and ends early when ctx does.
+	Prepare(ctx context.Context, replID string, offset int64, only Filter) func(w io.Writer, view *keyspace.View) error
+	// Holds returns the forms that may be among the data, of those that only some servers read. Turn only.
+	Holds() Forms
+	// Find looks for a key of the view that holds one of forms. Any goroutine.
+	Find(view *keyspace.View, forms Forms) (x Find, found bool)
+}
+
+// A Filter is what a replica wants left out of its RDB stream.
+type Filter struct{ NoKeys, NoFunctions bool }
+
+// An OutputLimit bounds the bytes kept for a replica that does not take them. 0 is no limit.
 type OutputLimit struct {
 	Hard, Soft int64
-	Seconds    int64 // how long Soft may be passed
+	Seconds    int64 // how long a replica may be beyond Soft
 }
 
 // Settings are the parameters of the primary's side.
@@ -41,7 +58,7 @@ type Settings struct {
 	BacklogSize setting.Int // repl-backlog-size, bytes
 	BacklogTTL  setting.Int // repl-backlog-ttl, seconds; 0: it stays
 
-	Diskless     setting.Bool // repl-diskless-sync: full syncs wait for others that ask, so that they share one
+	Diskless     setting.Bool // repl-diskless-sync: full syncs wait for other replicas, to share one
 	SyncDelay    setting.Int  // repl-diskless-sync-delay, seconds
 	SyncReplicas setting.Int  // repl-diskless-sync-max-replicas; 0: no number ends the delay
 
@@ -52,7 +69,7 @@ type Settings struct {
 	Log    Logger
 }
 
-// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+// Rows returns the settings for CONFIG and the configuration file, and gives each its default.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("repl-ping-replica-period", &s.PingPeriod, 10, setting.Between(1, math.MaxInt32),
@@ -71,25 +88,4 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("repl-diskless-sync-delay", &s.SyncDelay, 5, setting.Between(0, math.MaxInt32)),
 		setting.NewInt("repl-diskless-sync-max-replicas", &s.SyncReplicas, 0, setting.Between(0, math.MaxInt32)),
 	}
-}
-
-// WantsReplicas says whether writes depend on replicas at all.
-func (f *Feed) WantsReplicas() bool {
-	return f.settings.MinWrite.Get() > 0 && f.settings.MaxLag.Get() > 0
-}
-
-// GoodReplicas counts those that are online and have reported within min-replicas-max-lag.
-func (f *Feed) GoodReplicas() (n int64) {
-	oldest := f.core.SteadyMs() - f.settings.MaxLag.Get()*1000
-	for _, r := range f.replicas {
-		if r.state == online && r.ackMs >= oldest {
-			n++
-		}
-	}
-	return n
-}
-
-// EnoughReplicas says whether a write may be taken.
-func (f *Feed) EnoughReplicas() bool {
-	return !f.WantsReplicas() || f.following || f.GoodReplicas() >= f.settings.MinWrite.Get()
 }

@@ -37,7 +37,7 @@ const (
 	LoadBeside // swapdb
 )
 
-// OnError is what becomes of a replica that a command of its primary's fails on.
+// OnError says what a replica does when a command of its primary fails on it.
 type OnError int
 
 const (
@@ -46,16 +46,15 @@ const (
 	ErrorPanicsOnReplicas
 )
 
-// An Address is whom to follow; the zero value is nobody.
+// An Address is where a server listens; the zero value is no server.
 type Address struct {
 	Host string
 	Port int
 }
 
-// maxPort is the greatest port there is.
 const maxPort = 65535
 
-// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+// Rows returns the settings for CONFIG and the configuration file, and gives each its default.
 func (s *FollowerSettings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewValue("replicaof", &s.Of, Address{}, setting.Codec[Address]{
@@ -94,25 +93,25 @@ func (s *FollowerSettings) Rows() []setting.Row {
 }
 
 func parseAddress(args []string, _ Address, _ setting.How) (Address, error) {
-	var nobody Address
+	var none Address
 	if len(args) != 2 {
-		return nobody, setting.ErrArguments
+		return none, setting.ErrArguments
 	}
 	if strings.EqualFold(args[0], "no") && strings.EqualFold(args[1], "one") {
-		return nobody, nil
+		return none, nil
 	}
 	port, err := strconv.Atoi(args[1])
 	if err != nil || port < 0 || port > maxPort {
-		return nobody, errors.New("Invalid master port")
+		return none, errors.New("Invalid master port")
 	}
 	if !isOneWord(args[0]) {
-		return nobody, errors.New("Invalid master host")
+		return none, errors.New("Invalid master host")
 	}
 	return Address{args[0], port}, nil
 }
 
-// isOneWord says that host has no blank, no quote and nothing that ends a line. It stands in lines of INFO and, not
-// quoted, of the configuration file.
+// isOneWord reports whether host has no blank, no quote and no line end. It stands unquoted in INFO and in the
+// configuration file.
 func isOneWord(host string) bool {
 	return !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '"' || r == '\'' })
 }

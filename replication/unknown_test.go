@@ -8,7 +8,7 @@ import (
 )
 
 // TestUnderstood: which errors of a primary's commands say that this server does not understand the command.
-func TestUnderstood(t *testing.T) {
+func TestIsUnderstood(t *testing.T) {
 	set, restore := &command.Spec{Name: "set"}, &command.Spec{Name: "restore"}
 	for _, c := range []struct {
 		spec *command.Spec
@@ -24,7 +24,7 @@ func TestUnderstood(t *testing.T) {
 		{restore, &protocol.Error{Code: "ERR", Text: "DUMP payload version or checksum are wrong"}, false},
 		{restore, &protocol.Error{Code: "BUSYKEY", Text: "Target key name already exists."}, true},
 	} {
-		if got := understood(c.spec, c.err); got != c.want {
+		if got := isUnderstood(c.spec, c.err); got != c.want {
 			t.Errorf("%v: %v is understood: %t", c.spec, c.err, got)
 		}
 	}

@@ -6,13 +6,14 @@ import (
 	"math"
 	"slices"
 
+	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/protocol"
 )
 
-// waits are the clients that WAIT has parked, by the number of replicas that each wants; or WAITAOF, by the number of
-// replicas whose disks it wants.
+// Waits are the clients parked by WAIT, by the number of replicas that each wants. Those of WAITAOF are apart: they
+// want the replicas' disks.
 //
 //	byWant   1: offset 120, 310, 500     the nearest offset first, as a heap
 //	         3: offset 120
@@ -20,10 +21,10 @@ import (
 // Clients that want n replicas wait for the n-th greatest acknowledged offset. So an acknowledgement looks at one
 // client of each number, and at those it serves.
 //
-// replication.F4. A client is in the heap of what it wants just while WAIT has parked it. No heap is empty.
+// replication.F4. A client is in the heap of its number exactly while WAIT has parked it. No heap is empty.
 type waits struct {
 	byWant map[int64]*waitHeap
-	served []int64 // serve's own: acknowledged offsets
+	served []int64 // acknowledged offsets: serveBy's memory
 }
 
 func newWaits() waits { return waits{byWant: map[int64]*waitHeap{}} }
@@ -32,10 +33,9 @@ func newWaits() waits { return waits{byWant: map[int64]*waitHeap{}} }
 type waiter struct {
 	cl           *client.Client
 	offset, want int64
-	at           int // in its heap; -1: it is in none
+	at           int // its place in the heap; -1: it is in none
 }
 
-// add enters w.
 func (ws *waits) add(w *waiter) {
 	h := ws.byWant[w.want]
 	if h == nil {
@@ -45,7 +45,6 @@ func (ws *waits) add(w *waiter) {
 	heap.Push(h, w)
 }
 
-// remove forgets w.
 func (ws *waits) remove(w *waiter) {
 	if w.at < 0 {
 		return
@@ -57,8 +56,8 @@ func (ws *waits) remove(w *waiter) {
 	w.at = -1
 }
 
-// count is how many wait.
-// Proof: tests prove with it that nobody is left behind (replication.F4).
+// count is the number of parked clients.
+// Proof: tests check with it that no client is left (replication.F4).
 func (ws *waits) count() (n int) {
 	for _, h := range ws.byWant {
 		n += len(*h)
@@ -66,22 +65,28 @@ func (ws *waits) count() (n int) {
 	return n
 }
 
-// applied and onDisk are how far a replica is.
-func applied(r *replica) int64 { return r.ackOffset }
-func onDisk(r *replica) int64  { return r.diskOffset }
-
-// serve wakes those whose replicas have what they wait for.
-func (f *Feed) serve() {
-	f.serveBy(&f.waits, applied)
-	f.serveBy(&f.diskWaits, onDisk)
+// Waiters are the clients in WAIT and WAITAOF.
+type waiters struct {
+	core             *engine.Core
+	settings         *Settings
+	stream           *stream
+	roster           *roster
+	waits, diskWaits waits
+	asking           bool // at the end of this turn the replicas are asked how far they are
 }
 
-func (f *Feed) serveBy(ws *waits, far func(*replica) int64) {
+// serve wakes the clients whose replicas have what they wait for.
+func (p *waiters) serve() {
+	p.serveBy(&p.waits, applied)
+	p.serveBy(&p.diskWaits, onDisk)
+}
+
+func (p *waiters) serveBy(ws *waits, far func(*replica) int64) {
 	if len(ws.byWant) == 0 {
 		return
 	}
 	acked := ws.served[:0]
-	for _, r := range f.replicas {
+	for _, r := range p.roster.replicas {
 		if r.state == online {
 			acked = append(acked, far(r))
 		}
@@ -89,26 +94,29 @@ func (f *Feed) serveBy(ws *waits, far func(*replica) int64) {
 	slices.SortFunc(acked, func(a, b int64) int { return cmp.Compare(b, a) })
 	for i, offset := range acked {
 		for h := ws.byWant[int64(i+1)]; h != nil && len(*h) > 0 && (*h)[0].offset <= offset; {
-			f.core.Wake((*h)[0].cl) // its Retry removes it
+			p.core.Wake((*h)[0].cl) // its Retry removes it
 		}
 	}
 	ws.served = acked
 }
 
-// ackedBy counts the replicas that have everything up to offset.
-func (f *Feed) ackedBy(offset int64, far func(*replica) int64) (n int64) {
-	for _, r := range f.replicas {
-		if r.state == online && far(r) >= offset {
-			n++
-		}
-	}
-	return n
+// askForAcks has the replicas report how far they are, at the end of this turn.
+func (p *waiters) askForAcks() { p.asking = len(p.roster.replicas) > 0 && !p.stream.following }
+
+// WaitFamily is WAIT and WAITAOF, which the reference lists among the generic commands.
+func (p *waiters) WaitFamily() command.Family {
+	return command.Family{Name: "generic", Rows: []command.Spec{
+		{Name: "wait", Arity: 3, Flags: command.Blocking, ACL: command.ACLConnection,
+			Tips: []string{"request_policy:all_shards", "response_policy:agg_min"}, Run: p.wait},
+		{Name: "waitaof", Arity: 4, Flags: command.Blocking, ACL: command.ACLConnection,
+			Tips: []string{"request_policy:all_shards", "response_policy:agg_min"}, Run: p.waitaof},
+	}}
 }
 
 // wait is WAIT numreplicas timeout: the number of replicas that have the client's writes.
-func (f *Feed) wait(c *command.Context) error {
-	if f.following {
-		return waitRefusal
+func (p *waiters) wait(c *command.Context) error {
+	if p.stream.following {
+		return errWait
 	}
 	want, err := command.Int(c.Args[1])
 	if err != nil {
@@ -119,28 +127,28 @@ func (f *Feed) wait(c *command.Context) error {
 		return err
 	}
 	offset := c.Client.StreamOffset
-	if n := f.ackedBy(offset, applied); n >= replicaCount(want) || c.Client.Is(client.DenyBlocking|client.Multi) {
+	if n := p.roster.ackedBy(offset, applied); n >= replicaCount(want) || c.Client.Is(client.DenyBlocking|client.Multi) {
 		c.Reply.Int(n)
 		return nil
 	}
-	answer := func(c *command.Context) { c.Reply.Int(f.ackedBy(offset, applied)) }
+	answer := func(c *command.Context) { c.Reply.Int(p.roster.ackedBy(offset, applied)) }
 	w := &waiter{cl: c.Client, offset: offset, want: replicaCount(want)}
-	f.waits.add(w)
+	p.waits.add(w)
 	c.Core.Block(c, command.Wait{
-		DeadlineMs: deadlineMs, Timeout: answer, Left: func() { f.waits.remove(w) },
+		DeadlineMs: deadlineMs, Timeout: answer, Left: func() { p.waits.remove(w) },
 		Retry: func(c *command.Context) error {
 			answer(c)
 			return nil
 		},
 	})
-	f.askForAcks()
+	p.askForAcks()
 	return nil
 }
 
 // waitaof is WAITAOF numlocal numreplicas timeout: [fsynced here, replicas that have fsynced].
-func (f *Feed) waitaof(c *command.Context) error {
-	if f.following {
-		return waitAOFRefusal
+func (p *waiters) waitaof(c *command.Context) error {
+	if p.stream.following {
+		return errWaitAOF
 	}
 	local, err := bit(c.Args[1])
 	if err != nil {
@@ -154,7 +162,7 @@ func (f *Feed) waitaof(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	disk := f.settings.Disk
+	disk := p.settings.Disk
 	if local && !disk.On() {
 		return errNoAOF
 	}
@@ -162,13 +170,13 @@ func (f *Feed) waitaof(c *command.Context) error {
 	answer := func(c *command.Context) {
 		c.Reply.Array(2)
 		c.Reply.Int(number(disk.Synced(c.Client)))
-		c.Reply.Int(f.ackedBy(w.offset, onDisk))
+		c.Reply.Int(p.roster.ackedBy(w.offset, onDisk))
 	}
 	enough := func(c *command.Context) bool {
-		if f.ackedBy(w.offset, onDisk) < w.want {
+		if p.roster.ackedBy(w.offset, onDisk) < w.want {
 			return false
 		}
-		f.diskWaits.remove(w)
+		p.diskWaits.remove(w)
 		return !local || disk.Synced(c.Client)
 	}
 	if enough(c) || c.Client.Is(client.DenyBlocking|client.Multi) {
@@ -180,12 +188,12 @@ func (f *Feed) waitaof(c *command.Context) error {
 		forget = disk.Await(c.Client)
 	}
 	if w.want > 0 {
-		f.diskWaits.add(w)
+		p.diskWaits.add(w)
 	}
 	c.Core.Block(c, command.Wait{
 		DeadlineMs: deadlineMs, Timeout: answer,
 		Left: func() {
-			f.diskWaits.remove(w)
+			p.diskWaits.remove(w)
 			forget()
 		},
 		Retry: func(c *command.Context) error {
@@ -198,15 +206,28 @@ func (f *Feed) waitaof(c *command.Context) error {
 			return nil
 		},
 	})
-	f.askForAcks()
+	p.askForAcks()
 	return nil
 }
 
-// replicaCount is how many replicas a client means: Redis keeps the lower 32 bits of the number, with their sign.
-func replicaCount(n int64) int64 { return int64(int32(n)) }
+// bit reads a 0 or a 1.
+func bit(arg []byte) (bool, error) {
+	n, err := command.Int(arg)
+	if err == nil && n != 0 && n != 1 {
+		err = errNotBit
+	}
+	return n == 1, err
+}
 
-// askForAcks has the replicas report how far they are, at the end of this turn.
-func (f *Feed) askForAcks() { f.asking = len(f.replicas) > 0 && !f.following }
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// replicaCount is the number of replicas that a client means: Redis uses the lower 32 bits of n, with their sign.
+func replicaCount(n int64) int64 { return int64(int32(n)) }
 
 var getAck = protocol.AppendCommand(nil, [][]byte{[]byte("REPLCONF"), []byte("GETACK"), []byte("*")})
 

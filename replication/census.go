@@ -1,0 +1,167 @@
+package replication
+
+import (
+	"bytes"
+	"net"
+	"strconv"
+
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/protocol"
+)
+
+// A census knows what each replica's server can read. No release of Redis tells its version in the handshake of a
+// replica. A spindle says by REPLCONF capa what it reads. Any other server is asked, on another connection, before it
+// gets a form that it may not read.
+//
+// replication.V1. A server gets no form that it is known not to read, neither in a full copy nor as an effect.
+// replication.V2. A server of which nothing is known gets everything, as with Redis.
+type census struct {
+	core     *engine.Core
+	settings *Settings
+	stream   *stream
+	roster   *roster
+	saver    Saver
+	dial     Dialer
+	retry    func() // begins the full synchronisations that are due
+
+	parser    protocol.Parser  // of effects that may be special
+	specialAt int64            // where the last special effect begins in the stream, counted from 1; 0: there was none
+	tooOld    map[Address]bool // replicas closed because of one: they need a full copy
+}
+
+// refusalRest is how many ms a refused replica waits before it may try again.
+const refusalRest = 30_000
+
+// askRead asks r's server what it reads. A server that wants a password does not say: r itself has told the address, so
+// no password is sent there.
+func (s *census) askRead(r *replica) {
+	r.asked = true
+	if r.port == 0 || r.rdbOnly {
+		r.answered = true // no server: redis-cli, or a program that takes the stream
+		return
+	}
+	address := net.JoinHostPort(r.host(), strconv.Itoa(r.port))
+	go func() {
+		version, lacks, err := survey(s.dial, address)
+		s.core.Do(func() { s.learned(r, version, lacks, err) })
+	}()
+}
+
+// learned continues with r, whose server has said what it reads, or has not answered.
+func (s *census) learned(r *replica, version string, lacks Forms, err error) {
+	if !r.isHere() {
+		return
+	}
+	r.answered, r.version, r.lacks = true, version, lacks
+	if err != nil {
+		s.settings.Log.Notice("Replica %s does not say which version it is (%v): it gets everything", r.name(), err)
+	}
+	if r.met.Forms&lacks != 0 {
+		s.closeTooOld(r, r.met)
+		return
+	}
+	s.retry()
+}
+
+// spotEffect is spot for a command in the stream's bytes.
+func (s *census) spotEffect(db int, effect []byte) {
+	at := bytes.IndexByte(effect, '\n') + len("$5\r\n") + 1
+	if at < len(effect) && effect[at] == '\n' { // the name has ten letters or more
+		at++
+	}
+	if at+2 > len(effect) {
+		return
+	}
+	switch string([]byte{effect[at] &^ 0x20, effect[at+1] &^ 0x20}) {
+	case "HE", "HP", "BF", "RE": // the first letters of special commands
+		if _, err := s.parser.Parse(effect); err == nil && len(s.parser.Requests) == 1 {
+			s.spot(db, s.parser.Requests[0].Args)
+		}
+	}
+}
+
+// spot looks whether args, the stream's next command, needs a form that a replica cannot read.
+func (s *census) spot(db int, args [][]byte) {
+	forms := special(args)
+	if forms == 0 {
+		return
+	}
+	x := Find{db, string(args[1]), forms}
+	s.specialAt = s.stream.offset + 1
+	for _, r := range s.roster.replicas {
+		switch {
+		case forms&^r.reads == 0, r.state == waiting, r.cl.Is(client.CloseASAP):
+		case !r.answered:
+			if r.met.Forms&forms == 0 {
+				r.met = x
+			}
+			if !r.asked {
+				s.askRead(r)
+			}
+		case forms&r.lacks != 0:
+			s.closeTooOld(r, x)
+		}
+	}
+}
+
+// closeTooOld closes r, which cannot read the stream's next command. It must not continue from the backlog, which holds
+// that command.
+func (s *census) closeTooOld(r *replica, x Find) {
+	s.settings.Log.Warning("Closing replica %s of version %s, which could not read the stream: %s", r.name(), r.version, x)
+	s.tooOld[r.address()] = true
+	s.core.Kill(r.cl, false)
+}
+
+// canRead reports whether r, which waits for a full copy, can read one of the present data. If it cannot, r hears so,
+// and is closed after a rest.
+func (s *census) canRead(r *replica) bool {
+	may := s.saver.Holds() &^ r.reads
+	switch {
+	case may == 0:
+		return true
+	case !r.asked:
+		s.askRead(r)
+	}
+	if !r.answered || r.refusedMs != 0 {
+		return false
+	}
+	if may &= r.lacks; may == 0 || r.searchedAt > s.specialAt {
+		return true
+	}
+	r.refusedMs = s.core.SteadyMs()
+	at, view := s.stream.offset+1, s.core.Freeze()
+	go func() {
+		x, found := s.saver.Find(view, may)
+		view.Close()
+		s.core.Do(func() { s.searched(r, x, found, at) })
+	}()
+	return false
+}
+
+// searched continues with r, once the data of offset at have been searched for what it cannot read.
+func (s *census) searched(r *replica, x Find, found bool, at int64) {
+	if !r.isHere() {
+		return
+	}
+	if !found {
+		r.refusedMs, r.searchedAt = 0, at
+		s.retry()
+		return
+	}
+	s.settings.Log.Warning("Full synchronization with replica %s of version %s refused: %s", r.name(), r.version, x)
+	r.refusal = "-ERR Full synchronization refused: " + x.String() + "\r\n"
+	if r.psync {
+		r.cl.Conn.Post(s.core.TurnNumber(), []byte(r.refusal)) // it then asks by SYNC, and that waits
+	}
+}
+
+// closeRefused closes replicas that were refused and have rested. They may try again.
+func (s *census) closeRefused(nowMs int64) {
+	for _, r := range s.roster.replicas {
+		if r.refusal != "" && nowMs-r.refusedMs >= refusalRest && !r.cl.Is(client.CloseASAP) {
+			r.cl.Conn.Post(s.core.TurnNumber(), []byte(r.refusal))
+			s.core.Kill(r.cl, true)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package replication
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"time"
+
+	"spindle/engine"
+	"spindle/engine/data/keyspace"
+)
+
+// Copies are the full synchronisations: each sends a view to a group of replicas, which get the stream after it. There
+// is one group with a length and one with an EOF mark at a time. Other replicas wait, and share the next group.
+type copies struct {
+	core     *engine.Core
+	settings *Settings
+	stream   *stream
+	roster   *roster
+	census   *census
+	saver    Saver
+	groups   [2]*group // under way, by groupOf; nil: none
+
+	fullSyncs uint64
+}
+
+// A group is the replicas of one full synchronisation. They share a view and its encoding, at the pace of the slowest.
+type group struct {
+	members []*replica
+	eof     bool   // the form of the stream
+	giveUp  func() // ends the encoding
+	began   time.Time
+}
+
+// isDeserted reports whether all members have left.
+func (g *group) isDeserted() bool {
+	for _, r := range g.members {
+		if r.isHere() {
+			return false
+		}
+	}
+	return true
+}
+
+// groupOf is the place of r's form in copies.groups.
+func groupOf(r *replica) int {
+	if r.eof {
+		return 1
+	}
+	return 0
+}
+
+// request has r wait for a full synchronisation. It begins at once if there is nothing to wait for.
+func (c *copies) request(r *replica) {
+	c.roster.enlist(r)
+	r.state, r.askedMs, r.ackMs = waiting, c.core.SteadyMs(), c.core.SteadyMs()
+	c.fullSyncs++
+	c.startDue()
+	switch {
+	case r.state != waiting:
+	case c.groups[groupOf(r)] != nil:
+		c.settings.Log.Notice("A full synchronization is under way. Replica %s waits for the next one", r.name())
+	default:
+		c.settings.Log.Notice("Delay next BGSAVE for diskless SYNC")
+	}
+}
+
+// startDue begins the full synchronisations that are due, once no unit is open: a replica would apply the effects of an
+// open unit a second time.
+func (c *copies) startDue() {
+	c.core.Between(func() {
+		if c.core.Loading() {
+			return // half a data set is not for replicas
+		}
+		for place := range c.groups {
+			if c.groups[place] == nil {
+				c.startNext(place)
+			}
+		}
+	})
+}
+
+func (c *copies) startNext(place int) {
+	var first *replica
+	n := int64(0)
+	for _, r := range c.roster.replicas {
+		if groupOf(r) == place && c.isReady(r) {
+			if n++; first == nil || r.askedMs < first.askedMs {
+				first = r
+			}
+		}
+	}
+	if first == nil || !c.isDue(first, n) {
+		return
+	}
+	g := &group{eof: first.eof}
+	for _, r := range c.roster.replicas {
+		if r.form() == first.form() && c.isReady(r) {
+			g.members = append(g.members, r)
+		}
+	}
+	c.groups[place] = g
+	c.start(g, first.filter)
+}
+
+// isReady reports whether r waits for a view, and can read one.
+func (c *copies) isReady(r *replica) bool { return r.awaitsView() && c.census.canRead(r) }
+
+// isDue reports whether first, the longest waiting of n replicas, has waited long enough for others. A replica that
+// needs the form with a length does not wait.
+func (c *copies) isDue(first *replica, n int64) bool {
+	s := c.settings
+	if !s.Diskless.Get() || !first.eof || s.SyncReplicas.Get() > 0 && n >= s.SyncReplicas.Get() {
+		return true
+	}
+	return c.core.SteadyMs()-first.askedMs >= s.SyncDelay.Get()*1000
+}
+
+// start sends a group the present data. Later effects stay in the backlog for it.
+func (c *copies) start(g *group, only Filter) {
+	c.core.AssertWhole("a replica is told an offset")
+	c.stream.flush() // earlier effects are for the other replicas alone
+	c.stream.selected = -1
+	offset := c.stream.offset
+	answer := "FULLRESYNC " + c.stream.ID + " " + strconv.FormatInt(offset, 10)
+	for _, r := range g.members {
+		switch {
+		case r.psync && r.answer != nil:
+			r.answer.Simple(answer)
+		case r.psync:
+			r.cl.Conn.Post(c.core.TurnNumber(), []byte("+"+answer+"\r\n"))
+		}
+		if r.state, r.loaded = sending, false; !r.rdbOnly {
+			c.roster.fallBehind(r, offset)
+		}
+		delete(c.census.tooOld, r.address())
+		c.settings.Log.Notice("Starting full synchronization of replica %s from a view: no file, no fork", r.name())
+	}
+	view := c.core.Freeze()
+	if !g.eof {
+		view.Keep() // it is read twice
+	}
+	out := c.roster.sender(c.core.TurnNumber(), g.members...)
+	ctx, cancel := context.WithCancel(context.Background())
+	g.giveUp, g.began = cancel, time.Now()
+	go c.send(g, out, view, c.saver.Prepare(ctx, c.stream.ID, offset, only))
+}
+
+// send streams view to the group and closes it. It has its own goroutine.
+func (c *copies) send(g *group, out *sender, view *keyspace.View, encode func(io.Writer, *keyspace.View) error) {
+	defer view.Close()
+	defer g.giveUp()
+	err := sendView(out, g.eof, view, encode)
+	took := time.Since(g.began)
+	c.core.Do(func() {
+		c.groups[groupOf(g.members[0])] = nil
+		out.drop() // members that have left since the last write
+		c.logEnd(len(out.to), err)
+		for _, r := range g.members {
+			c.sent(r, out, err, took)
+		}
+		c.startDue()
+	})
+}
+
+// logEnd logs how many replicas have the whole view, in the words that operators' tools wait for.
+func (c *copies) logEnd(left int, err error) {
+	switch {
+	case left == 0:
+		c.settings.Log.Notice("Diskless rdb transfer, last replica dropped, killing fork child. Here: the stream is given up")
+	case err == nil:
+		c.settings.Log.Notice("Diskless rdb transfer, done reading from pipe, %d replicas still up.", left)
+	}
+}
+
+// sent continues with r after its full synchronisation.
+func (c *copies) sent(r *replica, out *sender, err error, took time.Duration) {
+	log := c.settings.Log
+	if !r.isHere() {
+		log.Warning("Full synchronization with replica %s failed: %v", r.name(), errReplicaGone)
+		return
+	}
+	if left := out.left[r]; left != nil {
+		err = left
+	}
+	switch {
+	case err == errReplicaStuck:
+		log.Warning("Disconnecting timedout replica (full sync): %s", r.name())
+		c.core.Kill(r.cl, false)
+	case err != nil:
+		log.Warning("Full synchronization with replica %s failed: %v", r.name(), err)
+		c.core.Kill(r.cl, false)
+	case r.rdbOnly:
+		log.Notice("Streamed %d bytes of RDB to %s in %.3f seconds", out.total, r.name(), took.Seconds())
+		c.core.Kill(r.cl, true)
+	case r.eof:
+		log.Notice("Streamed replica transfer with %s succeeded (socket), %d bytes in %.3f seconds. Waiting for "+
+			"REPLCONF ACK from replica to enable streaming",
+			r.name(), out.total, took.Seconds())
+		r.state, r.ackMs = awaitAck, c.core.SteadyMs()
+		if r.loaded {
+			c.roster.goOnline(r)
+		}
+	default:
+		c.roster.goOnline(r)
+	}
+}
+
+// giveUpDeserted ends the synchronisations whose replicas have all left.
+func (c *copies) giveUpDeserted() {
+	for _, g := range c.groups {
+		if g != nil && g.isDeserted() {
+			g.giveUp()
+		}
+	}
+}
+
+// signWaiting sends waiting replicas an empty line each second, so that they do not give up.
+func (c *copies) signWaiting(nowMs int64) {
+	for _, r := range c.roster.replicas {
+		if r.awaitsView() && nowMs-r.ackMs >= signEvery.Milliseconds() {
+			r.ackMs = nowMs
+			r.cl.Conn.Post(c.core.TurnNumber(), []byte{'\n'})
+		}
+	}
+}
+
+// Sending reports whether a full synchronisation is under way.
+func (c *copies) Sending() bool { return c.groups[0] != nil || c.groups[1] != nil }
+
+// Began returns when the oldest full synchronisation under way began; the zero time without one.
+func (c *copies) Began() (at time.Time) {
+	if g := c.oldest(); g != nil {
+		at = g.began
+	}
+	return at
+}
+
+// CutOff ends the oldest full synchronisation, and closes its replicas: its view keeps too much memory alive.
+func (c *copies) CutOff(why string) {
+	g := c.oldest()
+	c.settings.Log.Warning("Full synchronization called off: %s", why)
+	g.giveUp()
+	for _, r := range g.members {
+		if r.isHere() {
+			c.core.Kill(r.cl, false)
+		}
+	}
+}
+
+func (c *copies) oldest() (found *group) {
+	for _, g := range c.groups {
+		if g != nil && (found == nil || g.began.Before(found.began)) {
+			found = g
+		}
+	}
+	return found
+}

@@ -1,0 +1,159 @@
+package replication
+
+import "spindle/engine/client"
+
+// How replicas get the stream. A replica whose socket keeps up gets the bytes as they come. Another one reads the
+// backlog at its own pace, until it has caught up.
+
+const (
+	// aheadMax bounds what a replica's loop has unsent of the stream. Later bytes stay in the backlog, once for all.
+	aheadMax = 1 << 20
+	// atOnce bounds what a replica gets of the backlog in the turn that continues it. A goroutine sends the rest.
+	atOnce = 1 << 20
+	// catchUpPiece is what one turn copies of the backlog then.
+	catchUpPiece = 256 << 10
+)
+
+// give hands the stream's new bytes to the replicas.
+func (o *roster) give(piece []byte) {
+	for _, r := range o.replicas {
+		switch {
+		case r.at != live:
+			o.limitLag(r)
+		case r.state == online:
+			o.core.Push(r.cl, piece)
+			o.posted.Add(int64(len(piece)))
+			o.watchSocket(r, len(piece))
+		}
+	}
+}
+
+// watchSocket notes that r's loop was given n bytes more. If the socket does not take them, r reads the backlog.
+func (o *roster) watchSocket(r *replica, n int) {
+	if r.unseen += n; r.unseen < aheadMax/4 || o.stream.log == nil {
+		return
+	}
+	r.unseen = 0
+	if r.unsent() > aheadMax {
+		o.fallBehind(r, o.stream.log.end)
+		go o.catchUp(r)
+	}
+}
+
+// fallBehind notes that r has the stream up to offset at, and reads the rest from the backlog.
+func (o *roster) fallBehind(r *replica, at int64) {
+	r.at = at
+	o.keepNeeded()
+}
+
+// limitLag closes r if it lacks too much: more than the hard limit, or more than the soft one for too long.
+func (o *roster) limitLag(r *replica) {
+	if r.at == live || o.stream.log == nil || r.cl.Is(client.CloseASAP) {
+		return
+	}
+	limit, now := o.settings.Output(), o.core.SteadyMs()
+	lacks := o.stream.log.end - r.at
+	if r.state == online {
+		lacks += r.unsent()
+	}
+	// A replica may lack all that the backlog keeps anyway.
+	over := limit.Hard > 0 && lacks >= max(limit.Hard, o.settings.BacklogSize.Get())
+	switch {
+	case limit.Soft == 0 || lacks < limit.Soft:
+		r.softSince = 0
+	case r.softSince == 0:
+		r.softSince = now
+	default:
+		over = over || now-r.softSince > limit.Seconds*1000
+	}
+	if over {
+		o.outLimit++
+		o.settings.Log.Warning("Client id=%d addr=%s scheduled to be closed ASAP for overcoming of output buffer limits.",
+			r.cl.ID, r.cl.Conn.RemoteAddr())
+		r.at = live // the backlog need not keep what it lacks
+		o.keepNeeded()
+		o.core.Kill(r.cl, false)
+	}
+}
+
+// watch closes replicas that lack too much or are silent for repl-timeout.
+func (o *roster) watch(nowMs int64) {
+	limit := o.settings.Timeout.Get() * 1000
+	for _, r := range o.replicas {
+		o.limitLag(r)            // the soft limit counts time, too
+		if r.state == awaitAck { // it loads, and sends blank lines
+			if at := r.cl.Conn.LastActive(); at != r.activeMs {
+				r.activeMs, r.blankMs = at, nowMs
+			}
+		}
+		heardMs := max(r.ackMs, r.blankMs)
+		if (r.state == online || r.state == awaitAck) && !r.rdbOnly && r.psync2 && nowMs-heardMs > limit &&
+			!r.cl.Is(client.CloseASAP) {
+			o.settings.Log.Warning("Disconnecting timedout replica (streaming sync): %s", r.name())
+			o.core.Kill(r.cl, false)
+		}
+	}
+}
+
+// goOnline has r get the stream, first what it lacks.
+func (o *roster) goOnline(r *replica) {
+	if r.state == online {
+		return
+	}
+	r.state, r.ackMs, o.heardAcks = online, o.core.SteadyMs(), true
+	o.beginCatchUp(r)
+	o.settings.Log.Notice("Synchronization with replica %s succeeded", r.name())
+}
+
+// beginCatchUp sends r what it lacks, or starts a goroutine that does.
+func (o *roster) beginCatchUp(r *replica) {
+	for sent := 0; sent < atOnce; {
+		n := o.postNext(r)
+		if n == 0 {
+			return
+		}
+		sent += n
+	}
+	go o.catchUp(r)
+}
+
+// postNext posts the next piece of the backlog to r, and returns its length. 0: r gets the stream as it comes now, or
+// is gone.
+func (o *roster) postNext(r *replica) int {
+	o.stream.flush()
+	log := o.stream.log
+	if !r.isHere() || log == nil || r.at == live {
+		return 0
+	}
+	if r.at < log.begin() || r.at > log.end { // there was no memory for it, or it is another history's
+		o.settings.Log.Warning("Replica %s is too slow for the replication backlog, which has moved past it.", r.name())
+		r.at = live
+		o.core.Kill(r.cl, false)
+		return 0
+	}
+	piece := make([]byte, min(catchUpPiece, log.end-r.at))
+	log.read(piece, r.at)
+	if r.at += int64(len(piece)); r.at == log.end {
+		r.at = live
+	}
+	o.keepNeeded()
+	if len(piece) > 0 {
+		r.cl.Conn.Post(o.core.TurnNumber(), piece)
+		o.posted.Add(int64(len(piece)))
+	}
+	return len(piece)
+}
+
+// catchUp sends r the backlog as fast as its socket takes it. It has its own goroutine.
+func (o *roster) catchUp(r *replica) {
+	out := o.sender(0, r)
+	for n := 1; n > 0; {
+		if out.await(); len(out.to) == 0 {
+			if out.left[r] == errReplicaStuck {
+				o.core.Do(func() { o.core.Kill(r.cl, false) })
+			}
+			return
+		}
+		o.core.Do(func() { n = o.postNext(r) })
+	}
+}

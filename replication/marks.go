@@ -1,0 +1,34 @@
+package replication
+
+// DiskMarks translate offsets of this server's log into offsets of the primary's stream, for FACK. They are in order.
+// The first one is the last that the disk is known to have, or waits for the disk.
+type diskMarks []diskMark
+
+// A diskMark says that the log had the stream up to an offset when the log ended at an offset of its own.
+type diskMark struct{ log, stream int64 }
+
+// diskMarksMost bounds the marks that wait for the disk. No new one is made while there are as many.
+const diskMarksMost = 16
+
+// confirmed returns the stream's offset up to which the disk is known to have it. end is the stream's offset now. ok is
+// false if no offset is known, or there is no log.
+func (m *diskMarks) confirmed(disk Disk, end int64) (at int64, ok bool) {
+	synced, logEnd, whole := disk.Confirmed()
+	if !whole {
+		*m = nil
+		return 0, false
+	}
+	marks := *m
+	if n := len(marks); n < diskMarksMost && (n == 0 || marks[n-1].log < logEnd || marks[n-1].stream < end) {
+		marks = append(marks, diskMark{logEnd, end})
+	}
+	known := 0
+	for known < len(marks) && marks[known].log <= synced {
+		known++
+	}
+	*m = marks[max(0, known-1):]
+	if known == 0 {
+		return 0, false
+	}
+	return marks[known-1].stream, true
+}

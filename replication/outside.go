@@ -1,0 +1,45 @@
+package replication
+
+// Outside carries out what a Link decides. Its methods do not wait, and do not call the Link.
+type Outside interface {
+	Terms() Terms
+	// History returns the history of the data here, and the offset of the last byte applied. ok is false if no primary
+	// could continue it.
+	History() (id string, offset int64, ok bool)
+	Dial(host string, port int)
+	Send(words ...string)
+	HangUp()
+	// Receive prepares for a full copy, which comes next. It is offset bytes into history id; -1: the peer did not say.
+	Receive(id string, offset int64)
+	// Continue prepares for the stream, which comes next, from the history's end. id is the history's name now.
+	Continue(id string)
+	// Acknowledge tells the peer what was applied.
+	Acknowledge()
+	// Answered tells how the peer took a PSYNC that asked it to take over.
+	Answered(accepted bool)
+}
+
+// Terms are what a link tells about this server, and how patient it is.
+type Terms struct {
+	User, Password string
+	Port           int    // where this server listens
+	Address        string // replica-announce-ip
+	PatienceMs     int64  // repl-timeout
+}
+
+// A step is one command of the handshake.
+type step struct {
+	words    []string
+	critical bool
+}
+
+// login returns the AUTH that the terms ask for. ok is false if they ask for none.
+func (t Terms) login() (s step, ok bool) {
+	switch {
+	case t.Password == "":
+		return s, false
+	case t.User == "":
+		return step{[]string{"AUTH", t.Password}, true}, true
+	}
+	return step{[]string{"AUTH", t.User, t.Password}, true}, true
+}

@@ -1,0 +1,166 @@
+package replication
+
+import (
+	"strconv"
+	"strings"
+
+	"spindle/engine/client"
+	"spindle/internal/setting"
+	"spindle/protocol"
+)
+
+// A state is how far a replica is.
+type state uint8
+
+const (
+	handshake state = iota // it has sent REPLCONF, and asked for nothing yet
+	waiting                // for a view
+	sending                // the view is on its way
+	awaitAck               // the view was sent; the stream begins when the replica says that it is loaded
+	online
+)
+
+func (s state) String() string {
+	switch s {
+	case online:
+		return "online"
+	case waiting:
+		return "wait_bgsave"
+	}
+	return "send_bulk"
+}
+
+// A replica is one client that takes the stream. Times are by clock.Steady.
+type replica struct {
+	cl    *client.Client
+	state state
+	gone  chan struct{} // closed when the client is
+
+	// By REPLCONF:
+	port        int    // listening-port
+	addr        string // ip-address
+	eof, psync2 bool   // capa
+	reads       Forms  // capa: forms that it reads
+	rdbOnly     bool
+	filter      Filter
+
+	// By the replica's server, if it was asked:
+	asked    bool
+	answered bool   // or will not answer
+	version  string // "": unknown
+	lacks    Forms  // forms that it cannot read
+	met      Find   // a form that the stream had before the answer
+
+	// While it waits for a full copy:
+	askedMs    int64
+	searchedAt int64           // the data of this offset, counted from 1, have nothing that it lacks; 0: not searched
+	refusedMs  int64           // when the copy was refused, or a search began; 0: neither
+	refusal    string          // the reply of a refused copy
+	psync      bool            // it asked by PSYNC: +FULLRESYNC comes before the view
+	answer     *protocol.Reply // gets +FULLRESYNC while PSYNC runs; nil: it is posted
+	loaded     bool            // it has acknowledged the view, perhaps before the sender's end is known
+
+	// In the stream:
+	at         int64 // its loop has the stream up to this offset (replication.F3); live: it gets the new bytes
+	unseen     int   // bytes given to its loop since the last look at how many are unsent
+	ackOffset  int64
+	diskOffset int64 // fsynced, by FACK; -1: it has never said
+	ackMs      int64 // when it was last heard
+	activeMs   int64 // Unix ms: what its connection says of its last bytes; only a change counts
+	blankMs    int64 // when such a change was seen
+	softSince  int64 // when what it lacks passed the soft limit; 0: it is below
+}
+
+// live is the place of a replica that gets the stream as it comes, or does not get it yet.
+const live = -1
+
+// replicaOf returns the replica that cl is. It is made at the first REPLCONF, SYNC or PSYNC.
+func replicaOf(cl *client.Client) *replica {
+	if r, ok := cl.ReplicaState.(*replica); ok {
+		return r
+	}
+	r := &replica{cl: cl, at: live, diskOffset: -1, gone: make(chan struct{})}
+	cl.ReplicaState = r
+	return r
+}
+
+// isHere reports whether the client has not left.
+func (r *replica) isHere() bool {
+	_, here := r.cl.ReplicaState.(*replica)
+	return here
+}
+
+// awaitsView reports whether r waits for a full copy.
+func (r *replica) awaitsView() bool { return r.state == waiting && !r.cl.Is(client.CloseASAP) }
+
+// A form is what replicas have in common that can share a full synchronisation.
+type form struct {
+	eof, rdbOnly bool
+	filter       Filter
+}
+
+func (r *replica) form() form { return form{r.eof, r.rdbOnly, r.filter} }
+
+// setFilter is REPLCONF rdb-filter-only, whose value lists the contents of the RDB stream. Only functions can be asked
+// for, so every filter leaves out the keys.
+func (r *replica) setFilter(list string) error {
+	words, err := setting.SplitArgs(list)
+	if err != nil {
+		return errNoFilter
+	}
+	r.filter = Filter{NoKeys: true, NoFunctions: true} // also when a word is refused
+	for _, word := range words {
+		if !strings.EqualFold(word, "functions") {
+			return errFilter(word)
+		}
+		r.filter.NoFunctions = false
+	}
+	return nil
+}
+
+// unsent is how many bytes r's loop has and the socket has not taken.
+func (r *replica) unsent() int64 {
+	if r.cl.Conn == nil {
+		return 0
+	}
+	return int64(r.cl.Conn.Usage().Output)
+}
+
+// applied and onDisk are how far a replica is.
+func applied(r *replica) int64 { return r.ackOffset }
+func onDisk(r *replica) int64  { return r.diskOffset }
+
+// name is a replica in log lines: its address and port, if it has said the port.
+func (r *replica) name() string {
+	if r.port == 0 {
+		return "client id #" + strconv.FormatInt(r.cl.ID, 10)
+	}
+	return r.host() + ":" + strconv.Itoa(r.port)
+}
+
+// address is where a replica listens.
+func (r *replica) address() Address { return Address{r.host(), r.port} }
+
+func (r *replica) host() string {
+	if r.addr != "" {
+		return r.addr
+	}
+	if r.cl.Conn == nil {
+		return ""
+	}
+	addr := r.cl.Conn.RemoteAddr()
+	at := strings.LastIndexByte(addr, ':')
+	if at < 0 {
+		return addr
+	}
+	return strings.Trim(addr[:at], "[]")
+}
+
+// describe is a client in log lines.
+func describe(cl *client.Client) string {
+	id := "id=" + strconv.FormatInt(cl.ID, 10)
+	if cl.Conn == nil {
+		return id
+	}
+	return id + " addr=" + cl.Conn.RemoteAddr() + " name=" + cl.Name
+}

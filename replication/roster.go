@@ -1,0 +1,166 @@
+package replication
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/protocol"
+)
+
+// A roster is the list of replicas.
+//
+// replication.F3. A replica that does not get the stream as it comes has it up to its own offset, at. The backlog keeps
+// everything from the lowest of these, once for all. The output limit of replicas bounds how far one may lag.
+type roster struct {
+	core     *engine.Core
+	settings *Settings
+	stream   *stream
+	replicas []*replica
+
+	heardAcks bool // in this turn a replica has said how far it is
+	outLimit  uint64
+	// Bytes given to loops for replicas, copies included, less what closed connections had not sent.
+	posted    atomic.Int64
+	sentBytes int64 // what written last returned
+	sentRate  engine.Rate
+}
+
+// enlist counts r among the replicas.
+func (o *roster) enlist(r *replica) {
+	o.stream.open()
+	r.cl.Flags |= client.Replica
+	r.cl.Conn.SetClass(protocol.ClassReplica)
+	o.replicas = append(o.replicas, r)
+}
+
+// strike takes out r, whose client has left.
+func (o *roster) strike(r *replica) {
+	close(r.gone)
+	if i := slices.Index(o.replicas, r); i >= 0 {
+		o.replicas = slices.Concat(o.replicas[:i], o.replicas[i+1:])
+		o.posted.Add(-r.unsent())
+		o.keepNeeded()
+		o.settings.Log.Notice("Connection with replica %s lost.", r.name())
+	}
+	if len(o.replicas) == 0 {
+		o.stream.idleSinceMs = o.core.SteadyMs()
+	}
+}
+
+// dismiss closes all replicas. They come back, and learn what has changed.
+func (o *roster) dismiss() {
+	for _, r := range slices.Clone(o.replicas) {
+		o.core.Expel(r.cl, false)
+	}
+}
+
+// find returns the replica that listens at to; nil if there is none.
+func (o *roster) find(to Address) *replica {
+	for _, r := range o.replicas {
+		if at := r.address(); at.Port == to.Port && strings.EqualFold(at.Host, to.Host) {
+			return r
+		}
+	}
+	return nil
+}
+
+// keepNeeded has the backlog keep what replicas still need, and no more.
+func (o *roster) keepNeeded() {
+	if o.stream.log == nil {
+		return
+	}
+	floor := int64(noFloor)
+	for _, r := range o.replicas {
+		if r.at != live {
+			floor = min(floor, r.at)
+		}
+	}
+	o.stream.log.setFloor(floor)
+	o.stream.noteBacklog()
+}
+
+// ackedBy counts the replicas that have the stream up to offset.
+func (o *roster) ackedBy(offset int64, far func(*replica) int64) (n int64) {
+	for _, r := range o.replicas {
+		if r.state == online && far(r) >= offset {
+			n++
+		}
+	}
+	return n
+}
+
+// WantsReplicas reports whether writes depend on replicas at all.
+func (o *roster) WantsReplicas() bool {
+	return o.settings.MinWrite.Get() > 0 && o.settings.MaxLag.Get() > 0
+}
+
+// GoodReplicas counts those that are online and have reported within min-replicas-max-lag.
+func (o *roster) GoodReplicas() (n int64) {
+	oldest := o.core.SteadyMs() - o.settings.MaxLag.Get()*1000
+	for _, r := range o.replicas {
+		if r.state == online && r.ackMs >= oldest {
+			n++
+		}
+	}
+	return n
+}
+
+// EnoughReplicas reports whether a write is allowed.
+func (o *roster) EnoughReplicas() bool {
+	return !o.WantsReplicas() || o.stream.following || o.GoodReplicas() >= o.settings.MinWrite.Get()
+}
+
+// Lagging counts the replicas that do not have the whole stream yet.
+func (o *roster) Lagging() (n int) {
+	o.stream.flush()
+	for _, r := range o.replicas {
+		if r.ackOffset < o.stream.offset {
+			n++
+		}
+	}
+	return n
+}
+
+// LogLag names the replicas that lack a part of the stream when the server ends.
+func (o *roster) LogLag() {
+	if len(o.replicas) == 0 {
+		return
+	}
+	synced := 0
+	for _, r := range o.replicas {
+		if r.ackOffset >= o.stream.offset {
+			synced++
+			continue
+		}
+		o.settings.Log.Notice("Lagging replica %s reported offset %d behind master, lag=%d, state=%s.",
+			r.name(), o.stream.offset-r.ackOffset, (o.core.SteadyMs()-r.ackMs)/1000, r.state)
+	}
+	o.settings.Log.Notice("%d of %d replicas are in sync when shutting down.", synced, len(o.replicas))
+}
+
+// written returns how many bytes the replicas' sockets have taken: the bytes given to loops, less those still unsent.
+// Bytes on their way to a loop count as written. The figure never falls. Turn only.
+func (o *roster) written() uint64 {
+	n := o.posted.Load()
+	for _, r := range o.replicas {
+		n -= r.unsent()
+	}
+	o.sentBytes = max(o.sentBytes, n)
+	return uint64(o.sentBytes)
+}
+
+// OutputLimitCloses counts the replicas closed by the output limit: their share of
+// client_output_buffer_limit_disconnections. Turn only.
+func (o *roster) OutputLimitCloses() uint64 { return o.outLimit }
+
+// resetSums is the roster's share of CONFIG RESETSTAT.
+func (o *roster) resetSums() {
+	o.outLimit, o.sentBytes, o.sentRate = 0, 0, engine.Rate{}
+	o.posted.Store(0)
+	for _, r := range o.replicas {
+		o.posted.Add(r.unsent()) // it is still to be written
+	}
+}

@@ -1,0 +1,169 @@
+package replication
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/protocol"
+)
+
+// A stream is the effects in order, as the bytes that replicas read. They come from the core or, on a replica, from the
+// primary. A backlog keeps the stream's end from the first replica until repl-backlog-ttl after the last one.
+//
+// replication.F1. offset counts every byte of the stream, also those that no replica has.
+// replication.F2. What a turn adds is one slice of chunk. All replicas share it, and it is never written again.
+//
+// Turn only, but for shown.
+type stream struct {
+	history
+	core     *engine.Core
+	settings *Settings
+	sink     engine.Sink        // the core's door to this stream; the core knows it while there is a backlog
+	deliver  func(piece []byte) // gives replicas the new bytes
+
+	offset      int64
+	shown       atomic.Int64 // offset, for Offset
+	log         *backlog     // nil: no replica has followed, or none for long
+	idleSinceMs int64        // when the last replica left
+	following   bool         // the stream is a primary's
+	beginning   bool         // a file is being loaded; removals of its expired keys are the stream's first bytes
+	selected    int          // the stream's database; -1: the next effect needs SELECT
+	chunk       []byte       // chunkBytes at a time; bytes before sent are shared and immutable
+	sent        int
+}
+
+// chunkBytes is the unit in which the stream takes memory from the Go heap. A chunk lives until the slowest replica has
+// it.
+const chunkBytes = 64 << 10
+
+// Offset is the length of the stream a moment ago; 0 while a full copy is on its way. Any goroutine.
+func (s *stream) Offset() int64 { return s.shown.Load() }
+
+// moveTo sets the offset.
+func (s *stream) moveTo(offset int64) {
+	s.offset = offset
+	s.shown.Store(offset)
+}
+
+// open makes a backlog if there is none. The history is then a new one: effects of before moved no offset, so a replica
+// of before has other data under the same name and offset.
+func (s *stream) open() {
+	if s.log != nil {
+		return
+	}
+	s.history = newHistory()
+	s.beginLog()
+	s.selected, s.idleSinceMs = -1, s.core.SteadyMs()
+	s.core.AddSink(s.sink, client.ToReplicas)
+}
+
+func (s *stream) beginLog() { s.log = newBacklog(s.settings.BacklogSize.Get(), s.offset) }
+
+// endLog frees the backlog.
+func (s *stream) endLog() {
+	s.log.free()
+	s.log = nil
+	s.noteBacklog()
+}
+
+// dropIdle ends a stream that no replica has followed for repl-backlog-ttl.
+func (s *stream) dropIdle(nowMs int64) {
+	ttl := s.settings.BacklogTTL.Get()
+	if s.log == nil || s.following || s.beginning || ttl == 0 || nowMs-s.idleSinceMs <= ttl*1000 {
+		return
+	}
+	s.history = newHistory()
+	s.flush()
+	s.endLog()
+	s.core.RemoveSink(s.sink)
+	s.settings.Log.Notice("Replication backlog freed after %d seconds without connected replicas.", ttl)
+}
+
+// ResizeBacklog follows repl-backlog-size.
+func (s *stream) ResizeBacklog() {
+	if s.log != nil {
+		s.log.resize(s.settings.BacklogSize.Get())
+		s.noteBacklog()
+	}
+}
+
+// noteBacklog tells the core the memory of the stream.
+func (s *stream) noteBacklog() {
+	bytes, _ := s.StreamBytes()
+	s.core.NoteStream(bytes, s.settings.BacklogSize.Get())
+}
+
+// StreamBytes returns the memory of the kept stream, and the part of it beyond repl-backlog-size, which replicas still
+// lack. Turn only.
+func (s *stream) StreamBytes() (all, excess int64) {
+	if s.log == nil {
+		return 0, 0
+	}
+	return s.log.bytes(), s.log.excess()
+}
+
+// enter appends SELECT if the stream's database is not db.
+func (s *stream) enter(db int) {
+	if db == engine.AnyDB || db == s.selected {
+		return
+	}
+	s.selected = db
+	s.write(protocol.AppendCommand(nil, [][]byte{[]byte("SELECT"), []byte(strconv.Itoa(db))}))
+}
+
+// write appends p.
+func (s *stream) write(p []byte) {
+	s.moveTo(s.offset + int64(len(p)))
+	if len(s.chunk)+len(p) > cap(s.chunk) {
+		s.flush()
+		s.chunk = make([]byte, 0, max(chunkBytes, len(p)))
+		s.sent = 0
+	}
+	s.chunk = append(s.chunk, p...)
+}
+
+// flush hands the new bytes to the backlog and to the replicas.
+func (s *stream) flush() {
+	if s.sent == len(s.chunk) {
+		return
+	}
+	piece := s.chunk[s.sent:len(s.chunk):len(s.chunk)]
+	s.sent = len(s.chunk)
+	if s.log != nil && !s.log.write(piece) {
+		s.settings.Log.Warning("The system gives no memory for the replication backlog: it begins anew.")
+	}
+	s.deliver(piece)
+	s.noteBacklog()
+}
+
+// forward appends bytes of the primary's stream that were applied here.
+func (s *stream) forward(p []byte) {
+	s.write(p)
+	s.flush()
+}
+
+// follow has the stream come from a primary, by forward. The core no longer knows the sink: what it runs is in the
+// stream already (replication.H1).
+func (s *stream) follow() {
+	if s.following {
+		return
+	}
+	s.flush()
+	if s.log == nil {
+		s.beginLog()
+	} else {
+		s.core.RemoveSink(s.sink)
+	}
+	s.following = true
+}
+
+// lead has the stream come from this server's core again.
+func (s *stream) lead() {
+	s.following, s.selected, s.idleSinceMs = false, -1, s.core.SteadyMs()
+	s.core.AddSink(s.sink, client.ToReplicas)
+}
+
+// branch begins a new history that continues this one. Replicas of this one may continue up to here.
+func (s *stream) branch() { s.rename(newID(), s.offset) }
