@@ -75,9 +75,8 @@ func TestCloseTriesAgain(t *testing.T) {
 			s.step(2)
 			s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })
 			s.Do(func() {
-				s.aof.w.mu.Lock()
-				s.aof.w.tried = time.Now().Add(time.Hour) // the rest is long
-				s.aof.w.mu.Unlock()
+				s.aof.w.lock().trouble.tried = time.Now().Add(time.Hour) // the rest is long
+				s.aof.w.unlock()
 			})
 			heal()
 			if n := end(t, s, d); n != 2 {

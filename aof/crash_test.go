@@ -135,9 +135,8 @@ func (s *server) live(d *faulty.Disk, rng *rand.Rand, from int, early bool) (pro
 			s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) || d.Off() })
 		}
 		for len(open) > 0 {
-			s.aof.w.mu.Lock()
-			synced := s.aof.w.synced
-			s.aof.w.mu.Unlock()
+			synced := s.aof.w.lock().sync.synced
+			s.aof.w.unlock()
 			kept := synced >= open[0].end
 			if s.set.Fsync.Get() == Always {
 				kept = early || !s.gate.Holds(open[0].turn) && !s.fatal.Load()

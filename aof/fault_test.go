@@ -309,9 +309,8 @@ func TestSwitch(t *testing.T) {
 	s.Do(s.aof.TurnOff)
 	s.step(4)
 	s.waitFor("the writer", func() bool {
-		s.aof.w.mu.Lock()
-		defer s.aof.w.mu.Unlock()
-		return s.aof.w.file == nil
+		defer s.aof.w.unlock()
+		return !s.aof.w.lock().filed
 	})
 	if n := again(t, d); n != 3 {
 		t.Errorf("%d steps are in the log", n)

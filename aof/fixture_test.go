@@ -227,9 +227,9 @@ func (s *server) slow() command.Family {
 
 // resting says that the writer sleeps.
 func (s *server) resting() bool {
-	s.aof.w.mu.Lock()
-	defer s.aof.w.mu.Unlock()
-	return !s.aof.w.busy && len(s.aof.w.jobs) == 0
+	state := s.aof.w.lock()
+	defer s.aof.w.unlock()
+	return !state.busy && len(state.jobs) == 0
 }
 
 // waitFor waits until done says so in a turn, or the process would have ended.

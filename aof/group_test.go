@@ -9,11 +9,11 @@ import (
 // and not after a pause. A pause is forgotten after a few syncs.
 func TestGroup(t *testing.T) {
 	const took, bytes = time.Hour, 100 // no clock is as slow
-	w := &writer{}
+	w, ready := &syncer{}, int64(0)
 	waits := func() bool {
 		w.group = 0
-		w.letGo(bytes, took)
-		return w.group == w.ready+bytes && w.until.After(time.Now().Add(-took))
+		w.letGo(ready, bytes, took)
+		return w.group == ready+bytes && w.until.After(time.Now().Add(-took))
 	}
 	if !waits() {
 		t.Fatal("the first sync is not waited for")
@@ -23,7 +23,7 @@ func TestGroup(t *testing.T) {
 		t.Fatal("a sync waits for clients that took a pause")
 	}
 	for n := 1; ; n++ {
-		w.ready = w.back
+		ready = w.back
 		w.came()
 		if waits() {
 			return

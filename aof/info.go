@@ -39,7 +39,7 @@ func (l *Log) Sections() []info.Section {
 			info.Text("aof_last_bgrewrite_status", status(func() bool { return l.rw.failed })),
 			info.Int("aof_rewrites", func() int64 { return l.rw.count }),
 			info.Int("aof_rewrites_consecutive_failures", func() int64 { return l.rw.failures }),
-			info.Text("aof_last_write_status", status(func() bool { return l.w.trouble() != "" })),
+			info.Text("aof_last_write_status", status(func() bool { return l.w.refusal() != "" })),
 			info.Int("aof_last_cow_size", func() int64 { return l.rw.kept }),
 			info.Lines("aof_current_size", l.lines),
 		}},

@@ -307,7 +307,7 @@ func (l *Log) Refusal() *protocol.Error {
 	if l.state == off {
 		return nil
 	}
-	if err := l.w.trouble(); err != "" {
+	if err := l.w.refusal(); err != "" {
 		return protocol.Errorf("MISCONF", "Errors writing to the AOF file: %s", err)
 	}
 	return nil

@@ -35,9 +35,9 @@ func TestNoSyncBesideASave(t *testing.T) {
 			s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
 			s.Do(func() {
 				s.aof.Tick(0)
-				s.aof.w.mu.Lock()
-				defer s.aof.w.mu.Unlock()
-				if s.aof.w.syncing || s.aof.w.due {
+				state := s.aof.w.lock()
+				defer s.aof.w.unlock()
+				if state.sync.syncing || state.sync.due {
 					t.Error("the disk is asked for a sync")
 				}
 			})

@@ -60,7 +60,8 @@ func (l *Log) Open(found Loaded) error {
 		return ErrLoad
 	}
 	l.parts.Core.Do(func() { // ticks look at it
-		w.file, w.manifest, w.size = file, m, size
+		w.manifest = m
+		w.useFile(file, size)
 		l.rw.old, l.rw.base = found.size, found.baseSize
 		l.state = on
 		w.do(0, w.removeHistory)

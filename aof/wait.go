@@ -16,16 +16,16 @@ type waiter struct {
 //
 // Synced implements replication.Disk.
 func (l *Log) Synced(cl *client.Client) bool {
-	l.w.mu.Lock()
-	defer l.w.mu.Unlock()
-	return l.state == on && l.w.synced >= cl.LogOffset
+	s := l.w.lock()
+	defer l.w.unlock()
+	return l.state == on && s.sync.synced >= cl.LogOffset
 }
 
 // Confirmed implements replication.Disk.
 func (l *Log) Confirmed() (synced, end int64, ok bool) {
-	l.w.mu.Lock()
-	defer l.w.mu.Unlock()
-	return l.w.synced, l.w.buf.end, l.state == on
+	s := l.w.lock()
+	defer l.w.unlock()
+	return s.sync.synced, s.buf.end, l.state == on
 }
 
 // Await implements replication.Disk: it wakes cl when the disk has confirmed what it has written, or the log is turned
@@ -42,10 +42,10 @@ func (l *Log) Await(cl *client.Client) (forget func()) {
 
 // awaitFirst has the writer tell when the first who waits may go on.
 func (l *Log) awaitFirst() {
-	l.w.mu.Lock()
-	defer l.w.mu.Unlock()
-	if l.w.awaited = 0; len(l.waits) > 0 {
-		l.w.awaited = max(l.waits[0].at, 1)
+	s := l.w.lock()
+	defer l.w.unlock()
+	if s.sync.awaited = 0; len(l.waits) > 0 {
+		s.sync.awaited = max(l.waits[0].at, 1)
 	}
 }
 

@@ -1,0 +1,275 @@
+package aof
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"spindle/internal/reason"
+)
+
+// The writer's share of a rewrite. All of it runs on the writer's goroutine.
+
+// prepare makes the new increment.
+func (w *writer) prepare(j *rewriting) {
+	f := w.folder
+	w.latest = j
+	if j.over.Load() {
+		close(j.gone)
+		return
+	}
+	if err := w.log.claim(f, 0); err != nil {
+		w.fail(j, err)
+		return
+	}
+	j.name, j.seq = f.temporaryIncr(), 0
+	if m, err := w.firstManifest(j); err != nil {
+		complainOfManifest(w.log.parts.Log, f.manifestPath(), err)
+		w.fail(j, err)
+		return
+	} else {
+		w.manifest = m
+	}
+	if !j.first {
+		next := f.nextIncr(w.manifest)
+		j.name, j.seq = next.name, next.seq
+	}
+	j.base.seq = w.manifest.baseSeq + 1
+	if j.idle {
+		if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
+			w.log.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))
+			w.fail(j, err)
+			return
+		}
+		go w.log.parts.Core.DoBetween(func() { w.log.freeze(j) })
+		return
+	}
+	w.dropMade()
+	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
+	file, err := w.openIncr(j.name, true)
+	if err == nil && j.first {
+		err = f.disk.SyncDir(f.dir)
+	}
+	if err != nil {
+		w.log.parts.Log.Warning("Can't open the append-only file %s: %s", j.name, reason.Of(err))
+		w.fail(j, err)
+		return
+	}
+	j.file, w.made = file, j
+	go w.log.parts.Core.DoBetween(func() { w.log.freeze(j) })
+}
+
+// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days.
+// While a server runs no number of an increment comes twice.
+func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
+	if !j.first && !j.idle {
+		return w.manifest, nil
+	}
+	m, err := w.folder.read()
+	if err == nil {
+		m.incrSeq = max(m.incrSeq, w.manifest.incrSeq)
+	}
+	return m, err
+}
+
+// fail ends a rewrite that has nothing under way any more. Not in a turn.
+func (w *writer) fail(j *rewriting, err error) {
+	close(j.gone)
+	go w.log.parts.Core.Do(func() { w.log.finished(j, err) })
+}
+
+// change goes on in the new increment, once the old one is whole (aof.R2). If that cannot be written, as on a full
+// disk, the writer goes on trying with it until the base is there.
+func (w *writer) change(j *rewriting) {
+	if j.over.Load() && !j.first {
+		w.dropIncr(j)
+		return
+	}
+	if j.first {
+		w.useFile(j.file, 0)
+		j.file, w.file.temp = nil, true
+		return
+	}
+	s := w.lock()
+	whole := s.buf.first >= j.cut && s.trouble.bad == nil
+	j.full = !whole && s.trouble.bad == nil && s.trouble.failing != nil
+	w.unlock()
+	if j.full {
+		return
+	}
+	err := error(nil)
+	if !whole {
+		err = errors.New("the file before it is not whole")
+	}
+	if err == nil {
+		err = w.syncWhole()
+	}
+	began := time.Now()
+	next := w.manifest.clone()
+	next.incrs, next.incrSeq = append(next.incrs, part{j.name, j.seq}), j.seq
+	if err == nil {
+		err = w.persist(next)
+	}
+	if err != nil {
+		w.log.parts.Log.Warning("Can't go on in the AOF incr file %s: %s", j.name, reason.Of(err))
+		if w.takeBack() {
+			w.dropIncr(j)
+		} else { // it stays, empty
+			_ = j.file.Close()
+			j.file = nil
+		}
+		j.cancel(err)
+		return
+	}
+	w.manifest = next
+	s = w.lock()
+	s.trouble.slow(eventRename, time.Since(began))
+	w.confirmed(s, j.cut)
+	w.unlock()
+	old := w.file.File
+	w.useFile(j.file, 0)
+	j.file = nil
+	_ = old.Close()
+}
+
+// takeBack puts the manifest that holds in the place of one whose writing failed. That one may be on disk all the same,
+// when only its folder could not be synced. It answers whether the files that the failed one names may go.
+func (w *writer) takeBack() bool {
+	f := w.folder
+	if w.manifest.empty() {
+		err := f.disk.Remove(f.manifestPath())
+		return err == nil || errors.Is(err, fs.ErrNotExist)
+	}
+	return w.persist(w.manifest) == nil
+}
+
+// persist puts m in the place of the manifest on disk. The writer's. Errors are logged.
+func (w *writer) persist(m *manifest) error {
+	err := w.folder.write(m)
+	if err != nil {
+		complainOfWriting(w.log.parts.Log, w.folder, err)
+	}
+	return err
+}
+
+// dropMade removes the increment of a rewrite that was called off before the log went on in it: the next may have the
+// same name.
+func (w *writer) dropMade() {
+	if w.made != nil {
+		w.dropIncr(w.made)
+		w.made = nil
+	}
+}
+
+// dropIncr removes a new increment that nobody has written to, if it is still there.
+func (w *writer) dropIncr(j *rewriting) {
+	if j.file == nil {
+		return
+	}
+	_ = j.file.Close()
+	j.file = nil
+	_ = w.folder.disk.Remove(w.folder.path(j.name))
+}
+
+// adopt puts the new base in the manifest (aof.R3).
+func (w *writer) adopt(j *rewriting) {
+	f := w.folder
+	err := context.Cause(j.ctx)
+	next := w.manifest.clone()
+	next.baseSeq = j.base.seq
+	renamed, began := false, time.Now()
+	at := w.lock().buf.first
+	w.unlock()
+	if err == nil && j.first {
+		next.replaceBase(j.base, 0)
+		incr := f.nextIncr(next)
+		next.incrs, next.incrSeq = []part{incr}, incr.seq
+		if err = w.syncWhole(); err == nil {
+			err = f.disk.Rename(f.path(f.temporaryIncr()), f.path(incr.name))
+			if renamed = err == nil; renamed {
+				w.log.parts.Log.Notice("Successfully renamed the temporary AOF incr file %s into %s", f.temporaryIncr(), incr.name)
+			} else {
+				w.log.parts.Log.Warning("Error trying to rename the temporary AOF incr file %s into %s: %s",
+					f.temporaryIncr(), incr.name, reason.Of(err))
+			}
+		}
+	} else if err == nil && j.idle {
+		next.replaceBase(j.base, 0)
+	} else if err == nil && j.full {
+		next.replaceBase(j.base, 0)
+		next.incrs, next.incrSeq = []part{{j.name, j.seq}}, j.seq
+		if at > j.cut { // there was room again: what the base has must not follow it
+			err = errRoomAgain
+		}
+	} else if err == nil {
+		next.replaceBase(j.base, 1)
+	}
+	if err == nil {
+		err = f.disk.SyncDir(f.dir)
+	}
+	wrote := false
+	if err == nil {
+		err, wrote = w.persist(next), true
+	}
+	if err != nil {
+		back := !wrote || w.takeBack()
+		if renamed && back {
+			_ = f.disk.Rename(f.path(next.incrs[0].name), f.path(f.temporaryIncr()))
+		}
+		if back && w.latest == j { // else the name may be the next rewrite's by now
+			_ = f.disk.Remove(f.path(j.base.name))
+		}
+		if !errors.Is(err, errAborted) {
+			w.log.parts.Log.Warning("Can't put the new AOF base file %s in place: %s", j.base.name, reason.Of(err))
+		}
+		w.fail(j, err)
+		return
+	}
+	w.manifest, w.file.temp = next, false
+	if j.full {
+		w.goOnIn(j)
+	}
+	s := w.lock()
+	s.trouble.slow(eventRename, time.Since(began))
+	if s.trouble.lost = nil; j.first {
+		w.confirmed(s, at) // the base has everything before the cut, and the rest was synced above
+	}
+	w.unlock()
+	w.removeHistory()
+	close(j.gone)
+	go w.log.parts.Core.Do(func() { w.log.finished(j, nil) })
+}
+
+// goOnIn is for a rewrite whose base has what the file before could not take: the rest goes to its increment. The
+// writer's.
+func (w *writer) goOnIn(j *rewriting) {
+	_ = w.file.Close()
+	s := w.lock()
+	w.wrote(s, j.cut-s.buf.first)
+	w.confirmed(s, j.cut)
+	s.trouble.tried = time.Time{} // at once
+	w.unlock()
+	w.useFile(j.file, 0)
+	j.file = nil
+}
+
+// removeHistory removes the files that a rewrite has replaced.
+func (w *writer) removeHistory() {
+	if w.log.set.KeepHistory.Get() || len(w.manifest.history) == 0 {
+		return
+	}
+	f := w.folder
+	for _, p := range w.manifest.history {
+		w.log.parts.Log.Notice("Removing the history file %s in the background", p.name)
+		_ = f.disk.Remove(f.path(p.name))
+	}
+	next := w.manifest.clone()
+	next.history = nil
+	if err := w.persist(next); err != nil {
+		w.log.parts.Log.Warning("Can't take removed files out of the AOF manifest: %s", reason.Of(err))
+		return // they are tried again behind the next rewrite
+	}
+	w.manifest = next
+}

@@ -1,0 +1,113 @@
+package aof
+
+import (
+	"sync"
+	"time"
+
+	"spindle/internal/reason"
+)
+
+// A guard is the lock over what turns and the writer's goroutine share. Only lock hands that out, so a function with a
+// *shared parameter runs under the lock.
+type guard struct {
+	mu    sync.Mutex
+	state shared
+}
+
+func (g *guard) lock() *shared {
+	g.mu.Lock()
+	return &g.state
+}
+
+func (g *guard) unlock() { g.mu.Unlock() }
+
+// Shared is what turns and the writer's goroutine share.
+type shared struct {
+	running bool // there is a goroutine
+	busy    bool // it is at work
+	buf     buffer
+	ready   int64  // the end of the last complete turn
+	turn    uint64 // that turn
+	gated   bool   // replies wait for bytes before ready
+	filed   bool   // there is a file
+	here    int64  // nanoseconds that turns have spent in writing
+	jobs    jobs
+	sync    syncer
+	trouble trouble
+}
+
+// Jobs are what the goroutine is asked to do, in order.
+type jobs []job
+
+// A job runs once the bytes before an offset are in the file (aof.W3). A disk that fails does not hold it up: the job
+// then finds out how far the file is.
+type job struct {
+	at  int64
+	run func()
+}
+
+func (q *jobs) add(at int64, run func()) { *q = append(*q, job{at, run}) }
+
+// first is the next job; nil: there is none.
+func (q jobs) first() *job {
+	if len(q) == 0 {
+		return nil
+	}
+	return &q[0]
+}
+
+// pop takes out the next job.
+func (q *jobs) pop() (run func()) {
+	run = (*q)[0].run
+	*q = append((*q)[:0:0], (*q)[1:]...)
+	return run
+}
+
+// A trouble is what has gone wrong with the file, and what turns must hear of the disk.
+type trouble struct {
+	failing error // why the last write failed; nil: it did not
+	tried   time.Time
+	logged  time.Time // when the log last said so
+	bad     error     // a sync failed: the file's contents are unknown
+	lost    error     // the same, from the file's end until a rewrite stands in for it
+	news    []event
+}
+
+// An event is something for the latency monitor.
+type event struct {
+	name string
+	took time.Duration
+}
+
+// The latency monitor's events. One of a write has a second, which says what else was under way.
+const (
+	eventWrite   = "aof-write"
+	eventPending = "aof-write-pending-fsync" // bytes have waited for a sync
+	eventActive  = "aof-write-active-child"  // a snapshot or a base was being written
+	eventAlone   = "aof-write-alone"
+	eventSync    = "aof-fsync-always"
+	eventRename  = "aof-rename" // a rewrite's files were put in their places
+)
+
+// slow notes an event that took long.
+func (t *trouble) slow(name string, took time.Duration) {
+	if took >= time.Millisecond && len(t.news) < 64 {
+		t.news = append(t.news, event{name, took})
+	}
+}
+
+// retryAfter is how long the goroutine rests after a write that failed.
+const retryAfter = time.Second
+
+// isResting reports whether a write has failed a moment ago.
+func (t *trouble) isResting() bool { return t.failing != nil && time.Since(t.tried) < retryAfter }
+
+// why is the reason to refuse writes, in the system's words; "": there is none.
+func (t *trouble) why() string {
+	for _, err := range []error{t.bad, t.lost, t.failing} {
+		if err != nil {
+			return reason.Of(err)
+		}
+	}
+	return ""
+}
