@@ -31,11 +31,9 @@ type conn struct {
 	local, remote  string
 	unix, loopback bool
 
+	life    life
 	known   bool // has given its password, or was not asked for one
 	inReady bool // in loop.ready
-	closing bool // takes no more requests; closes when its output has left
-	closed  bool
-	gone    bool // the peer is, and requests that were read have still to run (reactor.C2)
 
 	readAt   int64         // nanos, when bytes of it were last read
 	batch    protocol.Mark // where the batch's reply begins in out.tail, while it is run
@@ -56,6 +54,52 @@ type conn struct {
 
 var _ protocol.Conn = (*conn)(nil)
 
+// A life says how near a connection is to its end.
+//
+//	          the peer has gone; requests wait to run
+//	 open ────────────────────────────────────────────▶ orphaned ── they have run ──▶ closed
+//	   │ QUIT, an error, Close(true)                       │ the same                   ▲
+//	   ▼                                                   ▼                            │
+//	closing ── its output has left ──▶ closed           leaving ── output or requests ──┘
+//	                                                               have left or run
+//
+// Close(false), a limit and a broken socket end it at once, from any state. While open or orphaned it takes requests.
+type life uint8
+
+const (
+	lifeOpen life = iota
+	lifeOrphaned
+	lifeClosing
+	lifeLeaving
+	lifeClosed
+)
+
+// lifeAfter has a bit for each state that may follow a state.
+var lifeAfter = [...]uint8{
+	lifeOpen:     1<<lifeOrphaned | 1<<lifeClosing | 1<<lifeClosed,
+	lifeOrphaned: 1<<lifeOrphaned | 1<<lifeLeaving | 1<<lifeClosed,
+	lifeClosing:  1 << lifeClosed,
+	lifeLeaving:  1 << lifeClosed,
+	lifeClosed:   1 << lifeClosed,
+}
+
+// become changes the life. lifeOrphaned is for an open connection, or one that is orphaned already.
+func (c *conn) become(to life) {
+	if invariant.Enabled {
+		invariant.That(lifeAfter[c.life]&(1<<to) != 0, "a connection's life goes from %d to %d", c.life, to)
+	}
+	c.life = to
+}
+
+// isOpen reports whether the connection takes requests.
+func (c *conn) isOpen() bool { return c.life < lifeClosing }
+
+// isClosing reports whether the connection closes when its output has left.
+func (c *conn) isClosing() bool { return c.life == lifeClosing || c.life == lifeLeaving }
+
+// isGone reports whether the peer has gone, and the connection closes when its requests have run (reactor.C2).
+func (c *conn) isGone() bool { return c.life == lifeOrphaned || c.life == lifeLeaving }
+
 // servedAtOnce is how many batches of one connection run before the loop looks at the others.
 const servedAtOnce = 16
 
@@ -68,16 +112,16 @@ func (c *conn) OnTraffic(data []byte) {
 	l.tally.reads++
 	l.tally.in += int64(len(data))
 	c.readAt = l.beganAt()
-	if c.closing || c.closed {
+	if !c.isOpen() {
 		c.moved()
 		return
 	}
-	for len(data) > 0 && !c.closed && !c.closing {
+	for len(data) > 0 && c.isOpen() {
 		switch {
 		case c.excess != nil:
 			c.discardExcess(data)
 			data = nil
-		case c.held || c.replay:
+		case c.isHeld() || c.replay:
 			c.keep(data)
 			data = nil
 		case c.streaming():
@@ -126,14 +170,14 @@ func (c *conn) awaitsLong() bool {
 
 // servePending serves what is held back, unless the connection is held, or has to replay first.
 func (c *conn) servePending() {
-	if c.held || c.replay || c.closed || c.served == len(c.pending) {
+	if c.isHeld() || c.replay || c.life == lifeClosed || c.served == len(c.pending) {
 		return
 	}
 	if c.parser != nil && len(c.pending)-c.served < c.parser.Need() {
 		return
 	}
 	rest := c.serve(c.pending[c.served:])
-	if c.closed {
+	if c.life == lifeClosed {
 		return // close has given the chunk back
 	}
 	c.served = len(c.pending) - len(rest)
@@ -147,7 +191,7 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 		p = c.loop.parser
 	}
 	p.Use(&c.loop.scratch)
-	c.more = false
+	c.setFlow(flowing)
 	for round := 1; ; round++ {
 		p.Limits = c.limits()
 		n, err := p.Parse(buf)
@@ -162,7 +206,7 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 		if len(p.Requests) > 0 {
 			done := c.run(p.Requests, len(buf)-n)
 			switch {
-			case c.closed || c.closing:
+			case !c.isOpen():
 				p.Reset() // what is incomplete behind QUIT is nobody's
 				return nil
 			case done < len(p.Requests):
@@ -192,7 +236,7 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 		}
 		if round == servedAtOnce {
 			c.own(p)
-			c.more = true
+			c.setFlow(flowMore)
 			c.loop.later(c)
 			return buf
 		}
@@ -229,7 +273,7 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	l := c.loop
 	if l.waiting.Load() {
 		l.readMail(nil, 0) // what was decided before goes before
-		if c.closed || c.closing {
+		if !c.isOpen() {
 			return len(requests)
 		}
 	}
@@ -246,8 +290,12 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	}
 	done := b.Done
 	invariant.That(done >= 0 && done <= len(requests), "Done is %d of %d", done, len(requests))
-	c.held = done < len(requests)
-	c.soon = b.Soon
+	if done < len(requests) {
+		c.setFlow(flowHeld)
+		if b.Soon {
+			c.flow = flowBusy
+		}
+	}
 	if len(b.Ran) > 0 {
 		c.noteRan(b.Ran)
 	}
@@ -273,7 +321,7 @@ func (c *conn) deliver(turn uint64) {
 	}
 	if l.waiting.Load() {
 		l.readMail(c, turn)
-		if c.closed {
+		if c.life == lifeClosed {
 			return
 		}
 	}
@@ -334,7 +382,7 @@ func (c *conn) markDirty() {
 func (c *conn) flush() {
 	c.loop.assertOn()
 	c.out.dirty = false
-	if c.closed || c.out.blocked {
+	if c.life == lifeClosed || c.out.blocked {
 		return
 	}
 	c.flushNow()
@@ -352,14 +400,14 @@ func (c *conn) flushNow() {
 	switch result {
 	case flushedAll:
 		c.out.softSince = time.Time{}
-		if c.closing {
+		if c.isClosing() {
 			c.close()
 			return
 		}
 	case flushedSome:
 		l.later(c)
 	case flushedHeld:
-		if c.closing && l.reactor.options.Gate.Never(c.out.marks[0].turn) {
+		if c.isClosing() && l.reactor.options.Gate.Never(c.out.marks[0].turn) {
 			c.close()
 			return
 		}
@@ -369,11 +417,11 @@ func (c *conn) flushNow() {
 		l.host.watchWrite(c)
 	case flushedDead:
 		c.out.abandon(&l.replies) // nobody will read it
-		if c.closing {
+		if c.isClosing() {
 			c.close()
 			return
 		}
-		c.gone = true
+		c.become(lifeOrphaned)
 		l.later(c) // which closes it
 	}
 	c.noteOutput()
@@ -382,7 +430,7 @@ func (c *conn) flushNow() {
 // writable is the backend's word that the socket takes bytes again.
 func (c *conn) writable() {
 	c.loop.assertOn()
-	if c.closed || !c.out.blocked {
+	if c.life == lifeClosed || !c.out.blocked {
 		return
 	}
 	c.out.blocked = false
@@ -392,41 +440,41 @@ func (c *conn) writable() {
 // goOn is the connection's place among those with more to do than their socket says.
 func (c *conn) goOn() {
 	c.inReady = false
-	if c.closed {
+	if c.life == lifeClosed {
 		return
 	}
-	if c.more && !c.held {
-		c.more = false
+	if c.flow == flowMore {
+		c.setFlow(flowing)
 		if c.replay {
 			c.replay = false
 			c.parser.Use(&c.loop.scratch)
 			c.parser.Replay()
 			c.runStreamed(len(c.pending) - c.served)
 		}
-		if !c.closing {
+		if !c.isClosing() {
 			c.servePending()
 		}
-		if c.closed {
+		if c.life == lifeClosed {
 			return
 		}
-		if c.noteInput(); c.closed {
+		if c.noteInput(); c.life == lifeClosed {
 			return
 		}
-		if c.held && !c.soon && c.hungUp && !c.gone {
+		if c.flow == flowHeld && c.hungUp && !c.isGone() {
 			c.hangup() // the event that told of it came while there was more to serve
-			if c.closed {
+			if c.life == lifeClosed {
 				return
 			}
 		}
 	}
-	if c.gone && !c.waits() {
+	if c.isGone() && !c.waits() {
 		c.close()
 		return
 	}
 	if c.out.bytes > 0 && !c.out.blocked {
 		c.markDirty()
 	}
-	if h, ok := c.loop.host.(reader); ok && c.readable && !c.held && !c.more {
+	if h, ok := c.loop.host.(reader); ok && c.readable && c.flow == flowing {
 		h.readMore(c)
 	}
 }
@@ -516,7 +564,7 @@ func (c *conn) readIntoBulk(n int) {
 func (c *conn) runStreamed(unread int) {
 	p := c.parser
 	done := c.run(p.Requests, unread)
-	if done == 0 && !c.closed && !c.closing {
+	if done == 0 && c.isOpen() {
 		c.replay = true
 		return
 	}
@@ -541,7 +589,7 @@ func (c *conn) endStream() {
 func (c *conn) malformed(err *protocol.Error) (held bool) {
 	switch c.loop.handler.Malformed(c.session, err) {
 	case protocol.Wait:
-		c.held = true
+		c.setFlow(flowHeld)
 		return true
 	case protocol.Tell:
 		reply := c.out.open(&c.loop.replies)
@@ -575,7 +623,7 @@ func (c *conn) readMail(m *mail) {
 		c.out.hold(c.loop.reactor.options.Gate, m.turn, before)
 		c.written()
 	case mailResume:
-		if c.held {
+		if c.isHeld() {
 			c.resume()
 		}
 	case mailClose:
@@ -594,8 +642,7 @@ func (c *conn) readMail(m *mail) {
 // resume has the loop serve what was left undone. It runs as the connection's next place in turn, never under another's
 // batch.
 func (c *conn) resume() {
-	c.held = false
-	c.more = true
+	c.setFlow(flowMore)
 	c.loop.later(c)
 }
 
@@ -624,10 +671,12 @@ func (c *conn) open() {
 
 // closeAfterOutput takes no more requests and closes when everything decided so far has left.
 func (c *conn) closeAfterOutput() {
-	if c.closed {
+	if c.life == lifeClosed {
 		return
 	}
-	c.closing = true
+	if c.isOpen() {
+		c.become(c.life + lifeClosing)
+	}
 	if c.out.bytes == 0 && !c.holdsOutput() {
 		c.close()
 		return
@@ -640,7 +689,7 @@ func (c *conn) closeAfterOutput() {
 // close ends the connection at once. Output of this iteration that the socket takes without waiting still leaves.
 func (c *conn) close() {
 	c.loop.assertOn()
-	if c.closed {
+	if c.life == lifeClosed {
 		return
 	}
 	if c.out.dirty && !c.out.blocked {
@@ -653,7 +702,7 @@ func (c *conn) close() {
 // discard is close without a last write.
 func (c *conn) discard() {
 	l := c.loop
-	c.closed = true
+	c.become(lifeClosed)
 	c.out.abandon(&l.replies)
 	c.endStream()
 	if c.parser != nil {
@@ -680,8 +729,8 @@ func (c *conn) discard() {
 
 // hangup is the backend's word that the peer has closed or the connection broke.
 func (c *conn) hangup() {
-	if c.waits() && !c.closing {
-		c.gone = true // goOn closes it
+	if c.waits() && c.isOpen() {
+		c.become(lifeOrphaned) // goOn closes it
 		return
 	}
 	c.close()

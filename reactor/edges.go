@@ -53,7 +53,7 @@ func (s *sockets) enter(c *conn) {
 	}
 	s.conns[c.fd] = c
 	c.open()
-	if c.tls != nil && !c.closed { // which may hold requests already (reactor.S3)
+	if c.tls != nil && c.life != lifeClosed { // which may hold requests already (reactor.S3)
 		c.announced()
 		s.loop.later(c)
 	}
@@ -94,13 +94,13 @@ func (s *sockets) event(fd int, events uint32) {
 	if events&ended != 0 {
 		if events = endOf(fd); events != 0 { // reactor.E3
 			c.hungUp = true
-			if c.held && !c.soon || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.closing {
+			if c.flow == flowHeld || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.isClosing() {
 				c.hangup()
 				return
 			}
 		}
 	}
-	if !c.more || c.held { // else its place in loop.ready comes first (reactor.C2)
+	if c.flow != flowMore { // else its place in loop.ready comes first (reactor.C2)
 		s.readMore(c)
 	}
 }
@@ -119,7 +119,7 @@ func (s *sockets) readMore(c *conn) { c.readMore(s.buffer[:firstRead], s.buffer)
 
 // readMore reads once into first from a socket that may hold bytes, and more into rest if a long argument is awaited.
 func (c *conn) readMore(first, rest []byte) {
-	if c.closed || c.closing || c.held && len(c.pending)-c.served >= heldBytes {
+	if !c.isOpen() || c.isHeld() && len(c.pending)-c.served >= heldBytes {
 		return
 	}
 	n, full, errno := c.read(first)
@@ -133,10 +133,10 @@ func (c *conn) readMore(first, rest []byte) {
 		return
 	}
 	full = full && c.readOn(rest)
-	if c.closed {
+	if c.life == lifeClosed {
 		return
 	}
-	if c.held && !c.soon && c.hungUp {
+	if c.flow == flowHeld && c.hungUp {
 		c.hangup() // no other event will tell
 		return
 	}
@@ -144,7 +144,7 @@ func (c *conn) readMore(first, rest []byte) {
 		c.readable = false // reactor.E1
 		return
 	}
-	if !c.held || len(c.pending)-c.served < heldBytes {
+	if !c.isHeld() || len(c.pending)-c.served < heldBytes {
 		c.loop.later(c) // reactor.E2
 	}
 }

@@ -159,7 +159,7 @@ func (l *loop) passGate() {
 	kept := l.gated[:0]
 	for _, c := range l.gated {
 		switch {
-		case c.closed:
+		case c.life == lifeClosed:
 		case c.out.pass(gate):
 			if c.out.gated = false; !c.out.blocked {
 				c.markDirty()

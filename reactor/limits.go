@@ -60,8 +60,8 @@ func (c *conn) stranger() bool {
 func (c *conn) cut(class protocol.Class) {
 	r := c.loop.reactor
 	r.outLimit.Add(1)
-	c.closed = true // the keeper hears nothing of this output: nobody else has to go for it
-	c.noteOutput()  // the log line shows it
+	c.become(lifeClosed) // the keeper hears nothing of this output: nobody else has to go for it
+	c.noteOutput()       // the log line shows it
 	if r.options.OutputLimit != nil && c.session != nil {
 		r.options.OutputLimit(c.session, class, c.out.bytes)
 	}
@@ -135,7 +135,7 @@ func (c *conn) noteInput() {
 	c.usageRoom.Store(int64(room))
 	c.usageLent.Store(int64(lent))
 	c.tellKeeper()
-	if n > chunkMin && !c.closed && int64(n) > c.loop.reactor.settings.QueryBuffer.Get() {
+	if n > chunkMin && c.life != lifeClosed && int64(n) > c.loop.reactor.settings.QueryBuffer.Get() {
 		begin := c.pending[c.served:]
 		if c.streaming() {
 			begin = c.parser.Begun()
@@ -159,7 +159,7 @@ func (c *conn) noteOutput() {
 // tellKeeper tells the session what the buffers cost now. Nothing is told of a connection that is closed: Closed has
 // said that.
 func (c *conn) tellKeeper() {
-	if c.keeper != nil && !c.closed {
+	if c.keeper != nil && c.life != lifeClosed {
 		u := c.Usage()
 		c.keeper.Account(u.Total, u.Reserved)
 	}

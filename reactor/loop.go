@@ -327,7 +327,7 @@ func (l *loop) readMail(at *conn, turn uint64) {
 			i += n - 1
 		case m.c == nil:
 			l.readOwn(m)
-		case m.c.closed && m.kind != mailOpen:
+		case m.c.life == lifeClosed && m.kind != mailOpen:
 			m.refuse()
 		case m.c == at && protocol.TurnOf(m.turn) < turn && (m.kind == mailPost || m.kind == mailReply):
 			at.before(m)
@@ -363,7 +363,7 @@ func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 	for _, to := range first.to {
 		c := to.(*conn)
 		switch {
-		case c.closed || to == first.except:
+		case c.life == lifeClosed || to == first.except:
 		case c == at:
 			for i := range mails[:n] {
 				c.takeShared(&mails[i], turn)

@@ -163,7 +163,7 @@ func (b *netpollBackend) adopt(c *conn) {
 	h.operator.FD, h.operator.OnRead, h.operator.OnHup = c.fd, h.readable, h.ending
 	h.visit(c.open)
 	h.visit(func() {
-		if c.closed { // refused
+		if c.life == lifeClosed { // refused
 			return
 		}
 		if err := h.poll.Control(h.operator, netpoll.PollReadable); err != nil {
@@ -209,9 +209,9 @@ func (h *netpollHost) readable(p netpoll.Poll) error {
 func (h *netpollHost) ending(p netpoll.Poll) error {
 	h.visit(func() {
 		switch c := h.conn; {
-		case c.closed:
+		case c.life == lifeClosed:
 			return
-		case c.held && !c.soon:
+		case c.flow == flowHeld:
 			c.hangup()
 			return
 		}
@@ -230,7 +230,7 @@ func (h *netpollHost) ending(p netpoll.Poll) error {
 func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 	c := h.conn
 	switch {
-	case c.closed:
+	case c.life == lifeClosed:
 	case n <= 0:
 		c.hangup()
 	default:
@@ -244,7 +244,7 @@ func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 
 // trafficTLS reads and serves what has arrived under TLS.
 func (h *netpollHost) trafficTLS() {
-	if c := h.conn; !c.closed {
+	if c := h.conn; c.life != lifeClosed {
 		c.announced()
 		h.readMore(c)
 	}
@@ -267,7 +267,7 @@ func (h *netpollHost) inputServed() {
 // takeInput has the poller read again, once the connection takes input (reactor.N1). At the end of a visit.
 func (h *netpollHost) takeInput() {
 	c := h.conn
-	if c.closed || c.gone || c.held && len(c.pending)-c.served >= heldBytes {
+	if c.life == lifeClosed || c.isGone() || c.isHeld() && len(c.pending)-c.served >= heldBytes {
 		return
 	}
 	h.inputMu.Lock()

@@ -24,7 +24,7 @@ const (
 // buffer. full says that more may be there. With 0 bytes and no error the peer has ended.
 func (c *conn) read(buffer []byte) (n int, full bool, errno unix.Errno) {
 	n, full, errno = c.readOnce(buffer)
-	if c.holdsOutput() && !c.closed && !c.out.blocked { // crypto/tls has answered, and the socket was full
+	if c.holdsOutput() && c.life != lifeClosed && !c.out.blocked { // crypto/tls has answered, and the socket was full
 		c.markDirty()
 	}
 	return n, full, errno
@@ -32,7 +32,7 @@ func (c *conn) read(buffer []byte) (n int, full bool, errno unix.Errno) {
 
 func (c *conn) readOnce(buffer []byte) (n int, full bool, errno unix.Errno) {
 	var room []byte
-	if c.streaming() && !c.held {
+	if c.streaming() && !c.isHeld() {
 		room = c.parser.Room()
 	}
 	if len(room) == 0 {
@@ -57,7 +57,7 @@ func (c *conn) readOnce(buffer []byte) (n int, full bool, errno unix.Errno) {
 // an end or an error shows again in the next iteration. Short requests wait for that, too: thousands of them fit into a
 // buffer.
 func (c *conn) readOn(buffer []byte) (more bool) {
-	for left := readOnBound; left > 0 && c.awaitsLong() && !c.more && !c.closed && !c.closing && !c.held; {
+	for left := readOnBound; left > 0 && c.awaitsLong() && c.flow == flowing && c.isOpen(); {
 		n, full, errno := c.read(buffer)
 		if errno == unix.EAGAIN {
 			return false

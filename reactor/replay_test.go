@@ -70,8 +70,8 @@ func TestTrafficBeforeTheReplay(t *testing.T) {
 			if got := string(c.out.tail.B); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
-			if c.parser != nil || c.replay || c.held || c.pending != nil {
-				t.Errorf("parser %v, replay %t, held %t, %d bytes pending", c.parser, c.replay, c.held, len(c.pending))
+			if c.parser != nil || c.replay || c.flow != flowing || c.pending != nil {
+				t.Errorf("parser %v, replay %t, flow %d, %d bytes pending", c.parser, c.replay, c.flow, len(c.pending))
 			}
 		})
 	}

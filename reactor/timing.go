@@ -62,7 +62,7 @@ func (l *loop) timeReplies() {
 	t.mu.Lock()
 	left := l.ran[:0]
 	for _, s := range l.ran {
-		if s.c.out.bytes > 0 && !s.c.closed {
+		if s.c.out.bytes > 0 && s.c.life != lifeClosed {
 			left = append(left, s)
 			continue
 		}
