@@ -8,13 +8,19 @@ import (
 
 // A runner is the goroutine that works on a loop and its connections, in builds that check.
 //
-// reactor.T3. All that is for a loop's goroutine is done by the one that did it first. netpoll's loops are exempt: each
-// has one connection, which is visited by one goroutine after the other.
+// reactor.T3. All that is for a loop's goroutine is done by the first that did so, until that one leaves the loop.
 type runner struct{ is atomic.Uintptr }
+
+// leave lets another goroutine work on the loop.
+func (r *runner) leave() {
+	if invariant.Enabled {
+		r.is.Store(0)
+	}
+}
 
 // assertOn panics unless the calling goroutine is the loop's (reactor.T3), in builds that check.
 func (l *loop) assertOn() {
-	if !invariant.Enabled || l.single {
+	if !invariant.Enabled {
 		return
 	}
 	here := invariant.Goroutine()

@@ -100,6 +100,8 @@ func (b *epollBackend) accept(a *acceptor) error {
 
 func (b *epollBackend) adopt(c *conn) { admitted(c) }
 
+func (b *epollBackend) each(f func(*loop)) { b.reactor.eachShared(f) }
+
 func (b *epollBackend) stop() {
 	for _, h := range b.hosts {
 		h.ending.Store(true)

@@ -52,6 +52,8 @@ func (b *gnetBackend) accept(a *acceptor) error {
 
 func (b *gnetBackend) adopt(c *conn) { admitted(c) }
 
+func (b *gnetBackend) each(f func(*loop)) { b.reactor.eachShared(f) }
+
 func (b *gnetBackend) stop() {
 	for _, h := range b.hosts {
 		h.loop.end()

@@ -12,7 +12,7 @@ import (
 //	  │                   │ end or error, and nothing waits to run
 //	  └───── close ───────┴────────────────▶ closed    the host closes the descriptor (drop)
 //
-// reactor.K1. The loop's goroutine alone uses a link. netpoll's poller may receive while nobody visits the connection.
+// reactor.K1. One goroutine at a time uses a link.
 type link struct {
 	fd  int
 	tls *tlsLink // nil: the socket is bare

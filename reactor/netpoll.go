@@ -1,39 +1,33 @@
 package reactor
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
-	"github.com/cloudwego/netpoll"
 	"golang.org/x/sys/unix"
+
+	"spindle/reactor/netpoll"
 )
 
-// The netpoll backend: netpoll's pollers read, and a goroutine serves each connection that has something to say.
+// The netpoll backend: netpoll's pollers watch, and a goroutine serves each connection that has bytes.
 //
-// Each connection is a loop of its own: whoever has work for it (a goroutine with bytes, one started for its mail)
-// holds the loop's lock while it works. Replies are written to the descriptor at the end of each such visit; nothing
-// is gathered across connections. It exists for comparison: a goroutine per readiness is what most Go servers do.
+// Each connection has its own loop. A goroutine with work for it (bytes, or its mail) visits the loop: it holds the
+// loop's lock, and then writes the replies. No replies are gathered across connections. The backend exists for
+// comparison: a goroutine for each readiness is what most Go servers do.
 //
-// netpoll's connections are not used. They read whatever arrives, however far behind the server is, into buffers of
-// up to 8 MB that nobody counts. So sockets are registered with the pollers themselves, and the poller's goroutine
-// reads one buffer, which belongs to the goroutine it starts.
+// The poller's goroutine reads one buffer, which belongs to the goroutine that it starts.
 //
-// reactor.N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read:
-// the socket is taken out of the poller when it has another event, and put back when the connection takes input again.
-// reactor.N2. A descriptor is closed after its operator has been freed: the poller does not touch it any more.
+// reactor.N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read.
+// At its next event the socket leaves the poller. It comes back when the connection takes input again.
 type netpollBackend struct {
 	reactor *Reactor
 	mu      sync.Mutex
 	loops   map[*loop]struct{}
 	kits    sync.Pool // of *kit
 	buffers sync.Pool // of *[firstRead]byte
-	polls   []netpoll.Poll
-	next    atomic.Uint32 // poll of the next connection
+	pollers []netpoll.Poller
+	next    atomic.Uint32 // poller of the next connection
 
 	bell      int // eventfd: look whether the acceptor has closed
 	accepting sync.WaitGroup
@@ -45,85 +39,37 @@ type netpollHost struct {
 	back *netpollBackend
 	loop *loop
 	conn *conn
-	mu   sync.Mutex // held by whoever works for the connection
+	mu   sync.Mutex // held during a visit
 
-	poll     netpoll.Poll
-	operator *netpoll.FDOperator
-	inputMu  sync.Mutex // before the two below; the poller holds it only for an instant
-	input    inputState
-	out      bool // the operator is out of the poller (reactor.N1)
+	socket  netpoll.Socket
+	inputMu sync.Mutex // guards the two below; the poller holds it only for an instant
+	input   inputState
+	out     bool // the socket is out of the poller (reactor.N1)
 }
 
-// An inputState says who may read a connection's socket.
+// An inputState says which goroutine may read a connection's socket.
 type inputState uint8
 
 const (
-	inputTaken  inputState = iota // the poller reads what arrives
+	inputTaken  inputState = iota // the poller reads the bytes that arrive
 	inputHanded                   // a goroutine with bytes is on its way
 	inputServed                   // the bytes have been served; the end of the visit decides
 )
 
-func (b *netpollBackend) start(r *Reactor) (err error) {
-	b.reactor, b.bell = r, -1
-	b.loops = map[*loop]struct{}{}
-	netpollLogf.Store(&r.options.Logf)
-	logsNetpoll.Do(func() { netpoll.Configure(netpoll.Config{LoggerOutput: netpollLog{}}) })
-	netpoll.Configure(netpoll.Config{PollerNum: r.threads()})
-	b.kits.New = func() any { return newKit(netpollKits) }
-	b.buffers.New = func() any { return new([firstRead]byte) }
-	b.polls, err = netpollPolls(r.threads())
-	return err
-}
-
 // netpollKits share what one loop's pools may keep: there are about as many kits as goroutines that work at a time.
 const netpollKits = 32
 
-var errNetpoll = errors.New("this version of netpoll hides its pollers")
-
-// netpollPolls are netpoll's pollers. It gives them to its own connections in turn and shows them to nobody, so one
-// connection of each is asked.
-//
-// Errors: errNetpoll, if a netpoll.Connection is not made as this expects.
-func netpollPolls(n int) (polls []netpoll.Poll, err error) {
-	for range n {
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return nil, fmt.Errorf("socketpair: %w", err)
-		}
-		defer unix.Close(pair[1])
-		nc, err := netpoll.NewFDConnection(pair[0])
-		if err != nil {
-			unix.Close(pair[0])
-			return nil, err
-		}
-		defer nc.Close()
-		poll := pollOf(nc)
-		if poll == nil {
-			return nil, errNetpoll
-		}
-		polls = append(polls, poll)
-	}
-	return polls, nil
+func (b *netpollBackend) start(r *Reactor) (err error) {
+	b.reactor, b.bell = r, -1
+	b.loops = map[*loop]struct{}{}
+	b.kits.New = func() any { return newKit(netpollKits) }
+	b.buffers.New = func() any { return new([firstRead]byte) }
+	b.pollers, err = netpoll.Pollers(r.threads(), func(format string, args ...any) {
+		r.options.Logf(Debug, format, args...)
+	})
+	return err
 }
 
-// pollOf reads the poller in nc's operator, two fields that netpoll does not export; nil if there is none.
-func pollOf(nc netpoll.Connection) netpoll.Poll {
-	v := reflect.Indirect(reflect.ValueOf(nc))
-	if v.Kind() != reflect.Struct {
-		return nil
-	}
-	operator := v.FieldByName("operator")
-	if !operator.IsValid() || operator.Type() != reflect.TypeFor[*netpoll.FDOperator]() || operator.IsNil() {
-		return nil
-	}
-	poll := operator.Elem().FieldByName("poll")
-	if !poll.IsValid() || poll.Type() != reflect.TypeFor[netpoll.Poll]() {
-		return nil
-	}
-	return *(*netpoll.Poll)(unsafe.Pointer(poll.UnsafeAddr()))
-}
-
-// each calls f with the loop of every connection.
 func (b *netpollBackend) each(f func(*loop)) {
 	b.mu.Lock()
 	loops := make([]*loop, 0, len(b.loops))
@@ -136,7 +82,7 @@ func (b *netpollBackend) each(f func(*loop)) {
 	}
 }
 
-// accept accepts on a goroutine: netpoll's pollers only watch what has an operator.
+// accept accepts on a goroutine: the pollers only watch connections.
 func (b *netpollBackend) accept(a *acceptor) (err error) {
 	if b.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return fmt.Errorf("eventfd: %w", err)
@@ -154,19 +100,18 @@ func (b *netpollBackend) adopt(c *conn) {
 	l := newLoop(b.reactor, c.fd)
 	l.longReplies = &b.longReplies
 	l.single = true
-	h := &netpollHost{back: b, loop: l, conn: c, poll: b.polls[int(b.next.Add(1))%len(b.polls)]}
+	h := &netpollHost{back: b, loop: l, conn: c}
 	l.host, c.loop = h, l
 	b.mu.Lock()
 	b.loops[l] = struct{}{}
 	b.mu.Unlock()
-	h.operator = h.poll.Alloc()
-	h.operator.FD, h.operator.OnRead, h.operator.OnHup = c.fd, h.readable, h.ending
+	h.socket = b.pollers[int(b.next.Add(1))%len(b.pollers)].Enter(c.fd, h.readable, h.ending)
 	h.visit(c.open)
 	h.visit(func() {
 		if c.life == lifeClosed { // refused
 			return
 		}
-		if err := h.poll.Control(h.operator, netpoll.PollReadable); err != nil {
+		if err := h.socket.Watch(); err != nil {
 			c.close()
 			return
 		}
@@ -177,15 +122,15 @@ func (b *netpollBackend) adopt(c *conn) {
 	})
 }
 
-// readable is the poller's word that bytes have arrived, or the end. On its goroutine, which must not wait for a turn.
-func (h *netpollHost) readable(p netpoll.Poll) error {
+// readable is the poller's report of bytes, or of the end.
+func (h *netpollHost) readable() error {
 	h.inputMu.Lock()
 	defer h.inputMu.Unlock()
 	if h.input != inputTaken {
 		h.out = true
-		return p.Control(h.operator, netpoll.PollDetach)
+		return h.socket.Detach()
 	}
-	if h.conn.tls != nil { // whose records the poller must not wait for
+	if h.conn.tls != nil { // the poller must not wait for its records
 		h.input = inputHanded
 		go h.visit(h.trafficTLS)
 		return nil
@@ -204,9 +149,9 @@ func (h *netpollHost) readable(p netpoll.Poll) error {
 	return nil
 }
 
-// ending comes after readable, when the peer has ended. The poller has then taken the operator out; what was sent
-// before the end is still to be read. It runs on a goroutine of its own.
-func (h *netpollHost) ending(p netpoll.Poll) error {
+// ending is the poller's report that the peer has ended. The poller has taken the socket out. Bytes sent before the end
+// are still to be read.
+func (h *netpollHost) ending() {
 	h.visit(func() {
 		switch c := h.conn; {
 		case c.life == lifeClosed:
@@ -215,7 +160,7 @@ func (h *netpollHost) ending(p netpoll.Poll) error {
 			c.hangup()
 			return
 		}
-		p.Control(h.operator, netpoll.PollDetach) // the poller does so the first time only
+		_ = h.socket.Detach() // the poller does so the first time only
 		h.inputMu.Lock()
 		defer h.inputMu.Unlock()
 		h.out = true
@@ -223,10 +168,9 @@ func (h *netpollHost) ending(p netpoll.Poll) error {
 			h.input = inputServed
 		}
 	})
-	return nil
 }
 
-// traffic serves what the poller has read; n is not above 0 when the peer is gone.
+// traffic serves the bytes that the poller has read; n is not above 0 when the peer is gone.
 func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 	c := h.conn
 	switch {
@@ -242,7 +186,7 @@ func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 	h.inputServed()
 }
 
-// trafficTLS reads and serves what has arrived under TLS.
+// trafficTLS reads and serves the bytes that have arrived under TLS.
 func (h *netpollHost) trafficTLS() {
 	if c := h.conn; c.life != lifeClosed {
 		c.announced()
@@ -279,12 +223,12 @@ func (h *netpollHost) takeInput() {
 	if !again {
 		return
 	}
-	if err := h.poll.Control(h.operator, netpoll.PollReadable); err != nil {
+	if err := h.socket.Watch(); err != nil {
 		c.close()
 	}
 }
 
-// visit works for the connection.
+// visit runs work and then a turn, on the caller's goroutine, which is the loop's for so long.
 func (h *netpollHost) visit(work func()) {
 	l := h.loop
 	for {
@@ -299,8 +243,9 @@ func (h *netpollHost) visit(work func()) {
 		l.endIteration()
 		h.back.kits.Put(l.kit)
 		l.kit = nil
+		l.runner.leave()
 		h.mu.Unlock()
-		if !l.waiting.Load() { // a post that came too late for turn has armed a visit of its own
+		if !l.waiting.Load() { // a post that came too late for turn has armed its own visit
 			return
 		}
 		work = func() {}
@@ -323,8 +268,7 @@ func (h *netpollHost) drop(c *conn) {
 	b.mu.Lock()
 	delete(b.loops, h.loop)
 	b.mu.Unlock()
-	h.poll.Control(h.operator, netpoll.PollDetach)
-	h.poll.Free(h.operator) // waits for the poller to leave it (reactor.N2)
+	h.socket.Free()
 	unix.Close(c.fd)
 	go h.loop.end()
 }
@@ -335,18 +279,4 @@ func (b *netpollBackend) stop() {
 		b.accepting.Wait()
 		unix.Close(b.bell)
 	}
-}
-
-// netpollLog keeps netpoll's words about peers that went away out of the operator's sight.
-type netpollLog struct{}
-
-// netpoll has one logger and reads it without a lock, so it is set once, and leads to the reactor that started last.
-var (
-	logsNetpoll sync.Once
-	netpollLogf atomic.Pointer[func(Level, string, ...any)]
-)
-
-func (netpollLog) Write(line []byte) (int, error) {
-	(*netpollLogf.Load())(Debug, "%s", bytes.TrimSpace(line))
-	return len(line), nil
 }

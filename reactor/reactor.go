@@ -119,6 +119,8 @@ type backend interface {
 	// adopt gives c, with a connected nonblocking socket, to c's loop, which opens it. It owns the socket. a.accept calls
 	// it, and for TLS any goroutine.
 	adopt(c *conn)
+	// each calls f with every loop.
+	each(f func(*loop))
 	// stop ends the loops when their connections are closed.
 	stop()
 }
@@ -240,25 +242,21 @@ func (r *Reactor) Stop(patience time.Duration) {
 	}
 	r.acceptor.close()
 	r.shaking.close()
-	r.eachLoop(func(l *loop) { l.post(mail{kind: mailStop}) })
+	r.back.each(func(l *loop) { l.post(mail{kind: mailStop}) })
 	done := make(chan struct{})
 	go func() { r.gone.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(patience):
-		r.eachLoop(func(l *loop) { l.post(mail{kind: mailStopNow}) })
+		r.back.each(func(l *loop) { l.post(mail{kind: mailStopNow}) })
 		<-done
 	}
 	r.back.stop()
 	r.watcher.stop()
 }
 
-// eachLoop calls f with every loop.
-func (r *Reactor) eachLoop(f func(*loop)) {
-	if n, ok := r.back.(*netpollBackend); ok {
-		n.each(f)
-		return
-	}
+// eachShared calls f with every loop that connections share.
+func (r *Reactor) eachShared(f func(*loop)) {
 	for _, l := range r.loops {
 		f(l)
 	}
@@ -282,7 +280,7 @@ type Stats struct {
 // Stats may be called from any goroutine.
 func (r *Reactor) Stats() Stats {
 	mail := int64(0)
-	r.eachLoop(func(l *loop) {
+	r.back.each(func(l *loop) {
 		l.mailMu.Lock()
 		mail += int64(l.held)
 		l.mailMu.Unlock()
