@@ -10,8 +10,8 @@ import (
 	"spindle/internal/disk"
 )
 
-// BenchmarkWhoWrites is a SET whose effect goes into the log, in a turn of its own: written by the turn, or by the
-// writer's goroutine, as it would be if turns never wrote. Turns follow each other at once, or after a rest, as a
+// BenchmarkWhoWrites is a SET whose effect goes into the log, in its own turn. The turn writes it, or the writer's
+// goroutine does, as it would if turns never wrote. Turns follow each other at once, or after a rest, as a
 // server's do that waits for its clients. Watch cpu-ns/op: what both threads spend.
 func BenchmarkWhoWrites(b *testing.B) {
 	for name, rest := range map[string]time.Duration{"busy": 0, "rests": 20 * time.Microsecond} {

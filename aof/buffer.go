@@ -10,7 +10,7 @@ import (
 //	              ^ first               ^ end        offsets of the log, which only grow
 //
 // aof.B1. A chunk is chunkBytes long. chunks[0] begins at base.
-// aof.B2. Bytes before end are never written again while they are in the buffer. So they may be read without a lock.
+// aof.B2. Bytes before end do not change while they are in the buffer. So they may be read without a lock.
 type buffer struct {
 	chunks [][]byte
 	spare  [][]byte
@@ -37,7 +37,7 @@ func (b *buffer) add(p []byte) {
 	}
 }
 
-// chunk is an empty one.
+// chunk returns an empty chunk.
 func (b *buffer) chunk() []byte {
 	if n := len(b.spare); n > 0 {
 		c := b.spare[n-1]
@@ -51,7 +51,7 @@ func (b *buffer) chunk() []byte {
 	return c
 }
 
-// appendRuns appends what lies before to, in pieces that lie together.
+// appendRuns appends the bytes before to, as runs of adjacent bytes.
 //
 // Lifetime: until drop passes them (aof.B2).
 func (b *buffer) appendRuns(runs [][]byte, to int64) [][]byte {
@@ -64,7 +64,7 @@ func (b *buffer) appendRuns(runs [][]byte, to int64) [][]byte {
 	return runs
 }
 
-// drop forgets bytes before to, which the disk has.
+// drop drops the bytes before to, which the disk has.
 func (b *buffer) drop(to int64) {
 	b.first = to
 	if b.first == b.end && len(b.chunks) > 0 { // the usual case: the same memory again
@@ -78,18 +78,18 @@ func (b *buffer) drop(to int64) {
 	b.base += int64(n) * chunkBytes
 }
 
-// release keeps some chunks and gives the others back.
+// release keeps some chunks as spare, and unmaps the others.
 func (b *buffer) release(chunks [][]byte) {
 	for i, c := range chunks {
 		if len(b.spare) < spareChunks {
 			b.spare = append(b.spare, c)
 		} else {
-			_ = unix.Munmap(c) // a chunk of the heap is not known to it, and stays the collector's
+			_ = unix.Munmap(c) // fails for a chunk of the heap, which stays the collector's
 		}
 		chunks[i] = nil
 	}
 }
 
-// size is what waits, memory what it costs.
+// size is the bytes that wait, memory the bytes mapped for them.
 func (b *buffer) size() int64   { return b.end - b.first }
 func (b *buffer) memory() int64 { return int64(len(b.chunks)+len(b.spare)) * chunkBytes }

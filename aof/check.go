@@ -25,10 +25,10 @@ type Check struct {
 	Disk  disk.System
 	Fix   bool
 	Until int64 // Unix seconds: cut off what came later; 0: nothing
-	Yes   bool  // nobody is asked whether to go on
+	Yes   bool  // do not ask before a change
 	In    io.Reader
 	Out   io.Writer
-	Tell  func(done, total int64) // of a long file; nil: nobody watches
+	Tell  func(done, total int64) // of a long file; nil: not wanted
 
 	last bool // the file is the last of its log
 }
@@ -38,7 +38,7 @@ var errInvalid = errors.New("not valid")
 
 const checkUsage = "Usage: spindle check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>\n"
 
-// CheckMain is the program check-aof, also called redis-check-aof. args are those behind its name. It answers the exit
+// CheckMain is the program check-aof, also called redis-check-aof. args are those after its name. It answers the exit
 // code.
 func CheckMain(args []string, in io.Reader, out io.Writer, tell func(done, total int64)) (code int) {
 	c := &Check{Disk: disk.OS, In: in, Out: out, Tell: tell}
@@ -100,8 +100,8 @@ func (c *Check) Run(path string) error {
 	return c.file(path, onlyFile)
 }
 
-// claim takes a log for this process, if the check may cut it: a server that appends to it would go on behind what was
-// cut. A file by itself has no lock, nor have logs of Redis, and a log that cannot be locked is checked all the same.
+// claim takes a log for this process, if the check may cut it. A server that appends to it would write after the cut.
+// A single file has no lock, nor have logs of Redis. A log that cannot be locked is checked all the same.
 //
 // Errors: disk.ErrLocked.
 func (c *Check) claim(path string, head []byte) (release func(), err error) {
@@ -261,7 +261,7 @@ func (c *Check) text(f io.Reader, name string) (*text, error) {
 	}
 	c.say("The AOF appears to start with an RDB preamble.\nChecking the RDB preamble to start:\n")
 	counted := &counter{r: io.MultiReader(bytes.NewReader(head), f)}
-	found, err := bgsave.Read(context.Background(), counted, nobody{}, bgsave.LoadOptions{KeepExpired: true, Name: name})
+	found, err := bgsave.Read(context.Background(), counted, sink{}, bgsave.LoadOptions{KeepExpired: true, Name: name})
 	if err != nil {
 		c.say("RDB preamble of AOF file is not sane, aborting.\n%s\n", err)
 		return nil, errInvalid
@@ -314,7 +314,7 @@ func (c *Check) mend(path, name, kind string, good, size int64) error {
 	return nil
 }
 
-// cutLater cuts off what came after a second.
+// cutLater cuts off the effects after a second.
 func (c *Check) cutLater(path, name, kind string, good, size int64) error {
 	switch {
 	case good == size:
@@ -336,7 +336,7 @@ func (c *Check) cutLater(path, name, kind string, good, size int64) error {
 	return nil
 }
 
-// agreed asks whether to go on.
+// agreed asks before a change.
 func (c *Check) agreed() bool {
 	if c.Yes {
 		return true
@@ -346,12 +346,12 @@ func (c *Check) agreed() bool {
 	return strings.HasPrefix(strings.ToLower(answer), "y")
 }
 
-// nobody takes what an RDB file holds, and keeps nothing.
-type nobody struct{}
+// A sink takes the contents of an RDB file, and keeps nothing.
+type sink struct{}
 
-func (nobody) Prepare(codec.Env)                               {}
-func (nobody) Databases() int                                  { return 1 << 30 }
-func (nobody) Reserve(int, uint64, uint64) error               { return nil }
-func (nobody) Insert(records []rdb.Record) (done int, _ error) { return len(records), nil }
-func (nobody) Function([]byte) error                           { return nil }
-func (nobody) Finish() error                                   { return nil }
+func (sink) Prepare(codec.Env)                               {}
+func (sink) Databases() int                                  { return 1 << 30 }
+func (sink) Reserve(int, uint64, uint64) error               { return nil }
+func (sink) Insert(records []rdb.Record) (done int, _ error) { return len(records), nil }
+func (sink) Function([]byte) error                           { return nil }
+func (sink) Finish() error                                   { return nil }

@@ -8,7 +8,7 @@ import (
 	"spindle/internal/disk/faulty"
 )
 
-// shutDown is a shutdown. It answers what is left after a power cut behind it.
+// shutDown is a shutdown. It returns what is left after a later power cut.
 func shutDown(t *testing.T, s *server, d *faulty.Disk) (steps int) {
 	t.Helper()
 	var wait func(time.Duration)
@@ -25,7 +25,7 @@ func stalled(t *testing.T, policy Policy) (s *server, d *faulty.Disk, release fu
 	s.step(1)
 	s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.w.isSyncing() })
 	s.step(2)
-	if s.aof.w.behind() == 0 {
+	if s.aof.w.unwritten() == 0 {
 		t.Fatal("nothing waits for the disk")
 	}
 	return s, d, release
@@ -70,7 +70,7 @@ func TestCloseTriesAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, d := begin(t, EverySecond)
 			s.step(1)
-			s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+			s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 			heal := d.Fail(faulty.Fault{Op: faulty.Write, Name: "incr", Err: syscall.ENOSPC, Short: true})
 			s.step(2)
 			s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })

@@ -82,15 +82,15 @@ func (s *server) refused() (why string) {
 	return why
 }
 
-// TestFullDisk: writes are refused while the disk takes nothing, the file ends with a whole unit all the while, and
-// when there is room again nothing is missing.
+// TestFullDisk: writes are refused while the disk takes nothing. The file always ends with a whole unit. When there is
+// room again nothing is missing.
 func TestFullDisk(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
 		for _, short := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v/short=%t", errno, short), func(t *testing.T) {
 				s, d := begin(t, EverySecond)
 				s.step(1)
-				s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+				s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 				heal := d.Fail(faulty.Fault{Op: faulty.Write, Name: "incr", Err: errno, Short: short})
 				s.step(2)
 				s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })
@@ -106,7 +106,7 @@ func TestFullDisk(t *testing.T) {
 				if !s.said("Error writing to the AOF file") || !s.said("AOF write error looks solved") {
 					t.Error("the log does not say so")
 				}
-				s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+				s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 				if n := again(t, d); n != 3 {
 					t.Errorf("%d steps are in the file", n)
 				}
@@ -153,8 +153,8 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestStall: a disk that stalls keeps no turn waiting. Past the limit clients that write are held; they go on when the
-// disk does.
+// TestStall: a disk that stalls keeps no turn waiting. Past the limit clients that write are held; they continue when
+// the disk does.
 func TestStall(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.set.BufferLimit.Set(1 << 20)
@@ -172,11 +172,11 @@ func TestStall(t *testing.T) {
 	if !s.said("Clients that write are held until the disk takes more of the AOF: ") {
 		t.Error("the log does not say so")
 	}
-	if most := s.aof.w.behind(); most > 2<<20 {
+	if most := s.aof.w.unwritten(); most > 2<<20 {
 		t.Errorf("%d bytes wait in memory", most)
 	}
 	release()
-	s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && !s.cl.Is(client.Paused) })
+	s.waitFor("the disk", func() bool { return s.aof.w.unwritten() == 0 && !s.cl.Is(client.Paused) })
 	if reply, _ := s.do("SET", "last", "x"); reply != "+OK\r\n" {
 		t.Errorf("%q", reply)
 	}
@@ -268,7 +268,7 @@ func TestRewriteFails(t *testing.T) {
 			s.step(5)
 			s.Do(s.aof.startRewrite)
 			s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() })
-			s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 })
+			s.waitFor("the disk", func() bool { return s.aof.w.unwritten() == 0 })
 			if n := again(t, d); n != 5 || s.aof.rw.failed {
 				t.Errorf("%d steps, failed %t", n, s.aof.rw.failed)
 			}
@@ -277,7 +277,7 @@ func TestRewriteFails(t *testing.T) {
 }
 
 // TestFolderThatDoesNotSync: a manifest whose folder could not be synced may be on disk all the same. No file that it
-// names goes then, so whatever a start finds is a data set. Once, and from there on.
+// names goes then, so a start always finds a data set. The sync fails once, or always.
 func TestFolderThatDoesNotSync(t *testing.T) {
 	for after := range 4 {
 		for times := range 2 {
@@ -287,7 +287,7 @@ func TestFolderThatDoesNotSync(t *testing.T) {
 			s.Do(s.aof.startRewrite)
 			s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() })
 			s.step(2)
-			s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 })
+			s.waitFor("the disk", func() bool { return s.aof.w.unwritten() == 0 })
 			heal()
 			if n := again(t, d); n != 2 {
 				t.Errorf("after %d, times %d: %d steps of 2\n%s", after, times, n, d)
@@ -362,7 +362,7 @@ func TestSwitchedOnForNothing(t *testing.T) {
 	}
 }
 
-// TestRewriteWhileOff: a rewrite makes a base also while nothing is logged, and goes on logging nothing.
+// TestRewriteWhileOff: a rewrite makes a base also while nothing is logged, and after it nothing is logged.
 func TestRewriteWhileOff(t *testing.T) {
 	d := faulty.New(1)
 	s := newServer(t, d)
@@ -390,7 +390,7 @@ func TestReplaced(t *testing.T) {
 	})
 	s.step(1)
 	s.step(2)
-	s.waitFor("the rewrite", func() bool { return s.aof.state == on && s.aof.w.behind() == 0 })
+	s.waitFor("the rewrite", func() bool { return s.aof.state == on && s.aof.w.unwritten() == 0 })
 	if n := again(t, d); n != 2 {
 		t.Errorf("%d steps are in the log", n)
 	}
@@ -431,7 +431,7 @@ func TestSuspended(t *testing.T) {
 		}
 		s.Do(func() { held = false; s.aof.Replaced() })
 		s.step(2)
-		s.waitFor("the rewrite", func() bool { return s.aof.state == on && !s.aof.Rewriting() && s.aof.w.behind() == 0 })
+		s.waitFor("the rewrite", func() bool { return s.aof.state == on && !s.aof.Rewriting() && s.aof.w.unwritten() == 0 })
 		if n := again(t, d); n != 2 {
 			t.Errorf("%v: %d steps are in the new log", policy, n)
 		}
@@ -564,7 +564,7 @@ func TestNameOfHistory(t *testing.T) {
 			}
 			s.waitFor("the log", func() bool { return s.aof.state == on })
 			s.step(2)
-			s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
+			s.waitFor("the disk", func() bool { return s.aof.w.unwritten() == 0 && s.resting() })
 			if n := again(t, d); n != 2 {
 				t.Errorf("%d steps are in the log\n%s", n, d)
 			}
@@ -594,7 +594,7 @@ func TestSwitchedTwice(t *testing.T) {
 		t.Error("the rewrite has failed")
 	}
 	s.step(2)
-	s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
+	s.waitFor("the disk", func() bool { return s.aof.w.unwritten() == 0 && s.resting() })
 	if n := again(t, d); n != 2 {
 		t.Errorf("%d steps are in the log\n%s", n, d)
 	}
@@ -610,7 +610,7 @@ func TestEndBeforeTheBaseIsAdopted(t *testing.T) {
 	s.freezing = func() { release = d.Stall(faulty.Rename) }
 	s.Do(s.aof.startRewrite)
 	s.waitFor("the freeze", func() bool { return s.aof.rw.job.cut > 0 })
-	hold := d.Stall(faulty.SyncDir) // behind the base's rename
+	hold := d.Stall(faulty.SyncDir) // after the base's rename
 	release()
 	s.waitFor("the base", func() bool { return disk.Exists(d, base) })
 	var wait func(time.Duration)
@@ -642,7 +642,7 @@ func TestRewriteOnAFullDisk(t *testing.T) {
 		s.Do(s.aof.startRewrite)
 		s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() })
 		s.step(3)
-		s.waitFor("the end of the refusal", func() bool { return s.aof.Refusal() == nil && s.aof.w.behind() == 0 })
+		s.waitFor("the end of the refusal", func() bool { return s.aof.Refusal() == nil && s.aof.w.unwritten() == 0 })
 		if n := again(t, d); n != 3 || s.aof.rw.failed {
 			t.Errorf("%d steps, failed %t\n%s", n, s.aof.rw.failed, d)
 		}
@@ -656,12 +656,12 @@ func TestRewriteOnAFullDisk(t *testing.T) {
 		s.waitFor("the freeze", func() bool { return s.aof.rw.job.cut > 0 })
 		s.step(3)
 		heal()
-		s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 })
+		s.waitFor("the disk", func() bool { return s.aof.w.unwritten() == 0 })
 		s.freezing = nil
 		release()
 		s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() })
 		s.step(4)
-		s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
+		s.waitFor("the disk", func() bool { return s.aof.w.unwritten() == 0 && s.resting() })
 		if n := again(t, d); n != 4 || disk.Exists(d, "appendonlydir/appendonly.aof.2.incr.aof") && s.aof.rw.failed {
 			t.Errorf("%d steps, failed %t\n%s", n, s.aof.rw.failed, d)
 		}

@@ -28,7 +28,7 @@ import (
 	"spindle/protocol"
 )
 
-// A socket is a connection that nobody reads from. told hears of what is posted to it.
+// A socket is a connection without a reader. told hears of each post to it.
 type socket struct{ told func(turn uint64) }
 
 func (s socket) hear(turn uint64) {
@@ -256,8 +256,8 @@ func (s *server) text(key string) string {
 	return strings.TrimSuffix(value, "\r\n")
 }
 
-// state is how many steps the data set has had. Each step sets a and b and appends to a list, in one unit: a data set
-// that is anything but a whole number of steps is an error.
+// state is how many steps the data set has had. Each step sets a and b and appends to a list, in one unit. A data set
+// with a part of a step is an error.
 func (s *server) state() (steps int, err error) {
 	a, b := s.text("a"), s.text("b")
 	length, _ := s.do("LLEN", "l")

@@ -45,7 +45,7 @@ func TestGateAfterATurnWithoutEffects(t *testing.T) {
 	}
 }
 
-// TestGateOpensWithThePolicy: who leaves always, or switches the log off, holds nothing back from then on.
+// TestGateOpensWithThePolicy: after a change from always, or with the log off, nothing is held back.
 func TestGateOpensWithThePolicy(t *testing.T) {
 	for _, leave := range []func(s *server){
 		func(s *server) { s.set.Fsync.Set(EverySecond) },

@@ -61,7 +61,7 @@ func (w *writer) prepare(j *rewriting) {
 	go w.log.parts.Core.DoBetween(func() { w.log.freeze(j) })
 }
 
-// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days.
+// firstManifest is the manifest before a rewrite. A log that is turned on may have one of other days.
 // While a server runs no number of an increment comes twice.
 func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	if !j.first && !j.idle {
@@ -74,14 +74,14 @@ func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	return m, err
 }
 
-// fail ends a rewrite that has nothing under way any more. Not in a turn.
+// fail ends a rewrite that has no goroutine any more. Not in a turn.
 func (w *writer) fail(j *rewriting, err error) {
 	close(j.gone)
 	go w.log.parts.Core.Do(func() { w.log.finished(j, err) })
 }
 
-// change goes on in the new increment, once the old one is whole (aof.R2). If that cannot be written, as on a full
-// disk, the writer goes on trying with it until the base is there.
+// change has the log written to the new increment, once the old one is whole (aof.R2). If the old one cannot be
+// written, as on a full disk, the writer tries again until the base is there.
 func (w *writer) change(j *rewriting) {
 	if j.over.Load() && !j.first {
 		w.dropIncr(j)
@@ -134,8 +134,8 @@ func (w *writer) change(j *rewriting) {
 	_ = old.Close()
 }
 
-// takeBack puts the manifest that holds in the place of one whose writing failed. That one may be on disk all the same,
-// when only its folder could not be synced. It answers whether the files that the failed one names may go.
+// takeBack writes the present manifest in the place of one whose writing failed. That one may be on disk all the same,
+// when only its folder could not be synced. It reports whether the files that the failed one names may go.
 func (w *writer) takeBack() bool {
 	f := w.folder
 	if w.manifest.empty() {
@@ -154,8 +154,8 @@ func (w *writer) persist(m *manifest) error {
 	return err
 }
 
-// dropMade removes the increment of a rewrite that was called off before the log went on in it: the next may have the
-// same name.
+// dropMade removes the increment of a rewrite that was called off before the log used it: the next may have the same
+// name.
 func (w *writer) dropMade() {
 	if w.made != nil {
 		w.dropIncr(w.made)
@@ -163,7 +163,7 @@ func (w *writer) dropMade() {
 	}
 }
 
-// dropIncr removes a new increment that nobody has written to, if it is still there.
+// dropIncr removes a new increment that has no byte, if it is still there.
 func (w *writer) dropIncr(j *rewriting) {
 	if j.file == nil {
 		return
@@ -200,7 +200,7 @@ func (w *writer) adopt(j *rewriting) {
 	} else if err == nil && j.full {
 		next.replaceBase(j.base, 0)
 		next.incrs, next.incrSeq = []part{{j.name, j.seq}}, j.seq
-		if at > j.cut { // there was room again: what the base has must not follow it
+		if at > j.cut { // there was room again, and the old file has effects that the base has, too
 			err = errRoomAgain
 		}
 	} else if err == nil {
@@ -218,7 +218,7 @@ func (w *writer) adopt(j *rewriting) {
 		if renamed && back {
 			_ = f.disk.Rename(f.path(next.incrs[0].name), f.path(f.temporaryIncr()))
 		}
-		if back && w.latest == j { // else the name may be the next rewrite's by now
+		if back && w.latest == j { // else the next rewrite may have the name
 			_ = f.disk.Remove(f.path(j.base.name))
 		}
 		if !errors.Is(err, errAborted) {
@@ -242,8 +242,7 @@ func (w *writer) adopt(j *rewriting) {
 	go w.log.parts.Core.Do(func() { w.log.finished(j, nil) })
 }
 
-// goOnIn is for a rewrite whose base has what the file before could not take: the rest goes to its increment. The
-// writer's.
+// goOnIn is for a rewrite whose base has the effects that the old file could not take. The rest goes to its increment.
 func (w *writer) goOnIn(j *rewriting) {
 	_ = w.file.Close()
 	s := w.lock()
@@ -269,7 +268,7 @@ func (w *writer) removeHistory() {
 	next.history = nil
 	if err := w.persist(next); err != nil {
 		w.log.parts.Log.Warning("Can't take removed files out of the AOF manifest: %s", reason.Of(err))
-		return // they are tried again behind the next rewrite
+		return // they are tried again after the next rewrite
 	}
 	w.manifest = next
 }

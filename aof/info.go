@@ -6,7 +6,7 @@ import (
 	"spindle/internal/info"
 )
 
-// Sections are INFO's figures of the log. They are read in turns.
+// Sections are INFO's figures of the log. Turn only.
 func (l *Log) Sections() []info.Section {
 	seconds := func(f func() (time.Duration, bool)) func() int64 {
 		return func() int64 {
@@ -52,7 +52,7 @@ func (l *Log) Sections() []info.Section {
 	}
 }
 
-// lines are there only while the log is on.
+// lines are the figures of a log that is on.
 func (l *Log) lines(w *info.Writer) {
 	if l.state == off {
 		return
@@ -67,12 +67,12 @@ func (l *Log) lines(w *info.Writer) {
 		syncing = 1
 	}
 	w.Int("aof_pending_rewrite", pending)
-	w.Int("aof_buffer_length", l.w.behind())
+	w.Int("aof_buffer_length", l.w.unwritten())
 	w.Int("aof_pending_bio_fsync", syncing)
 	w.Int("aof_delayed_fsync", l.delayed)
 }
 
-// Forks is how many rewrites there were: INFO's total_forks counts what the reference forks for.
+// Forks counts the rewrites, for INFO total_forks: the reference forks for them.
 func (l *Log) Forks() int64 { return l.rw.forks }
 
 // ResetStats is CONFIG RESETSTAT's part.

@@ -124,7 +124,7 @@ func TestLinesOfAShortWrite(t *testing.T) {
 func TestLinesOfALoad(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.step(1)
-	s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+	s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 	whole, _ := d.Size("appendonlydir/appendonly.aof.1.incr.aof")
 	spoil(t, d, "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n9\r\n")
 	r := newServer(t, d)
@@ -191,7 +191,7 @@ func TestFolderThatTakesNoFiles(t *testing.T) {
 			t.Error("the rewrite has not failed, or the log does not say why")
 		}
 		s.step(2)
-		s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+		s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 		s.Do(s.aof.TurnOff)
 		s.waitFor("the writer's sleep", s.resting)
 		s.Do(func() {

@@ -31,7 +31,7 @@ type load struct {
 	settings *Settings
 	log      *logging.Logger
 	to       Target
-	before   int64 // bytes of the files behind us
+	before   int64 // bytes of the files read before
 	as       *client.Client
 	apart    bool           // the log is one file of before Redis 7, which lies in the server's folder
 	passed   map[string]int // how often each command of this file was passed over
@@ -184,8 +184,8 @@ func (l *load) unreadable(p part, err error) error {
 	return ErrLoad
 }
 
-// preamble reads an RDB file at the beginning of a log, which is a single file of before Redis 7 if old. rest is what
-// was read behind its end, which lies at size.
+// preamble reads an RDB file at the beginning of a log, which is a single file of before Redis 7 if old. rest has
+// the bytes read after its end, which is at size.
 func (l *load) preamble(p part, r io.Reader, old bool) (rest []byte, size int64, err error) {
 	what := "RDB base file"
 	if old {
@@ -224,7 +224,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readerOf reads p, which nobody else uses.
+// readerOf reads p. The caller does not use p any more.
 func readerOf(p []byte) io.Reader { return &bytesReader{p} }
 
 type bytesReader struct{ p []byte }
@@ -286,8 +286,8 @@ func (l *load) tellPassed(p part) {
 		p.name, strings.Join(names, ", "))
 }
 
-// known refuses a transaction without an end that has a command nobody knows: its EXEC may be the damaged one, and what
-// lies behind it is no torn tail.
+// known refuses a transaction without an end that has an unknown command. That may be its damaged EXEC, and the bytes
+// after it are then no torn tail.
 func (l *load) known(torn commands) (err error) {
 	l.turn(func() {
 		for i := 0; i < len(torn) && err == nil; i++ {
@@ -341,7 +341,7 @@ func cutFile(d disk.System, path string, size int64) error {
 }
 
 // complainOfWriting logs which step of writing a manifest has failed, in the lines that Redis writes. Other errors have
-// lines of their own.
+// their own lines.
 func complainOfWriting(log *logging.Logger, f *folder, err error) {
 	failed := (*disk.StepError)(nil)
 	if !errors.As(err, &failed) {

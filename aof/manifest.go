@@ -24,7 +24,8 @@ import (
 //
 // aof.M1. There is at most one base. Increments stand in ascending order of their numbers.
 // aof.M2. The file on disk is always a whole manifest: it is replaced by a rename, and the folder is synced.
-// aof.M3. Who writes to a log's files holds its lock, a file beside them. Two servers on one log would tear it.
+// aof.M3. A server that writes to a log's files holds its lock, a file next to them. Two servers on one log would tear
+// it.
 // Source: the manifest's description in redis.conf of Redis 7.
 type manifest struct {
 	base    *part
@@ -224,7 +225,7 @@ func (m *manifest) replaceBase(base part, keep int) {
 	m.incrs = slices.Clone(m.incrs[cut:])
 }
 
-// nextIncr is the increment behind all that m has. No history has its name: those files go, whatever is in them.
+// nextIncr is the increment after all that m has. No history has its name: those files go, whatever is in them.
 func (f *folder) nextIncr(m *manifest) part {
 	next := part{f.incrName(m.incrSeq + 1), m.incrSeq + 1}
 	for slices.ContainsFunc(m.history, func(old part) bool { return old.name == next.name }) {
@@ -245,7 +246,7 @@ type folder struct {
 	release func() // gives the lock back (aof.M3); nil: it is not held
 }
 
-// What follows appendfilename in the names of two files.
+// The ends of two file names, after appendfilename.
 const (
 	manifestSuffix = ".manifest"
 	lockSuffix     = ".lock"
@@ -266,7 +267,7 @@ func (f *folder) claim() (err error) {
 	return err
 }
 
-// unclaim gives the log to whoever wants it. Any goroutine.
+// unclaim lets another server have the log. Any goroutine.
 func (f *folder) unclaim() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,8 +21,8 @@ func spoil(t *testing.T, d disk.System, text string) {
 	}
 }
 
-// TestReloadCutsTheEnd: DEBUG LOADAOF cuts a damaged end off the increment that the server goes on to write. A write
-// that fails later is taken back to the new end, and what follows stands in the right database.
+// TestReloadCutsTheEnd: DEBUG LOADAOF cuts a damaged end off the increment that the server writes. A write that
+// fails later is cut back to the new end, and the next effects are in the right database.
 func TestReloadCutsTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name, damage string
@@ -38,7 +38,7 @@ func TestReloadCutsTheEnd(t *testing.T) {
 			s.step(1)
 			s.do("SELECT", "3")
 			s.do("SET", "other", "x")
-			s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+			s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 			spoil(t, d, c.damage)
 			if c.cut > 0 {
 				path := s.aof.folder.path("appendonly.aof.1.incr.aof")
@@ -63,10 +63,10 @@ func TestReloadCutsTheEnd(t *testing.T) {
 				t.Errorf("the increment has %d bytes, want %d", n, found.size-found.baseSize)
 			}
 			heal()
-			s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+			s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 			s.do("SELECT", "0")
 			s.step(2)
-			s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+			s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 			r := newServer(t, d)
 			r.set.Truncated.Set(false)
 			if err := r.start(); err != nil {

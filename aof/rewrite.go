@@ -16,7 +16,6 @@ import (
 	"spindle/engine/data/value"
 	"spindle/internal/disk"
 	"spindle/internal/reason"
-	"spindle/protocol"
 )
 
 // A rewrite makes a new base from a view, while effects go to a new increment:
@@ -25,11 +24,12 @@ import (
 //	writer        └▶ prepare ──┘   └▶ switch files at the cut   adopt ──┘   └▶ remove history
 //	rewriter                       └▶ write the base ───────────┘
 //
-// aof.R1. The view and the cut are taken in one turn, between two outermost commands: a unit is in the base or in the
+// aof.R1. The view and the cut are taken in one turn, between two outermost commands. A unit is in the base or in the
 // new increment, never in both, never in neither.
-// aof.R2. An increment is in the manifest before it has a byte, and when the one before it is whole and synced. So only
-// the last increment may have lost its end.
-// aof.R3. The manifest names a base when that is whole and synced, and until then what it stands for.
+// aof.R2. An increment is in the manifest before it has a byte, and only when the one before it is whole and synced. So
+// only the last increment may have lost its end.
+// aof.R3. The manifest names a base only when that is whole and synced. Until then it names the files that the base
+// replaces.
 type rewrites struct {
 	job       *rewriting
 	last      *rewriting // that had a temporary file
@@ -38,13 +38,13 @@ type rewrites struct {
 
 	count, forks int64
 	failures     int64 // since one succeeded
-	failed       bool  // the last one did
+	failed       bool  // the last one has
 	span         time.Duration
-	ended        bool  // there was one
+	ended        bool  // one has ended
 	kept         int64 // greatest Retained during the last
 
-	old, current int64 // sizes: of the files before the last cut, and of what came since
-	base         int64 // of both, behind the last rewrite
+	old, current int64 // sizes: of the files before the last cut, and of the bytes since
+	base         int64 // of both, after the last rewrite
 	delay        time.Duration
 	notBefore    time.Time
 }
@@ -56,26 +56,24 @@ type rewriting struct {
 	idle   bool // the log is off: there is only a base
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	gone   chan struct{} // closed when it has put away its files
+	gone   chan struct{} // closed when its files are in place or removed
 	over   atomic.Bool   // called off
 	temp   atomic.Pointer[string]
 	file   disk.File // the new increment, until the writer has it
 	name   string
 	seq    int64
 	cut    int64 // offset at which the new increment begins
-	full   bool  // the file before it could not be written up to there; it is the writer's
+	full   bool  // the file before it could not be written up to there; the writer's
 	base   part
 	size   int64
 }
 
-// Errors as clients match them.
 var (
-	errInProgress = &protocol.Error{Code: "ERR", Text: "Background append only file rewriting already in progress"}
-	errAborted    = errors.New("called off")
-	errRoomAgain  = errors.New("the file before it can be written again")
+	errAborted   = errors.New("called off")
+	errRoomAgain = errors.New("the file before it can be written again")
 )
 
-// Rewriting says whether a rewrite is under way.
+// Rewriting reports whether a rewrite is under way.
 func (l *Log) Rewriting() bool { return l.rw.job != nil }
 
 // rewrite is BGREWRITEAOF: it starts a rewrite, or schedules one.
@@ -93,7 +91,7 @@ func (l *Log) rewrite(inTransaction bool) (scheduled bool, err error) {
 	return false, nil
 }
 
-// tickRewrite starts what is scheduled, or what growth asks for.
+// tickRewrite starts a rewrite that is scheduled, or due by growth.
 func (l *Log) tickRewrite(now time.Time) {
 	if l.reading {
 		return
@@ -123,14 +121,14 @@ func (l *Log) tickRewrite(now time.Time) {
 	}
 }
 
-// Tries that fail are made ever more rarely, from the fourth on.
+// After three failures tries are made ever more rarely.
 const (
 	limitFailures = 3
 	delayFirst    = time.Minute
 	delayMost     = time.Hour
 )
 
-// limited says that rewrites have failed too often to try again now.
+// limited reports whether rewrites have failed too often to try again now.
 func (l *Log) limited(now time.Time) bool {
 	if l.rw.failures < limitFailures {
 		l.rw.delay, l.rw.notBefore = 0, time.Time{}
@@ -150,7 +148,7 @@ func (l *Log) limited(now time.Time) bool {
 	return true
 }
 
-// startRewrite begins a rewrite: the writer makes the file for what is to come.
+// startRewrite begins a rewrite: the writer makes the file for later effects.
 func (l *Log) startRewrite() {
 	if l.state == off {
 		l.Locate()
@@ -164,8 +162,8 @@ func (l *Log) startRewrite() {
 	l.w.do(0, func() { l.w.prepare(j) })
 }
 
-// freeze takes the view, and cuts the buffer (aof.R1). No unit is open. It waits for a tick while the log is read: half
-// a data set is not frozen.
+// freeze takes the view, and cuts the buffer (aof.R1). No unit is open. While DEBUG LOADAOF reads the log it waits for
+// a tick: half a data set is not frozen.
 func (l *Log) freeze(j *rewriting) {
 	switch {
 	case j.over.Load():
@@ -195,8 +193,8 @@ func (l *Log) freeze(j *rewriting) {
 	go l.writeBase(j, view, f, o, rdb)
 }
 
-// warnOfReaders tells which servers can load a base of the data set that is described, if not every one of Redis 7 can.
-// Of Bloom filters it knows only that there have been some since everything was last emptied.
+// warnOfReaders logs which servers can load a base of the described data set, if not every one of Redis 7 can. Bloom
+// filters count until the data set is emptied, also if they are deleted.
 func (l *Log) warnOfReaders(of bgsave.Header) {
 	needs := ""
 	if of.Deadlines {
@@ -213,7 +211,7 @@ func (l *Log) warnOfReaders(of bgsave.Header) {
 	}
 }
 
-// temporary is the file in which a rewrite writes its base. One that was called off may not have put its own away yet.
+// temporary is the file in which a rewrite writes its base. One that was called off may still have another one.
 func (l *Log) temporary(j *rewriting) string {
 	name := l.folder.rewriteTemporary()
 	if last := l.rw.last; last != nil {
@@ -228,7 +226,7 @@ func (l *Log) temporary(j *rewriting) string {
 	return name
 }
 
-// baseFile is how a base gets on disk. The log's lines are those of Redis.
+// baseFile says how a base is written to disk. The log's lines are those of Redis.
 func (l *Log) baseFile(name, temp string) bgsave.FileOptions {
 	dir, log := l.folder.dir, l.parts.Log
 	f := bgsave.FileOptions{Path: l.folder.path(name), Temp: temp, Disk: l.folder.disk, Log: log}
@@ -253,7 +251,7 @@ func (l *Log) baseFile(name, temp string) bgsave.FileOptions {
 	return f
 }
 
-// writeBase writes the new base. It has a goroutine of its own.
+// writeBase writes the new base. It has its own goroutine.
 func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions, o bgsave.Options, rdb bool) {
 	var err error
 	if rdb {
@@ -271,11 +269,11 @@ func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions,
 	l.w.do(0, func() { l.w.adopt(j) })
 }
 
-// finished books the end of a rewrite.
+// finished notes the end of a rewrite.
 func (l *Log) finished(j *rewriting, err error) {
 	j.cancel(nil)
 	if l.rw.job != j {
-		return // called off; nobody waits for it any more
+		return // it was called off
 	}
 	l.rw.job, l.rw.ended = nil, true
 	l.rw.span = max(l.parts.Now().Sub(j.began), 1)
@@ -292,7 +290,7 @@ func (l *Log) finished(j *rewriting, err error) {
 		l.rw.failures++
 		l.parts.Log.Warning("Background AOF rewrite terminated with error: %s", reason.Of(err))
 		l.w.do(0, func() { l.w.dropIncr(j) })
-		if l.state == waiting { // without a base what was collected is of no use
+		if l.state == waiting { // without a base the collected effects are of no use
 			l.detach()
 			l.w.abandon()
 			l.rw.scheduled = true
@@ -303,7 +301,7 @@ func (l *Log) finished(j *rewriting, err error) {
 	l.parts.Changed()
 }
 
-// RewriteBegan is when the rewrite under way began; the zero time without one.
+// RewriteBegan returns when the rewrite under way began; the zero time without one.
 func (l *Log) RewriteBegan() (at time.Time) {
 	if l.rw.job != nil {
 		at = l.rw.job.began
@@ -337,5 +335,5 @@ func (l *Log) abortRewrite(why string) {
 	}
 }
 
-// size is how long all files of the log are, with what waits for the disk.
+// size is the length of all files of the log, with the bytes that wait for the disk.
 func (l *Log) size() int64 { return l.rw.old + l.rw.current }

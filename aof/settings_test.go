@@ -19,7 +19,7 @@ import (
 const firstIncr = "appendonlydir/appendonly.aof.1.incr.aof"
 
 // TestNoSyncBesideASave: with no-appendfsync-on-rewrite nothing is synced while a snapshot is saved, and no reply waits
-// for that. Behind it syncs go on, of what was written meanwhile too.
+// for that. After it syncs are made again, also of what was written meanwhile.
 func TestNoSyncBesideASave(t *testing.T) {
 	for _, policy := range []Policy{Always, EverySecond} {
 		t.Run(fmt.Sprint("policy ", policy), func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestNoSyncBesideASave(t *testing.T) {
 			if s.gate.Holds(turn) {
 				t.Error("a reply waits for the disk")
 			}
-			s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+			s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 			s.Do(func() {
 				s.aof.Tick(0)
 				state := s.aof.w.lock()
@@ -63,7 +63,7 @@ func TestStamps(t *testing.T) {
 	s.set.Timestamps.Set(true)
 	s.set.Preamble.Set(false)
 	s.step(1)
-	s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+	s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 	text, _ := d.Content(firstIncr)
 	var second int64
 	if n, err := fmt.Sscanf(string(text), "#TS:%d\r\n", &second); n != 1 || err != nil {
@@ -74,7 +74,7 @@ func TestStamps(t *testing.T) {
 	}
 	s.Do(func() { s.aof.stamped += 3600 }) // the second of what follows has been told, however late it comes
 	s.step(2)
-	s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+	s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 	if text, _ = d.Content(firstIncr); strings.Count(string(text), "#TS:") != 1 {
 		t.Errorf("%q has not one annotation", text)
 	}
@@ -116,7 +116,7 @@ func TestAutomaticRewrite(t *testing.T) {
 				t.Errorf("a rewrite begins: %t", got)
 			}
 			s.waitFor("the rewrite", func() bool { return !s.aof.Rewriting() })
-			s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+			s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 			if n := again(t, d); n != 20 {
 				t.Errorf("%d steps are there", n)
 			}
@@ -173,7 +173,7 @@ func TestTruncatedLogIsRefused(t *testing.T) {
 	for _, last := range []bool{true, false} {
 		s, d := begin(t, EverySecond)
 		s.step(1)
-		s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+		s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 		spoil(t, d, "*2\r\n$3\r\nSET\r\n")
 		before, _ := d.Content(firstIncr)
 		want := "Unexpected end of file reading the append only file appendonly.aof.1.incr.aof. "
@@ -243,7 +243,7 @@ func TestIncrementalSync(t *testing.T) {
 	}
 }
 
-// TestCheckTellsHowFar: who watches a check hears how far it is.
+// TestCheckTellsHowFar: the caller of a check hears how far it is.
 func TestCheckTellsHowFar(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "appendonly.aof")
 	if err := os.WriteFile(path, bytes.Repeat(increment, 10_000), 0o644); err != nil {

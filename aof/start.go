@@ -13,11 +13,11 @@ import (
 	"spindle/internal/reason"
 )
 
-// A log begins in four steps, before the first turn that others see: ReadManifest, Claim, Load, Open.
+// A log begins in four steps, before the first client: ReadManifest, Claim, Load, Open.
 
-// Open begins a log at start, when what found says has been loaded. It makes the files that are missing.
+// Open begins a log at start, once found has been loaded. It makes the missing files.
 //
-// It is called before the first turn that others see. Errors: the system's, logged.
+// It is called before the first client. Errors: the system's, logged.
 func (l *Log) Open(found Loaded) error {
 	w, f := l.w, l.folder
 	w.manifest = found.manifest
@@ -100,11 +100,11 @@ func (l *Log) firstBase(m *manifest) (err error) {
 	return err
 }
 
-// There says whether there was a log.
+// There reports whether there was a log.
 func (l Loaded) There() bool { return l.there }
 
-// Claim takes the log's files for this process. A server that ends may still have them for an instant: patience is how
-// long they are waited for. Turn only if that is 0.
+// Claim takes the log's files for this process. A server that ends may still hold them: patience is how long they are
+// waited for. Turn only if that is 0.
 //
 // Errors: disk.ErrLocked; the system's. They are logged.
 func (l *Log) Claim(patience time.Duration) error { return l.claim(l.folder, patience) }
@@ -142,8 +142,8 @@ func (l *Log) ReadManifest() error {
 }
 
 // Load reads the log's files into the data set: at start, after ReadManifest, and for DEBUG LOADAOF after Flush. A
-// log of before Redis 7 is moved into the log's folder after it was read whole, so the server that wrote it can still
-// read a log that is refused here.
+// log of before Redis 7 is moved into the log's folder after it was read whole. If it is refused here, the server that
+// wrote it can still read it.
 //
 // Errors: ErrLoad, logged; the context's cause.
 func (l *Log) Load(ctx context.Context, to Target) (Loaded, error) {

@@ -1,12 +1,17 @@
 package aof
 
-import "time"
+import (
+	"math"
+	"time"
+
+	"spindle/internal/reason"
+)
 
 // A syncer says when to sync, and how far the disk has confirmed the log.
 //
 // aof.W5. The clients that a sync has let go write again at once. The next sync waits until as many bytes have come as
-// the last one covered, if that has lately taken less time than a sync costs. Otherwise it would begin with the first
-// of the clients, and the others would wait for two.
+// the last one covered, if that has lately been quicker than a sync. Otherwise it would begin with the first of the
+// clients, and the others would wait for two.
 type syncer struct {
 	due     bool      // a sync was asked for
 	syncing bool      // a sync is under way
@@ -50,4 +55,101 @@ func (y *syncer) confirm(at int64) (isAwaited bool) {
 		y.awaited = 0
 	}
 	return isAwaited
+}
+
+// askSync asks for a sync of the file. It reports whether there are bytes to sync for which no reply waits.
+func (w *writer) askSync() bool {
+	s := w.lock()
+	defer w.unlock()
+	if !s.filed || s.trouble.bad != nil || s.sync.synced >= s.ready || s.sync.syncing || s.gated {
+		return false
+	}
+	s.sync.due = true
+	w.rouse()
+	return true
+}
+
+// syncStalls reports whether a sync under way keeps bytes from the file.
+func (w *writer) syncStalls() bool {
+	s := w.lock()
+	defer w.unlock()
+	return s.sync.syncing && s.buf.first < s.ready
+}
+
+// sync has the disk confirm the file. Then it opens the gate.
+func (w *writer) sync() {
+	s := w.lock()
+	s.sync.due, s.sync.syncing = false, true
+	from, at, turn, gated := s.sync.synced, s.buf.first, s.turn, s.gated
+	covers := at == s.ready
+	w.unlock()
+	began := time.Now()
+	err := w.file.Sync()
+	took := time.Since(began)
+	s = w.lock()
+	defer w.unlock()
+	s.sync.syncing = false
+	if since := s.sync.blocked; !since.IsZero() {
+		if s.sync.blocked = (time.Time{}); !gated {
+			s.trouble.slow(eventPending, time.Since(since))
+		}
+	}
+	if err != nil {
+		w.syncFailed(s, err)
+		return
+	}
+	if gated {
+		s.trouble.slow(eventSync, took)
+		s.sync.letGo(s.ready, at-from, took)
+	}
+	w.confirmed(s, at)
+	switch {
+	case s.gated && (s.ready == at || w.log.set.Fsync.Get() != Always):
+		w.open(s)
+	case s.gated && covers:
+		w.log.parts.Gate.Open(turn + 1)
+	}
+}
+
+// confirmed notes that the disk has the log up to an offset, and tells a turn that waits for that.
+func (w *writer) confirmed(s *shared, at int64) {
+	if s.sync.confirm(at) {
+		w.tell()
+	}
+}
+
+// open lets all replies leave.
+func (w *writer) open(s *shared) {
+	s.gated = false
+	w.log.parts.Gate.Open(math.MaxUint64)
+}
+
+// syncFailed ends the file, and under always the process.
+func (w *writer) syncFailed(s *shared, err error) {
+	w.syncRefused(s, err)
+	s.trouble.bad = err
+	w.tell()
+}
+
+// syncRefused logs that a sync has failed. It ends the process if replies wait for a sync, or may begin to before a
+// turn hears of this: they could never leave.
+func (w *writer) syncRefused(s *shared, err error) {
+	l := w.log
+	if s.gated || l.set.Fsync.Get() == Always {
+		l.parts.Log.Warning("Can't persist AOF for fsync error when the AOF fsync policy is 'always': %s. Exiting...",
+			reason.Of(err))
+		l.parts.Fatal()
+	}
+	l.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))
+}
+
+// syncWhole syncs a file before a rewrite continues. A failure ends the file, as in sync.
+func (w *writer) syncWhole() error {
+	err := w.file.Sync()
+	if err != nil {
+		s := w.lock()
+		defer w.unlock()
+		w.syncFailed(s, err)
+	}
+	return err
 }

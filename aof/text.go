@@ -13,24 +13,23 @@ import (
 //	*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n              a command, which is a unit
 //	*1\r\n$5\r\nMULTI\r\n … *1\r\n$4\r\nEXEC\r\n           a unit of several
 //
-// aof.S1. buf[from:to] is what was read and not given out. The unit that is being read lies in it from its beginning
-// on.
-// aof.S2. An annotation has no zero byte. A power cut can leave zeros in its place, and the line's end would be that of
-// a later command: all between would be passed over.
+// aof.S1. buf[from:to] are the bytes read and not given out. They begin with the unit that is being read.
+// aof.S2. An annotation has no zero byte. A power cut can leave zeros in its place. Its line would end in a later
+// command, and all commands between would be skipped.
 // Source: the append-only file's format, which is RESP's with annotations in between.
 type text struct {
 	r        io.Reader
 	buf      []byte
 	from, to int
 	offset   int64 // in the file, of buf[from]
-	lines    int64 // behind us
+	lines    int64 // before it
 	ended    bool
 	until    int64 // Unix seconds: an annotation of a later one ends the text with errLater; 0: none does
 	strict   bool  // MULTI inside a transaction and EXEC outside of one are faults; a load passes over them
 
 	args  [][]byte // what commands are cut from
 	units commands
-	torn  commands // behind errTruncated: those of a transaction without an end
+	torn  commands // with errTruncated: those of a transaction without an end
 	where spot     // of the last fault
 }
 
@@ -55,7 +54,7 @@ type unexpected string
 
 func (e unexpected) Error() string { return "Unexpected " + string(e) }
 
-// What a stream reads at a time.
+// How much a stream reads at a time.
 const (
 	streamBuffer = 256 << 10
 	streamBatch  = 512     // commands that next gives out at once, a unit more perhaps
@@ -101,7 +100,7 @@ func (s *text) next() (commands, error) {
 	}
 }
 
-// fill reads more behind what is there.
+// fill reads more bytes after those it has.
 func (s *text) fill() error {
 	if s.from > 0 {
 		s.to = copy(s.buf, s.buf[s.from:s.to])
@@ -118,7 +117,7 @@ func (s *text) fill() error {
 	return err
 }
 
-// line is the number of the line behind p, which begins at from.
+// line is the number of the line after p, which begins at from.
 func (s *text) line(p []byte) int64 { return s.lines + int64(bytes.Count(p, lineEnd)) + 1 }
 
 // unit reads one unit from the beginning of p and appends its commands to units. n is its length; 0 if it is not whole.

@@ -31,8 +31,8 @@ func tornText() (text []byte, units []string) {
 	return text, units
 }
 
-// TestTornText: sectors that a power cut has left as zeros, from any byte of one on, end what is read. They are never
-// skipped: what lies behind them would be taken without what lay in them. Eight zeros are more than any value here.
+// TestTornText: sectors that a power cut has left as zeros, whole or in part, end the text. They are never skipped:
+// later commands would be taken without those that lay in them. Eight zeros are more than any value here.
 func TestTornText(t *testing.T) {
 	const sector = 512
 	whole, units := tornText()
@@ -74,7 +74,7 @@ func TestLongArguments(t *testing.T) {
 	}
 }
 
-// TestDamagedEnd: a transaction whose EXEC is damaged has no end. What follows it is not cut off as a torn tail is: the
+// TestDamagedEnd: a transaction whose EXEC is damaged has no end. Later commands are not cut off as a torn tail is: the
 // log is refused, as Redis does. A transaction that is torn is cut off.
 func TestDamagedEnd(t *testing.T) {
 	const name = "appendonlydir/appendonly.aof.1.incr.aof"
@@ -83,7 +83,7 @@ func TestDamagedEnd(t *testing.T) {
 		for _, damaged := range []bool{true, false} {
 			s, d := begin(t, EverySecond)
 			s.step(1)
-			s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 })
+			s.waitFor("the disk", func() bool { return s.aof.w.unwritten() == 0 })
 			f, err := d.Open(name, os.O_WRONLY|os.O_APPEND, 0o644)
 			if err != nil {
 				t.Fatal(err)

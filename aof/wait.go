@@ -6,15 +6,13 @@ import (
 	"spindle/engine/client"
 )
 
-// A waiter is a client that wants to hear when the disk has the log up to an offset.
+// A waiter is a client that waits until the disk has the log up to an offset.
 type waiter struct {
 	cl *client.Client
 	at int64
 }
 
-// Synced says whether the disk has confirmed everything that cl has written.
-//
-// Synced implements replication.Disk.
+// Synced implements replication.Disk: it reports whether the disk has everything that cl has written.
 func (l *Log) Synced(cl *client.Client) bool {
 	s := l.w.lock()
 	defer l.w.unlock()
@@ -28,8 +26,8 @@ func (l *Log) Confirmed() (synced, end int64, ok bool) {
 	return s.sync.synced, s.buf.end, l.state == on
 }
 
-// Await implements replication.Disk: it wakes cl when the disk has confirmed what it has written, or the log is turned
-// off. forget ends that.
+// Await implements replication.Disk: it wakes cl when the disk has everything that cl has written, or when the log is
+// turned off. forget ends that.
 func (l *Log) Await(cl *client.Client) (forget func()) {
 	w := waiter{cl, cl.LogOffset}
 	at, _ := slices.BinarySearchFunc(l.waits, w, func(a, b waiter) int { return int(min(max(a.at-b.at, -1), 1)) })
@@ -40,7 +38,7 @@ func (l *Log) Await(cl *client.Client) (forget func()) {
 	}
 }
 
-// awaitFirst has the writer tell when the first who waits may go on.
+// awaitFirst has the writer tell when the disk has the writes of the first client.
 func (l *Log) awaitFirst() {
 	s := l.w.lock()
 	defer l.w.unlock()
@@ -49,7 +47,7 @@ func (l *Log) awaitFirst() {
 	}
 }
 
-// serveWaits wakes those whose writes the disk has.
+// serveWaits wakes the clients whose writes the disk has.
 func (l *Log) serveWaits() {
 	if len(l.waits) == 0 {
 		return

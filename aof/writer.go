@@ -2,7 +2,6 @@ package aof
 
 import (
 	"errors"
-	"math"
 	"os"
 	"sync/atomic"
 	"time"
@@ -68,8 +67,8 @@ func (w *writer) add(p []byte) {
 	w.backed.Add(int64(len(p)))
 }
 
-// behind is how many bytes wait for the disk.
-func (w *writer) behind() int64 { return w.backed.Load() }
+// unwritten is how many bytes wait for the disk.
+func (w *writer) unwritten() int64 { return w.backed.Load() }
 
 // end is the offset after everything added so far. Turn only.
 func (w *writer) end() int64 {
@@ -163,25 +162,6 @@ func (w *writer) refusal() string {
 	s := w.lock()
 	defer w.unlock()
 	return s.trouble.why()
-}
-
-// askSync asks for a sync of the file. It reports whether there are bytes to sync for which no reply waits.
-func (w *writer) askSync() bool {
-	s := w.lock()
-	defer w.unlock()
-	if !s.filed || s.trouble.bad != nil || s.sync.synced >= s.ready || s.sync.syncing || s.gated {
-		return false
-	}
-	s.sync.due = true
-	w.rouse()
-	return true
-}
-
-// syncStalls reports whether a sync under way keeps bytes from the file.
-func (w *writer) syncStalls() bool {
-	s := w.lock()
-	defer w.unlock()
-	return s.sync.syncing && s.buf.first < s.ready
 }
 
 // do has the goroutine run f when everything before at is in the file, or no more can be written to it.
@@ -298,84 +278,6 @@ func (w *writer) failed(s *shared, err error) {
 
 // tell has a turn look at the news. Any goroutine.
 func (w *writer) tell() { go w.log.parts.Core.Do(w.log.look) }
-
-// sync has the disk confirm the file. Then it opens the gate.
-func (w *writer) sync() {
-	s := w.lock()
-	s.sync.due, s.sync.syncing = false, true
-	from, at, turn, gated := s.sync.synced, s.buf.first, s.turn, s.gated
-	covers := at == s.ready
-	w.unlock()
-	began := time.Now()
-	err := w.file.Sync()
-	took := time.Since(began)
-	s = w.lock()
-	defer w.unlock()
-	s.sync.syncing = false
-	if since := s.sync.blocked; !since.IsZero() {
-		if s.sync.blocked = (time.Time{}); !gated {
-			s.trouble.slow(eventPending, time.Since(since))
-		}
-	}
-	if err != nil {
-		w.syncFailed(s, err)
-		return
-	}
-	if gated {
-		s.trouble.slow(eventSync, took)
-		s.sync.letGo(s.ready, at-from, took)
-	}
-	w.confirmed(s, at)
-	switch {
-	case s.gated && (s.ready == at || w.log.set.Fsync.Get() != Always):
-		w.open(s)
-	case s.gated && covers:
-		w.log.parts.Gate.Open(turn + 1)
-	}
-}
-
-// confirmed notes that the disk has the log up to an offset, and tells a turn that waits for that.
-func (w *writer) confirmed(s *shared, at int64) {
-	if s.sync.confirm(at) {
-		w.tell()
-	}
-}
-
-// open lets all replies leave.
-func (w *writer) open(s *shared) {
-	s.gated = false
-	w.log.parts.Gate.Open(math.MaxUint64)
-}
-
-// syncFailed ends the file, and under always the process.
-func (w *writer) syncFailed(s *shared, err error) {
-	w.syncRefused(s, err)
-	s.trouble.bad = err
-	w.tell()
-}
-
-// syncRefused logs that a sync has failed. It ends the process if replies wait for a sync, or may begin to before a
-// turn hears of this: they could never leave.
-func (w *writer) syncRefused(s *shared, err error) {
-	l := w.log
-	if s.gated || l.set.Fsync.Get() == Always {
-		l.parts.Log.Warning("Can't persist AOF for fsync error when the AOF fsync policy is 'always': %s. Exiting...",
-			reason.Of(err))
-		l.parts.Fatal()
-	}
-	l.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))
-}
-
-// syncWhole syncs a file before a rewrite continues. A failure ends the file, as in sync.
-func (w *writer) syncWhole() error {
-	err := w.file.Sync()
-	if err != nil {
-		s := w.lock()
-		defer w.unlock()
-		w.syncFailed(s, err)
-	}
-	return err
-}
 
 // useFile has the log written to another file, of so many bytes; nil: to none.
 func (w *writer) useFile(file disk.File, size int64) {

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A backlog keeps the end of the stream: for replicas that have not got it yet, and for one whose link broke, so that
-// it can go on where it was.
+// A backlog keeps the end of the stream, for replicas that lack a part of it. One whose link broke can so continue
+// where it was.
 //
 //	blocks   [ ....#### ][ ######## ][ ###..... ]      # is kept: length bytes that end at offset end
 //	           oldest                  newest
 //
 // replication.B1. The kept bytes are those of the stream from offset end-length up to end. There are at most limit,
-// but for those from floor on, which a replica still needs.
+// and those after floor, which a replica still needs.
 // replication.B2. Each block but the newest is full, and no block lies wholly before the kept bytes.
 //
 // Blocks are mapped memory outside the Go heap. Their pages cost something once they are written. Turn only.
@@ -21,9 +21,9 @@ type backlog struct {
 	blocks []*block
 	spare  *block // one that was emptied last: in steady state no block is mapped
 	limit  int64
-	floor  int64 // the offset from which on all is kept; noFloor: what the limit allows
+	floor  int64 // everything after this offset is kept; noFloor: what the limit allows
 	length int64
-	end    int64 // the stream's offset behind the last byte
+	end    int64 // the stream's offset after the last byte
 }
 
 // blockBytes is how much is mapped at a time.
@@ -46,7 +46,7 @@ func (b *backlog) begin() int64 { return b.end - b.length }
 // excess is how much is kept past the limit, for replicas that need it.
 func (b *backlog) excess() int64 { return max(0, b.length-b.limit) }
 
-// setFloor keeps what a replica needs that has the stream up to offset floor.
+// setFloor keeps what a replica needs if it has the stream up to offset floor.
 func (b *backlog) setFloor(floor int64) {
 	if floor == b.floor {
 		return
@@ -57,13 +57,13 @@ func (b *backlog) setFloor(floor int64) {
 	}
 }
 
-// bytes is what the backlog costs.
+// bytes is the memory of the backlog.
 func (b *backlog) bytes() int64 { return int64(len(b.blocks)) * blockBytes }
 
-// write appends p, and lets go of what is past the limit. It says whether there was memory for it. If not, the
-// backlog keeps nothing, and goes on behind p.
+// write appends p, and drops bytes past the limit. It reports whether there was memory for p. If not, the backlog keeps
+// nothing, and continues after p.
 func (b *backlog) write(p []byte) bool {
-	if int64(len(p)) > b.limit && b.floor == noFloor { // what would be let go of at once
+	if int64(len(p)) > b.limit && b.floor == noFloor { // these would be dropped at once
 		skipped := int64(len(p)) - b.limit
 		b.forget()
 		b.end += skipped
@@ -114,7 +114,7 @@ func (b *backlog) kept() int64 {
 	return int64(n-1)*blockBytes + int64(b.blocks[n-1].used)
 }
 
-// trim lets go of what is past the limit.
+// trim drops the bytes past the limit.
 func (b *backlog) trim() {
 	b.length = min(b.length, max(b.limit, b.end-b.floor))
 	var gone []*block
@@ -131,7 +131,7 @@ func (b *backlog) trim() {
 	unmap(gone)
 }
 
-// unmap gives blocks back. Many of them take milliseconds, and that is not a turn's work.
+// unmap gives blocks back, outside the turn: many of them take milliseconds.
 func unmap(gone []*block) {
 	if len(gone) == 0 {
 		return
@@ -143,7 +143,7 @@ func unmap(gone []*block) {
 	}()
 }
 
-// forget keeps nothing of what there is, whoever needs it.
+// forget drops all bytes, also those that a replica needs.
 func (b *backlog) forget() {
 	b.length, b.floor = 0, noFloor
 	b.trim()
@@ -165,13 +165,13 @@ func (b *backlog) free() {
 	unmap(gone)
 }
 
-// rebase says that the stream stands at another offset. What was kept is another stream's.
+// rebase moves the stream to another offset. The kept bytes are of another stream, and go.
 func (b *backlog) rebase(at int64) {
 	b.forget()
 	b.end = at
 }
 
-// read copies into p what the stream has behind offset from, begin() <= from <= end, and says how much that was.
+// read copies the bytes after offset from into p, begin() <= from <= end. It returns how many these were.
 func (b *backlog) read(p []byte, from int64) (n int) {
 	at := b.kept() - (b.end - from)
 	for i := int(at / blockBytes); i < len(b.blocks) && n < len(p); i++ {

@@ -11,7 +11,7 @@ import (
 func TestBacklogKeepsTheEnd(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
-	var stream []byte // from offset 1000 on
+	var stream []byte // after offset 1000
 	const base = 1000
 	b := newBacklog(300_000, base)
 	defer b.free()

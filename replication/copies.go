@@ -65,7 +65,7 @@ func (c *copies) request(r *replica) {
 	}
 }
 
-// startDue begins the full synchronisations that are due, once no unit is open: a replica would apply the effects of an
+// startDue begins the full synchronisations that are due, once no unit is open. A replica would apply the effects of an
 // open unit a second time.
 func (c *copies) startDue() {
 	c.core.Between(func() {

@@ -103,7 +103,7 @@ type scribe struct {
 	text string
 	gate chan struct{} // nil: at once
 
-	prepared func() // nil: nobody counts
+	prepared func() // nil: not counted
 
 	holds Forms
 	clean bool // though none of them is there any more
@@ -243,7 +243,7 @@ func (p *primary) online() (*client.Client, *socket) {
 	return cl, s
 }
 
-// BlockedClients asks in a turn of its own.
+// BlockedClients asks in another turn.
 func (p *primary) BlockedClients() (n int) {
 	p.Do(func() { n = p.Core.BlockedClients() })
 	return n
@@ -308,7 +308,7 @@ func TestFullSync(t *testing.T) {
 }
 
 // TestHistoryIsNewAfterAGap: writes that came without a backlog moved no offset, so the next replica's data has
-// another history's name. While there is a backlog the name stays, also when nobody follows.
+// another history's name. While there is a backlog the name stays, also without a replica.
 func TestHistoryIsNewAfterAGap(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()
@@ -439,8 +439,8 @@ func TestFilteredSync(t *testing.T) {
 	}
 }
 
-// TestStreamIsKeptOnce: replication.F3; the backlog keeps once what several replicas lack, each from where it came in,
-// and lets go of it when the last of them is gone.
+// TestStreamIsKeptOnce: replication.F3. The backlog keeps once what several replicas lack, each from its own offset. It
+// drops that when the last of them is gone.
 func TestStreamIsKeptOnce(t *testing.T) {
 	p := newPrimary(t)
 	p.settings.BacklogSize.Set(16 << 10)
@@ -589,7 +589,7 @@ func TestHandshakeRefusals(t *testing.T) {
 	}
 }
 
-// TestWait: it waits for the client's own last write, is woken by acknowledgements, and leaves nothing behind.
+// TestWait: it waits for the client's own last write, is woken by acknowledgements, and leaves no waiter.
 func TestWait(t *testing.T) {
 	p := newPrimary(t)
 	replica, s := p.online()
@@ -695,7 +695,7 @@ func TestWaitersAreLookedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAcksCostWhatTheyServe: an acknowledgement that serves nobody costs no more because many clients wait.
+// TestAcksCostWhatTheyServe: an acknowledgement that serves no client costs no more because many clients wait.
 func TestAcksCostWhatTheyServe(t *testing.T) {
 	p := newPrimary(t)
 	a, _ := p.online()

@@ -64,8 +64,8 @@ type FollowerParts struct {
 // A Taker puts a full copy in the place of the data.
 type Taker interface {
 	// Take reads the copy, outside turns. It calls done in the turn in which the copy is in place; db is the database of
-	// the stream after it. It calls begin in an earlier turn if the data here are not whole from then on. begin returns
-	// false if the link was given up: the data stay. After an error done was not called. One call at a time.
+	// the stream after it. It calls begin in an earlier turn, after which the data here are not whole. begin returns false
+	// if the link was given up: the data stay. After an error done was not called. One call at a time.
 	Take(c *Copy, begin func() (still bool), done func(db int)) error
 }
 

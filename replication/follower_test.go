@@ -153,8 +153,8 @@ func (s *source) awaitAck(offset int64) {
 
 var otherHistory = strings.Repeat("d", 40)
 
-// TestHalfIsNothing: replication.H1 to replication.H3. A stream that is cut anywhere leaves what was whole before the
-// cut, counts that much, hands on just that, and goes on from there.
+// TestHalfIsNothing: replication.H1 to replication.H3. A stream that is cut anywhere leaves the units that were whole
+// before the cut. It counts and hands on just these, and continues after them.
 func TestHalfIsNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -318,7 +318,7 @@ func TestPauseHoldsTheStream(t *testing.T) {
 	s.awaitAck(int64(len(text)))
 }
 
-// A recording is a connection on which a fixed text comes. What is written to it nobody reads.
+// A recording is a connection on which a fixed text comes. It drops what is written to it.
 type recording struct {
 	net.Conn
 	text *strings.Reader
@@ -363,9 +363,9 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// TestUnknownCommandStops: the stream ends before a command that this server does not understand, wherever in a batch
-// or a transaction it is, and goes on from there. What was applied before it counts once. A command that fails for
-// another reason is passed over, and so is an unknown one if the setting says so.
+// TestUnknownCommandStops: the stream ends before a command that this server does not understand, anywhere in a batch
+// or a transaction, and continues with it. Commands before it count once. A command that fails for another reason is
+// passed over, and so is an unknown one if the setting says so.
 func TestUnknownCommandStops(t *testing.T) {
 	p := newPrimary(t)
 	s := newSource(t, p)

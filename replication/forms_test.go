@@ -80,8 +80,8 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// TestRefusedRests: who cannot read the data hears why, waits, and is closed after its rest. Data that hold nothing of
-// the kind any more are sent.
+// TestRefusedRests: a replica that cannot read the data hears why, waits, and is closed after its rest. Data that no
+// longer hold anything of the kind are sent.
 func TestRefusedRests(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.holds = FieldDeadlines

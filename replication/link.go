@@ -64,7 +64,7 @@ const (
 	retryMs  = 1000
 	restMost = 30_000
 	// awayMost is the bound if the peer was unreachable, was not ready, or sent its stream without a copy. Another try
-	// costs it little. An operator who restarts a primary need not wait long for its replicas.
+	// costs it little. After a restart of the primary its replicas are soon back.
 	awayMost = 5000
 	// lastedMs is how long the stream must flow until earlier failures no longer count.
 	lastedMs = 10_000
@@ -143,7 +143,7 @@ func (l *Link) Lost(nowMs int64, why string) {
 	}
 }
 
-// again hangs up and dials anew, at once or after a rest. why is for INFO.
+// again hangs up and dials once more, at once or after a rest. why is for INFO.
 func (l *Link) again(nowMs int64, f failure, why string) {
 	l.drop()
 	rest := l.rest(f)

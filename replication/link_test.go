@@ -63,7 +63,7 @@ func (s *stage) ask(l *Link, nowMs int64) string {
 	return did[len(did)-1]
 }
 
-// TestLinkHandshake: what is said, in order, up to a full copy and the stream behind it.
+// TestLinkHandshake: what is said, in order, up to a full copy and the stream after it.
 func TestLinkHandshake(t *testing.T) {
 	l, s := newLink()
 	s.terms = Terms{User: "u", Password: "p", Port: 7000, Address: "10.0.0.9", PatienceMs: 60_000}
@@ -97,7 +97,7 @@ func TestLinkHandshake(t *testing.T) {
 	}
 }
 
-// TestLinkContinues: it asks for the byte behind what it has, at once when it is lost.
+// TestLinkContinues: it asks for the first byte that it lacks, at once when it is lost.
 func TestLinkContinues(t *testing.T) {
 	l, s := begin()
 	s.known, s.offset = true, 99
@@ -186,7 +186,7 @@ func TestLinkNoticesSilence(t *testing.T) {
 	}
 }
 
-// TestLinkTakesOver: the first PSYNC asks, the next one does not; who is refused goes no further.
+// TestLinkTakesOver: the first PSYNC asks, the next one does not; a link that is refused goes no further.
 func TestLinkTakesOver(t *testing.T) {
 	l, s := begin()
 	s.known, s.offset, l.failover = true, 9, true
@@ -203,8 +203,8 @@ func TestLinkTakesOver(t *testing.T) {
 	}
 }
 
-// FuzzLink: whatever a peer says, and whenever it goes, there is one connection at most, and a copy or a stream only
-// behind a PSYNC (replication.L1).
+// FuzzLink: whatever a peer says, and whenever it goes, there is one connection at most. A copy or a stream comes only
+// after a PSYNC (replication.L1).
 func FuzzLink(f *testing.F) {
 	f.Add("+PONG\n+OK\n+OK\n+FULLRESYNC " + other + " 1\n!taken\n!lost\n")
 	f.Add("-NOAUTH\n-ERR\n\n+CONTINUE\n!wait\n!tick\n-LOADING\n")

@@ -4,7 +4,7 @@ package replication
 // The first one is the last that the disk is known to have, or waits for the disk.
 type diskMarks []diskMark
 
-// A diskMark says that the log had the stream up to an offset when the log ended at an offset of its own.
+// A diskMark says that the log had the stream up to an offset when the log ended at its offset log.
 type diskMark struct{ log, stream int64 }
 
 // diskMarksMost bounds the marks that wait for the disk. No new one is made while there are as many.

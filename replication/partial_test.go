@@ -8,7 +8,7 @@ import (
 	"spindle/engine/client"
 )
 
-// continueAt has a new client ask for the stream from the byte behind offset on.
+// continueAt has a new client ask for the stream after offset.
 func (p *primary) continueAt(id string, offset int64) (answer string, cl *client.Client, s *socket) {
 	cl, s = p.arrive()
 	p.do(cl, "REPLCONF capa eof capa psync2")
@@ -100,7 +100,7 @@ func TestContinueIsRefused(t *testing.T) {
 	}
 }
 
-// TestContinueWithMuch: a backlog of megabytes leaves beside the turns, and what is written meanwhile comes behind it.
+// TestContinueWithMuch: a backlog of megabytes leaves outside the turns, and later writes come after it.
 func TestContinueWithMuch(t *testing.T) {
 	p := newPrimary(t)
 	p.settings.BacklogSize.Set(16 << 20)
@@ -132,7 +132,7 @@ func TestContinueWithMuch(t *testing.T) {
 	p.Closed(cl)
 }
 
-// TestSyncsAreShared: who asks within the delay has one view and one encoding, and the same offset; who comes during
+// TestSyncsAreShared: replicas that ask within the delay share a view, an encoding and an offset. One that comes during
 // it has the next one.
 func TestSyncsAreShared(t *testing.T) {
 	p := newPrimary(t)

@@ -21,7 +21,7 @@ type sender struct {
 }
 
 const (
-	unsentMax  = 4 << 20   // bytes unsent from which on the sender waits
+	unsentMax  = 4 << 20   // beyond so many unsent bytes the sender waits
 	pieceBytes = 256 << 10 // what a loop gets at a time
 )
 

@@ -13,7 +13,7 @@ import (
 // primary. A backlog keeps the stream's end from the first replica until repl-backlog-ttl after the last one.
 //
 // replication.F1. offset counts every byte of the stream, also those that no replica has.
-// replication.F2. What a turn adds is one slice of chunk. All replicas share it, and it is never written again.
+// replication.F2. A turn adds one slice of chunk. All replicas share it, and it is never written again.
 //
 // Turn only, but for shown.
 type stream struct {
@@ -47,8 +47,8 @@ func (s *stream) moveTo(offset int64) {
 	s.shown.Store(offset)
 }
 
-// open makes a backlog if there is none. The history is then a new one: effects of before moved no offset, so a replica
-// of before has other data under the same name and offset.
+// open makes a backlog if there is none. The history is then a new one. Effects without a backlog moved no offset, so
+// an earlier replica has other data under the old name and offset.
 func (s *stream) open() {
 	if s.log != nil {
 		return
