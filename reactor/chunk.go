@@ -8,17 +8,16 @@ import (
 
 // Read chunks: where bytes lie between the socket and the handler.
 //
-// reactor.L1. A request's arguments are views into the loop's read buffer (bytes served as they came), into the
-// connection's chunk (bytes that had to wait for their rest), or into a Bulk. They hold until Handler.Serve returns,
-// and not an instant longer.
+// reactor.L1. A request's arguments are views. Bytes served as they came are in the loop's read buffer, bytes that had
+// to wait in the connection's chunk, long arguments in a Bulk. The views hold until Handler.Serve returns.
 // reactor.L2. The read buffer belongs to the loop and is overwritten by the next read of any connection.
-// reactor.L3. A chunk is leased from the loop's pool while a connection holds bytes that were not served, and given
-// back when it holds none: an idle connection has no buffer.
-// reactor.L4. Builds that check fill what is given back with 0xDB, so that a view kept too long is seen at once.
+// reactor.L3. A connection leases a chunk from the loop's pool while it holds bytes that were not served. An idle
+// connection has no buffer.
+// reactor.L4. Builds that check fill released memory with 0xDB, so that a view kept too long is seen at once.
 
 const (
 	chunkMin  = 4 << 10
-	chunkMax  = 1 << 20 // greater ones are left to the garbage collector
+	chunkMax  = 1 << 20 // larger ones are left to the garbage collector
 	chunkIdle = 4 << 20 // bytes of idle chunks a loop keeps
 )
 
@@ -60,7 +59,7 @@ func chunkClass(n int) int {
 	return max(0, bits.Len(uint(n-1))-12)
 }
 
-// poison makes released memory recognizable in builds that check (reactor.L4).
+// poison marks released memory in builds that check (reactor.L4).
 func poison(b []byte) {
 	if !invariant.Enabled {
 		return
@@ -71,7 +70,7 @@ func poison(b []byte) {
 	}
 }
 
-// keep appends bytes to what the connection holds back.
+// keep appends bytes to the pending ones.
 func (c *conn) keep(data []byte) {
 	if len(data) == 0 {
 		return
@@ -80,7 +79,7 @@ func (c *conn) keep(data []byte) {
 	c.pending = append(c.pending, data...)
 }
 
-// room makes the chunk hold n more bytes without growing. What was served is dropped when that helps.
+// room makes the chunk hold n more bytes without growing. Served bytes are dropped when that helps.
 func (c *conn) room(n int) {
 	have := len(c.pending) - c.served
 	if c.pending == nil {
@@ -101,16 +100,17 @@ func (c *conn) room(n int) {
 	c.pending, c.served = c.pending[:have], 0
 }
 
-// Long arguments get a chunk of their own length, which no pool takes back: from chunkExact on, and up to chunkAtOnce
-// as soon as their length is known. A greater one has to send half of it first: a header alone must not cost much.
+// An argument of chunkExact bytes or more gets a chunk of its size, which no pool takes back. Up to chunkAtOnce
+// it gets that as soon as its length is known. A longer one has to send half of it first: a header alone must not cost
+// much.
 const (
 	chunkExact  = 64 << 10
 	chunkAtOnce = 256 << 10
 )
 
-// grow gives a greater chunk for have bytes and n more. It is at least twice as great, so that a byte is copied a
-// bounded number of times; but not greater than a long argument needs that began not long ago, so that what waits does
-// not cost twice what was sent.
+// grow returns a larger chunk, for have bytes and n more. It is at least twice as large, so that a byte is copied a
+// bounded number of times. For a long argument that began recently it has the argument's size: the waiting bytes must
+// not cost twice their number.
 func (c *conn) grow(have, n int) []byte {
 	double := max(have+n, have*2)
 	if p := c.parser; p != nil && p.Awaited() >= max(have/4, chunkExact) && p.Need() >= have+n &&
@@ -120,7 +120,7 @@ func (c *conn) grow(have, n int) []byte {
 	return c.loop.chunks.lease(double)
 }
 
-// drained gives the chunk back when nothing in it is left to serve (reactor.L3).
+// drained gives the chunk back when all its bytes are served (reactor.L3).
 func (c *conn) drained() {
 	if c.pending != nil && c.served == len(c.pending) {
 		c.loop.chunks.giveBack(c.pending)

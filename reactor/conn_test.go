@@ -38,7 +38,7 @@ func TestAnySplitReadsTheSame(t *testing.T) {
 			command("ECHO", strings.Repeat("z", 20_000)) + command("LEN", big) + "PING\r\n" + command("PING")
 		want := "+OK\r\n$6\r\ninline\r\n$0\r\n\r\n:50000\r\n$20000\r\n" + strings.Repeat("z", 20_000) +
 			"\r\n:50000\r\n+OK\r\n+OK\r\n"
-		for range 3 { // long, not streamed, and others behind it
+		for range 3 { // long, not streamed, and others after it
 			ask += command("LEN", strings.Repeat("y", longArgument)) + command("PING") + command("ECHO", "e") +
 				command("LEN", strings.Repeat("x", protocol.BigBulk-1)) + command("LEN", big)
 			want += fmt.Sprintf(":%d\r\n+OK\r\n$1\r\ne\r\n:%d\r\n:%d\r\n", longArgument, protocol.BigBulk-1, len(big))
@@ -71,7 +71,7 @@ func TestAnySplitReadsTheSame(t *testing.T) {
 	})
 }
 
-// Only what a long argument lacks is copied behind it: the requests that came with it are served where they lie.
+// Only the bytes that a long argument lacks are copied. The requests that came with them are served where they lie.
 func TestLacking(t *testing.T) {
 	for _, x := range []struct{ size, come, want int }{
 		{20_000, 5_000, 15_000}, {longArgument, 1, longArgument - 1}, {longArgument - 1, 1, 60_000}, {20_000, 19_999, 1},
@@ -196,8 +196,8 @@ func TestCloseAfterOutput(t *testing.T) {
 	})
 }
 
-// A protocol error is answered behind what came before, but not to who wants no replies; the connection ends either
-// way.
+// A protocol error is answered after earlier replies, but not to a client that wants no replies. The connection ends
+// either way.
 func TestProtocolErrorEndsAConnection(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		for before, want := range map[string]string{
@@ -217,8 +217,8 @@ func TestProtocolErrorEndsAConnection(t *testing.T) {
 	})
 }
 
-// What a connection left half parsed when it ended is never read into the next one's requests: they share the loop's
-// parser.
+// A request that was half parsed when its connection ended never becomes a part of the next one's requests, although
+// they share the loop's parser.
 func TestNextConnectionStartsClean(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
@@ -226,7 +226,7 @@ func TestNextConnectionStartsClean(t *testing.T) {
 			"*3000000000\r\n",                        // a count out of range
 			"*2\r\n$4\r\nECHO\r\nfooz\r\n",           // a length without its sign
 			"*2\r\n$4\r\nECHO\r\n$-10\r\n",           // a length out of range
-			command("QUIT") + "*3\r\n$4\r\nECHO\r\n", // half a request behind the end
+			command("QUIT") + "*3\r\n$4\r\nECHO\r\n", // half a request after the end
 		} {
 			old := dial(t, addr)
 			old.send(last)
@@ -297,7 +297,7 @@ func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
 		eventually(t, "output waits", func() bool { return me.c.Usage().Output > 32<<20 })
 		p.Close()
 		eventually(t, "all released", func() bool { return r.Stats().Open == 0 && h.lentFreed.Load() == 4 })
-		// What is posted to it afterwards is given back too.
+		// Later posts to it are given back, too.
 		me.c.PostReply(9999, &protocol.Reply{Lent: []protocol.Lent{{Data: []byte("x"),
 			Release: func() { h.lentFreed.Add(1) }}}})
 		eventually(t, "the late one too", func() bool { return h.lentFreed.Load() == 5 })

@@ -6,24 +6,22 @@ import (
 
 // Edges: how the loops of gnet and epoll read their sockets.
 //
-// A socket is entered once, edge-triggered, for bytes and for the peer's end; for room to write when it has been full
-// for the first time. The kernel then need not look again at every socket that it has reported. Edges oblige us to
-// remember:
+// A socket is entered once, edge-triggered, for bytes and for the peer's end. After it has been full for the first time
+// it also reports room to write. The kernel so need not look again at each socket that it has reported.
 //
-// reactor.E1. readable stays set until a read has brought less than was asked for: only then does the next byte raise a
-// new edge.
-// reactor.E2. A connection that is readable and not read at once is in loop.ready, or held, in which case Resume puts
-// it there.
-// reactor.E3. An event may be meant for a socket that was closed earlier in the iteration, and whose descriptor has
-// been given out again. Bytes and room show by themselves. That a peer has ended is believed only after the socket
-// itself has confirmed it.
+// reactor.E1. readable stays set until a read has brought less than was asked for. Only then the next byte makes an
+// event.
+// reactor.E2. A connection that is readable and not read at once is in loop.ready, or held. Resume puts a held one
+// there.
+// reactor.E3. An event may be for a socket that was closed earlier in the iteration, and whose descriptor is in use
+// again. A read or a write shows whether there are bytes or room. For the peer's end the socket itself is asked.
 
 // sockets are the connections of one loop, by descriptor. On the loop.
 type sockets struct {
 	loop   *loop
 	poll   poller
 	conns  []*conn
-	buffer []byte // what is read lies here (reactor.L2)
+	buffer []byte // for the bytes read (reactor.L2)
 }
 
 // A poller reports edges of descriptors.
@@ -32,7 +30,7 @@ type poller interface {
 	AddWrites(fd int) error // for room to write, too. fd has been added
 }
 
-// heldBytes is how much of a held connection's input is read ahead; the rest waits in the socket.
+// heldBytes is how much input of a held connection is read. The rest waits in the socket.
 const heldBytes = 64 << 10
 
 func newSockets(l *loop, p poller) sockets {
@@ -78,7 +76,7 @@ func (s *sockets) watchWrite(c *conn) {
 
 const ended = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 
-// event is what the kernel has to say about one descriptor.
+// event handles the kernel's report about one descriptor.
 func (s *sockets) event(fd int, events uint32) {
 	if fd >= len(s.conns) || s.conns[fd] == nil {
 		return // closed by an earlier event of this iteration
@@ -100,12 +98,12 @@ func (s *sockets) event(fd int, events uint32) {
 			}
 		}
 	}
-	if c.flow != flowMore { // else its place in loop.ready comes first (reactor.C2)
+	if c.flow != flowMore { // else its turn in loop.ready comes first (reactor.C2)
 		s.readMore(c)
 	}
 }
 
-// endOf is what the socket itself says of its end: bits of ended, which poll(2) shares with epoll.
+// endOf asks the socket for its end: bits of ended, which poll(2) shares with epoll.
 func endOf(fd int) uint32 {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	if n, err := unix.Poll(p[:], 0); n != 1 || err != nil {
@@ -137,7 +135,7 @@ func (c *conn) readMore(first, rest []byte) {
 		return
 	}
 	if c.flow == flowHeld && c.hungUp {
-		c.hangup() // no other event will tell
+		c.hangup() // there will be no other event
 		return
 	}
 	if !full && errno == 0 && !c.hungUp {

@@ -44,7 +44,7 @@ func TestEdgesAreReadToTheEnd(t *testing.T) {
 	}
 }
 
-// An event that says the peer has ended, but was meant for a socket that had the descriptor before, ends nobody
+// The end of a peer may be reported for a socket that had the descriptor before. It then ends no connection
 // (reactor.E3).
 func TestEventOfAnEarlierSocket(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll} {

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The epoll backend: a thin loop of our own. edges.go reads its sockets.
+// The epoll backend: a loop without a library. edges.go reads its sockets.
 //
-// reactor.P1. While the loop is awake armed is true, so posts cost no wake-up; before it sleeps it clears armed and
-// looks at the mail once more.
+// reactor.P1. While the loop is awake armed is true, so posts cost no wake-up. Before it sleeps it clears armed and
+// then looks at the mail once more.
 type epollBackend struct {
 	reactor *Reactor
 	hosts   []*epollHost
@@ -66,7 +66,7 @@ func newEpollHost(l *loop) (*epollHost, error) {
 	if h.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
-	runtime.AddCleanup(h, func(fd int) { unix.Close(fd) }, h.bell) // when nobody can ring it any more
+	runtime.AddCleanup(h, func(fd int) { unix.Close(fd) }, h.bell) // when it can no longer be rung
 	// Edge-triggered, so that it never has to be read.
 	if err = h.watch(unix.EPOLL_CTL_ADD, h.bell, unix.EPOLLIN|unix.EPOLLET); err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func (b *epollBackend) stop() {
 	}
 }
 
-// run is the loop. It is not locked to its thread: that was measured to gain nothing here, and makes every contended
-// turn, and every preemption, a hand-over between threads.
+// run is the loop. It is not locked to its thread. That gained nothing, and made each contended turn and each
+// preemption a hand-over between threads.
 func (h *epollHost) run() {
 	l := h.loop
 	l.armed.Store(true) // reactor.P1
@@ -134,16 +134,15 @@ func (h *epollHost) run() {
 	}
 }
 
-// wait returns how many events there are; it sleeps only if nothing else is to be done.
+// wait returns how many events there are. It sleeps only if the loop has nothing else to do.
 //
-// The sleep is first a raw epoll_wait, which keeps the scheduler's processor (P). Through syscall.Syscall the runtime's
-// monitor would take the P away each time and poll every 20 µs for the chance: measured at 8 % of the CPU of
-// unpipelined requests. What makes it sound:
+// The sleep is first a raw epoll_wait, which keeps the scheduler's processor (P). With syscall.Syscall the runtime's
+// monitor would look every 20 µs whether it can take the P away: 8 % of the CPU of unpipelined requests. The raw wait
+// is sound:
 //
-//   - Whoever needs the P, the collector or the monitor after 10 ms, sends the thread a signal, again and again until
-//     it is heard. The wait ends with EINTR, and the second wait gives the P away. A loop with nothing to do therefore
-//     holds its P for 10 ms at most.
-//   - start sees to it that there is one P more than loops, so other goroutines do not wait for those 10 ms.
+//   - The collector, or the monitor after 10 ms, signals the thread until the wait ends with EINTR. The second wait
+//     gives the P away. An idle loop therefore holds its P for 10 ms at most.
+//   - start makes one P more than loops, so other goroutines do not wait for those 10 ms.
 //   - With GODEBUG=asyncpreemptoff=1 there are no signals, and the raw wait is not used.
 func (h *epollHost) wait() int {
 	l := h.loop

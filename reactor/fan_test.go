@@ -96,8 +96,8 @@ func TestMessagesForOneAreNotMadeAnew(t *testing.T) {
 	}
 }
 
-// TestMessagesForManyKeepTheirOrder: what is decided in one order, replies and messages for many alike, reaches each
-// connection in that order, and nothing is lost or doubled, on one loop and two.
+// TestMessagesForManyKeepTheirOrder: replies and messages for many reach each connection in the order of their turns.
+// None is lost or doubled, on one loop and on two.
 func TestMessagesForManyKeepTheirOrder(t *testing.T) {
 	const clients, rounds = 6, 300
 	eachLink(t, func(t *testing.T, b Backend) {

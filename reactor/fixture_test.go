@@ -17,7 +17,7 @@ import (
 	"spindle/protocol"
 )
 
-// A board is a Handler with a few commands of its own, and a turn that is a mutex.
+// A board is a Handler with a few commands, and a turn that is a mutex.
 //
 //	PING  ECHO x  LEN x        what they say
 //	TURN                       the turn's number, in eight digits
@@ -244,7 +244,7 @@ func (h *board) fan(s *seat) {
 	}
 }
 
-// serveBoard starts a reactor on a port of its own and stops it with the test.
+// serveBoard starts a reactor on a free port and stops it with the test.
 func serveBoard(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) {
 	t.Helper()
 	o.Handler = h

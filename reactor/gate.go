@@ -6,14 +6,14 @@ import (
 	"spindle/protocol"
 )
 
-// Replies and posts of turns that are not durable yet stay in their connection's output, behind a mark.
-// With no gate, or an open one, nothing is marked.
+// Replies and posts of turns that are not durable yet stay in their connection's output, after a mark. Without a gate,
+// or with an open one, nothing is marked.
 //
 //	queue, tail:  [ may leave ][ turn 7: 40 bytes ][ turn 9: 12 bytes ]
 //	              bytes - held   marks[0]            marks[1]
 //
-// reactor.G1. The marks cover the last held bytes of an output, in order. Nothing behind the first mark is written. No
-// byte is in a mark that passes before the byte's own turn does, or before the unit that posted it has ended.
+// reactor.G1. The marks cover the last held bytes of an output, in order. No byte after the first mark is written. A
+// mark passes after the turns of all its bytes, and after the end of the units that posted them.
 // reactor.G2. A connection whose output may not leave is in its loop's gated list until it may. The loop is in the
 // reactor's list while its own is not empty, or is about to be woken.
 type mark struct {
@@ -21,8 +21,8 @@ type mark struct {
 	bytes int
 }
 
-// hold marks the bytes that have come to the output since it had before, if their turn may not pass. Behind a mark
-// everything is held.
+// hold marks the bytes added since the output had before bytes, if their turn may not pass. After a mark all bytes are
+// held.
 func (o *output) hold(gate *protocol.Gate, turn uint64, before int) {
 	n := o.bytes - before
 	if n == 0 || len(o.marks) == 0 && !gate.Holds(turn) {
@@ -38,26 +38,26 @@ func (o *output) hold(gate *protocol.Gate, turn uint64, before int) {
 	o.marks[last] = mark{protocol.Later(o.marks[last].turn, turn), o.marks[last].bytes + n}
 }
 
-// holdAhead is hold for n bytes that were put in front of a batch's reply. total is how long both are. The reply is in
-// the last mark if there is one.
+// holdAhead is hold for n bytes that were put before a batch's reply. total is the length of both. The reply is in the
+// last mark, if there is one.
 func (o *output) holdAhead(gate *protocol.Gate, turn uint64, n, total int) {
 	switch last := len(o.marks) - 1; {
 	case last >= 0:
 		o.held += n
 		o.marks[last] = mark{protocol.Later(o.marks[last].turn, gate.Settle(turn)), o.marks[last].bytes + n}
-	case n > 0 && gate.Holds(turn): // of a unit that is open still; the reply waits with it
+	case n > 0 && gate.Holds(turn): // of a unit that is still open; the reply waits with it
 		o.held += total
 		o.marks = append(o.marks, mark{gate.Settle(turn), total})
 	}
 }
 
-// covers says that what waits for mark waits long enough for turn, too. A unit's mark passes with its turn or later.
+// covers reports whether bytes of turn may share the mark. A unit's mark passes with its turn or later.
 func covers(mark, turn uint64) bool { return mark == turn || turn <= protocol.TurnOf(mark) }
 
-// markMost is how many marks an output has at most. What comes behind shares the last, and so waits a little longer.
+// markMost bounds the marks of an output. Later bytes share the last mark, and so wait a little longer.
 const markMost = 64
 
-// pass takes away the marks of turns that may pass. It answers whether there were any. Those that stay are settled.
+// pass removes the marks of turns that may pass, and settles the others. It reports whether it removed any.
 func (o *output) pass(gate *protocol.Gate) bool {
 	n := 0
 	for n < len(o.marks) && !gate.Holds(o.marks[n].turn) {
@@ -75,7 +75,7 @@ func (o *output) pass(gate *protocol.Gate) bool {
 	return n > 0
 }
 
-// setAside takes what lies behind the first n bytes out of the queue. The tail is sealed.
+// setAside takes all but the first n bytes out of the queue. The tail is sealed.
 func (o *output) setAside(n int) (rest []piece) {
 	at := o.head
 	for ; at < len(o.queue) && n >= len(o.queue[at].b); at++ {
@@ -105,7 +105,7 @@ func (o *output) flushFreeTLS(t *tlsLink, pool *bufferPool) (int, flushed) {
 	return total, result
 }
 
-// A gatekeeper knows the loops that wait for the gate.
+// A gatekeeper has the loops that wait for the gate.
 type gatekeeper struct {
 	mu      sync.Mutex
 	waiting []*loop
@@ -150,10 +150,10 @@ func (l *loop) enlist() {
 	}
 }
 
-// mayPass says that the gate has opened since the loop looked.
+// mayPass reports whether the gate has opened since the loop looked.
 func (l *loop) mayPass() bool { return len(l.gated) > 0 && !l.enlisted.Load() }
 
-// passGate has everything leave that may.
+// passGate has all output leave that may.
 func (l *loop) passGate() {
 	gate := l.reactor.options.Gate
 	kept := l.gated[:0]

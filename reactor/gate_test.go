@@ -13,8 +13,8 @@ import (
 	"spindle/protocol"
 )
 
-// TestGateHoldsReplies: nothing that a turn has decided is written before the gate lets that turn pass, and then all of
-// it is, in order, however often and in whatever steps the gate opens.
+// TestGateHoldsReplies: no reply of a turn is written before the gate lets that turn pass. Then all are, in order, in
+// whatever steps the gate opens.
 func TestGateHoldsReplies(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {
 		gate := protocol.NewGate()
@@ -80,7 +80,7 @@ func (o *output) hear(gate *protocol.Gate, turn uint64, n int) {
 	o.hold(gate, turn, before)
 }
 
-// TestGateHoldsWhatFollowsAUnit: a reply that comes behind a unit's push waits for its own turn, too. A push in front
+// TestGateHoldsWhatFollowsAUnit: a reply that comes after a unit's push waits for its own turn, too. A push in front
 // of a reply keeps the reply back with it.
 func TestGateHoldsWhatFollowsAUnit(t *testing.T) {
 	const unit, ended, later = 5, 9, 12

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handshakes run beside the loops, each on a goroutine of its own, because crypto/tls waits in them.
+// Handshakes run outside the loops, each on its own goroutine, because crypto/tls waits in them.
 //
 // reactor.H1. A connection in its handshake counts in Reactor.open, so maxclients bounds their number.
-// reactor.H2. At most Handshakers of them compute at a time. Whoever waits for its peer holds no slot.
+// reactor.H2. At most Handshakers of them compute at a time. One that waits for its peer holds no slot.
 // reactor.H3. A handshake ends within the limit, whatever its peer does. Then its descriptor is the loop's, or closed.
-// reactor.H4. Nobody begins one after close, and close returns when the last has ended.
+// reactor.H4. None begins after close, and close returns when the last has ended.
 type handshakes struct {
 	reactor *Reactor
 	limit   time.Duration
@@ -35,7 +35,7 @@ type handshakes struct {
 	failed atomic.Int64
 }
 
-// handshakeLimit is how long a handshake may take from the accept on.
+// handshakeLimit is how long a handshake may take after the accept.
 const handshakeLimit = 10 * time.Second
 
 // Handshakers is how many handshakes compute at a time. They want as many threads beside those of the loops.

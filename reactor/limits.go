@@ -6,7 +6,7 @@ import (
 	"spindle/protocol"
 )
 
-// What a connection may cost, and what becomes of one that costs more. Others see nothing of it.
+// Limits on what a connection costs. One that costs more is closed; other connections do not notice.
 
 // overLimit closes the connection if its output is past the hard limit of its class, or has been past the soft one for
 // too long. It says whether it did.
@@ -48,19 +48,19 @@ func (c *conn) overLimit() bool {
 	return true
 }
 
-// strangerOutput is what a stranger may leave unread beyond the buffer that everyone may fill: it must not cost memory.
+// strangerOutput is how much output a stranger may leave unread, beyond the buffer that each connection may fill.
 const strangerOutput = 1 << 10
 
-// stranger says that the client is asked for a password and has never given one.
+// stranger reports whether the client must give a password and has never done so.
 func (c *conn) stranger() bool {
 	return !c.known && c.limiter != nil && c.limiter.Limits().Unauthenticated
 }
 
-// cut closes a connection that does not read what it is sent. Nothing more is written to it.
+// cut closes a connection that does not read its output. Nothing more is written to it.
 func (c *conn) cut(class protocol.Class) {
 	r := c.loop.reactor
 	r.outLimit.Add(1)
-	c.become(lifeClosed) // the keeper hears nothing of this output: nobody else has to go for it
+	c.become(lifeClosed) // the keeper does not count this output, so that no other client is evicted for it
 	c.noteOutput()       // the log line shows it
 	if r.options.OutputLimit != nil && c.session != nil {
 		r.options.OutputLimit(c.session, class, c.out.bytes)
@@ -68,7 +68,7 @@ func (c *conn) cut(class protocol.Class) {
 	c.discard()
 }
 
-// overQuery closes a connection that sends more than may wait to be served. begin is what waits.
+// overQuery closes a connection with too much unserved input. begin is that input.
 func (c *conn) overQuery(begin []byte) {
 	r := c.loop.reactor
 	r.inLimit.Add(1)
@@ -78,9 +78,8 @@ func (c *conn) overQuery(begin []byte) {
 	c.close()
 }
 
-// An excess is what a connection still sends of an argument that is longer than the query-buffer limit. It is read and
-// thrown away. If the connection were closed at once, what the client goes on sending would have its kernel report a
-// reset, and the client might never read that the connection has ended.
+// An excess is the rest of an argument that is longer than the query-buffer limit. It is read and thrown away. If the
+// connection were closed at once, the bytes on their way would cause a reset, and the client might not read the error.
 type excess struct {
 	left  int    // bytes until the connection closes
 	taken int    // bytes so far
@@ -88,7 +87,7 @@ type excess struct {
 }
 
 const (
-	lineEnd    = 2       // bytes behind an argument; they count, as in Redis
+	lineEnd    = 2       // bytes after an argument; they count, as in Redis
 	queryBegin = 64      // bytes of a query that the log shows, as in Redis
 	excessMost = 1 << 20 // bytes beyond the limit that are read
 )

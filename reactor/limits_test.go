@@ -26,7 +26,7 @@ func testSettings(change func(*Settings)) *Settings {
 	return s
 }
 
-// Who has not given the password is cut with little unread, whatever the limits are; who has given it is not.
+// A client that has not given the password is cut with little unread, whatever the limits are. One that has is not.
 func TestStrangerThatDoesNotReadIsCut(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
@@ -114,7 +114,7 @@ func TestHardLimitWithinOneReply(t *testing.T) {
 	})
 }
 
-// Who has been left out a part of a reply is cut, also if the limit it was for is gone when the batch is over.
+// A client whose reply lacks a part is cut, also if its limit is gone when the batch is over.
 func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
@@ -128,7 +128,7 @@ func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
 	})
 }
 
-// A long reply arrives whole, what was decided before it and behind it in their places.
+// A long reply arrives whole, and earlier and later ones in their places.
 func TestLongReplyOfManyElements(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		_, addr := serveBoard(t, newBoard(), Options{Backend: b, Settings: testSettings(func(*Settings) {})})
@@ -212,8 +212,8 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 	})
 }
 
-// While a connection's batch is being served nothing more is read of it than a buffer: what a client sends meanwhile
-// stays in the kernel, which has bounds, and the client has to wait.
+// While a connection's batch is being served no more than a buffer is read of it. Later bytes stay in the kernel, which
+// has bounds, and the client has to wait.
 func TestNothingIsReadAhead(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
@@ -271,7 +271,7 @@ func TestRefusal(t *testing.T) {
 		p.expect("-DENIED\r\n")
 		p.expectEnd()
 		eventually(t, "closed", func() bool { return r.Stats().Open == 0 })
-		if s := r.Stats(); s.Rejected != 1 { // as rejected_connections counts who is turned away before being a client
+		if s := r.Stats(); s.Rejected != 1 { // as rejected_connections counts refused connections
 			t.Errorf("%+v", s)
 		}
 		if h.closed.Load() != 0 {

@@ -31,7 +31,7 @@ func (l *link) read(p []byte) (n int, full bool, errno unix.Errno) {
 	return n, n == len(p), errno
 }
 
-// readTwo is read into first, and behind it into second; neither is empty. Under TLS it leaves second alone.
+// readTwo is read into first and then into second; neither is empty. Under TLS it leaves second alone.
 func (l *link) readTwo(first, second []byte) (n int, full bool, errno unix.Errno) {
 	if l.tls != nil {
 		return l.tls.read(first)
@@ -44,7 +44,7 @@ func (l *link) readTwo(first, second []byte) (n int, full bool, errno unix.Errno
 	return n, n == len(first)+len(second), errno
 }
 
-// tell sends p to a peer that gets nothing else, if the socket takes it at once.
+// tell sends p, the only output of a connection, if the socket takes it at once.
 func (l *link) tell(p []byte) {
 	if l.tls == nil {
 		send(l.fd, p)
@@ -61,5 +61,5 @@ func (l *link) announced() {
 	}
 }
 
-// holdsOutput says that bytes have left the output and not the process.
+// holdsOutput reports whether bytes have left the output and not the process.
 func (l *link) holdsOutput() bool { return l.tls != nil && len(l.tls.unsent) > 0 }

@@ -9,15 +9,15 @@ import (
 	"spindle/protocol"
 )
 
-// A loop is what one event loop keeps for its connections. Only its goroutine touches it, save mail, armed and count.
+// A loop is one event loop's state. Only its goroutine touches it, except mail, armed and count.
 //
-// One iteration: the backend gives every ready connection its bytes (conn.received), then calls turn once, which takes
-// the mail, goes on with connections that had more to do, and flushes every dirty one: one write a connection. When
-// very many are ready the backend has a part of them flushed earlier (relieve).
+// In one iteration the backend gives each ready connection its bytes (conn.OnTraffic). Then it calls turn once. That
+// takes the mail, serves connections that had more to do, and flushes each dirty one with one write. When very many are
+// ready the backend has a part of them flushed earlier (relieve).
 //
-// reactor.T1. Whatever leaves work for turn (a dirty connection, one with more to do, mail) has turn called again: the
-// backend after its events, others through notify.
-// reactor.T2. armed is true from the first notify until turn begins: one wake a turn, whoever posts.
+// reactor.T1. After work is left for turn (a dirty connection, one with more to do, mail) turn is called again. The
+// backend does so after its events, other goroutines through notify.
+// reactor.T2. armed is true from the first notify until turn begins: one wake a turn, however many post.
 type loop struct {
 	reactor *Reactor
 	handler protocol.Handler
@@ -45,7 +45,7 @@ type loop struct {
 
 	enlisted atomic.Bool // the gate's opening wakes the loop (reactor.G2)
 
-	ended   bool // under mailMu: nobody will read the mail again
+	ended   bool // under mailMu: the mail is not read any more
 	held    int  // under mailMu: bytes that mail holds
 	brimful bool // under mailMu: counted in reactor.brimful, since held is past mailMost
 
@@ -142,8 +142,8 @@ func (l *loop) turn() {
 	l.endIteration()
 }
 
-// endIteration closes the books of an iteration: times, clock and counts. A backend calls it itself when it leaves out
-// turn for want of work; else the next request would be timed from this iteration's first byte (reactor.D2).
+// endIteration ends an iteration's times, clock and counts. A backend that leaves out turn calls it itself. Otherwise
+// the next request would be timed from this iteration's first byte (reactor.D2).
 func (l *loop) endIteration() {
 	l.timeReplies()
 	l.nowMs, l.readAt = 0, 0
@@ -161,9 +161,9 @@ func (l *loop) flushDirty() {
 	l.timeReplies()
 }
 
-// crowd is how many connections with replies to what they sent wait for the end of an iteration at most; what is posted
-// to others comes on top. Each holds a buffer: of a thousand at once most fell out of the cache, and those that the
-// pool has no room for were allocated anew. That was 14 % of a request (bench: connections).
+// crowd bounds the connections whose replies wait for the end of an iteration. Posts to other connections are not
+// counted. Each holds a buffer. Of a thousand buffers most fell out of the cache, and the pool had no room for all.
+// That cost 14 % of a request (bench: connections).
 const crowd = 64
 
 // relieve flushes the dirty connections once they are a crowd. After each event, and never within one.
@@ -200,225 +200,7 @@ func (l *loop) later(c *conn) {
 	}
 }
 
-// A mail is what another goroutine, or the core in the middle of a batch, wants of a connection.
-type mail struct {
-	kind  mailKind
-	c     *conn // nil: the loop itself is meant
-	turn  uint64
-	p     []byte
-	reply *protocol.Reply
-	fd    int
-
-	to     []protocol.Conn // mailPostAll: the receivers
-	except protocol.Conn   // who of them is not meant, or nil
-}
-
-// size is what a mail holds, in bytes.
-func (m *mail) size() int {
-	n := mailBytes + len(m.p)
-	if m.reply != nil {
-		n += m.reply.Len()
-	}
-	return n
-}
-
-const (
-	mailBytes = 128      // a mail without what it points to
-	mailMost  = 16 << 20 // bytes in a mailbox, past which whoever fills it slows down
-)
-
-type mailKind uint8
-
-const (
-	mailPost mailKind = iota
-	mailPostAll
-	mailReply
-	mailResume
-	mailClose
-	mailCloseAfter
-	mailWritable
-	mailLimits
-	mailOpen    // a backend's own loop takes a socket
-	mailStop    // close every connection when its output has left
-	mailStopNow // close every connection
-)
-
-// post puts m into the mailbox and has it read. Any goroutine; never waits for the loop.
-func (l *loop) post(m mail) {
-	l.mailMu.Lock()
-	if l.ended {
-		l.mailMu.Unlock()
-		m.refuse()
-		return
-	}
-	l.mail = append(l.mail, m)
-	if l.held += m.size(); l.held > mailMost && !l.brimful {
-		l.brimful = true
-		l.reactor.brimful.Add(1)
-	}
-	if !l.waiting.Load() {
-		l.waiting.Store(true)
-	}
-	l.mailMu.Unlock()
-	l.notify()
-}
-
-// PostAll implements protocol.Loop.
-func (l *loop) PostAll(turn uint64, to []protocol.Conn, except protocol.Conn, p []byte) {
-	l.post(mail{kind: mailPostAll, turn: turn, p: p, to: to, except: except})
-}
-
-// slowSteps is how long slowDown waits at most, in milliseconds.
-const slowSteps = 20
-
-// slowDown lets another loop read a mailbox that is past its bound, before this one runs the next batch (R5). No turn
-// is held, and the wait ends: two loops may have filled each other's.
-func (l *loop) slowDown() {
-	for range slowSteps {
-		if l.reactor.brimful.Load() == 0 || l.waiting.Load() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// empty takes the mail out of the box. Under mailMu.
-func (l *loop) empty() (mails []mail) {
-	mails = l.mail
-	l.mail, l.held = nil, 0
-	if l.brimful {
-		l.brimful = false
-		l.reactor.brimful.Add(-1)
-	}
-	return mails
-}
-
-// refuse gives back what a mail that nobody will read holds.
-func (m *mail) refuse() {
-	if m.reply != nil {
-		releaseLent(m.reply)
-	}
-}
-
-func releaseLent(r *protocol.Reply) {
-	for _, piece := range r.Lent {
-		if piece.Release != nil {
-			piece.Release()
-		}
-	}
-	r.Lent = nil
-}
-
-// readMail does what the mailbox asks. at is the connection whose batch of turn number turn has just been run, if any:
-// posts to it that were decided in an earlier turn go before its reply (the order rule of protocol.Conn).
-func (l *loop) readMail(at *conn, turn uint64) {
-	l.mailMu.Lock()
-	mails := l.empty()
-	l.mail = l.read[:0]
-	l.read = nil // a handler may post and be read again below us: it then finds no second half
-	l.waiting.Store(false)
-	l.mailMu.Unlock()
-	for i := 0; i < len(mails); i++ {
-		m := &mails[i]
-		switch {
-		case m.kind == mailPostAll:
-			n := l.spread(mails[i:], at, turn)
-			clear(mails[i : i+n-1])
-			i += n - 1
-		case m.c == nil:
-			l.readOwn(m)
-		case m.c.life == lifeClosed && m.kind != mailOpen:
-			m.refuse()
-		case m.c == at && protocol.TurnOf(m.turn) < turn && (m.kind == mailPost || m.kind == mailReply):
-			at.before(m)
-		default:
-			m.c.readMail(m)
-		}
-		mails[i] = mail{}
-	}
-	if cap(mails) <= 4096 {
-		l.read = mails[:0]
-	}
-}
-
-// joinMost is how many bytes of messages to the same receivers become one.
-const joinMost = 64 << 10
-
-// spread gives the first of mails to its receivers, together with those behind it that go to the same ones. Each
-// receiver then has one piece, and one write. It returns how many mails these were.
-func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
-	first := &mails[0]
-	size := len(first.p)
-	for n = 1; n < len(mails) && mails[n].goesWith(first) && size+len(mails[n].p) <= joinMost; n++ {
-		size += len(mails[n].p)
-	}
-	p := first.p
-	alone := n > 1 && len(first.to) == 1 && size < pieceCopy // who is alone gets them in a buffer that costs nothing
-	if n > 1 && !alone {
-		p = make([]byte, 0, size)
-		for i := range mails[:n] {
-			p = append(p, mails[i].p...)
-		}
-	}
-	for _, to := range first.to {
-		c := to.(*conn)
-		switch {
-		case c.life == lifeClosed || to == first.except:
-		case c == at:
-			for i := range mails[:n] {
-				c.takeShared(&mails[i], turn)
-			}
-		default:
-			before := c.out.bytes
-			if alone {
-				for i := range mails[:n] {
-					c.out.copyIn(&l.replies, mails[i].p)
-				}
-			} else {
-				c.out.post(&l.replies, p)
-			}
-			c.out.hold(l.reactor.options.Gate, mails[n-1].turn, before)
-			c.written()
-		}
-		if l.atEnd {
-			l.relieve()
-		}
-	}
-	return n
-}
-
-// goesWith says that m goes to the receivers of other.
-func (m *mail) goesWith(other *mail) bool {
-	return m.kind == mailPostAll && m.except == other.except && len(m.to) == len(other.to) && len(m.to) > 0 &&
-		&m.to[0] == &other.to[0]
-}
-
-// takeShared takes a message for many at the connection whose batch of that turn has just been run.
-func (c *conn) takeShared(m *mail, turn uint64) {
-	post := mail{kind: mailPost, c: c, turn: m.turn, p: m.p}
-	if protocol.TurnOf(m.turn) < turn {
-		c.before(&post)
-	} else {
-		c.readMail(&post)
-	}
-}
-
-// readOwn takes mail for the loop itself.
-func (l *loop) readOwn(m *mail) {
-	switch m.kind {
-	case mailStop:
-		l.stopping = true
-		for c := range l.conns {
-			c.closeAfterOutput()
-		}
-	case mailStopNow:
-		for c := range l.conns {
-			c.close()
-		}
-	}
-}
-
-// end refuses mail from here on and gives back what is still there.
+// end refuses all later mail, and releases the mail that is there.
 func (l *loop) end() {
 	l.mailMu.Lock()
 	l.ended = true
@@ -429,7 +211,7 @@ func (l *loop) end() {
 	}
 }
 
-// takeParser gives a parser that is nobody's.
+// takeParser returns a free parser.
 func (l *loop) takeParser() *protocol.Parser {
 	if n := len(l.parsers); n > 0 {
 		p := l.parsers[n-1]

@@ -8,9 +8,8 @@ import (
 	"spindle/protocol"
 )
 
-// TestFullMailboxSlowsWhoFillsIt: while a loop does not read its mail, who fills its box past the bound waits before
-// each further batch, and no longer than a few milliseconds. Stats tell what is held. When the loop reads again it is
-// over.
+// TestFullMailboxSlowsWhoFillsIt: while a loop does not read its mail, connections that fill its box past the bound
+// wait some milliseconds before each batch. Stats tell the bytes held. The waits end when the loop reads again.
 func TestFullMailboxSlowsWhoFillsIt(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
@@ -32,7 +31,7 @@ func TestFullMailboxSlowsWhoFillsIt(t *testing.T) {
 			}
 			fan := func() time.Duration {
 				began := time.Now()
-				for range 3 { // a batch's wait is behind its replies: the next one's come late
+				for range 3 { // a batch waits after its replies: the next one's come late
 					peers[0].send(command("FAN"))
 					peers[0].expect("+FAN\r\n")
 				}

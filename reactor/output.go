@@ -10,7 +10,7 @@ import (
 	"spindle/protocol"
 )
 
-// An output is what a connection has still to send, in order: sealed pieces, then the tail that handlers append to.
+// An output is the bytes that a connection has still to send: sealed pieces, then the tail that handlers append to.
 //
 //	        reply or post             all has left
 //	 empty ───────────────▶ dirty ──────────────────▶ empty, or closed if the connection is closing
@@ -35,7 +35,7 @@ type output struct {
 	bytes int
 	idle  int // bytes of the queue's leased buffers that hold nothing
 
-	marks []mark // what may not leave yet (reactor.G1)
+	marks []mark // bytes that may not leave yet (reactor.G1)
 	held  int    // bytes of it
 	gated bool   // in loop.gated
 
@@ -44,7 +44,7 @@ type output struct {
 	softSince time.Time // when bytes passed the soft limit; zero: it is below
 }
 
-// A piece is a run of bytes that nobody appends to any more.
+// A piece is a run of bytes that does not grow any more.
 type piece struct {
 	b       []byte // what the kernel has yet to take
 	lease   []byte // the leased buffer b lies in, given back when the piece has left; nil if there is none
@@ -52,7 +52,7 @@ type piece struct {
 	release func() // of a lent piece, or a chunk
 }
 
-// What a connection pays for the pieces it may hold: beyond these sizes copying costs more than a piece of its own.
+// Sizes of pieces. A longer post becomes its own piece, because copying it would cost more.
 const (
 	replySize   = 16 << 10  // a fresh reply buffer
 	replyKeep   = 256 << 10 // a buffer that grew past this is left to the garbage collector
@@ -82,7 +82,7 @@ func (p *bufferPool) lease() []byte {
 	return b[:0]
 }
 
-// giveBack takes a buffer that nobody looks at any more.
+// giveBack takes a buffer that is not used any more.
 func (p *bufferPool) giveBack(b []byte) {
 	poison(b)
 	if cap(b) < replySize || cap(b) > replyKeep || p.bytes+cap(b) > p.most {
@@ -100,7 +100,7 @@ func (o *output) open(pool *bufferPool) *protocol.Reply {
 	return &o.tail
 }
 
-// settle counts what was appended to the tail behind from; an empty tail gives its buffer back (reactor.O1).
+// settle counts the bytes appended to the tail after from. An empty tail gives its buffer back (reactor.O1).
 func (o *output) settle(pool *bufferPool, from protocol.Mark) {
 	o.bytes += o.tail.Since(from)
 	if len(o.tail.B) == 0 && len(o.tail.Lent) == 0 {
@@ -139,7 +139,7 @@ func (o *output) copyIn(pool *bufferPool, p []byte) {
 	r.B = append(r.B, p...)
 }
 
-// postReply appends a reply that belongs to the loop from here on.
+// postReply appends a reply. It is the loop's afterwards.
 func (o *output) postReply(pool *bufferPool, r *protocol.Reply) {
 	if len(r.Lent) == 0 {
 		if len(r.B) > 0 {
@@ -155,8 +155,7 @@ func (o *output) postReply(pool *bufferPool, r *protocol.Reply) {
 	o.split(r.B, nil, nil, r.Lent)
 }
 
-// insert puts a post that was decided before a reply that is already in the tail in front of it. Returns how far the
-// reply has moved.
+// insert puts a post before a reply that is already in the tail. It returns how far the reply has moved.
 func (o *output) insert(at protocol.Mark, p []byte) int {
 	o.tail.Insert(at, p)
 	o.bytes += len(p)
@@ -171,7 +170,7 @@ func (o *output) insertReply(at protocol.Mark, r *protocol.Reply) int {
 	return n
 }
 
-// seal turns the tail into pieces, so that it can stay behind while new replies go into a fresh buffer.
+// seal turns the tail into pieces. New replies go into a fresh buffer.
 func (o *output) seal(pool *bufferPool) {
 	if o.tail.B == nil {
 		return
@@ -233,7 +232,7 @@ const (
 	flushedDead                // the peer is gone
 )
 
-// flush sends what it can without waiting. It returns the bytes the kernel took.
+// flush sends all bytes that the socket takes without waiting. It returns their number.
 func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
 	if len(o.marks) > 0 {
 		return o.flushFree(l, pool)
@@ -268,7 +267,7 @@ func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
 	return total, result
 }
 
-// flushFree is flush of what may leave (reactor.G1).
+// flushFree is flush of the bytes that may leave (reactor.G1).
 func (o *output) flushFree(l *link, pool *bufferPool) (int, flushed) {
 	if l.tls != nil {
 		return o.flushFreeTLS(l.tls, pool)
@@ -340,7 +339,7 @@ func (o *output) writePieces(fd, most int) (n, want int, errno unix.Errno) {
 	return n, want, errno
 }
 
-// advance forgets n bytes the kernel took and every piece that has left whole.
+// advance drops n bytes that the kernel took, and the pieces that have left whole.
 func (o *output) advance(pool *bufferPool, n int) {
 	o.bytes -= n
 	for o.head < len(o.queue) {
@@ -359,7 +358,7 @@ func (o *output) advance(pool *bufferPool, n int) {
 	}
 }
 
-// finish gives back what a piece held (reactor.O3).
+// finish releases the memory of a piece (reactor.O3).
 func (o *output) finish(pool *bufferPool, p *piece) {
 	if p.lease != nil {
 		pool.giveBack(p.lease)
@@ -371,7 +370,7 @@ func (o *output) finish(pool *bufferPool, p *piece) {
 	*p = piece{}
 }
 
-// abandon gives everything back unsent: the connection ends.
+// abandon releases all output unsent: the connection ends.
 func (o *output) abandon(pool *bufferPool) {
 	for i := o.head; i < len(o.queue); i++ {
 		o.finish(pool, &o.queue[i])
@@ -387,7 +386,7 @@ func (o *output) abandon(pool *bufferPool) {
 	o.tail.Lent = nil
 }
 
-// pieces counts what the output is held in.
+// pieces counts the pieces of the output.
 func (o *output) pieces() int {
 	n := len(o.queue) - o.head
 	if len(o.tail.B) > 0 || len(o.tail.Lent) > 0 {

@@ -1,12 +1,11 @@
 // Package reactor is the event loops: sockets, connections, bytes in and bytes out.
 //
-// Owner: N loops, each a goroutine that alone touches its connections; what comes from elsewhere goes through the
-// loop's mailbox. The first loop accepts for all; with netpoll a goroutine does.
+// Owner: N loops, each a goroutine that alone touches its connections. Other goroutines use the loop's mailbox. The
+// first loop, or a goroutine, accepts for all.
 // Never: knows what a command means, keeps request bytes past Handler.Serve, or lets anything grow without a bound.
-// Start at conn.go, where a request enters and its reply leaves; loop.go has the iteration, output.go what waits to be
-// sent, chunk.go what waits to be served. gnet.go, epoll.go and netpoll.go are the three loops behind it:
-// each gives bytes, says when a socket can take more, and runs loop.turn once per iteration. edges.go is what gnet and
-// epoll share. tls.go and handshake.go are connections under TLS.
+// Start at conn.go and serving.go, where a request enters and its reply leaves. loop.go has the iteration, mail.go the
+// mailbox, output.go the bytes to send, chunk.go the bytes to serve. gnet.go, epoll.go and netpoll.go are the backends:
+// each gives bytes, says when a socket can take more, and runs loop.turn once an iteration.
 package reactor
 
 import (
@@ -21,7 +20,7 @@ import (
 	"spindle/protocol"
 )
 
-// Backend names the loop behind the Handler.
+// Backend names the kind of loop.
 type Backend int
 
 const (
@@ -56,7 +55,7 @@ type Options struct {
 	TLS *tls.Config
 	// HandshakeLimit is how long a TLS handshake may take; 0: 10 seconds.
 	HandshakeLimit time.Duration
-	// Handshaking hears that a TLS handshake has begun while there was none. On a goroutine of its own.
+	// Handshaking is called on its own goroutine when a TLS handshake begins and no other is under way.
 	Handshaking func()
 
 	// Logf takes a line for the operator.
@@ -114,7 +113,7 @@ type Reactor struct {
 type backend interface {
 	// start makes the loops and has them run.
 	start(r *Reactor) error
-	// accept has somebody call a.accept whenever a.poll is readable. It returns at once.
+	// accept has a.accept called whenever a.poll is readable. It returns at once.
 	accept(a *acceptor) error
 	// adopt gives c, with a connected nonblocking socket, to c's loop, which opens it. It owns the socket. a.accept calls
 	// it, and for TLS any goroutine.
@@ -197,7 +196,7 @@ func (r *Reactor) Rebind(bind []string, port, tlsPort int) error {
 	return r.acceptor.rebind(bind, port, tlsPort)
 }
 
-// SetTLS is what handshakes that begin from now on go by. Any goroutine.
+// SetTLS sets the configuration of later handshakes. Any goroutine.
 func (r *Reactor) SetTLS(config *tls.Config) { r.shaking.config.Store(config) }
 
 // A Kind is what a listener's connections are.
@@ -295,7 +294,7 @@ func (r *Reactor) Stats() Stats {
 	}
 }
 
-// ResetStats is CONFIG RESETSTAT's share: what Stats counts of the past begins anew. Any goroutine.
+// ResetStats is CONFIG RESETSTAT's share: the counts of Stats begin at 0 again. Any goroutine.
 func (r *Reactor) ResetStats() {
 	for _, n := range []*atomic.Uint64{&r.accepted, &r.rejected, &r.outLimit, &r.inLimit} {
 		n.Store(0)

@@ -8,20 +8,20 @@ import (
 
 // How much is read at once.
 const (
-	// firstRead is what a socket's first read in an iteration may bring. It is short, so that of a long argument little
-	// goes through a buffer, from which it is copied: the rest is read where it belongs.
+	// firstRead bounds a socket's first read in an iteration. It is short, so that little of a long argument is copied
+	// from a buffer. The rest is read into its place.
 	firstRead = 32 << 10
-	// readBuffer is what those that follow may bring, if it filled its buffer and a long argument is awaited, and
+	// readBuffer bounds each later read, if that one filled its buffer and a long argument is awaited.
 	readBuffer = 64 << 10
-	// readOnBound what all of them may, more or less, before the loop looks at the others.
+	// readOnBound bounds all of them together, roughly, before the loop serves other connections.
 	readOnBound = 128 << 10
-	// behindArgument is how much is read behind a streamed argument: its end and the next request's beginning. More
-	// would have to be copied, if that has a long argument too.
-	behindArgument = 4 << 10
+	// afterArgument is how much is read after a streamed argument: its end and the next request's beginning. If that
+	// has a long argument too, more would have to be copied.
+	afterArgument = 4 << 10
 )
 
-// read reads once from the socket, and serves what came: of a streamed argument straight into its memory, else into
-// buffer. full says that more may be there. With 0 bytes and no error the peer has ended.
+// read reads once from the socket and serves the bytes. It reads into a streamed argument's memory if there is one,
+// else into buffer. full: more bytes may be there. With 0 bytes and no error the peer has ended.
 func (c *conn) read(buffer []byte) (n int, full bool, errno unix.Errno) {
 	n, full, errno = c.readOnce(buffer)
 	if c.holdsOutput() && c.life != lifeClosed && !c.out.blocked { // crypto/tls has answered, and the socket was full
@@ -41,7 +41,7 @@ func (c *conn) readOnce(buffer []byte) (n int, full bool, errno unix.Errno) {
 		}
 		return n, full, errno
 	}
-	room, buffer = room[:min(len(room), flushBound)], buffer[:behindArgument]
+	room, buffer = room[:min(len(room), flushBound)], buffer[:afterArgument]
 	if n, full, errno = c.readTwo(room, buffer); errno != 0 || n == 0 {
 		return n, false, errno
 	}
@@ -53,9 +53,9 @@ func (c *conn) readOnce(buffer []byte) (n int, full bool, errno unix.Errno) {
 	return n, full, 0
 }
 
-// readOn goes on where a read has filled its buffer and a long argument is awaited, and says whether more may be there:
-// an end or an error shows again in the next iteration. Short requests wait for that, too: thousands of them fit into a
-// buffer.
+// readOn reads more of a long argument, after a read has filled its buffer. It reports whether more may be there: an
+// end or an error shows again in the next iteration. Short requests wait for that iteration, because thousands fit into
+// a buffer.
 func (c *conn) readOn(buffer []byte) (more bool) {
 	for left := readOnBound; left > 0 && c.awaitsLong() && c.flow == flowing && c.isOpen(); {
 		n, full, errno := c.read(buffer)
@@ -73,7 +73,7 @@ func (c *conn) readOn(buffer []byte) (more bool) {
 	return true
 }
 
-// traffic is OnTraffic of bytes in a buffer of the loop's (reactor.L2, reactor.L4).
+// traffic is OnTraffic for bytes in a buffer of the loop (reactor.L2, reactor.L4).
 func (c *conn) traffic(data []byte) {
 	c.OnTraffic(data)
 	if invariant.Enabled {

@@ -14,7 +14,7 @@ func (nowhere) wake()            {}
 func (nowhere) watchWrite(*conn) {}
 func (nowhere) drop(*conn)       {}
 
-// An eager is a board that lets a connection go on while the batch that left a request undone is still being delivered.
+// An eager is a board that resumes a connection while the batch with the undone request is still being delivered.
 type eager struct{ *board }
 
 func (e eager) Serve(b *protocol.Batch) {
@@ -24,8 +24,8 @@ func (e eager) Serve(b *protocol.Batch) {
 	}
 }
 
-// TestTrafficBeforeTheReplay: a long argument's request was left undone, and its connection may go on; more bytes
-// arrive before its place in turn comes. It is served once, and what came behind it behind it.
+// TestTrafficBeforeTheReplay: a long argument's request was left undone, and its connection is resumed. More bytes
+// arrive before its turn in loop.ready. It is served once, and later requests after it.
 func TestTrafficBeforeTheReplay(t *testing.T) {
 	long, ping := command("LATER", strings.Repeat("x", protocol.BigBulk)), command("PING")
 	for _, tt := range []struct {
@@ -48,7 +48,7 @@ func TestTrafficBeforeTheReplay(t *testing.T) {
 			c := &conn{loop: l}
 			c.open()
 			want := ""
-			for range 2 { // the second time shows what the first has left behind
+			for range 2 { // the second time shows what is left of the first
 				c.OnTraffic([]byte(long[:100]))
 				c.OnTraffic([]byte(long[100:] + tt.behind))
 				c.Resume()

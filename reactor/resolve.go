@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// names are hosts that Resolve has asked for, so that Rebind, which holds up whoever calls it, need not wait for a name
-// server.
+// Names are hosts that Resolve has looked up, so that Rebind does not wait for a name server.
 type names struct {
 	mu    sync.Mutex
 	found map[string]resolved
@@ -23,10 +22,10 @@ type resolved struct {
 	until time.Time // later it is asked for again
 }
 
-// namesLast is for how long answers are believed: from Resolve to the Rebind behind it, and the one that takes it back.
+// namesLast is how long answers hold: from Resolve to its Rebind, and to the Rebind that takes that one back.
 const namesLast = 10 * time.Second
 
-// Unresolved are those of bind that are names, for which somebody has to be asked.
+// Unresolved returns the names in bind that a name server has to resolve.
 func Unresolved(bind []string) (hosts []string) {
 	for _, host := range bind {
 		host = strings.TrimPrefix(host, "-")

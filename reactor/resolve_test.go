@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestResolvedBeforehand: what was resolved a moment ago, or could not be, is not asked for again by who rebinds.
+// TestResolvedBeforehand: a rebind does not ask again for names that were resolved a moment ago, or could not be.
 func TestResolvedBeforehand(t *testing.T) {
 	asked := 0
 	real := lookUp

@@ -14,7 +14,7 @@ import (
 // Settings are what an operator may change while the reactor runs. Any goroutine may read and set them.
 type Settings struct {
 	MaxClients   setting.Int  // maxclients
-	KeepAlive    setting.Int  // tcp-keepalive, seconds; 0: off. For connections accepted from now on
+	KeepAlive    setting.Int  // tcp-keepalive, seconds; 0: off. For later connections
 	QueryBuffer  setting.Int  // client-query-buffer-limit
 	TLSAccepts   setting.Int  // max-new-tls-connections-per-cycle
 	ReplyLatency setting.Bool // measure how long replies take

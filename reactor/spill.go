@@ -10,19 +10,19 @@ import (
 	"spindle/protocol"
 )
 
-// Chunks that come back lie ready for the next long replies. Those that nobody wanted for spareAge go back to the
-// kernel, and at once what would make them more than spareChunks: 64 MB.
+// Chunks that come back are spare, for the next long replies. Chunks beyond spareChunks (64 MB) go back to the kernel
+// at once, others when they were not used for spareAge.
 const (
 	spareChunks = 256
 	spareAge    = 5 * time.Second
 )
 
-// A chunkStore lends the memory of long replies, outside the Go heap. Any goroutine: where loops borrow their kit for
-// each visit, a chunk comes back in another visit than it was lent in, and so such kits share one store.
+// A chunkStore lends the memory of long replies, outside the Go heap. Loops that share their kits also share a store: a
+// chunk may come back to another kit than it was lent from. Any goroutine.
 type chunkStore struct {
 	mu    sync.Mutex
 	spare [][]byte // the one used last at the end
-	idle  int      // spare[:idle] has not been wanted since they were aged last
+	idle  int      // spare[:idle] was not used since the last age
 	aging bool     // age will run
 }
 
@@ -71,7 +71,7 @@ func (s *chunkStore) keepSpare(b []byte) bool {
 	return true
 }
 
-// age unmaps what has been idle since the last time.
+// age unmaps the chunks that were idle since the last age.
 func (s *chunkStore) age() {
 	s.mu.Lock()
 	old := slices.Clone(s.spare[:s.idle])
@@ -98,8 +98,8 @@ func (c *conn) Chunk(n, _ int) (chunk []byte, release func()) {
 // Outgrown implements protocol.Chunks.
 func (c *conn) Outgrown(b []byte) { c.loop.replies.giveBack(b) }
 
-// chunk lends room for n bytes to who has held bytes to send, unless the connection will be cut for them. Any
-// goroutine.
+// chunk lends room for n bytes. held is how many bytes the connection has to send; past its limit it gets none, and
+// will be cut. Any goroutine.
 func (c *conn) chunk(n, held int) (chunk []byte, release func()) {
 	class := protocol.Class(c.class.Load())
 	hard := c.loop.reactor.settings.Output.Get()[class].Hard
@@ -114,8 +114,8 @@ func (c *conn) chunk(n, held int) (chunk []byte, release func()) {
 	return b[:0], func() { store.giveBack(b) }
 }
 
-// A posted lends the chunks of a reply that is written elsewhere than on the connection's loop. What else the
-// connection has to send does not count for it: only the loop knows.
+// A posted lends the chunks of a reply that is written outside the connection's loop. It does not count the
+// connection's other output, which only the loop knows.
 type posted struct{ c *conn }
 
 // Chunks implements protocol.Conn.
@@ -123,5 +123,5 @@ func (c *conn) Chunks() protocol.Chunks { return posted{c} }
 
 func (p posted) Chunk(n, held int) (chunk []byte, release func()) { return p.c.chunk(n, held) }
 
-// Outgrown implements protocol.Chunks: the buffer is no loop's.
+// Outgrown implements protocol.Chunks. No loop has lent the buffer.
 func (posted) Outgrown([]byte) {}

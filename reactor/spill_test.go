@@ -9,7 +9,7 @@ import (
 	"spindle/protocol"
 )
 
-// A chunk comes back on whatever goroutine has sent it, while others lend and give back: it is nobody else's meanwhile.
+// A chunk comes back on any goroutine, while others lend and give back. Meanwhile no other reply has it.
 func TestChunksOfManyGoroutines(t *testing.T) {
 	var s chunkStore
 	var all sync.WaitGroup
@@ -39,7 +39,7 @@ func TestChunksOfManyGoroutines(t *testing.T) {
 	}
 }
 
-// Spare chunks that nobody wants between two agings go back to the kernel, and those that are wanted stay.
+// Spare chunks that are not used between two agings go back to the kernel, and others stay.
 func TestSpareChunksAge(t *testing.T) {
 	s := chunkStore{aging: true} // the test ages
 	spare := func() int {
@@ -70,8 +70,8 @@ func TestSpareChunksAge(t *testing.T) {
 	}
 }
 
-// Under netpoll a connection is its own loop, and works with another kit at each visit: chunks are the backend's, and
-// none is lost with a kit that the garbage collector drops.
+// Under netpoll a connection has its own loop, and another kit at each visit. Chunks are the backend's, and none is
+// lost with a kit that the garbage collector drops.
 func TestKitsShareTheirChunks(t *testing.T) {
 	h := newBoard()
 	r, addr := serveBoard(t, h, Options{Backend: Netpoll})

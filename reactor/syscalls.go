@@ -31,7 +31,7 @@ func send(fd int, p []byte) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// ringBell wakes who waits for an eventfd.
+// ringBell wakes the goroutine that waits for an eventfd.
 func ringBell(fd int) {
 	one := [8]byte{1}
 	syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&one)), 8)

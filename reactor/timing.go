@@ -11,8 +11,8 @@ import (
 //
 //	read ──▶ conn.readAt ──▶ run: what ran, per row ──▶ loop.ran ──▶ the connection's output has left ──▶ timings
 //
-// reactor.D1. A request waits in that time for the loop, for the turn, for those before it in its pipeline, for the
-// log's gate and for the socket. What a blocked or lent command answers later is not in it.
+// reactor.D1. In that time a request waits for the loop, the turn, earlier requests of its pipeline, the log's gate and
+// the socket. Later replies of blocked or lent commands are not timed.
 // reactor.D2. All requests of an iteration count as read when its first bytes are. The loop reads the clock then, and
 // once more after its writes. Every iteration ends with endIteration, also one without a reply.
 // reactor.D3. Requests without a reply are not timed: the core leaves them out of Batch.Ran.
@@ -33,7 +33,7 @@ type sent struct {
 // untimedMost is how many of them are kept while sockets are full; more are not measured.
 const untimedMost = 4096
 
-// beganAt is when the loop has read the first bytes of this iteration, in nanos of its own clock.
+// beganAt is when the loop has read the first bytes of this iteration, in nanos of its clock.
 func (l *loop) beganAt() int64 {
 	if l.readAt == 0 {
 		l.readAt = l.wall.Nanos()

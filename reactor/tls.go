@@ -12,23 +12,22 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A tlsLink is the second kind of link: crypto/tls over a socket that nobody waits for.
+// A tlsLink is the second kind of link: crypto/tls over a nonblocking socket.
 //
 //	           the handshake, on its own goroutine             the loop
 //	accepted ─────────────────────────────────────▶ shaking ───────────▶ open ⇄ readable ───▶ closed: a last close_notify
 //	                                                   │ refused, too slow, or the reactor stops
 //	                                                   └──────────────────────────────▶ closed
 //
-// What crypto/tls holds for a connection is bounded, and does not count as the client's memory, as in Redis: some 7 KB
-// when idle, and its greatest record (TestIdleTLSConnectionCost).
+// The memory of crypto/tls is bounded: some 7 KB when idle, and the largest record (TestIdleTLSConnectionCost). As in
+// Redis it does not count as the client's memory.
 //
 // As a net.Conn it is what crypto/tls reads records from and writes records to. During the handshake it waits in
 // file. Afterwards Read answers errNothing where a socket would wait: crypto/tls keeps a half-read record for later.
 //
 // reactor.S1. One goroutine at a time uses a tlsLink: that of the handshake, then the loop.
 // reactor.S2. unsent goes out before anything else. Output is encrypted only while unsent is empty.
-// reactor.S3. What crypto/tls holds of the input is announced by no event. read goes on until nothing is left, or says
-// full.
+// reactor.S3. No event reports the input that crypto/tls holds. read continues until nothing is left, or says full.
 type tlsLink struct {
 	conn *tls.Conn
 	of   *link
@@ -41,7 +40,7 @@ type tlsLink struct {
 const (
 	// recordSize is how much is encrypted at a time: one record, whatever the cipher adds to it.
 	recordSize = 16 << 10
-	// ownRecord is from where on a piece is encrypted from where it lies. Shorter ones share a record.
+	// ownRecord is the size of a piece that is encrypted where it lies. Shorter ones share a record.
 	ownRecord = 4 << 10
 	// unsentMost is what may wait encrypted: a record of output, and answers of crypto/tls's own.
 	unsentMost = 4 * recordSize

@@ -44,8 +44,8 @@ func BenchmarkLink(b *testing.B) {
 	}
 }
 
-// BenchmarkHandshake connects and closes under TLS 1.3, by the kind of the server's key. Both ends are in this process,
-// so that more than half of an RSA handshake is the server's, and less than that of an ECDSA one.
+// BenchmarkHandshake connects and closes under TLS 1.3, by the kind of the server's key. Both ends are in this process.
+// The server's share is more than half of an RSA handshake, and less than half of an ECDSA one.
 func BenchmarkHandshake(b *testing.B) {
 	defer func() { secured = false }()
 	for _, kind := range []string{"ECDSA-P256", "RSA-2048"} {

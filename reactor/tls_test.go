@@ -27,7 +27,7 @@ type cutConn struct {
 	most  int // 0: whole
 	left  int // below 0: no end
 	wrote int
-	last  []byte // what was read last
+	last  []byte // the last bytes read
 }
 
 var errCut = errors.New("cut here")
@@ -81,7 +81,7 @@ func underTLS(t *testing.T, f func(t *testing.T, b Backend)) {
 	eachBackend(t, f)
 }
 
-// A handshake that ends at any byte leaves nothing behind, and the others are served.
+// A handshake that ends at any byte leaves nothing, and other connections are served.
 func TestHandshakeCutAnywhere(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		h := newBoard()
@@ -110,7 +110,7 @@ func TestHandshakeCutAnywhere(t *testing.T) {
 	})
 }
 
-// Connections that stop in their handshake count in maxclients, are closed when their time is over, and hold nobody up.
+// Connections that stop in their handshake count in maxclients, are closed when their time is over, and delay no other.
 func TestHandshakesThatStop(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		const many, limit = 300, 2 * time.Second
@@ -168,7 +168,7 @@ func TestStopEndsHandshakes(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		r, addr := serveBoard(t, newBoard(), Options{Backend: b})
 		for range Handshakers() {
-			r.shaking.slots <- struct{}{} // whoever computes takes for ever
+			r.shaking.slots <- struct{}{} // the one that computes takes for ever
 		}
 		for range 10 {
 			go tls.Client(dialBare(t, addr), clientTLS()).Handshake()
@@ -185,7 +185,7 @@ func TestStopEndsHandshakes(t *testing.T) {
 	})
 }
 
-// How the network cuts records changes nothing of what is read.
+// The bytes read do not depend on how the network cuts records.
 func TestRecordsCutAnywhere(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS12, tls.VersionTLS13} {
@@ -355,7 +355,7 @@ func TestKeyUpdate(t *testing.T) {
 	})
 }
 
-// What waits encrypted is bounded: a peer that has crypto/tls answer and reads nothing is given up.
+// Encrypted output is bounded: a peer that makes crypto/tls answer, and reads nothing, is closed.
 func TestUnsentIsBounded(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -384,7 +384,7 @@ func TestUnsentIsBounded(t *testing.T) {
 	}
 }
 
-// What an idle TLS connection costs. Both ends are in this process, and cost about the same.
+// The cost of an idle TLS connection. Both ends are in this process, and cost about the same.
 func TestIdleTLSConnectionCost(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -424,9 +424,8 @@ func TestIdleTLSConnectionCost(t *testing.T) {
 	runtime.KeepAlive(clients)
 }
 
-// FuzzTLS has a peer send bytes that are no TLS, another whose records were changed on their way, and a third that is
-// cut off and comes in pieces. The first gets nothing but an end, the others the right answers or an end. The rest of
-// the world is served all the while.
+// FuzzTLS has three peers. One sends bytes that are no TLS, and gets only an end. One has its records changed on their
+// way, one is cut off and comes in pieces; both get the right answers or an end. Other clients are always served.
 func FuzzTLS(f *testing.F) {
 	secured = true
 	f.Cleanup(func() { secured = false })

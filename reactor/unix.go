@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenUnix opens a Unix socket with the permissions asked for. A socket file nobody answers on is what a killed
-// server has left behind, and is removed; anything else at that path stays, and the start fails.
+// listenUnix opens a Unix socket with the given permissions. It removes a socket file without a server, which a killed
+// server has left. Any other file stays, and the start fails.
 func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
 		return nil, fmt.Errorf("bind: %w", err)
 	}
 	if perm != 0 {
-		// Before listen: nobody can connect while the permissions are not yet right.
+		// Before listen: no client can connect while the permissions are not right.
 		if err := os.Chmod(path, os.FileMode(perm)); err != nil {
 			unix.Close(fd)
 			unix.Unlink(path)

@@ -8,12 +8,12 @@ import (
 
 // A watcher tells loops when a full socket takes bytes again, for backends whose own poller cannot be asked.
 //
-// It is one goroutine with an epoll of its own, started by the first connection that needs it. A connection is entered
+// It is one goroutine with its own epoll, started by the first connection that needs it. A connection is entered
 // for one event, when the kernel refused its bytes; the event comes back to the loop as mail.
 // Price: an epoll_ctl and a wake for each time a socket fills up; nothing for connections that read.
 //
-// reactor.W1. A connection is taken out before its descriptor is closed, and an event names the conn by a number that
-// is never used twice: a late event finds nothing.
+// reactor.W1. A connection is taken out before its descriptor is closed. An event names the conn by a number that is
+// never used twice, so that a late event finds nothing.
 type watcher struct {
 	once  sync.Once
 	mu    sync.Mutex

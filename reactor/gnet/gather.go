@@ -1,7 +1,7 @@
 package gnet
 
-// A Gather decides whether each event is followed by a turn of its own, or waits for the other events of its
-// iteration (gnet.G3).
+// A Gather decides whether each event is followed by its own turn, or waits for the other events of its iteration
+// (gnet.G3).
 //
 // gnet has no hook at the end of an iteration. A loop that gathers rings its own bell, and the next epoll_wait brings
 // the bell after the events of this one. That costs a write and an event each iteration, and pays only when an
@@ -18,8 +18,8 @@ const (
 	probeEvery = 256 // events between two probes
 )
 
-// TurnNow counts an event that has left work, and says whether its turn runs at once; else the bell has to be rung.
-// alone says that the loop has one connection, which has nobody to wait for.
+// TurnNow counts an event that has left work, and reports whether its turn runs at once. Otherwise the bell has to be
+// rung. alone: the loop has only one connection.
 func (g *Gather) TurnNow(alone bool) bool {
 	g.gathered++
 	if g.on {
@@ -32,7 +32,7 @@ func (g *Gather) TurnNow(alone bool) bool {
 	return true
 }
 
-// Wait counts an event whose turn comes with the bell that somebody else has rung.
+// Wait counts an event whose turn comes with the bell that was rung before.
 func (g *Gather) Wait() { g.gathered++ }
 
 // Heard is called when the bell is.

@@ -2,8 +2,8 @@ package gnet
 
 import "testing"
 
-// A loop whose iterations have few events serves each at once, but for a probe; after a probe that met many it waits,
-// until one meets few again (gnet.G3).
+// A loop whose iterations have few events serves each at once, except probes. After a probe that met many events it
+// waits, until a probe meets few (gnet.G3).
 func TestGather(t *testing.T) {
 	var g Gather
 	iteration := func(events int) (atOnce int) {
@@ -26,7 +26,7 @@ func TestGather(t *testing.T) {
 	for _, step := range []struct{ iterations, events, atOnce int }{
 		{probeEvery - 1, 1, probeEvery - 1}, // few events: each at once
 		{1, gatherFrom - 1, 0},              // a probe that meets too few
-		{1, gatherFrom, gatherFrom},         // goes on as before
+		{1, gatherFrom, gatherFrom},         // as before
 		{(probeEvery - 1 - gatherFrom) / 3, 3, (probeEvery - 1 - gatherFrom) / 3 * 3},
 	} {
 		got := 0
@@ -38,7 +38,7 @@ func TestGather(t *testing.T) {
 		}
 	}
 	const many = 8 * gatherFrom
-	for iteration(many) > many-gatherFrom { // until a probe has met enough behind it
+	for iteration(many) > many-gatherFrom { // until enough events follow a probe
 	}
 	for range 1000 {
 		if n := iteration(gatherFrom); n != 0 {

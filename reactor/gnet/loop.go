@@ -39,7 +39,7 @@ func New() (*Loop, error) {
 		p.Close()
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
-	runtime.AddCleanup(l, func(fd int) { unix.Close(fd) }, l.bell) // when nobody can ring it any more
+	runtime.AddCleanup(l, func(fd int) { unix.Close(fd) }, l.bell) // when it can no longer be rung
 	if err := p.AddRead(&netpoll.PollAttachment{FD: l.bell}, true); err != nil {
 		p.Close()
 		return nil, err
@@ -47,8 +47,7 @@ func New() (*Loop, error) {
 	return l, nil
 }
 
-// Run calls ready for each descriptor that has events, epoll's bits, and heard when somebody has rung. It returns
-// after Stop.
+// Run calls ready for each descriptor that has events, epoll's bits, and heard after a ring. It returns after Stop.
 func (l *Loop) Run(ready func(fd int, events uint32), heard func()) {
 	defer l.poller.Close()
 	err := l.poller.Polling(func(fd int, events netpoll.IOEvent, _ netpoll.IOFlags) error {
@@ -78,7 +77,7 @@ func (l *Loop) Add(fd int) error {
 	return l.poller.AddRead(&netpoll.PollAttachment{FD: fd}, true)
 }
 
-// AddWrites has the loop also tell when a socket that was full takes bytes again, from now on.
+// AddWrites has the loop also report when a full socket takes bytes again.
 func (l *Loop) AddWrites(fd int) error {
 	return l.poller.ModReadWrite(&netpoll.PollAttachment{FD: fd}, true)
 }
@@ -95,8 +94,8 @@ func (l *Loop) Ring() {
 	runtime.KeepAlive(l)
 }
 
-// Yield lets other goroutines run, once a millisecond (gnet.G4). nowMs is the time of this iteration in Unix ms, 0 if
-// nobody has read it.
+// Yield lets other goroutines run, once a millisecond (gnet.G4). nowMs is the time of this iteration in Unix ms, or 0
+// if it was not read.
 func (l *Loop) Yield(nowMs int64) {
 	if nowMs != 0 && nowMs != l.yielded {
 		l.yielded = nowMs

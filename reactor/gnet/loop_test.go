@@ -36,8 +36,8 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// The bell is heard as often as it is rung and was silent, though nobody reads it, and behind the events that were
-// there before (gnet.G1).
+// The bell is heard once for each time that it is rung after a silence, although it is never read. It is heard after
+// earlier events (gnet.G1).
 func TestBell(t *testing.T) {
 	var heard atomic.Int64
 	var order []string // the loop's
@@ -66,7 +66,7 @@ func TestBell(t *testing.T) {
 		await(t, "heard", func() bool { return heard.Load() == i+1 })
 	}
 	<-blocked
-	unix.Write(pair[1], []byte("x")) // first, so the bell comes behind it
+	unix.Write(pair[1], []byte("x")) // first, so the bell comes after it
 	for range 50 {
 		l.Ring()
 	}

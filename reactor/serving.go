@@ -1,0 +1,319 @@
+package reactor
+
+import (
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
+
+// The way of a request: from its bytes to the reply in the output.
+
+// servedAtOnce is how many batches of one connection run before the loop looks at the others.
+const servedAtOnce = 16
+
+// OnTraffic takes bytes that arrived from the backend. The way of a request begins here.
+//
+// Lifetime: data is the backend's; nothing points into it when OnTraffic returns (reactor.L1, reactor.L2).
+func (c *conn) OnTraffic(data []byte) {
+	c.loop.assertOn()
+	l := c.loop
+	l.tally.reads++
+	l.tally.in += int64(len(data))
+	c.readAt = l.beganAt()
+	if !c.isOpen() {
+		c.moved()
+		return
+	}
+	for len(data) > 0 && c.isOpen() {
+		switch {
+		case c.excess != nil:
+			c.discardExcess(data)
+			data = nil
+		case c.isHeld() || c.replay:
+			c.keep(data)
+			data = nil
+		case c.streaming():
+			data = c.feed(data)
+		case c.served < len(c.pending):
+			n := c.lacking(len(data))
+			c.keep(data[:n])
+			c.servePending()
+			data = data[n:]
+		default:
+			c.keep(c.serve(data))
+			data = nil
+		}
+	}
+	c.moved() // now that a turn may have read the clock
+	c.noteInput()
+}
+
+// moved notes that bytes have arrived, or left. For arriving bytes it is called after their turn. An earlier look at
+// the client also sees its last command.
+func (c *conn) moved() {
+	if now := c.loop.now(); now != c.lastMoved.Load() {
+		c.lastMoved.Store(now)
+	}
+}
+
+// longArgument is an argument's size for which the bytes after it are parsed where they lie. Copying them would cost
+// more.
+const longArgument = 4 << 10
+
+// lacking is how many of the arrived bytes go to the pending ones: what an awaited long argument lacks, else all.
+func (c *conn) lacking(arrived int) int {
+	if c.awaitsLong() {
+		if n := c.parser.Need() - (len(c.pending) - c.served); n > 0 {
+			return min(n, arrived)
+		}
+	}
+	return arrived
+}
+
+// awaitsLong reports whether a long argument has begun and is not complete.
+func (c *conn) awaitsLong() bool {
+	p := c.parser
+	return p != nil && (p.Streaming() || p.Awaited() >= longArgument)
+}
+
+// servePending serves the pending bytes, unless the connection is held, or has to replay first.
+func (c *conn) servePending() {
+	if c.isHeld() || c.replay || c.life == lifeClosed || c.served == len(c.pending) {
+		return
+	}
+	if c.parser != nil && len(c.pending)-c.served < c.parser.Need() {
+		return
+	}
+	rest := c.serve(c.pending[c.served:])
+	if c.life == lifeClosed {
+		return // close has given the chunk back
+	}
+	c.served = len(c.pending) - len(rest)
+	c.drained()
+}
+
+// serve runs the complete requests of buf, batch by batch, and returns the bytes that have to wait.
+func (c *conn) serve(buf []byte) (rest []byte) {
+	p := c.parser
+	if p == nil {
+		p = c.loop.parser
+	}
+	p.Use(&c.loop.scratch)
+	c.setFlow(flowing)
+	for round := 1; ; round++ {
+		p.Limits = c.limits()
+		n, err := p.Parse(buf)
+		if err != nil {
+			p.Reset() // it may be the loop's, and the next connection's
+			if c.malformed(err) {
+				c.own(p)
+				return buf
+			}
+			return nil
+		}
+		if len(p.Requests) > 0 {
+			done := c.run(p.Requests, len(buf)-n)
+			switch {
+			case !c.isOpen():
+				p.Reset() // an incomplete request after QUIT is dropped
+				return nil
+			case done < len(p.Requests):
+				if done > 0 {
+					buf = buf[p.Requests[done-1].End:]
+				}
+				p.Reset() // an incomplete request after them is parsed again
+				c.own(p)
+				return buf
+			}
+		}
+		buf = buf[n:]
+		if size := p.Awaited(); size > 0 && c.pastLimit(size) {
+			c.beginExcess(buf[p.Need()-lineEnd-size:], size)
+			p.Reset()
+			c.own(p)
+			return nil
+		}
+		if _, _, ok := p.Large(); ok {
+			p = c.own(p)
+			c.stream(p, buf)
+			return nil
+		}
+		if !p.More() {
+			c.own(p)
+			return buf
+		}
+		if round == servedAtOnce {
+			c.own(p)
+			c.setFlow(flowMore)
+			c.loop.later(c)
+			return buf
+		}
+	}
+}
+
+// limits are the protocol limits of this client now.
+func (c *conn) limits() protocol.Limits {
+	if c.limiter != nil {
+		l := c.limiter.Limits()
+		c.known = c.known || !l.Unauthenticated
+		return l
+	}
+	return protocol.Limits{MaxBulk: int(c.loop.reactor.settings.MaxBulk.Get())}
+}
+
+// own gives p to the connection while p remembers a part of a request, else to the loop (reactor.I3).
+func (c *conn) own(p *protocol.Parser) *protocol.Parser {
+	l := c.loop
+	needed := p.Pending() || p.Streaming()
+	switch {
+	case needed && c.parser == nil:
+		c.parser = p
+		l.parser = l.takeParser()
+	case !needed && c.parser != nil:
+		c.parser = nil
+		l.giveParser(p)
+	}
+	return p
+}
+
+// run has the handler serve one batch and puts its replies in their place. It returns how many requests were done.
+func (c *conn) run(requests []protocol.Request, unread int) int {
+	l := c.loop
+	if l.waiting.Load() {
+		l.readMail(nil, 0) // earlier posts leave first
+		if !c.isOpen() {
+			return len(requests)
+		}
+	}
+	reply := c.out.open(&l.replies)
+	reply.Chunks = c
+	c.batch = reply.Mark()
+	b := &l.batch
+	b.Session, b.Requests, b.Reply, b.Unread = c.session, requests, reply, unread
+	b.Done, b.Turn, b.NowMs, b.Soon = 0, 0, 0, false
+	b.Ran, b.Timed = b.Ran[:0], l.reactor.settings.ReplyLatency.Get()
+	l.handler.Serve(b)
+	if l.nowMs == 0 {
+		l.nowMs = b.NowMs
+	}
+	done := b.Done
+	invariant.That(done >= 0 && done <= len(requests), "Done is %d of %d", done, len(requests))
+	if done < len(requests) {
+		c.setFlow(flowHeld)
+		if b.Soon {
+			c.flow = flowBusy
+		}
+	}
+	if len(b.Ran) > 0 {
+		c.noteRan(b.Ran)
+	}
+	c.deliver(b.Turn)
+	if l.reactor.brimful.Load() != 0 {
+		l.slowDown()
+	}
+	return done
+}
+
+// deliver takes the replies of a batch that ran in turn. Posts of earlier turns go before them, later ones after.
+func (c *conn) deliver(turn uint64) {
+	c.loop.assertOn()
+	l := c.loop
+	full := c.out.tail.Full()
+	before := c.out.bytes
+	c.out.settle(&l.replies, c.batch)
+	c.out.hold(l.reactor.options.Gate, turn, before)
+	if full { // a part of the reply is missing
+		c.cut(protocol.Class(c.class.Load()))
+		return
+	}
+	if l.waiting.Load() {
+		l.readMail(c, turn)
+		if c.life == lifeClosed {
+			return
+		}
+	}
+	c.written()
+}
+
+// before puts a post of an earlier turn before the batch's reply.
+func (c *conn) before(m *mail) {
+	tail := &c.out.tail
+	// No reply, or it has left already.
+	if tail.B == nil || tail.Since(c.batch) < 0 || m.kind == mailReply && m.reply.Full() {
+		c.readMail(m)
+		return
+	}
+	n := 0
+	if m.kind == mailPost {
+		n = c.out.insert(c.batch, m.p)
+	} else {
+		n = c.out.insertReply(c.batch, m.reply)
+	}
+	c.batch = c.batch.Moved(n)
+	c.out.holdAhead(c.loop.reactor.options.Gate, m.turn, n, n+tail.Since(c.batch))
+}
+
+// goOn does the connection's work that its socket does not report.
+func (c *conn) goOn() {
+	c.inReady = false
+	if c.life == lifeClosed {
+		return
+	}
+	if c.flow == flowMore {
+		c.setFlow(flowing)
+		if c.replay {
+			c.replay = false
+			c.parser.Use(&c.loop.scratch)
+			c.parser.Replay()
+			c.runStreamed(len(c.pending) - c.served)
+		}
+		if !c.isClosing() {
+			c.servePending()
+		}
+		if c.life == lifeClosed {
+			return
+		}
+		if c.noteInput(); c.life == lifeClosed {
+			return
+		}
+		if c.flow == flowHeld && c.hungUp && !c.isGone() {
+			c.hangup() // its event came while there was more to serve
+			if c.life == lifeClosed {
+				return
+			}
+		}
+	}
+	if c.isGone() && !c.waits() {
+		c.close()
+		return
+	}
+	if c.out.bytes > 0 && !c.out.blocked {
+		c.markDirty()
+	}
+	if h, ok := c.loop.host.(reader); ok && c.readable && c.flow == flowing {
+		h.readMore(c)
+	}
+}
+
+// A reader is a host that reads a socket again when the connection asks for it.
+type reader interface{ readMore(c *conn) }
+
+// An opener is a host that is given sockets by mail.
+type opener interface{ enter(c *conn) }
+
+// malformed ends a connection after an error in the protocol. If the handler wants to see it later, it is held instead.
+func (c *conn) malformed(err *protocol.Error) (held bool) {
+	switch c.loop.handler.Malformed(c.session, err) {
+	case protocol.Wait:
+		c.setFlow(flowHeld)
+		return true
+	case protocol.Tell:
+		reply := c.out.open(&c.loop.replies)
+		from := reply.Mark()
+		reply.Error(err)
+		before := c.out.bytes
+		c.out.settle(&c.loop.replies, from)
+		c.out.hold(c.loop.reactor.options.Gate, 0, before) // after the held bytes
+	}
+	c.closeAfterOutput()
+	return false
+}
