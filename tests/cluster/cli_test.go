@@ -43,8 +43,8 @@ func verb(t *testing.T, args []string, want ...string) string {
 	return out
 }
 
-// TestVerbs: an operator's way through all of redis-cli's verbs, with nodes of ours and with one of redis-server among
-// them.
+// TestVerbs: an operator's use of all commands of redis-cli --cluster, with spindle nodes and with one redis-server
+// among them.
 func TestVerbs(t *testing.T) {
 	for name, redis := range map[string]bool{"ours": false, "mixed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestVerbs(t *testing.T) {
 			agreed(nodes...)
 			covered()
 
-			// A server outside of the cluster is imported from.
+			// Import from a server outside of the cluster.
 			outside := testkit.Start(t)
 			const keys = 300
 			for i := range keys {
@@ -87,7 +87,7 @@ func TestVerbs(t *testing.T) {
 				t.Errorf("--cluster-copy has left %d keys", n)
 			}
 
-			// Slots go to another primary, and back where they are missed.
+			// Move slots to another primary, and back where they are missing.
 			ids := []string{nodes[0].Do("CLUSTER", "MYID").Text, nodes[1].Do("CLUSTER", "MYID").Text,
 				nodes[2].Do("CLUSTER", "MYID").Text}
 			verb(t, []string{"reshard", entry, "--cluster-from", ids[0], "--cluster-to", ids[1], "--cluster-slots", "300"},
@@ -98,7 +98,8 @@ func TestVerbs(t *testing.T) {
 			verb(t, []string{"rebalance", entry, "--cluster-threshold", "1"}, "Rebalancing across 3 nodes")
 			covered()
 
-			// A fourth primary gets a share and gives it back, a fifth node is its replica for a while.
+			// A fourth primary gets a share of the slots and gives it back. A fifth node is its replica for a
+			// while.
 			testkit.Until(t, testkit.Slowly(patience), "all agree", func() error { return wellAll(nodes...) })
 			verb(t, []string{"add-node", spare.Addr, entry}, "[OK] New node added correctly.")
 			agreed(append(nodes, spare)...)
@@ -121,7 +122,7 @@ func TestVerbs(t *testing.T) {
 			verb(t, []string{"del-node", entry, spareID}, "Sending CLUSTER RESET SOFT to the deleted node.")
 			agreed(nodes...)
 
-			// A move that was broken off, and a slot that nobody has any more.
+			// An interrupted move, and a slot without an owner.
 			key, owner := "", nodes[0]
 			for i := 0; key == "" && i < keys; i++ {
 				name := fmt.Sprint("key:", i)
@@ -184,7 +185,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// wellAll holds every node's view against how many there are.
+// wellAll compares every node's view with the number of nodes.
 func wellAll(nodes ...*testkit.Server) (err error) {
 	for _, n := range nodes {
 		err = errors.Join(err, well(n, len(nodes)))
@@ -192,7 +193,7 @@ func wellAll(nodes ...*testkit.Server) (err error) {
 	return err
 }
 
-// TestBenchmark: redis-benchmark --cluster finds the primaries and reaches them all.
+// TestBenchmark: redis-benchmark --cluster finds and uses all primaries.
 func TestBenchmark(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, true), node(t, false)}
 	create(t, nodes, 0)

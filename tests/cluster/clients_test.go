@@ -21,7 +21,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A program is a client library as its users have it, in a process that writes all the time (testdata/clients).
+// A program is an unmodified client library in a process that writes continuously (testdata/clients).
 type program struct {
 	t       *testing.T
 	library string
@@ -29,7 +29,7 @@ type program struct {
 	out     *bufio.Reader
 }
 
-// A tally is what a program says of itself: how far each of its lists is, and which numbers nobody has acknowledged.
+// A tally is a program's report: how far each of its lists is, and which numbers were not acknowledged.
 type tally struct {
 	Lists map[string]struct {
 		Last    int
@@ -38,10 +38,10 @@ type tally struct {
 	Errors map[string]int
 }
 
-// installed is where `make clients` puts clients of other makers.
+// installed is where `make clients` puts other client libraries.
 const installed = "../../bin/clients"
 
-// libraries are those that are there: how each is started, before the addresses.
+// libraries returns the installed ones: how to start each, before the addresses.
 func libraries(t *testing.T) map[string][]string {
 	t.Helper()
 	absolute := func(path string) string {
@@ -92,7 +92,7 @@ func startProgram(t *testing.T, library string, line []string) *program {
 	return &program{t: t, library: library, in: in, out: bufio.NewReaderSize(out, 1<<20)}
 }
 
-// report asks how far the program is.
+// report asks the program for its tally.
 func (p *program) report() (all tally) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, "\n"); err != nil {
@@ -108,7 +108,7 @@ func (p *program) report() (all tally) {
 	return all
 }
 
-// writes counts what was written.
+// writes returns the number of writes.
 func (a tally) writes() (count int) {
 	for _, list := range a.Lists {
 		count += list.Last - len(list.Unacked)
@@ -116,7 +116,7 @@ func (a tally) writes() (count int) {
 	return count
 }
 
-// lost counts the acknowledged writes that no node has.
+// lost returns the number of acknowledged writes that no node has.
 func (a tally) lost(t *testing.T, nodes []*testkit.Server) (count int) {
 	t.Helper()
 	for key, list := range a.Lists {
@@ -155,9 +155,9 @@ func everywhere(t *testing.T, nodes []*testkit.Server, key string) []string {
 	return reply.Strings()
 }
 
-// TestClientLibraries: clients of up to four libraries write to a cluster through a failover by hand and a reshard.
-// Nothing that was acknowledged is lost. Then a primary is killed: what it had not told its replica may be lost, and is
-// counted. The long form has clusters of one kind beside the mixed one.
+// TestClientLibraries: clients of up to four libraries write to a cluster during a manual failover and a reshard.
+// No acknowledged write is lost. Then a primary is killed. Writes that its replica had not received may be lost,
+// and are counted. The long form also has clusters of one kind.
 func TestClientLibraries(t *testing.T) {
 	t.Parallel()
 	found := libraries(t)
@@ -186,7 +186,7 @@ func TestClientLibraries(t *testing.T) {
 				line = append(slices.Clone(line), strings.Join(addresses, ","), library)
 				programs = append(programs, startProgram(t, library, line))
 			}
-			// onwards waits until every library has written more, so that it has found its way.
+			// onwards waits until every library has written more, so it has found the new primary.
 			onwards := func(what string) {
 				t.Helper()
 				for _, p := range programs {
@@ -205,7 +205,7 @@ func TestClientLibraries(t *testing.T) {
 				if _, err := heir.Ask("CLUSTER", "FAILOVER"); err != nil {
 					return err
 				}
-				time.Sleep(time.Second) // asked again at once, it would begin anew
+				time.Sleep(time.Second) // a second command at once would restart the failover
 				return role(heir)
 			})
 			onwards("the failover")

@@ -18,10 +18,10 @@ import (
 
 const nodeTimeoutMs = 2000
 
-// patience is for what a failover and a new agreement may take.
+// patience is how long a failover and a new agreement may take.
 const patience = 30 * time.Second
 
-// node starts a node with a bus port of its own.
+// node starts a node with its bus port.
 func node(t *testing.T, redis bool, args ...string) *testkit.Server {
 	t.Helper()
 	all := append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs),
@@ -29,7 +29,7 @@ func node(t *testing.T, redis bool, args ...string) *testkit.Server {
 	return testkit.Launch(t, testkit.Spec{Redis: redis, Args: all})
 }
 
-// create makes a cluster of nodes by redis-cli: the first half are primaries.
+// create makes a cluster of nodes with redis-cli. The first half are primaries.
 func create(t *testing.T, nodes []*testkit.Server, replicas int) {
 	t.Helper()
 	args := []string{"--cluster", "create"}
@@ -47,7 +47,7 @@ func create(t *testing.T, nodes []*testkit.Server, replicas int) {
 	}
 }
 
-// TestSortGetsElements: SORT GET # leads to no key, so it is no reason to refuse a SORT in cluster mode.
+// TestSortGetsElements: GET # of SORT refers to no key, so it is no reason to refuse SORT in cluster mode.
 func TestSortGetsElements(t *testing.T) {
 	t.Parallel()
 	n := node(t, false)
@@ -78,7 +78,7 @@ func TestSortGetsElements(t *testing.T) {
 	}
 }
 
-// info reads CLUSTER INFO.
+// info returns the fields of CLUSTER INFO.
 func info(n *testkit.Server) map[string]string {
 	fields := map[string]string{}
 	v, err := n.Ask("CLUSTER", "INFO")
@@ -101,7 +101,7 @@ func well(n *testkit.Server, nodes int) error {
 	return nil
 }
 
-// role is a node's own word of its role: "master" or "slave".
+// role returns an error unless the node reports the role "master".
 func role(n *testkit.Server) error { return is(n, "role", "master") }
 
 func is(n *testkit.Server, field, want string) error {
@@ -120,7 +120,7 @@ func synced(t *testing.T, replicas ...*testkit.Server) {
 	}
 }
 
-// primaryOf finds the node whose replica n is.
+// primaryOf returns the node that n replicates.
 func primaryOf(t *testing.T, n *testkit.Server, all []*testkit.Server) *testkit.Server {
 	t.Helper()
 	port := n.Info("replication")["master_port"]
@@ -133,8 +133,9 @@ func primaryOf(t *testing.T, n *testkit.Server, all []*testkit.Server) *testkit.
 	return nil
 }
 
-// TestFailover: nodes of ours alone, then mixed with redis-server in each role. A primary is killed, its replica takes
-// over with the data, the old one comes back as a replica, and an operator has them change places.
+// TestFailover: nodes of spindle alone, then mixed with redis-server in each role. A primary is killed and its
+// replica takes over with the data. The old primary comes back as a replica. Then an operator exchanges their
+// roles.
 func TestFailover(t *testing.T) {
 	for name, kinds := range map[string][6]bool{ // whether a node is redis-server
 		"ours":            {},
@@ -177,7 +178,8 @@ func TestFailover(t *testing.T) {
 				v, err := heir.Ask("CLUSTER", "REPLICAS", heir.Do("CLUSTER", "MYID").Text)
 				return errors.Join(err, testkit.Equal(len(v.Elems), 1))
 			})
-			// It may have no link to its primary yet. Then nobody hears of the wish, and it lapses after five seconds.
+			// It may have no link to its primary yet. Then no node receives its request, which lapses after five
+			// seconds.
 			var asked time.Time
 			testkit.Until(t, testkit.Slowly(patience), "they change places", func() error {
 				if time.Since(asked) > 6*time.Second {
@@ -195,7 +197,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// keyOf finds a key that n serves.
+// keyOf returns a key that n serves.
 func keyOf(t *testing.T, n *testkit.Server) string {
 	t.Helper()
 	for i := range 1000 {
@@ -208,7 +210,8 @@ func keyOf(t *testing.T, n *testkit.Server) string {
 	return ""
 }
 
-// TestNodesFile: redis-server's nodes.conf is ours; one process alone has it; a damaged one is refused with its line.
+// TestNodesFile: spindle reads redis-server's nodes.conf. Only one process may use a nodes.conf. A damaged file is
+// refused with the line.
 func TestNodesFile(t *testing.T) {
 	theirs := node(t, true)
 	theirs.Do("CLUSTER", "ADDSLOTSRANGE", 0, 100, 200, 16383)
@@ -251,7 +254,7 @@ func TestNodesFile(t *testing.T) {
 	}
 }
 
-// TestNonsenseOnTheBus: what is no message closes its link with one line in the log. Nobody is forgotten or adopted.
+// TestNonsenseOnTheBus: invalid bytes close their link with one line in the log. No node is forgotten or added.
 func TestNonsenseOnTheBus(t *testing.T) {
 	busPort := testkit.FreePort(t)
 	n := node(t, false, "--cluster-port", strconv.Itoa(busPort))
@@ -280,7 +283,7 @@ func TestNonsenseOnTheBus(t *testing.T) {
 	}
 }
 
-// alike are requests that every version answers alike, in order.
+// alike are requests with the same replies in every version, in order.
 const alike = `
 CLUSTER NODES
 CLUSTER SLOTS
@@ -347,8 +350,8 @@ CONFIG SET cluster-announce-hostname a.example
 CLUSTER NODES
 `
 
-// TestRepliesAlike: CLUSTER's replies to one node are redis-server's, but for what names the node, and for what 7.4
-// words otherwise than 7.0.
+// TestRepliesAlike: CLUSTER's replies of a single node equal redis-server's, except for the node's own names and
+// texts that 7.4 has changed since 7.0.
 func TestRepliesAlike(t *testing.T) {
 	ours, theirs := node(t, false), node(t, true)
 	name := func(n *testkit.Server, text string) string {
@@ -383,8 +386,8 @@ func TestRepliesAlike(t *testing.T) {
 	}
 }
 
-// TestASlowCommandIsNoFailure: while one command holds a core for several timeouts, nobody calls the node failed. The
-// long form has a command of five timeouts.
+// TestASlowCommandIsNoFailure: while one command holds a core for several timeouts, no node calls that node failed.
+// The long form has a command of five timeouts.
 func TestASlowCommandIsNoFailure(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
 	create(t, nodes, 0)
@@ -411,7 +414,7 @@ func TestASlowCommandIsNoFailure(t *testing.T) {
 			case <-time.After(50 * time.Millisecond):
 			}
 			if took = time.Since(began); took > 8*timeout {
-				break // past ten timeouts it is a failure
+				break // after ten timeouts it is a failure
 			}
 			for _, other := range nodes[1:] {
 				if line := lineOf(other, nodes[0]); strings.Contains(line, ",fail ") {
@@ -423,7 +426,7 @@ func TestASlowCommandIsNoFailure(t *testing.T) {
 	t.Logf("the longest command took %v", took)
 }
 
-// lineOf is what one node's CLUSTER NODES says of another.
+// lineOf returns the line about another node in n's CLUSTER NODES.
 func lineOf(n, about *testkit.Server) string {
 	for line := range strings.SplitSeq(n.Do("CLUSTER", "NODES").Text, "\n") {
 		if strings.Contains(line, fmt.Sprintf(":%d@", about.Port)) {
@@ -433,7 +436,7 @@ func lineOf(n, about *testkit.Server) string {
 	return ""
 }
 
-// TestTLS: the bus and replication under TLS, and the ports that clients of both kinds are shown.
+// TestTLS: the bus and replication under TLS, and the ports that clients with and without TLS get.
 func TestTLS(t *testing.T) {
 	certificates := testkit.NewCertificates(t)
 	var nodes []*testkit.Server
@@ -479,8 +482,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestPortTooHigh: a node whose bus would be past the last port says so before it listens: that its port is taken does
-// not matter. It has left nothing behind that would hold up the start with a port that can be.
+// TestPortTooHigh: if the bus port would exceed the highest port, the node says so before it listens, even if its
+// own port is taken. It leaves nothing that would prevent a start with a valid port.
 func TestPortTooHigh(t *testing.T) {
 	dir := t.TempDir()
 	taken, err := listenAbove(55535)
@@ -512,7 +515,7 @@ func listenAbove(low int) (l net.Listener, err error) {
 	return nil, err
 }
 
-// TestWhoCannotSaveEnds: a node that cannot put its nodes.conf in place answers no claim, and ends.
+// TestWhoCannotSaveEnds: a node that cannot replace its nodes.conf answers no claim, and ends.
 func TestWhoCannotSaveEnds(t *testing.T) {
 	n := node(t, false)
 	n.Crashes()
@@ -529,8 +532,8 @@ func TestWhoCannotSaveEnds(t *testing.T) {
 	}
 }
 
-// TestStrangerAtAnAddress: where a node was, a node of another cluster is now. What it says of epochs is not believed,
-// and the node that was there keeps its slots and its own epoch.
+// TestStrangerAtAnAddress: a node of another cluster takes a node's address. Its epochs are not believed. The node
+// that was there keeps its slots and its epoch.
 func TestStrangerAtAnAddress(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
 	create(t, nodes, 0)
@@ -563,14 +566,14 @@ func TestStrangerAtAnAddress(t *testing.T) {
 	}
 }
 
-// TestAStuckCoreIsFailed: a core that is in one turn for more than ten timeouts is of no use. Its heartbeats end, and
-// the others call it failed while the turn still lasts.
+// TestAStuckCoreIsFailed: a core that stays in one turn for more than ten timeouts cannot serve. Its heartbeats
+// end, and the others call it failed while the turn still lasts.
 func TestAStuckCoreIsFailed(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
 	create(t, nodes, 0)
-	nodes[0].Do("CONFIG", "SET", "cluster-node-timeout", 100) // its own: after ten of these the turn is too long
+	nodes[0].Do("CONFIG", "SET", "cluster-node-timeout", 100) // its own timeout: after ten of these the turn is too long
 	for _, n := range nodes[1:] {
-		n.Do("CONFIG", "SET", "cluster-node-timeout", 1000) // so that a busy machine is no failure
+		n.Do("CONFIG", "SET", "cluster-node-timeout", 1000) // so that a slow machine is not taken for a failure
 	}
 	slow := nodes[0].Dial()
 	defer slow.Close()
@@ -602,7 +605,7 @@ func TestAStuckCoreIsFailed(t *testing.T) {
 	testkit.Until(t, testkit.Slowly(patience), "it is taken back", func() error { return well(nodes[1], 3) })
 }
 
-// TestIPv6: the bus and redirections between nodes that know each other by such addresses.
+// TestIPv6: the bus and redirections between nodes that know each other by IPv6 addresses.
 func TestIPv6(t *testing.T) {
 	l, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {

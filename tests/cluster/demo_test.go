@@ -18,7 +18,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// freePorts finds the first of so many ports in a row, whose buses' ports are free too.
+// freePorts returns the first of count consecutive ports that are free, with free bus ports.
 func freePorts(t *testing.T, count int) int {
 	t.Helper()
 	row := 0
@@ -53,8 +53,8 @@ func ask(port int, args ...any) (respclient.Value, error) {
 	return v, errors.Join(err, v.Err())
 }
 
-// TestDemo: six nodes become a cluster in which a killed primary is replaced. The demo tells how to start the node
-// again, does so as it says, and at its end nothing is left: no process, no file.
+// TestDemo: six nodes form a cluster in which a killed primary is replaced. The demo says how to start the node
+// again, and does so. At its end no process and no file is left.
 func TestDemo(t *testing.T) {
 	first, folder := freePorts(t, 6), t.TempDir()
 	cmd := exec.Command(testkit.Spindle(t), "cluster", "demo", "--port", strconv.Itoa(first), "--dir", folder, "6")
@@ -67,7 +67,7 @@ func TestDemo(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = cmd.Process.Kill() }() // it has ended, unless the test has failed
+	defer func() { _ = cmd.Process.Kill() }() // it has ended already, unless the test has failed
 	lines := bufio.NewScanner(out)
 	said := func(text string) string {
 		t.Helper()
@@ -135,7 +135,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoRefuses: what cannot be is refused with its reason, and leaves nothing.
+// TestDemoRefuses: an impossible request is refused with its reason, and leaves nothing.
 func TestDemoRefuses(t *testing.T) {
 	folder := t.TempDir()
 	busy := strconv.Itoa(testkit.FreePort(t))

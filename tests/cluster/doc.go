@@ -1,6 +1,6 @@
-// Package cluster puts nodes of spindle into clusters, alone and among redis-servers: it makes the clusters with
-// redis-cli, kills primaries, hands nodes.conf from one kind to the other, and talks nonsense on the bus.
+// Package cluster tests clusters of spindle nodes, alone and mixed with redis-server. It makes the clusters with
+// redis-cli, kills primaries, exchanges nodes.conf between both kinds, and sends nonsense to the bus.
 //
-// Owner: each test, of the servers it starts. Real processes throughout; nothing here looks inside them.
-// Start at cluster_test.go.
+// Owner: each test owns the servers that it starts. They are real processes; nothing here looks inside them. Start
+// at cluster_test.go.
 package cluster

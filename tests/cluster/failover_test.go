@@ -20,11 +20,11 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A gate is the address at which other nodes find a node's bus. It can keep back what two nodes say to each other:
-// each node's own connections come from an address of its own.
+// A gate is the address at which other nodes find a node's bus. It can delay the messages between two nodes. Each
+// node connects from its own source address.
 type gate struct {
 	g        *gated
-	at       int // the node behind it
+	at       int // the node's number
 	listener net.Listener
 	to       string
 }
@@ -76,14 +76,14 @@ func (g *gate) copy(to, from net.Conn, peer int) {
 	}
 }
 
-// pass waits while two nodes do not hear each other.
+// pass waits while two nodes are cut off from each other.
 func (c *gated) pass(a, b int) {
 	for cut := c.cut.Load(); cut == int64(a) || cut == int64(b); cut = c.cut.Load() {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// gatedCluster makes three primaries, each with a replica, of the kinds that redis says.
+// gatedCluster makes three primaries with a replica each. redis says which nodes are redis-server.
 func gatedCluster(t *testing.T, redis func(i int) bool) *gated {
 	const primaries = 3
 	c := &gated{t: t}
@@ -128,10 +128,11 @@ func gatedCluster(t *testing.T, redis func(i int) bool) *gated {
 	return c
 }
 
-// claims are who has said of itself that a slot is its own, by epoch.
+// claims are the nodes that claimed each slot, by epoch.
 type claims map[uint64]*[slots.Count]string
 
-// note takes a node's line of itself. It says who has claimed the same before.
+// note records a node's line about itself. It returns an error if another node claimed the same slot in the same
+// epoch.
 func (c claims) note(nodes string) error {
 	for line := range strings.SplitSeq(nodes, "\n") {
 		words := strings.Fields(line)
@@ -166,7 +167,7 @@ func (c claims) note(nodes string) error {
 	return nil
 }
 
-// watch asks every node all the time what it claims, until stop is closed.
+// watch asks every node repeatedly what it claims, until stop is closed.
 func (c *gated) watch(stop <-chan struct{}, looks *atomic.Int64) error {
 	all, clients := claims{}, map[string]*respclient.Client{}
 	for {
@@ -202,7 +203,7 @@ func (c *gated) watch(stop <-chan struct{}, looks *atomic.Int64) error {
 	}
 }
 
-// write has a client write keys of all slots all the time, where they belong, until stop is closed.
+// write runs a client that writes keys of all slots to their owners, until stop is closed.
 func (c *gated) write(stop <-chan struct{}, accepted *atomic.Int64) {
 	clients := map[string]*respclient.Client{}
 	defer func() {
@@ -249,13 +250,13 @@ func (c *gated) write(stop <-chan struct{}, accepted *atomic.Int64) {
 
 var granted = regexp.MustCompile(`Failover auth granted to ([0-9a-f]{40}).* for epoch ([0-9]+)`)
 
-// TestPrimariesThatEnd: primaries are killed, stopped and cut off under load. Each time its replica takes over, nobody
-// claims a slot with an epoch that another has claimed it with, and nobody votes twice in an epoch. With
-// SPINDLE_TEST_SCALE=17 there are a hundred failovers, and redis-server's own beside them.
+// TestPrimariesThatEnd: primaries are killed, stopped and cut off under load. Each time the replica takes over. No
+// node claims a slot with an epoch in which another has claimed it. No node votes twice in an epoch. With
+// SPINDLE_TEST_SCALE=17 there are a hundred failovers, and as many of redis-server.
 func TestPrimariesThatEnd(t *testing.T) {
 	kinds := map[string]func(i int) bool{
 		"ours":  func(int) bool { return false },
-		"mixed": func(i int) bool { return i%2 == 1 }, // of each shard one is ours
+		"mixed": func(i int) bool { return i%2 == 1 }, // one node of each shard is spindle
 	}
 	if testkit.Scale() > 1 {
 		kinds["redis-server"] = func(int) bool { return true }
@@ -306,8 +307,8 @@ func TestPrimariesThatEnd(t *testing.T) {
 	}
 }
 
-// failOver harms a primary and mends it when its replica has taken over. It gives the time from the harm to the first
-// write that the replica took.
+// failOver harms a primary and ends the harm when its replica has taken over. It returns the time from the harm to
+// the first write that the replica accepted.
 func (c *gated) failOver(harm string) time.Duration {
 	t := c.t
 	var primaries []int
@@ -378,8 +379,8 @@ func (c *gated) failOver(harm string) time.Duration {
 	return took
 }
 
-// TestWhoStandsStillIsFailed: a process that is stopped, or asleep by DEBUG SLEEP, for several timeouts is called
-// failed, by nodes of either kind.
+// TestWhoStandsStillIsFailed: nodes of either kind call a process failed if it stands still for several timeouts,
+// by SIGSTOP or DEBUG SLEEP.
 func TestWhoStandsStillIsFailed(t *testing.T) {
 	for name, stop := range map[string]func(*testkit.Server){
 		"SIGSTOP": func(n *testkit.Server) { n.Signal(syscall.SIGSTOP) },

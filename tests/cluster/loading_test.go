@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestALoadingReplicaIsHidden: while a replica loads its primary's data, no node shows it to clients in CLUSTER SLOTS,
-// and it answers INFO and heartbeats.
+// TestALoadingReplicaIsHidden: while a replica loads its primary's data, no node shows it to clients in CLUSTER
+// SLOTS. The replica still answers INFO and heartbeats.
 func TestALoadingReplicaIsHidden(t *testing.T) {
 	for name, redis := range map[string]bool{"ours": false, "of redis-server": true} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestALoadingReplicaIsHidden(t *testing.T) {
 			primary.Do("EXEC")
 			loading := func(want string) error { return testkit.Equal(replica.Info("persistence")["loading"], want) }
 			testkit.Until(t, testkit.Slowly(patience), "the replica loads", func() error { return loading("1") })
-			for hidden := 0; hidden < len(nodes); { // each node in its time, before the load is over
+			for hidden := 0; hidden < len(nodes); { // each node learns it at its own time, before the load is over
 				hidden = 0
 				for _, n := range nodes {
 					if shown(n, replica, false) == nil {
@@ -64,7 +64,7 @@ func TestALoadingReplicaIsHidden(t *testing.T) {
 				t.Error(err)
 			}
 
-			// A primary that does not let it in takes nothing from it: it keeps its data, and clients are still shown it.
+			// If a primary refuses the replica, the replica keeps its data, and nodes still show it to clients.
 			primary.Do("CONFIG", "SET", "requirepass", "secret")
 			primary.Do("CLIENT", "KILL", "TYPE", "replica")
 			replica.AwaitLog(testkit.Slowly(patience), "MASTER aborted replication with an error: NOAUTH")
@@ -84,7 +84,7 @@ func TestALoadingReplicaIsHidden(t *testing.T) {
 	}
 }
 
-// busPortOf reads a node's own bus port.
+// busPortOf returns a node's bus port.
 func busPortOf(n *testkit.Server) string {
 	_, rest, _ := strings.Cut(lineOf(n, n), "@")
 	port, _, _ := strings.Cut(rest, " ")
@@ -92,7 +92,7 @@ func busPortOf(n *testkit.Server) string {
 	return port
 }
 
-// heard is when, in Unix ms, n had the last PONG of another node.
+// heard returns when n received the latest PONG of another node, in Unix ms.
 func heard(n, about *testkit.Server) int64 {
 	if f := strings.Fields(lineOf(n, about)); len(f) > 5 {
 		at, _ := strconv.ParseInt(f[5], 10, 64)
@@ -101,7 +101,7 @@ func heard(n, about *testkit.Server) int64 {
 	return 0
 }
 
-// shown says whether a node's CLUSTER SLOTS names another one.
+// shown returns an error unless n's CLUSTER SLOTS names another node, or does not if want is false.
 func shown(n, about *testkit.Server, want bool) error {
 	v, err := n.Ask("CLUSTER", "SLOTS")
 	if err == nil && strings.Contains(fmt.Sprintf("%+v", v), fmt.Sprintf("(int) %d ", about.Port)) != want {

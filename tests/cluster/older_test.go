@@ -10,9 +10,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestOlderNodesHearTheHostNameAlone: a redis-server of 7.0 complains of every extension but the host name. It never
-// has to: not when it is met, and not when nodes of ours start again. These tell each other everything all the same,
-// also when both have taken over the nodes.conf of a 7.0.
+// TestOlderNodesHearTheHostNameAlone: redis-server 7.0 logs a complaint about every extension except the host name.
+// It never gets another one, neither at CLUSTER MEET nor when spindle nodes restart. Spindle nodes still exchange
+// all extensions, even if both have a nodes.conf of 7.0.
 func TestOlderNodesHearTheHostNameAlone(t *testing.T) {
 	t.Parallel()
 	named := func(name string) *testkit.Server {
@@ -20,7 +20,7 @@ func TestOlderNodesHearTheHostNameAlone(t *testing.T) {
 	}
 	older, a, b := node(t, true), named("a"), named("b")
 	nodes := []*testkit.Server{older, a, b}
-	// file waits until a node's nodes.conf has a text in the line of another.
+	// file waits until a node's nodes.conf has a text in the line about another.
 	file := func(of, about *testkit.Server, text string) {
 		t.Helper()
 		testkit.Until(t, testkit.Slowly(patience), "nodes.conf tells of the other's name", func() error {
@@ -54,7 +54,7 @@ func TestOlderNodesHearTheHostNameAlone(t *testing.T) {
 	check()
 	a.Terminate()
 	b.Terminate()
-	for _, n := range []*testkit.Server{a, b} { // as a 7.0 has written it
+	for _, n := range []*testkit.Server{a, b} { // as 7.0 writes it
 		written, err := os.ReadFile(n.File("nodes.conf"))
 		if err != nil {
 			t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestClusterPage carries out doc/cluster.md as it stands, but for the ports, while clients count in each shard. They
-// see no error but MOVED, and the counts are right in the end.
+// TestClusterPage follows doc/cluster.md to the letter, except for the ports, while clients count in each shard.
+// They see no error but MOVED, and the counts are right in the end.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../doc/cluster.md")
@@ -81,7 +81,7 @@ func TestClusterPage(t *testing.T) {
 	}
 }
 
-// keyIn is a key of one of three shards that redis-cli makes.
+// keyIn returns a key of one of the three shards that redis-cli makes.
 func keyIn(shard int) string {
 	for i := 0; ; i++ {
 		if key := fmt.Sprint("count:", i); int(slots.Of([]byte(key)))*3/slots.Count == shard {
@@ -90,7 +90,7 @@ func keyIn(shard int) string {
 	}
 }
 
-// A counter is a client that counts up a key, and goes where MOVED sends it.
+// A counter is a client that increments a key and follows MOVED.
 type counter struct {
 	t            *testing.T
 	key          string

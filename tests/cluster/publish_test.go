@@ -13,8 +13,8 @@ import (
 // linkBytes reads mem_cluster_links.
 var linkBytes = regexp.MustCompile(`mem_cluster_links:(\d+)`)
 
-// TestPublishedMessagesCount: within a transaction what was published for other nodes is part of mem_cluster_links. It
-// has left soon after, and all of it arrives in order.
+// TestPublishedMessagesCount: during a transaction, messages published for other nodes count in mem_cluster_links.
+// Soon afterwards they have left, and all arrive in order.
 func TestPublishedMessagesCount(t *testing.T) {
 	const messages, size = 50, 10_000
 	one, other := node(t, false), node(t, false)
@@ -51,7 +51,7 @@ func TestPublishedMessagesCount(t *testing.T) {
 			t.Fatalf("message %d: %.40v, %v", i, v, err)
 		}
 	}
-	// Heartbeats come and go, so it need not be the same to the byte.
+	// Heartbeats come and go, so the figure may differ by some bytes.
 	testkit.Until(t, testkit.Slowly(patience), "the memory is given back", func() error {
 		if now := bytesOf(one.Do("INFO", "memory").Text); now > before+messages*size/4 {
 			return fmt.Errorf("%d bytes, %d before", now, before)

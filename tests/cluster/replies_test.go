@@ -13,8 +13,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// asked are requests to the nodes of a cluster, in order: 0 has nearly all slots, 1 has slot 0, and 2 follows 0. Slot
-// 5061 of {bar} goes from 0 to 1. ID0 to ID2 are the nodes. What begins with + has been answered so since 7.4.
+// asked are requests to the nodes of a cluster, in order. Node 0 has nearly all slots, node 1 has slot 0, and node
+// 2 replicates node 0. Slot 5061 of {bar} moves from 0 to 1. ID0 to ID2 are the nodes. The reply to a line with +
+// is that of 7.4.
 const asked = `
 2 CLUSTER MYID
 0 CLUSTER REPLICAS ID2
@@ -236,8 +237,9 @@ const asked = `
 0 CONFIG SET cluster-require-full-coverage no
 `
 
-// TestRepliesOfACluster: the nodes of a cluster of ours answer as those of a cluster of redis-server do, type by type:
-// to CLUSTER, to calls whose keys are elsewhere or on their way, and to scripts that name them without declaring them.
+// TestRepliesOfACluster: nodes of a spindle cluster answer as those of a redis-server cluster do, with the same
+// types. The requests are CLUSTER, calls whose keys are elsewhere or on their way, and scripts that name such keys
+// without declaring them.
 func TestRepliesOfACluster(t *testing.T) {
 	t.Parallel()
 	program := ""
@@ -263,12 +265,12 @@ func TestRepliesOfACluster(t *testing.T) {
 	}
 }
 
-// replying is a cluster whose nodes are asked, each over one connection of each protocol.
+// replying is a cluster whose nodes are asked, with one connection for each protocol.
 type replying struct {
 	t       *testing.T
 	nodes   []*testkit.Server
 	clients [][2]*respclient.Client
-	names   []string // what replies say, and what it is called, in turn
+	names   []string // texts in replies and their replacements, in turn
 }
 
 // answering makes the cluster.
@@ -291,7 +293,7 @@ func answering(t *testing.T, redis bool, program string) *replying {
 	return r
 }
 
-// dial connects with a node. Version 0 is RESP2, and 1 is RESP3.
+// dial connects to a node. Version 0 is RESP2, and 1 is RESP3.
 func (r *replying) dial(node, version int) *respclient.Client {
 	c := r.nodes[node].Dial()
 	c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
@@ -301,10 +303,10 @@ func (r *replying) dial(node, version int) *respclient.Client {
 	return c
 }
 
-// script is what names a script in an error.
+// script matches a script's name in an error.
 var script = regexp.MustCompile(`script: \w+`)
 
-// answer asks the node of a line. A subscription ends with its reply.
+// answer asks the node of a line. A subscription ends after its reply.
 func (r *replying) answer(words []string, version int) string {
 	node, err := strconv.Atoi(words[0])
 	if err != nil {

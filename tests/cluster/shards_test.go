@@ -7,7 +7,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestAReplicaThatLeavesEndsItsShard: who hears a shard channel at a replica is told that it is over when the replica
+// TestAReplicaThatLeavesEndsItsShard: a subscriber of a shard channel at a replica is unsubscribed when the replica
 // goes to another primary. The slot's owner stays the same.
 func TestAReplicaThatLeavesEndsItsShard(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false), node(t, false)}

@@ -16,8 +16,7 @@ import (
 )
 
 // TestViewsOfOneCluster: a spindle and a redis-server in one cluster show it alike, in both protocols and field by
-// field. IDs, addresses, host names, slots, epochs and flags are compared as they stand. Times, offsets and counts are
-// masked.
+// field. IDs, addresses, host names, slots, epochs and flags must be equal. Times, offsets and counts are masked.
 func TestViewsOfOneCluster(t *testing.T) {
 	programs := map[string]string{"redis-server": ""}
 	if source := os.Getenv("REDIS_SRC"); source != "" {
@@ -59,14 +58,14 @@ func TestViewsOfOneCluster(t *testing.T) {
 	}
 }
 
-// views are what two primaries, a spindle and a redis-server, show of their cluster.
+// views are the replies of two primaries about their cluster, a spindle and a redis-server.
 type views struct {
 	t        *testing.T
 	a, b     *testkit.Server
 	idA, idB string
 }
 
-// form makes the cluster: c follows b, and d follows a.
+// form makes the cluster: c replicates b, and d replicates a.
 func (v *views) form(c, d *testkit.Server) {
 	t, nodes := v.t, []*testkit.Server{v.a, v.b, c, d}
 	t.Helper()
@@ -106,8 +105,8 @@ func (v *views) form(c, d *testkit.Server) {
 	}
 }
 
-// compare holds the replies about the cluster, or only some of them, against each other. What one node hears a little
-// later than the other is waited for.
+// compare compares the replies about the cluster, or only some of them. It repeats while one node may not have
+// heard a change yet.
 func (v *views) compare(when string, only ...any) {
 	v.t.Helper()
 	for _, protocol := range []int{2, 3} {
@@ -148,7 +147,7 @@ func (v *views) compare(when string, only ...any) {
 	}
 }
 
-// compareOpen has a slot on its way in each direction. Each end shows them in its own line alone.
+// compareOpen moves a slot in each direction. Each end shows an open move only in its own line.
 func (v *views) compareOpen() {
 	for slot, way := range map[int][2]*testkit.Server{5: {v.a, v.b}, 9000: {v.b, v.a}} {
 		from, to := way[0], way[1]
@@ -166,7 +165,7 @@ func (v *views) compareOpen() {
 	}
 }
 
-// written is a reply with its types.
+// written returns a reply as text, with its types.
 func written(v respclient.Value) string {
 	if v.Elems == nil {
 		return fmt.Sprintf("%c%s%q", v.Kind, v.Format, v.Word())
@@ -178,12 +177,12 @@ func written(v respclient.Value) string {
 	return fmt.Sprintf("%c(%s)", v.Kind, strings.Join(elems, " "))
 }
 
-// sorted orders what has no order of its own.
+// sorted sorts a list whose order has no meaning.
 func sorted(list []respclient.Value) {
 	slices.SortFunc(list, func(a, b respclient.Value) int { return strings.Compare(written(a), written(b)) })
 }
 
-// mask hides the numbers of a map that are of their moment. What is no number stays.
+// mask hides numbers that change with time in some fields of a map. Other values stay.
 func mask(m respclient.Value, fields ...string) {
 	for i := 0; i+1 < len(m.Elems); i += 2 {
 		if value := &m.Elems[i+1]; slices.Contains(fields, m.Elems[i].Word()) && value.Kind == ':' {
@@ -192,7 +191,7 @@ func mask(m respclient.Value, fields ...string) {
 	}
 }
 
-// showNodes shows the lines of nodes, in an order of their own and without times.
+// showNodes returns the lines of nodes, sorted and without times.
 func showNodes(v respclient.Value) string {
 	lines := strings.Split(v.Text, "\n")
 	if v.Elems != nil {
@@ -228,7 +227,7 @@ func showShards(v respclient.Value) string {
 	return written(v)
 }
 
-// showLinks shows the links to other nodes. The two that are compared are each other's peer.
+// showLinks returns the links to other nodes. The two compared nodes have each other as a peer.
 func (v *views) showLinks(reply respclient.Value) string {
 	for _, link := range reply.Elems {
 		mask(link, "create-time", "send-buffer-allocated", "send-buffer-used")
@@ -242,8 +241,8 @@ func (v *views) showLinks(reply respclient.Value) string {
 	return written(reply)
 }
 
-// showInfo shows the fields in order, without the counts of messages and what is each node's own. Types of which a
-// node has seen no message are not there, so that they are left out.
+// showInfo returns the fields in order. It leaves out the counts of messages and each node's own values. A type
+// without a message so far has no field.
 func showInfo(v respclient.Value) string {
 	counts := regexp.MustCompile(`(?m)^cluster_stats_messages_(ping|pong|meet|fail|auth-req|auth-ack|update|mfstart)_.*\n`)
 	own := regexp.MustCompile(`(?m)^(cluster_my_epoch|cluster_stats_messages_\w+):\d+`)

@@ -1,7 +1,7 @@
-// Command goredis is a client of a cluster by go-redis as it stands: `goredis ADDR[,ADDR…] PREFIX`.
+// Command goredis is a client of a cluster with the unmodified go-redis: `goredis ADDR[,ADDR…] PREFIX`.
 //
-// Each of its workers appends 1, 2, 3 … to a list of its own until the standard input ends. A line there asks for a
-// report: how far each list is, and which numbers had an error in place of a reply.
+// Each worker appends 1, 2, 3 … to its list until the standard input ends. A line on the input asks for a report:
+// how far each list is, and which numbers got an error instead of a reply.
 package main
 
 import (
