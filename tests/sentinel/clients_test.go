@@ -12,10 +12,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// installed is where `make clients` puts clients of other makers.
+// installed is where `make clients` puts other client libraries.
 const installed = "../../bin/clients"
 
-// programs are what counts by such clients, as far as they are there: how each is started, before the ports.
+// programs returns counting clients of the installed libraries: how to start each, before the ports.
 func programs(t *testing.T) map[string]testkit.Spec {
 	t.Helper()
 	found := map[string]testkit.Spec{}
@@ -47,7 +47,8 @@ func absolute(t *testing.T, path string) string {
 }
 
 // TestClientsFollow: redis-py, ioredis and go-redis ask Sentinels of both kinds for the primary and for a replica.
-// After every failover, by death, by order and by a standstill, each goes on to write and to read.
+// There are failovers by a kill, by command and by a standstill. After each one every client writes and reads
+// again.
 func TestClientsFollow(t *testing.T) {
 	t.Parallel()
 	clients := programs(t)
@@ -103,7 +104,7 @@ func TestClientsFollow(t *testing.T) {
 	}
 }
 
-// awaitCounts waits until each client has counted on at the primary, and has read at a replica.
+// awaitCounts waits until each client has counted further at the primary, and has read at a replica.
 func (g group) awaitCounts(t *testing.T, primary *testkit.Server, clients map[string]*testkit.Server) {
 	t.Helper()
 	for name, client := range clients {

@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestFailover: Sentinels of both kinds over servers of both kinds agree on another primary when theirs is killed. The
-// other replica follows it, and so does the old primary when it comes back.
+// TestFailover: Sentinels of both kinds watch servers of both kinds. When the primary is killed they agree on
+// another one. The other replica follows it, and so does the old primary when it comes back.
 func TestFailover(t *testing.T) {
 	const ours, redis = false, true
 	for name, c := range map[string]struct{ servers, sentinels []bool }{
@@ -55,7 +55,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestFailoverOverTLS: Sentinels of both kinds reach servers and each other by TLS alone, and fail over.
+// TestFailoverOverTLS: Sentinels of both kinds use only TLS to servers and to each other, and fail over.
 func TestFailoverOverTLS(t *testing.T) {
 	t.Parallel()
 	certificates := testkit.NewCertificates(t)
@@ -90,7 +90,8 @@ func TestFailoverOverTLS(t *testing.T) {
 	await(t, next, "role", "master")
 }
 
-// TestScripts: an event runs the operator's script with its name and text, beside the Sentinel, which tells of it.
+// TestScripts: an event runs the operator's script with its name and text in another process, while the Sentinel
+// continues to answer.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -122,7 +123,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestStoppedPrimary: a primary that stands still is failed over, and is made a replica when it goes on.
+// TestStoppedPrimary: a stopped primary is failed over, and becomes a replica when it resumes.
 func TestStoppedPrimary(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, []bool{false, true}, []bool{false, true, false})
@@ -135,7 +136,7 @@ func TestStoppedPrimary(t *testing.T) {
 	await(t, old, "master_link_status", "up")
 }
 
-// TestMinorityPromotesNobody: one Sentinel of three may see a primary down alone, but it is not elected.
+// TestMinorityPromotesNobody: one Sentinel of three may see a primary down, but it is not elected.
 func TestMinorityPromotesNobody(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, []bool{false, false}, []bool{false, false, true})

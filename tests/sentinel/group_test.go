@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// patience bounds what takes some seconds, on a slow host.
+// patience bounds a wait that takes some seconds on a fast host.
 const patience = 90 * time.Second
 
 // A watched is one Sentinel and its file.
@@ -22,7 +22,7 @@ type watched struct {
 	file string
 }
 
-// sentinel starts a Sentinel with these lines in its file: ours, or Redis's.
+// sentinel starts a Sentinel with these lines in its file, spindle's or Redis's.
 func sentinel(t *testing.T, redis bool, lines ...string) watched {
 	t.Helper()
 	dir, port := t.TempDir(), testkit.FreePort(t)
@@ -35,7 +35,7 @@ func sentinel(t *testing.T, redis bool, lines ...string) watched {
 	return watched{testkit.Launch(t, spec), file}
 }
 
-// fields is a reply of names and values.
+// fields returns a reply of names and values as a map.
 func fields(v respclient.Value) map[string]string {
 	m := map[string]string{}
 	for i := 0; i+1 < len(v.Elems); i += 2 {
@@ -44,7 +44,7 @@ func fields(v respclient.Value) map[string]string {
 	return m
 }
 
-// address is where s says that the primary is.
+// address returns the primary's address according to s.
 func (s watched) address() string {
 	v := s.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m")
 	if len(v.Elems) != 2 {
@@ -53,17 +53,17 @@ func (s watched) address() string {
 	return net.JoinHostPort(v.Elems[0].Text, v.Elems[1].Text)
 }
 
-// hasten has a Sentinel look more often, so that the short form of a test is short.
+// hasten makes a Sentinel check more often, so that the short form of a test is short.
 func (s watched) hasten() {
 	if testkit.Scale() == 1 {
 		s.Do("SENTINEL", "DEBUG", "info-period", 1000, "publish-period", 500)
 	}
 }
 
-// whyNotWell says what s sees that is not well: the primary, so many replicas, or so many other Sentinels.
+// whyNotWell returns an error unless s sees the primary up, this many replicas, and this many other Sentinels.
 //
-// A Sentinel that has not seen yet that an old primary has become a replica would demote it, if somebody promoted it
-// now. Redis's do so too.
+// A Sentinel may not have seen yet that an old primary has become a replica. If that server were promoted now, the
+// Sentinel would demote it. Redis's does so too.
 func (s watched) whyNotWell(replicas, sentinels int) error {
 	v, err := s.Ask("SENTINEL", "MASTER", "m")
 	if err != nil {
@@ -90,13 +90,13 @@ func (s watched) whyNotWell(replicas, sentinels int) error {
 	return nil
 }
 
-// A group is a primary, its replicas, and who watches them.
+// A group is a primary, its replicas, and their Sentinels.
 type group struct {
 	servers   []*testkit.Server // the first is the primary
 	sentinels []watched
 }
 
-// newGroup starts servers and Sentinels, Redis's where true, and waits until each knows all.
+// newGroup starts servers and Sentinels, Redis's where true. It waits until each Sentinel knows all of them.
 func newGroup(t *testing.T, servers, sentinels []bool) group {
 	t.Helper()
 	var g group
@@ -128,7 +128,7 @@ func newGroup(t *testing.T, servers, sentinels []bool) group {
 	return g
 }
 
-// awaitSwitch waits until all Sentinels name one address, which is not from, and returns the server there.
+// awaitSwitch waits until all Sentinels name one address other than from. It returns the server there.
 func (g group) awaitSwitch(t *testing.T, from string) *testkit.Server {
 	t.Helper()
 	var to string
@@ -150,8 +150,8 @@ func (g group) awaitSwitch(t *testing.T, from string) *testkit.Server {
 	return nil
 }
 
-// await waits until a server's INFO replication has a value. A Sentinel that reconfigures the server closes all of its
-// clients, so that a lost connection is no failure.
+// await waits until a field of a server's INFO replication has a value. A Sentinel that reconfigures a server
+// closes its clients, so a lost connection is no failure.
 func await(t *testing.T, s *testkit.Server, field, want string) {
 	t.Helper()
 	testkit.Until(t, patience, s.Addr+" to say "+field+":"+want, func() error {

@@ -12,14 +12,16 @@ import (
 	"spindle/tests/testkit"
 )
 
-// agreement is how soon all agree after all harm has ended: Sentinels about the primary, and servers about their roles.
+// agreement is the time limit for agreement after all harm has ended. Sentinels must agree about the primary, and
+// servers about their roles.
 const agreement = 20 * time.Second
 
-// A harm is done to a site whose primary is given.
+// A harm is done to a site while a given server is its primary.
 type harm struct {
 	name string
 	does func(s *site, primary *testkit.Server) (stopped []*testkit.Server)
-	// switches: another primary must come before the harm ends. Otherwise, while it lasts, moves says whether one may.
+	// switches: another primary must come before the harm ends. Otherwise moves says whether one may come during
+	// the harm.
 	switches, moves bool
 	lasts           time.Duration
 }
@@ -98,7 +100,7 @@ var harms = []harm{
 		}},
 }
 
-// A record is what rounds on a site have shown.
+// A record has the results of rounds on a site.
 type record struct {
 	toSwitch []time.Duration // from a kill to the first +switch-master
 	toAgree  []time.Duration // from the end of the harm to agreement
@@ -106,7 +108,7 @@ type record struct {
 	count    count
 }
 
-// play has so many rounds of harm, each from the choice.
+// play runs this many rounds of harm, each one chosen by choose.
 func (s *site) play(rounds int, choose func(round int) harm) *record {
 	s.t.Helper()
 	bound := patience
@@ -167,12 +169,12 @@ func (r *record) log(t *testing.T) {
 
 func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
 
-// rounds is how many rounds of harm a test has: 2, and 50 at a scale of 25.
+// rounds returns how many rounds of harm a test has: 2, and 50 at a scale of 25.
 func rounds() int { return min(50, 2*testkit.Scale()) }
 
-// TestHarm: Sentinels of both kinds, each on a host of its own, over servers of both kinds. Primaries and Sentinels are
-// killed, stopped, cut off and restarted. In no epoch are there two leaders or two promotions, no minority elects
-// anybody, and when the harm is over, all soon agree.
+// TestHarm: Sentinels of both kinds watch servers of both kinds, each on another host. Primaries and Sentinels are
+// killed, stopped, cut off and restarted. No epoch has two leaders or two promotions, and no minority elects a
+// leader. When the harm is over, all soon agree.
 func TestHarm(t *testing.T) {
 	sites := map[string]string{"mixed": "srs"}
 	if testkit.Scale() > 1 {
@@ -190,7 +192,7 @@ func TestHarm(t *testing.T) {
 			s := newSite(t, rng, kinds("srs"), kinds(sentinels))
 			order := rng.Perm(len(harms))
 			s.play(rounds(), func(round int) harm {
-				if testkit.Scale() == 1 { // one of each sort, and no other: the test is to be short
+				if testkit.Scale() == 1 { // one of each kind: the short form of the test
 					return harms[[]int{0, 4}[round%2]]
 				}
 				return harms[order[round%len(harms)]]
@@ -199,8 +201,8 @@ func TestHarm(t *testing.T) {
 	}
 }
 
-// TestKillToSwitch measures how long ours and Redis's take from the death of a primary to another one, by the same
-// script at the same time.
+// TestKillToSwitch measures the time from a primary's kill to the switch, for spindle's and for Redis's Sentinels,
+// by the same steps at the same time.
 func TestKillToSwitch(t *testing.T) {
 	if testkit.Scale() == 1 {
 		t.Skip("a measurement of minutes: SPINDLE_TEST_SCALE=25 has fifty kills")

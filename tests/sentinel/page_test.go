@@ -16,8 +16,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPage carries out what doc/replication.md says about Sentinel as it stands, but for the ports, while a client that
-// asks Sentinels for the primary counts. Nothing that was acknowledged is lost, on the way there or on the way back.
+// TestPage follows doc/replication.md about Sentinel to the letter, except for the ports. Meanwhile a client that
+// asks Sentinels for the primary counts. No acknowledged write is lost, in either direction of the migration.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../doc/replication.md")
@@ -65,7 +65,7 @@ func TestPage(t *testing.T) {
 	t.Logf("%d writes acknowledged, %d in doubt", c.acked.Load(), c.doubts.Load())
 }
 
-// redisPair is what the page begins with: two redis-servers and three of Redis's Sentinels.
+// redisPair starts the servers that the page begins with: two redis-servers and three of Redis's Sentinels.
 func redisPair(t *testing.T, dir string, ports map[string]string) (g group) {
 	t.Helper()
 	for _, name := range []string{"6379", "6380"} {
@@ -104,9 +104,9 @@ type counter struct {
 	sentinels []string
 	done      atomic.Bool
 	over      chan struct{}
-	acked     atomic.Int64 // what the last write was answered
-	doubts    atomic.Int64 // writes that have ended without an answer: they may have been carried out
-	moves     atomic.Int64 // between primaries
+	acked     atomic.Int64 // the reply to the latest write
+	doubts    atomic.Int64 // writes that ended without a reply: they may have been carried out
+	moves     atomic.Int64 // changes of the primary
 }
 
 func startCounter(t *testing.T, sentinels ...string) *counter {
@@ -121,7 +121,7 @@ func (c *counter) stop() {
 	<-c.over
 }
 
-// settle returns when a write has been acknowledged from now on, and ends the counting.
+// settle waits for one more acknowledged write, and ends the counting.
 func (c *counter) settle() {
 	c.t.Helper()
 	before := c.acked.Load()
@@ -134,7 +134,7 @@ func (c *counter) settle() {
 	c.stop()
 }
 
-// primary is where the first Sentinel that answers says that the primary is.
+// primary returns the primary's address according to the first Sentinel that answers.
 func (c *counter) primary() string {
 	for _, port := range c.sentinels {
 		conn, err := respclient.Dial("127.0.0.1:" + port)
@@ -154,7 +154,7 @@ func (c *counter) primary() string {
 func (c *counter) count() {
 	defer close(c.over)
 	var conn *respclient.Client
-	var written string // the primary of the last write
+	var written string // the primary of the latest write
 	for !c.done.Load() {
 		time.Sleep(2 * time.Millisecond)
 		at := written

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestReplies: what a Sentinel answers, right and wrong calls, in the words of 7.4.1.
+// TestReplies: a Sentinel's replies to valid and invalid calls, with the texts of 7.4.1.
 func TestReplies(t *testing.T) {
 	s := sentinel(t, false, "sentinel monitor m 127.0.0.1 1 2")
 	for _, c := range []struct{ call, want string }{
@@ -77,7 +77,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestCommands: a Sentinel has the commands that 7.4.1's has, and no others.
+// TestCommands: a Sentinel has exactly the commands of 7.4.1's.
 func TestCommands(t *testing.T) {
 	s := sentinel(t, false)
 	names := s.Do("COMMAND", "LIST").Strings()

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A site is servers and Sentinels on hosts of their own, which can be cut off from each other.
+// A site is servers and Sentinels, each on a host that can be cut off.
 type site struct {
 	t         *testing.T
 	rng       *rand.Rand
@@ -29,7 +29,7 @@ type site struct {
 
 const downAfterMs, failoverTimeoutMs = 1000, 4000
 
-// newSite starts servers and Sentinels, Redis's where true, and waits until each knows all.
+// newSite starts servers and Sentinels, Redis's where true. It waits until each Sentinel knows all of them.
 func newSite(t *testing.T, rng *rand.Rand, servers, sentinels []bool) *site {
 	t.Helper()
 	s := &site{
@@ -67,10 +67,10 @@ func newSite(t *testing.T, rng *rand.Rand, servers, sentinels []bool) *site {
 	return s
 }
 
-// majority is how many Sentinels elect one of them.
+// majority returns how many votes elect a Sentinel.
 func (s *site) majority() int { return len(s.sentinels)/2 + 1 }
 
-// whyNotAgreed says what Sentinels and servers do not agree upon: who the primary is.
+// whyNotAgreed returns an error unless Sentinels and servers agree about the primary.
 func (s *site) whyNotAgreed() error {
 	var at string
 	for i, w := range s.sentinels {
@@ -80,7 +80,7 @@ func (s *site) whyNotAgreed() error {
 		}
 		m := fields(v)
 		here := m["ip"] + ":" + m["port"]
-		if strings.Contains(m["flags"], "failover_in_progress") { // the epoch may be the new one, the address is the old one
+		if strings.Contains(m["flags"], "failover_in_progress") { // a new epoch may still have the old address
 			return fmt.Errorf("a Sentinel fails %s over", here)
 		}
 		if before, known := s.epochs[m["config-epoch"]]; known && before != here {
@@ -109,7 +109,7 @@ func (s *site) whyNotAgreed() error {
 	return nil
 }
 
-// whyNotReady says what is missing of a site on which all is well.
+// whyNotReady returns an error unless the whole site works.
 func (s *site) whyNotReady() error {
 	if err := s.whyNotAgreed(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *site) whyNotReady() error {
 	return nil
 }
 
-// primary is whom all Sentinels name, when all agree.
+// primary returns the server that the Sentinels name, when all agree.
 func (s *site) primary() *testkit.Server { return s.at[s.sentinels[0].address()] }
 
 // A told is one event in a Sentinel's log.
@@ -133,13 +133,13 @@ type told struct {
 
 var eventLine = regexp.MustCompile(`(?m)^\d+:X (\d+ \w{3} \d{4} [\d:.]+) . (\+[a-z-]+) (.*)$`)
 
-// A journal is what was read of a log.
+// A journal is the part of a log that has been read.
 type journal struct {
 	read   int // bytes
 	events []told
 }
 
-// events are all that a Sentinel has logged.
+// events returns all events that a Sentinel has logged.
 func (s *site) events(w watched) []told {
 	j, log := s.logs[w.Server], w.Log()
 	if j == nil {
@@ -158,7 +158,7 @@ func (s *site) events(w watched) []told {
 	return j.events
 }
 
-// switched is when the first Sentinel told of another primary, after a moment.
+// switched returns when the first Sentinel logged another primary, after a given time.
 func (s *site) switched(after time.Time) (first time.Time, ok bool) {
 	for _, w := range s.sentinels {
 		for _, e := range s.events(w) {
@@ -170,11 +170,11 @@ func (s *site) switched(after time.Time) (first time.Time, ok bool) {
 	return first, ok
 }
 
-// A count is what the Sentinels' logs tell of their elections.
+// A count has the elections that the Sentinels' logs show.
 type count struct{ votes, leaders, promotions int }
 
-// check reads all logs. In each epoch a Sentinel votes once, one is elected at most, by more than half of all of them,
-// and one server at most is promoted.
+// check reads all logs. In each epoch a Sentinel votes at most once, and at most one is elected, by a majority of
+// all. At most one server is promoted.
 func (s *site) check() (n count) {
 	s.t.Helper()
 	votes, leader, promoted := map[string]int{}, map[string]string{}, map[string]string{}
@@ -235,7 +235,7 @@ func (s *site) revive(stopped ...*testkit.Server) {
 	}
 }
 
-// some are n Sentinels, by the dice.
+// some returns n Sentinels, chosen at random.
 func (s *site) some(n int) (chosen []watched) {
 	for _, i := range s.rng.Perm(len(s.sentinels))[:n] {
 		chosen = append(chosen, s.sentinels[i])
@@ -243,7 +243,7 @@ func (s *site) some(n int) (chosen []watched) {
 	return chosen
 }
 
-// places are the hosts of these.
+// places returns the hosts of these.
 func (s *site) places(sentinels []watched, servers ...*testkit.Server) (places []*testkit.NetworkHost) {
 	for _, w := range sentinels {
 		places = append(places, s.hosts[w.Server])

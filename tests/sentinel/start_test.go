@@ -9,7 +9,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// launch starts spindle as a Sentinel with a file of this text, and says how it ended.
+// launch starts spindle as a Sentinel with a file of this text, and returns its exit code and log.
 func launch(t *testing.T, text string, args ...string) (code int, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func launch(t *testing.T, text string, args ...string) (code int, log string) {
 	return code, s.Log()
 }
 
-// TestRefusedStart: what is wrong in the file is named with its line, and a Sentinel without a file does not start.
+// TestRefusedStart: an error in the file is reported with its line. A Sentinel without a file does not start.
 func TestRefusedStart(t *testing.T) {
 	const monitor = "sentinel monitor m 127.0.0.1 1 1\n"
 	for text, want := range map[string]string{
@@ -50,8 +50,8 @@ func TestRefusedStart(t *testing.T) {
 	}
 }
 
-// TestStateSurvives: what a Sentinel has learnt stands in its file, beside the operator's own lines, and counts again
-// after a restart.
+// TestStateSurvives: a Sentinel writes its state into its file, next to the operator's lines, and uses it after a
+// restart.
 func TestStateSurvives(t *testing.T) {
 	s := sentinel(t, false, "# mine", "sentinel monitor m 127.0.0.1 1 2", "SENTINEL down-after-milliseconds m 5000")
 	id := s.Do("SENTINEL", "MYID").Text

@@ -1,5 +1,5 @@
-// Command goredis counts at the primary that Sentinel names, and reads at a replica, by go-redis. Its arguments are the
-// Sentinels' ports.
+// Command goredis counts at the primary that Sentinel names, and reads at a replica, with go-redis. Its arguments
+// are the Sentinels' ports.
 package main
 
 import (
