@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBlockedClientsAreSentAway: a server that becomes a replica answers those who wait with UNBLOCKED and closes their
-// connections, as redis-server does. Others keep theirs.
+// TestBlockedClientsAreSentAway: a server that becomes a replica answers blocked clients with UNBLOCKED and closes
+// their connections, as redis-server does. Other clients stay connected.
 func TestBlockedClientsAreSentAway(t *testing.T) {
 	for name, s := range map[string]*testkit.Server{"spindle": testkit.Start(t), "redis-server": testkit.Redis(t)} {
 		other := s.Dial()
@@ -20,7 +20,7 @@ func TestBlockedClientsAreSentAway(t *testing.T) {
 			c := s.Dial()
 			c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
 			c.Send(call...)
-			c.Send("PING") // comes with the connection's end
+			c.Send("PING") // arrives with the connection's end
 			must2(t, c.Flush())
 			testkit.Until(t, testkit.Slowly(20*time.Second), "it waits",
 				func() error { return testkit.Equal(s.Info("clients")["blocked_clients"], "1") })

@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A cable carries connections to one server, and can break in the ways networks do.
+// A cable carries connections to one server, and can break as networks do.
 type cable struct {
 	Port     int
 	listener net.Listener
@@ -23,12 +23,12 @@ type cable struct {
 
 // A wire is one connection through a cable.
 type wire struct {
-	ends [2]*net.TCPConn // who connected, and the server
+	ends [2]*net.TCPConn // the client and the server
 	deaf atomic.Bool     // nothing arrives any more, in either direction
-	left atomic.Int64    // bytes that still go to who connected, before the wire breaks
+	left atomic.Int64    // bytes that still reach the client before the wire breaks
 }
 
-// plug lays a cable to s.
+// plug makes a cable to s.
 func plug(t *testing.T, s *testkit.Server) *cable {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,7 +101,7 @@ func (w *wire) carry(from int) {
 	}
 }
 
-// end closes both ends. By a reset, what is on its way is lost.
+// end closes both ends. With reset, bytes under way are lost.
 func (w *wire) end(reset bool) {
 	for _, e := range w.ends {
 		if reset {
@@ -119,17 +119,17 @@ func (c *cable) each(do func(*wire)) {
 	}
 }
 
-// cut closes all connections, by a reset if so wanted.
+// cut closes all connections, with a reset or without.
 func (c *cable) cut(reset bool) { c.each(func(w *wire) { w.end(reset) }) }
 
-// cutAfter closes them when n more bytes have gone to who connected: in the middle of a command.
+// cutAfter closes the connections after n more bytes to the client: in the middle of a command.
 func (c *cable) cutAfter(n int64) { c.each(func(w *wire) { w.left.Store(n) }) }
 
-// deafen lets nothing pass on the connections there are, and closes them not. It says how many there were.
+// deafen stops all bytes on the present connections without closing them. It returns their number.
 func (c *cable) deafen() (n int) {
 	c.each(func(w *wire) { w.deaf.Store(true); n++ })
 	time.AfterFunc(time.Minute, func() {
-		c.each(func(w *wire) { // ends that never noticed
+		c.each(func(w *wire) { // ends that did not notice the break
 			if w.deaf.Load() {
 				w.end(true)
 			}

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A chain is servers each of which follows the one before it, by a cable of its own.
+// A chain is servers that each replicate the one before, through a cable.
 type chain struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -43,7 +43,7 @@ func newChain(t *testing.T, rng *rand.Rand, specs ...testkit.Spec) *chain {
 	return c
 }
 
-// disturb breaks one link at random, and says how.
+// disturb breaks one link at random, and returns a description.
 func (c *chain) disturb() string {
 	i := c.rng.IntN(len(c.cables))
 	above, below, link := c.nodes[i], c.nodes[i+1], c.cables[i]
@@ -69,7 +69,7 @@ func (c *chain) disturb() string {
 	return fmt.Sprintf("%s at link %d", how, i)
 }
 
-// offset is how far s is in its stream.
+// offset returns the offset of s in its replication stream.
 func offset(s *testkit.Server) string {
 	i := s.Info("replication")
 	if i["role"] == "slave" {
@@ -81,10 +81,10 @@ func offset(s *testkit.Server) string {
 	return i["master_replid"] + ":" + i["master_repl_offset"]
 }
 
-// stillWithin is how long replicas may take, on a busy host, until they have all that was written.
+// stillWithin is how long replicas on a busy host may take to receive all writes.
 const stillWithin = 4 * time.Minute
 
-// still returns when all nodes are at one offset of one history. Nobody may write meanwhile.
+// still waits until all nodes are at one offset of one history. No client may write meanwhile.
 func still(t *testing.T, nodes []*testkit.Server) (at string) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(stillWithin), "one offset on all nodes", func() error {
@@ -101,8 +101,8 @@ func still(t *testing.T, nodes []*testkit.Server) (at string) {
 	return at
 }
 
-// compare holds the writes back for a moment, at the first node, and asks all nodes for what they hold. It says
-// whether that is the same.
+// compare pauses writes at the first node for a moment, and compares the data of all nodes. It reports whether they
+// are equal.
 func compare(t *testing.T, nodes []*testkit.Server) bool {
 	t.Helper()
 	first := nodes[0]
@@ -135,7 +135,7 @@ func compare(t *testing.T, nodes []*testkit.Server) bool {
 	}
 }
 
-// squeeze has the first node evict a little.
+// squeeze makes the first node evict a little.
 func (c *chain) squeeze() {
 	s := c.nodes[0]
 	s.Do("CONFIG", "SET", "maxmemory-policy", []string{"allkeys-random", "volatile-ttl", "allkeys-lru"}[c.rng.IntN(3)])
@@ -144,8 +144,8 @@ func (c *chain) squeeze() {
 	s.Do("CONFIG", "SET", "maxmemory", 0)
 }
 
-// spared fails the test if a replica has been given more full copies than its first one. A redis-server may forget by
-// itself what it has: when its link is killed while it carries out a FLUSHDB.
+// spared fails the test if a replica got another full copy after its first one. A redis-server may lose its history
+// without a break: when its link is killed during a FLUSHDB.
 func (c *chain) spared() {
 	for i, s := range c.nodes[:len(c.nodes)-1] {
 		lost := strings.Count(c.nodes[i+1].Log(), "(no cached master)") - 1
@@ -161,14 +161,14 @@ func (c *chain) spared() {
 	}
 }
 
-// TestChain: spindle, redis-server, spindle, redis-server, each the replica of the one before, and the other way
-// round, under writes of all kinds. Links break in all ways. At equal offsets all hold the same, whenever they are
-// asked, and no break costs a full copy.
+// TestChain: spindle, redis-server, spindle, redis-server, each the replica of the one before, and the reverse
+// order. Clients write values of all types, and links break in all ways. At equal offsets all nodes always have
+// equal data, and no break costs a full copy.
 func TestChain(t *testing.T) {
 	ours, theirs := testkit.Spec{}, testkit.Spec{Redis: true}
 	pairs := map[string][2]testkit.Spec{"spindle": {ours, theirs}, "redis-server": {theirs, ours}}
 	newer, there := programs(t)["newer redis-server"]
-	if there { // Deadlines of fields are not for its chain: as a primary, 7.4.1 sends HDEL of keys that are no hashes
+	if there { // The other chain has no deadlines of fields: as a primary, 7.4.1 sends HDEL for keys that are not hashes
 		pairs["newer redis-server"], pairs["fields"] = [2]testkit.Spec{newer, ours}, [2]testkit.Spec{ours, newer}
 	}
 	for name, pair := range pairs {

@@ -11,14 +11,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A crowd is five servers, of which one is the primary, and the others follow it, or each other.
+// A crowd is five servers. One is the primary; the others replicate it or each other.
 type crowd struct {
 	t       *testing.T
 	rng     *rand.Rand
 	nodes   []*testkit.Server
-	above   []int // whom each follows; -1: nobody
+	above   []int // the primary of each; -1: none
 	writers *writers
-	full    int64 // full copies that were given by servers' earlier lives
+	full    int64 // full copies given before servers were restarted
 }
 
 func newCrowd(t *testing.T, rng *rand.Rand) *crowd {
@@ -45,7 +45,7 @@ func (c *crowd) primary() int {
 	panic("nobody leads")
 }
 
-// under says whether a follows b, or who follows b.
+// under reports whether a replicates b, directly or through others.
 func (c *crowd) under(a, b int) bool {
 	for ; a >= 0; a = c.above[a] {
 		if a == b {
@@ -55,7 +55,7 @@ func (c *crowd) under(a, b int) bool {
 	return false
 }
 
-// someone is a node for which ok is true; -1: there is none.
+// someone returns a random node for which ok is true; -1 if there is none.
 func (c *crowd) someone(ok func(i int) bool) int {
 	for _, i := range c.rng.Perm(len(c.nodes)) {
 		if ok(i) {
@@ -81,7 +81,7 @@ func (c *crowd) attach(i, to int) {
 	c.above[i] = to
 }
 
-// promote has i lead. Who led follows i, or somebody below it.
+// promote makes i the primary. The old primary then replicates i, or a node below it.
 func (c *crowd) promote(i int) (old, to int) {
 	old = c.primary()
 	c.tell(i, "NO", "ONE")
@@ -92,7 +92,7 @@ func (c *crowd) promote(i int) (old, to int) {
 	return old, to
 }
 
-// restart ends node i, by kill -9 or after it has written a file, and starts it again.
+// restart ends node i, by kill -9 or after saving a file, and starts it again.
 func (c *crowd) restart(i int, saved bool) {
 	s := c.nodes[i]
 	c.full += s.InfoInt("stats", "sync_full")
@@ -106,7 +106,7 @@ func (c *crowd) restart(i int, saved bool) {
 	s.AwaitReady(testkit.Slowly(60 * time.Second))
 }
 
-// change is one thing that operators do, or that happens to them. It says what.
+// change makes one random change of roles or one failure, and returns a description.
 func (c *crowd) change() string {
 	replica := c.someone(func(i int) bool { return c.above[i] >= 0 })
 	switch c.rng.IntN(6) {
@@ -123,7 +123,7 @@ func (c *crowd) change() string {
 		c.restart(replica, saved)
 		c.attach(replica, c.above[replica])
 		return fmt.Sprintf("restart of %d, saved %t", replica, saved)
-	case 4: // the primary ends, and somebody takes its place
+	case 4: // the primary ends, and another node replaces it
 		old, to := c.promote(replica)
 		saved := c.rng.IntN(2) == 0
 		c.restart(old, saved)
@@ -141,8 +141,8 @@ func (c *crowd) change() string {
 	return fmt.Sprintf("%d stopped for a while, %d follows %d", replica, old, to)
 }
 
-// TestCrowd: five nodes, of both kinds, are promoted, attached elsewhere, killed and restarted while clients write.
-// Whatever happens, all come to hold the same as the primary.
+// TestCrowd: five nodes of both kinds are promoted, attached elsewhere, killed and restarted while clients write.
+// In the end all have the primary's data.
 func TestCrowd(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -12,10 +12,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// What a replica has on disk, when full copies come, fail, and meet its own saves.
+// The files of a replica, when full copies come, fail, and coincide with its own saves.
 
-// TestCopyBesideSaves: a save of the old data and a full copy that run at the same time do not harm each other. Killed
-// after the copy, the replica has the primary's data on disk.
+// TestCopyBesideSaves: a save of the old data and a full copy run at the same time without harm. If the replica is
+// killed after the copy, it has the primary's data on disk.
 func TestCopyBesideSaves(t *testing.T) {
 	for _, how := range []string{"disabled", "on-empty-db", "swapdb"} {
 		t.Run(how, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestCopyBesideSaves(t *testing.T) {
 	}
 }
 
-// TestUnreadableCopyKeepsData: a copy whose header this server cannot read costs the replica nothing, neither in memory
-// nor on disk.
+// TestUnreadableCopyKeepsData: if this server cannot read a copy's header, the replica loses nothing in memory or
+// on disk.
 func TestUnreadableCopyKeepsData(t *testing.T) {
 	newer := file(t)
 	copy(newer, "REDIS0099")
@@ -86,12 +86,13 @@ func TestUnreadableCopyKeepsData(t *testing.T) {
 	}
 }
 
-// TestFailedCopyKeepsFiles: a copy that cannot be loaded costs the replica its data in memory, and nothing on disk: no
-// rule, command or shutdown saves what is left. Started again without a primary, it has the data of before.
+// TestFailedCopyKeepsFiles: a copy that cannot be loaded costs the replica its data in memory, and nothing on disk.
+// No save rule, command or shutdown saves the rest. After a restart without a primary, the replica has its earlier
+// data.
 func TestFailedCopyKeepsFiles(t *testing.T) {
 	copied := file(t)
 	broken := bytes.Clone(copied)
-	broken[len(broken)-20] ^= 0xFF // in its last value
+	broken[len(broken)-20] ^= 0xFF // a byte in its last value
 	for _, c := range []struct {
 		name, end string
 		say       []byte
@@ -112,7 +113,7 @@ func TestFailedCopyKeepsFiles(t *testing.T) {
 			r := p.replica
 			r.Do("DEBUG", "POPULATE", 1000, "old", 20)
 			r.Do("SAVE")
-			r.Do("SET", "x", 1) // a change that a rule wants to save
+			r.Do("SET", "x", 1) // a change that makes a save rule due
 			if c.args != nil {
 				testkit.Until(t, testkit.Slowly(10*time.Second), "the log", func() error {
 					v := r.Do("BGREWRITEAOF")
@@ -121,7 +122,7 @@ func TestFailedCopyKeepsFiles(t *testing.T) {
 				r.AwaitInfo(testkit.Slowly(10*time.Second), "persistence", "aof_rewrite_in_progress", "0")
 			}
 			want, cut := int64(1000), len(c.say) < len(copied)
-			if cut { // it needs an empty data set: the first copy fails by the disk
+			if cut { // it needs an empty data set: the first copy fails because of the disk
 				r.Do("CONFIG", "SET", "repl-diskless-load", "disabled")
 				p.invite("PSYNC")
 				p.say(fullResync("0"), sized(broken))
@@ -199,8 +200,8 @@ func TestFailedCopyKeepsFiles(t *testing.T) {
 	}
 }
 
-// TestBrokenOffCopies: a primary that breaks off each copy is asked ever more rarely, the log says where to look, and
-// INFO says why the link is down. REPLICAOF again asks at once.
+// TestBrokenOffCopies: a replica asks a primary that breaks off each copy at growing intervals. The log says where
+// to look, and INFO says why the link is down. REPLICAOF makes it ask again at once.
 func TestBrokenOffCopies(t *testing.T) {
 	p := newImposter(t)
 	copied := file(t)
@@ -226,7 +227,7 @@ func TestBrokenOffCopies(t *testing.T) {
 	breakOff()
 	p.replica.AwaitLog(testkit.Slowly(20*time.Second), " has failed 4 times in a row. It rests for ")
 	began := time.Now()
-	p.tell("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port) // the rest would be of three seconds and more
+	p.tell("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port) // the next pause would be three seconds or more
 	for !p.welcome("PSYNC") {
 	}
 	if took := time.Since(began); took > testkit.Slowly(2*time.Second) {

@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// follow starts a replica of s, spindle or redis-server; it returns when the link is up.
+// follow starts a replica of s, spindle or redis-server, and returns when the link is up.
 func follow(t *testing.T, s *testkit.Server, redis bool, args ...string) *testkit.Server {
 	t.Helper()
 	spec := testkit.Spec{Redis: redis, Args: append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(s.Port),
@@ -28,8 +28,8 @@ func up(t *testing.T, r *testkit.Server) {
 	r.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
 }
 
-// online returns when all replicas of s are online. The primary learns it a moment after the replica's link is up,
-// from its first REPLCONF ACK; until then it refuses FAILOVER.
+// online returns when all replicas of s are online. The primary learns it from the first REPLCONF ACK, a moment
+// after the link is up. Until then it refuses FAILOVER.
 func online(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(60*time.Second), "replicas online", func() error {
@@ -47,8 +47,8 @@ func online(t *testing.T, s *testkit.Server) {
 	})
 }
 
-// TestFollowsRedis: spindle attaches to a redis-server that is written to, by each way of taking the copy, and ends
-// with what that has.
+// TestFollowsRedis: spindle replicates a redis-server under writes, with each way of receiving the copy. In the end
+// both have equal data.
 func TestFollowsRedis(t *testing.T) {
 	s := testkit.Redis(t)
 	testkit.Pipe(t, s.Dial(), 20_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
@@ -78,8 +78,8 @@ func TestFollowsRedis(t *testing.T) {
 	}
 }
 
-// TestPromotion: after a promotion in the middle the replicas below and beside it, and the old primary, go on by
-// partial synchronisation.
+// TestPromotion: a replica in the middle is promoted. Its replicas, its former fellow replicas and the old primary
+// continue by partial synchronisation.
 func TestPromotion(t *testing.T) {
 	for _, redis := range []bool{false, true} {
 		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[redis], func(t *testing.T) {
@@ -90,7 +90,8 @@ func TestPromotion(t *testing.T) {
 			w := startWriters(t, old, 2, 5)
 			w.await(2000)
 			w.stop()
-			// A primary that goes on by itself, with a ping or an expired key, is rightly past the promotion's offset.
+			// If the old primary advances by itself, by a ping or an expired key, its offset rightly exceeds the
+			// promotion's.
 			old.Do("DEBUG", "SET-ACTIVE-EXPIRE", "0")
 			for _, r := range []*testkit.Server{next, sibling, below} {
 				settle(t, old, r)
@@ -105,7 +106,7 @@ func TestPromotion(t *testing.T) {
 				up(t, r)
 			}
 			up(t, below)
-			time.Sleep(testkit.Slowly(2 * time.Second)) // what may expire does, on the new primary too
+			time.Sleep(testkit.Slowly(2 * time.Second)) // until all short-lived keys have expired on the new primary too
 			for _, r := range []*testkit.Server{old, sibling, below} {
 				equal(t, next, r)
 			}
@@ -116,7 +117,8 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// TestLongLoad: a load may last longer than repl-timeout. The primary is not silent then: nobody listens to it.
+// TestLongLoad: a load may last longer than repl-timeout. The replica does not read from the primary meanwhile, so
+// it must not count the primary as silent.
 func TestLongLoad(t *testing.T) {
 	for _, redis := range []bool{false, true} {
 		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[redis], func(t *testing.T) {

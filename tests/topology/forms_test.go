@@ -11,9 +11,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPeersThatCannotRead: a redis-server that knows no deadlines of fields, and no Bloom filters, gets neither a full
-// copy with them nor such an effect. The log names the key and the version. It is not tried again and again. Once the
-// key is gone, the replica follows.
+// TestPeersThatCannotRead: a redis-server without deadlines of fields or Bloom filters gets neither a full copy
+// with them nor such an effect. The log names the key and the version, and attempts do not repeat quickly. Once the
+// key is deleted, the replica follows.
 func TestPeersThatCannotRead(t *testing.T) {
 	for _, c := range []struct {
 		name, key, log string
@@ -35,20 +35,20 @@ func TestPeersThatCannotRead(t *testing.T) {
 			r := testkit.Redis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(s.Port))
 			s.AwaitLog(testkit.Slowly(20*time.Second), "of version "+version+" refused: "+c.log)
 			r.AwaitLog(testkit.Slowly(20*time.Second), "Full synchronization refused: key '"+c.key+"'")
-			time.Sleep(3 * time.Second) // a loop would be seen
+			time.Sleep(3 * time.Second) // time enough to see repeated attempts
 			if n := strings.Count(r.Log(), "Connecting to MASTER"); n != 1 {
 				t.Errorf("%d connections in some seconds", n)
 			}
 			if n := strings.Count(s.Log(), "Starting full synchronization"); n != 0 {
 				t.Errorf("%d full copies were begun", n)
 			}
-			follow(t, s, false) // ours reads everything
+			follow(t, s, false) // spindle reads everything
 			s.Do("DEL", c.key)
-			s.Do("CLIENT", "KILL", "TYPE", "replica") // it comes back at once
+			s.Do("CLIENT", "KILL", "TYPE", "replica") // it reconnects at once
 			up(t, r)
 			equal(t, s, r)
 
-			// And what comes as an effect.
+			// The same for an effect.
 			s.Do("SELECT", 2)
 			s.Do("HSET", "secret", "f", "v")
 			s.Do(c.make...)
@@ -69,7 +69,7 @@ func TestPeersThatCannotRead(t *testing.T) {
 	}
 }
 
-// TestPeersThatRead: the release that knows deadlines of fields gets them.
+// TestPeersThatRead: a release that knows deadlines of fields gets them.
 func TestPeersThatRead(t *testing.T) {
 	source := os.Getenv("REDIS_SRC")
 	if source == "" {

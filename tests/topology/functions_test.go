@@ -6,8 +6,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestFunctionsReachReplica: a replica gets the libraries with the full synchronisation, then every change of them; of
-// a script or function it gets what that has written, as one transaction.
+// TestFunctionsReachReplica: a replica gets the libraries with the full synchronisation, and then every change of
+// them. The writes of a script or function arrive as one transaction.
 func TestFunctionsReachReplica(t *testing.T) {
 	s := testkit.Start(t)
 	library := func(name, returns string) string {

@@ -16,7 +16,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// An imposter is a primary that says what the test wants, to one replica.
+// An imposter is a primary of one replica. It sends the bytes that the test wants.
 type imposter struct {
 	t        testing.TB
 	replica  *testkit.Server
@@ -37,13 +37,13 @@ func newImposter(t testing.TB, args ...string) *imposter {
 	return &imposter{t: t, replica: r, operator: r.Dial(), listener: l}
 }
 
-// invite has the replica connect. What it says is read up to the first command named until, and answered as a primary
-// would.
+// invite makes the replica connect. It answers the replica's commands as a primary would, up to the first command
+// named until.
 func (p *imposter) invite(until string) {
 	p.t.Helper()
 	p.tell("NO", "ONE")
 	p.tell("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port)
-	for !p.welcome(until) { // it had tried again before it was told to stop
+	for !p.welcome(until) { // it had tried again before it got REPLICAOF NO ONE
 	}
 }
 
@@ -59,7 +59,7 @@ func (p *imposter) tell(whom ...any) {
 	})
 }
 
-// welcome accepts a connection and goes through the handshake. It says whether the replica was there to the end.
+// welcome accepts a connection and performs the handshake. It reports whether the replica stayed until its end.
 func (p *imposter) welcome(until string) bool {
 	p.t.Helper()
 	limit := time.Now().Add(testkit.Slowly(20 * time.Second))
@@ -91,7 +91,7 @@ func (p *imposter) welcome(until string) bool {
 	}
 }
 
-// read is the next command of the replica's; a blank line is none.
+// read returns the next command of the replica; a blank line gives none.
 func (p *imposter) read() (words []string, err error) {
 	line, err := p.in.ReadString('\n')
 	for range 2 * number(line) {
@@ -101,18 +101,18 @@ func (p *imposter) read() (words []string, err error) {
 		words = append(words, strings.TrimSpace(line))
 	}
 	for i := range len(words) / 2 {
-		words[i] = words[2*i+1] // past the lengths
+		words[i] = words[2*i+1] // skips the lengths
 	}
 	return words[:len(words)/2], err
 }
 
-// number is the one behind '*'; 0 if there is none.
+// number returns the number after '*'; 0 if there is none.
 func number(line string) (n int) {
 	_, _ = fmt.Sscanf(line, "*%d", &n)
 	return n
 }
 
-// say writes; the replica may hang up meanwhile.
+// say writes. The replica may disconnect meanwhile.
 func (p *imposter) say(text ...[]byte) {
 	_ = p.conn.SetWriteDeadline(time.Now().Add(testkit.Slowly(20 * time.Second)))
 	for _, part := range text {
@@ -122,7 +122,7 @@ func (p *imposter) say(text ...[]byte) {
 	}
 }
 
-// leave ends what is said, and returns when the replica has closed the connection.
+// leave ends the sending side, and returns when the replica has closed the connection.
 func (p *imposter) leave() {
 	p.t.Helper()
 	_ = p.conn.(*net.TCPConn).CloseWrite()
@@ -133,7 +133,7 @@ func (p *imposter) leave() {
 	p.conn.Close()
 }
 
-// file is a small RDB stream with one key of each type.
+// file returns a small RDB stream with one key of each type.
 func file(t testing.TB) []byte {
 	t.Helper()
 	s := testkit.Start(t)
@@ -168,7 +168,7 @@ func file(t testing.TB) []byte {
 }
 
 var (
-	strange = strings.Repeat("ab", 20) // the imposter's history
+	strange = strings.Repeat("ab", 20) // the ID of the imposter's history
 	endMark = bytes.Repeat([]byte("m"), 40)
 )
 
@@ -178,8 +178,8 @@ func fullResync(offset string) []byte {
 
 func sized(copied []byte) []byte { return append(fmt.Appendf(nil, "$%d\r\n", len(copied)), copied...) }
 
-// TestImposters: whatever a primary says, the replica closes the link in Redis's words and keeps what the settings
-// promise. It follows the next one that is honest.
+// TestImposters: whatever a primary sends, the replica closes the link with Redis's log line and keeps what the
+// settings promise. It then follows the next honest primary.
 func TestImposters(t *testing.T) {
 	copied := file(t)
 	marked := func(end []byte) []byte { return join([]byte("$EOF:"), endMark, []byte("\r\n"), copied, end) }
@@ -239,8 +239,8 @@ func TestImposters(t *testing.T) {
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// TestCopyCutAnywhere: a copy that ends at any of its bytes leaves the data of before where the setting promises that,
-// and none where it does not.
+// TestCopyCutAnywhere: a copy is cut at each of its bytes. The replica keeps its earlier data if the settings
+// promise that, otherwise it has none.
 func TestCopyCutAnywhere(t *testing.T) {
 	copied := file(t)
 	for how, want := range map[string]string{"swapdb": "v", "disabled": "v", "on-empty-db": ""} {
@@ -284,8 +284,8 @@ func TestCopyCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestOffsetsThatRunBackwards: a replica that takes back what it has acknowledged is not believed, and a primary that
-// begins another copy at a smaller offset is.
+// TestOffsetsThatRunBackwards: a primary ignores a replica that acknowledges a smaller offset than before. A
+// replica accepts a new copy with a smaller offset.
 func TestOffsetsThatRunBackwards(t *testing.T) {
 	p := newImposter(t)
 	copied := file(t)
@@ -315,7 +315,7 @@ func TestOffsetsThatRunBackwards(t *testing.T) {
 	})
 }
 
-// TestReplicaFigures: what INFO counts of a primary's copy and stream, until the statistics are reset.
+// TestReplicaFigures: INFO's counts of a primary's copy and stream, and CONFIG RESETSTAT.
 func TestReplicaFigures(t *testing.T) {
 	p := newImposter(t)
 	copied := file(t)
@@ -343,8 +343,8 @@ func TestReplicaFigures(t *testing.T) {
 	}
 }
 
-// FuzzPrimary: whatever comes at a replica's link, in the handshake, as a copy or as the stream, it serves on. The
-// offset counts no more than came.
+// FuzzPrimary: whatever bytes arrive on a replica's link, in the handshake, as a copy or as the stream, the replica
+// continues to serve. Its offset counts no more bytes than arrived.
 func FuzzPrimary(f *testing.F) {
 	copied := file(f)
 	stream := []byte("*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$5\r\nMULTI\r\n" +
@@ -362,7 +362,7 @@ func FuzzPrimary(f *testing.F) {
 	p := newImposter(f, "--proto-max-bulk-len", "1mb")
 	f.Fuzz(func(t *testing.T, kind byte, data []byte) {
 		if low := bytes.ToLower(data); bytes.Contains(low, []byte("shutdown")) || bytes.Contains(low, []byte("debug")) {
-			return // a primary may end its replicas
+			return // a primary may shut down its replicas
 		}
 		p.t = t
 		until := "PSYNC"

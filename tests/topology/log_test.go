@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReplicaKeepsALog: a replica's append-only file is that of its primary's data, after a full copy and the stream
-// behind it. Killed, and started on its log alone, it holds what the primary holds.
+// TestReplicaKeepsALog: a replica's append-only file has its primary's data, after a full copy and the stream that
+// follows it. After a kill and a restart from its log alone, the replica has the primary's data.
 func TestReplicaKeepsALog(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -31,7 +31,7 @@ func TestReplicaKeepsALog(t *testing.T) {
 			up(t, r)
 			w.await(6000)
 			w.stop()
-			// Nothing expires while both are compared: what is volatile here lives for less than a second.
+			// No key may expire during the comparison: volatile keys live for less than a second here.
 			time.Sleep(2 * volatileMs * time.Millisecond)
 			s.Do("SET", "last", "word")
 			equal(t, s, r)
@@ -40,7 +40,7 @@ func TestReplicaKeepsALog(t *testing.T) {
 			})
 			want := s.Do("DEBUG", "DIGEST").Text
 			r.Kill()
-			s.Kill() // nobody gives it a copy
+			s.Kill() // no primary can give it a copy
 			r.Again("--appendonly", "yes", "--save", "")
 			r.AwaitReady(testkit.Slowly(20 * time.Second))
 			if got := r.Do("DEBUG", "DIGEST").Text; got != want {

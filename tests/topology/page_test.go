@@ -14,8 +14,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReplicationPage carries out doc/replication.md as it stands, up to Sentinel and but for the ports, while a client
-// counts. The count is right in the end, and everything written stays.
+// TestReplicationPage follows doc/replication.md to the letter up to Sentinel, except for the ports, while a client
+// counts. The count is right in the end, and all writes are kept.
 func TestReplicationPage(t *testing.T) {
 	page, err := os.ReadFile("../../doc/replication.md")
 	must2(t, err)
@@ -57,7 +57,7 @@ func TestReplicationPage(t *testing.T) {
 	}
 }
 
-// A wanderer is a client that counts at one primary after the other: when it reads READONLY it goes to the next.
+// A wanderer is a client that counts at one primary after another. On READONLY it goes to the next.
 type wanderer struct {
 	t     *testing.T
 	done  atomic.Bool

@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPartialSync: a redis-server whose link is cut under load goes on from the backlog each time.
+// TestPartialSync: a redis-server whose link is cut under load continues from the backlog each time.
 func TestPartialSync(t *testing.T) {
 	s := testkit.Start(t, "--repl-backlog-size", "64mb")
 	r := attach(t, s)
@@ -29,7 +29,7 @@ func TestPartialSync(t *testing.T) {
 	}
 }
 
-// TestBacklogFigures: INFO has a backlog from the first replica on, of at most its size.
+// TestBacklogFigures: INFO shows a backlog after the first replica has attached, no larger than its limit.
 func TestBacklogFigures(t *testing.T) {
 	s := testkit.Start(t, "--repl-backlog-size", "100kb")
 	figures := func() string {
@@ -60,15 +60,14 @@ func TestBacklogFigures(t *testing.T) {
 	s.Do("CLIENT", "KILL", "TYPE", "replica")
 }
 
-// TestReplicaCostsNoKeys: what a stopped replica has not read, and the backlog, which gets its first block meanwhile,
-// evict nothing.
+// TestReplicaCostsNoKeys: the data that a stopped replica has not read, and a new backlog, evict no key.
 func TestReplicaCostsNoKeys(t *testing.T) {
 	s := testkit.Start(t, "--repl-backlog-size", "16kb", "--maxmemory-policy", "allkeys-random",
 		"--slowlog-log-slower-than", "-1",
 		"--latency-tracking", "no")
 	c := s.Dial()
 	for i := range 100 {
-		c.Must("SET", fmt.Sprint("key:", i), strings.Repeat("v", 100_000)) // written whole: a later SETRANGE adds nothing
+		c.Must("SET", fmt.Sprint("key:", i), strings.Repeat("v", 100_000)) // the whole value: a later SETRANGE adds nothing
 	}
 	r := attach(t, s)
 	s.Do("CONFIG", "SET", "maxmemory", s.InfoInt("memory", "used_memory")-s.InfoInt("memory", "mem_not_counted_for_evict")+

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// attach makes redis-server a replica of s; it returns when the link is up.
+// attach makes a redis-server replicate s, and returns when the link is up.
 func attach(t *testing.T, s *testkit.Server, args ...string) *testkit.Server {
 	t.Helper()
 	r := testkit.Redis(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(s.Port)}, args...)...)
@@ -21,7 +21,7 @@ func attach(t *testing.T, s *testkit.Server, args ...string) *testkit.Server {
 	return r
 }
 
-// settle returns when r has all that s has sent, and what may expire has.
+// settle returns when r has everything that s has sent, and all short-lived keys have expired.
 func settle(t *testing.T, s, r *testkit.Server) {
 	t.Helper()
 	s.Do("SET", "settled", time.Now().UnixNano())
@@ -30,8 +30,7 @@ func settle(t *testing.T, s, r *testkit.Server) {
 	})
 }
 
-// equal fails the test unless both hold the same: digest, number of keys of each database, and the deadline of every
-// key.
+// equal fails the test unless both have equal digests, numbers of keys in each database, and deadlines of all keys.
 func equal(t *testing.T, s, r *testkit.Server) {
 	t.Helper()
 	settle(t, s, r)
@@ -50,11 +49,11 @@ func equal(t *testing.T, s, r *testkit.Server) {
 	}
 }
 
-// differences are what two servers hold differently, a line each.
+// differences returns the differences between two servers, one per line.
 func differences(a, b map[string]entry) (lines []string) {
 	for name, have := range a {
 		if other := b[name]; other != have {
-			at := 0 // where they part
+			at := 0 // the first difference
 			for at < min(len(have.value), len(other.value)) && have.value[at] == other.value[at] {
 				at++
 			}
@@ -71,13 +70,13 @@ func differences(a, b map[string]entry) (lines []string) {
 	return lines
 }
 
-// An entry is what a key holds, and until when (-1: for ever).
+// An entry is the value of a key, and its deadline (-1: none).
 type entry struct {
 	value      string
 	deadlineMs int64
 }
 
-// contents is everything that a server holds, by "db/key".
+// contents returns all data of a server, by "db/key".
 func contents(t *testing.T, s *testkit.Server) map[string]entry {
 	t.Helper()
 	c := s.Dial()
@@ -114,7 +113,7 @@ func contents(t *testing.T, s *testkit.Server) map[string]entry {
 	return all
 }
 
-// structure is all that a key that is no string holds, in one order.
+// structure returns all elements of a key that is not a string, in a fixed order.
 func structure(c *respclient.Client, name string) string {
 	kind := c.Must("TYPE", name).Text
 	read := map[string][]any{"list": {"LRANGE", name, 0, -1}, "set": {"SMEMBERS", name}, "hash": {"HGETALL", name},
@@ -140,7 +139,7 @@ func structure(c *respclient.Client, name string) string {
 	return kind + " " + strings.Join(parts, " ")
 }
 
-// groups is what a stream holds beside its entries: its last id, and its groups with what is pending.
+// groups returns a stream's last ID and its groups with their pending entries.
 func groups(c *respclient.Client, name string) string {
 	last, _ := c.Must("XINFO", "STREAM", name).Get("last-generated-id")
 	text := last.Text
@@ -152,12 +151,12 @@ func groups(c *respclient.Client, name string) string {
 	return text
 }
 
-// A reader is a redis-server that files are loaded into, one after the other.
+// A reader is a redis-server that loads files, one after another.
 type reader struct{ *testkit.Server }
 
 func newReader(t *testing.T) reader { return reader{testkit.Redis(t)} }
 
-// load has the reference read a file, in the place of what it held. The file must be one it can vouch for.
+// load makes the reference load a file in place of its data. The file must have a valid checksum.
 func (r reader) load(t *testing.T, file []byte) {
 	t.Helper()
 	path := r.File("dump.rdb")

@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReplicasUnderLoad: redis-servers that attach while everything is being written end with what the primary has,
-// whichever form of the stream they ask for.
+// TestReplicasUnderLoad: redis-servers that attach during writes end with the primary's data, whichever form of the
+// stream they request.
 func TestReplicasUnderLoad(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -43,8 +43,8 @@ func TestReplicasUnderLoad(t *testing.T) {
 	}
 }
 
-// TestSeveralReplicasAtOnce: full synchronisations that overlap, one of which dies in the middle and one of which comes
-// from a peer that hangs up, do not disturb each other, and leave nothing behind.
+// TestSeveralReplicasAtOnce: several full synchronisations overlap. One ends because its replica dies, another
+// because its peer disconnects. The others are not disturbed, and nothing is left of these two.
 func TestSeveralReplicasAtOnce(t *testing.T) {
 	s := testkit.Start(t, "--rdb-key-save-delay", "200")
 	testkit.Pipe(t, s.Dial(), 2_000,
@@ -79,7 +79,8 @@ func TestSeveralReplicasAtOnce(t *testing.T) {
 	}
 }
 
-// TestSlowReplica: one that does not read is let go at its limit, while another and the clients see nothing of it.
+// TestSlowReplica: a replica that does not read is disconnected at its limit. Another replica and the clients
+// notice nothing.
 func TestSlowReplica(t *testing.T) {
 	s := testkit.Start(t, "--client-output-buffer-limit", "replica 2mb 0 0")
 	good := attach(t, s)
@@ -103,7 +104,7 @@ func TestSlowReplica(t *testing.T) {
 			longest = max(longest, time.Since(began))
 		}
 	}
-	if longest > testkit.Slowly(5*time.Second) { // a busy host's stalls are in it
+	if longest > testkit.Slowly(5*time.Second) { // includes a busy host's stalls
 		t.Errorf("a SET took %v", longest)
 	}
 	if n := s.InfoInt("stats", "client_output_buffer_limit_disconnections"); n != 1 {
@@ -133,7 +134,7 @@ func TestMinReplicasFromTheStart(t *testing.T) {
 	}
 }
 
-// TestWait: WAIT counts the replicas that have what the client wrote, and gives up when told to.
+// TestWait: WAIT counts the replicas that have the client's writes, and gives up at its timeout.
 func TestWait(t *testing.T) {
 	s := testkit.Start(t)
 	c := s.Dial()
@@ -152,7 +153,7 @@ func TestWait(t *testing.T) {
 		if n := c.Must("WAIT", 2, 60_000).Int; n != 2 {
 			t.Fatalf("WAIT 2: %d", n)
 		}
-		for _, r := range []*testkit.Server{a, b} { // what WAIT promised
+		for _, r := range []*testkit.Server{a, b} { // what WAIT has promised
 			if v := r.Do("GET", "k").Text; v != strconv.Itoa(i) {
 				t.Errorf("k is %s at a replica, want %d", v, i)
 			}
@@ -184,7 +185,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestRoleAndInfo: what operators and sentinels read of replicas.
+// TestRoleAndInfo: the facts about replicas that operators and Sentinels read.
 func TestRoleAndInfo(t *testing.T) {
 	s := testkit.Start(t)
 	if role := s.Do("ROLE"); len(role.Elems) != 3 || role.Elems[0].Text != "master" || len(role.Elems[2].Elems) != 0 {

@@ -13,14 +13,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// Counters are connections that each count up a key of their own, together some 20,000 times a second, at whoever of
-// two nodes takes writes.
+// Counters are connections that each increment a key, together some 20,000 times a second. They write to whichever
+// of two nodes accepts writes.
 type counters struct {
 	t     *testing.T
 	nodes [2]*testkit.Server
 	done  atomic.Bool
 	wait  sync.WaitGroup
-	acked [4]atomic.Int64 // how far each counter is, by the replies
+	acked [4]atomic.Int64 // the last value of each counter, by the replies
 }
 
 const (
@@ -40,7 +40,7 @@ func startCounters(t *testing.T, a, b *testkit.Server) *counters {
 				}
 				due = due.Add(countPause)
 				if late := time.Since(due); late > time.Second {
-					due = time.Now() // what was held back is not caught up with
+					due = time.Now() // delayed writes are not made up for
 				}
 				time.Sleep(time.Until(due))
 			}
@@ -49,7 +49,7 @@ func startCounters(t *testing.T, a, b *testkit.Server) *counters {
 	return c
 }
 
-// count sends a batch. It says whether the node took writes.
+// count sends a batch. It reports whether the node accepted the writes.
 func (c *counters) count(i int, conn *respclient.Client) bool {
 	key := fmt.Sprint("counter:", i)
 	for range countBatch {
@@ -82,8 +82,8 @@ func (c *counters) sum() (n int64) {
 	return n
 }
 
-// TestFailover: FAILOVER under 20,000 writes a second hands over in either direction between two of spindle and
-// redis-server; no write that was acknowledged is lost.
+// TestFailover: FAILOVER under 20,000 writes a second hands over in both directions between spindle and
+// redis-server. No acknowledged write is lost.
 func TestFailover(t *testing.T) {
 	for _, redis := range []bool{false, true} {
 		t.Run(map[bool]string{false: "spindle and spindle", true: "spindle and redis-server"}[redis], func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestReplicaOfInMulti: a primary that is demoted in a transaction, as a Sentinel does it, goes on without a full copy.
-// If the transaction also writes, the copy undoes what it has written.
+// TestReplicaOfInMulti: a primary that is demoted in a transaction, as a Sentinel does it, continues without a full
+// copy. If the transaction also writes, a full copy undoes its writes.
 func TestReplicaOfInMulti(t *testing.T) {
 	a := testkit.Start(t)
 	b := follow(t, a, false)
@@ -161,12 +161,12 @@ func TestReplicaOfInMulti(t *testing.T) {
 		t.Errorf("%d full synchronisations without a write", n)
 	}
 	demote(b, a, []any{"SET", "own", "1"})
-	if n := a.InfoInt("stats", "sync_full"); n != 2 { // b's first, and this one
+	if n := a.InfoInt("stats", "sync_full"); n != 2 { // the first copy of b, and this one
 		t.Errorf("%d full synchronisations after a write", n)
 	}
 }
 
-// TestFailoverAborts: a replica that does not catch up in time, or is told not to, leaves the primary what it was.
+// TestFailoverAborts: if a replica does not catch up in time, or FAILOVER ABORT is sent, the primary stays primary.
 func TestFailoverAborts(t *testing.T) {
 	s := testkit.Start(t)
 	r := follow(t, s, true)
@@ -196,14 +196,14 @@ func TestFailoverAborts(t *testing.T) {
 	if got := s.InfoInt("replication", "master_repl_offset"); got == offset {
 		t.Error("WAIT asks no replica after a failover was aborted")
 	}
-	s.Do("SET", "k", "w") // it is not held back
+	s.Do("SET", "k", "w") // writes are not paused
 	if got := s.Info("replication")["role"]; got != "master" {
 		t.Errorf("role %s", got)
 	}
 }
 
-// TestRestartsByFile: histories survive a restart by RDB, of the primary and of the replica: what was in step goes on
-// without a full copy.
+// TestRestartsByFile: the history survives a restart from an RDB file, of the primary and of the replica. Nodes
+// that were in step continue without a full copy.
 func TestRestartsByFile(t *testing.T) {
 	s := testkit.Start(t)
 	r := follow(t, s, false)
@@ -226,7 +226,7 @@ func TestRestartsByFile(t *testing.T) {
 	s.Do("SET", "after", "restart")
 	equal(t, s, r)
 	equal(t, s, below)
-	if n := s.InfoInt("stats", "sync_full") + r.InfoInt("stats", "sync_full"); n != 1 { // below's first, at r
+	if n := s.InfoInt("stats", "sync_full") + r.InfoInt("stats", "sync_full"); n != 1 { // the first copy of below, at r
 		t.Errorf("%d full synchronisations", n)
 	}
 	r.Do("SAVE")
@@ -242,8 +242,8 @@ func TestRestartsByFile(t *testing.T) {
 	}
 }
 
-// TestCopyThatBreaks: a full copy that ends in the middle leaves the old data where the setting promises that, and no
-// file.
+// TestCopyThatBreaks: after a full copy that ends in the middle, the old data stay if the setting promises that. No
+// temporary file is left.
 func TestCopyThatBreaks(t *testing.T) {
 	for _, how := range []string{"disabled", "on-empty-db", "swapdb"} {
 		t.Run(how, func(t *testing.T) {
@@ -284,8 +284,8 @@ func TestCopyThatBreaks(t *testing.T) {
 	}
 }
 
-// TestReplicaExpiresNothing: a key past its deadline is hidden everywhere on a replica, and there until the primary
-// says otherwise.
+// TestReplicaExpiresNothing: on a replica a key past its deadline is hidden from all commands, but exists until the
+// primary deletes it.
 func TestReplicaExpiresNothing(t *testing.T) {
 	s := testkit.Redis(t)
 	r := follow(t, s, false)

@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestQueuedScripts: EXEC judges a queued script by its own flags, in the role that the server has by then.
+// TestQueuedScripts: EXEC checks a queued script by its own flags, in the server's role at that time.
 func TestQueuedScripts(t *testing.T) {
 	s, other := testkit.Start(t), testkit.Start(t)
 	c := s.Dial()
@@ -28,7 +28,8 @@ func TestQueuedScripts(t *testing.T) {
 	}
 }
 
-// TestScriptOutlivesReplicas: a script that has written goes on writing when min-replicas-to-write is no longer met.
+// TestScriptOutlivesReplicas: a script that has written continues to write when min-replicas-to-write is no longer
+// met.
 func TestScriptOutlivesReplicas(t *testing.T) {
 	s := testkit.Start(t, "--busy-reply-threshold", "10")
 	r := follow(t, s, false)

@@ -14,14 +14,13 @@ import (
 	"spindle/tests/testkit"
 )
 
-// receive reads what a full synchronisation sends before the effects: the RDB stream, of announced length or up to its
-// mark.
+// receive reads the RDB stream of a full synchronisation, by its length or up to its mark.
 func receive(t *testing.T, c *respclient.Client) (file []byte, form string) {
 	t.Helper()
 	must2(t, c.Conn().SetDeadline(time.Now().Add(testkit.Slowly(60*time.Second))))
 	in := c.Reader()
 	line := "\n"
-	for line == "\n" { // kept alive while there is nothing yet
+	for line == "\n" { // a sign of life while the copy is prepared
 		var err error
 		if line, err = in.ReadString('\n'); err != nil {
 			t.Fatal(err)
@@ -54,7 +53,7 @@ func untilMark(t *testing.T, in *bufio.Reader, mark string) (file []byte) {
 	return file[:len(file)-len(mark)]
 }
 
-// effect reads one effect, past pings.
+// effect returns the next effect, without pings.
 func effect(t *testing.T, c *respclient.Client) string {
 	t.Helper()
 	for {
@@ -68,7 +67,8 @@ func effect(t *testing.T, c *respclient.Client) string {
 	}
 }
 
-// TestRawSync: a socket that says SYNC gets a length, a file that redis-server loads, and every effect from there on.
+// TestRawSync: a connection that sends SYNC gets a length, a file that redis-server can load, and then every
+// effect.
 func TestRawSync(t *testing.T) {
 	s := testkit.Start(t)
 	testkit.Pipe(t, s.Dial(), 3000,
@@ -88,10 +88,10 @@ func TestRawSync(t *testing.T) {
 	s.Do("SET", "a", "1", "EX", "100")
 	s.Do("SELECT", 0)
 	s.Do("INCRBYFLOAT", "f", "0.1")
-	s.Do("GET", "a") // no effect
+	s.Do("GET", "a") // not an effect
 	s.Do("PEXPIREAT", "k:0", "1")
 	s.Do("SELECT", 9)
-	if v := s.Do("DEL", "nothing"); v.Int != 0 { // no effect, and no SELECT either
+	if v := s.Do("DEL", "nothing"); v.Int != 0 { // not an effect, so no SELECT either
 		t.Error(v)
 	}
 	s.Do("SELECT", 0)
@@ -118,7 +118,7 @@ func TestRawSync(t *testing.T) {
 	}
 }
 
-// TestPsyncForms: +FULLRESYNC with an identity and an offset that the effects then count on from, in both forms of the
+// TestPsyncForms: +FULLRESYNC names a history and an offset, from which the effects count, in both forms of the
 // stream.
 func TestPsyncForms(t *testing.T) {
 	s := testkit.Start(t)
@@ -159,8 +159,8 @@ func TestPsyncForms(t *testing.T) {
 	}
 }
 
-// TestCopyNobodyTakes: a full copy ends when the last of those who take it has left, and the log says so, whatever the
-// encoder was at.
+// TestCopyNobodyTakes: a full copy ends when its last receiver has disconnected, and the log says so, at any point
+// of the encoding.
 func TestCopyNobodyTakes(t *testing.T) {
 	s := testkit.Start(t, "--rdb-key-save-delay", "1000000")
 	s.Do("DEBUG", "POPULATE", "100")
@@ -172,7 +172,7 @@ func TestCopyNobodyTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "connected_slaves", "1")
-		// It waits for the end of the copy before, which takes a moment.
+		// It waits for the end of the previous copy, which takes a moment.
 		testkit.Until(t, testkit.Slowly(20*time.Second), "the copy to begin", func() error {
 			return testkit.Equal(strings.Count(s.Log(), "Starting full synchronization"), round+1)
 		})

@@ -13,14 +13,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A node is a server with a port in the clear, by which the tests ask it, and a TLS port, by which nodes follow it.
+// A node is a server with a plain port for the tests and a TLS port for replicas.
 type node struct {
 	*testkit.Server
 	tlsPort int
 }
 
-// programs are the servers that stand at either end of a link: spindle, redis-server, and redis-server of the release
-// whose behaviour spindle follows, if REDIS_SRC names its folder.
+// programs returns the servers for the ends of a link: spindle, redis-server, and redis-server 7.4 if REDIS_SRC
+// names its folder.
 func programs(t *testing.T) map[string]testkit.Spec {
 	all := map[string]testkit.Spec{"spindle": {}, "redis-server": {Redis: true}}
 	if source := os.Getenv("REDIS_SRC"); source != "" {
@@ -36,7 +36,7 @@ func secure(t *testing.T, certs *testkit.Certificates, spec testkit.Spec, args .
 	return node{testkit.Launch(t, spec), port}
 }
 
-// followBy is secure for a replica of n; it returns when the link is up.
+// followBy starts a replica of n that uses TLS, and returns when the link is up.
 func followBy(t *testing.T, n node, certs *testkit.Certificates, spec testkit.Spec, args ...string) node {
 	t.Helper()
 	r := secure(t, certs, spec, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(n.tlsPort)}, args...)...)
@@ -44,8 +44,8 @@ func followBy(t *testing.T, n node, certs *testkit.Certificates, spec testkit.Sp
 	return r
 }
 
-// TestTLSLinks: spindle and redis-server follow each other by TLS, with each form of the full copy. After a cut they go
-// on from the backlog. Replicas tell the primary their TLS port.
+// TestTLSLinks: spindle and redis-server replicate each other by TLS, with each form of the full copy. After a cut
+// they continue from the backlog. Replicas tell the primary their TLS port.
 func TestTLSLinks(t *testing.T) {
 	for name, spec := range programs(t) {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,8 @@ func TestTLSLinks(t *testing.T) {
 	}
 }
 
-// TestTLSFailover: FAILOVER hands over by the TLS port, between spindle and redis-server. A chain behind them follows.
+// TestTLSFailover: FAILOVER uses the TLS port, between spindle and redis-server. The replicas of the replica
+// follow.
 func TestTLSFailover(t *testing.T) {
 	all := programs(t)
 	for _, first := range []string{"spindle", "redis-server"} {
@@ -130,14 +131,15 @@ func TestTLSFailover(t *testing.T) {
 	}
 }
 
-// TestTLSLinkIsChecked: a replica follows nobody whose certificate its authority has not signed, and no primary takes a
-// replica without one of its authority's. What was set right holds for the next attempt. Names are not asked for.
+// TestTLSLinkIsChecked: a replica refuses a primary whose certificate another authority has signed. A primary
+// refuses a replica without a certificate of its authority. A corrected setting applies to the next attempt. Host
+// names are not checked.
 func TestTLSLinkIsChecked(t *testing.T) {
 	certs, foreign := testkit.NewCertificates(t), testkit.NewCertificates(t)
 	primary := secure(t, certs, testkit.Spec{})
 	primary.Do("SET", "k", "v")
 	r := secure(t, certs, testkit.Spec{}, "--tls-ca-cert-file", foreign.File("ca.crt"))
-	r.Do("REPLICAOF", "localhost", primary.tlsPort) // certificates are for the address alone
+	r.Do("REPLICAOF", "localhost", primary.tlsPort) // only the address is certified
 	r.AwaitLog(testkit.Slowly(20*time.Second), "Error condition on socket for SYNC: ")
 	if !strings.Contains(r.Log(), "certificate signed by unknown authority") {
 		t.Errorf("the log does not say why: %s", r.Log())
@@ -154,10 +156,10 @@ func TestTLSLinkIsChecked(t *testing.T) {
 		primary.Info("replication")["connected_slaves"] != "1" {
 		t.Error("a replica is fed although nobody knows its certificate")
 	}
-	stranger.Do("CONFIG", "SET", "tls-client-cert-file", "", "tls-client-key-file", "") // it shows tls-cert-file then
+	stranger.Do("CONFIG", "SET", "tls-client-cert-file", "", "tls-client-key-file", "") // now tls-cert-file's
 	up(t, stranger.Server)
 
-	// A primary's port in the clear does not understand TLS. Both ends wait for more until the time is up.
+	// A primary's plain port does not understand TLS. Both ends wait for more bytes until the timeout.
 	stranger.Do("CONFIG", "SET", "repl-timeout", "2")
 	stranger.Do("REPLICAOF", "127.0.0.1", primary.Port)
 	stranger.AwaitLog(testkit.Slowly(20*time.Second), "Timeout connecting to the MASTER...")
@@ -168,10 +170,11 @@ func TestTLSLinkIsChecked(t *testing.T) {
 	}
 }
 
-// TestTLSPrimaryThatStops: a primary that says nothing in the handshake costs its time limit and nothing else.
+// TestTLSPrimaryThatStops: if a primary goes silent in the handshake, the replica loses only the time until the
+// limit.
 func TestTLSPrimaryThatStops(t *testing.T) {
 	certs := testkit.NewCertificates(t)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts: the kernel does
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // no process accepts: only the kernel does
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// newLoad makes writers of everything that two releases of redis-server understand: all types, scripts, functions,
-// deadlines, blocking commands, transactions. With fields there are deadlines of hash fields too.
+// newLoad starts writers of everything that two releases of redis-server understand: all types, scripts, functions,
+// deadlines, blocking commands, transactions. With fields they also set deadlines of hash fields.
 func newLoad(t *testing.T, seed uint64, fields bool) *writers {
 	return &writers{t: t, seed: seed, done: make(chan struct{}), source: func(rng *rand.Rand) [][]any {
 		switch n := rng.IntN(12); {
@@ -22,7 +22,7 @@ func newLoad(t *testing.T, seed uint64, fields bool) *writers {
 	}}
 }
 
-// writeField is a request about the deadline of a hash's field.
+// writeField returns a request about the deadline of a hash field.
 func writeField(d *drawn) []any {
 	field := []any{"FIELDS", 2, d.value(), d.value()}
 	switch d.IntN(6) {
@@ -31,19 +31,19 @@ func writeField(d *drawn) []any {
 	case 1:
 		return append([]any{"HEXPIRE", d.key(), 10_000 + d.IntN(10_000), d.end("NX", "GT")}, field...)
 	case 2:
-		return append([]any{"HPEXPIREAT", d.key(), 1}, field...) // in the past: a deletion
+		return append([]any{"HPEXPIREAT", d.key(), 1}, field...) // in the past, so it deletes
 	}
 	return append([]any{"HPEXPIRE", d.key(), 1 + d.IntN(volatileMs)}, field...)
 }
 
-// A kind is a type and the requests that write to it.
+// A kind is a type and its write requests.
 type kind struct {
 	prefix string
 	keys   int
 	make   []func(k *drawn) []any
 }
 
-// drawn is what one request is made of.
+// drawn has the random parts of a request.
 type drawn struct {
 	*rand.Rand
 	prefix string
@@ -54,16 +54,16 @@ func (d *drawn) key() string { return d.prefix + strconv.Itoa(d.IntN(d.keys)) }
 
 func (d *drawn) value() string {
 	if d.IntN(200) == 0 {
-		return strings.Repeat("long ", 60+d.IntN(100)) // past what a listpack takes
+		return strings.Repeat("long ", 60+d.IntN(100)) // too long for a listpack
 	}
 	return strconv.Itoa(d.IntN(300))
 }
 
-// some are the words, and then one to ten times what each gives.
+// some returns the words followed by one to ten results of each.
 func (d *drawn) some(words []any, each func() []any) []any {
 	n := 1 + d.IntN(10)
 	if d.IntN(40) == 0 {
-		n = 150 // past what stays small
+		n = 150 // too many for a small encoding
 	}
 	for range n {
 		words = append(words, each()...)
@@ -75,15 +75,16 @@ func (d *drawn) values(words ...any) []any {
 	return d.some(words, func() []any { return []any{d.value()} })
 }
 
-// score is a number that any release prints in the same digits, sums of such numbers too: digests are of the digits.
+// score returns a number that every release prints with the same digits; sums of such numbers too. Digests depend
+// on the digits.
 func (d *drawn) score() string { return strconv.FormatFloat(float64(d.IntN(4000))/16-100, 'g', -1, 64) }
 
 func (d *drawn) end(a, b string) string { return []string{a, b}[d.IntN(2)] }
 
 func id(d *drawn) string { return fmt.Sprint(1+d.IntN(50), "-", d.IntN(3)) }
 
-// kinds are all types but strings. A request may fail: keys change their types by COPY and RENAME alone, but groups
-// come and go.
+// kinds are all types except strings. A request may fail. Keys change their types only by COPY and RENAME, but
+// groups come and go.
 var kinds = []kind{
 	{"l:", 60, []func(*drawn) []any{
 		func(d *drawn) []any { return d.values("RPUSH", d.key()) },
@@ -196,7 +197,7 @@ var kinds = []kind{
 	}},
 }
 
-// writeTyped is one thing to do at random with structures, scripts and functions.
+// writeTyped returns a random action on structures, scripts or functions.
 func writeTyped(rng *rand.Rand) [][]any {
 	k := &kinds[rng.IntN(len(kinds))]
 	d := &drawn{rng, k.prefix, k.keys}
@@ -214,7 +215,7 @@ func writeTyped(rng *rand.Rand) [][]any {
 		return one("MOVE", d.key(), rng.IntN(databases))
 	case 5:
 		return one("UNLINK", d.key())
-	case 6: // what it does depends on chance and on the clock: effects alone make replicas equal
+	case 6: // its effect depends on chance and on the clock: only propagated effects make replicas equal
 		return one("EVAL", "redis.call('SADD', 's:' .. math.random(50), ARGV[1], redis.call('TIME')[2] % 100) "+
 			"redis.call('SPOP', 's:' .. math.random(50)) return redis.call('SET', 'k:1', redis.call('TIME')[2], 'PX', 200)", 0,
 			d.value())

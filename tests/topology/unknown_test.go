@@ -8,9 +8,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestUnknownCommand: a command that the replica does not know stops the link before it. Log and INFO name it, the log
-// names the primary's version, and the data can be read, unless replica-serve-stale-data says no. With
-// replica-ignore-unknown-commands the link goes on.
+// TestUnknownCommand: the link stops before a command that the replica does not know. Log and INFO name the
+// command, and the log names the primary's version. Reads still work, unless replica-serve-stale-data is no. With
+// replica-ignore-unknown-commands the link continues.
 func TestUnknownCommand(t *testing.T) {
 	s := testkit.Start(t, "--requirepass", "secret")
 	s.Do("AUTH", "secret")
@@ -43,7 +43,7 @@ func TestUnknownCommand(t *testing.T) {
 	if v, err := r.Ask("GET", "before"); err != nil || !strings.HasPrefix(v.Text, "MASTERDOWN") {
 		t.Errorf("GET: %v %v", v, err)
 	}
-	r.Do("CONFIG", "SET", "replica-ignore-unknown-commands", "yes") // the next try is at once
+	r.Do("CONFIG", "SET", "replica-ignore-unknown-commands", "yes") // the next attempt is immediate
 	up(t, r)
 	r.Do("CONFIG", "SET", "replica-serve-stale-data", "yes")
 	testkit.Until(t, limit, "what came after it", func() error { return testkit.Equal(r.Do("GET", "after").Text, "1") })

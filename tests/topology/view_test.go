@@ -11,10 +11,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// The promise of a view: it is what the data set was between two commands. Each instant here is marked by a round's
-// number: one connection writes "before", freezes, and writes "after", all in one pipeline, while others go on writing.
+// A view promises to show the data set between two commands. Each instant here is marked by a round's number. One
+// connection writes "before", freezes, and writes "after", all in one pipeline, while others continue to write.
 
-// mark are the requests of one round around the freezing request.
+// mark returns the requests of one round around the freezing request.
 func mark(round int, freeze ...any) (requests [][]any) {
 	add := func(args ...any) { requests = append(requests, args) }
 	for i := range marks {
@@ -41,7 +41,7 @@ func mark(round int, freeze ...any) (requests [][]any) {
 
 const marks = 150
 
-// inspect fails the test unless c, which has loaded a view of the given round, holds what was there when it was frozen.
+// inspect fails the test unless c, which has loaded a view of the given round, has exactly the data of the freeze.
 func inspect(t *testing.T, c *respclient.Client, round int) {
 	t.Helper()
 	check := func(what string, got, want any) {
@@ -81,7 +81,7 @@ func play(t *testing.T, c *respclient.Client, requests [][]any) {
 	}
 }
 
-// prepare fills s with what the rounds stand on, and with keys around it that take a saver some time.
+// prepare fills s with the keys that the rounds use, and with more keys that take a saver some time.
 func prepare(t *testing.T, s *testkit.Server) *respclient.Client {
 	t.Helper()
 	c := s.Dial()
@@ -90,8 +90,8 @@ func prepare(t *testing.T, s *testkit.Server) *respclient.Client {
 	return c
 }
 
-// TestBackgroundSaveIsOneInstant, over many rounds: keys set after the freeze are never in the file, keys deleted,
-// changed, renamed, given a deadline or moved within after it are there as they were.
+// TestBackgroundSaveIsOneInstant plays many rounds. Keys set after the freeze are never in the file. Keys that were
+// deleted, changed, renamed, moved or given a deadline after it are in the file as they were.
 func TestBackgroundSaveIsOneInstant(t *testing.T) {
 	s, r := testkit.Start(t, "--rdb-key-save-delay", "-2"), newReader(t)
 	c := prepare(t, s)
@@ -120,21 +120,21 @@ func TestBackgroundSaveIsOneInstant(t *testing.T) {
 	s.AwaitInfo(testkit.Slowly(20*time.Second), "memory", "memory_kept_by_views", "0")
 }
 
-// TestTwoViewsAtOnce: a save and two full synchronisations under way together each tell of their own instant.
+// TestTwoViewsAtOnce: a save and two full synchronisations run together. Each shows its own instant.
 func TestTwoViewsAtOnce(t *testing.T) {
 	s, r := testkit.Start(t, "--rdb-key-save-delay", "600"), newReader(t)
 	c := prepare(t, s)
 	w := startWriters(t, s, 2, uint64(time.Now().UnixNano()))
-	// Takes seconds: on a busy host, so do the synchronisations' beginnings.
+	// It takes seconds, because the synchronisations may start seconds later on a busy host.
 	play(t, c, mark(0, "BGSAVE"))
-	c.Must("CONFIG", "SET", "rdb-key-save-delay", 100) // for them
+	c.Must("CONFIG", "SET", "rdb-key-save-delay", 100) // slows the synchronisations down
 	var peers []*respclient.Client
 	for round := 1; round <= 2; round++ {
 		w.await(200)
 		peer := s.Dial()
 		peers = append(peers, peer)
 		before := s.InfoInt("stats", "sync_full")
-		// SYNC must come between the two halves of the round: its own connection, but in order.
+		// SYNC must come between the two halves of the round: on another connection, but in order.
 		requests := mark(round, "PING")
 		at := 0
 		for i := range requests {
@@ -143,7 +143,7 @@ func TestTwoViewsAtOnce(t *testing.T) {
 			}
 		}
 		play(t, c, requests[:at])
-		if round == 2 { // the other form: two of one form do not overlap
+		if round == 2 { // the other form: two copies of one form do not overlap
 			peer.Must("REPLCONF", "capa", "eof", "capa", "psync2")
 			peer.SendRaw([]byte("PSYNC ? -1\r\n"))
 		} else {
@@ -155,7 +155,7 @@ func TestTwoViewsAtOnce(t *testing.T) {
 		})
 		play(t, c, requests[at:])
 	}
-	s.AwaitInfo(time.Second, "persistence", "rdb_bgsave_in_progress", "1") // or they did not overlap
+	s.AwaitInfo(time.Second, "persistence", "rdb_bgsave_in_progress", "1") // otherwise they did not overlap
 	w.await(200)
 	for i, peer := range peers {
 		if i == 1 {

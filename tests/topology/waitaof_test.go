@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestWaitAOF: WAITAOF hears from a replica's disk, and of a replica without a log it hears nothing. Who waits for the
-// local log is told when that is turned off.
+// TestWaitAOF: WAITAOF counts a replica's disk, but not a replica without a log. A client that waits for the local
+// log gets an error when that log is switched off.
 func TestWaitAOF(t *testing.T) {
 	for _, fsync := range []string{"always", "everysec"} {
 		s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", fsync)
@@ -44,7 +44,7 @@ func TestWaitAOF(t *testing.T) {
 	}
 }
 
-// disks is WAITAOF's reply: how many local disks, and how many replicas'.
+// disks returns WAITAOF's reply: the number of local disks, and of replicas' disks.
 func disks(v respclient.Value) string {
 	if len(v.Elems) != 2 {
 		return v.Text
@@ -52,8 +52,8 @@ func disks(v respclient.Value) string {
 	return fmt.Sprint(v.Elems[0].Int, " ", v.Elems[1].Int)
 }
 
-// TestWaitAOFUnderAStricterPolicy: what was written before appendfsync was made always is synced, too, with no other
-// write behind it.
+// TestWaitAOFUnderAStricterPolicy: writes from before appendfsync became always are synced, too, without another
+// write after them.
 func TestWaitAOFUnderAStricterPolicy(t *testing.T) {
 	for _, before := range []string{"no", "everysec"} {
 		s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", before)

@@ -13,23 +13,23 @@ import (
 	"spindle/tests/testkit"
 )
 
-// Writers are connections that write at random to several databases until they are stopped: every kind of effect, on
-// few keys, so that keys are overwritten, expire and come back.
+// Writers are connections that write at random to several databases until they are stopped. They cause every kind
+// of effect. They use few keys, so that keys are overwritten, expire and come back.
 type writers struct {
 	t      *testing.T
 	seed   uint64
 	source func(*rand.Rand) [][]any
-	target atomic.Pointer[testkit.Server] // whom they write to
-	loses  bool                           // the target may die, or become a replica: they go on with another connection
+	target atomic.Pointer[testkit.Server] // the server they write to
+	loses  bool                           // the target may die or become a replica: they then use another connection
 	done   chan struct{}
 	wait   sync.WaitGroup
 	writes atomic.Int64
 }
 
-// databases is how many of them writers use; the last one is flushed now and then.
+// databases is the number of databases that writers use. The last one is sometimes flushed.
 const databases = 4
 
-// volatileMs is the longest that a key lives which is not meant to outlast the test.
+// volatileMs is the longest life of a key that must not outlast the test.
 const volatileMs = 300
 
 // startWriters starts n writers of strings.
@@ -65,7 +65,7 @@ func (w *writers) stopped() bool {
 	}
 }
 
-// write writes on one connection until the writers are stopped, or something is not as it should be.
+// write writes on one connection until the writers are stopped or an unexpected error occurs.
 func (w *writers) write(rng *rand.Rand) error {
 	s := w.target.Load()
 	c, err := respclient.Dial(s.Addr)
@@ -73,7 +73,7 @@ func (w *writers) write(rng *rand.Rand) error {
 		return err
 	}
 	defer c.Close()
-	c.SetTimeout(testkit.Slowly(stillWithin + testkit.ReplyTimeout)) // compare holds writes back
+	c.SetTimeout(testkit.Slowly(stillWithin + testkit.ReplyTimeout)) // compare pauses writes
 	for !w.stopped() && w.target.Load() == s {
 		batch := 0
 		c.Send("SELECT", rng.IntN(databases))
@@ -88,13 +88,13 @@ func (w *writers) write(rng *rand.Rand) error {
 			if err != nil {
 				return fmt.Errorf("a writer lost its connection: %w", err)
 			}
-			// Errors of commands are part of the load: INCR of what is no number leaves no effect.
+			// Errors of commands are part of the load: INCR of a value that is not a number has no effect.
 			if e := v.Err(); e != nil && !expected(e.Error()) {
 				return e
 			}
 		}
 		w.writes.Add(int64(batch))
-		time.Sleep(time.Millisecond) // a pace that replicas can keep up with on a busy host
+		time.Sleep(time.Millisecond) // a rate that replicas can follow on a busy host
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (w *writers) await(n int64) {
 		return nil
 	})
 	if w.t.Failed() {
-		w.t.FailNow() // a writer has said why
+		w.t.FailNow() // a writer has reported the error
 	}
 }
 
@@ -135,7 +135,7 @@ func (w *writers) stop() {
 	w.wait.Wait()
 }
 
-// write is one thing to do at random: a request, or a transaction of several.
+// write returns a random action: a request, or a transaction of several.
 func write(rng *rand.Rand) [][]any {
 	key := func() string { return fmt.Sprintf("k:%d", rng.IntN(2000)) }
 	value := func() string { return strings.Repeat(fmt.Sprint(rng.Uint32()), rng.IntN(12)) }
@@ -165,7 +165,7 @@ func write(rng *rand.Rand) [][]any {
 	case 15:
 		return one("SETRANGE", key(), rng.IntN(200), value())
 	case 16:
-		// Few: however long a run lasts, a save does not.
+		// Few keys, so that a save stays short however long a run lasts.
 		return one("SETRANGE", fmt.Sprint("long:", rng.IntN(40)), rng.IntN(300_000), value())
 	case 17:
 		return one("INCRBYFLOAT", "f:"+key(), fmt.Sprintf("%.*f", rng.IntN(9), rng.Float64()*100-50))
@@ -176,7 +176,7 @@ func write(rng *rand.Rand) [][]any {
 	case 20:
 		return one("EXPIRE", key(), 10_000+rng.IntN(10_000))
 	case 21:
-		return one("EXPIREAT", key(), 1) // in the past: a deletion
+		return one("EXPIREAT", key(), 1) // in the past, so it deletes
 	case 22:
 		return one("PERSIST", key())
 	case 23:
