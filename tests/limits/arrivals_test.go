@@ -19,8 +19,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBurstWithFewDescriptors: a connection holds one descriptor from the first instant on. A burst that fits into
-// maxclients loses nobody, though the process may hardly open more files than that.
+// TestBurstWithFewDescriptors: a connection needs one descriptor from its first instant. If a burst fits into
+// maxclients, every client is served, although the process may hardly open more files.
 func TestBurstWithFewDescriptors(t *testing.T) {
 	const burst = 1000
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -61,8 +61,8 @@ func TestBurstWithFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestFirstRequestOfAConnection: while others keep the loop busy, the first request of a new connection waits little
-// longer than one on a connection that is there already.
+// TestFirstRequestOfAConnection: while other clients keep the loop busy, the first request of a new connection
+// waits little longer than one on an old connection.
 func TestFirstRequestOfAConnection(t *testing.T) {
 	s := testkit.Start(t)
 	var ended atomic.Bool
@@ -94,7 +94,7 @@ func TestFirstRequestOfAConnection(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	// The host may be busy otherwise: that lengthens both, and not each time.
+	// Other work on the host lengthens both, but not each time.
 	testkit.Until(t, testkit.Slowly(20*time.Second), "a first request that waits no longer than others", func() error {
 		var first, other []time.Duration
 		for range 100 {
@@ -120,8 +120,8 @@ func TestFirstRequestOfAConnection(t *testing.T) {
 
 var errFirstWaits = errors.New("a first request waits longer")
 
-// TestOutOfDescriptors: a server that cannot open another file goes on serving those that are there, does not spin,
-// and accepts the others once it can.
+// TestOutOfDescriptors: a server that cannot open another file still serves its clients and does not spin. It
+// accepts the others when it can.
 func TestOutOfDescriptors(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestOutOfDescriptors(t *testing.T) {
 			}
 			var conns []*respclient.Client
 			for range 20 {
-				c := respclient.New(dial(t, s.Addr)) // the kernel completes it
+				c := respclient.New(dial(t, s.Addr)) // the kernel completes the connection
 				c.SetTimeout(testkit.Slowly(20 * time.Second))
 				defer c.Close()
 				conns = append(conns, c)

@@ -16,17 +16,16 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A crowd is connections that each ask and wait, over and over, until they are told to stop.
+// A crowd is connections that repeatedly send a request and wait for the reply, until they are stopped.
 type crowd struct {
 	stop    atomic.Bool
 	wait    sync.WaitGroup
 	served  atomic.Int64
 	longest atomic.Int64 // ns
-	late    atomic.Int64 // ns: as a bystander's
+	late    atomic.Int64 // ns; see bystander
 }
 
-// gather has n connections busy, a few at a time: with all of them at once it would be this machine that makes them
-// wait.
+// gather keeps n connections busy, a few at a time. If all were busy at once, this machine would make them wait.
 func gather(t *testing.T, s *testkit.Server, n, atOnce int) *crowd {
 	c := &crowd{}
 	conns := make([]net.Conn, n)
@@ -67,13 +66,13 @@ func gather(t *testing.T, s *testkit.Server, n, atOnce int) *crowd {
 	return c
 }
 
-// raise makes at least took of most.
+// raise sets most to took if took is larger.
 func raise(most *atomic.Int64, took time.Duration) {
 	for was := most.Load(); int64(took) > was && !most.CompareAndSwap(was, int64(took)); was = most.Load() {
 	}
 }
 
-// undisturbed ends the crowd and fails the test if one of it ever waited for more than limit, as a bystander does.
+// undisturbed ends the crowd. It fails the test if a connection ever waited for more than limit; see bystander.
 func (c *crowd) undisturbed(t *testing.T, limit time.Duration) {
 	t.Helper()
 	c.stop.Store(true)
@@ -85,7 +84,7 @@ func (c *crowd) undisturbed(t *testing.T, limit time.Duration) {
 	t.Logf("of a crowd one waited %v at most, in %d requests, and %v for the host", longest, c.served.Load(), late)
 }
 
-// deaf is a connection that asks for big n times and reads nothing.
+// deaf returns a connection that requests big n times and reads nothing.
 func deaf(t *testing.T, s *testkit.Server, n int) net.Conn {
 	t.Helper()
 	conn := dial(t, s.Addr)
@@ -108,8 +107,8 @@ func cut(t *testing.T, conn net.Conn) {
 	}
 }
 
-// TestDeafAmongMany: clients that never read are cut by the limit of each, or by that of all, while a thousand others
-// see nothing.
+// TestDeafAmongMany: clients that never read are disconnected by the limit of each or of all. A thousand other
+// clients notice nothing.
 func TestDeafAmongMany(t *testing.T) {
 	for _, c := range []struct{ name, setting, value, counter string }{
 		{"output limit", "--client-output-buffer-limit", "normal 4mb 0 0", "client_output_buffer_limit_disconnections"},
@@ -145,8 +144,8 @@ func TestDeafAmongMany(t *testing.T) {
 	}
 }
 
-// TestMaxmemoryClients: an argument on its way in, one that waits for its rest, a transaction and watched keys all
-// count, and the log says who went.
+// TestMaxmemoryClients: these all count: an argument that is arriving, an argument that waits for its rest, a
+// transaction, and watched keys. The log names the evicted client.
 func TestMaxmemoryClients(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory-clients", "2mb")
 	half := strings.Repeat("v", 1<<20)
@@ -159,7 +158,7 @@ func TestMaxmemoryClients(t *testing.T) {
 		{"watched keys", many(60_000, "WATCH a b c\r\n") + numbered(60_000, "WATCH %d\r\n")},
 	} {
 		conn := dial(t, s.Addr)
-		go conn.Write([]byte(c.bytes)) // the server may close before it is all sent
+		go conn.Write([]byte(c.bytes)) // the server may close the connection before it is all sent
 		s.AwaitInfo(testkit.Slowly(20*time.Second), "stats", "evicted_clients", fmt.Sprint(i+1))
 		cut(t, conn)
 		conn.Close()
@@ -175,8 +174,8 @@ func TestMaxmemoryClients(t *testing.T) {
 	s.AwaitLog(testkit.Slowly(20*time.Second), "Over client maxmemory after evicting all evictable clients")
 }
 
-// TestLimitOfOneBeforeThatOfAll: a client past its own output limit is closed for that. Nobody is evicted for what it
-// cost until then.
+// TestLimitOfOneBeforeThatOfAll: a client beyond its output limit is closed for that limit. Its memory until then
+// evicts no other client.
 func TestLimitOfOneBeforeThatOfAll(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory-clients", "10mb", "--client-output-buffer-limit", "normal 3mb 0 0")
 	s.Do("SET", "big", strings.Repeat("x", 4<<20))
@@ -210,8 +209,8 @@ func numbered(n int, line string) string {
 	return b.String()
 }
 
-// TestQueryBufferOfSlowSenders: what unfinished requests hold is used_memory at once, and none when they end. What they
-// announce is not.
+// TestQueryBufferOfSlowSenders: the bytes of unfinished requests count in used_memory at once, and no longer when
+// the requests end. Announced lengths do not count.
 func TestQueryBufferOfSlowSenders(t *testing.T) {
 	s := testkit.Start(t)
 	before := s.InfoInt("memory", "used_memory")
@@ -219,7 +218,7 @@ func TestQueryBufferOfSlowSenders(t *testing.T) {
 	for i := range 20 {
 		conn := dial(t, s.Addr)
 		conns = append(conns, conn)
-		request := "*2\r\n$3\r\nGET\r\n$1000000\r\n" // streamed: it lies in the keyspace's memory
+		request := "*2\r\n$3\r\nGET\r\n$1000000\r\n" // streamed into the keyspace's memory
 		if i%2 == 0 {
 			request = "*3\r\n$1000000\r\n"
 		}

@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// dial connects, patiently: the listen queue of a busy host may be full for a moment.
+// dial connects, and tries again if the listen queue of a busy host is full.
 func dial(t testing.TB, address string) net.Conn {
 	t.Helper()
 	var conn net.Conn
@@ -25,14 +25,14 @@ func dial(t testing.TB, address string) net.Conn {
 	return conn
 }
 
-// settled returns when nobody is connected but the test itself, and no socket is held for anyone else.
+// settled returns when only the test's connection is left, and the server has no other socket.
 func settled(t testing.TB, s *testkit.Server, sockets int) {
 	t.Helper()
 	s.AwaitInfo(testkit.Slowly(20*time.Second), "clients", "connected_clients", "1")
 	closed(t, s, sockets)
 }
 
-// closed returns when the server holds no more than so many sockets.
+// closed returns when the server has at most this many sockets.
 func closed(t testing.TB, s *testkit.Server, sockets int) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(20*time.Second), "sockets", func() error {
@@ -43,8 +43,7 @@ func closed(t testing.TB, s *testkit.Server, sockets int) {
 	})
 }
 
-// TestManyConnections: ten thousand that say nothing and a thousand that do not stop; the first cost little, the latter
-// are all served.
+// TestManyConnections: ten thousand idle connections cost little, and a thousand busy ones are all served.
 func TestManyConnections(t *testing.T) {
 	idle, busy, rounds := 10_000, 1000, 20*testkit.Scale()
 	var files unix.Rlimit
@@ -97,7 +96,7 @@ func TestManyConnections(t *testing.T) {
 	if v := s.Do("GET", "total"); v.Text != fmt.Sprint(busy*rounds) {
 		t.Errorf("total %v", v)
 	}
-	for i := 0; i < idle; i += 997 { // the silent ones were not forgotten
+	for i := 0; i < idle; i += 997 { // the idle ones still work
 		c := respclient.New(conns[i])
 		c.SetTimeout(testkit.Slowly(20 * time.Second))
 		if v, err := c.Do("PING"); err != nil || v.Text != "PONG" {
@@ -110,7 +109,7 @@ func TestManyConnections(t *testing.T) {
 	settled(t, s, opened)
 }
 
-// TestMaxClients: one too many is told so and let go; a place that becomes free is given away again.
+// TestMaxClients: one client too many gets the error and is closed. When a client leaves, another may come.
 func TestMaxClients(t *testing.T) {
 	s := testkit.Start(t, "--maxclients", "50")
 	s.Do("PING")
@@ -138,9 +137,9 @@ func TestMaxClients(t *testing.T) {
 	}
 }
 
-// TestTimeout: who is silent for too long is let go; who speaks, waits or listens is not.
+// TestTimeout: a client that is silent for too long is closed. A client that sends, waits or is subscribed is not.
 func TestTimeout(t *testing.T) {
-	s := testkit.Start(t, "--timeout", "2") // a busy host must not keep those who speak from it for as long
+	s := testkit.Start(t, "--timeout", "2") // longer than a busy host may delay the sending clients
 	silent, waiting, listening := s.Dial(), s.Dial(), s.Dial()
 	began := time.Now()
 	silent.Must("PING")

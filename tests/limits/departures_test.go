@@ -10,9 +10,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestDepartures: a client that leaves while its pipeline runs, and whose next command then waits, does not stay.
+// TestDepartures: a client leaves while its pipeline runs, and its next command then blocks. The client does not
+// stay in the server.
 func TestDepartures(t *testing.T) {
-	slow := "EVAL 'for i = 1, 100000 do end' 0\r\n" // a turn ends behind each
+	slow := "EVAL 'for i = 1, 100000 do end' 0\r\n" // a turn ends after each
 	pipeline := "CLIENT REPLY OFF\r\n" + strings.Repeat(slow, 20) + "BLPOP nothing 0\r\nPING\r\n"
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
@@ -24,7 +25,7 @@ func TestDepartures(t *testing.T) {
 				if _, err := io.WriteString(c, pipeline); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Duration(i) * time.Millisecond) // so that some leave in the midst, on any machine
+				time.Sleep(time.Duration(i) * time.Millisecond) // some leave in the middle, on any machine
 				c.Close()
 			}
 			settled(t, s, opened)
@@ -32,10 +33,10 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
-// TestLastWords: what a client sends before it leaves runs whole, also what lies in its socket while a script of its
-// own goes on.
+// TestLastWords: all requests that a client sends before it leaves are run. That holds for requests that are still
+// in the socket while the client's script runs.
 func TestLastWords(t *testing.T) {
-	const increments = 20_000 // more than is read ahead of a connection that waits
+	const increments = 20_000 // more than the server reads ahead for a waiting connection
 	words := "CLIENT REPLY OFF\r\nEVAL 'for i = 1, 20000000 do end' 0\r\n" + strings.Repeat("INCR n\r\n", increments)
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
@@ -47,7 +48,7 @@ func TestLastWords(t *testing.T) {
 					t.Fatal(err)
 				}
 				if round == 2 {
-					time.Sleep(50 * time.Millisecond) // the server has begun by now, mostly
+					time.Sleep(50 * time.Millisecond) // usually the server has begun by now
 				}
 				c.Close()
 				testkit.Until(t, testkit.Slowly(20*time.Second), "what was sent", func() error {

@@ -1,6 +1,7 @@
-// Package limits leans on a server from outside: very many connections, peers that misbehave, values as large as they
-// come, and very much to let go of at once; and asks that the others see nothing of it and that everything comes back.
+// Package limits strains a server from outside: very many connections, misbehaving peers, the largest values, and
+// very much to free at once. Other clients must notice nothing, and all resources must come back.
 //
-// Owner: each test, of the servers it starts. Real processes throughout; nothing here looks inside them.
-// Start at connections_test.go; peers_test.go misbehaves, size_test.go is large, release_test.go lets go.
+// Owner: each test owns the servers that it starts. They are real processes; nothing here looks inside them. Start
+// at connections_test.go. peers_test.go has misbehaving peers, size_test.go large values, release_test.go frees
+// memory.
 package limits

@@ -16,7 +16,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A greeting records the first flight of a handshake, and has nothing to read.
+// A greeting records the first bytes of a handshake, and has nothing to read.
 type greeting struct {
 	net.Conn
 	bytes.Buffer
@@ -25,12 +25,12 @@ type greeting struct {
 func (g *greeting) Write(p []byte) (int, error) { return g.Buffer.Write(p) }
 func (g *greeting) Read([]byte) (int, error)    { return 0, io.EOF }
 
-// TestHandshakesThatStop: connections that stop in the middle of their TLS handshake cost a little memory, and their
-// time limit. Clients of both ports are served meanwhile, and new ones are let in.
+// TestHandshakesThatStop: connections that stop in the middle of their TLS handshake cost a little memory, and are
+// closed at the time limit. Meanwhile clients of both ports are served, and new ones are accepted.
 //
 // SPINDLE_TEST_SCALE=25 has ten thousand of them.
 func TestHandshakesThatStop(t *testing.T) {
-	const limit, each = 10 * time.Second, 48 << 10 // what one may take and cost
+	const limit, each = 10 * time.Second, 48 << 10 // the time limit and the memory of one connection
 	many := 400 * testkit.Scale()
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	s := testkit.Start(t, append(certs.Directives(port), "--maxclients", strconv.Itoa(many+100),
@@ -55,9 +55,9 @@ func TestHandshakesThatStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	var hello greeting
-	_ = tls.Client(&hello, certs.Client(t, false)).Handshake() // it ends with the first flight
+	_ = tls.Client(&hello, certs.Client(t, false)).Handshake() // it ends after its first bytes
 	others := gather(t, s, 20, 2)
-	s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "21") // those, and this question's
+	s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "21") // the 20, and one that asks
 	sockets, rss := len(s.Sockets()), s.RSS()
 
 	type stopped struct {
@@ -68,7 +68,7 @@ func TestHandshakesThatStop(t *testing.T) {
 	for i := range crowd {
 		crowd[i] = stopped{dial(t, address), time.Now()}
 		t.Cleanup(func() { crowd[i].Close() })
-		if _, err := crowd[i].Write(hello.Bytes()[:hello.Len()*(i%3)/2]); err != nil { // nothing, a half or all of it
+		if _, err := crowd[i].Write(hello.Bytes()[:hello.Len()*(i%3)/2]); err != nil { // nothing, a half or all of the bytes
 			t.Fatal(err)
 		}
 		if i%100 == 99 {

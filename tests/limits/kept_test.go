@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestKeptMemory: a save, a rewrite, and a full synchronisation whose replica reads nothing, are cut off when their
-// view keeps more than kept-memory-limit alive. What they kept is free again, and the server goes on.
+// TestKeptMemory: a save, a rewrite and a full synchronisation without a reader are cut off when their view keeps
+// more than kept-memory-limit. Then that memory is free again, and the server continues.
 func TestKeptMemory(t *testing.T) {
 	const keys = 2000
 	value := strings.Repeat("v", 8000)
@@ -51,7 +51,7 @@ func TestKeptMemory(t *testing.T) {
 			if n := s.Do("DBSIZE").Int; n != keys {
 				t.Errorf("%d keys", n)
 			}
-			if c.name == "save" { // it is no failure that stops writes
+			if c.name == "save" { // it is not a failure that stops writes
 				s.Do("CONFIG", "SET", "rdb-key-save-delay", "0")
 				s.Do("BGSAVE")
 				s.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "rdb_bgsave_in_progress", "0")

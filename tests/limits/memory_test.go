@@ -14,18 +14,18 @@ import (
 	"spindle/tests/testkit"
 )
 
-// announce begins a SET of n bytes on a connection of its own and sends only the first of them.
+// announce begins a SET of n bytes on a new connection, and sends only the first bytes.
 func announce(t *testing.T, s *testkit.Server, n int, first string) net.Conn {
 	t.Helper()
 	conn := dial(t, s.Addr)
 	t.Cleanup(func() { conn.Close() })
-	// An error shows in the reply: the server may have refused before all is sent.
+	// An error shows in the reply: the server may refuse the request before all is sent.
 	_, _ = fmt.Fprintf(conn, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s", n, first)
 	return conn
 }
 
-// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little costs what it has sent. No key is
-// evicted for it, and no client either.
+// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little costs only the bytes sent. No
+// key and no client is evicted for it.
 func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--maxmemory-clients", "64mb")
 	fill := s.Dial()
@@ -35,7 +35,7 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	const crowd, sent = 100, 100_000
 	for i := range crowd {
 		announce(t, s, 512<<20, strings.Repeat("x", i%2*sent))
-		first := dial(t, s.Addr) // not the last argument: it is held in a buffer of the loop's
+		first := dial(t, s.Addr) // not the last argument: it goes into a buffer of the loop
 		t.Cleanup(func() { first.Close() })
 		fmt.Fprint(first, "*3\r\n$4000000\r\nx")
 	}
@@ -46,9 +46,9 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 		return nil
 	})
 	for range 50 {
-		s.Do("SET", "key:1", "v") // each looks whether there is room
+		s.Do("SET", "key:1", "v") // each command checks whether there is room
 	}
-	const own = 32 << 10 // a connection, its buffers
+	const own = 32 << 10 // a connection and its buffers
 	if grown := s.InfoInt("memory", "used_memory") - before; grown > crowd/2*sent*5/4+2*crowd*own {
 		t.Errorf("used_memory grew by %d for %d bytes sent", grown, crowd/2*sent)
 	}
@@ -63,8 +63,8 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	}
 }
 
-// TestNoMoreMemory: under an address-space limit the server refuses what there is no memory for, tells the client so,
-// and serves on. It serves writes again when memory was freed.
+// TestNoMoreMemory: under an address-space limit the server refuses requests for which there is no memory, with an
+// error, and stays up. It accepts writes again after memory was freed.
 func TestNoMoreMemory(t *testing.T) {
 	limited := func(t *testing.T) *testkit.Server {
 		return testkit.Launch(t, testkit.Spec{Shell: "ulimit -v 4000000",
@@ -122,7 +122,7 @@ func TestNoMoreMemory(t *testing.T) {
 		}
 		works(t, s)
 	})
-	for name, ask := range map[string]func(i int) []any{ // a command each, and what it asks for
+	for name, ask := range map[string]func(i int) []any{ // a command each, with its arguments
 		"small": func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 8000)} },
 		"refused by the system": func(i int) []any {
 			return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 3000*(1+i%2*6))}
@@ -173,7 +173,7 @@ func TestNoMoreMemory(t *testing.T) {
 	}
 }
 
-// counted is what the limit of data (ulimit -d) counts of the process, in KB.
+// counted returns the KB that the limit of data (ulimit -d) counts for the process.
 func counted(t *testing.T, s *testkit.Server) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID))
@@ -188,8 +188,8 @@ func counted(t *testing.T, s *testkit.Server) int {
 	return n
 }
 
-// TestLazyFreeCountsValues: what is let go is pending from the reply on, by values, as in the reference; and when
-// nothing is pending any more, the memory is back.
+// TestLazyFreeCountsValues: after the reply, values to be freed count as pending, as in the reference. When none is
+// pending, the memory has come back.
 func TestLazyFreeCountsValues(t *testing.T) {
 	s := testkit.Start(t)
 	empty := s.InfoInt("memory", "used_memory")
@@ -197,7 +197,7 @@ func TestLazyFreeCountsValues(t *testing.T) {
 	large := func(key string, n int) {
 		testkit.Pipe(t, c, n, func(i int) []any { return []any{"SADD", key, fmt.Sprint("element:", i)} })
 	}
-	// counted asks in one pipeline, so that the server has no time between the command and the question.
+	// counted sends one pipeline, so that the server has no time between the command and INFO.
 	counted := func(want int, args ...any) {
 		t.Helper()
 		s.Do("CONFIG", "RESETSTAT")

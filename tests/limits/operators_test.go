@@ -12,7 +12,7 @@ import (
 )
 
 // TestFilesForOperators: when the limit of open files bounds maxclients, the admin lane and the admin address keep
-// theirs. With all of them taken the server can still save.
+// descriptors. Even if all are used, the server can still save.
 func TestFilesForOperators(t *testing.T) {
 	lane, admin := "127.0.0.1:"+strconv.Itoa(testkit.FreePort(t)), "127.0.0.1:"+strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Launch(t, testkit.Spec{Shell: "ulimit -n 400", Args: []string{
@@ -34,7 +34,7 @@ func TestFilesForOperators(t *testing.T) {
 		}
 		return c
 	}
-	for range most - 2 { // one is the kit's, and one asks at the end
+	for range most - 2 { // one is the test kit's connection, and one asks at the end
 		ask(s.Addr)
 	}
 	for range 64 {

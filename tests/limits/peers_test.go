@@ -18,12 +18,12 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A bystander is a client that goes on with its work and notes the longest it had to wait.
+// A bystander is a client that works continuously and records its longest wait.
 type bystander struct {
 	stop    chan struct{}
 	done    chan struct{}
 	longest time.Duration
-	late    time.Duration // the longest that it came late itself, from 1 ms of rest: the host's doing
+	late    time.Duration // its own longest delay after a sleep of 1 ms: the host's fault
 	served  int
 }
 
@@ -36,7 +36,7 @@ func watch(t *testing.T, s *testkit.Server) *bystander {
 			rested := time.Now()
 			select {
 			case <-b.stop:
-				if b.served > 0 { // it has been there, however short what it watched was
+				if b.served > 0 { // at least one request, however short the test is
 					return
 				}
 			case <-time.After(time.Millisecond):
@@ -54,8 +54,7 @@ func watch(t *testing.T, s *testkit.Server) *bystander {
 	return b
 }
 
-// undisturbed ends b and fails the test if it ever waited for more than limit: on a host that lets it wait without
-// asking anybody, for more than that on top.
+// undisturbed ends b. It fails the test if b ever waited for more than limit plus its own delay.
 func (b *bystander) undisturbed(t *testing.T, limit time.Duration) {
 	t.Helper()
 	close(b.stop)
@@ -66,10 +65,11 @@ func (b *bystander) undisturbed(t *testing.T, limit time.Duration) {
 	t.Logf("a bystander waited %v at most, in %d requests, and %v for the host", b.longest, b.served, b.late)
 }
 
-// clientLine is the log line of a client that is let go for its output.
+// clientLine is the log line about a client that exceeds an output limit.
 var clientLine = regexp.MustCompile("Client id=.* scheduled to be closed ASAP")
 
-// TestReaderThatNeverReads is let go at its limit, hard or soft, while others see nothing, and its memory comes back.
+// TestReaderThatNeverReads: a client that never reads is disconnected at its limit, hard or soft. Other clients
+// notice nothing, and its memory comes back.
 func TestReaderThatNeverReads(t *testing.T) {
 	for _, c := range []struct{ name, limit string }{{"hard", "normal 8mb 0 0"}, {"soft", "normal 0 2mb 1"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestReaderThatNeverReads(t *testing.T) {
 				t.Errorf("the log says of the client: %q", line)
 			}
 			b.undisturbed(t, time.Second)
-			s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "2") // the bystander's and the test's
+			s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "2") // the bystander and the test
 			testkit.Until(t, testkit.Slowly(10*time.Second), "used_memory as before", func() error {
 				if n := s.InfoInt("memory", "used_memory"); n > before+1<<20 {
 					return fmt.Errorf("%d, %d before", n, before)
@@ -103,7 +103,8 @@ func TestReaderThatNeverReads(t *testing.T) {
 	}
 }
 
-// TestQueryBufferLimit: what is never finished is cut off; what is too long for its form is answered.
+// TestQueryBufferLimit: a request that never ends is cut off. A request that is too long for its form gets an
+// error.
 func TestQueryBufferLimit(t *testing.T) {
 	s := testkit.Start(t, "--client-query-buffer-limit", "1mb")
 	b := watch(t, s)
@@ -121,7 +122,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	}
 	s.AwaitInfo(testkit.Slowly(10*time.Second), "stats", "client_query_buffer_limit_disconnections", "1")
 	s.AwaitLog(testkit.Slowly(10*time.Second), "Closing client that reached max query buffer length: id=")
-	long := dial(t, s.Addr) // one argument that is just too long: sent whole, then the connection ends, as with Redis
+	long := dial(t, s.Addr) // one argument that is slightly too long: sent whole, then the connection ends, as with Redis
 	defer long.Close()
 	long.SetDeadline(time.Now().Add(testkit.Slowly(10 * time.Second)))
 	if _, err := fmt.Fprintf(long, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1048576\r\n%s\r\n",
@@ -152,7 +153,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	b.undisturbed(t, time.Second)
 }
 
-// TestStorms: thousands of connections that come and go in every rude way leave nothing behind.
+// TestStorms: thousands of connections that come and go in every rude way leave nothing in the server.
 func TestStorms(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("PING")
@@ -218,7 +219,7 @@ func TestStorms(t *testing.T) {
 				}
 				r := rude[i%len(rude)]
 				if strings.Contains(r.name, "replica") && i%(8*len(rude)) != len(rude)-1 {
-					continue // each costs a copy of everything
+					continue // each costs a copy of all data
 				}
 				conn, err := net.DialTimeout("tcp", s.Addr, testkit.Slowly(20*time.Second))
 				if err != nil {
@@ -235,7 +236,7 @@ func TestStorms(t *testing.T) {
 	}
 	wait.Wait()
 	b.undisturbed(t, 2*time.Second)
-	s.AwaitInfo(testkit.Slowly(20*time.Second), "clients", "connected_clients", "2") // the bystander's is open still
+	s.AwaitInfo(testkit.Slowly(20*time.Second), "clients", "connected_clients", "2") // the bystander is still connected
 	s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "connected_slaves", "0")
 	s.AwaitInfo(testkit.Slowly(20*time.Second), "memory", "memory_kept_by_views", "0")
 	closed(t, s, sockets+1)
@@ -244,8 +245,8 @@ func TestStorms(t *testing.T) {
 	}
 }
 
-// TestGarbage: random bytes, and requests with random mistakes in them, on very many connections. The server stays, and
-// what they cost comes back.
+// TestGarbage: random bytes, and requests with random mistakes, on very many connections. The server stays up, and
+// their memory comes back.
 func TestGarbage(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -268,7 +269,7 @@ func TestGarbage(t *testing.T) {
 				for range 1 + rng.IntN(20) {
 					conn.SetWriteDeadline(time.Now().Add(testkit.Slowly(10 * time.Second)))
 					if _, err := conn.Write(garbage(rng)); err != nil {
-						break // cut off, as it should be
+						break // cut off, as expected
 					}
 				}
 				conn.Close()
@@ -286,7 +287,7 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
-// garbage is a piece of nonsense: bytes, or a request with bytes changed, added, left out, or cut off.
+// garbage returns random bytes, or a request with bytes changed, added, removed or cut off.
 func garbage(rng *rand.Rand) []byte {
 	if rng.IntN(4) == 0 {
 		p := make([]byte, rng.IntN(2000))

@@ -10,11 +10,11 @@ import (
 	"spindle/tests/testkit"
 )
 
-// longestTurn is far above what a turn may take (1 ms): this test runs on busy hosts beside others. The bench holds to
-// the exact bound.
+// longestTurn is far above the promise of 1 ms, because this test runs on busy hosts. The benchmark checks the
+// exact bound.
 const longestTurn = 15 * time.Millisecond
 
-// turns runs f and fails the test if a turn meanwhile took the core's thread longer than longestTurn.
+// turns runs f. It fails the test if a turn meanwhile used more than longestTurn of the core's thread.
 func turns(t *testing.T, s *testkit.Server, what string, f func()) {
 	t.Helper()
 	s.Do("CONFIG", "RESETSTAT")
@@ -26,7 +26,7 @@ func turns(t *testing.T, s *testkit.Server, what string, f func()) {
 	}
 }
 
-// returned fails the test unless the process comes down to some size, soon.
+// returned fails the test unless the process soon shrinks to a given size.
 func returned(t *testing.T, s *testkit.Server, size int64) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(20*time.Second), "memory given back", func() error {
@@ -38,7 +38,7 @@ func returned(t *testing.T, s *testkit.Server, size int64) {
 	})
 }
 
-// usedAgain fails the test unless used_memory comes down to some size, soon.
+// usedAgain fails the test unless used_memory soon falls to a given size.
 func usedAgain(t *testing.T, s *testkit.Server, size int64) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(20*time.Second), "used_memory", func() error {
@@ -49,7 +49,8 @@ func usedAgain(t *testing.T, s *testkit.Server, size int64) {
 	})
 }
 
-// TestLettingGo: however much goes at once, no turn is long, clients go on, and the memory is the host's again.
+// TestLettingGo: however much is freed at once, no turn is long, clients are served, and the memory goes back to
+// the host.
 func TestLettingGo(t *testing.T) {
 	keys := 200_000 * testkit.Scale()
 	if testkit.Checked {
@@ -72,7 +73,7 @@ func TestLettingGo(t *testing.T) {
 			t.Errorf("%s: %d keys", what, n)
 		}
 		usedAgain(t, s, empty+1<<20)
-		if asked++; asked > 1 { // the first time it goes without being asked for
+		if asked++; asked > 1 { // the first time it happens without a request
 			s.Do("MEMORY", "PURGE")
 		}
 		returned(t, s, resident+32<<20)
@@ -82,7 +83,7 @@ func TestLettingGo(t *testing.T) {
 		b := watch(t, s)
 		turns(t, s, fmt.Sprint(request), func() {
 			s.Do(request...)
-			if n := s.Do("DBSIZE").Int; n > 1 { // the bystander's
+			if n := s.Do("DBSIZE").Int; n > 1 { // the bystander's key
 				t.Errorf("%v: %d keys are left", request, n)
 			}
 			usedAgain(t, s, empty+1<<20)
@@ -112,12 +113,12 @@ func TestLettingGo(t *testing.T) {
 	}
 }
 
-// endingPerMs is how many keys end in each millisecond at most. A core that does nothing else removes some four times
-// as many: with more, the test would measure how much of a core this machine has to spare.
+// endingPerMs is the highest number of keys that expire in each millisecond. A core that does nothing else removes
+// about four times as many. With more keys, the test would measure how much of a core this machine has to spare.
 const endingPerMs = 500
 
-// TestExpiryOfVeryMany: very many keys that end one after the other within some seconds go when they are due, while
-// clients go on.
+// TestExpiryOfVeryMany: very many keys expire one after another within some seconds. They are removed in time,
+// while clients are served.
 func TestExpiryOfVeryMany(t *testing.T) {
 	keys := 100_000 * testkit.Scale()
 	if testkit.Checked {

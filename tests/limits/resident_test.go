@@ -14,8 +14,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestResidentOfMixedSizes states what the process holds of the machine's memory beside what it uses under writes of
-// mixed sizes at maxmemory. Bounds are far above what is usual; the figures are in the log.
+// TestResidentOfMixedSizes logs the process's resident memory next to its used memory, under writes of mixed sizes
+// at maxmemory. The bounds are far above the usual values.
 func TestResidentOfMixedSizes(t *testing.T) {
 	if testkit.Checked {
 		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")
@@ -60,7 +60,7 @@ func TestResidentOfMixedSizes(t *testing.T) {
 	}
 }
 
-// mixed is a request that makes a value of some type, of up to 200 elements.
+// mixed returns a request that makes a value of some type, with up to 200 elements.
 func mixed(rng *rand.Rand, i int, text string) []any {
 	if i%3 == 0 {
 		return []any{"SET", i, text[:16+rng.IntN(1985)]}
@@ -83,8 +83,9 @@ func mixed(rng *rand.Rand, i int, text string) []any {
 	return args
 }
 
-// TestResidentAfterDeletes: when nine of ten values of mixed types were deleted, what the rest is scattered over goes
-// back to the system by itself, within ten seconds on a quiet machine. The rest is what it was, and can be changed.
+// TestResidentAfterDeletes: nine of ten values of mixed types are deleted. The memory over which the rest is
+// scattered goes back to the system by itself, within ten seconds on a quiet machine. The rest is unchanged, and
+// can be changed.
 func TestResidentAfterDeletes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	keys := 20_000 * min(testkit.Scale(), 8)
@@ -106,7 +107,7 @@ func TestResidentAfterDeletes(t *testing.T) {
 	s.Do("CONFIG", "RESETSTAT")
 	used := s.InfoInt("memory", "used_memory") - emptyUsed
 	first, began := s.RSS()-empty, time.Now()
-	limit := used*3/2 + 24<<20 // the process itself grows by some MB
+	limit := used*3/2 + 24<<20 // the process itself grows by several MB
 	testkit.Until(t, testkit.Slowly(time.Minute), "memory given back", func() error {
 		if left := s.RSS() - empty; left > limit && !testkit.Checked {
 			return fmt.Errorf("seed %d: %d MB resident for %d MB used, %d MB when full", seed, left>>20, used>>20, full>>20)
@@ -130,9 +131,9 @@ func TestResidentAfterDeletes(t *testing.T) {
 	usedAgain(t, s, emptyUsed+1<<20)
 }
 
-// TestResidentInStorm: RSS stays near maxmemory while strings are set and appended to and fields of hashes written, of
-// 16 bytes to 1 MB, at the limit. SPINDLE_STORM, a duration, is how long; then the limit is 512 MB, and 15 % beyond it
-// are allowed.
+// TestResidentInStorm: RSS stays near maxmemory during writes at the limit. They set and append to strings and
+// write fields of hashes, of 16 bytes to 1 MB. SPINDLE_STORM is a duration for a longer run. Then the limit is 512
+// MB, and RSS may exceed it by 15 %.
 func TestResidentInStorm(t *testing.T) {
 	if testkit.Checked {
 		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")
@@ -140,7 +141,7 @@ func TestResidentInStorm(t *testing.T) {
 	span, err := time.ParseDuration(os.Getenv("SPINDLE_STORM"))
 	limit, bound := int64(512<<20), 1.15
 	if err != nil {
-		span, limit, bound = 2*time.Second, 64<<20, 2.2 // the process itself counts for much
+		span, limit, bound = 2*time.Second, 64<<20, 2.2 // the process itself is a large part of the limit
 	}
 	args := []string{"--maxmemory", fmt.Sprint(limit), "--maxmemory-policy", "allkeys-random"}
 	spec := testkit.Spec{Args: args}
@@ -179,8 +180,8 @@ func TestResidentInStorm(t *testing.T) {
 	}
 }
 
-// TestResidentAfterABurst: some seconds after a load the process holds little beside its data, and after a script that
-// made much garbage as well. mem_fragmentation_ratio is about the data: it is near 1 although the process has a size.
+// TestResidentAfterABurst: some seconds after a load the process keeps little beyond its data. That also holds
+// after a script that made much garbage. mem_fragmentation_ratio concerns the data alone, so it is near 1.
 func TestResidentAfterABurst(t *testing.T) {
 	if testkit.Checked {
 		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")

@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestSaversAtOnce: a rewrite of the log, a snapshot and a full synchronisation go on at once while clients write. No
-// turn is long because of them. The test's log has the figures: the longest turn without and with them, and the memory.
+// TestSaversAtOnce: a rewrite of the log, a snapshot and a full synchronisation run at once while clients write.
+// They make no turn long. The test logs the longest turn without and with them, and the memory.
 func TestSaversAtOnce(t *testing.T) {
 	keys := 30_000 * testkit.Scale()
 	if testkit.Checked {
@@ -43,7 +43,7 @@ func TestSaversAtOnce(t *testing.T) {
 	}
 	before := s.RSS()
 	s.Do("CONFIG", "RESETSTAT")
-	time.Sleep(min(time.Duration(keys)*3*time.Microsecond, 10*time.Second)) // the load by itself
+	time.Sleep(min(time.Duration(keys)*3*time.Microsecond, 10*time.Second)) // only the writes
 	alone := longest()
 
 	s.Do("CONFIG", "RESETSTAT")

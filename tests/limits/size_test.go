@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// set streams a value of n bytes, in which every 8 bytes are their own number, so that the test holds none of it.
+// set streams a value of n bytes. Every 8 bytes are their own position, so the test needs no copy of the value.
 func set(t *testing.T, conn net.Conn, key string, n int) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -40,13 +40,13 @@ const pieceBytes = 1 << 20
 
 var pattern = bytes.Repeat([]byte("0123456789abcdef"), pieceBytes/16)
 
-// piece is what stands at at: a pattern that begins with the place.
+// piece returns the bytes at an offset: a pattern that begins with the offset.
 func piece(at int) []byte {
 	copy(pattern, fmt.Sprintf("%015d.", at))
 	return pattern
 }
 
-// get reads the value back and compares it, calling at half.
+// get reads the value back and compares it. It calls half in the middle.
 func get(t *testing.T, conn net.Conn, key string, n int, half func()) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -77,8 +77,8 @@ func get(t *testing.T, conn net.Conn, key string, n int, half func()) time.Durat
 	return time.Since(began)
 }
 
-// TestGreatestValue: 512 MB go in and come out in time that grows as their length does, without a second copy of them
-// anywhere, and leave again without a long turn.
+// TestGreatestValue: 512 MB are written and read in time that grows in proportion to the length, without a second
+// copy anywhere. Their deletion makes no turn long.
 func TestGreatestValue(t *testing.T) {
 	const small, great = 32 << 20, 512 << 20
 	if testkit.Checked {
