@@ -12,9 +12,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// outcomes has one line for each command and subcommand of redis-server 7.4.1: a call of it, and what that server does
-// with a log of SET before, the call and SET after. "ready 2" is a start with two keys in database 0. "unknown" is a
-// server that names the command and ends with 1. "crash" is a server that crashes.
+// outcomes has one line for each command and subcommand of redis-server 7.4.1: a call, and that server's behaviour
+// with a log of three commands. They are SET before, the call and SET after. "ready 2" is a start with two keys in
+// database 0. "unknown" is a server that names the command and ends with 1. "crash" is a server that crashes.
 const outcomes = "testdata/log-7.4.1.txt"
 
 // A callInLog is one line of outcomes.
@@ -48,7 +48,7 @@ func startOver(t *testing.T, program string, calls ...string) *testkit.Server {
 	return s
 }
 
-// logOf is a log of these calls.
+// logOf returns a log of these calls.
 func logOf(calls ...string) []byte {
 	var b bytes.Buffer
 	for _, call := range calls {
@@ -61,7 +61,8 @@ func logOf(calls ...string) []byte {
 	return b.Bytes()
 }
 
-// outcomeOf is what a server does with a log of SET before, the call and SET after, in the words of outcomes.
+// outcomeOf returns a server's behaviour with a log of SET before, the call and SET after, in the words of
+// outcomes.
 func outcomeOf(t *testing.T, program, call string) (outcome string, s *testkit.Server) {
 	s = startOver(t, program, "SET before 1", call, "SET after 1")
 	testkit.Until(t, testkit.Slowly(30*time.Second), "the server is ready or has ended", func() error {
@@ -78,7 +79,7 @@ func outcomeOf(t *testing.T, program, call string) (outcome string, s *testkit.S
 	return outcome, s
 }
 
-// endedHow says how a server that was started over a log has ended; "" if it runs.
+// endedHow returns how a server ended that was started on a log; "" if it runs.
 func endedHow(s *testkit.Server, call string) string {
 	name, _, _ := strings.Cut(call, " ")
 	switch {
@@ -92,10 +93,10 @@ func endedHow(s *testkit.Server, call string) string {
 	return "ended: " + s.Log()
 }
 
-// TestCommandsInALog: what redis-server 7.4.1 loads is loaded here to as many keys, and what it refuses is refused in
-// the same words. A call that crashes 7.4.1 is passed over.
+// TestCommandsInALog: a log that redis-server 7.4.1 loads gives as many keys here. A log that it refuses is refused
+// with the same words. Calls that crash 7.4.1 are left out.
 func TestCommandsInALog(t *testing.T) {
-	var quiet, wanted []string // calls that change no key, each with its own SETs around it
+	var quiet, wanted []string // calls that change no key, each with its SETs before and after
 	for i, c := range callsInLog(t) {
 		if c.outcome == "ready 2" || c.outcome == "crash" {
 			quiet = append(quiet, fmt.Sprintf("SET before%d 1", i), c.call, fmt.Sprintf("SET after%d 1", i))
@@ -127,7 +128,7 @@ func TestCommandsInALog(t *testing.T) {
 	}
 }
 
-// TestOutcomesAreRedis runs each line of outcomes on the server that SPINDLE_REFERENCE names, which is to be 7.4.1.
+// TestOutcomesAreRedis runs each line of outcomes on the server that SPINDLE_REFERENCE names, which must be 7.4.1.
 func TestOutcomesAreRedis(t *testing.T) {
 	program := os.Getenv("SPINDLE_REFERENCE")
 	if program == "" {
@@ -166,8 +167,8 @@ func TestScriptLoadInALog(t *testing.T) {
 	}
 }
 
-// TestErrorInLog: a command of a log that this server cannot run as it stands is named in the server's log. The rest is
-// loaded.
+// TestErrorInLog: if a log has a command that this server cannot run, the server's log names it. The other commands
+// are loaded.
 func TestErrorInLog(t *testing.T) {
 	s := startOver(t, "", "SET before 1", "SET a 1 NONSENSE", "SET after 1")
 	s.AwaitLog(testkit.Slowly(30*time.Second), "'ERR syntax error' after processing the command 'set'")

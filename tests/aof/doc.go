@@ -1,5 +1,5 @@
-// Package aof holds black-box tests of the append-only file: real processes, killed, started anew, and exchanged with
-// redis-server.
+// Package aof holds black-box tests of the append-only file: real processes that are killed, restarted, and given
+// redis-server's files.
 //
-// Owner: go test. It starts its own processes, in folders of their own.
+// Owner: go test. It starts its processes in new folders.
 package aof

@@ -10,7 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// references are the servers to exchange logs with: that of the PATH, and the one that SPINDLE_REFERENCE names.
+// references returns the servers to exchange logs with: the one in the PATH, and the one that SPINDLE_REFERENCE
+// names.
 func references(t *testing.T) map[string]string {
 	found := map[string]string{"PATH": testkit.Program(t, "redis-server")}
 	if path := os.Getenv("SPINDLE_REFERENCE"); path != "" {
@@ -19,7 +20,7 @@ func references(t *testing.T) map[string]string {
 	return found
 }
 
-// fill makes a key of every kind and encoding that both know, some with deadlines.
+// fill makes a key of every type and encoding that both know, some with deadlines.
 func fill(s *testkit.Server, prefix string) {
 	do := func(line string) { s.Do(words(strings.ReplaceAll(line, "%", prefix))...) }
 	for _, line := range []string{
@@ -51,8 +52,8 @@ func words(line string) (list []any) {
 	return list
 }
 
-// TestExchange: a log of either server's, whatever its base is made of and with or without annotations, is loaded by
-// the other to the same data set.
+// TestExchange: each server loads the other's log to the same data set. The base may be of commands or an RDB file,
+// and annotations may be on or off.
 func TestExchange(t *testing.T) {
 	for name, program := range references(t) {
 		for _, preamble := range []string{"yes", "no"} {
@@ -95,8 +96,8 @@ func exchange(t *testing.T, program, preamble, stamps string, ours bool) {
 	}
 }
 
-// TestBaseOfCommandsForOlder: a base of commands holds only what rdb-version allows. A stream with a pending entry of a
-// deleted message is a RESTORE there, whose payload redis-server 7.0 must be able to read.
+// TestBaseOfCommandsForOlder: a base of commands has only commands that rdb-version allows. There, a stream with a
+// pending entry of a deleted message is a RESTORE. redis-server 7.0 must be able to read its payload.
 func TestBaseOfCommandsForOlder(t *testing.T) {
 	for name, program := range references(t) {
 		t.Run(name, func(t *testing.T) {

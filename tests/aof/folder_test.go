@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBaseFollowsTheFolder: while the log is off, BGREWRITEAOF writes to the folder that the server is in now.
+// TestBaseFollowsTheFolder: while the log is off, BGREWRITEAOF writes to the server's present folder.
 func TestBaseFollowsTheFolder(t *testing.T) {
 	s := testkit.Start(t, "--enable-protected-configs", "yes")
 	if err := os.Mkdir(s.File("other"), 0o755); err != nil {
@@ -32,7 +32,7 @@ func TestBaseFollowsTheFolder(t *testing.T) {
 	}
 }
 
-// TestOldLogLoadsAmongClients: while a log of before 7.0 is loaded clients are told so.
+// TestOldLogLoadsAmongClients: while a log from before 7.0 is loaded, clients get LOADING.
 func TestOldLogLoadsAmongClients(t *testing.T) {
 	dir := t.TempDir()
 	text := protocol.AppendCommand(nil, [][]byte{[]byte("EVAL"), []byte("while true do redis.call('ping') end"), []byte("0")})

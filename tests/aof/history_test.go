@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestHistoryGoes: files that a rewrite has replaced stay while aof-disable-auto-gc says so, and go as soon as it does
-// not.
+// TestHistoryGoes: files that a rewrite has replaced stay while aof-disable-auto-gc is yes. They are deleted when
+// it becomes no.
 func TestHistoryGoes(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes", "--aof-disable-auto-gc", "yes")
 	s.Do("BGREWRITEAOF")
@@ -38,8 +38,8 @@ func TestHistoryGoes(t *testing.T) {
 	})
 }
 
-// TestNumbersGoOn: while a server runs no two of its increments have one name, also if a base was made while the log
-// was off. Redis counts so, too.
+// TestNumbersGoOn: during a server's life no two increments have the same name. That holds even if a base was made
+// while the log was off. Redis counts the same way.
 func TestNumbersGoOn(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes")
 	done := func() {

@@ -11,12 +11,13 @@ import (
 	"spindle/tests/testkit"
 )
 
-// killsOfOneLife is how many kills a folder has before the next begins with an empty one: loads stay short.
+// killsOfOneLife is the number of kills before the test begins again with an empty folder, so that loads stay
+// short.
 const killsOfOneLife = 24
 
-// TestKills: a SIGKILL comes in the middle of pipelined transactions and scripts, of rewrites, saves and loads. The
-// data set is a whole number of steps afterwards. With appendfsync always it has at least those that were answered,
-// else those that were answered two seconds before.
+// TestKills: a SIGKILL comes in the middle of pipelined transactions and scripts, of rewrites, saves and loads.
+// Afterwards the data set has a whole number of steps. With appendfsync always it has at least the answered steps,
+// otherwise at least those answered two seconds before the kill.
 func TestKills(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -34,7 +35,7 @@ func TestKills(t *testing.T) {
 				}
 				span := time.Duration(20+rng.IntN(200)) * time.Millisecond
 				if policy != "always" && round%killsOfOneLife == 1 {
-					span += 2500 * time.Millisecond // else nothing would be old enough to be promised
+					span += 2500 * time.Millisecond // otherwise no step would be old enough to be promised
 				}
 				w := write(s, from)
 				disturb(s, rng, span)
@@ -65,30 +66,30 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// script is one step as a script; the transaction is the other form.
+// script makes one step as a script. The other form is a transaction.
 const script = "redis.call('SET', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], ARGV[1]) redis.call('SET', KEYS[3], " +
 	"ARGV[1]) return 1"
 
 // A writer sends steps until its server is gone.
 type writer struct {
 	sent, answered atomic.Int64
-	marks          chan mark // one each 50 ms or more
+	marks          chan mark // one per 50 ms or more
 	gone           chan struct{}
 	bad            error
 }
 
-// A mark is a step that was answered at a time.
+// A mark is the number of an answered step, with the time of its reply.
 type mark struct {
 	step int64
 	at   time.Time
 }
 
-// write begins to send steps behind a number, in pipelines of some.
+// write starts sending the steps after from, several in a pipeline.
 func write(s *testkit.Server, from int) *writer {
 	w := &writer{marks: make(chan mark, 1000), gone: make(chan struct{})}
 	w.sent.Store(int64(from))
 	w.answered.Store(int64(from))
-	w.marks <- mark{int64(from), time.Time{}} // of the life before: it was there at the start
+	w.marks <- mark{int64(from), time.Time{}} // the last step before the restart
 	c := s.Dial()
 	go func() {
 		defer close(w.gone)
@@ -96,7 +97,7 @@ func write(s *testkit.Server, from int) *writer {
 		rng := rand.New(rand.NewPCG(uint64(from), 1))
 		lastMark := time.Now()
 		for {
-			var replies []int64 // the step that each reply ends, or 0
+			var replies []int64 // for each reply, the step that it ends, or 0
 			for range 1 + rng.IntN(20) {
 				next := w.sent.Add(1)
 				n := strconv.FormatInt(next, 10)
@@ -135,7 +136,7 @@ func write(s *testkit.Server, from int) *writer {
 	return w
 }
 
-// end is what was answered when the server was killed, what was two seconds before, and what was sent.
+// end returns three numbers: steps answered at the kill, steps answered two seconds before it, and steps sent.
 func (w *writer) end(killed time.Time) (answered, old, sent int) {
 	<-w.gone
 	close(w.marks)
@@ -147,20 +148,20 @@ func (w *writer) end(killed time.Time) (answered, old, sent int) {
 	return int(w.answered.Load()), old, int(w.sent.Load())
 }
 
-// disturb does other work with the log and the data set beside a writer, for so long.
+// disturb works on the log and the data set for some time, while a writer runs.
 func disturb(s *testkit.Server, rng *rand.Rand, span time.Duration) {
 	for end := time.Now().Add(span); time.Now().Before(end); {
 		switch rng.IntN(7) {
 		case 0:
 			s.Do("CONFIG", "SET", "aof-use-rdb-preamble", []string{"yes", "no"}[rng.IntN(2)])
 		case 1, 2:
-			s.Ask("BGREWRITEAOF") // one may be under way
+			s.Ask("BGREWRITEAOF") // one may already run
 		case 3:
 			s.Ask("BGSAVE")
 		case 4:
 			s.Ask("SAVE")
 		case 5:
-			c := s.Dial() // inside EXEC it is one turn, so that the writer does not hear LOADING
+			c := s.Dial() // inside EXEC it is one turn, so the writer does not get LOADING
 			c.Pipeline([]any{"MULTI"}, []any{"DEBUG", "LOADAOF"}, []any{"EXEC"})
 			c.Close()
 		}
@@ -168,7 +169,7 @@ func disturb(s *testkit.Server, rng *rand.Rand, span time.Duration) {
 	}
 }
 
-// steps is how many whole steps the data set has had.
+// steps returns how many whole steps the data set has.
 func steps(t *testing.T, s *testkit.Server, when string) int {
 	a, b, length, last := s.Do("GET", "a").Text, s.Do("GET", "b").Text, s.Do("LLEN", "l").Int,
 		s.Do("LINDEX", "l", "-1").Text

@@ -10,9 +10,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestTwoServers: a log that a server writes to is no other's. Another does not start on it, does not switch its log
-// on, and makes no base for it. No tool cuts it. A log of another name in the same folder is free, and so is that of a
-// killed server.
+// TestTwoServers: no other server may use a log that a server writes to. It does not start on that log, does not
+// switch it on, and makes no base for it. No tool cuts it. A log with another name in the same folder is free, and
+// so is a killed server's log.
 func TestTwoServers(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes")
 	s.Do("SET", "k", "first")
@@ -59,7 +59,7 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// TestLogGivenBack: a server that no longer writes to its log gives it back, and takes it again when it is switched on.
+// TestLogGivenBack: a server that switches its log off releases it. It takes it again when the log is switched on.
 func TestLogGivenBack(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes")
 	s.Do("SET", "k", "first")
@@ -96,7 +96,7 @@ func TestLogGivenBack(t *testing.T) {
 	other.Do("CONFIG", "SET", "appendonly", "no")
 	until("the log is free again", s, turnOn)
 	s.Do("CONFIG", "SET", "appendonly", "no")
-	// A base that is made while the log is off holds nothing for longer.
+	// A base that is made while the log is off keeps the lock no longer.
 	until("a base of the other's", other, rewritten)
 	until("a base of the first", s, rewritten)
 }

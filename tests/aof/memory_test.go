@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBufferIsCounted: what the log has not written yet is in used_memory, and evicts nothing. INFO debug tells how
-// long turns have written.
+// TestBufferIsCounted: log bytes that are not written yet count in used_memory, and evict nothing. INFO debug shows
+// how long turns have written.
 func TestBufferIsCounted(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes")
 	s.Do("SET", "k", strings.Repeat("v", 1<<20))
@@ -22,9 +22,9 @@ func TestBufferIsCounted(t *testing.T) {
 	s.Do("DEBUG", "AOF-FLUSH-SLEEP", 2_000_000)
 	const pieces = 6
 	for range pieces {
-		s.Do("SET", "k", strings.Repeat("v", 1<<20)) // the value takes the old one's place
+		s.Do("SET", "k", strings.Repeat("v", 1<<20)) // the new value takes the old one's memory
 	}
-	const least = (pieces-1)<<20 - 256<<10 // a spare chunk may have been there
+	const least = (pieces-1)<<20 - 256<<10 // there may have been a spare chunk
 	if n := s.InfoInt("memory", "mem_aof_buffer"); n < least {
 		t.Errorf("mem_aof_buffer is %d, before %s", n, before["mem_aof_buffer"])
 	}
@@ -40,8 +40,8 @@ func TestBufferIsCounted(t *testing.T) {
 	})
 }
 
-// TestRoomOfLog: kept-memory-limit holds for what waits for the log's disk. Clients that write are held before it is
-// more, and go on when the disk has caught up.
+// TestRoomOfLog: kept-memory-limit bounds the bytes that wait for the log's disk. Clients that write wait at the
+// limit, and continue when the disk has caught up.
 func TestRoomOfLog(t *testing.T) {
 	const limit, piece, pieces = 4 << 20, 256 << 10, 64
 	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes", "--maxmemory", "40mb",

@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestMigration does what MIGRATION.md says, there and back: with an RDB file, with an append-only file, with both.
+// TestMigration follows MIGRATION.md in both directions: with an RDB file, with an append-only file, and with both.
 func TestMigration(t *testing.T) {
 	for _, persistence := range []string{"appendonly no", "appendonly yes", "appendonly yes\nsave 3600 1"} {
 		t.Run(persistence, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReadersOfBase: a rewrite says which servers can load its base, if that is not every one of Redis 7.
+// TestReadersOfBase: a rewrite logs which servers can load its base, if some version of Redis 7 cannot.
 func TestReadersOfBase(t *testing.T) {
 	const begins = "A server that loads the new AOF base"
 	for _, c := range []struct {

@@ -11,9 +11,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReloadCutsADamagedEnd: DEBUG LOADAOF cuts the damaged end of the log, loads the rest and tells the client to look
-// at the server's log, as Redis does. That log says that a whole one was loaded, and does not say so of this one. What
-// is written from then on stands in the right database, and the log is whole.
+// TestReloadCutsADamagedEnd: DEBUG LOADAOF cuts the damaged end of the log and loads the rest. It tells the client
+// to look at the server's log, as Redis does. The server logs a successful load for a whole log, but not for this
+// one. Later writes go to the right database, and the log is whole.
 func TestReloadCutsADamagedEnd(t *testing.T) {
 	for _, inside := range []bool{false, true} {
 		name := "alone"
@@ -79,8 +79,8 @@ func TestReloadCutsADamagedEnd(t *testing.T) {
 	}
 }
 
-// TestLoadedChangesCount: what a start reads from increments is not in the RDB file, and counts as changes that a save
-// rule looks at. Behind DEBUG LOADAOF nothing does. Redis counts so, too.
+// TestLoadedChangesCount: commands that a start loads from increments are not in the RDB file. They count as
+// changes for the save rules. After DEBUG LOADAOF no command does. Redis counts the same way.
 func TestLoadedChangesCount(t *testing.T) {
 	for name, start := range map[string]func(testing.TB, ...string) *testkit.Server{"ours": testkit.Start, "Redis": testkit.Redis} {
 		s := start(t, "--appendonly", "yes", "--save", "")
@@ -100,7 +100,8 @@ func TestLoadedChangesCount(t *testing.T) {
 	}
 }
 
-// TestReloadIsQuiet: what DEBUG LOADAOF runs is told to no subscriber, no MONITOR, no replica, and is not logged again.
+// TestReloadIsQuiet: the commands that DEBUG LOADAOF runs reach no subscriber, no MONITOR and no replica, and are
+// not logged again.
 func TestReloadIsQuiet(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--notify-keyspace-events", "KEA", "--save", "",
 		"--aof-use-rdb-preamble", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600")

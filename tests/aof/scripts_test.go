@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestScriptsInLogs: a log of an older Redis holds scripts as they were called. They run when it is loaded, on a
-// primary and on a replica that may not be written to.
+// TestScriptsInLogs: a log of an older Redis has scripts as they were called. They run when the log is loaded, on a
+// primary and on a read-only replica.
 func TestScriptsInLogs(t *testing.T) {
 	for name, args := range map[string][]string{
 		"primary": nil,
@@ -60,8 +60,8 @@ func writeLog(t *testing.T, dir string, lines [][]string) {
 	}
 }
 
-// TestLoadingLetsIn: while DEBUG LOADAOF runs, in a script of the log too, others are told LOADING at once. A second
-// one is refused, with LOADING or, past busy-reply-threshold, with BUSY.
+// TestLoadingLetsIn: while DEBUG LOADAOF runs, even within a script of the log, other clients get LOADING at once.
+// A second DEBUG LOADAOF is refused with LOADING or, past busy-reply-threshold, with BUSY.
 func TestLoadingLetsIn(t *testing.T) {
 	dir := t.TempDir()
 	slow := "redis.call('set', KEYS[1], 'y'); for i = 1, 400000 do redis.call('ping') end return 'ok'"
@@ -96,7 +96,7 @@ func TestLoadingLetsIn(t *testing.T) {
 				t.Errorf("round %d: %s is %v, %v", round, key, v, err)
 			}
 		}
-		if v, err := c.Do("SET", "behind", "2"); err != nil || v.Text != "OK" { // goes into the log
+		if v, err := c.Do("SET", "behind", "2"); err != nil || v.Text != "OK" { // must be logged
 			t.Errorf("round %d: SET: %v, %v", round, v, err)
 		}
 	}

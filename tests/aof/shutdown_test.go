@@ -10,8 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestShutdownEndsARewrite: a server that ends in the middle of a rewrite leaves no file of it, whether the log is on
-// or not.
+// TestShutdownEndsARewrite: a server that ends during a rewrite leaves no file of it, whether the log is on or not.
 func TestShutdownEndsARewrite(t *testing.T) {
 	for _, on := range []string{"yes", "no"} {
 		t.Run("appendonly="+on, func(t *testing.T) {
@@ -35,8 +34,8 @@ func TestShutdownEndsARewrite(t *testing.T) {
 	}
 }
 
-// TestShutdownNoSaveKeepsTheLog: a server that ends without a snapshot still writes what its log has in the buffer,
-// however slowly the disk takes it.
+// TestShutdownNoSaveKeepsTheLog: a server that ends without a snapshot still writes the log's buffer to disk,
+// however slow the disk is.
 func TestShutdownNoSaveKeepsTheLog(t *testing.T) {
 	for name, end := range map[string]func(s *testkit.Server){
 		"SHUTDOWN NOSAVE":     func(s *testkit.Server) { s.Ask("SHUTDOWN", "NOSAVE") },
@@ -68,8 +67,8 @@ func TestShutdownNoSaveKeepsTheLog(t *testing.T) {
 	}
 }
 
-// TestShutdownBeforeTheFirstBase: while the log that was just switched on has no data set on disk, a server does not
-// end, unless FORCE says so.
+// TestShutdownBeforeTheFirstBase: after the log was switched on, a server does not end before its data set is in
+// the log on disk. FORCE overrides this.
 func TestShutdownBeforeTheFirstBase(t *testing.T) {
 	s := testkit.Start(t, "--save", "")
 	for i := range 1000 {

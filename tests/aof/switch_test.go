@@ -13,9 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestSwitchesUnderLoad: beside a writer appendfsync goes from one policy to another, the log is switched off and on,
-// and rewrites and saves come in between. Once the log is on again and the policy is always, every step that is
-// answered outlasts a SIGKILL.
+// TestSwitchesUnderLoad: under writes appendfsync changes, the log is switched off and on, and rewrites and saves
+// run. Once the log is on again with policy always, every answered step survives a SIGKILL.
 func TestSwitchesUnderLoad(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -63,8 +62,9 @@ func TestSwitchesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestOwnBaseHoldsAll: a base of commands holds what only spindle, or Redis 7.4, can read: deadlines of fields, Bloom
-// filters, functions, groups with pending entries that are gone. Fields that lapse before the load do not come back.
+// TestOwnBaseHoldsAll: a base of commands also has data that only spindle, or Redis 7.4, can read. These are
+// deadlines of fields, Bloom filters, functions, and groups with pending entries of deleted messages. Fields that
+// expire before the load do not come back.
 func TestOwnBaseHoldsAll(t *testing.T) {
 	for _, preamble := range []string{"yes", "no"} {
 		t.Run("preamble="+preamble, func(t *testing.T) {
