@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"spindle/tests/testkit"
 )
 
 // TestPanicEndsTheProcess: a handler of the admin address that panics ends the process, however it was started.
@@ -108,16 +110,10 @@ func TestLabelsOutliveARefusedProfile(t *testing.T) {
 		defer close(done)
 		a.profile(httptest.NewRecorder(), httptest.NewRequest("GET", "/debug/pprof/profile?seconds=1", nil))
 	}()
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		on := false
+	testkit.Await(t, 10*time.Second, "labels", func() (on bool) {
 		a.Do(func() { on = len(said) == 1 })
-		if on {
-			break
-		}
-		if time.Since(began) > 10*time.Second {
-			t.Fatal("no labels")
-		}
-	}
+		return on
+	})
 	// Until the first one's profile runs: which of the two is refused does not matter here.
 	time.Sleep(50 * time.Millisecond)
 	a.profile(httptest.NewRecorder(), httptest.NewRequest("GET", "/debug/pprof/profile?seconds=1", nil))

@@ -15,6 +15,7 @@ import (
 	"spindle/engine/client"
 	"spindle/internal/disk"
 	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit"
 )
 
 // begin is a server with a log on a new disk.
@@ -578,9 +579,7 @@ func TestSwitchedTwice(t *testing.T) {
 	s := newServer(t, d)
 	s.step(1)
 	prepared := func() {
-		for !s.resting() {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Await(t, 20*time.Second, "the writer rests", s.resting)
 	}
 	s.Do(func() { // in one turn: the freeze of each waits for its end
 		s.aof.TurnOn()

@@ -26,6 +26,7 @@ import (
 	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/protocol"
+	"spindle/tests/testkit"
 )
 
 // A socket is a connection without a reader. told hears of each post to it.
@@ -235,19 +236,16 @@ func (s *server) resting() bool {
 // waitFor waits until done says so in a turn, or the process would have ended.
 func (s *server) waitFor(what string, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !s.fatal.Load(); time.Sleep(200 * time.Microsecond) {
-		ok := false
+	testkit.Await(s.t, 20*time.Second, what, func() (ok bool) {
+		if s.fatal.Load() {
+			return true
+		}
 		s.Do(func() {
 			s.aof.Tick(0)
 			ok = done()
 		})
-		if ok {
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatalf("waited for %s", what)
-		}
-	}
+		return ok
+	})
 }
 
 func (s *server) text(key string) string {

@@ -14,6 +14,7 @@ import (
 
 	"spindle/bench/report"
 	"spindle/bench/scenarios"
+	"spindle/tests/testkit"
 )
 
 // TestMain lets the test binary also run as the bench, and as its children.
@@ -58,13 +59,10 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var children []int
-	for range 600 { // a server and a generator
-		if children = childrenOf(cmd.Process.Pid); len(children) >= 2 {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if len(children) < 2 {
+	if !testkit.Holds(30*time.Second, func() bool { // a server and a generator
+		children = childrenOf(cmd.Process.Pid)
+		return len(children) >= 2
+	}) {
 		t.Errorf("children: %v", children)
 	}
 	time.Sleep(300 * time.Millisecond)
@@ -78,14 +76,7 @@ func TestInterrupt(t *testing.T) {
 		t.Error(err)
 	}
 	for _, pid := range children {
-		gone := false
-		for range 400 {
-			if gone = errors.Is(syscall.Kill(pid, 0), syscall.ESRCH); gone {
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		if !gone {
+		if !testkit.Holds(20*time.Second, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }) {
 			t.Errorf("process %d is still there", pid)
 		}
 	}

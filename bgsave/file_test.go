@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit"
 )
 
 // TestFlushedDuringASave: a cancelled save and the next one have different files. Only the second file is renamed to
@@ -35,11 +36,7 @@ func TestFlushedDuringASave(t *testing.T) {
 			}
 		})
 		temp := filepath.Join(filepath.Dir(path), tempName())
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
-			if _, err := os.Stat(temp); err == nil {
-				break
-			}
-		}
+		testkit.Until(t, 10*time.Second, "a temporary file", func() error { _, err := os.Stat(temp); return err })
 		d.settings.SaveDelay.Set(0)
 		d.in(func() {
 			waits = append(waits, d.AbortAndWait("a test"))

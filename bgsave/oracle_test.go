@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"spindle/tests/testkit"
 )
 
 // A reference is a redis-server, run for one test in its own folder.
@@ -63,13 +65,10 @@ func newReference(t *testing.T, dir string, options ...string) *reference {
 		_ = r.cmd.Process.Kill()
 		_ = r.cmd.Wait()
 	})
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
-		if r.try("PING\r\n") == "+PONG" {
-			return r
-		}
+	if !testkit.Holds(30*time.Second, func() bool { return r.try("PING\r\n") == "+PONG" }) {
+		t.Fatalf("redis-server does not answer:\n%s", r.log.String())
 	}
-	t.Fatalf("redis-server does not answer:\n%s", r.log.String())
-	return nil
+	return r
 }
 
 // try sends raw bytes and returns the reply's first line; "" if no server listens.
@@ -90,10 +89,8 @@ func (r *reference) try(raw string) string {
 // logs waits until the server's output contains want.
 func (r *reference) logs(want string) {
 	r.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(r.log.String(), want); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Fatalf("redis-server did not log %q:\n%s", want, r.log.String())
-		}
+	if !testkit.Holds(20*time.Second, func() bool { return strings.Contains(r.log.String(), want) }) {
+		r.t.Fatalf("redis-server did not log %q:\n%s", want, r.log.String())
 	}
 }
 
@@ -207,14 +204,10 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	temp := filepath.Join(dir, fmt.Sprintf("temp-%d.rdb", child.Process.Pid))
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		if stat, err := os.Stat(temp); err == nil && stat.Size() > 0 {
-			break
-		}
-		if time.Since(began) > 30*time.Second {
-			t.Fatal("the child does not save")
-		}
-	}
+	testkit.Await(t, 30*time.Second, "the child saves", func() bool {
+		stat, err := os.Stat(temp)
+		return err == nil && stat.Size() > 0
+	})
 	_ = child.Process.Kill()
 	_ = child.Wait()
 	got := newFakeInserter()

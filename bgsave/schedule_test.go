@@ -12,6 +12,7 @@ import (
 
 	"spindle/internal/info"
 	"spindle/internal/logging"
+	"spindle/tests/testkit"
 )
 
 // A testScheduler is a Scheduler with faked surroundings. Its clock only moves when the test moves it.
@@ -220,14 +221,7 @@ func TestAbort(t *testing.T) {
 		}
 	})
 	temp := filepath.Join(filepath.Dir(path), tempName())
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(temp); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no temporary file")
-		}
-	}
+	testkit.Until(t, 10*time.Second, "a temporary file", func() error { _, err := os.Stat(temp); return err })
 	d.in(func() { wait = d.AbortAndWait("a test") })
 	wait(10 * time.Second)
 	d.wait(t)

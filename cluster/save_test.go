@@ -35,9 +35,11 @@ func TestSavesAreGathered(t *testing.T) {
 	go c.runSaver()
 	began := time.Now()
 	const many = 100
+	pace := time.NewTicker(time.Millisecond)
+	defer pace.Stop()
 	for range many {
 		c.with(func(s *state.State) { s.Release(nil) })
-		time.Sleep(time.Millisecond)
+		<-pace.C
 	}
 	if most := int64(time.Since(began)/saveEvery) + 2; d.files.Load() > most || d.files.Load() == 0 {
 		t.Errorf("%d saves in %v were written %d times", many, time.Since(began), d.files.Load())

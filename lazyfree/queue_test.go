@@ -4,16 +4,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"spindle/tests/testkit"
 )
 
 // wait polls until done returns true; reclaimers run when the system lets them.
 func wait(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited 10 s for %s", what)
-		}
-	}
+	testkit.Await(t, 10*time.Second, what, done)
 }
 
 // counted returns a job of n blocks that adds what it frees to sum.
@@ -125,11 +123,13 @@ func TestFullQueueSlowsTheProducer(t *testing.T) {
 		t.Fatalf("lazyfree.Q2: %d jobs taken, %+v", made, s)
 	}
 	q.Resume()
-	for end := time.Now().Add(10 * time.Second); q.Stats().Jobs < 10; time.Sleep(time.Millisecond) {
-		if q.Turn(take); time.Now().After(end) {
-			t.Fatalf("%+v", q.Stats())
+	wait(t, "10 jobs", func() bool {
+		if q.Stats().Jobs >= 10 {
+			return true
 		}
-	}
+		q.Turn(take)
+		return false
+	})
 	if s := q.Stats(); sum.Load() != 100*Overflow || s.Jobs != 10 {
 		t.Errorf("%d blocks freed, %+v", sum.Load(), s)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spindle/protocol"
+	"spindle/tests/testkit"
 )
 
 func TestPipelineIsAnsweredInOrder(t *testing.T) {
@@ -139,18 +140,13 @@ func TestHeldConnectionGoesOnWhereItStopped(t *testing.T) {
 		p.send(command("NAME", "me") + command("HOLD") + command("ECHO", "after") + command("ECHO", "half")[:10])
 		p.expect("+OK\r\n+HELD\r\n")
 		p.send(command("ECHO", "half")[10:] + command("PING"))
-		time.Sleep(20 * time.Millisecond)
-		if n := p.r.Buffered(); n != 0 {
-			t.Fatalf("%d bytes came while held", n)
-		}
+		p.expectNothing(20 * time.Millisecond)
 		h.seat("me").c.Resume()
 		p.expect("$5\r\nafter\r\n$4\r\nhalf\r\n+OK\r\n")
 		// Not done at all: the same request is served again, streamed or not, come at once or not.
 		for _, size := range []int{10, 2 * longArgument, 100_000} {
 			ask := command("LATER", strings.Repeat("v", size))
-			p.send(ask[:len(ask)-8])
-			time.Sleep(5 * time.Millisecond)
-			p.send(ask[len(ask)-8:] + command("PING"))
+			p.sendCut(ask[:len(ask)-8], ask[len(ask)-8:]+command("PING"))
 			me := h.seat("me")
 			eventually(t, "refused", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return me.asked })
 			me.c.Resume()
@@ -319,8 +315,8 @@ func TestLastActiveCountsWrites(t *testing.T) {
 		eventually(t, "the socket is full, and nothing counts as activity", func() bool {
 			then = c.LastActive()
 			waits := c.Usage().Output
-			time.Sleep(20 * time.Millisecond)
-			return waits > 0 && c.Usage().Output == waits && c.LastActive() == then
+			moves := func() bool { return c.Usage().Output != waits || c.LastActive() != then }
+			return waits > 0 && !testkit.Holds(20*time.Millisecond, moves)
 		})
 		p.expect(fmt.Sprintf("$%d\r\n%s\r\n", size, strings.Repeat("y", size)))
 		if now := c.LastActive(); now < then+20 {

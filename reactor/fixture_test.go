@@ -3,6 +3,7 @@ package reactor
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"spindle/protocol"
+	"spindle/tests/testkit"
 )
 
 // A board is a Handler with a few commands, and a turn that is a mutex.
@@ -313,6 +315,28 @@ func (p *peer) send(s string) {
 	}
 }
 
+// sendCut sends two parts. The server usually reads each of them alone.
+func (p *peer) sendCut(first, second string) {
+	p.t.Helper()
+	p.send(first)
+	time.Sleep(5 * time.Millisecond)
+	p.send(second)
+}
+
+// expectNothing fails the test if a byte comes within d.
+func (p *peer) expectNothing(d time.Duration) {
+	p.t.Helper()
+	if err := p.SetReadDeadline(time.Now().Add(d)); err != nil {
+		p.t.Fatal(err)
+	}
+	if got, err := p.r.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
+		p.t.Fatalf("read %q, %v; want nothing within %v", got, err, d)
+	}
+	if err := p.SetReadDeadline(time.Time{}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // expect reads exactly these bytes.
 func (p *peer) expect(want string) {
 	p.t.Helper()
@@ -349,10 +373,5 @@ func command(words ...string) string {
 // eventually waits for a condition that another goroutine brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
+	testkit.Await(t, 10*time.Second, what, ok)
 }

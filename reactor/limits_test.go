@@ -181,9 +181,7 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 		for _, n := range []int{limit - 2, limit - 1, limit, limit + 1, limit + limit/2} {
 			for _, ask := range []string{command("LEN", arg[:n]), command("LEN", arg[:n], "1")} {
 				p := dial(t, addr)
-				p.send(command("PING") + ask[:40])
-				time.Sleep(time.Millisecond)
-				p.send(ask[40 : n/2])
+				p.sendCut(command("PING")+ask[:40], ask[40:n/2])
 				p.expect("+OK\r\n")
 				if open := r.Stats().Open; open != 1 {
 					t.Fatalf("%d bytes: cut before they were sent", n)

@@ -129,7 +129,7 @@ func TestHandshakesThatStop(t *testing.T) {
 				if i%3 == 2 {
 					cut.left = -1
 				}
-				go tls.Client(&onceConn{Conn: cut}, clientTLS()).Handshake()
+				go tls.Client(&onceConn{cut, t.Context().Done()}, clientTLS()).Handshake()
 			}
 		}
 		eventually(t, "all are counted", func() bool { return r.Stats().Open == many+1 || time.Since(begun) > limit })
@@ -159,9 +159,12 @@ func TestHandshakesThatStop(t *testing.T) {
 }
 
 // A onceConn's reads wait: its handshake goes as far as its first flight.
-type onceConn struct{ net.Conn }
+type onceConn struct {
+	net.Conn
+	over <-chan struct{}
+}
 
-func (c *onceConn) Read([]byte) (int, error) { time.Sleep(5 * time.Second); return 0, io.EOF }
+func (c *onceConn) Read([]byte) (int, error) { <-c.over; return 0, io.EOF }
 
 // Stop does not wait for handshakes that do not end, nor for those that wait to compute.
 func TestStopEndsHandshakes(t *testing.T) {

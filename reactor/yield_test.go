@@ -43,9 +43,7 @@ func TestBusyLoopYields(t *testing.T) {
 			}
 		}()
 	}
-	for h.turn.Load() < 100 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "100 turns", func() bool { return h.turn.Load() >= 100 })
 	from, last, runs := h.turn.Load(), h.turn.Load(), 0
 	for last < from+2000 {
 		if n := h.turn.Load(); n != last {

@@ -20,6 +20,7 @@ import (
 	"spindle/engine/family/tx"
 	"spindle/engine/part"
 	"spindle/protocol"
+	"spindle/tests/testkit"
 )
 
 // A socket is a connection that keeps what it was sent, in order.
@@ -77,19 +78,20 @@ func (s *socket) setUnsent(n int) {
 // take returns what was sent since the last take, once it has come to contain want; "" waits for nothing.
 func (s *socket) take(t *testing.T, want string) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	got := ""
+	if !testkit.Holds(20*time.Second, func() bool {
 		s.mu.Lock()
-		if got := string(s.sent); strings.Contains(got, want) {
-			s.sent = nil
-			s.mu.Unlock()
-			return got
+		defer s.mu.Unlock()
+		got = string(s.sent)
+		if !strings.Contains(got, want) {
+			return false
 		}
-		got := string(s.sent)
-		s.mu.Unlock()
-		if time.Now().After(end) {
-			t.Fatalf("waited for %q, got %q", want, got)
-		}
+		s.sent = nil
+		return true
+	}) {
+		t.Fatalf("waited for %q, got %q", want, got)
 	}
+	return got
 }
 
 func (s *socket) isClosed() bool {
@@ -251,16 +253,10 @@ func (p *primary) BlockedClients() (n int) {
 
 func (p *primary) waitFor(what string, done func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		ok := false
+	testkit.Await(p.t, 20*time.Second, what, func() (ok bool) {
 		p.Do(func() { ok = done() })
-		if ok {
-			return
-		}
-		if time.Now().After(end) {
-			p.t.Fatalf("waited for %s", what)
-		}
-	}
+		return ok
+	})
 }
 
 func wire(line string) string {

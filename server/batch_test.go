@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"spindle/protocol"
 )
@@ -141,9 +140,7 @@ func testPipelines(t *testing.T, size string) {
 	}
 	for _, c := range both {
 		c.send(words("DISCARD"))
-		for !bytes.Contains(c.send(words("INFO persistence")), []byte("rdb_bgsave_in_progress:0")) {
-			time.Sleep(time.Millisecond)
-		}
+		awaitSave(t, c)
 	}
 	digest := words("DEBUG DIGEST")
 	if got, want := string(whole.send(digest)), string(single.send(digest)); got != want {

@@ -21,6 +21,7 @@ import (
 	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/process"
+	"spindle/tests/testkit"
 )
 
 // The test's own program is the server of these tests: with asServer in its environment it runs as one, with asDeaf it
@@ -110,10 +111,8 @@ func (s *started) exit() syscall.WaitStatus {
 
 func eventually(t *testing.T, what string, holds func() bool, log func() string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: waited in vain\n%s", what, log())
-		}
+	if !testkit.Holds(patience, holds) {
+		t.Fatalf("%s: not within %v\n%s", what, patience, log())
 	}
 }
 

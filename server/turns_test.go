@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"spindle/protocol"
+	"spindle/tests/testkit"
 )
 
 // A mutePeer takes what is posted to a client that was parked, and forgets it.
@@ -79,10 +80,13 @@ func (d *duel) each(f func(*caller)) { f(d.whole[0]); f(d.single[0]) }
 
 // settle waits until no save runs.
 func (d *duel) settle() {
-	d.each(func(c *caller) {
-		for !bytes.Contains(c.send(words("INFO persistence")), []byte("rdb_bgsave_in_progress:0")) {
-			time.Sleep(time.Millisecond)
-		}
+	d.each(func(c *caller) { awaitSave(d.t, c) })
+}
+
+func awaitSave(t *testing.T, c *caller) {
+	t.Helper()
+	testkit.Await(t, time.Minute, "no save", func() bool {
+		return bytes.Contains(c.send(words("INFO persistence")), []byte("rdb_bgsave_in_progress:0"))
 	})
 }
 
@@ -164,7 +168,7 @@ func (d *duel) disturb(round int) {
 		d.send(0, slices.Concat([][]byte{words("MULTI")}, d.pipeline(), [][]byte{words("EXEC")})...)
 	case 2: // past its time
 		d.send(0, d.request("PEXPIRE # 1"))
-		time.Sleep(2 * time.Millisecond)
+		testkit.Lapse(time.Millisecond)
 		d.each(func(c *caller) { c.in.core.Do(func() { c.in.space.ExpireDue(time.Second) }) })
 	case 3: // segments split and are joined
 		for i := range 400 {

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"spindle/tests/testkit"
 )
 
 // TestCollector: a heap that stays large is collected once, and again only when it has doubled. A short burst is left
@@ -34,11 +36,7 @@ func TestCollector(t *testing.T) {
 			for range collectLook {
 				g.Tick(c.limit)
 			}
-			for deadline := time.Now().Add(10 * time.Second); g.underway.Load(); time.Sleep(time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatal("the collection does not end")
-				}
-			}
+			testkit.Await(t, 10*time.Second, "the collection ends", func() bool { return !g.underway.Load() })
 		}
 		if got := collections.Load(); got != c.want {
 			t.Errorf("%s: %d collections, want %d", c.name, got, c.want)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"spindle/tests/testkit"
 )
 
 func start(t *testing.T, ready func(fd int, events uint32), heard func()) *Loop {
@@ -29,11 +31,7 @@ func start(t *testing.T, ready func(fd int, events uint32), heard func()) *Loop 
 
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
+	testkit.Await(t, 10*time.Second, what, ok)
 }
 
 // The bell is heard once for each time that it is rung after a silence, although it is never read. It is heard after
@@ -73,7 +71,7 @@ func TestBell(t *testing.T) {
 	order = nil
 	close(block)
 	await(t, "heard again", func() bool { return heard.Load() == 101 })
-	time.Sleep(20 * time.Millisecond)
+	testkit.Holds(20*time.Millisecond, func() bool { return heard.Load() != 101 })
 	if n := heard.Load(); n != 101 {
 		t.Errorf("fifty rings while the loop was busy were heard %d times", n-100)
 	}
@@ -97,7 +95,7 @@ func TestEdges(t *testing.T) {
 	}
 	unix.Write(pair[1], []byte("x"))
 	await(t, "bytes", func() bool { return count.Load() == 1 && seen.Load()&unix.EPOLLIN != 0 })
-	time.Sleep(20 * time.Millisecond) // the byte stays unread
+	testkit.Holds(20*time.Millisecond, func() bool { return count.Load() != 1 }) // the byte stays unread
 	if n := count.Load(); n != 1 || seen.Load()&unix.EPOLLOUT != 0 {
 		t.Errorf("%d events, the last %#x", n, seen.Load())
 	}

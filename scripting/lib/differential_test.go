@@ -14,6 +14,7 @@ import (
 
 	"spindle/protocol/respclient"
 	"spindle/scripting/lua"
+	"spindle/tests/testkit"
 )
 
 // The oracle is redis-server. Both sides run the same program, which makes many calls and returns a text for each.
@@ -125,17 +126,14 @@ func redisServer(t testing.TB) *respclient.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for range 100 {
-		c, err := respclient.Dial(address)
-		if err == nil {
-			t.Cleanup(func() { c.Close() })
-			c.SetTimeout(time.Minute)
-			return c
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("redis-server does not answer")
-	return nil
+	var c *respclient.Client
+	testkit.Until(t, 20*time.Second, "redis-server answers", func() (err error) {
+		c, err = respclient.Dial(address)
+		return err
+	})
+	t.Cleanup(func() { c.Close() })
+	c.SetTimeout(time.Minute)
+	return c
 }
 
 // TestAgainstRedis compares random calls with redis-server: SPINDLE_LIB_CALLS of them, or a few thousand.

@@ -1,7 +1,9 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -16,7 +18,7 @@ func Until(t testing.TB, limit time.Duration, what string, ask func() error) {
 
 // Poll calls ask repeatedly until it returns nil. After limit it returns the last error.
 func Poll(limit time.Duration, ask func() error) error {
-	pause := time.Millisecond
+	pause := 200 * time.Microsecond
 	for deadline := time.Now().Add(limit); ; {
 		err := ask()
 		if err == nil || time.Now().After(deadline) {
@@ -26,6 +28,36 @@ func Poll(limit time.Duration, ask func() error) error {
 		pause = min(pause*2, 50*time.Millisecond)
 	}
 }
+
+// Await calls holds repeatedly until it returns true. After limit it fails the test.
+func Await(t testing.TB, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	if !Holds(limit, holds) {
+		t.Fatalf("%s: not within %v", what, limit)
+	}
+}
+
+// Holds calls holds repeatedly until it returns true. After limit it returns false.
+func Holds(limit time.Duration, holds func() bool) bool {
+	return Poll(limit, func() error {
+		if !holds() {
+			return errNotYet
+		}
+		return nil
+	}) == nil
+}
+
+var errNotYet = errors.New("not yet")
+
+// Moment waits for a random part of most: chance decides when the next step comes.
+func Moment(rng *rand.Rand, most time.Duration) {
+	if most > 0 {
+		time.Sleep(time.Duration(rng.Int64N(int64(most))))
+	}
+}
+
+// Lapse waits until a deadline that is now at most ttl away is past. A test cannot poll for it: a look deletes the key.
+func Lapse(ttl time.Duration) { time.Sleep(ttl + time.Millisecond) }
 
 // Equal returns nil if got is want, else an error. It is meant for Until.
 func Equal[T comparable](got, want T) error {
