@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -32,6 +33,7 @@ var unreachable = regexp.MustCompile(`^(.+\.go):(\d+):\d+: unreachable func: (.+
 func Dead(root string, packages map[string]*Package) (dead []string, excused int, err error) {
 	run := exec.Command("go", "tool", "deadcode", "-tags", "invariants", ".")
 	run.Dir = root
+	run.Env = append(os.Environ(), "GOGC=400") // less garbage collection: a third less CPU
 	var out, complaints bytes.Buffer
 	run.Stdout, run.Stderr = &out, &complaints
 	if err := run.Run(); err != nil {

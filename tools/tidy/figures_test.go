@@ -58,6 +58,7 @@ var layered = []struct {
 }
 
 func TestFilesStandInLayers(t *testing.T) {
+	t.Parallel()
 	for _, l := range layered {
 		arrows, err := ReadArrows(root, l.dir)
 		if err != nil {

@@ -11,6 +11,7 @@ var ofTheHouse = regexp.MustCompile(`^R[1-6]$`) // ARCHITECTURE.md's rules
 
 // TestLabels: a rule's label names one rule in the whole tree, and every cited rule is defined.
 func TestLabels(t *testing.T) {
+	t.Parallel()
 	defined, cited, err := Labels(root)
 	if err != nil {
 		t.Fatal(err)

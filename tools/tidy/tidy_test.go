@@ -5,16 +5,27 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 )
 
 const root = "../.."
 
+// The tests share one reading of the tree. They do not change it.
+var (
+	readOnce = sync.OnceValues(func() (map[string]*Package, error) { return Read(root) })
+	saidOnce = sync.OnceValues(func() ([]Line, error) {
+		said, err := Said(root)
+		return slices.Clip(said), err
+	})
+)
+
 func read(t *testing.T) map[string]*Package {
 	t.Helper()
-	packages, err := Read(root)
+	packages, err := readOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +151,7 @@ var (
 // below the root and below the folder that names it.
 func TestPlacesAreReal(t *testing.T) {
 	packages := read(t)
-	said, err := Said(root)
+	said, err := saidOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,6 +208,7 @@ func TestTheWalkIsShort(t *testing.T) {
 
 // TestNothingIsDead: functions that production never calls have a reason to stay.
 func TestNothingIsDead(t *testing.T) {
+	t.Parallel()
 	dead, excused, err := Dead(root, read(t)) // read also tells the test cache that every file matters
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +247,7 @@ func TestFloorsAreThere(t *testing.T) {
 // TestLinesEndByColumn120 checks pages, lines of Go with a comment, scripts, styles and HTML. Tables, and lines with an
 // address, may be wider.
 func TestLinesEndByColumn120(t *testing.T) {
-	said, err := Said(root)
+	said, err := saidOnce()
 	if err != nil {
 		t.Fatal(err)
 	}

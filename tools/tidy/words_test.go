@@ -15,6 +15,7 @@ var notYetPlain = []string{
 }
 
 func TestCommentsArePlain(t *testing.T) {
+	t.Parallel()
 	findings, err := PlainWords(root)
 	if err != nil {
 		t.Fatal(err)
