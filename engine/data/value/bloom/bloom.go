@@ -17,8 +17,8 @@ import (
 //
 // bloom.R1. items is the sum of the links' items. FromHeader checks it; loaders of RDB may bring another sum.
 // bloom.R2. links is at least 1 and at most MaxLinks.
-// bloom.R3. held is the usable size of all pages of all links. Check proves bloom.R1 to bloom.R3 and pages.go's rules;
-// tests call it after every step.
+// bloom.R3. held is the usable size of all pages of all links.
+// Check proves bloom.R2 and bloom.R3; tests call it after every step.
 type root struct {
 	value.Header
 	items   uint64
