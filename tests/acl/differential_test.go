@@ -84,7 +84,7 @@ func newSide(t *testing.T) *side {
 		config.Family(config.Parts{}), conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...),
 		observe.Family(observe.Deps{}),
 		introspect.Family(introspect.Deps{}), pubsub.NewHub(nil).Family(), modules.New(nil, nil).Family(),
-		(&replication.Feed{}).Family(), (&replication.Feed{}).WaitFamily(),
+		(&replication.Ends{}).Family(), (&replication.Feed{}).WaitFamily(),
 		(*scripting.Scripts)(nil).Family(), (*aof.Log)(nil).Family(),
 		aclfamily.Family(aclfamily.Deps{
 			Users: s.users, Log: func() *acl.Log { return s.log },
