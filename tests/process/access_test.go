@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// launchWith starts a server whose configuration file has these lines, so that CONFIG REWRITE has a file to write to.
+// launchWith starts a server with a configuration file of these lines, so that CONFIG REWRITE has a file.
 func launchWith(t *testing.T, lines string) (s *testkit.Server, conf string) {
 	t.Helper()
 	dir, port := t.TempDir(), testkit.FreePort(t)
@@ -24,7 +24,7 @@ func launchWith(t *testing.T, lines string) (s *testkit.Server, conf string) {
 	return testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, Port: port, Args: []string{conf}}), conf
 }
 
-// says fails unless the reply to args is want, or an error that begins with it.
+// says fails unless the reply to args is want, or an error that begins with want.
 func says(t *testing.T, c *respclient.Client, want string, args ...any) {
 	t.Helper()
 	v, err := c.Do(args...)
@@ -33,8 +33,8 @@ func says(t *testing.T, c *respclient.Client, want string, args ...any) {
 	}
 }
 
-// TestUsersOfTheConfiguration: user lines make users, CONFIG REWRITE writes what they have become, and the next start
-// knows it.
+// TestUsersOfTheConfiguration: user lines create users. CONFIG REWRITE writes their present rules, and the next
+// start reads them.
 func TestUsersOfTheConfiguration(t *testing.T) {
 	s, conf := launchWith(t,
 		"user alice on >pw ~app:* resetchannels -@all +get +set\nuser gone on nopass\nuser bad nopass\n")
@@ -70,7 +70,7 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestFilesKeepTheirMode: CONFIG REWRITE and ACL SAVE replace a file by one that as many may read.
+// TestFilesKeepTheirMode: CONFIG REWRITE and ACL SAVE keep the file's mode.
 func TestFilesKeepTheirMode(t *testing.T) {
 	users := t.TempDir() + "/users.acl"
 	if err := os.WriteFile(users, []byte("user default on nopass ~* &* +@all\n"), 0o600); err != nil {
@@ -112,8 +112,8 @@ func TestFilesKeepTheirMode(t *testing.T) {
 	}
 }
 
-// TestNoLinesFromClients: no text that a client or replica gives begins a line of the configuration file or of INFO, or
-// leaves a line that cannot be read again.
+// TestNoLinesFromClients: no text from a client or replica can begin a line of the configuration file or of INFO.
+// None leaves a line that cannot be read again.
 func TestNoLinesFromClients(t *testing.T) {
 	s, conf := launchWith(t, "")
 	c := s.Dial()
@@ -140,7 +140,7 @@ func TestNoLinesFromClients(t *testing.T) {
 	}
 }
 
-// TestScriptStatsIsForAdministrators: whoever may run scripts does not see those of others.
+// TestScriptStatsIsForAdministrators: a user that may run scripts does not see the scripts of others.
 func TestScriptStatsIsForAdministrators(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("EVAL", "return 1", "0")
@@ -155,7 +155,7 @@ func TestScriptStatsIsForAdministrators(t *testing.T) {
 	}
 }
 
-// TestUsersOfAFile: the ACL file is read at start and by ACL LOAD, whose deleted users' clients are closed.
+// TestUsersOfAFile: the ACL file is read at start and by ACL LOAD. ACL LOAD closes the clients of deleted users.
 func TestUsersOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	file := dir + "/users.acl"
@@ -167,7 +167,7 @@ func TestUsersOfAFile(t *testing.T) {
 	write("user alice on nopass ~* +@all -flushall\nuser bob on nopass ~* +@all\n")
 	s, conf := launchWith(t, "aclfile "+file+"\nrequirepass unused\n")
 	alice, bob := s.Dial(), s.Dial()
-	says(t, alice, "OK", "AUTH", "alice", "x") // the file says nothing of the default user, who is made anew
+	says(t, alice, "OK", "AUTH", "alice", "x") // the file does not name the default user, which gets its defaults
 	says(t, bob, "OK", "AUTH", "bob", "x")
 	write("user alice on nopass ~* +@all -flushall -get\n")
 	s.Do("ACL", "LOAD")
@@ -187,7 +187,7 @@ func TestUsersOfAFile(t *testing.T) {
 	}
 }
 
-// TestUsersRefused: what is wrong with the users ends the start, with the line or the reason.
+// TestUsersRefused: an error in the users ends the start, with the line or the reason.
 func TestUsersRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/bad.acl", []byte("user a on\nuser a on\n"), 0o644); err != nil {
@@ -215,7 +215,8 @@ func TestUsersRefused(t *testing.T) {
 	}
 }
 
-// TestRequirePass: it is the default user's password; what ACL SETUSER says of that user does not change the setting.
+// TestRequirePass: requirepass is the default user's password. ACL SETUSER on that user does not change the
+// setting.
 func TestRequirePass(t *testing.T) {
 	s := testkit.Start(t)
 	c := s.Dial()
@@ -237,7 +238,8 @@ func TestRequirePass(t *testing.T) {
 	says(t, s.Dial(), "PONG", "PING")
 }
 
-// TestRefusalsAreTold: ACL LOG has who was refused what and where, INFO counts, and CONFIG RESETSTAT begins anew.
+// TestRefusalsAreTold: ACL LOG shows which user was refused what and where, and INFO counts it. CONFIG RESETSTAT
+// resets the counts.
 func TestRefusalsAreTold(t *testing.T) {
 	s := testkit.Start(t)
 	c := s.Dial()
@@ -278,7 +280,7 @@ func TestRefusalsAreTold(t *testing.T) {
 	}
 }
 
-// TestDeletedUser: its clients are closed on whatever loop they are, the caller behind its reply.
+// TestDeletedUser: a deleted user's clients are closed on every loop, the caller after its reply.
 func TestDeletedUser(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.Do("ACL", "SETUSER", "bob", "on", "nopass", "~*", "+@all")

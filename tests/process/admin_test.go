@@ -18,7 +18,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// fetch is a GET of the admin address.
+// fetch sends a GET to the admin address.
 func fetch(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	client := http.Client{Timeout: 30 * time.Second}
@@ -35,7 +35,8 @@ func fetch(t *testing.T, url string) (status int, body string) {
 	return r.StatusCode, string(text)
 }
 
-// TestAdminAddress: metrics that agree with INFO, health, profiles and traces; nothing of it unless asked for.
+// TestAdminAddress: metrics agree with INFO, and there are health, profiles and traces. Without the setting there
+// is no such address.
 func TestAdminAddress(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)
@@ -64,7 +65,7 @@ func TestAdminAddress(t *testing.T) {
 	}
 }
 
-// TestHalfRequests: connections whose request does not arrive keep no others out.
+// TestHalfRequests: connections whose request does not arrive do not keep others out.
 func TestHalfRequests(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	testkit.Start(t, "--admin-address", address)
@@ -97,7 +98,7 @@ func TestHalfRequests(t *testing.T) {
 	}
 }
 
-// stuff opens n connections that send text as far as the server takes it, and read nothing.
+// stuff opens n connections that send text as far as the server accepts it, and read nothing.
 func stuff(t *testing.T, address string, n int, text string) (all []net.Conn) {
 	t.Helper()
 	for range n {
@@ -108,7 +109,7 @@ func stuff(t *testing.T, address string, n int, text string) (all []net.Conn) {
 		t.Cleanup(func() { c.Close() })
 		c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 		if _, err := io.WriteString(c, text); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) &&
-			!errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) { // closed for a later one
+			!errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) { // closed to admit a later connection
 			t.Fatal(err)
 		}
 		all = append(all, c)
@@ -116,13 +117,13 @@ func stuff(t *testing.T, address string, n int, text string) (all []net.Conn) {
 	return all
 }
 
-// pipelined is so many requests for the page's script.
+// pipelined returns n requests for the page's script.
 func pipelined(n int) string {
 	return strings.Repeat("GET /live/app.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", n)
 }
 
-// TestBusyRequests: connections whose requests take long, or whose replies are not read, keep no others out. With a
-// token they do not end the request of a client that has shown it.
+// TestBusyRequests: connections with long requests or unread replies do not keep others out. With a token set, they
+// do not end the request of a client that has shown the token.
 func TestBusyRequests(t *testing.T) {
 	heap := "GET /debug/pprof/heap?seconds=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 	for _, c := range []struct{ name, token, text string }{
@@ -142,7 +143,7 @@ func TestBusyRequests(t *testing.T) {
 			}
 			stuff(t, address, 80, c.text)
 			for range 20 {
-				stuff(t, address, 2, c.text) // in the place of a connection that has ended
+				stuff(t, address, 2, c.text) // replaces a connection that has ended
 				time.Sleep(50 * time.Millisecond)
 				began := time.Now()
 				if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
@@ -161,7 +162,7 @@ func TestBusyRequests(t *testing.T) {
 	}
 }
 
-// trace takes an execution trace over so many seconds. It closes began once the reply has begun.
+// trace takes an execution trace of this many seconds. It closes began when the reply has begun.
 func trace(address, token string, seconds int, began chan struct{}) error {
 	r, err := http.Get(fmt.Sprintf("http://:%s@%s/debug/pprof/trace?seconds=%d", token, address, seconds))
 	close(began)
@@ -176,8 +177,8 @@ func trace(address, token string, seconds int, began chan struct{}) error {
 	return err
 }
 
-// TestUnreadReplies: a client that does not read the page's files loses its connection soon, and so does one that does
-// not read refusals.
+// TestUnreadReplies: a client that does not read the page's files is soon disconnected, and so is one that does not
+// read refusals.
 func TestUnreadReplies(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	testkit.Start(t, "--admin-address", address, "--admin-token", "tok")
@@ -195,7 +196,7 @@ func TestUnreadReplies(t *testing.T) {
 	}
 }
 
-// TestProfilesAtOnce: past some profiles at once the next is refused with the reason, until one of them ends.
+// TestProfilesAtOnce: when enough profiles run at once, the next one is refused with the reason, until one ends.
 func TestProfilesAtOnce(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	testkit.Start(t, "--admin-address", address)
@@ -203,7 +204,7 @@ func TestProfilesAtOnce(t *testing.T) {
 	ask := func(more, want int, reason string) {
 		t.Helper()
 		testkit.Until(t, testkit.Slowly(10*time.Second), "a profile's reply", func() error {
-			all = append(all, stuff(t, address, more, // again: the request below may have had the place of one
+			all = append(all, stuff(t, address, more, // repeated: the request below may have taken the place of one
 				"GET /debug/pprof/heap?seconds=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")...)
 			status, body := fetch(t, "http://"+address+"/debug/pprof/goroutine?debug=1")
 			if status != want || !strings.Contains(body, reason) {
@@ -219,7 +220,8 @@ func TestProfilesAtOnce(t *testing.T) {
 	ask(0, 200, "goroutine profile")
 }
 
-// TestNothingSecret: without a token the address tells no passwords, and no names of keys under a foreign name.
+// TestNothingSecret: without a token the address shows no passwords. A request with a foreign host name gets no
+// names of keys.
 func TestNothingSecret(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address, "--masterauth", "hunter2")
@@ -263,7 +265,7 @@ func TestNothingSecret(t *testing.T) {
 	}
 }
 
-// TestHealthOfABusyServer: who asks for health does not wait for the command that runs.
+// TestHealthOfABusyServer: a request for health does not wait for the running command.
 func TestHealthOfABusyServer(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address, "--enable-protected-configs", "yes")
@@ -292,7 +294,7 @@ func TestHealthOfABusyServer(t *testing.T) {
 	})
 }
 
-// TestHealthWhileLoading: not healthy until it serves.
+// TestHealthWhileLoading: the server is not healthy until it serves.
 func TestHealthWhileLoading(t *testing.T) {
 	s := testkit.Start(t)
 	testkit.Pipe(t, s.Dial(), 5000, func(i int) []any { return []any{"SET", i, i} })
@@ -312,7 +314,7 @@ func TestHealthWhileLoading(t *testing.T) {
 	}
 }
 
-// TestHealthFor: what a balancer may ask for beside the server's own state.
+// TestHealthFor: conditions that a balancer may add to the server's own state.
 func TestHealthFor(t *testing.T) {
 	address := func() string { return "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t)) }
 	primaryAt, replicaAt := address(), address()
@@ -355,7 +357,7 @@ func TestHealthFor(t *testing.T) {
 	ask(replicaAt, "?role=primary&max-lag=1", 200, "ok\n")
 }
 
-// TestAdminTLS: the admin address under TLS goes by the tls-* directives, and by new certificates at once.
+// TestAdminTLS: the admin address under TLS uses the tls-* directives, and new certificates at once.
 func TestAdminTLS(t *testing.T) {
 	certificates := testkit.NewCertificates(t)
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
@@ -392,7 +394,8 @@ func TestAdminTLS(t *testing.T) {
 	}
 }
 
-// TestAdminTLSWithoutCertificates: there is no admin address in the clear where TLS was asked for.
+// TestAdminTLSWithoutCertificates: if TLS is set and has no certificates, there is no admin address without TLS
+// instead.
 func TestAdminTLSWithoutCertificates(t *testing.T) {
 	out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "", testkit.Spindle(t), "--port", "0", "--unixsocket",
 		t.TempDir()+"/s",
@@ -402,7 +405,8 @@ func TestAdminTLSWithoutCertificates(t *testing.T) {
 	}
 }
 
-// TestStartLineOfTheAdminAddress: the start's line names the admin address once it is open, and not if it is refused.
+// TestStartLineOfTheAdminAddress: the start's line names the admin address once it is open, and not if it is
+// refused.
 func TestStartLineOfTheAdminAddress(t *testing.T) {
 	port := testkit.FreePort(t)
 	s := testkit.Start(t, "--admin-address", "127.0.0.1:"+strconv.Itoa(port))

@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// sizes are the lengths of keys that are past the bound, by "type db key", as a scan of all keys finds them.
+// sizes returns the lengths of keys beyond the bound, by "type db key", from a scan of all keys.
 func sizes(t *testing.T, s *testkit.Server, databases int) map[string]int64 {
 	t.Helper()
 	found := map[string]int64{}
@@ -28,7 +28,7 @@ func sizes(t *testing.T, s *testkit.Server, databases int) map[string]int64 {
 			length := map[string]string{"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN",
 				"stream": "XLEN"}[kind]
 			if length == "" {
-				continue // it has expired meanwhile
+				continue // it has expired since then
 			}
 			n := c.Must(length, key).Int
 			if bound := map[bool]int64{true: 64 << 10, false: 1000}[kind == "string"]; n >= bound {
@@ -39,7 +39,7 @@ func sizes(t *testing.T, s *testkit.Server, databases int) map[string]int64 {
 	return found
 }
 
-// told are the same as BIGKEYS tells them, and their order.
+// told returns the same from BIGKEYS, with the order.
 func told(t *testing.T, s *testkit.Server, count int) (found map[string]int64, order map[string][]int64) {
 	t.Helper()
 	found, order = map[string]int64{}, map[string][]int64{}
@@ -62,7 +62,7 @@ func told(t *testing.T, s *testkit.Server, count int) (found map[string]int64, o
 	return found, order
 }
 
-// agree compares BIGKEYS with a scan: all of a few keys, and the ten largest of each type.
+// agree compares BIGKEYS with a scan: all of a few keys, or the ten largest of each type.
 func agree(t *testing.T, s *testkit.Server, databases int, when string) {
 	t.Helper()
 	want := sizes(t, s, databases)
@@ -92,8 +92,8 @@ func agree(t *testing.T, s *testkit.Server, databases int, when string) {
 	}
 }
 
-// TestBigKeysModel: after any commands that make, change, move and remove keys, BIGKEYS and a scan agree. So they do
-// after a reload, on a replica, and after evictions.
+// TestBigKeysModel: after random commands that create, change, move and remove keys, BIGKEYS and a scan agree. They
+// also agree after a reload, on a replica, and after evictions.
 func TestBigKeysModel(t *testing.T) {
 	const databases, keys = 3, 12
 	seed := uint64(time.Now().UnixNano())
@@ -205,10 +205,10 @@ func TestBigKeysModel(t *testing.T) {
 			rare[name]()
 			lately = append(lately, name)
 		}
-		time.Sleep(40 * time.Millisecond) // what has a deadline is past it
+		time.Sleep(40 * time.Millisecond) // all deadlines have passed
 		agree(t, s, databases, fmt.Sprintf("round %d, after %v", round, lately))
 	}
-	for i := range 40 { // the last round may have left nothing
+	for i := range 40 { // the last round may have left no key
 		clients[i%2].Must("SET", "filler:"+strconv.Itoa(i), strings.Repeat("x", 50_000+1_000*i))
 		clients[i%2].Do(some("RPUSH", "fillers:"+strconv.Itoa(i%15))...)
 	}
@@ -227,7 +227,8 @@ func TestBigKeysModel(t *testing.T) {
 	agree(t, s, databases, "after evictions")
 }
 
-// TestBigKeysCommand: its forms and errors; a filter is a module's; on /metrics; the switch.
+// TestBigKeysCommand: its forms and errors, a filter as a module's type, /metrics, and the setting that disables
+// it.
 func TestBigKeysCommand(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)

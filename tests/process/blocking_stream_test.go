@@ -6,8 +6,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBlockedOnStreams: who waits for entries gets those that came, XREADGROUP hears that its group is no more, and
-// nothing else wakes anybody. What is expected is what the reference does.
+// TestBlockedOnStreams: a client that waits for entries gets the new ones. XREADGROUP gets an error when its group
+// is destroyed. No other event unblocks a client. The expected replies are the reference's.
 func TestBlockedOnStreams(t *testing.T) {
 	s := testkit.Start(t)
 	const (

@@ -18,7 +18,7 @@ type waiter struct {
 	id int64
 }
 
-// await sends a blocking command from a client of its own, and returns when it waits.
+// await sends a blocking command from a new client, and returns when the client waits.
 func (w *waitingRoom) await(args ...any) *waiter {
 	w.t.Helper()
 	c := w.s.Dial()
@@ -33,7 +33,7 @@ func (w *waitingRoom) await(args ...any) *waiter {
 	return p
 }
 
-// gets is what the waiter is answered, as one line without quotes.
+// gets compares the waiter's reply, as one line without quotes.
 func (p *waiter) gets(want string) {
 	p.t.Helper()
 	v, err := p.Receive()
@@ -45,7 +45,7 @@ func (p *waiter) gets(want string) {
 	}
 }
 
-// A waitingRoom is a server and how many clients wait there.
+// A waitingRoom is a server and the number of clients that wait there.
 type waitingRoom struct {
 	t testing.TB
 	s *testkit.Server
@@ -65,7 +65,8 @@ func (w *waitingRoom) list(key, want string) {
 	}
 }
 
-// TestBlockedOnLists: who waits for lists is served in order, by whatever makes one, and by nothing else.
+// TestBlockedOnLists: clients that wait for lists are served in order, by every command that creates a list, and by
+// no other.
 func TestBlockedOnLists(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes")
 	for name, f := range map[string]func(w *waitingRoom){
@@ -97,7 +98,7 @@ func TestBlockedOnLists(t *testing.T) {
 			s.Do("EXEC")
 			first.gets(`[k a]`)
 			w.waits(2)
-			s.Do("RPUSH", "k", "b") // now it looks at its first key, too
+			s.Do("RPUSH", "k", "b") // now the server also checks its first key
 			second.gets(`(error) WRONGTYPE Operation against a key holding the wrong kind of value`)
 			third.gets(`b`)
 			s.Do("DEL", "z", "to")
@@ -116,7 +117,7 @@ func TestBlockedOnLists(t *testing.T) {
 				s.Do("DEL", "to")
 			}
 			turn("b", "a")
-			z := w.await("BZPOPMIN", "elsewhere", 0) // of the type that was at k1 for a while
+			z := w.await("BZPOPMIN", "elsewhere", 0) // waits for the type that k1 had for a while
 			turn("a", "b")
 			s.Do("ZADD", "elsewhere", 1, "m")
 			z.gets(`[elsewhere m 1]`)
@@ -131,7 +132,7 @@ func TestBlockedOnLists(t *testing.T) {
 				s.Do("ZADD", key, 1, "x")
 			}
 			s.Do("MULTI")
-			// Keys that are not there afterwards are not ready, and so keep no place in the order of those that are.
+			// A key that does not exist afterwards is not ready, so it has no place in the order of ready keys.
 			s.Do("FLUSHALL")
 			for i := range keys {
 				s.Do("RPUSH", keys[len(keys)-1-i], i)

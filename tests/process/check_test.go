@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestCheckRDB: under redis-check-rdb's name every line of that tool about a whole file is there, and its exit code,
-// for files of either server.
+// TestCheckRDB: under the name redis-check-rdb, spindle prints that tool's lines about a whole file, and has its
+// exit code. The files come from either server.
 func TestCheckRDB(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "redis-check-rdb")
 	if err := os.Symlink(testkit.Spindle(t), link); err != nil {
@@ -61,8 +61,8 @@ func TestCheckRDB(t *testing.T) {
 	}
 }
 
-// TestCheckAOF: under redis-check-aof's name the lines of that tool are there, and its exit code, and --fix cuts where
-// it does. That holds for logs of either server, whole, cut, and with transactions that begin twice or end twice.
+// TestCheckAOF: under the name redis-check-aof, spindle prints that tool's lines and has its exit code. --fix cuts
+// at the same place. The logs come from either server: whole, cut, and with transactions that begin or end twice.
 func TestCheckAOF(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "redis-check-aof")
 	if err := os.Symlink(testkit.Spindle(t), link); err != nil {
@@ -112,7 +112,7 @@ func TestCheckAOF(t *testing.T) {
 				line, _, _ = strings.Cut(line, ", ok_up_to_line")
 				if strings.Trim(line, "\n*") == "" || strings.HasPrefix(line, "[") || strings.HasPrefix(line, "0x") ||
 					strings.Contains(line, "format error") || strings.Contains(line, ":C ") {
-					continue // an RDB file's parts, what stands at a fault, and heads of a log's lines
+					continue // an RDB file's parts, the bytes at a fault, and headers of a log's lines
 				}
 				if !strings.Contains(outs[1], line) {
 					t.Errorf("%s: %s: no line %q in\n%s", kind, what, line, outs[1])

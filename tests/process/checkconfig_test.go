@@ -11,23 +11,24 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A damage is lines that spoil a configuration, and by which of them, counted from 1, a start cannot take it.
+// A damage is lines that damage a configuration, and the number of the first line that a start refuses, from 1.
 type damage struct {
 	lines string
 	at    int
 }
 
-// damages are a hundred and more: of directives one kind of several each, and each other thing that a start refuses.
+// damages returns more than a hundred: several for one directive of each kind, and one for each other error that a
+// start refuses.
 func damages(t *testing.T, dir string) []damage {
 	s := testkit.Start(t)
 	var all []damage
-	several := map[string]bool{ // arguments
+	several := map[string]bool{ // directives with several arguments
 		"bind": true, "save": true, "client-output-buffer-limit": true, "oom-score-adj-values": true,
 		"shutdown-on-sigint": true, "shutdown-on-sigterm": true, "latency-tracking-info-percentiles": true,
 		"replicaof": true, "slaveof": true,
 	}
 	names := s.Do("CONFIG", "GET", "*").Strings()
-	step := 8 // every fourth directive; all of them in long runs
+	step := 8 // more of them in long runs
 	if testkit.Scale() > 1 {
 		step = 2
 	}
@@ -70,8 +71,8 @@ func damages(t *testing.T, dir string) []damage {
 		damage{"cluster-enabled yes\nreplicaof 127.0.0.1 1", 0}, damage{"port 0", 0}, damage{`bind ""`, 0})
 }
 
-// TestCheckConfig holds --check-config to the start itself on more than a hundred damaged files: what a start refuses
-// is refused, its line is named, nothing else is, and no file is made or changed.
+// TestCheckConfig compares --check-config with a start, for more than a hundred damaged files. It refuses what a
+// start refuses, and names that line and no other. It makes and changes no file.
 func TestCheckConfig(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
@@ -136,8 +137,8 @@ func TestCheckConfig(t *testing.T) {
 	}
 }
 
-// TestConfigWords: a mistake in a configuration is answered with what was probably meant. Lines come in their order,
-// those of included files at the line that includes them.
+// TestConfigWords: after a mistake in a configuration, the message suggests the probable word. Messages are in the
+// order of lines. Those of an included file are at the line that includes it.
 func TestConfigWords(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -175,7 +176,7 @@ func TestConfigWords(t *testing.T) {
 	}
 }
 
-// TestCheckConfigTakes what a start takes, and says what has no effect.
+// TestCheckConfigTakes: --check-config accepts what a start accepts, and names the settings without an effect.
 func TestCheckConfigTakes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.conf")

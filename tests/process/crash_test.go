@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPanicIsInTheLog: a panic in a turn ends the process, whatever the loop behind it, and the log file has its trace;
-// also when the file was rotated before.
+// TestPanicIsInTheLog: a panic in a turn ends the process, with every event loop. The log file has the trace, even
+// after a rotation.
 func TestPanicIsInTheLog(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestPanicIsInTheLog(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Do("DEBUG", "LOG", "first line of the new file")
-				// It is looked at every 5 s.
+				// The file is checked every 5 s.
 				testkit.Until(t, testkit.Slowly(30*time.Second), "the old file is let go of", func() error {
 					return testkit.Equal(slices.Contains(open(t, s.PID), s.File("log.old")), false)
 				})
@@ -48,7 +48,7 @@ func TestPanicIsInTheLog(t *testing.T) {
 	}
 }
 
-// open is the files that a process has open.
+// open returns the files that a process has open.
 func open(t *testing.T, pid int) (paths []string) {
 	t.Helper()
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

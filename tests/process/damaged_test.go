@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// undamaged are directives that stay out of damaged files: they say where the server is and what it opens, so that a
-// spoiled one would start something or leave its folder.
+// undamaged are directives that damaged files leave out. They say where the server is and what it opens. A damaged
+// one would start something or write outside the folder.
 var undamaged = []string{"port", "bind", "dir", "logfile", "pidfile", "unixsocket", "unixsocketperm", "daemonize",
 	"supervised", "syslog-enabled", "aclfile",
 	"replicaof", "slaveof", "save", "cluster-enabled", "cluster-config-file", "appendonly", "appenddirname",
@@ -26,7 +26,7 @@ var undamaged = []string{"port", "bind", "dir", "logfile", "pidfile", "unixsocke
 	"server_cpulist", "bio_cpulist", "aof_rewrite_cpulist", "bgsave_cpulist", "always-show-logo", "locale-collate",
 	"proc-title-template"}
 
-// wholeFile is a configuration that both servers take: a line for each directive that both know.
+// wholeFile returns a configuration that both servers accept, with a line for each directive that both know.
 func wholeFile(t *testing.T) (lines []string) {
 	ours := testkit.Start(t)
 	known := map[string]bool{}
@@ -52,7 +52,7 @@ func wholeFile(t *testing.T) (lines []string) {
 	return lines
 }
 
-// spoil damages one line, by a way that rng chooses.
+// spoil damages one line in a way that rng chooses.
 func spoil(rng *rand.Rand, line string) string {
 	at := rng.IntN(len(line))
 	name, value, _ := strings.Cut(line, " ")
@@ -88,8 +88,8 @@ var (
 	spindleLine = regexp.MustCompile(`(?m)^\S+:(\d+): `)
 )
 
-// TestDamagedFiles holds --check-config to redis-server's judgement of files with one line spoiled by a seed: it takes
-// what redis-server takes, and names the line of what it refuses. SPINDLE_TEST_SCALE makes more of them.
+// TestDamagedFiles compares --check-config with redis-server's judgement of files with one damaged line. It accepts
+// what redis-server accepts, and names the line that redis-server refuses. SPINDLE_TEST_SCALE makes more files.
 func TestDamagedFiles(t *testing.T) {
 	lines, dir := wholeFile(t), t.TempDir()
 	if len(lines) < 100 {
@@ -97,14 +97,14 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	redis, spindle := testkit.Program(t, "redis-server"), testkit.Spindle(t)
 	path := filepath.Join(dir, "a.conf")
-	// judge is whether a program takes the file, and the line that it blames.
+	// judge returns whether each program accepts the file, or the line that it names.
 	judge := func(text string) (theirs, ours string, said string) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		limit := testkit.Slowly(30 * time.Second)
-		// Who listens nowhere ends by itself.
+		// A server without an address ends by itself.
 		out, _ := testkit.Run(t, limit, "", redis, path, "--port", "0", "--dir", dir)
 		theirs = "taken"
 		if m := redisLine.FindStringSubmatch(out); m != nil {

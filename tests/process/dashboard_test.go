@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A dashboard is what the test reads of Grafana's format.
+// A dashboard has the parts of Grafana's format that the test needs.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Definition string }
@@ -32,7 +32,7 @@ var (
 	legend     = regexp.MustCompile(`\{\{(\w+)\}\}`)
 )
 
-// TestDashboard holds the Grafana dashboard to the names and labels that a server in use serves.
+// TestDashboard compares the Grafana dashboard with the names and labels that a running server serves.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "packaging", "grafana", "spindle.json"))
 	if err != nil {
@@ -55,7 +55,7 @@ func TestDashboard(t *testing.T) {
 	labels := map[string]map[string]bool{}
 	for _, m := range served.FindAllStringSubmatch(metrics, -1) {
 		if labels[m[1]] == nil {
-			labels[m[1]] = map[string]bool{"instance": true} // the collector's
+			labels[m[1]] = map[string]bool{"instance": true} // added by the collector
 		}
 		for _, l := range labelName.FindAllStringSubmatch(m[2], -1) {
 			labels[m[1]][l[1]] = true

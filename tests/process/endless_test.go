@@ -19,8 +19,8 @@ type endless struct {
 	name string
 	call []any
 	kill []any
-	busy string // what others are told
-	end  string // what its client is told, behind the error's code
+	busy string // the error that other clients get
+	end  string // the error that its client gets, after the error's code
 }
 
 var endlessCalls = []endless{
@@ -33,16 +33,16 @@ var endlessCalls = []endless{
 		"Script killed by user with SCRIPT KILL"},
 }
 
-// heard is how long three things took beside an endless call.
+// heard has the times of three replies during an endless call.
 type heard struct{ busy, arrival, kill time.Duration }
 
-// least has the shorter of each: a busy machine is slow now and then, a deaf server always.
+// least returns the shorter of each: a busy machine is sometimes slow, an unresponsive server always.
 func (h heard) least(o heard) heard {
 	return heard{min(h.busy, o.busy), min(h.arrival, o.arrival), min(h.kill, o.kill)}
 }
 
-// TestEndlessScript: beside a script that never ends, with one loop of any kind, others hear BUSY soon after the
-// threshold, SCRIPT KILL is heard at once and leaves nothing of the script, and the admin address answers throughout.
+// TestEndlessScript: a script never ends, with one loop of any kind. Other clients get BUSY soon after the
+// threshold. SCRIPT KILL works at once and leaves nothing of the script. The admin address answers all the time.
 func TestEndlessScript(t *testing.T) {
 	const threshold = 100 * time.Millisecond
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -74,7 +74,7 @@ func TestEndlessScript(t *testing.T) {
 	}
 }
 
-// runEndless makes the call and kills it. busy counts from the call, the others from their own request.
+// runEndless makes the call and kills it. busy counts from the call, the others from their request.
 func runEndless(t *testing.T, s *testkit.Server, e endless, admin string) (h heard) {
 	t.Helper()
 	began := time.Now()
@@ -112,7 +112,7 @@ func runEndless(t *testing.T, s *testkit.Server, e endless, admin string) (h hea
 	return h
 }
 
-// start sends a call whose reply is a long time coming, and returns once the server is at it.
+// start sends a call with a late reply, and returns when the server runs it.
 func start(t *testing.T, s *testkit.Server, call []any) *respclient.Client {
 	t.Helper()
 	c := s.Dial()
@@ -121,7 +121,7 @@ func start(t *testing.T, s *testkit.Server, call []any) *respclient.Client {
 	if err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(testkit.Slowly(5 * time.Millisecond)) // those that follow come by another connection
+	time.Sleep(testkit.Slowly(5 * time.Millisecond)) // later requests come on another connection
 	return c
 }
 
@@ -134,7 +134,7 @@ func wants(t *testing.T, what string, c *respclient.Client, prefix string, args 
 	}
 }
 
-// untilBegun waits until an endless call has begun: requests that came before it are answered.
+// untilBegun waits until an endless call has begun: earlier requests have their replies then.
 func untilBegun(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	testkit.Until(t, 10*time.Second, "BUSY", func() error {
@@ -148,8 +148,8 @@ func untilBegun(t *testing.T, s *testkit.Server) {
 	})
 }
 
-// TestEndlessWriter: a script or function that has written cannot be killed, by either command. SHUTDOWN NOSAVE ends
-// the server without a file.
+// TestEndlessWriter: a script or function that has written cannot be killed, by either command. SHUTDOWN NOSAVE
+// ends the server without a file.
 func TestEndlessWriter(t *testing.T) {
 	for name, call := range map[string][]any{
 		"script":   {"EVAL", "redis.call('SET', KEYS[1], 'half') while true do end", "1", "k"},
@@ -188,8 +188,8 @@ func TestEndlessWriter(t *testing.T) {
 	}
 }
 
-// TestRestoreOfAnEndlessLibrary: a payload whose library never ends is refused in time, and the server goes on. Redis
-// hangs.
+// TestRestoreOfAnEndlessLibrary: a payload whose library never ends is refused in time, and the server continues.
+// Redis hangs.
 func TestRestoreOfAnEndlessLibrary(t *testing.T) {
 	s := testkit.Start(t, "--rdbcompression", "no")
 	s.Do("FUNCTION", "LOAD", "#!lua name=l\nwhile false do end redis.register_function('f', function() end)")

@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestInfoTells: figures of INFO that stand at 0 until something happens, and what makes each rise, as in Redis 7.4.
-// CONFIG RESETSTAT takes them back.
+// TestInfoTells: INFO fields that are 0 until an event, and the event that raises each, as in Redis 7.4. CONFIG
+// RESETSTAT resets them.
 func TestInfoTells(t *testing.T) {
 	s := testkit.Start(t)
 	rises := func(section, field string) {
@@ -31,7 +31,7 @@ func TestInfoTells(t *testing.T) {
 
 	s.Do("SET", "k", "v")
 	s.Do("CONFIG", "SET", "maxmemory", "1")
-	s.Ask("SET", "k", "v") // refused: nothing may be evicted
+	s.Ask("SET", "k", "v") // refused: the policy evicts no key
 	testkit.Until(t, testkit.Slowly(5*time.Second), "over the limit", func() error {
 		if s.InfoInt("stats", "current_eviction_exceeded_time") == 0 {
 			return testkit.Equal("0", "more")
@@ -62,13 +62,13 @@ func TestInfoTells(t *testing.T) {
 	is("stats", "total_eviction_exceeded_time", 0)
 }
 
-// TestMailIsTold: INFO memory says how much loops have yet to read of what others have sent to their connections.
+// TestMailIsTold: INFO memory shows how many bytes of messages from others the loops have yet to read.
 func TestMailIsTold(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.AwaitInfo(10*time.Second, "memory", "memory_mail", "0")
 }
 
-// TestMemoryDoctorGivesFigures: what MEMORY DOCTOR finds has its size.
+// TestMemoryDoctorGivesFigures: each finding of MEMORY DOCTOR has its size.
 func TestMemoryDoctorGivesFigures(t *testing.T) {
 	s := testkit.Start(t)
 	if got := s.Do("MEMORY", "DOCTOR").Text; !strings.Contains(got, "very little memory, ") {

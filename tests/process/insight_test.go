@@ -31,7 +31,7 @@ func maps(t *testing.T, v respclient.Value) (list []map[string]string) {
 	return list
 }
 
-// figure is a number of such a map.
+// figure returns a number of such a map.
 func figure(t *testing.T, m map[string]string, name string) float64 {
 	t.Helper()
 	f, err := strconv.ParseFloat(m[name], 64)
@@ -41,8 +41,8 @@ func figure(t *testing.T, m map[string]string, name string) float64 {
 	return f
 }
 
-// TestHotKeysOfAZipfLoad: after at most ten seconds of a Zipf load HOTKEYS names its true top twenty, with their shares
-// within a seventh: a tenth, and what chance adds to the rarest of them. Neighbours in rank may change places.
+// TestHotKeysOfAZipfLoad: after at most ten seconds of a Zipf load, HOTKEYS names its true top twenty. Each share
+// is right within a seventh: a tenth, plus the chance error of the rarest key. Neighbours in rank may be exchanged.
 func TestHotKeysOfAZipfLoad(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)
@@ -53,7 +53,7 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	c := s.Dial()
 	s.Do("HOTKEYS", "RESET")
 	for began := time.Now(); time.Since(began) < 9*time.Second; {
-		testkit.Pipe(t, c, 10_000, func(i int) []any { // the more samples, the less is left to chance
+		testkit.Pipe(t, c, 10_000, func(i int) []any { // more samples leave less to chance
 			k := zipf.Uint64()
 			sent[k]++
 			total++
@@ -93,8 +93,8 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	}
 }
 
-// TestReplyLatency: each command's replies are timed from reading to writing, pipelined ones too. What is held up by
-// another command shows it, and what blocks is not counted.
+// TestReplyLatency: each command's reply time is measured from reading to writing, also in pipelines. A command
+// that waits for another one shows the wait. Blocking is not counted.
 func TestReplyLatency(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) { replyLatency(t, backend) })
@@ -144,7 +144,7 @@ func replyLatency(t *testing.T, backend string) {
 	}
 }
 
-// replyFigures reads a row of INFO replylatency; nil if there is none.
+// replyFigures returns a row of INFO replylatency; nil if there is none.
 func replyFigures(s *testkit.Server, command string) map[string]float64 {
 	row, in := s.Info("replylatency")["reply_usec_"+command]
 	if !in {
@@ -158,7 +158,8 @@ func replyFigures(s *testkit.Server, command string) map[string]float64 {
 	return figures
 }
 
-// timed waits until so many calls of a row are timed, and gives the row. The client has the replies a little sooner.
+// timed waits until a row has this many measured calls, and returns the row. The client has the replies slightly
+// earlier.
 func timed(t *testing.T, s *testkit.Server, row string, calls float64) (figures map[string]float64) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(10*time.Second), row, func() error {
@@ -168,10 +169,10 @@ func timed(t *testing.T, s *testkit.Server, row string, calls float64) (figures 
 	return figures
 }
 
-// quiet is how long the tests below let a server rest. What a request took must not contain it.
+// quiet is how long the tests below leave a server idle. A request's time must not include it.
 const quiet = 1500 * time.Millisecond
 
-// afterQuiet sends a command after a rest, and fails if the server's figure for it contains the rest.
+// afterQuiet sends a command after a pause. It fails if the server's figure for the command includes the pause.
 func afterQuiet(t *testing.T, s *testkit.Server, c *respclient.Client, row string, command ...any) respclient.Value {
 	t.Helper()
 	time.Sleep(quiet)
@@ -184,7 +185,8 @@ func afterQuiet(t *testing.T, s *testkit.Server, c *respclient.Client, row strin
 	return v
 }
 
-// TestReplyLatencyAfterSilence: a command without a reply has no reply time, and the pause after it counts for none.
+// TestReplyLatencyAfterSilence: a command without a reply has no reply time. A pause after it counts for no
+// command.
 func TestReplyLatencyAfterSilence(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
@@ -208,7 +210,7 @@ func TestReplyLatencyAfterSilence(t *testing.T) {
 			if v, err := skipping.Receive(); err != nil || v.Text != "OK" {
 				t.Fatalf("SET after SKIP and one more: %v, %v", v, err)
 			}
-			timed(t, s, "set", 1) // three have none
+			timed(t, s, "set", 1) // three have no reply
 			if got := replyFigures(s, "client|reply"); got != nil {
 				t.Errorf("CLIENT REPLY OFF and SKIP answer nothing: %v", got)
 			}
@@ -216,7 +218,8 @@ func TestReplyLatencyAfterSilence(t *testing.T) {
 	}
 }
 
-// TestReplyLatencyWithAReplica: an idle replica's acknowledgements have no reply time and change no other's.
+// TestReplyLatencyWithAReplica: an idle replica's acknowledgements have no reply time and change no other
+// command's.
 func TestReplyLatencyWithAReplica(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
@@ -242,8 +245,8 @@ func TestReplyLatencyWithAReplica(t *testing.T) {
 	}
 }
 
-// TestHotKeysInWhole: every key of a command counts, in its database, commands of scripts and transactions too; what is
-// no text is escaped on /metrics; the switch stops it.
+// TestHotKeysInWhole: every key of a command counts, in its database, even in scripts and transactions. Keys with
+// unprintable bytes are escaped on /metrics. The setting stops the count.
 func TestHotKeysInWhole(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)

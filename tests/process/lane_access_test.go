@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// besideSleep has try ask the lane of a fresh server while DEBUG SLEEP holds the turn. A machine that takes longer than
-// the turn gets a longer one. after comes when the turn is over.
+// besideSleep calls try with the lane of a new server while DEBUG SLEEP holds the turn. If the machine is slower
+// than the turn, it repeats with a longer one. It calls after when the turn is over.
 func besideSleep(t *testing.T, before func(s *testkit.Server, dial func() *respclient.Client), try, after func()) {
 	t.Helper()
 	for seconds := 1; ; seconds *= 4 {
@@ -42,7 +42,7 @@ func besideSleep(t *testing.T, before func(s *testkit.Server, dial func() *respc
 	}
 }
 
-// field is a value of a reply to HELLO 3, or of another map.
+// field returns a value from a reply to HELLO 3, or from another map.
 func field(v respclient.Value, name string) respclient.Value {
 	for i := 0; i+1 < len(v.Elems); i += 2 {
 		if v.Elems[i].Text == name {
@@ -52,7 +52,7 @@ func field(v respclient.Value, name string) respclient.Value {
 	return respclient.Value{}
 }
 
-// TestLaneID: HELLO on the lane tells an id that no other client has.
+// TestLaneID: HELLO on the lane returns an id that no other client has.
 func TestLaneID(t *testing.T) {
 	var s *testkit.Server
 	var lane []*respclient.Client
@@ -77,8 +77,8 @@ func TestLaneID(t *testing.T) {
 	})
 }
 
-// TestLaneWrongPasswords: wrong passwords given while the turn is held are in ACL LOG and in INFO once it is free, also
-// those of a client that has left. ACL LOG keeps no more entries than at other times.
+// TestLaneWrongPasswords: wrong passwords that were given while the turn was held are in ACL LOG and INFO once it
+// is free. That includes a client that has left. ACL LOG has no more entries than usual.
 func TestLaneWrongPasswords(t *testing.T) {
 	var s *testkit.Server
 	var old, leaves *respclient.Client
@@ -135,8 +135,8 @@ func TestLaneWrongPasswords(t *testing.T) {
 	})
 }
 
-// TestLaneUsersThatChange: a client needs no password on the lane once the server asks for none, also while the turn is
-// held. A client whose user is deleted has no rights.
+// TestLaneUsersThatChange: once the server needs no password, the lane needs none, even while the turn is held. A
+// client whose user is deleted has no rights.
 func TestLaneUsersThatChange(t *testing.T) {
 	const longest = 20 * time.Second
 	for wait := 300 * time.Millisecond; !usersThatChange(t, testkit.Slowly(wait)); {
@@ -146,7 +146,7 @@ func TestLaneUsersThatChange(t *testing.T) {
 	}
 }
 
-// usersThatChange gives the lane some time to learn of users that change. known is false if that was too short.
+// usersThatChange gives the lane some time to learn about changed users. known is false if that was too short.
 func usersThatChange(t *testing.T, wait time.Duration) (known bool) {
 	var s *testkit.Server
 	var stranger, doomed *respclient.Client
@@ -245,7 +245,7 @@ func TestLaneCrowd(t *testing.T) {
 		if i < 64 {
 			continue
 		}
-		if v, err := c.Do("PING"); err != nil || !strings.HasPrefix(v.Text, "NOAUTH") { // then room was made for the next
+		if v, err := c.Do("PING"); err != nil || !strings.HasPrefix(v.Text, "NOAUTH") { // its room is for the next one
 			t.Fatalf("PING of stranger %d: %v %v", i, v, err)
 		}
 	}
@@ -268,7 +268,8 @@ func TestLaneCrowd(t *testing.T) {
 	s.Wait(laneSoon() * 4)
 }
 
-// TestLaneMalformed: bytes that are no request end the connection with an error, after the replies before them.
+// TestLaneMalformed: bytes that are no request end the connection with an error, after the replies to earlier
+// requests.
 func TestLaneMalformed(t *testing.T) {
 	_, dial := withLane(t)
 	conn := dial().Conn()

@@ -17,9 +17,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLaneUnderTurns: the turn is held, lent, paused and free by turns. Honest clients of the lane read the replies to
-// their requests in order. The network cuts the requests at random. Odd clients send random bytes and leave at any
-// point. At the end no goroutine and no client of them is left.
+// TestLaneUnderTurns: the turn is alternately held, lent, paused and free. Honest clients of the lane get the
+// replies to their requests in order, although the network cuts the requests at random. Odd clients send random
+// bytes and leave at any point. At the end no goroutine and no client of them is left.
 func TestLaneUnderTurns(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s, dial := withLane(t, "--admin-address", address)
@@ -68,7 +68,7 @@ func TestLaneUnderTurns(t *testing.T) {
 	wait.Wait()
 	testkit.Until(t, testkit.Slowly(20*time.Second), "the end of all that came", func() error {
 		list := s.Do("CLIENT", "LIST").Text
-		if n := strings.Count(list, "\n"); n > 2 { // the kit's, and holder
+		if n := strings.Count(list, "\n"); n > 2 { // the test kit's connection, and holder
 			return fmt.Errorf("%d clients:\n%s", n, list)
 		}
 		if n := goroutines(); n > before+10 {

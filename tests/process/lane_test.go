@@ -13,10 +13,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// laneSoon is within what an answer on the admin lane must come, however slow the machine. What it takes is logged.
+// laneSoon is the limit for a reply on the admin lane, on any machine. The actual time is logged.
 func laneSoon() time.Duration { return testkit.Slowly(time.Second) }
 
-// withLane starts a server with an admin lane, and gives a way to connect to it.
+// withLane starts a server with an admin lane, and returns a function that connects to it.
 func withLane(t *testing.T, args ...string) (s *testkit.Server, dial func() *respclient.Client) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	own := []string{"--admin-port", address[len("127.0.0.1:"):], "--enable-debug-command", "yes"}
@@ -32,7 +32,7 @@ func withLane(t *testing.T, args ...string) (s *testkit.Server, dial func() *res
 	}
 }
 
-// quickly has a request answered on the lane, in time.
+// quickly sends a request on the lane, and fails if the reply is late.
 func quickly(t *testing.T, c *respclient.Client, args ...any) respclient.Value {
 	t.Helper()
 	began := time.Now()
@@ -60,8 +60,8 @@ func occupy(t *testing.T, s *testkit.Server, args ...any) *respclient.Client {
 	return c
 }
 
-// TestLaneBesideATurn: while DEBUG SLEEP holds the turn, the lane answers its commands on connections old and new. It
-// refuses others by name. A machine that takes longer than the turn gets a longer turn.
+// TestLaneBesideATurn: while DEBUG SLEEP holds the turn, the lane answers its commands on old and new connections.
+// It refuses other commands by name. If the machine is slower than the turn, the test repeats with a longer one.
 func TestLaneBesideATurn(t *testing.T) {
 	for seconds := 2; ; seconds *= 4 {
 		wrong, inTime := besideATurn(t, seconds)
@@ -77,8 +77,8 @@ func TestLaneBesideATurn(t *testing.T) {
 	}
 }
 
-// besideATurn sends the lane each of its commands while the turn is held for some seconds. inTime says that every reply
-// came before the turn was over. wrong are the wrong replies.
+// besideATurn sends the lane each of its commands while the turn is held for some seconds. inTime is true if every
+// reply came before the turn was over. wrong are the wrong replies.
 func besideATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
 	expect := func(v respclient.Value, ok bool, what string) {
 		if !ok {
@@ -95,7 +95,7 @@ func besideATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
 	s.Do("ECHO", "slow")
 	s.Do("CONFIG", "SET", "slowlog-log-slower-than", -1)
 	s.Do("ACL", "SETUSER", "operator", "on", ">secret", "+@all", "~*")
-	time.Sleep(testkit.Slowly(1300 * time.Millisecond)) // so that it is in what was published
+	time.Sleep(testkit.Slowly(1300 * time.Millisecond)) // until the published state includes it
 
 	busy := occupy(t, s, "DEBUG", "SLEEP", seconds)
 	over := make(chan respclient.Value, 1)
@@ -146,8 +146,9 @@ func besideATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
 	return wrong, true
 }
 
-// TestLaneBesideAScript: a script that has lent the turn, and a pause of all clients, make ordinary clients wait.
-// Clients of the lane do not wait, before busy-reply-threshold and after it. They see present figures.
+// TestLaneBesideAScript: during a script that has lent the turn, and during a pause of all clients, ordinary
+// clients wait. Clients of the lane do not wait, before and after busy-reply-threshold. They see the present
+// figures.
 func TestLaneBesideAScript(t *testing.T) {
 	s, dial := withLane(t, "--busy-reply-threshold", "1000000")
 	c := dial()
@@ -188,12 +189,13 @@ func TestLaneBesideAScript(t *testing.T) {
 			t.Errorf("while clients are paused, %v: %v", args, v)
 		}
 	}
-	c.Send("SHUTDOWN", "NOSAVE") // a pause would hold back the kit's
+	c.Send("SHUTDOWN", "NOSAVE") // a pause would delay the test kit's
 	c.Flush()
 	s.Wait(laneSoon() * 4)
 }
 
-// TestLaneUnread: a client that asks beside the turn and reads nothing costs some memory, and then its connection.
+// TestLaneUnread: a client that sends requests while the turn is held, and reads nothing, costs some memory. Then
+// it is disconnected.
 func TestLaneUnread(t *testing.T) {
 	s, dial := withLane(t)
 	occupy(t, s, "DEBUG", "SLEEP", 600)
@@ -216,7 +218,8 @@ func TestLaneUnread(t *testing.T) {
 	s.Wait(laneSoon() * 4)
 }
 
-// TestLaneEndsScripts: a script that computes, one that has the turn in a slow command, and one that has written.
+// TestLaneEndsScripts: the lane ends a script that computes, one whose slow command holds the turn, and one that
+// has written.
 func TestLaneEndsScripts(t *testing.T) {
 	s, dial := withLane(t)
 	c := dial()
@@ -243,8 +246,8 @@ func TestLaneEndsScripts(t *testing.T) {
 	t.Logf("SHUTDOWN NOSAVE beside a script: %v", time.Since(began))
 }
 
-// TestLaneEndsSlowCommands: a script whose slow command holds the turn ends after it. SHUTDOWN NOSAVE waits for
-// nothing.
+// TestLaneEndsSlowCommands: a script whose slow command holds the turn ends after that command. SHUTDOWN NOSAVE
+// does not wait at all.
 func TestLaneEndsSlowCommands(t *testing.T) {
 	s, dial := withLane(t)
 	c := dial()
@@ -255,7 +258,7 @@ func TestLaneEndsSlowCommands(t *testing.T) {
 		}
 		s.Do(words...)
 	}
-	var one time.Duration // what one such command takes
+	var one time.Duration // the duration of one such command
 	for range 3 {
 		began := time.Now()
 		s.Do("SORT_RO", "members", "BY", "nosuch:*", "ALPHA", "LIMIT", "0", "1")
@@ -300,7 +303,7 @@ func TestLaneEndsSlowCommands(t *testing.T) {
 	t.Logf("the process has ended after %v", time.Since(began))
 }
 
-// TestLaneRights: on the lane, too, a client without a password is refused, and rights hold; over a Unix socket.
+// TestLaneRights: the lane also refuses a client without a password and checks rights, over a Unix socket.
 func TestLaneRights(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lane.sock")
 	s := testkit.Start(t, "--admin-unixsocket", path, "--admin-unixsocketperm", "700", "--enable-debug-command", "yes")
@@ -336,7 +339,8 @@ func TestLaneRights(t *testing.T) {
 	admin.Do("SHUTDOWN", "NOSAVE")
 }
 
-// TestLaneWithAFreeTurn: the lane shows present state while the turn is free, and no client of it is on CLIENT LIST.
+// TestLaneWithAFreeTurn: while the turn is free, the lane shows the present state. CLIENT LIST shows no client of
+// the lane.
 func TestLaneWithAFreeTurn(t *testing.T) {
 	s, dial := withLane(t, "--maxclients", "5")
 	var crowd []*respclient.Client

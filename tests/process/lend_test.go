@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPeerEndsBesideScript: what arrives while a script runs is run when the script is over, although its sender has
-// ended the connection. With any event loop.
+// TestPeerEndsBesideScript: requests that arrive while a script runs are run after it, even if the sender has ended
+// the connection. With every event loop.
 func TestPeerEndsBesideScript(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
@@ -61,7 +61,8 @@ func TestPeerEndsBesideScript(t *testing.T) {
 	}
 }
 
-// TestScriptThatAwaitsATime: a script that polls TIME ends. Its time stands still only until others hear BUSY.
+// TestScriptThatAwaitsATime: a script that polls TIME ends. Its time stands still only until other clients get
+// BUSY.
 func TestScriptThatAwaitsATime(t *testing.T) {
 	s := testkit.Start(t, "--busy-reply-threshold", "20")
 	c := s.Dial()

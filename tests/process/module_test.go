@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLoadmoduleOfWhatIsBuiltIn: the configuration of a Redis with RedisBloom starts, and everything that tells of
-// modules tells of it. CONFIG REWRITE keeps the line.
+// TestLoadmoduleOfWhatIsBuiltIn: a configuration of Redis with RedisBloom starts, and every command about modules
+// shows it. CONFIG REWRITE keeps the line.
 func TestLoadmoduleOfWhatIsBuiltIn(t *testing.T) {
 	for _, path := range []string{"/opt/redis-stack/lib/redisbloom.so", "bf"} {
 		dir := t.TempDir()
@@ -60,7 +60,8 @@ func TestLoadmoduleOfWhatIsBuiltIn(t *testing.T) {
 	}
 }
 
-// TestLoadmoduleWithArguments: what the line says of the filters that BF.ADD and its kin make, they are.
+// TestLoadmoduleWithArguments: the arguments of the line apply to the filters that BF.ADD and similar commands
+// create.
 func TestLoadmoduleWithArguments(t *testing.T) {
 	s := testkit.Start(t, "--loadmodule", "redisbloom.so", "INITIAL_SIZE", "1000", "error_rate", "0.001")
 	s.Do("BF.ADD", "added", "x")
@@ -81,7 +82,8 @@ func TestLoadmoduleWithArguments(t *testing.T) {
 	}
 }
 
-// TestLoadmoduleOfAnotherEndsTheStart: what is not here is named, and so are arguments that nobody would heed.
+// TestLoadmoduleOfAnotherEndsTheStart: the log names a module that does not exist here, or arguments that would
+// have no effect.
 func TestLoadmoduleOfAnotherEndsTheStart(t *testing.T) {
 	for line, want := range map[string]string{
 		"/opt/redis-stack/lib/redisearch.so": "native modules cannot be loaded; built in are: bf",

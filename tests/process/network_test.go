@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestUnixSocket: served beside TCP, with the mode it was told, over a socket that a dead server left, and gone at the
-// end.
+// TestUnixSocket: the socket is served together with TCP and has the configured mode. It replaces a dead server's
+// socket, and is removed at the end.
 func TestUnixSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := dir + "/s"
@@ -42,7 +42,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 	ask()
 	s.Kill()
-	s.Restart() // over the socket that was left
+	s.Restart() // replaces the socket that was left
 	ask()
 	s.Terminate()
 	if _, err := os.Stat(path); err == nil {
@@ -50,7 +50,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// TestOnlyUnixSocket: port 0 listens on none.
+// TestOnlyUnixSocket: with port 0 the server listens on no TCP port.
 func TestOnlyUnixSocket(t *testing.T) {
 	path := t.TempDir() + "/s"
 	s := testkit.Launch(t, testkit.Spec{NoWait: true, Args: []string{"--port", "0", "--unixsocket", path}})
@@ -61,7 +61,7 @@ func TestOnlyUnixSocket(t *testing.T) {
 	}
 }
 
-// TestIPv6: several addresses at once, and one that is not there but need not be.
+// TestIPv6: several addresses at once, and an optional one that does not exist.
 func TestIPv6(t *testing.T) {
 	s := testkit.Launch(t, testkit.Spec{Args: []string{"--bind", "127.0.0.1", "::1", "-198.51.100.7"}})
 	c, err := respclient.Dial(net.JoinHostPort("::1", strconv.Itoa(s.Port)))
@@ -83,8 +83,8 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestBindToNames: a host name is taken or refused as a whole, in a transaction too, and the server listens where it
-// says.
+// TestBindToNames: a host name is accepted or refused as a whole, even in a transaction. The server listens where
+// CONFIG GET bind says.
 func TestBindToNames(t *testing.T) {
 	s := testkit.Launch(t, testkit.Spec{Args: []string{"--bind", "127.0.0.1"}})
 	c, err := respclient.Dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)))
@@ -122,7 +122,7 @@ func TestBindToNames(t *testing.T) {
 	bound("a transaction", "127.0.0.1")
 }
 
-// TestPassword and renamed commands: nothing but what may be asked before.
+// TestPassword: passwords and renamed commands. Without the password only a few commands are allowed.
 func TestPassword(t *testing.T) {
 	dir := t.TempDir()
 	conf := "requirepass secret\nrename-command FLUSHALL \"\"\nrename-command CONFIG configure\n"
@@ -155,8 +155,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestRenamesOfCommands: the commands of cluster mode can be taken away like others. What nobody has ends the start,
-// and so does a name that is taken.
+// TestRenamesOfCommands: the commands of cluster mode can be renamed like others. An unknown command ends the
+// start, and so does a name that exists already.
 func TestRenamesOfCommands(t *testing.T) {
 	launch := func(lines ...string) *testkit.Server {
 		dir := t.TempDir()
@@ -193,7 +193,7 @@ func TestRenamesOfCommands(t *testing.T) {
 	}
 }
 
-// TestLoops: each event loop, alone and in twos, passes the same.
+// TestLoops: each event loop, with one thread and with two, passes the same checks.
 func TestLoops(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		for _, threads := range []string{"1", "2"} {
@@ -224,8 +224,8 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// smoke is what any server must pass: pipelines, pieces, large values, many connections, inline requests, protocol
-// errors, a peer that is told unasked, and a connection killed by another.
+// smoke has the checks that any server must pass. They are pipelines, pieces, large values, many connections,
+// inline requests, protocol errors, pushes, and a connection killed by another.
 func smoke(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	c := s.Dial()
@@ -297,7 +297,7 @@ func smoke(t *testing.T, s *testkit.Server) {
 	}
 }
 
-// count adds to one counter of all and to one of its own, and checks its own.
+// count increments a shared counter and its own one, and checks its own.
 func count(address string, i, rounds int) error {
 	c, err := respclient.Dial(address)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// shows is what a command of doc/profiling.md has to show, by its beginning. The longest that fits holds.
+// shows has the output that a command of doc/profiling.md must show, by the command's beginning. The longest
+// matching entry applies.
 var shows = map[string]string{
 	"redis-cli INFO commandstats": "cmdstat_sort:", "redis-cli HOTKEYS GET": "numbers",
 	"redis-cli INFO replylatency":                "reply_usec_sort:",
@@ -40,7 +41,7 @@ func shown(command string) (want string, ok bool) {
 	return want, ok
 }
 
-// steps are the commands of a page: its indented lines.
+// steps returns the commands of a page: its indented lines.
 func steps(t *testing.T, page string) (commands []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "doc", page))
@@ -55,7 +56,7 @@ func steps(t *testing.T, page string) (commands []string) {
 	return commands
 }
 
-// TestProfilingPage runs each step of doc/profiling.md as it is written, on a server that has something to find.
+// TestProfilingPage runs each step of doc/profiling.md as written, on a server that has something to show.
 func TestProfilingPage(t *testing.T) {
 	port := testkit.FreePort(t)
 	admin := "127.0.0.1:" + strconv.Itoa(port)

@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestMemoryByPurpose: what INFO memory names as purposes adds up to the resident set within a twentieth: with small
-// keys, large values and lists, after deletions, with many clients and scripts, and while a view keeps old values.
+// TestMemoryByPurpose: the purposes in INFO memory sum up to the resident set within a twentieth. The cases are
+// small keys, large values and lists, deletions, many clients and scripts, and a view that keeps old values.
 func TestMemoryByPurpose(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)
@@ -33,7 +33,7 @@ func TestMemoryByPurpose(t *testing.T) {
 		}
 		left := figure("memory_purpose_unaccounted")
 		t.Logf("%s: rss %d, unaccounted %d (%.1f %%)", when, rss, left, 100*float64(left)/float64(rss))
-		// The race detector keeps memory of its own, which nobody can account for.
+		// The race detector has its own memory, which INFO cannot count.
 		known := testkit.Race || max(left, -left)*20 <= rss
 		if len(parts) < 15 || !known || max(sum-rss, rss-sum) > 4<<20 {
 			t.Errorf("%s: rss %d, sum %d, unaccounted %d: %v", when, rss, sum, left, parts)

@@ -37,13 +37,13 @@ func fill(t *testing.T, s *testkit.Server) {
 	s.Do("SET", "number", "12345")
 }
 
-// TestReport: what rdb report says of a server's keys is what MEMORY USAGE says of them behind a load, whether it asks
-// the server or reads its file.
+// TestReport: rdb report gives the same size for each key as MEMORY USAGE after a load. It may ask the server or
+// read its file.
 func TestReport(t *testing.T) {
 	s := testkit.Start(t)
 	fill(t, s)
 	s.Do("SAVE")
-	s.Do("DEBUG", "RELOAD") // values that have grown element by element have room to spare
+	s.Do("DEBUG", "RELOAD") // values that grew element by element have spare room
 	for _, source := range []string{s.Addr, s.File("dump.rdb")} {
 		out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", testkit.Spindle(t), "rdb", "report", "--keys", source)
 		rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
@@ -64,8 +64,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportOfServers: the report of a server of either kind comes over the wire, with a password and over TLS, and
-// has every key; a wrong password is said.
+// TestReportOfServers: the report of a server of either kind works over the network, with a password and over TLS,
+// and has every key. A wrong password is reported.
 func TestReportOfServers(t *testing.T) {
 	certificates := testkit.NewCertificates(t)
 	port := testkit.FreePort(t)

@@ -10,7 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// savedKeys waits for the background save to end, and finds want keys in the server that is started from its file.
+// savedKeys waits for the background save to end, and expects this many keys in a server that is started from its
+// file.
 func savedKeys(t *testing.T, s *testkit.Server, want int64) {
 	t.Helper()
 	s.AwaitInfo(10*time.Second, "persistence", "rdb_bgsave_in_progress", "0")
@@ -24,7 +25,7 @@ func savedKeys(t *testing.T, s *testkit.Server, want int64) {
 	}
 }
 
-// pipeline sends requests in one write and returns their replies, none of which may be an error.
+// pipeline sends requests in one write and returns their replies. An error reply fails the test.
 func pipeline(t *testing.T, s *testkit.Server, requests ...[]any) []respclient.Value {
 	t.Helper()
 	replies, err := s.Dial().Pipeline(requests...)
@@ -39,7 +40,7 @@ func pipeline(t *testing.T, s *testkit.Server, requests ...[]any) []respclient.V
 	return replies
 }
 
-// TestSaveBehindFlush: FLUSHALL calls off the save that was under way, and no save that is asked for after it.
+// TestSaveBehindFlush: FLUSHALL cancels the running save, but not a save that is requested after it.
 func TestSaveBehindFlush(t *testing.T) {
 	flush, set, save := []any{"FLUSHALL"}, []any{"SET", "a", "1"}, []any{"BGSAVE"}
 	t.Run("pipeline", func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestSaveBehindFlush(t *testing.T) {
 		pipeline(t, s, flush, set, []any{"CONFIG", "SET", "rdb-key-save-delay", "0"}, save)
 		savedKeys(t, s, 1)
 	})
-	t.Run("with rules", func(t *testing.T) { // FLUSHALL itself saves then, and what follows it counts as unsaved
+	t.Run("with rules", func(t *testing.T) { // then FLUSHALL itself saves, and later changes count as unsaved
 		s := testkit.Start(t, "--save", "3600 1")
 		s.Do("SET", "old", "1")
 		pipeline(t, s, flush, set, set)
@@ -87,8 +88,8 @@ func TestSaveBehindFlush(t *testing.T) {
 	})
 }
 
-// TestNoSaveWhileLoading: save rules rest until the data set is whole. A file of a part would take the place of the
-// whole one.
+// TestNoSaveWhileLoading: save rules are not applied until the data set is whole. Otherwise a partial file would
+// replace the whole one.
 func TestNoSaveWhileLoading(t *testing.T) {
 	s := testkit.Start(t)
 	const keys = 2000
@@ -111,7 +112,7 @@ func TestNoSaveWhileLoading(t *testing.T) {
 	if n := s.Do("DBSIZE").Int; n != keys {
 		t.Errorf("%d keys, want %d", n, keys)
 	}
-	s.AwaitInfo(10*time.Second, "persistence", "rdb_saves", "1") // the rule holds again
+	s.AwaitInfo(10*time.Second, "persistence", "rdb_saves", "1") // the rule applies again
 	s.Kill()
 	s.Restart("--key-load-delay", "0")
 	if n := s.Do("DBSIZE").Int; n != keys {

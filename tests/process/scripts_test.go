@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLapsedKeyInScript: DEBUG OBJECT shows a key that is past its deadline, until a script has looked it up.
+// TestLapsedKeyInScript: DEBUG OBJECT shows an expired key until a script has looked it up.
 func TestLapsedKeyInScript(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes")
 	s.Do("DEBUG", "SET-ACTIVE-EXPIRE", "0")
@@ -32,8 +32,8 @@ func TestLapsedKeyInScript(t *testing.T) {
 	}
 }
 
-// TestManyErrorCodes: errorstats stop when scripts have made up too many codes, say so in the log, and go on after
-// CONFIG RESETSTAT.
+// TestManyErrorCodes: errorstats stop when scripts have invented too many codes, and the log says so. They continue
+// after CONFIG RESETSTAT.
 func TestManyErrorCodes(t *testing.T) {
 	s := testkit.Start(t)
 	for i := range 200 {
@@ -57,7 +57,7 @@ func TestManyErrorCodes(t *testing.T) {
 	}
 }
 
-// TestFlushIsCounted: scripts and functions that a FLUSH lets go count as freed beside the core.
+// TestFlushIsCounted: FUNCTION FLUSH and SCRIPT FLUSH count in lazyfreed_objects.
 func TestFlushIsCounted(t *testing.T) {
 	s := testkit.Start(t)
 	for i := range 100 {
@@ -75,7 +75,7 @@ func TestFlushIsCounted(t *testing.T) {
 	}
 }
 
-// TestDeprecatedFunctions: getfenv, setfenv and newproxy can be taken from scripts and from functions.
+// TestDeprecatedFunctions: getfenv, setfenv and newproxy can be withdrawn from scripts and functions.
 func TestDeprecatedFunctions(t *testing.T) {
 	for _, enabled := range []bool{true, false} {
 		word := map[bool]string{true: "yes", false: "no"}[enabled]
@@ -107,7 +107,7 @@ func TestDeprecatedFunctions(t *testing.T) {
 	}
 }
 
-// TestScriptsWithoutMemory: past maxmemory a script runs only if it says that it may, however it is called.
+// TestScriptsWithoutMemory: beyond maxmemory a script runs only if its flags allow it, whichever command calls it.
 func TestScriptsWithoutMemory(t *testing.T) {
 	const late = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
 	const early = "OOM command not allowed when used memory > 'maxmemory'."
@@ -152,8 +152,8 @@ func TestScriptsWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestScriptMemoryIsTold: what scripts and libraries take stands in INFO and MEMORY STATS, counts as used, and is gone
-// when they are.
+// TestScriptMemoryIsTold: INFO and MEMORY STATS show the memory of scripts and libraries. It counts as used, and is
+// freed when they are deleted.
 func TestScriptMemoryIsTold(t *testing.T) {
 	s := testkit.Start(t)
 	const megabyte = 1 << 20
@@ -247,8 +247,8 @@ func TestScriptMemoryIsTold(t *testing.T) {
 	}
 }
 
-// TestLongReplyOfLentScript: the reply of a script that has lent the turn is whole however long it is, with any event
-// loop; and a client that may not have so much to read is cut off.
+// TestLongReplyOfLentScript: a reply of any length is whole after its script has lent the turn, with every event
+// loop. A client whose output limit is smaller is disconnected.
 func TestLongReplyOfLentScript(t *testing.T) {
 	const script = "local t, end_at = {}, os.clock() + 0.02 while os.clock() < end_at do end " +
 		"for i = 1, ARGV[1] do t[i] = 'element ' .. i end return t"
@@ -280,8 +280,8 @@ func TestLongReplyOfLentScript(t *testing.T) {
 	}
 }
 
-// TestScriptMemoryLimit: past script-memory-limit a script, a function and a library that loads fail, alone, and what a
-// script had written before stays.
+// TestScriptMemoryLimit: beyond script-memory-limit only that script, function or library fails. Writes that a
+// script made before stay.
 func TestScriptMemoryLimit(t *testing.T) {
 	s := testkit.Start(t, "--script-memory-limit", "8mb")
 	const hoard = "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 1000) .. i end"
@@ -321,8 +321,8 @@ func TestScriptMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestScriptsAreObserved: SCRIPT STATS and /metrics have each script's and function's calls and commands, CONFIG
-// RESETSTAT begins anew, and a profile names the script that runs.
+// TestScriptsAreObserved: SCRIPT STATS and /metrics have the calls and commands of each script and function. CONFIG
+// RESETSTAT resets them. A profile names the script that runs.
 func TestScriptsAreObserved(t *testing.T) {
 	admin := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", admin)

@@ -16,8 +16,8 @@ import (
 func TestEnds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		rules string // of save
-		end   []any  // a request; nil is signal
+		rules string // save rules
+		end   []any  // a request; nil means signal
 		sig   syscall.Signal
 		saves bool
 	}{
@@ -59,7 +59,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestShutdownDuringSave: a save under way is called off, the last one counts, and no half file stays.
+// TestShutdownDuringSave: a shutdown cancels the running save and saves again. No partial file is left.
 func TestShutdownDuringSave(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1", "--rdb-key-save-delay", "1000")
 	testkit.Pipe(t, s.Dial(), 5000, func(i int) []any { return []any{"SET", i, i} })
@@ -78,8 +78,8 @@ func TestShutdownDuringSave(t *testing.T) {
 	}
 }
 
-// TestSignalWaitsForTick: with ticks held back a signal's shutdown can still be called off, and is carried out once
-// they go on.
+// TestSignalWaitsForTick: while ticks are held back, a signal's shutdown can still be cancelled. It happens once
+// they continue.
 func TestSignalWaitsForTick(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes", "--save", "")
 	s.Do("DEBUG", "PAUSE-CRON", "1")
@@ -106,7 +106,7 @@ func TestSignalWaitsForTick(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsForReplicas, for as long as shutdown-timeout, and SHUTDOWN ABORT calls it off.
+// TestShutdownWaitsForReplicas: the shutdown waits for up to shutdown-timeout, and SHUTDOWN ABORT cancels it.
 func TestShutdownWaitsForReplicas(t *testing.T) {
 	s := testkit.Start(t, "--shutdown-timeout", "60", "--repl-ping-replica-period", "1")
 	r := testkit.Redis(t, "--replicaof", "127.0.0.1 "+s.Addr[len("127.0.0.1:"):])
@@ -141,7 +141,7 @@ func TestShutdownWaitsForReplicas(t *testing.T) {
 		}
 		return nil
 	})
-	r.Signal(syscall.SIGCONT) // catches up
+	r.Signal(syscall.SIGCONT) // it catches up
 	if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -150,7 +150,7 @@ func TestShutdownWaitsForReplicas(t *testing.T) {
 	}
 }
 
-// TestSignalDuringScript: the shutdown that a signal asks for comes when the script is over, and saves all of it.
+// TestSignalDuringScript: a signal's shutdown waits for the end of a script, and saves all its writes.
 func TestSignalDuringScript(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1", "--busy-reply-threshold", "1")
 	s.Do("SET", "k", "v")

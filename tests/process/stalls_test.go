@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestStalls plants a stall of each kind that a client or the machine can cause, and finds it named.
+// TestStalls causes a stall of each kind that a client or the machine can cause. STALLS GET must name its kind.
 func TestStalls(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address, "--enable-debug-command", "yes", "--stall-threshold", "100")
@@ -34,7 +34,7 @@ func TestStalls(t *testing.T) {
 		return found
 	}
 
-	c.Must("DEBUG", "SLEEP", "0.3") // waits by itself: not the machine's fault
+	c.Must("DEBUG", "SLEEP", "0.3") // a sleep is not the machine's fault
 	if m := find("command", "SLEEP"); figure(t, m, "usec") < 290e3 || m["name"] != "planter" || m["addr"] == "" {
 		t.Errorf("DEBUG SLEEP: %v", m)
 	}
@@ -50,7 +50,7 @@ func TestStalls(t *testing.T) {
 		if v, err := c.Do("SORT", "members", "BY", "nosuch:*", "LIMIT", 0, 10); err != nil || v.Err() != nil {
 			t.Fatal(v, err)
 		}
-		if strings.Contains(s.Do("STALLS", "GET", -1).String(), "command") { // else the machine is to blame
+		if strings.Contains(s.Do("STALLS", "GET", -1).String(), "command") { // otherwise the machine is to blame
 			break
 		}
 	}

@@ -14,11 +14,11 @@ import (
 	"spindle/tests/testkit"
 )
 
-// stockConf is where Debian's package puts its configuration.
+// stockConf is the path of the Debian package's configuration.
 const stockConf = "/etc/redis/redis.conf"
 
-// TestStockConfiguration: the distribution's file is taken unchanged, with the few places where this host differs on
-// the command line.
+// TestStockConfiguration: the distribution's file is accepted unchanged. The command line changes the few settings
+// that this host needs.
 func TestStockConfiguration(t *testing.T) {
 	if _, err := os.Stat(stockConf); err != nil {
 		t.Fatalf("%v: make deps installs it", err)
@@ -50,7 +50,7 @@ func TestStockConfiguration(t *testing.T) {
 	}
 }
 
-// TestRefusedConfiguration: what is wrong in a file is named with its line, and ends the process.
+// TestRefusedConfiguration: an error in a file is reported with its line, and ends the process.
 func TestRefusedConfiguration(t *testing.T) {
 	for text, want := range map[string]string{
 		"nosuch yes\n":                  "Bad directive or wrong number of arguments",
@@ -75,7 +75,7 @@ func TestRefusedConfiguration(t *testing.T) {
 	}
 }
 
-// TestStandardInput: "-" reads the configuration from there.
+// TestStandardInput: "-" reads the configuration from standard input.
 func TestStandardInput(t *testing.T) {
 	port := testkit.FreePort(t)
 	dir := t.TempDir()
@@ -87,8 +87,7 @@ func TestStandardInput(t *testing.T) {
 	}
 }
 
-// TestDaemon: the process that was started leaves, another serves, writes its PID down, and takes the file away at the
-// end.
+// TestDaemon: the started process exits, and another one serves. It writes its PID file, and removes it at the end.
 func TestDaemon(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	starter := testkit.Launch(t, testkit.Spec{Dir: dir, Port: port, NoWait: true, Args: []string{"--daemonize", "yes",
@@ -106,7 +105,7 @@ func TestDaemon(t *testing.T) {
 	if pid <= 1 || pid == starter.PID {
 		t.Fatalf("process_id:%d, started as %d", pid, starter.PID)
 	}
-	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) }) // ours: it told us its number itself
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) }) // ours: its PID file has this number
 	if text, err := os.ReadFile(dir + "/pid"); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(pid) {
 		t.Errorf("pidfile: %q %v, want %d", text, err, pid)
 	}
@@ -130,7 +129,7 @@ func TestDaemon(t *testing.T) {
 	}
 }
 
-// await returns a client of a server that is not the child of a Server.
+// await returns a client of a server that testkit did not start.
 func await(t *testing.T, address string) *respclient.Client {
 	t.Helper()
 	var c *respclient.Client
@@ -145,7 +144,7 @@ func await(t *testing.T, address string) *respclient.Client {
 	return c
 }
 
-// TestRewrite: CONFIG REWRITE keeps the file's comments and what was changed, and a restart follows it.
+// TestRewrite: CONFIG REWRITE keeps the file's comments and writes the changes. A restart uses them.
 func TestRewrite(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	path := dir + "/spindle.conf"
@@ -182,8 +181,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// TestStartLine: one line of the log names version, addresses, configuration, folder, memory limit and what is kept on
-// disk: with several servers on a host it tells which of them wrote the log.
+// TestStartLine: one line of the log has the version, addresses, configuration, folder, memory limit and
+// persistence. With several servers on a host it identifies the log's writer.
 func TestStartLine(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "my.conf")

@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// listenAsSystemd is what NOTIFY_SOCKET leads to. next is the next message; "" after some seconds without one.
+// listenAsSystemd listens at NOTIFY_SOCKET. next returns the next message; "" after some seconds without one.
 func listenAsSystemd(t *testing.T) (path string, next func() string) {
 	path = filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -28,7 +28,8 @@ func listenAsSystemd(t *testing.T) (path string, next func() string) {
 	}
 }
 
-// TestSystemdHears of a slow load with more time for it, of the end of the load, of a slow last save, and of the end.
+// TestSystemdHears: systemd gets messages about a slow load, with more time for it, its end, a slow last save, and
+// the end of the server.
 func TestSystemdHears(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("DEBUG", "POPULATE", "1200", "k")

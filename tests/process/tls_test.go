@@ -20,7 +20,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// dialTLS connects and says PING: under TLS 1.3 a client hears only then that its certificate was refused.
+// dialTLS connects and sends PING: under TLS 1.3 a client learns only then that its certificate was refused.
 func dialTLS(t testing.TB, port int, config *tls.Config) (*respclient.Client, *tls.Conn, error) {
 	t.Helper()
 	c, err := tls.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port), config)
@@ -34,7 +34,7 @@ func dialTLS(t testing.TB, port int, config *tls.Config) (*respclient.Client, *t
 	return client, c, err
 }
 
-// TestTLS: what a client can do, it can do under TLS, whichever loop there is.
+// TestTLS: a client can do everything under TLS, with every event loop.
 func TestTLS(t *testing.T) {
 	certs := testkit.NewCertificates(t)
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -77,7 +77,7 @@ func TestTLS(t *testing.T) {
 			if info := s.Do("INFO", "server").Text; !strings.Contains(info, want) {
 				t.Errorf("no %q in %s", want, info)
 			}
-			// Not TLS at all.
+			// Without TLS.
 			plain, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +92,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSTools: redis-cli and redis-benchmark speak TLS with us.
+// TestTLSTools: redis-cli and redis-benchmark work with TLS.
 func TestTLSTools(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	testkit.Start(t, certs.Directives(port)...)
@@ -111,7 +111,7 @@ func TestTLSTools(t *testing.T) {
 	}
 }
 
-// TestTLSConfigSet: each CONFIG SET is taken or refused as redis-server takes or refuses it, whole or not at all.
+// TestTLSConfigSet: each CONFIG SET is accepted or refused as by redis-server, as a whole.
 func TestTLSConfigSet(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	other := testkit.NewCertificates(t)
@@ -158,7 +158,7 @@ func TestTLSConfigSet(t *testing.T) {
 		{"tls-client-cert-file", certs.File("client.crt"), "tls-client-key-file", certs.File("server.key")},
 		{"tls-client-cert-file", certs.File("client.crt"), "tls-client-key-file", certs.File("client.key")},
 		{"tls-port", "0"},
-		{"tls-cert-file", garbage}, // nobody looks while there is no tls-port
+		{"tls-cert-file", garbage}, // not checked while there is no tls-port
 	}
 	run := func(s *testkit.Server) (replies []string) {
 		t.Helper()
@@ -187,7 +187,7 @@ func TestTLSConfigSet(t *testing.T) {
 				}
 			}
 			if kept != nil {
-				kept.Must("PING") // through whatever is configured anew
+				kept.Must("PING") // keeps its connection during all changes
 			}
 		}
 		return replies
@@ -204,7 +204,7 @@ func TestTLSConfigSet(t *testing.T) {
 	}
 }
 
-// TestTLSReload: new connections get the certificate that CONFIG SET has read, the file's name may be the same, and old
+// TestTLSReload: new connections get the certificate that CONFIG SET has read, even from the same file name. Old
 // connections stay.
 func TestTLSReload(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
@@ -247,7 +247,7 @@ func TestTLSReload(t *testing.T) {
 	}
 }
 
-// TestTLSPorts: a port changes from one kind to the other and back, and connections stay.
+// TestTLSPorts: a port changes to TLS and back, and connections stay.
 func TestTLSPorts(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	s := testkit.Start(t, append(certs.Directives(port), "--unixsocket", t.TempDir()+"/s")...)
@@ -268,7 +268,7 @@ func TestTLSPorts(t *testing.T) {
 	if _, _, err := dialTLS(t, port, certs.Client(t, true)); err != nil {
 		t.Error(err)
 	}
-	// Both at once, whichever comes first.
+	// Both at once, in either order.
 	plain.Must("CONFIG", "SET", "port", port, "tls-port", "0")
 	plain.Must("CONFIG", "SET", "tls-port", port, "port", "0")
 	if info := plain.Must("INFO", "server").Text; !strings.Contains(info, fmt.Sprintf("tcp_port:%d\r\n", port)) {
@@ -280,7 +280,7 @@ func TestTLSPorts(t *testing.T) {
 	s.Terminate()
 }
 
-// TestTLSStart: a server whose certificates cannot be read does not start, and says why.
+// TestTLSStart: a server whose certificates cannot be read does not start, and logs the reason.
 func TestTLSStart(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	for _, c := range []struct {
@@ -306,7 +306,7 @@ func TestTLSStart(t *testing.T) {
 	}
 }
 
-// TestTLSReplica: a replica of Redis follows over TLS, through its first synchronisation and what comes behind it.
+// TestTLSReplica: a Redis replica follows over TLS, through its first synchronisation and the stream after it.
 func TestTLSReplica(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	s := testkit.Start(t, certs.Directives(port)...)
@@ -324,7 +324,7 @@ func TestTLSReplica(t *testing.T) {
 	}
 }
 
-// TestTLSMetrics: operators see handshakes.
+// TestTLSMetrics: /metrics counts handshakes.
 func TestTLSMetrics(t *testing.T) {
 	certs, port, admin := testkit.NewCertificates(t), testkit.FreePort(t), testkit.FreePort(t)
 	testkit.Start(t, append(certs.Directives(port), "--admin-address", "127.0.0.1:"+strconv.Itoa(admin))...)
@@ -344,8 +344,8 @@ func TestTLSMetrics(t *testing.T) {
 	}
 }
 
-// FuzzTLSConfigSet sets certificates of any content. The server stays up, connections stay, and new ones are served by
-// what was accepted last.
+// FuzzTLSConfigSet sets certificates with any content. The server stays up and connections stay. New connections
+// use the last accepted certificate.
 func FuzzTLSConfigSet(f *testing.F) {
 	certs, port := testkit.NewCertificates(f), testkit.FreePort(f)
 	s := testkit.Start(f, append(certs.Directives(port), "--tls-auth-clients", "no")...)

@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestRedisCLI: the unmodified client, in its usual forms.
+// TestRedisCLI: the unmodified client in its usual forms.
 func TestRedisCLI(t *testing.T) {
 	s := testkit.Start(t)
 	for _, c := range []struct {
@@ -53,8 +53,8 @@ func TestRedisCLI(t *testing.T) {
 	}
 }
 
-// TestRedisBenchmark: the unmodified load generator, pipelined and not, ends without an error, and INFO counts what it
-// did.
+// TestRedisBenchmark: the unmodified load generator ends without an error, with pipelines and without. INFO counts
+// its commands.
 func TestRedisBenchmark(t *testing.T) {
 	s := testkit.Start(t)
 	line := regexp.MustCompile(`(?m)^(PING_INLINE|PING_MBULK|SET|GET|INCR|MSET \(10 keys\)): [\d.]+ requests per second`)
@@ -83,7 +83,7 @@ func TestRedisBenchmark(t *testing.T) {
 	}
 }
 
-// TestPipe: a file of commands through redis-cli --pipe; a fifth of a million, or SPINDLE_TEST_SCALE times that.
+// TestPipe: a file of commands through redis-cli --pipe; 200,000, or SPINDLE_TEST_SCALE times that.
 func TestPipe(t *testing.T) {
 	n := 200_000 * testkit.Scale()
 	if testkit.Checked {

@@ -10,14 +10,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// askedInVain are configurations that ask for a feature which is not there: a line of a file, and the words it stands
-// for at start.
+// askedInVain are configurations that require a missing feature: a line of a file, and the words about it in the
+// log.
 var askedInVain = []struct{ line, directive, means string }{
 	{"tls-dh-params-file redis.dh", "tls-dh-params-file", "elliptic curves"},
 }
 
-// TestUnsupported: a server that would not be what was asked for does not start, in a file or on the command line, and
-// says how it would.
+// TestUnsupported: a server without a required feature does not start, from a file or from the command line. It
+// says how it would start.
 func TestUnsupported(t *testing.T) {
 	for _, c := range askedInVain {
 		refused := func(args ...string) {
@@ -46,8 +46,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// TestUnsupportedOverride: with the override the server starts without what was asked for, and the log says of each
-// what that means.
+// TestUnsupportedOverride: with the override the server starts without the features, and logs the meaning of each.
 func TestUnsupportedOverride(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	conf := "port " + strconv.Itoa(port) + "\nbind 127.0.0.1\ndatabases 1\n"
@@ -65,11 +64,11 @@ func TestUnsupportedOverride(t *testing.T) {
 			t.Errorf("no %q in the log", want)
 		}
 	}
-	s.Do("CONFIG", "SET", "tls-dh-params-file", "redis.dh") // what it has already is no change
+	s.Do("CONFIG", "SET", "tls-dh-params-file", "redis.dh") // setting the present value is no change
 	s.Do("CONFIG", "SET", "tls-port", "0", "tls-cluster", "no", "tls-replication", "no")
 }
 
-// TestSetUnsupported: CONFIG SET does not answer OK to what has no effect.
+// TestSetUnsupported: CONFIG SET does not answer OK if the value has no effect.
 func TestSetUnsupported(t *testing.T) {
 	for _, args := range [][]string{nil, {"--unsupported-directives", "warn"}} {
 		s := testkit.Start(t, args...)

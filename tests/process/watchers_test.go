@@ -10,10 +10,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// What the programs ask that watch a Redis for its operators, as their public sources have it: each gets an answer that
-// is no error. Questions to modules that are not there are left out; these programs take a refusal of them.
+// The requests of programs that watch a Redis for its operators, taken from their public sources. No reply may be
+// an error. Requests to missing modules are left out, because these programs accept their refusal.
 
-// filled is a server with a key of each type.
+// filled returns a server with a key of each type.
 func filled(t *testing.T) *testkit.Server {
 	s := testkit.Start(t)
 	for _, line := range []string{
@@ -34,7 +34,7 @@ func words(line string) (args []any) {
 	return args
 }
 
-// replay asks each line on one connection. EMPTY stands for an empty argument.
+// replay sends each line on one connection. EMPTY stands for an empty argument.
 func replay(t *testing.T, s *testkit.Server, lines ...string) {
 	t.Helper()
 	c := s.Dial()
@@ -55,7 +55,7 @@ func replay(t *testing.T, s *testkit.Server, lines ...string) {
 	}
 }
 
-// deepError is the first error within a reply.
+// deepError returns the first error within a reply.
 func deepError(v respclient.Value) error {
 	if err := v.Err(); err != nil {
 		return err
@@ -68,7 +68,7 @@ func deepError(v respclient.Value) error {
 	return nil
 }
 
-// TestPrometheusExporter replays what oliver006/redis_exporter asks, with all its options on.
+// TestPrometheusExporter replays the requests of oliver006/redis_exporter with all its options on.
 func TestPrometheusExporter(t *testing.T) {
 	s := filled(t)
 	replay(t, s,
@@ -82,7 +82,7 @@ func TestPrometheusExporter(t *testing.T) {
 	if missing := s.Do("COMMAND", "INFO", "COMMANDLOG"); len(missing.Elems) != 1 || !missing.Elems[0].Null {
 		t.Errorf("COMMAND INFO of what is not there: %v", missing)
 	}
-	// Its groups of keys come from a script: a scan, the memory of each key, patterns of Lua.
+	// A script collects its groups of keys: a scan, the memory of each key, Lua patterns.
 	script := `local found, groups, list = redis.call("SCAN", ARGV[1], "COUNT", ARGV[2]), {}, {}
 		for _, key in ipairs(found[2]) do
 			local bytes = redis.pcall("MEMORY", "USAGE", key)
@@ -108,8 +108,8 @@ func TestPrometheusExporter(t *testing.T) {
 	replay(t, cluster, "INFO ALL", "CLUSTER INFO", "CLUSTER NODES", "CLUSTER SHARDS", "CLUSTER SLOTS")
 }
 
-// TestRedisInsight replays what RedisInsight asks: to connect, to show the server, to browse and change keys of each
-// type, and for its analysis, slow log, profiler and recommendations.
+// TestRedisInsight replays the requests of RedisInsight. It connects, shows the server, and browses and changes
+// keys of each type. It also uses its analysis, slow log, profiler and recommendations.
 func TestRedisInsight(t *testing.T) {
 	s := filled(t)
 	replay(t, s,
