@@ -515,8 +515,8 @@ func listenAbove(low int) (l net.Listener, err error) {
 	return nil, err
 }
 
-// TestWhoCannotSaveEnds: a node that cannot replace its nodes.conf answers no claim, and ends.
-func TestWhoCannotSaveEnds(t *testing.T) {
+// TestNodeThatCannotSaveEnds: a node that cannot replace its nodes.conf answers no claim, and ends.
+func TestNodeThatCannotSaveEnds(t *testing.T) {
 	n := node(t, false)
 	n.Crashes()
 	file := n.File("nodes.conf")

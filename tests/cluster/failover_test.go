@@ -379,9 +379,9 @@ func (c *gated) failOver(harm string) time.Duration {
 	return took
 }
 
-// TestWhoStandsStillIsFailed: nodes of either kind call a process failed if it stands still for several timeouts,
+// TestStoppedNodeIsFailed: nodes of either kind call a process failed if it stands still for several timeouts,
 // by SIGSTOP or DEBUG SLEEP.
-func TestWhoStandsStillIsFailed(t *testing.T) {
+func TestStoppedNodeIsFailed(t *testing.T) {
 	for name, stop := range map[string]func(*testkit.Server){
 		"SIGSTOP": func(n *testkit.Server) { n.Signal(syscall.SIGSTOP) },
 		"SLEEP": func(n *testkit.Server) {

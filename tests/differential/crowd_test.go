@@ -219,8 +219,8 @@ func TestShrinksAPlan(t *testing.T) {
 	}
 }
 
-// TestComparesWhoIsServed: the same replies to other clients, a missing one, or an additional one are a difference.
-func TestComparesWhoIsServed(t *testing.T) {
+// TestComparesServedClients: the same replies to other clients, a missing one, or an additional one are a difference.
+func TestComparesServedClients(t *testing.T) {
 	x, y := []byte("*2\r\n+a\r\n+x\r\n"), []byte("*2\r\n+a\r\n+y\r\n")
 	pushed := [][]byte{[]byte(":1\r\n")}
 	for name, c := range map[string]struct {

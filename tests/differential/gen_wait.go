@@ -61,8 +61,8 @@ func waitKeys(g *generator) {
 	}
 }
 
-// waitKeysBehind is a number of keys and the keys.
-func waitKeysBehind(g *generator) {
+// countedWaitKeys is a number of keys and the keys.
+func countedWaitKeys(g *generator) {
 	n := someWaits(g)
 	g.add(strconv.Itoa(n))
 	for range n {
@@ -70,8 +70,8 @@ func waitKeysBehind(g *generator) {
 	}
 }
 
-// keysBehind is the same where no client waits.
-func keysBehind(g *generator) {
+// countedKeys is the same where no client waits.
+func countedKeys(g *generator) {
 	n := 1 + g.rng.IntN(3)
 	g.add(strconv.Itoa(n))
 	for range n {
@@ -92,7 +92,7 @@ var scarcities = []scarcity{
 			{3, "brpop", []arg{waitKeys, planWait}},
 			{3, "blmove", []arg{waitKey, waitKey, planSide, planSide, planWait}},
 			{1, "brpoplpush", []arg{waitKey, waitKey, planWait}},
-			{3, "blmpop", []arg{planWait, waitKeysBehind, planSide, upToFew}},
+			{3, "blmpop", []arg{planWait, countedWaitKeys, planSide, upToFew}},
 		}},
 		gives: family{templates: []template{
 			{16, "rpush", []arg{planKey, times(1, 4, planValue)}},
@@ -101,7 +101,7 @@ var scarcities = []scarcity{
 			{1, "rpop", []arg{planKey}},
 			{3, "lmove", []arg{planKey, planKey, planSide, planSide}},
 			{1, "rpoplpush", []arg{planKey, planKey}},
-			{1, "lmpop", []arg{keysBehind, planSide, upToFew}},
+			{1, "lmpop", []arg{countedKeys, planSide, upToFew}},
 			{1, "linsert", []arg{planKey, lit("BEFORE"), planValue, planValue}},
 			{1, "rpushx", []arg{planKey, planValue}},
 			{1, "ltrim", []arg{planKey, exactly("1"), exactly("-1")}},
@@ -111,14 +111,14 @@ var scarcities = []scarcity{
 		waits: family{name: "zsets", templates: []template{
 			{2, "bzpopmin", []arg{waitKeys, planWait}},
 			{2, "bzpopmax", []arg{waitKeys, planWait}},
-			{2, "bzmpop", []arg{planWait, waitKeysBehind, anyOf("MIN", "MAX"), upToFew}},
+			{2, "bzmpop", []arg{planWait, countedWaitKeys, anyOf("MIN", "MAX"), upToFew}},
 		}},
 		gives: family{templates: []template{
 			{16, "zadd", []arg{planKey, times(1, 3, score, planValue)}},
 			{2, "zincrby", []arg{planKey, score, planValue}},
 			{1, "geoadd", []arg{planKey, score, score, planValue}},
 			{1, "zpopmin", []arg{planKey}},
-			{1, "zmpop", []arg{keysBehind, anyOf("MIN", "MAX"), upToFew}},
+			{1, "zmpop", []arg{countedKeys, anyOf("MIN", "MAX"), upToFew}},
 			{1, "zremrangebyrank", []arg{planKey, exactly("0"), exactly("0")}},
 		}},
 	},

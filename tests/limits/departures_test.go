@@ -33,9 +33,9 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
-// TestLastWords: all requests that a client sends before it leaves are run. That holds for requests that are still
-// in the socket while the client's script runs.
-func TestLastWords(t *testing.T) {
+// TestRequestsBeforeLeaving: all requests that a client sends before it leaves are run. That holds for requests
+// that are still in the socket while the client's script runs.
+func TestRequestsBeforeLeaving(t *testing.T) {
 	const increments = 20_000 // more than the server reads ahead for a waiting connection
 	words := "CLIENT REPLY OFF\r\nEVAL 'for i = 1, 20000000 do end' 0\r\n" + strings.Repeat("INCR n\r\n", increments)
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {

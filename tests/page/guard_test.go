@@ -311,9 +311,9 @@ func TestConsoleIsOff(t *testing.T) {
 	}
 }
 
-// TestBentNameWithoutToken: without a token, a foreign page whose host name resolves to this server gets no
+// TestForeignHostWithoutToken: without a token, a foreign page whose host name resolves to this server gets no
 // profile.
-func TestBentNameWithoutToken(t *testing.T) {
+func TestForeignHostWithoutToken(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	testkit.Start(t, "--admin-address", address)
 	for _, c := range []struct {
@@ -332,8 +332,8 @@ func TestBentNameWithoutToken(t *testing.T) {
 	}
 }
 
-// TestIdleCrowd: idle connections make room for new ones, and their number is limited.
-func TestIdleCrowd(t *testing.T) {
+// TestIdleConnections: idle connections make room for new ones, and their number is limited.
+func TestIdleConnections(t *testing.T) {
 	_, url := serve(t)
 	const came, most = 200, 64
 	var crowd []net.Conn
@@ -356,9 +356,9 @@ func TestIdleCrowd(t *testing.T) {
 	}
 }
 
-// TestCollectorsBesideATurn: while a command holds the turn, only a few metric requests and console commands wait
+// TestCollectorsDuringATurn: while a command holds the turn, only a few metric requests and console commands wait
 // for it. The others are refused with the reason.
-func TestCollectorsBesideATurn(t *testing.T) {
+func TestCollectorsDuringATurn(t *testing.T) {
 	s, url := serve(t, "--admin-port", strconv.Itoa(testkit.FreePort(t)))
 	lane, err := respclient.Dial("127.0.0.1:" + s.Do("CONFIG", "GET", "admin-port").Elems[1].Text)
 	if err != nil {

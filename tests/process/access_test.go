@@ -238,9 +238,9 @@ func TestRequirePass(t *testing.T) {
 	says(t, s.Dial(), "PONG", "PING")
 }
 
-// TestRefusalsAreTold: ACL LOG shows which user was refused what and where, and INFO counts it. CONFIG RESETSTAT
+// TestRefusalsAreLogged: ACL LOG shows which user was refused what and where, and INFO counts it. CONFIG RESETSTAT
 // resets the counts.
-func TestRefusalsAreTold(t *testing.T) {
+func TestRefusalsAreLogged(t *testing.T) {
 	s := testkit.Start(t)
 	c := s.Dial()
 	s.Do("ACL", "SETUSER", "bob", "on", ">pw", "~a*", "+get", "+sort", "+multi", "+exec", "+client|setname", "&none")

@@ -51,9 +51,9 @@ func TestOthersAreServedBetweenSlowRequests(t *testing.T) {
 	}
 }
 
-// TestPeerEndsBehindSlowRequests: requests sent before the connection's end are run, with every event loop. If the
+// TestPeerEndsAfterSlowRequests: requests sent before the connection's end are run, with every event loop. If the
 // peer still reads, it gets the replies, although the requests take many turns.
-func TestPeerEndsBehindSlowRequests(t *testing.T) {
+func TestPeerEndsAfterSlowRequests(t *testing.T) {
 	const n = 50
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		for _, reads := range []bool{true, false} {

@@ -62,8 +62,8 @@ func TestInfoTells(t *testing.T) {
 	is("stats", "total_eviction_exceeded_time", 0)
 }
 
-// TestMailIsTold: INFO memory shows how many bytes of messages from others the loops have yet to read.
-func TestMailIsTold(t *testing.T) {
+// TestMailIsCounted: INFO memory shows how many bytes of messages from others the loops have yet to read.
+func TestMailIsCounted(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.AwaitInfo(10*time.Second, "memory", "memory_mail", "0")
 }

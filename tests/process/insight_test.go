@@ -245,9 +245,9 @@ func TestReplyLatencyWithAReplica(t *testing.T) {
 	}
 }
 
-// TestHotKeysInWhole: every key of a command counts, in its database, even in scripts and transactions. Keys with
+// TestHotKeysOfAllCommands: every key of a command counts, in its database, even in scripts and transactions. Keys with
 // unprintable bytes are escaped on /metrics. The setting stops the count.
-func TestHotKeysInWhole(t *testing.T) {
+func TestHotKeysOfAllCommands(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)
 	hot := func(key string) map[string]string {

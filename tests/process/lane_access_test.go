@@ -15,9 +15,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// besideSleep calls try with the lane of a new server while DEBUG SLEEP holds the turn. If the machine is slower
+// duringSleep calls try with the lane of a new server while DEBUG SLEEP holds the turn. If the machine is slower
 // than the turn, it repeats with a longer one. It calls after when the turn is over.
-func besideSleep(t *testing.T, before func(s *testkit.Server, dial func() *respclient.Client), try, after func()) {
+func duringSleep(t *testing.T, before func(s *testkit.Server, dial func() *respclient.Client), try, after func()) {
 	t.Helper()
 	for seconds := 1; ; seconds *= 4 {
 		s, dial := withLane(t)
@@ -58,7 +58,7 @@ func TestLaneID(t *testing.T) {
 	var lane []*respclient.Client
 	var told []int64
 	var open func() *respclient.Client
-	besideSleep(t, func(server *testkit.Server, dial func() *respclient.Client) {
+	duringSleep(t, func(server *testkit.Server, dial func() *respclient.Client) {
 		s, open, told = server, dial, nil
 		lane = []*respclient.Client{dial()}
 		lane[0].Must("PING")
@@ -83,7 +83,7 @@ func TestLaneWrongPasswords(t *testing.T) {
 	var s *testkit.Server
 	var old, leaves *respclient.Client
 	var open func() *respclient.Client
-	besideSleep(t, func(server *testkit.Server, dial func() *respclient.Client) {
+	duringSleep(t, func(server *testkit.Server, dial func() *respclient.Client) {
 		s, open, old = server, dial, dial()
 		old.Must("HELLO", 2, "SETNAME", "guesser")
 		s.Do("CONFIG", "SET", "acllog-max-len", 3)
@@ -150,7 +150,7 @@ func TestLaneUsersThatChange(t *testing.T) {
 func usersThatChange(t *testing.T, wait time.Duration) (known bool) {
 	var s *testkit.Server
 	var stranger, doomed *respclient.Client
-	besideSleep(t, func(server *testkit.Server, dial func() *respclient.Client) {
+	duringSleep(t, func(server *testkit.Server, dial func() *respclient.Client) {
 		s, stranger, doomed = server, nil, dial()
 		s.Do("ACL", "SETUSER", "operator", "on", ">secret", "+@all", "~*")
 		s.Do("CONFIG", "SET", "requirepass", "x")
@@ -190,7 +190,7 @@ func TestLaneWrongArguments(t *testing.T) {
 	}
 	var want, got []respclient.Value
 	var c *respclient.Client
-	besideSleep(t, func(s *testkit.Server, dial func() *respclient.Client) {
+	duringSleep(t, func(s *testkit.Server, dial func() *respclient.Client) {
 		c, want, got = dial(), nil, nil
 		other := s.Dial()
 		for _, args := range requests {

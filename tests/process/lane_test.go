@@ -60,11 +60,11 @@ func occupy(t *testing.T, s *testkit.Server, args ...any) *respclient.Client {
 	return c
 }
 
-// TestLaneBesideATurn: while DEBUG SLEEP holds the turn, the lane answers its commands on old and new connections.
+// TestLaneDuringATurn: while DEBUG SLEEP holds the turn, the lane answers its commands on old and new connections.
 // It refuses other commands by name. If the machine is slower than the turn, the test repeats with a longer one.
-func TestLaneBesideATurn(t *testing.T) {
+func TestLaneDuringATurn(t *testing.T) {
 	for seconds := 2; ; seconds *= 4 {
-		wrong, inTime := besideATurn(t, seconds)
+		wrong, inTime := duringATurn(t, seconds)
 		switch {
 		case inTime:
 			for _, text := range wrong {
@@ -77,9 +77,9 @@ func TestLaneBesideATurn(t *testing.T) {
 	}
 }
 
-// besideATurn sends the lane each of its commands while the turn is held for some seconds. inTime is true if every
+// duringATurn sends the lane each of its commands while the turn is held for some seconds. inTime is true if every
 // reply came before the turn was over. wrong are the wrong replies.
-func besideATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
+func duringATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
 	expect := func(v respclient.Value, ok bool, what string) {
 		if !ok {
 			wrong = append(wrong, fmt.Sprintf("%s: %.300v", what, v))
@@ -146,10 +146,10 @@ func besideATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
 	return wrong, true
 }
 
-// TestLaneBesideAScript: during a script that has lent the turn, and during a pause of all clients, ordinary
+// TestLaneDuringAScript: during a script that has lent the turn, and during a pause of all clients, ordinary
 // clients wait. Clients of the lane do not wait, before and after busy-reply-threshold. They see the present
 // figures.
-func TestLaneBesideAScript(t *testing.T) {
+func TestLaneDuringAScript(t *testing.T) {
 	s, dial := withLane(t, "--busy-reply-threshold", "1000000")
 	c := dial()
 	c.SetTimeout(laneSoon() * 4)

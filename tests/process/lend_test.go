@@ -11,9 +11,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPeerEndsBesideScript: requests that arrive while a script runs are run after it, even if the sender has ended
+// TestPeerEndsDuringScript: requests that arrive while a script runs are run after it, even if the sender has ended
 // the connection. With every event loop.
-func TestPeerEndsBesideScript(t *testing.T) {
+func TestPeerEndsDuringScript(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
 			s := testkit.Start(t, "--reactor-backend", backend, "--busy-reply-threshold", "60000")

@@ -40,8 +40,8 @@ func pipeline(t *testing.T, s *testkit.Server, requests ...[]any) []respclient.V
 	return replies
 }
 
-// TestSaveBehindFlush: FLUSHALL cancels the running save, but not a save that is requested after it.
-func TestSaveBehindFlush(t *testing.T) {
+// TestSaveAfterFlush: FLUSHALL cancels the running save, but not a save that is requested after it.
+func TestSaveAfterFlush(t *testing.T) {
 	flush, set, save := []any{"FLUSHALL"}, []any{"SET", "a", "1"}, []any{"BGSAVE"}
 	t.Run("pipeline", func(t *testing.T) {
 		s := testkit.Start(t)

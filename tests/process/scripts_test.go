@@ -152,9 +152,9 @@ func TestScriptsWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestScriptMemoryIsTold: INFO and MEMORY STATS show the memory of scripts and libraries. It counts as used, and is
+// TestScriptMemoryIsShown: INFO and MEMORY STATS show the memory of scripts and libraries. It counts as used, and is
 // freed when they are deleted.
-func TestScriptMemoryIsTold(t *testing.T) {
+func TestScriptMemoryIsShown(t *testing.T) {
 	s := testkit.Start(t)
 	const megabyte = 1 << 20
 	read := func() map[string]int64 {

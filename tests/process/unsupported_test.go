@@ -10,16 +10,16 @@ import (
 	"spindle/tests/testkit"
 )
 
-// askedInVain are configurations that require a missing feature: a line of a file, and the words about it in the
-// log.
-var askedInVain = []struct{ line, directive, means string }{
+// unsupportedFeatures are configurations that require a missing feature: a line of a file, and the words about it
+// in the log.
+var unsupportedFeatures = []struct{ line, directive, means string }{
 	{"tls-dh-params-file redis.dh", "tls-dh-params-file", "elliptic curves"},
 }
 
 // TestUnsupported: a server without a required feature does not start, from a file or from the command line. It
 // says how it would start.
 func TestUnsupported(t *testing.T) {
-	for _, c := range askedInVain {
+	for _, c := range unsupportedFeatures {
 		refused := func(args ...string) {
 			t.Helper()
 			s := testkit.Launch(t, testkit.Spec{NoWait: true, Args: args})
@@ -50,7 +50,7 @@ func TestUnsupported(t *testing.T) {
 func TestUnsupportedOverride(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	conf := "port " + strconv.Itoa(port) + "\nbind 127.0.0.1\ndatabases 1\n"
-	for _, c := range askedInVain {
+	for _, c := range unsupportedFeatures {
 		conf += c.line + "\n"
 	}
 	if err := os.WriteFile(dir+"/a.conf", []byte(conf), 0o644); err != nil {
@@ -58,7 +58,7 @@ func TestUnsupportedOverride(t *testing.T) {
 	}
 	s := testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, Port: port,
 		Args: []string{dir + "/a.conf", "--unsupported-directives", "warn"}})
-	for _, c := range askedInVain {
+	for _, c := range unsupportedFeatures {
 		if want := "WARNING: " + c.directive + " has no effect in this version: "; strings.Contains(conf, c.line) &&
 			!strings.Contains(s.Log(), want) {
 			t.Errorf("no %q in the log", want)

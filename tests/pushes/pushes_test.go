@@ -36,10 +36,10 @@ func (p *play) end() {
 	p.control.Close()
 }
 
-// TestPushesAreTheModels: random clients on one loop and on two, in all modes of tracking and pub/sub. They read,
+// TestPushesEqualTheModel: random clients on one loop and on two, in all modes of tracking and pub/sub. They read,
 // write, expire, flush, swap, redirect, change their protocol and vanish. Each connection receives exactly the
 // model's replies and pushes, in its order.
-func TestPushesAreTheModels(t *testing.T) {
+func TestPushesEqualTheModel(t *testing.T) {
 	for loops := 1; loops <= 2; loops++ {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
 			t.Parallel()

@@ -136,8 +136,8 @@ func TestStoppedPrimary(t *testing.T) {
 	await(t, old, "master_link_status", "up")
 }
 
-// TestMinorityPromotesNobody: one Sentinel of three may see a primary down, but it is not elected.
-func TestMinorityPromotesNobody(t *testing.T) {
+// TestMinorityCannotPromote: one Sentinel of three may see a primary down, but it is not elected.
+func TestMinorityCannotPromote(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, []bool{false, false}, []bool{false, false, true})
 	last := g.sentinels[0]

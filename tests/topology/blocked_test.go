@@ -10,9 +10,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBlockedClientsAreSentAway: a server that becomes a replica answers blocked clients with UNBLOCKED and closes
+// TestBlockedClientsAreDisconnected: a server that becomes a replica answers blocked clients with UNBLOCKED and closes
 // their connections, as redis-server does. Other clients stay connected.
-func TestBlockedClientsAreSentAway(t *testing.T) {
+func TestBlockedClientsAreDisconnected(t *testing.T) {
 	for name, s := range map[string]*testkit.Server{"spindle": testkit.Start(t), "redis-server": testkit.Redis(t)} {
 		other := s.Dial()
 		defer other.Close()

@@ -55,8 +55,8 @@ func (c *crowd) under(a, b int) bool {
 	return false
 }
 
-// someone returns a random node for which ok is true; -1 if there is none.
-func (c *crowd) someone(ok func(i int) bool) int {
+// randomNode returns a random node for which ok is true; -1 if there is none.
+func (c *crowd) randomNode(ok func(i int) bool) int {
 	for _, i := range c.rng.Perm(len(c.nodes)) {
 		if ok(i) {
 			return i
@@ -87,7 +87,7 @@ func (c *crowd) promote(i int) (old, to int) {
 	c.tell(i, "NO", "ONE")
 	c.writers.target.Store(c.nodes[i])
 	c.above[i] = -1
-	to = c.someone(func(j int) bool { return c.under(j, i) })
+	to = c.randomNode(func(j int) bool { return c.under(j, i) })
 	c.above[old] = to
 	return old, to
 }
@@ -108,14 +108,14 @@ func (c *crowd) restart(i int, saved bool) {
 
 // change makes one random change of roles or one failure, and returns a description.
 func (c *crowd) change() string {
-	replica := c.someone(func(i int) bool { return c.above[i] >= 0 })
+	replica := c.randomNode(func(i int) bool { return c.above[i] >= 0 })
 	switch c.rng.IntN(6) {
 	case 0:
 		old, to := c.promote(replica)
 		c.attach(old, to)
 		return fmt.Sprintf("promotion of %d, %d follows %d", replica, old, to)
 	case 1, 2:
-		to := c.someone(func(j int) bool { return !c.under(j, replica) })
+		to := c.randomNode(func(j int) bool { return !c.under(j, replica) })
 		c.attach(replica, to)
 		return fmt.Sprintf("%d follows %d", replica, to)
 	case 3:
@@ -133,7 +133,7 @@ func (c *crowd) change() string {
 	c.nodes[replica].Signal(syscall.SIGSTOP)
 	time.Sleep(time.Duration(c.rng.IntN(500)) * time.Millisecond)
 	old, to := -1, -1
-	if other := c.someone(func(i int) bool { return c.above[i] >= 0 && i != replica }); c.rng.IntN(2) == 0 {
+	if other := c.randomNode(func(i int) bool { return c.above[i] >= 0 && i != replica }); c.rng.IntN(2) == 0 {
 		old, to = c.promote(other)
 		c.attach(old, to)
 	}

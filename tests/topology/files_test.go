@@ -14,9 +14,9 @@ import (
 
 // The files of a replica, when full copies come, fail, and coincide with its own saves.
 
-// TestCopyBesideSaves: a save of the old data and a full copy run at the same time without harm. If the replica is
+// TestCopyDuringSaves: a save of the old data and a full copy run at the same time without harm. If the replica is
 // killed after the copy, it has the primary's data on disk.
-func TestCopyBesideSaves(t *testing.T) {
+func TestCopyDuringSaves(t *testing.T) {
 	for _, how := range []string{"disabled", "on-empty-db", "swapdb"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()

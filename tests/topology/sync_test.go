@@ -159,9 +159,9 @@ func TestPsyncForms(t *testing.T) {
 	}
 }
 
-// TestCopyNobodyTakes: a full copy ends when its last receiver has disconnected, and the log says so, at any point
+// TestCopyWithoutReceivers: a full copy ends when its last receiver has disconnected, and the log says so, at any point
 // of the encoding.
-func TestCopyNobodyTakes(t *testing.T) {
+func TestCopyWithoutReceivers(t *testing.T) {
 	s := testkit.Start(t, "--rdb-key-save-delay", "1000000")
 	s.Do("DEBUG", "POPULATE", "100")
 	for round := range 2 {

@@ -73,9 +73,9 @@ func alike(t *testing.T, all ...*testkit.Server) {
 	c.equal(all)
 }
 
-// TestSecondCopyBesideScript: a full copy that waits for another copy's end does not begin in the middle of a
+// TestSecondCopyDuringScript: a full copy that waits for another copy's end does not begin in the middle of a
 // script. Otherwise the replica would apply the script's first part twice. (B2)
-func TestSecondCopyBesideScript(t *testing.T) {
+func TestSecondCopyDuringScript(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
 	s.Do("DEBUG", "POPULATE", 200)
@@ -100,8 +100,8 @@ func TestSecondCopyBesideScript(t *testing.T) {
 	}
 }
 
-// TestClusterFailoverBesideScript: a manual failover waits for the script that its primary runs. (B3)
-func TestClusterFailoverBesideScript(t *testing.T) {
+// TestClusterFailoverDuringScript: a manual failover waits for the script that its primary runs. (B3)
+func TestClusterFailoverDuringScript(t *testing.T) {
 	t.Parallel()
 	node := func() (*testkit.Server, int) {
 		bus := testkit.FreePort(t)
@@ -144,8 +144,8 @@ func TestClusterFailoverBesideScript(t *testing.T) {
 	}
 }
 
-// TestFailoverBesideRestore: a failover does not lose a large RESTORE that was acknowledged. (B4)
-func TestFailoverBesideRestore(t *testing.T) {
+// TestFailoverDuringRestore: a failover does not lose a large RESTORE that was acknowledged. (B4)
+func TestFailoverDuringRestore(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
 	r := testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
@@ -174,8 +174,8 @@ func TestFailoverBesideRestore(t *testing.T) {
 	}
 }
 
-// TestClusterDownBesideScript: a script uses the slot map from its start until its end. (B5)
-func TestClusterDownBesideScript(t *testing.T) {
+// TestClusterDownDuringScript: a script uses the slot map from its start until its end. (B5)
+func TestClusterDownDuringScript(t *testing.T) {
 	t.Parallel()
 	var nodes []*testkit.Server
 	bus := 0
