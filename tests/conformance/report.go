@@ -13,90 +13,88 @@ import (
 var differences = []string{
 	"`SET key value PXAT t` is propagated as the client wrote it; 7.0 rewrites it to `SET key value PXAT t` and drops " +
 		"NX and XX.",
-	"In the replication stream the SELECT of a transaction stands behind its MULTI; in 7.0 before it.",
+	"In the replication stream a transaction's SELECT comes after its MULTI; in 7.0 before it.",
 	"The CPU lists are settings with dashes, `aof-rewrite-cpulist`; 7.0 calls them `aof_rewrite_cpulist`. Both names " +
 		"are taken.",
 	"CLIENT LIST has `watch`, `lib-name` and `lib-ver`.",
 	"Short lists are listpacks, and short sets of texts too; in 7.0 quicklists and hashtables. Scores are printed by " +
 		"their shortest text.",
-	"Who waits for a stream or its group and sees it go gets NOGROUP or WRONGTYPE; in 7.0 UNBLOCKED.",
+	"A client that waits for a stream or its group gets NOGROUP or WRONGTYPE when that is deleted; in 7.0 UNBLOCKED.",
 }
 
 // better are intended differences from 7.4 that serve the client better.
 var better = []string{
 	"FLUSHALL and FLUSHDB take the same short time whatever they remove, also SYNC and inside MULTI: the memory is " +
-		"given back beside the core.",
-	"BITFIELD with OVERFLOW SAT keeps the end of the range that a value lies beyond. In 7.4 a number near the least of " +
+		"freed in the background.",
+	"BITFIELD with OVERFLOW SAT stores the end of the range that a value exceeds. In 7.4 a number near the least of " +
 		"64 bits, SET into a narrower signed field, overflows and becomes the greatest.",
-	"A Sentinel promotes a replica also when its primary was made a replica and nobody has had a primary for long. With " +
-		"`down-after-milliseconds` below some 2 s a group of 7.4's then never has a primary again.",
-	"A replica that does not take up its new primary holds up the others for `slave-reconf-timeout`; in 7.4 for the " +
+	"A Sentinel also promotes a replica when the primary was made a replica and no server has been primary for long. " +
+		"With `down-after-milliseconds` below some 2 s, 7.4's Sentinels then never choose a primary again.",
+	"A replica that does not follow its new primary delays the others for `slave-reconf-timeout`; in 7.4 for the " +
 		"whole `failover-timeout`.",
-	"A link to a primary that fails rests for 1, 2, 4 … 30 s before the next try; 5 s at most while the primary cannot be " +
-		"reached or is not ready, or if the last stream began without a copy. 7.4 tries each second, and each try may cost the primary a fork.",
+	"After a link to a primary fails, the replica waits 1, 2, 4 … 30 s before the next try. It waits 5 s at most while the " +
+		"primary cannot be reached or is not ready, or if the last stream began without a copy. 7.4 tries each second, and each try may cost the primary a fork.",
 	"A command of the primary that a replica does not know, or whose syntax it does not know, stops the link before it, " +
-		"and the data stay readable. 7.4 passes it over, and the data differ from then on; " +
+		"and the data stay readable. 7.4 ignores it, and the data differ afterwards; " +
 		"`replica-ignore-unknown-commands yes` does the same here.",
 	"A full copy replaces `dump.rdb` and the append-only file after it was loaded. In 7.4 it replaces `dump.rdb` before " +
-		"that. A copy that cannot be loaded leaves memory empty in both; here the files of before stay, and BGSAVE, SAVE, " +
+		"that. A copy that cannot be loaded leaves memory empty in both; here the earlier files stay, and BGSAVE, SAVE, " +
 		"BGREWRITEAOF, rules and SHUTDOWN save nothing until a copy has been loaded or the replica is promoted.",
 }
 
 // own are the other differences from 7.4: intended ones and missing work.
 var own = []string{
-	"While a script runs, a client that is to get a message of it reads nothing else until the script has ended: not " +
+	"While a script runs, a client that will get a message from it gets nothing else until the script has ended: not " +
 		"even the reply to SCRIPT KILL. 7.4 sends the message when the script has run for `busy-reply-threshold`.",
-	"MIGRATE without AUTH does not use the kept connection of a call that gave the password; 7.4 does.",
-	"Access rules and cluster routing go by the keys that a command uses. In 7.4 GEORADIUS and GEORADIUSBYMEMBER with " +
+	"MIGRATE without AUTH does not reuse the connection of a call that gave the password; 7.4 does.",
+	"Access rules and cluster routing depend on the keys that a command uses. In 7.4 GEORADIUS and GEORADIUSBYMEMBER with " +
 		"two STORE, SORT with `STORE get STORE key`, PFMERGE of one key, and XREADGROUP of a group called `streams` after " +
 		"another option use keys for which no permission was checked. A call whose keys cannot be read is judged by its " +
-		"keys at fixed places. XCLAIM needs permission to read, because it answers entries. COMMAND GETKEYS tells the " +
+		"keys at fixed places. XCLAIM needs permission to read, because it returns entries. COMMAND GETKEYS returns the " +
 		"same keys.",
 	"Cursors, names and numbers with a zero byte inside are refused, as in `CLIENT SETNAME`; 7.4 ignores what follows " +
 		"the zero byte.",
-	"RESTORE checks every payload to the last byte whatever `sanitize-dump-payload` says: bytes behind the value, " +
-		"scores that only begin as numbers, field deadlines out of order are refused. A sorted set's listpack that is out " +
+	"RESTORE checks every payload to the last byte whatever `sanitize-dump-payload` says: it refuses bytes after the value, " +
+		"scores that only begin as numbers, and field deadlines out of order. A sorted set's listpack that is out " +
 		"of order is put in order. Short lists from files of ziplists are listpacks.",
-	"SORT of a small sorted set leaves its encoding as it is (7.4 makes it a skiplist), with ALPHA compares whole " +
-		"elements also without STORE (7.4 stops at a zero byte there), and never refuses a number because of one it read " +
-		"before.",
-	"ZSCAN of a listpack shows a score's shortest text, also where a file of 7.0 brought a longer one.",
-	"GEORADIUS and GEOSEARCHSTORE with STOREDIST: distances are reckoned to the nearest double on every machine; 7.4's " +
+	"SORT of a small sorted set does not change its encoding; 7.4 makes it a skiplist. With ALPHA it compares whole " +
+		"elements even without STORE; 7.4 stops at a zero byte there. It never refuses a number because of an earlier one.",
+	"ZSCAN of a listpack shows a score's shortest text, even if a file of 7.0 has a longer one.",
+	"GEORADIUS and GEOSEARCHSTORE with STOREDIST: distances are rounded to the nearest double on every machine; 7.4's " +
 		"last bit depends on its C library (0.25 % of distances differ by it).",
 	"Counts of deliveries in XPENDING and XINFO stop at 4294967295. XAUTOCLAIM refuses a COUNT above 2^32.",
-	"`list-compress-depth` leaves pieces of more than 256 KB, mostly single long elements, as they are: compressing " +
-		"them would take a long turn.",
-	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), held against its published figures, not " +
-		"a running server. COPY works on them; a chain is at most 64 GB, and one that a client makes at most `bf-max-size` " +
+	"`list-compress-depth` does not compress pieces of more than 256 KB, mostly single long elements: that would " +
+		"block other clients for long.",
+	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), compared with its published figures, not " +
+		"with a running server. COPY works on them; a chain is at most 64 GB, and one that a client makes at most `bf-max-size` " +
 		"and `maxmemory`; in a chain with very many hashes, one BF.MEXISTS or BF.MADD takes fewer items; COMMAND gives " +
 		"their true arity.",
 	"CONFIG REWRITE and ACL SAVE keep the mode of the file, and its owner where the system allows that; 7.4 makes it " +
 		"one that all may read. REPLICAOF and REPLCONF ip-address refuse a host with blanks, quotes or line breaks. " +
 		"MIGRATE keeps a connection for callers with the same password. A bus message with the node's own ID is dropped.",
 	"DUMP refuses a payload beyond `proto-max-bulk-len`; 7.4 makes it, and no client can send it back.",
-	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not " +
-		"in them.",
-	"Mends of 7.4.2 and later are here: the lag of XINFO GROUPS and a group's entries-read beside deleted and trimmed " +
+	"Files are written for Redis 7.0 by default (`rdb-version`): they do not have the time when a stream's consumer last got an entry.",
+	"Fixes of 7.4.2 and later are included: the lag of XINFO GROUPS and a group's entries-read beside deleted and trimmed " +
 		"entries, SORT GET # in cluster mode, XREAD with + where the last entry was deleted or there is none.",
-	"Commands in an append-only file that change neither data nor scripts (CONFIG SET, CLIENT …) are passed over, and " +
-		"the log counts them; 7.4 runs them, though no server writes them. A log of before 7.0 moves into its folder after " +
-		"it was read whole; in 7.4 before.",
+	"Commands in an append-only file that change neither data nor scripts (CONFIG SET, CLIENT …) are ignored, and " +
+		"the log counts them; 7.4 runs them, although no server writes them. A log from before 7.0 is moved into its folder " +
+		"after it was loaded; in 7.4 before.",
 	"Clients that wait for a key (BLPOP, BZPOPMIN …) are served when SORT, ZUNIONSTORE and others with a destination " +
-		"put what they wait for in the place of another type; 7.4 leaves them waiting.",
-	"SWAPDB that makes several keys ready serves those who wait for them by the keys' names; 7.4 in the order of a hash " +
-		"table that is seeded anew at each start.",
-	"WATCH of a key that is past its deadline and not yet removed, then SET of it with a deadline in the past: EXEC " +
-		"runs, because the key is as gone as it was; 7.4 answers null.",
-	"OBJECT REFCOUNT of an integer from 0 to 9999 tells whether it would be shared if it were written now: a change of " +
-		"`maxmemory` or its policy shows at once, and a copy made by COPY counts as shared. 7.4 tells how the value came " +
-		"to be. Nothing is shared here, and no bit of an entry is free to remember that. Inside EXEC 7.4 also counts the " +
+		"replace a value of another type by the awaited type; 7.4 leaves them waiting.",
+	"A SWAPDB may make several keys ready. Waiting clients are then served in the order of the keys' names; in 7.4 in the " +
+		"order of a hash table with a new seed at each start.",
+	"After WATCH of an expired key that is not yet deleted, a SET with a deadline in the past does not abort EXEC, " +
+		"because the key still does not exist; 7.4 answers null.",
+	"OBJECT REFCOUNT of an integer from 0 to 9999 says whether it would be shared if it were written now. A change of " +
+		"`maxmemory` or its policy shows at once, and a copy made by COPY counts as shared. 7.4 says how the value was " +
+		"made. Spindle shares no value, and has no bit in an entry to remember that. Inside EXEC 7.4 also counts the " +
 		"queue that holds a value.",
-	"RESTORE with a TTL that reaches beyond 2^63-1 keeps the key as long as can be told; 7.4's sum overflows, and the " +
-		"key is gone at once.",
+	"RESTORE with a TTL beyond 2^63-1 keeps the key until the latest possible time; 7.4's sum overflows, and the " +
+		"key expires at once.",
 	"A failed AUTH is answered in a pipeline, too; 7.4 leaves its reply out when others are still to be sent.",
 	"used_memory counts data, clients, replicas and kept scripts, not the process itself: the program's pages and Go's " +
-		"runtime, some 22 MB. mem_fragmentation_ratio leaves these out as well, so that it is about the data: it is the " +
-		"resident memory beyond what the empty server had, divided by used_memory. 7.4 divides used_memory_rss, which is " +
+		"runtime, some 22 MB. mem_fragmentation_ratio leaves these out as well, so it concerns the data alone: it is the " +
+		"resident memory beyond that of the empty server, divided by used_memory. 7.4 divides used_memory_rss, which is " +
 		"the whole process here too. With less than some 10 MB of data the ratio says little in both.",
 	"After CLIENT REPLY OFF or SKIP a protocol error closes the connection; 7.4 leaves it open and silent.",
 	"CONFIG REWRITE keeps a lone client-output-buffer-limit line; 7.4 puts another class's default in its place.",
@@ -114,9 +112,9 @@ func writeReport(file string, ran []*outcome) error {
 	}
 	var b strings.Builder
 	b.WriteString("# Compatibility\n\n")
-	b.WriteString("spindle answers as Redis 7.4 does. This page says where it does not, and then how far, held against the " +
-		"public Tcl suites of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` writes the " +
-		"differences anew without a run. A run compares every test with what the suite's " +
+	b.WriteString("spindle answers as Redis 7.4 does. This page lists the differences, and then the results of the public Tcl suites " +
+		"of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` rewrites the " +
+		"differences without a run. A run compares every test with what the suite's " +
 		"own server makes of it, and with what `tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The " +
 		"suite of " + newer.name + " is run where `REDIS_SRC` names its unpacked source with a built server in it; " +
 		"else this page keeps what it says of it.\n\n")
