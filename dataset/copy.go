@@ -15,7 +15,7 @@ import (
 type taker struct{ d *Set }
 
 var (
-	errMark    = errors.New("the mark behind the copy is not the one that was announced")
+	errMark    = errors.New("the mark after the copy is not the announced one")
 	errGivenUp = errors.New("the link was given up before the copy was loaded")
 )
 

@@ -36,7 +36,7 @@ func TestArguments(t *testing.T) {
 			Arguments{ConfigFile: "/a", Stdin: true, Options: `port "1" `}},
 		{"a lone - between is a value", []string{"--masterauth", "-", "--port", "1"},
 			Arguments{Options: "masterauth \"-\" \nport \"1\" "}},
-		{"behind a file it must be last", []string{"/a", "-", "--port", "1"},
+		{"after a file it must be last", []string{"/a", "-", "--port", "1"},
 			Arguments{ConfigFile: "/a", Options: "\"-\" \nport \"1\" "}},
 		{"several values", []string{"--save", "900", "1", "--port", "1"},
 			Arguments{Options: "save \"900\" \"1\" \nport \"1\" "}},

@@ -161,7 +161,7 @@ func TestThreadsForHandshakes(t *testing.T) {
 		}
 	}
 	if n := tick(); n != 0 {
-		t.Errorf("%d threads though nobody has come for long", n)
+		t.Errorf("%d threads though no handshake has come for long", n)
 	}
 	x.under.Wait()
 }

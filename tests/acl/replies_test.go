@@ -390,6 +390,6 @@ func TestLogNamesTheCommand(t *testing.T) {
 	}
 	bob.Must("GET", "a")
 	if list := s.Do("CLIENT", "LIST").Word(); !strings.Contains(list, " cmd=get user=bob") {
-		t.Errorf("behind a GET: %s", list)
+		t.Errorf("after a GET: %s", list)
 	}
 }

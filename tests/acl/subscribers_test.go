@@ -83,6 +83,6 @@ func TestRightsToChannelsTakenAway(t *testing.T) {
 	self := listen(t, s.Addr, other) // a client that takes the right from itself reads the reply first
 	fmt.Fprint(self, "HELLO 3\r\nSUBSCRIBE news\r\nACL SETUSER v resetchannels\r\n")
 	if said, _ := io.ReadAll(self.in); !strings.HasSuffix(string(said), ":1\r\n+OK\r\n") {
-		t.Errorf("who took the right from itself read %q", said)
+		t.Errorf("the client that took the right from itself read %q", said)
 	}
 }

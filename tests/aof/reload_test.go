@@ -91,11 +91,11 @@ func TestLoadedChangesCount(t *testing.T) {
 		s.Terminate()
 		s.Restart()
 		if n := s.InfoInt("persistence", "rdb_changes_since_last_save"); n != 5 {
-			t.Errorf("%s: %d changes behind a start", name, n)
+			t.Errorf("%s: %d changes after a start", name, n)
 		}
 		s.Do("DEBUG", "LOADAOF")
 		if n := s.InfoInt("persistence", "rdb_changes_since_last_save"); n != 0 {
-			t.Errorf("%s: %d changes behind DEBUG LOADAOF", name, n)
+			t.Errorf("%s: %d changes after DEBUG LOADAOF", name, n)
 		}
 	}
 }

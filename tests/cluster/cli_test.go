@@ -145,7 +145,7 @@ func TestVerbs(t *testing.T) {
 			uncovered, code := testkit.Run(t, testkit.Slowly(60*time.Second), "yes\n", "redis-cli", "--cluster", "fix", entry)
 			if code != 0 || !strings.Contains(uncovered, "Fixing slots coverage") ||
 				!strings.Contains(uncovered, "Covering slot "+strconv.FormatInt(slot, 10)) {
-				t.Fatalf("fix of a slot that nobody has: %d\n%s", code, uncovered)
+				t.Fatalf("fix of a slot without an owner: %d\n%s", code, uncovered)
 			}
 			covered()
 			agreed(nodes...)

@@ -129,7 +129,7 @@ func primaryOf(t *testing.T, n *testkit.Server, all []*testkit.Server) *testkit.
 			return other
 		}
 	}
-	t.Fatalf("%s follows nobody of the cluster (port %s)", n.Addr, port)
+	t.Fatalf("%s follows no node of the cluster (port %s)", n.Addr, port)
 	return nil
 }
 
@@ -547,7 +547,7 @@ func TestStrangerAtAnAddress(t *testing.T) {
 	testkit.Launch(t, testkit.Spec{Dir: stranger.Dir, Port: b.Port, Args: []string{"--cluster-enabled", "yes",
 		"--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs), "--cluster-port", fmt.Sprint(bus)}})
 	var after []string
-	testkit.Until(t, testkit.Slowly(patience), "the address is nobody's", func() error {
+	testkit.Until(t, testkit.Slowly(patience), "no node has the address", func() error {
 		for line := range strings.SplitSeq(a.Do("CLUSTER", "NODES").Text, "\n") {
 			if strings.HasPrefix(line, before[0]) {
 				after = strings.Fields(line)
@@ -580,7 +580,7 @@ func TestAStuckCoreIsFailed(t *testing.T) {
 	slow.SetTimeout(testkit.Slowly(2 * time.Minute))
 	for keys, failed := 4_000_000, false; !failed; keys *= 2 {
 		if keys > 16_000_000 {
-			t.Fatal("no command took long enough, or nobody calls the node failed")
+			t.Fatal("no command took long enough, or no node calls it failed")
 		}
 		slow.Must("FLUSHALL")
 		ended := make(chan error, 1)

@@ -131,7 +131,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	if left, _ := filepath.Glob(folder + "/*"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("not removed: %v", left)
 	}
 }
 
@@ -156,6 +156,6 @@ func TestDemoRefuses(t *testing.T) {
 		}
 	}
 	if left, _ := filepath.Glob(folder + "/*"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("not removed: %v", left)
 	}
 }

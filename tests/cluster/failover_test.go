@@ -351,7 +351,7 @@ func (c *gated) failOver(harm string) time.Duration {
 	case "stopped":
 		victim.Signal(syscall.SIGCONT)
 	case "cut off":
-		testkit.Until(t, testkit.Slowly(patience), "who is cut off takes no more writes", func() error {
+		testkit.Until(t, testkit.Slowly(patience), "the node that is cut off takes no more writes", func() error {
 			v, err := victim.Ask("SET", key, "old")
 			if err == nil && !strings.HasPrefix(v.Text, "CLUSTERDOWN") {
 				err = fmt.Errorf("SET: %v", v)

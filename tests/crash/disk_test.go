@@ -57,7 +57,7 @@ func TestDiskFull(t *testing.T) {
 		t.Error("the old file changed")
 	}
 	if left := temporaries(s); len(left) != 0 {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("not removed: %q", left)
 	}
 	if v, err := s.Ask("SAVE"); err != nil || v.Err() == nil {
 		t.Errorf("SAVE on a full disk: %v %v", v, err)

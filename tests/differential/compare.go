@@ -19,8 +19,8 @@ type likeness struct {
 }
 
 var likenesses = []likeness{
-	{"keys smembers sunion sinter sdiff hkeys hvals", "the order of a table is nobody's promise", sameMembers},
-	{"hgetall", "the order of a table is nobody's promise", samePairs},
+	{"keys smembers sunion sinter sdiff hkeys hvals", "the order of a table is not promised", sameMembers},
+	{"hgetall", "the order of a table is not promised", samePairs},
 	{"srandmember hrandfield zrandmember", "random: as many of the same shape, and none twice unless asked for", sameDraw},
 	{"sort sort_ro", "a set by nothing comes in its table's order, and so do elements whose ALPHA weights are equal",
 		sameSorted},
@@ -40,7 +40,7 @@ var likenesses = []likeness{
 		"with the same small integer there. REFCOUNT counts holders of a C object: " +
 		"one more for MULTI's queue, and not 2147483647 for a small integer that came by COPY or RESTORE", sameObject},
 	{"time lastsave", "the clock", sameShape},
-	{"dbsize", "counts keys past their deadline until somebody meets them; the state's comparison counts without them",
+	{"dbsize", "counts keys past their deadline until a call meets them; the state's comparison counts without them",
 		within(8)},
 	{"hello", "identity: id and version", sameHello},
 	{"dump", "payloads may be packed differently; the state's comparison restores each into the other", bothOrNeither},

@@ -12,7 +12,7 @@ import (
 )
 
 var plansFlag = flag.Int("plans", 0,
-	"how many plans of clients who wait for one another to compare, from the one of -round on; 0: some seconds' worth")
+	"how many plans of clients that wait for one another to compare, from the one of -round on; 0: some seconds' worth")
 
 // TestBlocking plays plans of clients that wait for keys, on spindle and on the reference. Every `go test` makes a
 // short run; flags make it a long one.
@@ -28,14 +28,14 @@ func TestBlocking(t *testing.T) {
 	began := time.Now()
 	number, plan, what, err := c.run(*roundFlag, plans)
 	if err != nil {
-		t.Fatalf("-seed %d -round %d: %v\nthe plan, in which steps of those who wait are left out:\n%s",
+		t.Fatalf("-seed %d -round %d: %v\nthe plan, in which steps of waiting clients are left out:\n%s",
 			c.seed, number, err, script(plan))
 	}
 	if what != "" {
 		t.Fatalf("spindle differs from redis %s: -seed %d -round %d\n%s",
 			c.pair.ref.version, c.seed, number, c.explain(plan, what))
 	}
-	t.Logf("redis %s, -seed %d: %d plans, %d steps, %d replies to who waited, in %v",
+	t.Logf("redis %s, -seed %d: %d plans, %d steps, %d replies to waiting clients, in %v",
 		c.pair.ref.version, c.seed, plans, c.steps, c.served, time.Since(began).Round(time.Millisecond))
 	if c.served < plans/2 {
 		t.Errorf("%d of %d plans' clients were served while others acted: the plans do not meet what they are for",
@@ -227,12 +227,12 @@ func TestComparesServedClients(t *testing.T) {
 		want, got answers
 		alike     bool
 	}{
-		"the same":        {answers{0: {x}, 5: pushed}, answers{0: {x}, 5: pushed}, true},
-		"nobody":          {answers{0: {x}, 5: pushed}, answers{5: pushed}, false},
-		"somebody":        {answers{5: pushed}, answers{0: {x}, 5: pushed}, false},
-		"somebody else":   {answers{0: {x}, 5: pushed}, answers{1: {x}, 5: pushed}, false},
-		"the other way":   {answers{0: {x}, 1: {y}, 5: pushed}, answers{0: {y}, 1: {x}, 5: pushed}, false},
-		"who never asked": {answers{4: {x}, 5: pushed}, answers{4: {x}, 5: pushed}, false},
+		"the same":       {answers{0: {x}, 5: pushed}, answers{0: {x}, 5: pushed}, true},
+		"no client":      {answers{0: {x}, 5: pushed}, answers{5: pushed}, false},
+		"a client":       {answers{5: pushed}, answers{0: {x}, 5: pushed}, false},
+		"another client": {answers{0: {x}, 5: pushed}, answers{1: {x}, 5: pushed}, false},
+		"the other way":  {answers{0: {x}, 1: {y}, 5: pushed}, answers{0: {y}, 1: {x}, 5: pushed}, false},
+		"never asked":    {answers{4: {x}, 5: pushed}, answers{4: {x}, 5: pushed}, false},
 	} {
 		both := &crowds{pair: &pair{reference: &side{}, subject: &side{}}, reference: &crowd{side: &side{}},
 			subject: &crowd{side: &side{}}}

@@ -13,7 +13,7 @@ var untabled = map[string]string{
 	"xgroup|help": "one text, whatever the data",
 	"xinfo|help":  "one text, whatever the data",
 	"pfselftest":  "one answer, whatever the data",
-	"pfdebug":     "turns sparse sketches dense, which the rounds behind it would then only see",
+	"pfdebug":     "turns sparse sketches dense, and the later rounds would see only those",
 }
 
 // TestEveryRowHasATemplate: every command on data in the catalogue is compared with the reference.

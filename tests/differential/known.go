@@ -137,9 +137,9 @@ var mends = []mend{
 		apply: withoutFourth},
 	{reference: "7.0", commands: "zrevrank", reason: "as for ZRANK", apply: withoutFourth},
 	{reference: "7.0", commands: rangesWithLimit,
-		reason: "7.0 finds nothing behind an offset below zero; 7.4 at times goes the other way", apply: offsetsUp},
+		reason: "7.0 finds nothing after an offset below zero; 7.4 at times goes the other way", apply: offsetsUp},
 	{reference: "7", commands: rangesWithLimit,
-		reason: "behind an offset below zero a skiplist has at times something, a listpack nothing; and the reference " +
+		reason: "after an offset below zero a skiplist has at times something, a listpack nothing; and the reference " +
 			"makes a skiplist of what it sorts",
 		apply: offsetsUp, sorts: true},
 	{reference: "7", commands: "zadd zincrby",

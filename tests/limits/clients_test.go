@@ -197,7 +197,7 @@ func TestLimitOfOneBeforeThatOfAll(t *testing.T) {
 		t.Errorf("%d clients were evicted", n)
 	}
 	if list := s.Do("CLIENT", "LIST").Text; !strings.Contains(list, "name=patient") {
-		t.Errorf("who waits for the rest of its argument has gone: %s", list)
+		t.Errorf("the client that waits for the rest of its argument has gone: %s", list)
 	}
 }
 

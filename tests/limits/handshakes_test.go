@@ -98,7 +98,7 @@ func TestHandshakesThatStop(t *testing.T) {
 	}
 	others.undisturbed(t, time.Second)
 	if err := secure(); err != nil {
-		t.Errorf("a new client behind them: %v", err)
+		t.Errorf("a new client after them: %v", err)
 	}
 	testkit.Until(t, testkit.Slowly(10*time.Second), "sockets as before", func() error {
 		if n := len(s.Sockets()); n > sockets {

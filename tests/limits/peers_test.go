@@ -130,7 +130,7 @@ func TestQueryBufferLimit(t *testing.T) {
 		t.Errorf("sending an argument of 1 MB: %v", err)
 	}
 	if n, err := long.Read(make([]byte, 16)); n != 0 || err != io.EOF {
-		t.Errorf("behind an argument of 1 MB: %d bytes, %v; want the end", n, err)
+		t.Errorf("after an argument of 1 MB: %d bytes, %v; want the end", n, err)
 	}
 	s.AwaitLog(testkit.Slowly(10*time.Second), "(qbuf initial bytes: \"zzz")
 	s.AwaitLog(testkit.Slowly(10*time.Second), " qbuf=1048578 ")

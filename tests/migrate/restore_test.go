@@ -27,7 +27,7 @@ func TestLargeRestore(t *testing.T) {
 			t.Fatalf("RESTORE: %v, %v", v, err)
 		}
 		if v, err := c.Receive(); err != nil || v.Text == "none" {
-			t.Fatalf("TYPE behind it: %v, %v", v, err)
+			t.Fatalf("TYPE after it: %v, %v", v, err)
 		}
 		if got := c.Must("DEBUG", "DIGEST-VALUE", "copy").Strings()[0]; got != digest {
 			t.Errorf("%s: digest %s, was %s", key, got, digest)

@@ -91,7 +91,7 @@ func TestGuard(t *testing.T) {
 		{"the name that is set", visit{path: "/live/state", host: "redis.example:9121", header: bearing}, 200, ""},
 		{"an address", visit{path: "/live/state", host: "[::1]:9121", header: bearing}, 200, ""},
 		{"a foreign page", visit{path: "/live/state", origin: foreign, header: bearing}, 403, "foreign"},
-		{"a page of nobody", visit{path: "/live/state", origin: "null", header: bearing}, 403, "foreign"},
+		{"a page without an origin", visit{path: "/live/state", origin: "null", header: bearing}, 403, "foreign"},
 		{"the page itself", visit{path: "/live/state", origin: url, header: bearing}, 200, ""},
 		{"the page under TLS", visit{path: "/live/state", origin: secure, header: bearing}, 403, ""},
 		{"the console", asked(bearing, ""), 200, "hello"},

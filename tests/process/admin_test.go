@@ -89,10 +89,10 @@ func TestHalfRequests(t *testing.T) {
 		for range 3 {
 			began := time.Now()
 			if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
-				t.Errorf("behind %.40q: %d %q", half, status, body)
+				t.Errorf("after %.40q: %d %q", half, status, body)
 			}
 			if took := time.Since(began); took > testkit.Slowly(5*time.Second) {
-				t.Errorf("behind %.40q: it took %v", half, took)
+				t.Errorf("after %.40q: it took %v", half, took)
 			}
 		}
 	}
@@ -378,7 +378,7 @@ func TestAdminTLS(t *testing.T) {
 		t.Fatalf("/metrics over TLS: %v %.200s", err, body)
 	}
 	if _, _, err := ask(false); err == nil {
-		t.Error("tls-auth-clients yes lets in who shows no certificate")
+		t.Error("tls-auth-clients yes lets in a client without a certificate")
 	}
 	if r, err := http.Get("http://" + address + "/metrics"); err == nil && r.StatusCode != 400 {
 		t.Errorf("in the clear: %v", r.Status)

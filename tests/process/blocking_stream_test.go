@@ -23,7 +23,7 @@ func TestBlockedOnStreams(t *testing.T) {
 		return []any{"XREADGROUP", "GROUP", "g", consumer, "BLOCK", 0, "STREAMS", "s", ">"}
 	}
 	for name, f := range map[string]func(w *waitingRoom){
-		"all who read": func(w *waitingRoom) {
+		"all that read": func(w *waitingRoom) {
 			s.Do("XADD", "s", "1-1", "a", "b")
 			a, b, c := w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "$"), w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "1-1"),
 				w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "7")

@@ -103,7 +103,7 @@ func TestBlockedOnLists(t *testing.T) {
 			third.gets(`b`)
 			s.Do("DEL", "z", "to")
 		},
-		"what nobody waits for makes no key ready": func(w *waitingRoom) {
+		"a type that no client waits for makes no key ready": func(w *waitingRoom) {
 			turn := func(first, second string) {
 				a, b := w.await("BLMOVE", "k1", "to", "LEFT", "RIGHT", 0), w.await("BLMOVE", "k2", "to", "LEFT", "RIGHT", 0)
 				for _, args := range [][]any{{"MULTI"}, {"ZADD", "k1", 1, "x"}, {"RPUSH", "k2", "b"}, {"DEL", "k1"},
@@ -124,7 +124,7 @@ func TestBlockedOnLists(t *testing.T) {
 			w.n--
 			turn("b", "a")
 		},
-		"a database that is emptied serves nobody": func(w *waitingRoom) {
+		"a database that is emptied serves no client": func(w *waitingRoom) {
 			s.Do("SET", "other", "x")
 			keys := []string{"k1", "k2", "k3", "k4", "k5", "k6"}
 			for _, key := range keys {

@@ -102,7 +102,7 @@ func runEndless(t *testing.T, s *testkit.Server, e endless, admin string) (h hea
 		t.Errorf("its client was told %v %v", v, err)
 	}
 	if v := s.Do("GET", "k"); v.Word() != "v" {
-		t.Errorf("GET behind it: %v", v)
+		t.Errorf("GET after it: %v", v)
 	}
 	wants(t, "another kill", s.Dial(), "NOTBUSY", e.kill...)
 	if v, err := c.Do("EVAL", "return 'next'", "0"); err != nil || v.Word() != "next" {
@@ -182,7 +182,7 @@ func TestEndlessWriter(t *testing.T) {
 				t.Errorf("SHUTDOWN NOSAVE: exit %d", code)
 			}
 			if files := s.Files(); len(files) != 0 {
-				t.Errorf("left behind: %v", files)
+				t.Errorf("not removed: %v", files)
 			}
 		})
 	}

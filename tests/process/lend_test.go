@@ -47,7 +47,7 @@ func TestPeerEndsDuringScript(t *testing.T) {
 			ends[0].(*net.TCPConn).CloseWrite()
 			ends[1].Close()
 			if v, err := busy.Receive(); err != nil || v.String() != "(nil)" {
-				t.Errorf("the script: %v %v, want nil: nobody writes before it is over", v, err)
+				t.Errorf("the script: %v %v, want nil: no client writes before it is over", v, err)
 			}
 			if replies, err := io.ReadAll(ends[0]); err != nil || strings.TrimSpace(string(replies)) != "+OK" {
 				t.Errorf("the reply: %q %v", replies, err)

@@ -46,7 +46,7 @@ func TestUnixSocket(t *testing.T) {
 	ask()
 	s.Terminate()
 	if _, err := os.Stat(path); err == nil {
-		t.Error("the socket was left behind")
+		t.Error("the socket was not removed")
 	}
 }
 
@@ -111,7 +111,7 @@ func TestBindToNames(t *testing.T) {
 		v.Text != "ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses." {
 		t.Errorf("%v, %v", v, err)
 	}
-	bound("a name that nobody has", "localhost")
+	bound("a name without an address", "localhost")
 	if v := c.Must("CONFIG", "GET", "maxmemory"); v.Elems[1].Text != "0" {
 		t.Errorf("of a CONFIG SET that failed maxmemory has stayed: %v", v)
 	}

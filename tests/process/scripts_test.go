@@ -53,7 +53,7 @@ func TestManyErrorCodes(t *testing.T) {
 	s.Do("CONFIG", "RESETSTAT")
 	_, _ = s.Ask("EVAL", "return redis.error_reply('MINE text')", "0")
 	if got := s.Info("errorstats"); got["errorstat_MINE"] != "count=1" {
-		t.Errorf("errorstats behind CONFIG RESETSTAT: %v", got)
+		t.Errorf("errorstats after CONFIG RESETSTAT: %v", got)
 	}
 }
 
@@ -66,12 +66,12 @@ func TestFlushIsCounted(t *testing.T) {
 	}
 	s.Do("FUNCTION", "FLUSH", "ASYNC")
 	if n := s.InfoInt("memory", "lazyfreed_objects"); n != 101 {
-		t.Errorf("lazyfreed_objects behind FUNCTION FLUSH: %d, want 100 functions and their world", n)
+		t.Errorf("lazyfreed_objects after FUNCTION FLUSH: %d, want 100 functions and their Lua state", n)
 	}
 	s.Do("CONFIG", "RESETSTAT")
 	s.Do("SCRIPT", "FLUSH", "ASYNC")
 	if n := s.InfoInt("memory", "lazyfreed_objects"); n != 100 {
-		t.Errorf("lazyfreed_objects behind SCRIPT FLUSH: %d", n)
+		t.Errorf("lazyfreed_objects after SCRIPT FLUSH: %d", n)
 	}
 }
 
@@ -361,7 +361,7 @@ func TestScriptsAreObserved(t *testing.T) {
 	}
 	s.Do("CONFIG", "RESETSTAT")
 	if m := figures(); m["function f"] != "0 calls, 0 commands" {
-		t.Errorf("behind CONFIG RESETSTAT: %v", m)
+		t.Errorf("after CONFIG RESETSTAT: %v", m)
 	}
 
 	const long = "local till = os.clock() + 1.5 while os.clock() < till do end return 'done'"

@@ -42,7 +42,7 @@ func TestStockConfiguration(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	if _, err := os.Stat(dir + "/server.pid"); err == nil {
-		t.Error("the pidfile was left behind")
+		t.Error("the pidfile was not removed")
 	}
 	s.Restart()
 	if v := s.Do("GET", "k"); v.Text != "v" {
@@ -125,7 +125,7 @@ func TestDaemon(t *testing.T) {
 		return nil
 	})
 	if _, err := os.Stat(dir + "/pid"); err == nil {
-		t.Error("the pidfile was left behind")
+		t.Error("the pidfile was not removed")
 	}
 }
 

@@ -224,7 +224,7 @@ func TestTLSReload(t *testing.T) {
 	first := served()
 	fresh := certs.Issue(t, "server").SerialNumber
 	if served().Cmp(first) != 0 {
-		t.Error("a file was read though nobody asked")
+		t.Error("a file was read without a request")
 	}
 	s.Do("CONFIG", "SET", "tls-cert-file", certs.File("server.crt"), "tls-key-file", certs.File("server.key"))
 	if served().Cmp(fresh) != 0 {

@@ -138,7 +138,7 @@ func TestOrder(t *testing.T) {
 				for _, run := range runs[i] {
 					for j := 1; j < len(run); j++ {
 						if place[run[j]] != place[run[j-1]]+1 {
-							t.Fatalf("client %d: %s (%d) behind %s (%d)", i, run[j], place[run[j]], run[j-1], place[run[j-1]])
+							t.Fatalf("client %d: %s (%d) after %s (%d)", i, run[j], place[run[j]], run[j-1], place[run[j-1]])
 						}
 					}
 				}
@@ -184,7 +184,7 @@ func churn(t *testing.T, addr string, id, rounds, seed int) (runs [][]string) {
 				}
 				if subscribed {
 					if mine := l.read(); mine != ">3 message ch "+want[1:] {
-						t.Errorf("client %d: %q behind the reply to PUBLISH %s", id, mine, want[1:])
+						t.Errorf("client %d: %q after the reply to PUBLISH %s", id, mine, want[1:])
 						return nil
 					}
 					run = append(run, want[1:])

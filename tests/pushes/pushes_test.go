@@ -97,7 +97,7 @@ func TestFaultsAreFound(t *testing.T) {
 				}
 			}
 			if err := p.run(3000); err == nil {
-				t.Errorf("%d invalidations, and nobody has noticed", pushes)
+				t.Errorf("%d invalidations, and the model has not noticed", pushes)
 			}
 		})
 	}

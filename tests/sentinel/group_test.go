@@ -146,7 +146,7 @@ func (g group) awaitSwitch(t *testing.T, from string) *testkit.Server {
 			return s
 		}
 	}
-	t.Fatalf("nobody is at %s", to)
+	t.Fatalf("no server is at %s", to)
 	return nil
 }
 

@@ -29,7 +29,7 @@ func TestBlockedClientsAreDisconnected(t *testing.T) {
 				t.Errorf("%s: %v is answered by %v, %v", name, call, v, err)
 			}
 			if v, err := c.Receive(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("%s: behind %v the connection is open: %v, %v", name, call, v, err)
+				t.Errorf("%s: after %v the connection is open: %v, %v", name, call, v, err)
 			}
 			c.Close()
 			s.Do("REPLICAOF", "NO", "ONE")

@@ -42,7 +42,7 @@ func (c *crowd) primary() int {
 			return i
 		}
 	}
-	panic("nobody leads")
+	panic("no node leads")
 }
 
 // under reports whether a replicates b, directly or through others.

@@ -111,7 +111,7 @@ func TestSlowReplica(t *testing.T) {
 		t.Errorf("client_output_buffer_limit_disconnections:%d", n)
 	}
 	equal(t, s, good)
-	testkit.Until(t, testkit.Slowly(10*time.Second), "the buffers of who was let go", func() error { // counted in rounds
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the buffers to be freed", func() error { // counted in rounds
 		if n := s.InfoInt("memory", "mem_clients_slaves"); n > 100_000 {
 			return fmt.Errorf("mem_clients_slaves:%d", n)
 		}

@@ -87,7 +87,7 @@ func TestTLSLinks(t *testing.T) {
 					found = found || strings.Contains(line, fmt.Sprintf("port=%d,", r.tlsPort))
 				}
 				if !found {
-					t.Errorf("slave%d:%s names nobody's TLS port", i, line)
+					t.Errorf("slave%d:%s names no TLS port", i, line)
 				}
 			}
 			last := replicas[len(replicas)-1]
@@ -154,7 +154,7 @@ func TestTLSLinkIsChecked(t *testing.T) {
 	stranger.AwaitLog(testkit.Slowly(20*time.Second), "Failed to read response from the server: ")
 	if stranger.Info("replication")["master_link_status"] != "down" ||
 		primary.Info("replication")["connected_slaves"] != "1" {
-		t.Error("a replica is fed although nobody knows its certificate")
+		t.Error("a replica is fed although its certificate is unknown")
 	}
 	stranger.Do("CONFIG", "SET", "tls-client-cert-file", "", "tls-client-key-file", "") // now tls-cert-file's
 	up(t, stranger.Server)
