@@ -5,10 +5,10 @@ import (
 	"spindle/replication"
 )
 
-// A ClusterRole is replication as the cluster drives it.
+// A ClusterRole lets the cluster control replication.
 type ClusterRole struct{ d *Set }
 
-// ClusterRole is what the cluster drives.
+// ClusterRole returns the cluster's control of replication.
 func (d *Set) ClusterRole() ClusterRole { return ClusterRole{d} }
 
 // Follow implements cluster.Role.

@@ -11,7 +11,7 @@ import (
 	"spindle/replication"
 )
 
-// A taker takes full copies.
+// A taker receives full copies.
 type taker struct{ d *Set }
 
 var (
@@ -98,19 +98,19 @@ func (t taker) byDisk(c *replication.Copy, begin func() bool, done func(db int))
 	return err
 }
 
-// holdsFiles says that the files on disk stay as they are, because memory holds no data set. A full copy is being
-// loaded, or its load failed. Turn only.
+// holdsFiles reports whether the files on disk must stay as they are, because memory has no data set. A full copy
+// is being loaded, or its load failed. Turn only.
 func (d *Set) holdsFiles() bool { return d.copying || d.emptied }
 
-// beginCopy says that a full copy is going to take the data's place. A save under way is called off in this turn, and
-// no other begins before endCopy. Turn only.
+// beginCopy announces a full copy that will replace the data. It cancels a running save in this turn. No other save
+// begins before endCopy. Turn only.
 func (d *Set) beginCopy() {
 	d.copying = true
 	d.Scheduler.Abort("a copy of the primary's takes the place of what it saves")
 }
 
-// endCopy says that a full copy is in memory, or that it could not be loaded. A copy that came in a file takes the
-// place of this server's own file only now. Turn only.
+// endCopy reports a full copy that is in memory, or could not be loaded. Only now a copy that came in a file
+// replaces this server's own file. Turn only.
 func (d *Set) endCopy(file *bgsave.CopyFile, l bgsave.Loaded, err error) {
 	d.copying = false
 	if err != nil {
@@ -128,18 +128,18 @@ func (d *Set) endCopy(file *bgsave.CopyFile, l bgsave.Loaded, err error) {
 	}
 }
 
-// copyOptions are how a full copy is read.
+// copyOptions returns the options for reading a full copy.
 func (t taker) copyOptions(size int64) bgsave.LoadOptions {
 	o := t.d.loadOptions("the primary's copy")
-	o.KeepExpired, o.Size = true, max(size, 0) // it is for the primary to remove them
+	o.KeepExpired, o.Size = true, max(size, 0) // only the primary removes expired keys
 	return o
 }
 
 // smallCopy is the size up to which a copy is read in one turn. Then no client meets a server that is loading.
 const smallCopy = 64 << 10
 
-// fitsATurn says whether a copy of so many bytes is read in one turn. It is not if settings ask for shorter turns, or
-// for a pause after each key.
+// fitsATurn reports whether a copy of this size is read in one turn. It is not if settings ask for shorter turns,
+// or for a pause after each key.
 func (t taker) fitsATurn(size int64) bool {
 	save := &t.d.Settings.Save
 	interval := save.LoadingInterval.Get()
@@ -153,16 +153,16 @@ func (t taker) wholly(begin func() bool, done func(db int), size int64, file *bg
 	return err
 }
 
-// turnBetween runs f in a turn in which no unit is open.
+// turnBetween runs f in a turn while no unit is open.
 func (d *Set) turnBetween(f func()) { d.Core.DoBetween(f) }
 
 // A reader reads a copy.
 type reader func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)
 
-// inPlace empties the databases and reads the copy into them: from file, or if that is nil from the socket. No client
-// is served meanwhile. turn runs a function in a turn.
+// inPlace empties the databases and reads the copy into them, from file or, if file is nil, from the socket. No
+// client is served meanwhile. turn runs a function in a turn.
 //
-// The files on disk stay as they are until the copy has been loaded, the append-only file too.
+// The files on disk, including the append-only file, stay as they are until the copy has been loaded.
 func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
 	read reader) error {
 	d := t.d
@@ -194,7 +194,7 @@ func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), 
 	}}, t.copyOptions(size))
 	d.Loading.Active.Store(false)
 	turn(func() {
-		if err != nil { // half a copy is nothing
+		if err != nil { // a partial copy is useless
 			d.Whole.EmptyAllKeepingSaves(d.Space)
 			d.Scripts.Clear()
 			d.emptied = d.Follower.Following()

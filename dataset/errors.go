@@ -6,7 +6,7 @@ import (
 	"spindle/protocol"
 )
 
-// The errors that clients read.
+// The errors that clients get.
 var (
 	errShutdown      = protocol.Errorf("ERR", "Errors trying to SHUTDOWN. Check logs.")
 	errNoShutdown    = protocol.Errorf("ERR", "No shutdown in progress.")

@@ -11,10 +11,10 @@ import (
 // synchronisation is cut off, if such work is the reason: the oldest view keeps most. A full log buffer holds writers.
 // Replicas that follow have their own bound, client-output-buffer-limit.
 
-// cutEvery is how long what was cut off has to close its view, before the next is looked for.
+// cutEvery is the time that cancelled work has to close its view before the next one is cancelled.
 const cutEvery = 2 * time.Second
 
-// boundKept cuts off a save, a rewrite or a full synchronisation if too much is kept. Ten times a second.
+// boundKept cancels a save, a rewrite or a full synchronisation if too much memory is kept. Ten times a second.
 func (d *Set) boundKept(int64) {
 	kept, limit := d.Core.Kept()
 	now := time.Now()
@@ -26,7 +26,7 @@ func (d *Set) boundKept(int64) {
 		share += d.Clients.Costs.Replicas()
 	}
 	if share < limit/2 {
-		return // cutting off would not help
+		return // cancelling would not help
 	}
 	var oldest time.Time
 	var cut func(why string)
@@ -49,10 +49,11 @@ func (d *Set) boundKept(int64) {
 	}
 }
 
-// leastLogRoom is what may wait for the log's disk whatever else is kept.
+// leastLogRoom is how many bytes may always wait for the log's disk.
 const leastLogRoom = 1 << 20
 
-// logRoom is how much may wait for the log's disk by kept-memory-limit, beside what else is kept. Turn only.
+// logRoom returns how many bytes may wait for the log's disk under kept-memory-limit, in addition to the other kept
+// memory. Turn only.
 func (d *Set) logRoom() int64 {
 	kept, limit := d.Core.Kept()
 	if limit == 0 {

@@ -14,7 +14,7 @@ import (
 	"spindle/replication"
 )
 
-// workingDir is where the process is, so that a later CONFIG SET dir moves no file that is in use.
+// workingDir returns the process's present folder. A later CONFIG SET dir then moves no file that is in use.
 func workingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -28,14 +28,14 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// logTarget is how a log is loaded. A nil turn says that the caller holds one.
+// logTarget returns the target for loading a log. A nil turn means that the caller holds a turn.
 func (d *Set) logTarget(turn func(f func())) aof.Target {
 	t := aof.Target{Replay: d.Core.Replay, CanReplay: d.Core.CanReplay, Turn: turn, Options: d.loadOptions}
 	t.Into = func() bgsave.Inserter {
 		if turn != nil {
 			return &bgsave.Into{Space: d.Space, Turn: turn, Functions: d.restoreLibrary}
 		}
-		held := d.Core.OnBehalf() // the load of a base has two goroutines
+		held := d.Core.OnBehalf() // the load of a base uses two goroutines
 		return &bgsave.Into{Space: d.Space, Turn: held, Functions: func(source []byte) (err error) {
 			held(func() { err = d.Scripts.Restore(source, false) })
 			return err
@@ -44,11 +44,11 @@ func (d *Set) logTarget(turn func(f func())) aof.Target {
 	return t
 }
 
-// Load reads the data set, while connections are answered with LOADING. If there is no file, connections are served
-// after it, and no client reads LOADING. With appendonly the log is the data set, whatever other files there are.
+// Load reads the data set while connections get LOADING. If there is no file, connections are served only after
+// Load, so no client gets LOADING. With appendonly the log is the data set, whatever other files exist.
 //
-// Errors: context.Canceled if a shutdown was asked for; config.ErrLogged. The server then stays in the loading state,
-// because the data set is not whole. No client may read, change or save it until the process has ended.
+// Errors: context.Canceled if a shutdown was requested; config.ErrLogged. Then the server stays in the loading
+// state, because the data set is not whole. No client may read, change or save it until the process has ended.
 func (d *Set) Load() error {
 	d.AOF.Locate()
 	if err := d.AOF.ReadManifest(); err != nil {
@@ -56,7 +56,7 @@ func (d *Set) Load() error {
 	}
 	paths, read := []string{d.Settings.Save.FileName.Get()}, d.loadSnapshot
 	if d.Settings.Log.On.Get() {
-		paths, read = []string{d.AOF.Path(), d.Settings.Log.FileName.Get()}, d.loadLog // of before 7.0, the latter
+		paths, read = []string{d.AOF.Path(), d.Settings.Log.FileName.Get()}, d.loadLog // the second is from before 7.0
 	}
 	if slices.ContainsFunc(paths, exists) {
 		d.Serve()
@@ -69,7 +69,7 @@ func (d *Set) Load() error {
 		d.Core.Do(func() {
 			d.Core.SetLoading(false)
 			d.Changed()
-			if !d.Settings.Log.On.Get() { // what a log's increments hold is in no RDB file
+			if !d.Settings.Log.On.Get() { // the log's increments are not in an RDB file
 				d.Scheduler.Loaded()
 			}
 			d.Follower.Start(state.ID, state.Offset, state.StreamDB)
@@ -82,12 +82,12 @@ func (d *Set) Load() error {
 	return config.ErrLogged
 }
 
-// loadSnapshot reads the RDB file, if there is one. state is where it stands in the stream of a primary.
+// loadSnapshot reads the RDB file, if there is one. state is its position in a primary's stream.
 func (d *Set) loadSnapshot() (state bgsave.ReplicationState, err error) {
 	path := d.Settings.Save.FileName.Get()
 	options := d.loadOptions(path)
 	var lapses *replication.Lapses
-	// On a replica it is for the primary to remove them.
+	// On a replica only the primary removes expired keys.
 	if options.KeepExpired = d.Settings.Follow.Of.Get().Host != ""; !options.KeepExpired {
 		d.Core.Do(func() { lapses = d.Feed.BeginLoad() })
 		options.Lapsed = func(db int, key []byte) { lapses.Add(db, d.wordOfExpiry(), key) }
@@ -106,10 +106,10 @@ func (d *Set) loadSnapshot() (state bgsave.ReplicationState, err error) {
 	return state, nil
 }
 
-// logPatienceAtStart is how long a server that ends may keep its log from the next.
+// logPatienceAtStart is how long to wait for another server that is ending to release the log.
 const logPatienceAtStart = 2 * time.Second
 
-// loadLog reads the append-only file, and begins to write it.
+// loadLog reads the append-only file, and starts writing it.
 func (d *Set) loadLog() (state bgsave.ReplicationState, err error) {
 	if err := d.AOF.Claim(logPatienceAtStart); err != nil {
 		return state, err
@@ -121,7 +121,7 @@ func (d *Set) loadLog() (state bgsave.ReplicationState, err error) {
 	return state, d.AOF.Open(found)
 }
 
-// wordOfExpiry is the command that removes expired keys at replicas.
+// wordOfExpiry returns the command that removes expired keys at replicas.
 func (d *Set) wordOfExpiry() string {
 	if d.Common.LazyfreeExpire.Get() {
 		return "UNLINK"
@@ -129,7 +129,7 @@ func (d *Set) wordOfExpiry() string {
 	return "DEL"
 }
 
-// restoreLibrary takes a function library from a file that is being loaded, outside the turn.
+// restoreLibrary loads a function library from a file, outside the turn.
 func (d *Set) restoreLibrary(source []byte) (err error) {
 	d.Core.Do(func() { err = d.Scripts.Restore(source, false) })
 	return err

@@ -4,14 +4,14 @@ import (
 	"time"
 )
 
-// logLatency tells the latency monitor of what the log has waited for.
+// logLatency reports a wait of the log to the latency monitor.
 func (d *Set) logLatency(event string, took time.Duration) {
 	if limit := d.LatencyThreshold(); limit > 0 && took >= time.Duration(limit)*time.Millisecond {
 		d.Latency(event, took)
 	}
 }
 
-// switchLog is CONFIG SET appendonly.
+// switchLog implements CONFIG SET appendonly.
 func (d *Set) switchLog() error {
 	if d.Settings.Log.On.Get() {
 		if d.AOF.TurnOn() != nil {

@@ -43,7 +43,7 @@ func (d *Set) Join(p *part.Part) {
 		case d.Loading.Active.Load():
 			return part.Working
 		case d.AOF.Durable() || d.Follower.Following():
-			return part.Laden // a loop that waits in the kernel must not keep the link's goroutine from running
+			return part.Laden // a loop that waits in the kernel must not block the link's goroutine
 		}
 		return part.Idle
 	}
@@ -56,7 +56,7 @@ func (d *Set) Join(p *part.Part) {
 	}
 }
 
-// ill says why no traffic should come to this data set.
+// ill returns the reason why this data set should get no traffic, or "".
 func (d *Set) ill() string {
 	switch {
 	case d.Shutdown.Waiting() || d.Shutdown.over:
@@ -69,14 +69,14 @@ func (d *Set) ill() string {
 	return ""
 }
 
-// saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
+// saveByRules applies the save rules, except before the data set is whole or when the server ends.
 func (d *Set) saveByRules(int64) {
 	if !d.Shutdown.over && !d.Core.Loading() {
 		d.Scheduler.Tick()
 	}
 }
 
-// ScriptConditions are what may stand in the way of a script that says what it does.
+// ScriptConditions returns the conditions that may refuse a script because of its flags.
 func (d *Set) ScriptConditions() scripting.Conditions {
 	return scripting.Conditions{
 		Cluster:     d.Cluster,

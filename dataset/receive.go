@@ -17,7 +17,7 @@ func receive(w io.Writer, c *replication.Copy) error {
 		}
 		return err
 	}
-	kept := make([]byte, 0, 64<<10+len(c.Mark)) // what may be the mark, and what came last
+	kept := make([]byte, 0, 64<<10+len(c.Mark)) // the last bytes, which may be a part of the mark
 	for {
 		n, err := c.Stream.Read(kept[len(kept) : len(kept)+64<<10])
 		kept = kept[:len(kept)+n]
@@ -37,7 +37,7 @@ func receive(w io.Writer, c *replication.Copy) error {
 	}
 }
 
-// readCopy reads the copy from its connection, mark included.
+// readCopy reads the copy from its connection, including the mark.
 func readCopy(d *Set, c *replication.Copy, to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
 	o.Live = true
 	l, err := bgsave.Read(d.loadContext, c.Stream, to, o)
@@ -56,7 +56,7 @@ func readCopy(d *Set, c *replication.Copy, to bgsave.Inserter, o bgsave.LoadOpti
 	return l, nil
 }
 
-// streamDB is the database in which the stream that follows a copy begins.
+// streamDB returns the database in which the stream after a copy begins.
 func streamDB(l bgsave.Loaded) int {
 	if l.Replication == nil {
 		return 0

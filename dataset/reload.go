@@ -12,7 +12,7 @@ import (
 	"spindle/protocol"
 )
 
-// Reload is DEBUG RELOAD: the data set goes to disk and comes back, in one turn.
+// Reload is DEBUG RELOAD: it saves the data set and loads it again, in one turn.
 func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 	if d.Core.Loading() {
 		return protocol.ErrLoading
@@ -23,7 +23,7 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 			if err == bgsave.ErrInProgress || err == bgsave.ErrHeld {
 				return err
 			}
-			return bgsave.ErrSaveFailed // the log says why
+			return bgsave.ErrSaveFailed // the log has the reason
 		}
 	}
 	d.Scheduler.Abort("what it saves is replaced by the RDB file")
@@ -35,7 +35,7 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 	options := d.loadOptions(path)
 	options.NoChecksum = options.NoChecksum || d.Saver.AnyChecksum
 	d.Space.Trusting = true
-	turn := d.Core.OnBehalf() // the load has two goroutines
+	turn := d.Core.OnBehalf() // the load uses two goroutines
 	_, err := bgsave.Load(context.Background(), path, &bgsave.Into{
 		Space: d.Space, Turn: turn, Replace: o.Merge,
 		Functions: func(source []byte) (err error) {
@@ -44,7 +44,7 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 		},
 	}, options)
 	d.Space.Trusting = false
-	if err != nil { // no file is one too
+	if err != nil { // a missing file is an error too
 		return errLoadDump
 	}
 	d.Scheduler.Loaded()
@@ -52,8 +52,8 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 	return nil
 }
 
-// LoadAOF is DEBUG LOADAOF: the data set comes back from the log. Others hear LOADING meanwhile. It is one turn where
-// the client cannot wait, and on a replica: what its primary sends must not be refused.
+// LoadAOF is DEBUG LOADAOF: it loads the data set from the log again. Other clients get LOADING meanwhile. It is
+// one turn if the client cannot wait, and on a replica, because the primary's stream must not be refused.
 func (d *Set) LoadAOF(c *command.Context) error {
 	if d.Core.Loading() {
 		return protocol.ErrLoading
@@ -82,7 +82,7 @@ func (d *Set) LoadAOF(c *command.Context) error {
 		d.Core.Do(func() {
 			release(found)
 			if errors.Is(err, context.Canceled) {
-				return // the server ends, and what is here is a part of the data set
+				return // the server is ending with a partial data set
 			}
 			d.Core.SetLoading(false)
 			d.Changed()
@@ -98,8 +98,8 @@ func (d *Set) LoadAOF(c *command.Context) error {
 	return nil
 }
 
-// loadedAOF ends DEBUG LOADAOF. It returns the error that the client reads, nil for OK. A log with a torn end is
-// loaded, but the client is told to look at the server's log, as in Redis.
+// loadedAOF ends DEBUG LOADAOF. It returns the client's error, nil for OK. A log with a damaged end is loaded, but
+// the client is told to look at the server's log, as in Redis.
 func (d *Set) loadedAOF(found aof.Loaded, err error) error {
 	if err == nil {
 		d.Scheduler.Loaded()

@@ -12,7 +12,7 @@ import (
 	"spindle/internal/version"
 )
 
-// header is what a file says of this server. Turn only.
+// header returns the facts about this server for a file. Turn only.
 func (d *Set) header() bgsave.Header {
 	var state *bgsave.ReplicationState
 	if id, offset, db, ok := d.Ends.State(); ok {
@@ -26,12 +26,12 @@ func (d *Set) header() bgsave.Header {
 	}
 }
 
-// clockOf tells savers how to read a key's clock, if a policy is set that goes by it.
+// clockOf returns a function that reads a key's access time or frequency, if the eviction policy uses it.
 func (d *Set) clockOf() bgsave.ClockFunc {
 	return d.Space.Clocks().Of
 }
 
-// baseOptions are how the base of the append-only file is written. Turn only.
+// baseOptions returns the options for the base of the append-only file. Turn only.
 func (d *Set) baseOptions() bgsave.Options {
 	o := bgsave.Options{
 		Compress: d.Settings.Save.Compress.Get(), Checksum: d.Settings.Save.Checksum.Get(), Delay: d.Settings.Save.SaveDelay.Get(),
@@ -41,7 +41,7 @@ func (d *Set) baseOptions() bgsave.Options {
 	return o
 }
 
-// limits are the settings of all types as values that are loaded or restored go by them.
+// limits returns the settings that decide the encodings of loaded and restored values.
 func (d *Set) limits() codec.Limits {
 	s, sets, zsets, lists := d.Data, d.Common.Sets.Limits(), d.Common.ZSets.Limits(), d.Common.Lists.Limits()
 	n := func(v *setting.Int) int { return int(v.Get()) }
@@ -54,7 +54,7 @@ func (d *Set) limits() codec.Limits {
 	}
 }
 
-// loadOptions are how the data set is read at start.
+// loadOptions returns the options for loading at start.
 func (d *Set) loadOptions(path string) bgsave.LoadOptions {
 	return bgsave.LoadOptions{
 		NoChecksum: !d.Settings.Save.Checksum.Get(), SkipModuleData: d.Settings.Save.ModuleData.Get() == bgsave.SkipModuleData,
@@ -63,7 +63,7 @@ func (d *Set) loadOptions(path string) bgsave.LoadOptions {
 	}
 }
 
-// slotSizes are the slots that have keys, for the head of a file. Turn only.
+// slotSizes returns the slots that have keys, for the head of a file. Turn only.
 func (d *Set) slotSizes() (sizes []bgsave.SlotSize) {
 	if !d.Space.BySlot() || !d.Space.FieldsHaveDeadlines() { // a file without them is not of version 12
 		return nil
@@ -76,7 +76,7 @@ func (d *Set) slotSizes() (sizes []bgsave.SlotSize) {
 	return sizes
 }
 
-// skipsSanitize says whether the user of cl has skip-sanitize-payload.
+// skipsSanitize reports whether the client's user has skip-sanitize-payload.
 func skipsSanitize(cl *client.Client) bool {
 	user, ok := cl.User.(*acl.User)
 	return ok && user.Rights().SkipsSanitize()

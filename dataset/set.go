@@ -54,8 +54,8 @@ type Parts struct {
 	Log      *logging.Logger
 	Common   *command.Settings
 	Data     *catalogue.Settings
-	Cluster  bool // this server is a node of a cluster
-	Sentinel bool // this server is a Sentinel: it has no data
+	Cluster  bool // cluster mode
+	Sentinel bool // this server is a Sentinel without data
 
 	// Dial connects to a primary. Port is what this server names to it.
 	Dial             func(ctx context.Context, address, source string) (net.Conn, error)
@@ -64,17 +64,17 @@ type Parts struct {
 	LatencyThreshold func() int64 // ms
 	Latency          func(event string, took time.Duration)
 
-	Serve   func()             // clients may connect
-	Loaded  func()             // the data set is there. In a turn.
-	Changed func()             // the loading state or the work beside the turns has changed. In a turn.
+	Serve   func()             // lets clients connect
+	Loaded  func()             // the data set is complete. In a turn.
+	Changed func()             // the loading state or the work outside the turns has changed. In a turn.
 	Role    func(replica bool) // the role has changed. In a turn.
 
 	ShutdownWait func() int64 // seconds
 	Supervisor   func() *process.Supervisor
-	Refused      func() // a shutdown that a signal asked for does not happen
+	Refused      func() // a signal's shutdown was given up
 }
 
-// A Set is the data set and what keeps it.
+// A Set is the data set with its loading, saving and replication.
 type Set struct {
 	Parts
 	Scheduler *bgsave.Scheduler
@@ -91,11 +91,11 @@ type Set struct {
 	stopLoading func()
 
 	copying     bool      // a full copy is being loaded
-	emptied     bool      // the data went for a full copy that could not be loaded
-	cutAt       time.Time // when work was last cut off for the memory it kept alive
-	diskToldMs  int64     // when the log last told of a replica that writes although its disk fails, Unix ms
-	stopWrites  func()    // puts the barrier of the disk up or down
-	roleChanged func()    // puts the barriers of a replica up or down
+	emptied     bool      // the data were dropped for a full copy that could not be loaded
+	cutAt       time.Time // when work was last cancelled because of kept memory
+	diskToldMs  int64     // when a write of a replica with a failing disk was last logged, Unix ms
+	stopWrites  func()    // sets or removes the barrier of the disk
+	roleChanged func()    // sets or removes the barriers of a replica
 }
 
 // New makes a Set. The append-only file is off until the data set is loaded.

@@ -12,10 +12,10 @@ import (
 	"spindle/protocol"
 )
 
-// A Shutdown takes the server to the point where nothing can be lost any more.
+// A Shutdown brings the server to the point where no data can be lost any more.
 //
-// It runs in turns. If replicas lag, it first holds writes and gives the replicas shutdown-timeout seconds. Then it
-// saves, if the client asked for that or save rules exist. Only then the process may end.
+// It runs in turns. If replicas lag, it first pauses writes and gives the replicas shutdown-timeout seconds. Then
+// it saves, if the client asked for that or save rules exist. Only then the process may end.
 type Shutdown struct {
 	d       *Set
 	log     *logging.Logger
@@ -23,7 +23,7 @@ type Shutdown struct {
 	asked   bool // a signal waits for the next tick, because DEBUG PAUSE-CRON holds ticks back
 	askedAs process.ShutdownMode
 	waiting bool
-	until   int64            // by Core.SteadyMs: how long lagging replicas are waited for
+	until   int64            // by Core.SteadyMs: the end of the wait for lagging replicas
 	callers []*client.Client // blocked in SHUTDOWN
 	over    bool
 	Done    chan struct{} // closed when the process may end
@@ -38,7 +38,8 @@ func (s *Shutdown) Family() command.Family {
 	}}
 }
 
-// run is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. It replies only when there is no shutdown, or no more.
+// run is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. It replies only if there is no shutdown, or if the shutdown
+// is given up.
 func (s *Shutdown) run(c *command.Context) error {
 	mode, abort := process.ShutdownMode(0), false
 	for _, arg := range c.Args[1:] {
@@ -75,7 +76,7 @@ func (s *Shutdown) Request(c *command.Context, mode process.ShutdownMode) error 
 		return nil
 	}
 	if s.d.Core.Loading() || s.d.Sentinel {
-		mode = mode&^process.ShutdownSave | process.ShutdownNoSave // what is in memory is a part of what is on disk
+		mode = mode&^process.ShutdownSave | process.ShutdownNoSave // memory has only a part of the data on disk
 	}
 	if s.d.holdsFiles() && mode&process.ShutdownNoSave == 0 {
 		s.log.Warning("The data here are not whole: a copy of the primary's is being loaded, or could not be. " +
@@ -83,7 +84,7 @@ func (s *Shutdown) Request(c *command.Context, mode process.ShutdownMode) error 
 		mode = mode&^process.ShutdownSave | process.ShutdownNoSave
 	}
 	if s.d.Core.Lent() {
-		// Half of what a script writes is not saved, and no tick comes.
+		// Half of a script's writes must not be saved, and no tick comes.
 		mode = mode&^process.ShutdownSave | process.ShutdownNoSave | process.ShutdownNow
 	}
 	s.mode = mode
@@ -122,7 +123,7 @@ func (s *Shutdown) Signalled(mode process.ShutdownMode) {
 	}
 }
 
-// tick looks whether the replicas that were waited for have caught up, ten times a second.
+// tick checks whether the lagging replicas have caught up, ten times a second.
 func (s *Shutdown) tick(int64) {
 	if s.asked {
 		s.asked = false
@@ -137,7 +138,7 @@ func (s *Shutdown) tick(int64) {
 	}
 }
 
-// fail is the end of a shutdown that cannot be: the log has just told why.
+// fail gives up a shutdown that failed. The log already has the reason.
 func (s *Shutdown) fail() {
 	s.log.Warning("Errors trying to shut down the server. Check the logs for more information.")
 	s.release(errShutdown)
@@ -190,7 +191,7 @@ func (s *Shutdown) abort(c *command.Context) error {
 	return nil
 }
 
-// release ends the pause: the shutdown does not happen.
+// release ends the pause of writes, because the shutdown is given up.
 func (s *Shutdown) release(err error) {
 	s.waiting, s.until = false, 0
 	s.d.Core.Unpause(engine.PauseShutdown)
@@ -201,7 +202,7 @@ func (s *Shutdown) release(err error) {
 	s.callers = nil
 }
 
-// Remaining is INFO's shutdown_in_milliseconds: -1 when none is under way.
+// Remaining is INFO's shutdown_in_milliseconds: -1 without a shutdown.
 func (s *Shutdown) Remaining() int64 {
 	if !s.waiting {
 		return -1
@@ -209,8 +210,8 @@ func (s *Shutdown) Remaining() int64 {
 	return max(0, s.until-s.d.Core.SteadyMs())
 }
 
-// endLog writes what the log still has, when the server ends. It answers false if that must not be: the data set is not
-// on disk yet. Turn only.
+// endLog writes the rest of the log when the server ends. It returns false if the server must not end, because the
+// data set is not on disk yet. Turn only.
 func (s *Shutdown) endLog() (wait func(limit time.Duration), ok bool) {
 	if s.d.AOF.Waiting() && s.d.AOF.Rewriting() {
 		if s.mode&process.ShutdownForce == 0 {
@@ -223,8 +224,8 @@ func (s *Shutdown) endLog() (wait func(limit time.Duration), ok bool) {
 	return s.d.AOF.Close(), true
 }
 
-// logPatience is how long a server that ends waits for the disk to take the last of the log.
+// logPatience is how long an ending server waits for the disk to write the rest of the log.
 const logPatience = time.Duration(math.MaxInt64)
 
-// Waiting says that a shutdown gives lagging replicas time.
+// Waiting reports whether a shutdown waits for lagging replicas.
 func (s *Shutdown) Waiting() bool { return s.waiting }

@@ -11,7 +11,7 @@ import (
 	"spindle/replication"
 )
 
-// A streamer is bgsave's encoder as replication wants it.
+// A streamer adapts bgsave's encoder to replication.
 type streamer struct{ d *Set }
 
 // Prepare implements replication.Saver.
@@ -67,7 +67,7 @@ func (s streamer) Find(view *keyspace.View, forms replication.Forms) (x replicat
 	return x, found
 }
 
-// keyless is a view of which nothing is written.
+// keyless is a view without keys.
 type keyless struct{ bgsave.View }
 
 // DBs implements bgsave.View.
