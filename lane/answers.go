@@ -12,8 +12,8 @@ import (
 	"spindle/protocol"
 )
 
-// call runs a command of the lane. Commands that show state publish it first, if a turn is free. INFO has one more
-// section otherwise, with the age of the others.
+// call runs a command of the lane. Commands that show state publish it first, if a turn is free. Otherwise INFO has
+// one more section, with the age of the others.
 func (l *Lane) call(c *command.Context) error {
 	switch c.Spec.Full {
 	case "script|kill", "function|kill":
@@ -58,7 +58,7 @@ type denial struct {
 	err *protocol.Error
 }
 
-// deny keeps a refused call of the client that is served, for ACL LOG. Further ones than fit are only counted.
+// deny stores a refused call of the served client for ACL LOG. If there is no room, it only counts the call.
 func (l *Lane) deny(e acl.Entry, err *protocol.Error) {
 	now := time.Now().UnixMilli()
 	e.Origin, e.Count, e.CreatedMs, e.UpdatedMs = acl.TopLevel, 1, now, now
@@ -70,7 +70,7 @@ func (l *Lane) deny(e acl.Entry, err *protocol.Error) {
 	}
 }
 
-// Book puts the refused calls into ACL LOG and the counts of errors. Turn only.
+// Book adds the refused calls to ACL LOG and to the counts of errors. Turn only.
 func (l *Lane) Book() {
 	if n := l.dropped.Swap(0); n > 0 { // 0 would give INFO a line of the error
 		l.Denials.Count(acl.DeniedAuth, n)

@@ -3,7 +3,7 @@ package lane
 import "spindle/protocol"
 
 var (
-	errWrongPass = &protocol.Error{Code: "WRONGPASS"} // for the counts alone
+	errWrongPass = &protocol.Error{Code: "WRONGPASS"} // only for the counts
 	errNoSave    = &protocol.Error{Code: "ERR", Text: "the admin lane serves SHUTDOWN only with NOSAVE"}
 )
 

@@ -1,10 +1,10 @@
 // Package lane is the admin lane: an address for RESP that answers operators even while a command holds the turn.
 //
-// Its one loop owns the sessions, and answers from the last view that a turn has published. It waits for a free turn no
-// longer than patience. The core does not know the clients of the lane.
+// Its only loop owns the sessions, and answers from the last view that a turn has published. It waits for a free
+// turn no longer than patience. The core does not know the lane's clients.
 //
-// Owner: the lane's loop, unless a method says otherwise.
-// Start at Serve; view.go publishes, answers.go has the commands.
+// Owner: the lane's loop, unless a method says otherwise. Start at Serve; view.go publishes, answers.go has the
+// commands.
 package lane
 
 import (
@@ -23,23 +23,23 @@ import (
 	"spindle/reactor"
 )
 
-// Clients that the lane has at most, and newcomers that may wait while others are closed for them.
+// The most clients of the lane, and the most newcomers that may wait while others are closed for them.
 const (
 	Clients   = 64
 	Newcomers = 32
 )
 
 const (
-	patience = 3 * time.Millisecond // to wait for a turn
-	slice    = 2 * time.Millisecond // after it the requests of other clients are served
+	patience = 3 * time.Millisecond // the wait for a turn
+	slice    = 2 * time.Millisecond // how long one client's requests run before others are served
 	unread   = 64 << 20             // bytes of replies that a client may leave unread
 )
 
-// Parts are the doors of the lane to the rest of the server.
+// Parts are the functions of the server that the lane uses.
 type Parts struct {
 	Do        func(f func())                                          // runs f in a turn
 	NewClient func(protocol.Conn) (cl *client.Client, refusal []byte) // any goroutine
-	Came      func()                                                  // a client has come
+	Came      func()                                                  // a client has connected
 	Full      func()                                                  // a client is closed for its unread replies
 	Kill      func(isEval bool) error                                 // SCRIPT KILL or FUNCTION KILL; any goroutine
 	End       func(asks protocol.Conn)                                // ends the process without a turn
@@ -61,28 +61,28 @@ type Lane struct {
 	Parts
 	Reactor *reactor.Reactor
 	open    map[protocol.Conn]*session
-	count   atomic.Int64 // of open
-	serving *session     // during Serve
+	count   atomic.Int64 // the number of open ones
+	serving *session     // only during Serve
 
 	report      *observe.Report // turn only, like the next three
 	ticks       int
-	visit       int64   // the id of the client to copy next
-	shown, next clients // complete, and in the making
+	visit       int64   // the id of the next client to copy
+	shown, next clients // the complete copy, and the next one
 	view        atomic.Pointer[view]
 	waits       atomic.Bool // a goroutine of the lane waits for the turn
 
-	denied  chan denial  // refused calls that ACL LOG has not got
-	dropped atomic.Int64 // refused calls beyond those
+	denied  chan denial  // refused calls that ACL LOG does not have yet
+	dropped atomic.Int64 // the number of refused calls that did not fit
 }
 
 // A session is a client of the lane.
 type session struct {
-	protocol.Limiter // cl's
+	protocol.Limiter // the limiter of cl
 	cl               *client.Client
 	quits            bool
 }
 
-// Address is the address of a session, which the hooks of the reactor get.
+// Address returns a session's address for the hooks of the reactor.
 func Address(s any) string { return s.(*session).cl.Conn.RemoteAddr() }
 
 // Open publishes the first view, and serves on the addresses of o.
@@ -100,11 +100,11 @@ func Open(p Parts, o reactor.Options) (l *Lane, err error) {
 	return l, nil
 }
 
-// Connected counts the clients of the lane. Any goroutine.
+// Connected returns the number of the lane's clients. Any goroutine.
 func (l *Lane) Connected() int { return int(l.count.Load()) }
 
-// Open implements protocol.Handler. A full lane closes a client for the newcomer: one without a password first. Among
-// equals it is the one that has been idle for longest.
+// Open implements protocol.Handler. A full lane closes a client for the newcomer: first one without a password,
+// then the one that has been idle for longest.
 func (l *Lane) Open(c protocol.Conn) (any, []byte) {
 	cl, refusal := l.NewClient(c)
 	if cl == nil {
@@ -140,7 +140,7 @@ func (l *Lane) Closed(s any) {
 // Malformed implements protocol.Handler.
 func (l *Lane) Malformed(any, *protocol.Error) protocol.Verdict { return protocol.Tell }
 
-// Reserve implements protocol.Handler: large arguments are kept on the Go heap.
+// Reserve implements protocol.Handler: large arguments stay on the Go heap.
 func (l *Lane) Reserve(any, int) (*protocol.Bulk, *protocol.Error) { return nil, nil }
 
 // Serve implements protocol.Handler.
@@ -170,7 +170,7 @@ func (l *Lane) Serve(b *protocol.Batch) {
 	}
 }
 
-// run answers one request. The rights are the present ones of the published users.
+// run answers one request. The user's rights are those of the last published users.
 func (l *Lane) run(s *session, c *command.Context) error {
 	spec, err := l.Catalogue.Resolve(l.Catalogue.Lookup(c.Args[0]), c.Args)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"spindle/engine/insight"
 )
 
-// A view is the state that a turn has published. It is not written again.
+// A view is the state that a turn has published. It never changes.
 type view struct {
 	at    time.Time
 	info  []observe.SectionText
 	users *acl.Users
 	role  string
-	run   map[string]func(*command.Context) error // the families' own commands on this state, by full name
+	run   map[string]func(*command.Context) error // the families' commands on this state, by full name
 }
 
 // clients are copies of the core's clients, with the counts of their subscriptions.
@@ -53,7 +53,7 @@ func (l *Lane) inTurn(f func()) bool {
 	}
 }
 
-// Tick comes ten times a second. Turn only.
+// Tick is called ten times a second. Turn only.
 func (l *Lane) Tick() {
 	if l.ticks++; l.ticks%10 == 0 {
 		l.publish()
@@ -102,7 +102,7 @@ func (l *Lane) publish() {
 	l.view.Store(v)
 }
 
-// renew books refused calls, and copies the next clients. All copies are shown once they are complete. Turn only.
+// renew books refused calls, and copies the next clients. The copies are shown when all are complete. Turn only.
 func (l *Lane) renew() {
 	l.Book()
 	left := min(max(visits, l.Connection.Clients.Len()/20), most)
