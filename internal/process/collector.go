@@ -8,26 +8,27 @@ import (
 
 // A Collector makes the Go heap give memory back after a burst: a script with large tables, or many long replies.
 //
-// Go's own collector starts again when the heap is five times what lived at its last run (gcPercent). After a burst
-// that is hundreds of megabytes, so what the burst left would stay resident for minutes.
+// Go's own collector starts again when the heap is five times as large as the live data of its last run
+// (gcPercent). After a burst that is hundreds of megabytes. Without a Collector, that garbage would stay resident
+// for minutes.
 //
-// Owner: the turn. The collection itself runs on its own goroutine.
+// Owner: the turn. The collection itself runs on another goroutine.
 type Collector struct {
-	size    func() int64 // of the heap, in bytes: live, dead and free, as far as it is resident
-	collect func()       // a full collection, whose free pages go back to the kernel
+	size    func() int64 // the resident bytes of the heap: live, dead and free
+	collect func()       // runs a full collection, and gives free pages back to the kernel
 
 	ticks    int
-	swollen  int          // looks in a row that found the heap large
-	rest     atomic.Int64 // the heap's size after the last collection; it fades (collectForget)
+	swollen  int          // how often in a row the heap was large
+	rest     atomic.Int64 // the heap's size after the last collection; it decreases (collectForget)
 	underway atomic.Bool
 }
 
 const (
-	collectLook   = 10 // ticks: a second
-	collectAfter  = 2  // looks in a row: a shorter burst is not worth a collection
+	collectLook   = 10 // in ticks: a second
+	collectAfter  = 2  // in checks: a shorter burst is not worth a collection
 	collectFrom   = 32 << 20
 	collectLeast  = 8 << 20
-	collectForget = 64 // each look lowers rest by this part: by half within 45 s
+	collectForget = 64 // each check lowers rest by this part: by half within 45 s
 )
 
 func NewCollector() *Collector { return &Collector{size: goHeapSize, collect: debug.FreeOSMemory} }

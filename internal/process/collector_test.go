@@ -8,16 +8,16 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestCollector: a heap that stays large is collected once, and again only when it has doubled. A short burst is left
-// to Go's own collector. With maxmemory less counts as large.
+// TestCollector: a heap that stays large is collected once, and again only when it has doubled. A short burst is
+// left to Go's own collector. With maxmemory, a smaller heap counts as large.
 func TestCollector(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
 		name  string
 		limit int64
-		sizes []int64 // one a second
-		left  int64   // by a collection
-		want  int64   // collections
+		sizes []int64 // one per second
+		left  int64   // the size after a collection
+		want  int64   // the number of collections
 	}{
 		{"small", 0, []int64{20 * mb, 30 * mb, 31 * mb, 20 * mb}, 3 * mb, 0},
 		{"one look", 0, []int64{20 * mb, 300 * mb, 20 * mb, 300 * mb, 20 * mb}, 3 * mb, 0},

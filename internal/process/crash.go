@@ -26,7 +26,7 @@ const crashOutputEvery = 5 * time.Second
 
 // KeepCrashes makes the log file get the stacks of a panic while crash-log-enabled is set, until stop closes.
 func KeepCrashes(s *Settings, log *logging.Logger, stop <-chan struct{}) {
-	debug.SetTraceback("all") // the loops and the savers may explain a panic in a turn
+	debug.SetTraceback("all") // goroutines of loops and savers may explain a panic in a turn
 	c := &crashOutput{path: s.logPath(), enabled: s.CrashLog.Get, log: log}
 	if c.path != "" {
 		c.follow()
@@ -58,11 +58,11 @@ func (c *crashOutput) follow() {
 		return
 	}
 	if now, err := os.Stat(c.path); c.current != nil && (err != nil || os.SameFile(now, c.current)) {
-		return // the same file, or it was moved and the log has not made a new one yet
+		return // the same file; or the log was moved and has no new file yet
 	}
 	f, err := os.OpenFile(c.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
-		return // the log cannot say so either
+		return // the log could not record the error either
 	}
 	defer func() { _ = f.Close() }() // the runtime has a duplicate
 	info, err := f.Stat()

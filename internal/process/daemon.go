@@ -1,8 +1,7 @@
-// Package process is a server as its host sees it. It covers the daemon, the pid file, signals, the log, the title in
-// ps, the supervisor, and limits of the kernel. It knows nothing of what the server serves.
+// Package process has what the host sees of a server. It covers the daemon, the pid file, signals, the log, the
+// title in ps, the supervisor, and limits of the kernel. It knows nothing about the data or commands.
 //
-// Owner: the main goroutine, unless a type says otherwise.
-// Start at settings.go, whose rows are the whole of it.
+// Owner: the main goroutine, unless a type says otherwise. Start at settings.go, whose rows list everything.
 package process
 
 import (

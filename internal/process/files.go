@@ -16,8 +16,8 @@ import (
 // ErrTooFewFiles ends a start: the limit of open files leaves no descriptor for a client. The log has the details.
 var ErrTooFewFiles = errors.New("too few open files allowed")
 
-// FitOpenFiles raises the limit of open files so that maxClients fit, in addition to beside other descriptors. It
-// returns the number of clients that fit, and logs each change.
+// FitOpenFiles raises the limit of open files so that maxClients fit in addition to the other descriptors, beside.
+// It returns the number of clients that fit, and logs each change.
 func FitOpenFiles(maxClients int64, beside uint64, log *logging.Logger) (int64, error) {
 	need := uint64(maxClients) + beside
 	var limit unix.Rlimit
@@ -67,7 +67,7 @@ func CheckMaxClients(maxClients int64, beside uint64, log *logging.Logger) error
 	fit, err := FitOpenFiles(maxClients, beside, log)
 	if err != nil || fit != maxClients {
 		if known {
-			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &before) // it may have been raised in part; lowering it needs no right
+			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &before) // part of it may be raised; lowering is always allowed
 		}
 		return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", fit)
 	}

@@ -13,14 +13,14 @@ import (
 	"spindle/internal/logging"
 )
 
-// A hostCheck looks at one property of the host. ok is false if the property hurts, and text says how. Otherwise text
-// is the outcome that --check-system prints.
+// A hostCheck checks one property of the host. If the property is bad, ok is false and text says why. Otherwise
+// text is the result that --check-system prints.
 type hostCheck struct {
 	name string
 	run  func() (text string, ok bool)
 }
 
-// The texts of a check that finds nothing wrong, and of one that the host gives no answer to.
+// The texts of a check without a problem, and of one that the host does not support.
 const (
 	checkFine    = "OK"
 	checkSkipped = "skipped"
@@ -33,7 +33,7 @@ var hostChecks = []hostCheck{
 	{"THP", checkHugePages},
 }
 
-// CheckSystem is --check-system: it prints each check and its outcome. The exit code is 1 if any found a problem.
+// CheckSystem is --check-system: it prints each check and its result. The exit code is 1 if any found a problem.
 func CheckSystem(w io.Writer) (code int) {
 	for _, c := range hostChecks {
 		text, ok := c.run()
@@ -81,7 +81,7 @@ func checkXenClock() (string, bool) {
 	return checkFine, true
 }
 
-// checkOvercommit looks at vm.overcommit_memory. Saving copies no memory, but the heap reserves addresses.
+// checkOvercommit checks vm.overcommit_memory. Saving copies no memory, but the heap reserves addresses.
 func checkOvercommit() (string, bool) {
 	mode, err := readNumber("/proc/sys/vm/overcommit_memory")
 	if err != nil {
@@ -95,7 +95,7 @@ func checkOvercommit() (string, bool) {
 	return checkFine, true
 }
 
-// checkHugePages looks for transparent huge pages. The server never forks, so they only help.
+// checkHugePages checks for transparent huge pages. The server never forks, so they only help.
 func checkHugePages() (string, bool) {
 	enabled, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	if err != nil {

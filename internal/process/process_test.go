@@ -16,7 +16,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// TestSystemd speaks to a supervisor over a path and over an abstract name.
+// TestSystemd sends messages to a supervisor at a path and at an abstract address.
 func TestSystemd(t *testing.T) {
 	for _, name := range []string{filepath.Join(t.TempDir(), "n"), fmt.Sprintf("@spindle-test-%d", os.Getpid())} {
 		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -104,7 +104,7 @@ func TestOpenFiles(t *testing.T) {
 	if fit, err := FitOpenFiles(10, beside, log); fit != 10 || err != nil || out.Len() > 0 {
 		t.Errorf("%d, %v, %s", fit, err, &out)
 	}
-	const tooMany = 1 << 40 // past /proc/sys/fs/nr_open
+	const tooMany = 1 << 40 // more than /proc/sys/fs/nr_open
 	fit, err := FitOpenFiles(tooMany, beside, log)
 	if err != nil || fit <= 0 || fit >= tooMany {
 		t.Fatalf("%d, %v", fit, err)
@@ -124,7 +124,7 @@ func TestOpenFiles(t *testing.T) {
 		t.Error(err)
 	}
 
-	// A refusal changes nothing: the limit stays below the hard one, up to which it might have been raised.
+	// A refusal changes nothing: the limit stays below the hard limit.
 	var best, after unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &best); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestOpenFiles(t *testing.T) {
 	}
 }
 
-// TestOomScore writes and takes back; raising the score needs no right.
+// TestOomScore writes the score and restores it. Raising the score needs no privilege.
 func TestOomScore(t *testing.T) {
 	before, err := readNumber(oomFile)
 	if err != nil {

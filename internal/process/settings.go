@@ -56,10 +56,10 @@ type facility int
 type ShutdownMode int
 
 const (
-	ShutdownSave   ShutdownMode = 1 << iota // write the data set even if no save rule asks for it
-	ShutdownNoSave                          // do not write it even if one does
+	ShutdownSave   ShutdownMode = 1 << iota // save even if no save rule exists
+	ShutdownNoSave                          // do not save even if a save rule exists
 	ShutdownNow                             // do not wait for replicas
-	ShutdownForce                           // end even if saving failed
+	ShutdownForce                           // end even if saving has failed
 )
 
 var shutdownWords = []setting.Choice[ShutdownMode]{
@@ -157,7 +157,7 @@ func directoryRow() setting.Row {
 			return nil
 		},
 		Get: func() string {
-			cwd, _ := os.Getwd() // a directory that was removed has no name
+			cwd, _ := os.Getwd() // a deleted folder has no name
 			return cwd
 		},
 	}, setting.Protected, setting.DenyLoading, setting.AlwaysFile)

@@ -73,7 +73,7 @@ func (w *Signals) Stop() {
 	close(w.incoming)
 }
 
-// Refused says that the last shutdown did not happen. The next signal starts another one.
+// Refused says that the last shutdown was given up. The next signal starts another one.
 func (w *Signals) Refused() { w.pending.Store(false) }
 
 func (w *Signals) handle(s unix.Signal) {
@@ -108,7 +108,7 @@ func (w *Signals) shutdown(name string, mode ShutdownMode) {
 	w.pending.Store(true)
 	select {
 	case w.Shutdown <- mode:
-	default: // the server has not taken the previous one yet
+	default: // the server has not received the previous one yet
 	}
 }
 

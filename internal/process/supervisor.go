@@ -14,15 +14,15 @@ import (
 	"spindle/internal/reason"
 )
 
-// A Supervisor is the init system that watches over the process, if there is one. It is told the server's state.
+// A Supervisor is the init system that watches the process, if there is one. It gets the server's state.
 //
-// Owner: any goroutine may call its methods. A nil Supervisor is told nothing.
+// Owner: any goroutine may call its methods. A nil Supervisor ignores them.
 type Supervisor struct {
 	mode supervision
 	log  *logging.Logger
 
 	mu     sync.Mutex
-	status string // the last text of Status, which holds again after Underway
+	status string // the last text of Status, which is shown again after Underway
 }
 
 // Supervise finds the supervisor that the settings name; "auto" looks for one. A supervised process does not daemonize.
@@ -62,10 +62,10 @@ func Supervise(s *Settings, log *logging.Logger) *Supervisor {
 	return v
 }
 
-// Active says whether there is a supervisor.
+// Active reports whether there is a supervisor.
 func (v *Supervisor) Active() bool { return v != nil && v.mode != supervisedNo }
 
-// Ready says that the server takes clients.
+// Ready says that the server accepts clients.
 func (v *Supervisor) Ready() { v.Status("Ready to accept connections", "READY=1\n") }
 
 // Stopping says that a shutdown has begun.
@@ -82,8 +82,8 @@ func (v *Supervisor) Status(text, more string) {
 	v.Tell("STATUS=" + text + "\n" + more)
 }
 
-// Underway shows the progress of a long task. An empty text ends it, and the last status holds again.
-// moves says that there was progress since the last call: systemd then waits for another stallTime.
+// Underway shows the progress of a long task. An empty text ends the task and shows the last status again. moves
+// says that there was progress since the last call: systemd then waits for another stallTime.
 func (v *Supervisor) Underway(text string, moves bool) {
 	if !v.Active() {
 		return

@@ -30,35 +30,35 @@ import (
 // Owner: the turn, and the main goroutine before turns begin.
 type Threads struct {
 	base   int
-	beside int  // how many more there are now
-	fixed  bool // the environment says how many
+	beside int  // how many threads there are in addition to the loops' now
+	fixed  bool // the environment sets the number
 
-	waits bool // loops give their place up while they wait
+	waits bool // loops give up their place while they wait
 	turns uint64
 	calm  int // ticks in a row with few turns
-	still int // those with rare ones, until one has twice as many
+	still int // ticks in a row with rare turns, until one has twice as many
 
 	greeters int // handshakes that compute at a time
-	greeting int // ticks for which there may be more of them
+	greeting int // ticks for which handshakes may still have threads
 
 	wanted   atomic.Int32
 	applying sync.Mutex
-	under    sync.WaitGroup // calls of apply
+	under    sync.WaitGroup // waits for calls of apply
 }
 
 const (
-	besideLoops = 3 // for savers, reclaimers and duties, so that the kernel shares the core out fairly
+	besideLoops = 3 // for savers, reclaimers and duties: the kernel then shares the core fairly
 	whileLaden  = 1 // for a reclaimer in a call to the kernel, or with much to free
 	whileCalm   = 1
 	fewTurns    = 1000 // of 100 ms
 	rareTurns   = 12   // of 100 ms: some waits are longer than 10 ms
-	greetTicks  = 20   // a thread for handshakes outlasts them
-	calmTicks   = 5    // it takes to believe in them: a pause between two loads is none
-	// The Go heap holds connections and buffers, a few megabytes: a collection for every four heaps of garbage.
+	greetTicks  = 20   // threads for handshakes stay for this long afterwards
+	calmTicks   = 5    // needed in a row: a pause between two loads is shorter
+	// The Go heap holds connections and buffers, a few megabytes. The collector runs after four heaps of garbage.
 	gcPercent = 400
 )
 
-// Start sets the number for busy loops.
+// Start sets the number of threads for busy loops.
 func (t *Threads) Start(base int, waits bool) {
 	t.base, t.waits = base, waits
 	if t.fixed = os.Getenv("GOMAXPROCS") != ""; !t.fixed {
@@ -69,10 +69,10 @@ func (t *Threads) Start(base int, waits bool) {
 	}
 }
 
-// Greet is told that so many TLS handshakes compute at a time.
+// Greet sets how many TLS handshakes compute now.
 func (t *Threads) Greet(greeters int) { t.greeters, t.greeting = greeters, greetTicks }
 
-// Tick is told ten times a second how many turns there have been.
+// Tick gets the number of turns so far, ten times a second.
 func (t *Threads) Tick(turns uint64) {
 	fresh := turns - t.turns
 	t.turns = turns
@@ -86,12 +86,12 @@ func (t *Threads) Tick(turns uint64) {
 	case fresh < rareTurns:
 		t.still++
 	case fresh >= 2*rareTurns || t.still < calmTicks:
-		// A rate between the two changes nothing: each change stops the world.
+		// A rate between the two limits changes nothing: each change stops the world.
 		t.still = 0
 	}
 }
 
-// Spare has one thread to spare at once, until the next tick says how many there should be. Any goroutine.
+// Spare adds one thread at once, until the next tick decides. Any goroutine.
 func (t *Threads) Spare() {
 	if t.fixed {
 		return
@@ -103,7 +103,7 @@ func (t *Threads) Spare() {
 	}
 }
 
-// Follow says what is under way: work beside the loops, or laden reclaimers alone.
+// Follow says which work runs: savers and other long work, or only reclaimers with much to free.
 func (t *Threads) Follow(working, laden bool) {
 	beside := 0
 	switch {
@@ -125,7 +125,7 @@ func (t *Threads) Follow(working, laden bool) {
 	t.under.Go(t.apply)
 }
 
-// apply sets the number that was wanted last.
+// apply sets the number that was chosen last.
 func (t *Threads) apply() {
 	t.applying.Lock()
 	defer t.applying.Unlock()

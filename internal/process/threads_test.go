@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Threads are added for what is under way, and for no longer; what needs more of them goes first.
+// Threads are added for running work, and only while it runs. The work that needs the most threads decides.
 func TestThreadsFollow(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -44,8 +44,8 @@ func TestThreadsFollow(t *testing.T) {
 	}
 }
 
-// One thread is to spare after turns have been few for a while, where loops give theirs up to wait. None is to spare at
-// the first tick of a load.
+// After few turns for a while there is one spare thread, if loops give up their place while they wait. At the first
+// tick of a load there is none.
 func TestThreadsWhileCalm(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -81,8 +81,8 @@ func TestThreadsWhileCalm(t *testing.T) {
 	}
 }
 
-// None is to spare while turns are rare. With one loop 50 a second are rare, and 300 are not. A rate between the two
-// changes nothing.
+// There is no spare thread while turns are rare. With one loop 50 a second are rare, and 300 are not. A rate
+// between the two changes nothing.
 func TestThreadsWhileStill(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -114,7 +114,7 @@ func TestThreadsWhileStill(t *testing.T) {
 			{30, whileCalm},
 			{15, whileCalm}, {23, whileCalm}, {11, whileCalm}, {15, whileCalm}, {11, whileCalm}, {11, whileCalm},
 			{11, whileCalm}, {11, whileCalm}, {11, still},
-			{2000, 0}, // a load needs none either
+			{2000, 0}, // a load needs no spare thread either
 		} {
 			if got := tick(c.turns, false); got != c.want {
 				t.Errorf("%d loops: %d to spare after tick %d, of %d turns, want %d", loops, got, i, c.turns, c.want)
@@ -130,8 +130,8 @@ func TestThreadsWhileStill(t *testing.T) {
 	}
 }
 
-// TLS handshakes have extra threads while they compute, and for a while after that: each change of the number stops the
-// process.
+// TLS handshakes have more threads while they compute, and for a while after that: each change of the number stops
+// the process.
 func TestThreadsForHandshakes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))

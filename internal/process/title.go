@@ -30,7 +30,7 @@ func checkTitle(template string) error {
 	return nil
 }
 
-// expand puts the values in place of {variables}; {{ stands for one brace.
+// expand replaces {variables} by their values; {{ is one brace.
 func (t Title) expand(template string) (string, bool) {
 	var b strings.Builder
 	for {
@@ -106,7 +106,7 @@ func SetTitle(template string, t Title) error {
 		titleArea = findTitleArea()
 	}
 	if len(titleArea) == 0 {
-		return nil // the kernel does not say where the arguments are: ps keeps showing them
+		return nil // the kernel does not show where the arguments are: ps keeps showing them
 	}
 	n := copy(titleArea[:len(titleArea)-1], text)
 	clear(titleArea[n:])
@@ -120,7 +120,7 @@ func findTitleArea() []byte {
 	if err != nil || len(os.Args) == 0 || os.Args[0] == "" {
 		return none
 	}
-	// The name may hold blanks, so fields are counted after it: the first one there is the third.
+	// The name may contain blanks. Fields after it begin with the third one.
 	_, after, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(after)
 	const argStart, argEnd, envStart, envEnd = 48 - 3, 49 - 3, 50 - 3, 51 - 3
