@@ -22,12 +22,12 @@ const (
 	TaskTestMemory
 )
 
-// Arguments are a command line, read.
+// Arguments are a parsed command line.
 type Arguments struct {
 	Task       Task
 	Program    string // argv[0]
 	ConfigFile string // absolute; empty without one
-	Stdin      bool   // "-": more of the configuration comes on standard input
+	Stdin      bool   // "-": the configuration continues on standard input
 	Options    string // --name value …, as lines of a configuration file
 	Bare       bool   // no argument at all
 	Rest       []string
@@ -70,7 +70,7 @@ func ParseArguments(argv []string) Arguments {
 		return a
 	}
 	if words[0] == "--sentinel" && len(words) > 1 && !strings.HasPrefix(words[1], "-") {
-		words = words[1:] // the option alone says what the process is; main has read it
+		words = words[1:] // only the option decides what the process is; main has read it
 	}
 	if !strings.HasPrefix(words[0], "-") {
 		a.ConfigFile = absolute(words[0])
@@ -80,11 +80,11 @@ func ParseArguments(argv []string) Arguments {
 	return a
 }
 
-// readOptions turns words into lines. atStart says that words[0] is the first argument of the command line. "-" may
-// stand there.
+// readOptions turns words into lines. atStart says that words[0] is the command line's first argument, which may be
+// "-".
 func (a *Arguments) readOptions(words []string, atStart bool) {
 	var lines strings.Builder
-	complete := true // the directive before has a value
+	complete := true // the directive before this word has a value
 	for i, word := range words {
 		last := i == len(words)-1
 		switch {
@@ -119,7 +119,7 @@ func valueless(words []string, i int) bool {
 	return i == len(words)-1 || strings.HasPrefix(words[i+1], "--")
 }
 
-// absolute is path seen from the current directory, which dir may change later.
+// absolute returns path relative to the current directory, which dir may change later.
 func absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -131,7 +131,7 @@ func absolute(path string) string {
 	return filepath.Join(cwd, path)
 }
 
-// Redacted is a command line with "(redacted)" in place of each value of an option.
+// Redacted returns a command line with "(redacted)" in place of each option's value.
 func Redacted(words []string) []string {
 	shown := slices.Clone(words)
 	options, named := false, false // named: the value of an option comes next, even if it begins with --

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestArguments is what a command line turns into: lines of a configuration file.
+// TestArguments: a command line becomes lines of a configuration file.
 func TestArguments(t *testing.T) {
 	cwd, err := os.Getwd()
 	if err != nil {
@@ -61,7 +61,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestArgumentsWithoutValues: what follows the name of an option may be a password.
+// TestArgumentsWithoutValues: the word after an option may be a password, so it is not shown.
 func TestArgumentsWithoutValues(t *testing.T) {
 	for line, want := range map[string]string{
 		"spindle": "spindle", "spindle a.conf": "spindle a.conf", "spindle a.conf -": "spindle a.conf -",

@@ -13,15 +13,15 @@ import (
 // A Check collects every line of a configuration that a start would refuse, for --check-config.
 type Check struct {
 	Out io.Writer
-	Log bytes.Buffer // the log of the trial start since the last complaint
+	Log bytes.Buffer // the trial start's log since the last complaint
 	bad []Error
 }
 
 // Refused is the number of complaints.
 func (c *Check) Refused() int { return len(c.bad) }
 
-// Explain returns the reason why err would end a start. It has the line of err, or at. The reason is the text of err,
-// or for ErrLogged the lines of the log.
+// Explain returns why err would end a start, with the line of err, or at. The reason is the text of err, or for
+// ErrLogged the lines of the log.
 func (c *Check) Explain(err error, at Error) Error {
 	if line := (*Error)(nil); errors.As(err, &line) {
 		return *line
@@ -38,7 +38,7 @@ func (c *Check) Explain(err error, at Error) Error {
 	return at
 }
 
-// Note keeps a complaint about a line, or about the whole configuration.
+// Note adds a complaint about a line, or about the whole configuration.
 func (c *Check) Note(e Error) {
 	c.bad = append(c.bad, e)
 	c.Log.Reset()

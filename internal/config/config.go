@@ -1,8 +1,7 @@
-// Package config reads a server's configuration: its command line, its files, and what --help and --check-config say of
-// them. It knows directives only as rows of a registry, and nothing of the features that they are for.
+// Package config reads a server's configuration: the command line, the files, and the texts of --help and
+// --check-config. It knows directives only as rows of a registry, not their features.
 //
-// Owner: the main goroutine; a Rewriter belongs to the turn.
-// Start at Load.
+// Owner: the main goroutine; a Rewriter belongs to the turn. Start at Load.
 package config
 
 import (
@@ -17,17 +16,17 @@ import (
 // ErrLogged ends a start whose cause is already in the log, in its last line.
 var ErrLogged = errors.New("see the lines above")
 
-// Options say how Load reads.
+// Options are the options of Load.
 type Options struct {
 	Log *logging.Logger
-	// Bad gets each line that is wrong, and reading continues; nothing outside the process is touched.
-	// nil: the first such line ends Load.
+	// Bad gets each wrong line, and reading continues without touching anything outside the process. nil: the first
+	// wrong line ends Load.
 	Bad func(*Error)
 
-	Sentinel bool // sentinel lines are collected, and not refused
+	Sentinel bool // collect sentinel lines instead of refusing them
 }
 
-// A Config has the lines that Load found in addition to those of the registry's rows.
+// A Config has the lines that belong to no row of the registry.
 type Config struct {
 	File     string   // absolute; empty without one
 	Renames  []Line   // rename-command: the two names
@@ -36,35 +35,35 @@ type Config struct {
 	Sentinel []Line   // sentinel
 	Ignored  []string // module directives (name.setting) without a module
 
-	last map[string]Error // the last line of each directive, by its present name
+	last map[string]Error // the last line of each directive, by its current name
 }
 
-// At is the last line of a directive.
+// At returns the last line of a directive.
 func (c *Config) At(directive string) Error { return c.last[directive] }
 
-// A Line is a directive that is no row.
+// A Line is a directive without a row.
 type Line struct {
 	Words []string // without the directive's name
 	At    Error
 }
 
-// Refuse is the error of a line that turned out wrong after Load.
+// Refuse returns the error of a line that turned out wrong after Load.
 func (l Line) Refuse(reason error) error {
 	e := l.At
 	e.Reason = reason.Error()
 	return &e
 }
 
-// An Error is a line that is wrong, or a configuration that is wrong as a whole.
+// An Error is a wrong line, or a configuration that is wrong as a whole.
 type Error struct {
-	order  int    // the line's place among all lines read, those of included files too; 0 as for Line
+	order  int    // the line's position among all lines read, including those of included files; 0 as for Line
 	Line   int    // counted from 1 through file, standard input and options; 0: the whole is wrong
 	Place  string // file:line, if lines have places; "": the whole is wrong
 	Text   string // the line, trimmed
 	Reason string
 }
 
-// Error is the text on standard error before the process ends with 1.
+// Error returns the text for standard error before the process ends with 1.
 func (e *Error) Error() string {
 	where := ""
 	if e.Line > 0 {
@@ -73,7 +72,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("\n*** FATAL CONFIG FILE ERROR (Redis %s) ***\n%s%s", version.Redis, where, e.Reason)
 }
 
-// An OpenError is a configuration file that cannot be read. Its text is a line for the log.
+// An OpenError is a configuration file that cannot be read. Its text is a log line.
 type OpenError struct {
 	Path string
 	Err  error

@@ -26,20 +26,20 @@ var Forms = []Form{
 	{"-v, --version", "which version this is"},
 }
 
-// Examples are command lines worth showing.
+// Examples are examples of command lines.
 var Examples = []string{
 	"/etc/redis/redis.conf --port 7777 --loglevel verbose",
 	`--save "900 1" --maxmemory 512mb --maxmemory-policy allkeys-lru`,
 	"--help 'maxmemory*'",
 }
 
-// A Directive is a row of the registry with its entry in the page of settings.
+// A Directive is a row of the registry with its entry on the page of settings.
 type Directive struct {
 	setting.Entry
-	Accepts string   // in short; "" for any text
-	Words   []string // the values it takes, if they are words
+	Accepts string   // a short description; "": any text
+	Words   []string // the accepted values, if they are words
 	Alias   string   // an older name
-	AtStart bool     // CONFIG SET does not change it
+	AtStart bool     // CONFIG SET cannot change it
 }
 
 // A Chapter is a section of the page, with the rows of its directives.
@@ -116,7 +116,7 @@ func Help(registry *setting.Registry, page string, tools []Form, names []string,
 	return 0
 }
 
-// matches says whether one of names means d. Without names every directive matches.
+// matches reports whether one of names matches d. Without names every directive matches.
 func (d *Directive) matches(names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
 		name = strings.TrimLeft(strings.ToLower(name), "-")
@@ -137,7 +137,7 @@ func (d *Directive) print(out io.Writer) {
 	}
 }
 
-// Facts are the facts of the row: the values it accepts, its older name, and whether a running server takes it.
+// Facts returns the facts of the row: its values, its older name, and whether CONFIG SET can change it.
 func (d *Directive) Facts() string {
 	var facts []string
 	if d.Accepts != "" {
@@ -152,10 +152,10 @@ func (d *Directive) Facts() string {
 	return strings.Join(facts, "; ")
 }
 
-// helpWidth is the column at which lines of help end.
+// helpWidth is the width of help in columns.
 const helpWidth = 100
 
-// wrap cuts text into lines that begin with indent.
+// wrap breaks text into lines that begin with indent.
 func wrap(text, indent string) string {
 	var b strings.Builder
 	line := indent

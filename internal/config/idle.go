@@ -7,7 +7,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// Idle are the settings of the reference without an effect here. They are taken and shown. Each says why it is idle.
+// Idle are settings of the reference that have no effect here. They are accepted and shown. Each says why it has
+// none.
 type Idle struct {
 	Hz setting.Int
 
@@ -16,7 +17,7 @@ type Idle struct {
 	locale, dhParams                                             setting.String
 }
 
-// Rows are the rows of the idle settings. The call gives every value its default.
+// Rows returns the rows of the idle settings. The call gives every value its default.
 func (s *Idle) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("hz", &s.Hz, 10, setting.Between(0, math.MaxInt32), setting.Clamp(1, 500),
@@ -44,7 +45,7 @@ func (s *Idle) Rows() []setting.Row {
 	}
 }
 
-// checkLocale takes the names of the locale C, which every system has.
+// checkLocale accepts the names of the locale C, which every system has.
 func checkLocale(name string) error {
 	switch name {
 	case "", "C", "POSIX", "C.UTF-8", "C.utf8":

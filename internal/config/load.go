@@ -15,7 +15,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// maxIncludes bounds the depth of includes: deeper files include themselves.
+// maxIncludes bounds the depth of includes: deeper files probably include themselves.
 const maxIncludes = 16
 
 // A loader reads one configuration into a registry.
@@ -24,9 +24,9 @@ type loader struct {
 	to       Options
 	config   *Config
 	depth    int
-	read     int    // lines so far
+	read     int    // the number of lines so far
 	at       Error  // the line being read
-	noLog    string // the log file that Options.Bad was called for
+	noLog    string // the log file that Options.Bad has already received
 }
 
 // Load reads the file, standard input (if args ask for it) and the options, in that order, into the rows of registry.
@@ -57,7 +57,7 @@ func Load(registry *setting.Registry, args Arguments, stdin io.Reader, to Option
 	return l.config, l.bad(l.checkWhole())
 }
 
-// bad is err, which ends the reading; or nil if Options.Bad takes it and reading continues.
+// bad returns err, which ends the reading; or nil if Options.Bad accepts it.
 func (l *loader) bad(err error) error {
 	if err == nil || l.to.Bad == nil {
 		return err
@@ -87,7 +87,7 @@ func (l *loader) lines(text *source) error {
 		l.at = at
 		switch err.(type) {
 		case nil:
-		case *Error, *OpenError: // of an included file, which names its own line
+		case *Error, *OpenError: // an included file has named its own line
 		default:
 			at.Reason = err.Error()
 			err = &at
@@ -101,7 +101,7 @@ func (l *loader) lines(text *source) error {
 
 var errBadDirective = errors.New("Bad directive or wrong number of arguments")
 
-// withdrawn are directives of older versions without a meaning today; each takes one argument.
+// withdrawn are directives of older versions that have no meaning today. Each has one argument.
 var withdrawn = []string{"list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"}
 
 func (l *loader) line(line string) error {
@@ -157,7 +157,7 @@ func (l *loader) line(line string) error {
 	return errBadDirective
 }
 
-// nearest is the directive that an unknown name probably means; "" if none is near, or if the name is known.
+// nearest returns the directive that an unknown name probably means; "" if none is near, or if the name is known.
 func (l *loader) nearest(name string) string {
 	names := []string{"include", "rename-command", "user", "loadmodule", "sentinel"}
 	for _, row := range l.registry.Rows() {
@@ -189,7 +189,7 @@ func (l *loader) user(args []string) error {
 	return nil
 }
 
-// checkLogFile opens the log on trial: later an error could not be shown.
+// checkLogFile opens the log as a test, because a later error could not be shown.
 func (l *loader) checkLogFile() error {
 	path := l.value("logfile")
 	if path == "" {
@@ -212,7 +212,7 @@ func (l *loader) checkLogFile() error {
 	return f.Close()
 }
 
-// mayWrite says why path cannot be opened for appending, or made. It does neither.
+// mayWrite returns why path cannot be opened for appending or created. It does neither.
 func mayWrite(path string) error {
 	stat, err := os.Stat(path)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// nearest is the one of names that name probably means. At most two of its letters may be wrong, and less than half of
-// them. It is "" if there is none, or if name is one of names.
+// nearest returns the one of names that name probably means. At most two of its letters may be wrong, and less than
+// half. It returns "" if there is none, or if name is one of names.
 func nearest(name string, names []string) (near string) {
 	least := min(3, (len(name)+1)/2)
 	for _, n := range names {
@@ -23,7 +23,8 @@ func nearest(name string, names []string) (near string) {
 	return near
 }
 
-// distance is the number of edits that make b of a. An edit adds, removes or changes a letter, or swaps two neighbours.
+// distance returns the number of edits between a and b. An edit adds, removes or changes a letter, or swaps two
+// neighbours.
 func distance(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
 	for j := range rows[0] {

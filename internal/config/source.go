@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// A source is the text of one or more files in a row, with the place where each begins.
+// A source is the joined text of one or more files, with the start of each.
 type source struct {
 	strings.Builder
 	parts []part
-	lines int // line ends so far
+	lines int // number of line ends so far
 }
 
-// A part is one file's share of a source.
+// A part is one file's part of a source.
 type part struct {
 	name string
-	from int // lines of the source before it
+	from int // number of lines before it
 }
 
-// begin says that the text written next comes from name.
+// begin says that the next text comes from name.
 func (s *source) begin(name string) { s.parts = append(s.parts, part{name, s.lines}) }
 
 // Write implements io.Writer.
@@ -31,7 +31,7 @@ func (s *source) Write(p []byte) (int, error) {
 	return s.Builder.Write(p)
 }
 
-// place is the place of a line of the source, counted from 1.
+// place returns the file and line of a line of the source, counted from 1.
 func (s *source) place(line int) string {
 	for i := len(s.parts) - 1; i >= 0; i-- {
 		if p := s.parts[i]; p.from < line {
@@ -41,7 +41,7 @@ func (s *source) place(line int) string {
 	return ""
 }
 
-// readFiles appends the files that path names. A pattern may match none; a plain path must be there.
+// readFiles appends the files that path names. A pattern may match none; a plain path must exist.
 func readFiles(path string, text *source) error {
 	paths := []string{path}
 	if strings.ContainsAny(path, "*?[") {
@@ -62,7 +62,7 @@ func readFiles(path string, text *source) error {
 	return nil
 }
 
-// maxConfig bounds a file: a longer one is a device or a mistake.
+// maxConfig bounds a file: a longer file is a device or a mistake.
 const maxConfig = 64 << 20
 
 func readBounded(path string, r io.Reader, text *source) error {

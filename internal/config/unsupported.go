@@ -9,18 +9,19 @@ import (
 	"spindle/internal/setting"
 )
 
-// An unsupported directive asks for a feature that this version lacks. Without the feature it would be another server.
+// An unsupported directive asks for a feature that this version lacks. Without it the server would behave
+// differently.
 type unsupported struct {
 	directive string
-	without   string // the behaviour in place of the feature
+	without   string // the behaviour without the feature
 }
 
-// unsupportedDirectives lists them. A feature that is added removes its lines here.
+// unsupportedDirectives lists them. Adding a feature removes its lines here.
 var unsupportedDirectives = []unsupported{
 	{"tls-dh-params-file", "keys are agreed on by elliptic curves alone"},
 }
 
-// asked are the unsupported directives that have another value than their default.
+// asked returns the unsupported directives that differ from their default.
 func asked(registry *setting.Registry) []unsupported {
 	return slices.DeleteFunc(slices.Clone(unsupportedDirectives), func(u unsupported) bool {
 		row := registry.Lookup(u.directive)
@@ -28,8 +29,8 @@ func asked(registry *setting.Registry) []unsupported {
 	})
 }
 
-// RefuseUnsupported returns the error of a configuration that asks for unsupported directives; nil if it asks for none.
-// The error names each of them, and has the line of the first.
+// RefuseUnsupported returns the error of a configuration that asks for unsupported directives; nil if it asks for
+// none. The error names each of them, with the line of the first.
 func RefuseUnsupported(registry *setting.Registry, config *Config) error {
 	found := asked(registry)
 	if len(found) == 0 {
