@@ -23,8 +23,8 @@ type Shutdown struct {
 	asked   bool // a signal waits for the next tick, because DEBUG PAUSE-CRON holds ticks back
 	askedAs process.ShutdownMode
 	waiting bool
-	until   int64            // by Core.SteadyMs: the end of the wait for lagging replicas
-	callers []*client.Client // blocked in SHUTDOWN
+	until   int64         // by Core.SteadyMs: the end of the wait for lagging replicas
+	refuse  []func(error) // what tells the clients in SHUTDOWN that it is given up
 	over    bool
 	Done    chan struct{} // closed when the process may end
 }
@@ -67,11 +67,18 @@ func (s *Shutdown) run(c *command.Context) error {
 	if busy := s.d.Core.Busy(); busy != nil && mode&process.ShutdownNoSave == 0 {
 		return busy
 	}
-	return s.Request(c, mode)
+	cl := c.Client
+	err := s.Request(mode, func(err error) {
+		s.d.Core.Answer(cl, func(c *command.Context) { c.Reply.Error(err) })
+	})
+	if err == nil {
+		c.Core.Block(c, command.Wait{})
+	}
+	return err
 }
 
-// Request begins a shutdown for a client, or for a signal or the admin lane when c is nil. Turn only.
-func (s *Shutdown) Request(c *command.Context, mode process.ShutdownMode) error {
+// Request begins a shutdown. If it is given up later, refuse is called once, in a turn. Turn only.
+func (s *Shutdown) Request(mode process.ShutdownMode, refuse func(error)) error {
 	if s.over {
 		return nil
 	}
@@ -104,10 +111,7 @@ func (s *Shutdown) Request(c *command.Context, mode process.ShutdownMode) error 
 		s.fail()
 		return errShutdown
 	}
-	if c != nil { // the client gets no reply, unless the shutdown is given up
-		c.Core.Block(c, command.Wait{})
-		s.callers = append(s.callers, c.Client)
-	}
+	s.refuse = append(s.refuse, refuse)
 	return nil
 }
 
@@ -118,7 +122,7 @@ func (s *Shutdown) Signalled(mode process.ShutdownMode) {
 		s.asked, s.askedAs = true, mode
 		return
 	}
-	if s.Request(nil, mode) != nil {
+	if s.Request(mode, func(error) {}) != nil {
 		s.d.Refused()
 	}
 }
@@ -196,10 +200,10 @@ func (s *Shutdown) release(err error) {
 	s.waiting, s.until = false, 0
 	s.d.Core.Unpause(engine.PauseShutdown)
 	s.d.Feed.Resume()
-	for _, cl := range s.callers {
-		s.d.Core.Answer(cl, func(c *command.Context) { c.Reply.Error(err) })
+	for _, refuse := range s.refuse {
+		refuse(err)
 	}
-	s.callers = nil
+	s.refuse = nil
 }
 
 // Remaining is INFO's shutdown_in_milliseconds: -1 without a shutdown.

@@ -26,11 +26,7 @@ func (l *Lane) call(c *command.Context) error {
 		if len(c.Args) != 2 || !command.Is(c.Args[1], "NOSAVE") {
 			return errNoSave
 		}
-		var err error
-		if !l.inTurn(func() { err = l.Shutdown() }) {
-			l.End(c.Client.Conn) // the append-only file gets no more data
-		}
-		return err
+		return l.shutdown(l.serving)
 	case "info":
 		fresh, v, w := l.inTurn(l.publish), l.view.Load(), info.Writer{}
 		observe.AppendTexts(&w, v.info, c.Args[1:])
@@ -50,6 +46,36 @@ func (l *Lane) call(c *command.Context) error {
 		return notServed(c.Spec.Full)
 	}
 	return l.view.Load().run[c.Spec.Full](c)
+}
+
+// shutdown is SHUTDOWN NOSAVE. The client gets no reply, unless the shutdown is given up.
+func (l *Lane) shutdown(s *session) (err error) {
+	ending := make(chan error, 1)
+	inTime := l.inTurn(func() {
+		err = l.Shutdown(func(err error) {
+			ending <- err
+			s.cl.Conn.Resume()
+		})
+	})
+	if !inTime {
+		l.End(s.cl.Conn) // the append-only file gets no more data
+	}
+	if err != nil {
+		return err
+	}
+	s.ending = ending
+	return s.ended()
+}
+
+// ended returns why the session's shutdown was given up, or errWaits.
+func (s *session) ended() error {
+	select {
+	case err := <-s.ending:
+		s.ending = nil
+		return err
+	default:
+		return errWaits
+	}
 }
 
 // A denial is a refused call and its reply.

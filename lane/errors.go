@@ -4,6 +4,7 @@ import "spindle/protocol"
 
 var (
 	errWrongPass = &protocol.Error{Code: "WRONGPASS"} // only for the counts
+	errWaits     = &protocol.Error{}                  // no reply: the request waits for Conn.Resume
 	errNoSave    = &protocol.Error{Code: "ERR", Text: "the admin lane serves SHUTDOWN only with NOSAVE"}
 )
 

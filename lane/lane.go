@@ -8,6 +8,8 @@
 package lane
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -44,11 +46,11 @@ type Parts struct {
 	Kill      func(isEval bool) error                                 // SCRIPT KILL or FUNCTION KILL; any goroutine
 	End       func(asks protocol.Conn)                                // ends the process without a turn
 
-	Shutdown    func() error             // SHUTDOWN NOSAVE; turn only
-	CountErrors func(err error, n int64) // turn only
-	Stalls      func() *insight.Stalls   // turn only
-	Role        func() string            // turn only
-	Connection  conn.Deps                // turn only; Mode and Modules: any goroutine
+	Shutdown    func(refuse func(error)) error // SHUTDOWN NOSAVE; turn only, and so is refuse
+	CountErrors func(err error, n int64)       // turn only
+	Stalls      func() *insight.Stalls         // turn only
+	Role        func() string                  // turn only
+	Connection  conn.Deps                      // turn only; Mode and Modules: any goroutine
 
 	Denials   *acl.Log
 	Slowlog   *observe.Slowlog
@@ -80,6 +82,7 @@ type session struct {
 	protocol.Limiter // the limiter of cl
 	cl               *client.Client
 	quits            bool
+	ending           chan error // a SHUTDOWN waits for replicas; it gets the error if the shutdown is given up
 }
 
 // Address returns a session's address for the hooks of the reactor.
@@ -113,14 +116,9 @@ func (l *Lane) Open(c protocol.Conn) (any, []byte) {
 	cl.ID, cl.CreatedMs = l.Connection.Clients.NextID(), time.Now().UnixMilli()
 	cl.User, cl.Authenticated = l.Connection.Users.Default(), l.Connection.Users.DefaultIsOpen()
 	if len(l.open) >= Clients {
-		var victim *session
-		active := func(s *session) int64 { return max(s.cl.CreatedMs, s.cl.Conn.LastActive()) }
-		for _, s := range l.open {
-			if victim == nil || s.cl.Authenticated == victim.cl.Authenticated && active(s) < active(victim) ||
-				!s.cl.Authenticated && victim.cl.Authenticated {
-				victim = s
-			}
-		}
+		victim := slices.MinFunc(slices.Collect(maps.Values(l.open)), func(a, b *session) int {
+			return cmp.Compare(a.worth(), b.worth())
+		})
 		l.Closed(victim)
 		victim.cl.Conn.Close(false)
 	}
@@ -129,6 +127,15 @@ func (l *Lane) Open(c protocol.Conn) (any, []byte) {
 	l.count.Store(int64(len(l.open)))
 	l.Came()
 	return s, nil
+}
+
+// worth orders the sessions: the least one is closed first. Times in ms have fewer than 62 bits.
+func (s *session) worth() int64 {
+	worth := max(s.cl.CreatedMs, s.cl.Conn.LastActive())
+	if s.cl.Authenticated {
+		worth |= 1 << 62
+	}
+	return worth
 }
 
 // Closed implements protocol.Handler.
@@ -160,7 +167,9 @@ func (l *Lane) Serve(b *protocol.Batch) {
 		}
 		c := &command.Context{Client: s.cl, Args: slices.Clone(b.Requests[b.Done].Args), Reply: b.Reply,
 			Now: time.Now().UnixMilli()}
-		if err := l.run(s, c); err != nil {
+		if err := l.run(s, c); err == errWaits {
+			return // the same request is served again
+		} else if err != nil {
 			b.Reply.Error(err)
 		}
 	}
@@ -172,6 +181,9 @@ func (l *Lane) Serve(b *protocol.Batch) {
 
 // run answers one request. The user's rights are those of the last published users.
 func (l *Lane) run(s *session, c *command.Context) error {
+	if s.ending != nil {
+		return s.ended()
+	}
 	spec, err := l.Catalogue.Resolve(l.Catalogue.Lookup(c.Args[0]), c.Args)
 	if err != nil {
 		return err

@@ -28,7 +28,9 @@ func (in *instance) startLane() error {
 		Kill: in.scripts.KillBeside, End: func(asks protocol.Conn) {
 			endAtOnce(in.log, asks, in.pidFile, in.sockets.UnixSocket.Get(), in.own.LaneSocket.Get())
 		},
-		Shutdown:    func() error { return in.set.Shutdown.Request(nil, process.ShutdownNoSave) },
+		Shutdown: func(refuse func(error)) error {
+			return in.set.Shutdown.Request(process.ShutdownNoSave, refuse)
+		},
 		CountErrors: in.core.CountErrors, Stalls: in.core.Stalls,
 		Role: func() string {
 			if in.set.Follower.Following() {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -339,6 +340,19 @@ func TestLaneRights(t *testing.T) {
 	admin.Do("SHUTDOWN", "NOSAVE")
 }
 
+// atOnce calls see until it finds what it has just changed. A try fails if no turn is free within the lane's patience,
+// on a loaded machine. Each try changes something else, so ticks are too rare to show it.
+func atOnce(t *testing.T, see func(try string) error) {
+	t.Helper()
+	var err error
+	for i := range 20 {
+		if err = see(fmt.Sprint("try", i)); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
 // TestLaneWithAFreeTurn: while the turn is free, the lane shows the present state. CLIENT LIST shows no client of
 // the lane.
 func TestLaneWithAFreeTurn(t *testing.T) {
@@ -354,20 +368,30 @@ func TestLaneWithAFreeTurn(t *testing.T) {
 	}
 	c := dial() // maxclients does not count the lane
 	for i := range 20 {
-		crowd[0].Do("SET", strconv.Itoa(i), "x")
-		if v := c.Must("INFO", "keyspace"); !strings.Contains(v.Text, fmt.Sprintf("keys=%d,", i+1)) {
-			t.Fatalf("INFO after %d keys: %v", i+1, v)
-		}
-		crowd[0].Do("CLIENT", "SETNAME", fmt.Sprint("name", i))
-		if v := c.Must("CLIENT", "LIST"); !strings.Contains(v.Text, fmt.Sprintf("name=name%d ", i)) ||
-			strings.Contains(v.Text, "cmd=client|list") {
-			t.Fatalf("CLIENT LIST: %v", v)
-		}
+		atOnce(t, func(try string) error {
+			n := crowd[0].Must("DBSIZE").Int
+			crowd[0].Must("SET", fmt.Sprint(i, try), "x")
+			if v := c.Must("INFO", "keyspace"); !strings.Contains(v.Text, fmt.Sprintf("keys=%d,", n+1)) {
+				return fmt.Errorf("INFO after %d keys: %v", n+1, v)
+			}
+			return nil
+		})
+		atOnce(t, func(try string) error {
+			crowd[0].Must("CLIENT", "SETNAME", fmt.Sprint("name", i, try))
+			if v := c.Must("CLIENT", "LIST"); !strings.Contains(v.Text, fmt.Sprintf("name=name%d%s ", i, try)) ||
+				strings.Contains(v.Text, "cmd=client|list") {
+				return fmt.Errorf("CLIENT LIST: %v", v)
+			}
+			return nil
+		})
 	}
-	crowd[0].Do("ACL", "SETUSER", "new", "on", ">pw", "+@all")
-	if v := c.Must("AUTH", "new", "pw"); v.Text != "OK" {
-		t.Errorf("AUTH as a new user: %v", v)
-	}
+	atOnce(t, func(try string) error {
+		crowd[0].Must("ACL", "SETUSER", "new"+try, "on", ">pw", "+@all")
+		if v := c.Must("AUTH", "new"+try, "pw"); v.Text != "OK" {
+			return fmt.Errorf("AUTH as a new user: %v", v)
+		}
+		return nil
+	})
 	for _, c := range crowd {
 		c.Close()
 	}
@@ -410,5 +434,32 @@ func TestLaneWithoutErrors(t *testing.T) {
 	dial().Must("CLIENT", "LIST") // it publishes, and books refused calls
 	if v := s.Do("INFO", "errorstats"); strings.Contains(v.Text, "errorstat_") {
 		t.Errorf("INFO errorstats: %s", v.Text)
+	}
+}
+
+// TestLaneShutdownGivenUp: the lane's client that asked for a shutdown gets an error if it is given up, and then the
+// replies to its next requests. A client that has left gets nothing.
+func TestLaneShutdownGivenUp(t *testing.T) {
+	s, dial := withLane(t, "--shutdown-timeout", "600", "--repl-ping-replica-period", "1")
+	r := testkit.Redis(t, "--replicaof", "127.0.0.1 "+s.Addr[len("127.0.0.1:"):])
+	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	s.Do("SET", "k", "v")
+	r.Signal(syscall.SIGSTOP)
+	defer r.Signal(syscall.SIGCONT)
+	s.Do("SET", "k", "w")
+	leaves, c := dial(), dial()
+	c.SetTimeout(testkit.Slowly(20 * time.Second))
+	c.Send("SHUTDOWN", "NOSAVE")
+	c.Send("PING")
+	c.Flush()
+	s.AwaitLog(testkit.Slowly(10*time.Second), "Waiting for replicas before shutting down.")
+	leaves.Send("SHUTDOWN", "NOSAVE")
+	leaves.Flush()
+	leaves.Close()
+	s.Do("SHUTDOWN", "ABORT")
+	for _, want := range []string{"ERR Errors trying to SHUTDOWN. Check logs.", "PONG"} {
+		if v, err := c.Receive(); err != nil || v.Text != want {
+			t.Errorf("%v %v, want %s", v, err, want)
+		}
 	}
 }
