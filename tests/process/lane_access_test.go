@@ -303,11 +303,24 @@ func TestLaneHalfClosed(t *testing.T) {
 	}
 }
 
-// TestLaneLimits: client-query-buffer-limit holds on the lane.
+// TestLaneLimits: client-query-buffer-limit and client-output-buffer-limit hold on the lane.
 func TestLaneLimits(t *testing.T) {
 	s, dial := withLane(t)
 	s.Do("CONFIG", "SET", "client-query-buffer-limit", "1mb")
 	if v, err := dial().Do("PING", strings.Repeat("x", 2<<20)); err == nil {
 		t.Errorf("2 MB: a reply of %d bytes", len(v.Text))
+	}
+	s.Do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0")
+	greedy := dial()
+	go func() {
+		for range 200 { // more than the sockets hold
+			greedy.Send("PING", strings.Repeat("x", 512<<10))
+		}
+		greedy.Flush()
+	}()
+	s.AwaitLog(testkit.Slowly(20*time.Second), "Client of the admin lane 127.0.0.1:")
+	s.AwaitLog(testkit.Slowly(20*time.Second), "overcoming of output buffer limits")
+	if v := quickly(t, dial(), "PING"); v.Text != "PONG" {
+		t.Errorf("PING of another client: %v", v)
 	}
 }
