@@ -17,7 +17,7 @@ func (in *instance) families() []command.Family {
 		introspect.Family(in.introspectDeps()),
 		config.Family(in.configParts()), acl.Family(in.aclDeps()), in.modules.Family(),
 	)
-	all = append(all, in.parts.families()...)
+	all = append(all, in.parts.Families()...)
 	if in.asSentinel {
 		return in.watching.Families(all)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // makeParts lists the features, in the order in which they join.
-func (in *instance) makeParts() []*part.Part {
-	return []*part.Part{
+func (in *instance) makeParts() part.List {
+	return part.List{
 		{Name: "transactions", Join: func(p *part.Part) error {
 			p.Families = []command.Family{in.watches.Family()}
 			p.Listeners = []part.Listeners{{Order: part.ForgetKeys, Touched: in.watches.Touched,

@@ -18,6 +18,7 @@ import (
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
+	"spindle/engine/part"
 	"spindle/internal/config"
 	"spindle/internal/info"
 	"spindle/internal/logging"
@@ -37,7 +38,7 @@ import (
 // An instance is one server: its parts, and how they were joined.
 type instance struct {
 	log      *logging.Logger
-	parts    parts
+	parts    part.List
 	settings processSettings
 	core     *engine.Core
 	registry *setting.Registry

@@ -64,7 +64,7 @@ func (in *instance) resetStatistics() {
 	in.heap.ResetLazyObjects()
 	in.listening.reactor.ResetStats()
 	in.observed.reset()
-	in.parts.reset()
+	in.parts.Reset()
 }
 
 // connDeps are what the connection commands ask of the rest.

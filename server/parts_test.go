@@ -43,7 +43,7 @@ func TestAFeatureIsOnePart(t *testing.T) {
 		},
 	})
 	trial := in.parts[len(in.parts)-1]
-	if in.registry, err = setting.NewRegistry(append(in.rowsOfServer(), in.parts.rows())...); err != nil {
+	if in.registry, err = setting.NewRegistry(append(in.rowsOfServer(), in.parts.Rows())...); err != nil {
 		t.Fatal(err)
 	}
 	args := config.ParseArguments([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s"),
@@ -84,7 +84,7 @@ func TestAFeatureIsOnePart(t *testing.T) {
 	if got := ask("INFO", "stats"); !bytes.Contains(got, []byte("trial_count:4\r\n")) {
 		t.Errorf("INFO says %q", got)
 	}
-	list := in.parts.collectors(false)
+	list := in.parts.Collectors(false)
 	if list[len(list)-1] != trial.Metrics[0] {
 		t.Error("/metrics lacks the figure of the part")
 	}

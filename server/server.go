@@ -142,13 +142,13 @@ func (in *instance) run(args config.Arguments) error {
 		in.core.SetLoading(true)
 		in.threads.Follow(true, false)
 	})
-	if err := in.parts.check(); err != nil {
+	if err := in.parts.Check(); err != nil {
 		return err
 	}
 	if err := in.listen(); err != nil {
 		return err
 	}
-	if err := in.parts.open(); err != nil {
+	if err := in.parts.Open(); err != nil {
 		return err
 	}
 	in.titles.show()
@@ -207,7 +207,7 @@ func (in *instance) stop(duties chan struct{}) {
 		l.Reactor.Stop(outputPatience)
 	}
 	in.listening.reactor.Stop(outputPatience)
-	in.parts.stop()
+	in.parts.Stop()
 	close(duties)
 	if in.admin != nil {
 		in.admin.Close()

@@ -26,13 +26,13 @@ func (in *instance) joinWatchers() {
 	in.onlooker = onlooker{core: in.core, gate: in.gate, space: in.space, clients: in.clients, witness: &in.witness,
 		observed: o, beatMs: in.beatMs.Load}
 	v := &in.vitals
-	v.core, v.set, v.sentinel, v.ill = in.core, in.set, in.asSentinel, in.parts.ill
+	v.core, v.set, v.sentinel, v.ill = in.core, in.set, in.asSentinel, in.parts.Ill
 }
 
 // joinProcess makes the threads, the title and the certificates.
 func (in *instance) joinProcess() {
 	c := &in.threads
-	c.core, c.heap, c.need = in.core, in.heap, in.parts.need
+	c.core, c.heap, c.need = in.core, in.heap, in.parts.Need
 	c.handshaking = func() bool { return in.listening.reactor.Handshaking() }
 	t := &in.titles
 	t.settings, t.sockets, t.mode, t.file, t.log = &in.settings.Process, &in.sockets, in.mode, in.config.File, in.log

@@ -34,7 +34,7 @@ import (
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log}
 	in.parts = in.makeParts()
-	registry, err := setting.NewRegistry(append(in.rowsOfServer(), in.parts.rows())...)
+	registry, err := setting.NewRegistry(append(in.rowsOfServer(), in.parts.Rows())...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.subscribe()
 	in.joinObservation(args)
 	in.joinScripts()
-	if err := in.parts.join(in.core.Subscribe); err != nil {
+	if err := in.parts.Join(in.core.Subscribe); err != nil {
 		return err
 	}
 	in.core.Do(func() { in.observed.startupUsed = in.core.UsedMemory() })
@@ -87,14 +87,12 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 			return err
 		}
 	}
-	for _, p := range in.parts {
-		in.sections = append(in.sections, p.Sections...)
-	}
+	in.sections = append(in.sections, in.parts.Sections()...)
 	if err := in.joinCommands(args); err != nil {
 		return err
 	}
 	in.joinSettings()
-	in.core.AddOwnBarriers(in.parts.barriers()...)
+	in.core.AddOwnBarriers(in.parts.Barriers()...)
 	in.core.Do(in.registry.Loaded)
 	users := acl.Loader{Users: in.core.Users(), File: in.access.File.Get(), Config: in.config, Log: in.log, Do: in.core.Do,
 		Refused: in.refused}
@@ -118,7 +116,7 @@ func (in *instance) newSet() *dataset.Set {
 		},
 		LatencyThreshold: in.engine.LatencyThreshold.Get, Latency: in.observed.latency,
 		Serve:  func() { in.listening.reactor.Serve() },
-		Loaded: func() { in.parts.loaded() },
+		Loaded: func() { in.parts.Loaded() },
 		Changed: func() {
 			in.vitals.tell()
 			in.threads.count()
@@ -171,7 +169,7 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { in.titles.show(); return nil }, "proc-title-template")
 	in.access.Follow(in.registry, in.core.Users(), &in.witness.refused, in.engine.RequirePass.Get)
 	config.FollowUnsupported(in.registry)
-	in.parts.follow(in.registry)
+	in.parts.Follow(in.registry)
 }
 
 // listen opens the sockets; what connects waits until load serves it.
@@ -227,7 +225,7 @@ func (in *instance) startAdmin() error {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
-		Figures: in.parts.collectors, Page: live.New(live.Options{
+		Figures: in.parts.Collectors, Page: live.New(live.Options{
 			Token: in.own.AdminToken.Get(), Host: in.own.AdminHost.Get(), Console: in.own.Console.Get(),
 			Source: in.onlooker.source(),
 		}),
