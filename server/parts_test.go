@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"io"
+	"net/http"
 	"path/filepath"
 	"testing"
 
@@ -42,12 +43,11 @@ func TestAFeatureIsOnePart(t *testing.T) {
 			return nil
 		},
 	})
-	trial := in.parts[len(in.parts)-1]
 	if in.registry, err = setting.NewRegistry(append(in.rowsOfServer(), in.parts.Rows())...); err != nil {
 		t.Fatal(err)
 	}
 	args := config.ParseArguments([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s"),
-		"--trial-step", "4"})
+		"--trial-step", "4", "--admin-address", "127.0.0.1:0"})
 	if in.config, err = config.Load(in.registry, args, bytes.NewReader(nil), config.Options{Log: in.log}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +84,17 @@ func TestAFeatureIsOnePart(t *testing.T) {
 	if got := ask("INFO", "stats"); !bytes.Contains(got, []byte("trial_count:4\r\n")) {
 		t.Errorf("INFO says %q", got)
 	}
-	list := in.parts.Collectors(false)
-	if list[len(list)-1] != trial.Metrics[0] {
-		t.Error("/metrics lacks the figure of the part")
+	if err := in.startAdmin(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(in.admin.Close)
+	metric.Set(4)
+	got, err := http.Get("http://" + in.adminAt.String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if text, err := io.ReadAll(got.Body); err != nil || !bytes.Contains(text, []byte("\ntrial_count 4\n")) {
+		t.Errorf("/metrics lacks the figure of the part: %v", err)
 	}
 }
