@@ -34,6 +34,9 @@ var marks = []mark{
 	{regexp.MustCompile(`(?i)\bfrom \w+( \w+)? on\b`), "from X to Y, or name the first one"},
 }
 
+// clause is why a sentence is found that whatOpens matches.
+const clause = "opens with a clause"
+
 // whatOpens matches a sentence that has a clause with "what" as its subject. A question may begin so.
 var whatOpens = regexp.MustCompile(`^(What|Which|Whatever) `)
 
@@ -95,7 +98,7 @@ func unplain(sentence string) string {
 		return "over 25 words"
 	}
 	if whatOpens.MatchString(bare) && !strings.HasSuffix(bare, "?") {
-		return "opens with a clause"
+		return clause
 	}
 	for _, m := range marks {
 		if found := m.pattern.FindString(bare); found != "" {
@@ -145,4 +148,17 @@ func sentences(text string) (all []string) {
 	}
 	flush()
 	return all
+}
+
+func isIn(file string, folders []string) bool {
+	for _, folder := range folders {
+		if within(file, folder) {
+			return true
+		}
+	}
+	return false
+}
+
+func within(file, folder string) bool {
+	return folder == "." || file == folder || strings.HasPrefix(file, strings.TrimSuffix(folder, "/")+"/")
 }

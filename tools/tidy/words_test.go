@@ -27,19 +27,6 @@ func TestCommentsArePlain(t *testing.T) {
 	}
 }
 
-func isIn(file string, folders []string) bool {
-	for _, folder := range folders {
-		if within(file, folder) {
-			return true
-		}
-	}
-	return false
-}
-
-func within(file, folder string) bool {
-	return folder == "." || file == folder || strings.HasPrefix(file, strings.TrimSuffix(folder, "/")+"/")
-}
-
 func TestSentencesThatAreNotPlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"Who comes first is served first.":              "Who: name the client or the caller",

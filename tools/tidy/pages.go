@@ -1,0 +1,115 @@
+package tidy
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// generated are the pages that a program writes whole. Their sources are checked instead.
+var generated = []string{"BENCHMARKS.md", "COMPATIBILITY.md"}
+
+// PlainPages returns the sentences that break a rule of words in the pages and the configurations below root.
+func PlainPages(root string) (findings []Finding, err error) {
+	texts := map[string][]string{}
+	var order []string
+	err = eachLine(root, []string{".md", ".conf"}, func(file string, number int, line string) {
+		if number == 1 {
+			order = append(order, file)
+		}
+		texts[file] = append(texts[file], line)
+	})
+	for _, file := range order {
+		if isIn(file, generated) {
+			continue
+		}
+		cut := paragraphs
+		if filepath.Ext(file) == ".conf" {
+			cut = remarks
+		}
+		for _, p := range cut(texts[file]) {
+			for _, s := range sentences(p.text) {
+				// A heading or a caption has no verb: "What to watch".
+				if why := unplain(s); why != "" && (why != clause || strings.HasSuffix(s, ".")) {
+					findings = append(findings, Finding{file, p.line, why, s})
+				}
+			}
+		}
+	}
+	return findings, err
+}
+
+// A paragraph is a text of a page, without marks of Markdown. Headings, items and cells of tables are one each.
+type paragraph struct {
+	line int
+	text string
+}
+
+var (
+	picture = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)`)
+	link    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	bullet  = regexp.MustCompile(`^\s*([-*]|\d+[.)]) +`)
+)
+
+// paragraphs cuts a page. It leaves out code: fenced, or indented by four after an empty line.
+func paragraphs(lines []string) (all []paragraph) {
+	var open []string
+	from, fenced, wasEmpty, inList := 0, false, true, false
+	flush := func() {
+		if len(open) > 0 {
+			all = append(all, paragraph{from, strings.Join(open, "\n")})
+		}
+		open = nil
+	}
+	for i, line := range lines {
+		bare := strings.TrimSpace(strings.ReplaceAll(link.ReplaceAllString(picture.ReplaceAllString(line, ""), "$1"), "**", ""))
+		code := strings.HasPrefix(line, "      ") || strings.HasPrefix(line, "    ") && !inList
+		switch {
+		case strings.HasPrefix(bare, "```"):
+			flush()
+			fenced = !fenced
+		case fenced, code && len(open) == 0 && (wasEmpty || len(all) == 0):
+			continue // the line before it stays empty for the rest of the code
+		case bare == "":
+			flush()
+		case strings.HasPrefix(bare, "#"):
+			flush()
+			inList = false
+			all = append(all, paragraph{i + 1, strings.TrimLeft(bare, "# ")})
+		case strings.HasPrefix(bare, "|"):
+			flush()
+			for _, cell := range strings.Split(strings.Trim(bare, "|"), " | ") {
+				all = append(all, paragraph{i + 1, strings.TrimSpace(cell)})
+			}
+		case bullet.MatchString(line):
+			flush()
+			inList = true
+			from, open = i+1, []string{bullet.ReplaceAllString(bare, "")}
+		default:
+			if len(open) == 0 {
+				from = i + 1
+				inList = inList && strings.HasPrefix(line, " ")
+			}
+			open = append(open, bare)
+		}
+		wasEmpty = bare == ""
+	}
+	flush()
+	return all
+}
+
+// remarks returns the comments of a configuration. A # before a letter is a setting.
+func remarks(lines []string) (all []paragraph) {
+	var open []string
+	for i, line := range append(lines, "") {
+		if strings.HasPrefix(line, "# ") && !strings.HasPrefix(line, "# ---") {
+			open = append(open, line[2:])
+			continue
+		}
+		if len(open) > 0 {
+			all = append(all, paragraph{i + 1 - len(open), strings.Join(open, "\n")})
+		}
+		open = nil
+	}
+	return all
+}
