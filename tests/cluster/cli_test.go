@@ -46,6 +46,7 @@ func verb(t *testing.T, args []string, want ...string) string {
 // TestVerbs: an operator's use of all commands of redis-cli --cluster, with spindle nodes and with one redis-server
 // among them.
 func TestVerbs(t *testing.T) {
+	t.Parallel()
 	for name, redis := range map[string]bool{"ours": false, "mixed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,6 +196,7 @@ func wellAll(nodes ...*testkit.Server) (err error) {
 
 // TestBenchmark: redis-benchmark --cluster finds and uses all primaries.
 func TestBenchmark(t *testing.T) {
+	t.Parallel()
 	nodes := []*testkit.Server{node(t, false), node(t, true), node(t, false)}
 	create(t, nodes, 0)
 	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", "redis-benchmark", "--cluster", "-p",

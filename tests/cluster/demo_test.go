@@ -56,6 +56,7 @@ func ask(port int, args ...any) (respclient.Value, error) {
 // TestDemo: six nodes form a cluster in which a killed primary is replaced. The demo says how to start the node
 // again, and does so. At its end no process and no file is left.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	first, folder := freePorts(t, 6), t.TempDir()
 	cmd := exec.Command(testkit.Spindle(t), "cluster", "demo", "--port", strconv.Itoa(first), "--dir", folder, "6")
 	out, err := cmd.StdoutPipe()
@@ -137,6 +138,7 @@ func TestDemo(t *testing.T) {
 
 // TestDemoRefuses: an impossible request is refused with its reason, and leaves nothing.
 func TestDemoRefuses(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	busy := strconv.Itoa(testkit.FreePort(t))
 	l, err := net.Listen("tcp", "127.0.0.1:"+busy)

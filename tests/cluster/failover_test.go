@@ -254,6 +254,9 @@ var granted = regexp.MustCompile(`Failover auth granted to ([0-9a-f]{40}).* for 
 // node claims a slot with an epoch in which another has claimed it. No node votes twice in an epoch. With
 // SPINDLE_TEST_SCALE=17 there are a hundred failovers, and as many of redis-server.
 func TestPrimariesThatEnd(t *testing.T) {
+	if testkit.Scale() == 1 {
+		t.Parallel()
+	}
 	kinds := map[string]func(i int) bool{
 		"ours":  func(int) bool { return false },
 		"mixed": func(i int) bool { return i%2 == 1 }, // one node of each shard is spindle
@@ -382,6 +385,7 @@ func (c *gated) failOver(harm string) time.Duration {
 // TestStoppedNodeIsFailed: nodes of either kind call a process failed if it stands still for several timeouts,
 // by SIGSTOP or DEBUG SLEEP.
 func TestStoppedNodeIsFailed(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(*testkit.Server){
 		"SIGSTOP": func(n *testkit.Server) { n.Signal(syscall.SIGSTOP) },
 		"SLEEP": func(n *testkit.Server) {

@@ -13,6 +13,7 @@ import (
 // TestALoadingReplicaIsHidden: while a replica loads its primary's data, no node shows it to clients in CLUSTER
 // SLOTS. The replica still answers INFO and heartbeats.
 func TestALoadingReplicaIsHidden(t *testing.T) {
+	t.Parallel()
 	for name, redis := range map[string]bool{"ours": false, "of redis-server": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -31,9 +31,7 @@ func TestClusterPage(t *testing.T) {
 		}
 	}
 	dir, first := t.TempDir(), freePorts(t, 6)
-	if err := os.Symlink(testkit.Spindle(t), filepath.Join(dir, "spindle")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.PageServers(t, dir)
 	var nodes []*testkit.Server
 	for i := range 6 {
 		port := strconv.Itoa(first + i)

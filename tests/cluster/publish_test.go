@@ -16,6 +16,7 @@ var linkBytes = regexp.MustCompile(`mem_cluster_links:(\d+)`)
 // TestPublishedMessagesCount: during a transaction, messages published for other nodes count in mem_cluster_links.
 // Soon afterwards they have left, and all arrive in order.
 func TestPublishedMessagesCount(t *testing.T) {
+	t.Parallel()
 	const messages, size = 50, 10_000
 	one, other := node(t, false), node(t, false)
 	create(t, []*testkit.Server{one, other, node(t, false)}, 0)

@@ -10,6 +10,7 @@ import (
 // TestAReplicaThatLeavesEndsItsShard: a subscriber of a shard channel at a replica is unsubscribed when the replica
 // goes to another primary. The slot's owner stays the same.
 func TestAReplicaThatLeavesEndsItsShard(t *testing.T) {
+	t.Parallel()
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false), node(t, false)}
 	create(t, nodes[:3], 0)
 	from, to, replica := nodes[0], nodes[1], nodes[3]

@@ -18,6 +18,7 @@ import (
 // TestViewsOfOneCluster: a spindle and a redis-server in one cluster show it alike, in both protocols and field by
 // field. IDs, addresses, host names, slots, epochs and flags must be equal. Times, offsets and counts are masked.
 func TestViewsOfOneCluster(t *testing.T) {
+	t.Parallel()
 	programs := map[string]string{"redis-server": ""}
 	if source := os.Getenv("REDIS_SRC"); source != "" {
 		programs["newer redis-server"] = filepath.Join(source, "src", "redis-server")

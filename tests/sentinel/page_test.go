@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,9 +32,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.Symlink(testkit.Spindle(t), filepath.Join(dir, "spindle")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.PageServers(t, dir)
 	ports := map[string]string{}
 	for _, name := range []string{"6379", "6380", "6381", "26379", "26380", "26381"} {
 		port := testkit.FreePort(t)

@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -27,7 +26,7 @@ func TestReplicationPage(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	must2(t, os.Symlink(testkit.Spindle(t), filepath.Join(dir, "spindle")))
+	testkit.PageServers(t, dir)
 	a := testkit.Redis(t)
 	b := attach(t, a)
 	testkit.Pipe(t, a.Dial(), 5000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })

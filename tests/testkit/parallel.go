@@ -1,0 +1,27 @@
+package testkit
+
+import (
+	"flag"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+)
+
+// Waiting is the TestMain of a package whose tests wait for servers more than they compute. It runs three parallel
+// tests for each processor, unless -parallel says otherwise. Builds that check run half as many.
+func Waiting(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		count := 3 * runtime.GOMAXPROCS(0)
+		if Checked {
+			count = (count + 1) / 2
+		}
+		if err := flag.Set("test.parallel", strconv.Itoa(count)); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
