@@ -61,7 +61,7 @@ func (c *Core) Figures() Figures {
 	return f
 }
 
-// ResetFigures is CONFIG RESETSTAT's share of the core.
+// ResetFigures is CONFIG RESETSTAT for the core and the databases.
 func (c *Core) ResetFigures() {
 	c.assertHeld()
 	c.meter.reset()
@@ -69,6 +69,9 @@ func (c *Core) ResetFigures() {
 	c.eviction.reset()
 	c.resetDefrag()
 	c.catalogue.ResetStats()
+	c.space.ResetStats()
+	c.space.Heap().ResetPeak()
+	c.space.Heap().ResetLazyObjects()
 }
 
 // Errors yields how often each error code was answered, by code. Turn only.

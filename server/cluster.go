@@ -61,7 +61,7 @@ func (in *instance) joinCluster(p *part.Part) {
 			os.Exit(1)
 		},
 	})
-	in.observed.cluster = in.cluster
+	in.figures.Links = in.cluster.LinkBytes
 	in.core.RouteBy(&in.slots)
 	in.hub.Bus = in.cluster
 	c := in.cluster

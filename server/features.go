@@ -3,7 +3,9 @@ package server
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"spindle/engine/catalogue"
 	"spindle/engine/command"
+	"spindle/engine/family/conn"
 	"spindle/engine/family/observe"
 	"spindle/engine/family/sight"
 	"spindle/engine/part"
@@ -11,9 +13,30 @@ import (
 	"spindle/internal/info"
 )
 
-// makeParts lists the features, in the order in which they join.
+// makeParts lists the features, in the order in which they join. COMMAND lists their commands in this order.
 func (in *instance) makeParts() part.List {
 	return part.List{
+		{Name: "data", Rows: append(in.common.Rows(), in.data.Rows()...), Join: func(p *part.Part) error {
+			p.Families = catalogue.Data(&in.data)
+			return nil
+		}},
+		{Name: "connections", Join: func(p *part.Part) error {
+			p.Families = []command.Family{conn.Family(in.connDeps(), in.tracker.Rows()...)}
+			return nil
+		}},
+		in.observationPart(),
+		in.commandsPart(),
+		in.configPart(),
+		in.usersPart(),
+		{Name: "modules", Join: func(p *part.Part) error {
+			p.Families, p.Sections = []command.Family{in.modules.Family()}, []info.Section{in.modules.Section()}
+			return nil
+		}},
+		in.corePart(),
+		in.processPart(),
+		in.networkPart(),
+		in.tlsPart(),
+		in.sentinelPart(),
 		{Name: "transactions", Join: func(p *part.Part) error {
 			p.Families = []command.Family{in.watches.Family()}
 			p.Listeners = []part.Listeners{{Order: part.ForgetKeys, Touched: in.watches.Touched,
@@ -61,9 +84,9 @@ func (in *instance) makeParts() part.List {
 			}
 			return nil
 		}},
-		{Name: "links of a Sentinel and clients of the admin lane", Join: func(p *part.Part) error {
+		{Name: "admin lane", Join: func(p *part.Part) error {
 			p.Threads = func() part.Need {
-				if l := in.lane.Load(); in.asSentinel || l != nil && l.Connected() > 0 {
+				if l := in.lane.Load(); l != nil && l.Connected() > 0 {
 					return part.Laden
 				}
 				return part.Idle

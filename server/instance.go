@@ -28,6 +28,7 @@ import (
 	"spindle/internal/tlsconfig"
 	"spindle/lane"
 	"spindle/lazyfree"
+	"spindle/overview"
 	"spindle/protocol"
 	"spindle/reactor"
 	"spindle/scripting"
@@ -87,11 +88,11 @@ type instance struct {
 	listening    listening
 	certificates tlsconfig.Current
 	titles       titles
-	threads      crew
-	witness      witness
-	observed     observation
-	vitals       vitals
-	onlooker     onlooker
+	threads      overview.Threads
+	clientLog    overview.ClientLog
+	figures      *overview.Figures
+	health       overview.Health
+	page         overview.Page
 
 	signals    *process.Signals
 	supervisor *process.Supervisor

@@ -8,13 +8,20 @@ import (
 	"spindle/engine/family/acl"
 	family "spindle/engine/family/config"
 	"spindle/engine/family/conn"
+	"spindle/engine/part"
 	"spindle/internal/config"
+	"spindle/internal/process"
 	"spindle/internal/setting"
+	"spindle/internal/tlsconfig"
 )
 
 // joinCommands builds the catalogue, and renames in it what the configuration renames.
-func (in *instance) joinCommands(args config.Arguments) (err error) {
-	if in.catalogue, err = command.NewCatalogue(in.families()...); err != nil {
+func (in *instance) joinCommands() (err error) {
+	families := in.parts.Families()
+	if in.asSentinel {
+		families = in.watching.Families(families)
+	}
+	if in.catalogue, err = command.NewCatalogue(families...); err != nil {
 		return err
 	}
 	for _, r := range in.config.Renames {
@@ -39,35 +46,112 @@ func (in *instance) joinCommands(args config.Arguments) (err error) {
 	return nil
 }
 
-// configParts are what CONFIG acts on.
-func (in *instance) configParts() family.Parts {
-	return family.Parts{
-		Registry:   in.registry,
-		MayProtect: func(local bool) bool { return in.own.Protected.Get().Allows(local) },
-		Loading:    func() bool { return in.core.Loading() || in.set.Loading.Beside.Load() },
-		Rewrite:    func() error { return in.rewriter.Rewrite(false) },
-		ResetStat:  in.resetStatistics,
-		Await: func(cl *client.Client, pairs []setting.Pair) bool {
-			return in.listening.await(pairs, func() { in.core.Do(func() { in.core.Wake(cl) }) })
-		},
-	}
+// configPart is CONFIG.
+func (in *instance) configPart() *part.Part {
+	return &part.Part{Name: "configuration", Rows: in.own.rows(), Join: func(p *part.Part) error {
+		config.FollowUnsupported(in.registry)
+		p.Families = []command.Family{family.Family(family.Parts{
+			Registry:   in.registry,
+			MayProtect: func(local bool) bool { return in.own.Protected.Get().Allows(local) },
+			Loading:    func() bool { return in.core.Loading() || in.set.Loading.Beside.Load() },
+			Rewrite:    func() error { return in.rewriter.Rewrite(false) },
+			ResetStat:  in.parts.Reset,
+			Await: func(cl *client.Client, pairs []setting.Pair) bool {
+				return in.listening.await(pairs, func() { in.core.Do(func() { in.core.Wake(cl) }) })
+			},
+		})}
+		return nil
+	}}
 }
 
-// resetStatistics is CONFIG RESETSTAT: every package forgets what it counted.
-func (in *instance) resetStatistics() {
-	in.witness.refusals().ResetDenied()
-	in.core.ResetFigures()
-	in.space.Stats.Hits, in.space.Stats.Misses, in.space.Stats.Expired, in.space.Stats.Evicted = 0, 0, 0, 0
-	in.space.Stats.ExpiredFields, in.space.Stats.TimeCapReached = 0, 0
-	in.space.ResetLag()
-	in.heap.ResetPeak()
-	in.heap.ResetLazyObjects()
-	in.listening.reactor.ResetStats()
-	in.observed.reset()
-	in.parts.Reset()
+// corePart is the core and the memory of the data.
+func (in *instance) corePart() *part.Part {
+	return &part.Part{Name: "core", Rows: in.engine.Rows(), Join: func(p *part.Part) error {
+		p.Sections = in.core.DefragSections()
+		p.Follows = []part.Follow{
+			part.On(in.core.ApplyMemoryLimit, "maxmemory", "maxmemory-policy", "maxmemory-samples", "lfu-log-factor",
+				"lfu-decay-time"),
+			part.On(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory"),
+			part.On(in.core.ApplySlowlogLimit, "slowlog-log-slower-than"),
+		}
+		p.Listeners = []part.Listeners{{Order: part.ForgetKeys, Tick: func(int64) { in.beatMs.Store(in.core.SteadyMs()) }}}
+		p.Reset = in.core.ResetFigures
+		return nil
+	}}
 }
 
-// connDeps are what the connection commands ask of the rest.
+// processPart is the process: its threads, its title and its place among others.
+func (in *instance) processPart() *part.Part {
+	rows := append(in.settings.Process.Rows(), in.settings.Idle.Rows()...)
+	return &part.Part{Name: "process", Rows: rows, Join: func(p *part.Part) error {
+		p.Listeners = []part.Listeners{in.threads.Listeners()}
+		p.Follows = []part.Follow{
+			{Try: in.applyOom, Names: []string{"oom-score-adj", "oom-score-adj-values"}},
+			// The signals come later.
+			{Try: func() error { return in.signals.CrashLogChanged() }, Names: []string{"crash-log-enabled"}},
+			{Try: func() error { in.titles.show(); return nil }, Names: []string{"proc-title-template"}},
+		}
+		return nil
+	}}
+}
+
+// applyOom applies oom-score-adj.
+func (in *instance) applyOom() error { return in.oom.Apply(in.storage.Follow.Of.Get().Host != "") }
+
+// networkPart is the addresses for clients.
+func (in *instance) networkPart() *part.Part {
+	return &part.Part{Name: "network", Rows: append(in.network.Rows(), in.sockets.Rows()...), Join: func(p *part.Part) error {
+		p.Follows = []part.Follow{
+			{Try: func() error {
+				return process.CheckMaxClients(in.network.MaxClients.Get(), in.own.files(&in.sockets, in.asSentinel), in.log)
+			}, Names: []string{"maxclients"}},
+			{Try: func() error { return in.listening.rebind(errNoPort) }, Names: []string{"port"}},
+			{Try: func() error { return in.listening.rebind(errNoAddress) }, Names: []string{"bind"}},
+		}
+		p.Reset = func() { in.listening.reactor.ResetStats() }
+		return nil
+	}}
+}
+
+// tlsPart is the certificates of all connections.
+func (in *instance) tlsPart() *part.Part {
+	return &part.Part{Name: "TLS", Rows: in.tls.Rows(), Join: func(p *part.Part) error {
+		renew := func() error { return in.listening.renewTLS(&in.certificates) }
+		p.Follows = []part.Follow{
+			{Try: renew, Names: tlsconfig.Reread()},
+			{Try: func() error {
+				if err := renew(); err != nil {
+					return err
+				}
+				return in.listening.rebind(errNoPort)
+			}, Names: []string{"tls-port"}},
+		}
+		return nil
+	}}
+}
+
+// usersPart is ACL: the users, and the log of refused calls.
+func (in *instance) usersPart() *part.Part {
+	return &part.Part{Name: "users", Rows: in.access.Rows(), Join: func(p *part.Part) error {
+		in.access.Join(p, acl.Deps{
+			Users: in.core.Users(), Log: in.clientLog.Refusals,
+			Catalogue: func() *command.Catalogue { return in.catalogue },
+			File:      in.access.File.Get,
+			Kill:      func(c *command.Context, deleted *users.User) { in.core.ExpelUser(deleted, c.Client) },
+			KillSubscribers: func(c *command.Context, changed *users.User) {
+				for _, cl := range in.hub.Forbidden(in.clients.All, changed, changed.Rights()) {
+					in.core.Expel(cl, cl == c.Client)
+				}
+			},
+			Warn: func(text string) { in.log.Warning("%s", text) },
+		}, in.registry, in.engine.RequirePass.Get, &acl.Loader{Users: in.core.Users(), File: in.access.File.Get,
+			Config: in.config, Log: in.log, Do: in.core.Do, Refused: in.refused})
+		p.Listeners = []part.Listeners{in.clientLog.Listeners()}
+		return nil
+	}}
+}
+
+// connDeps are the functions that the connection commands call.
 func (in *instance) connDeps() conn.Deps {
 	return conn.Deps{
 		Clients: in.clients, Users: in.core.Users(), SetUser: in.core.SetUser, Kill: in.core.Expel,
@@ -82,21 +166,5 @@ func (in *instance) connDeps() conn.Deps {
 			in.core.StopMonitor(cl)
 		},
 		Mode: func() string { return in.mode }, Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
-	}
-}
-
-// aclDeps are what ACL asks of the rest.
-func (in *instance) aclDeps() acl.Deps {
-	return acl.Deps{
-		Users: in.core.Users(), Log: in.witness.refusals,
-		Catalogue: func() *command.Catalogue { return in.catalogue },
-		File:      in.access.File.Get,
-		Kill:      func(c *command.Context, deleted *users.User) { in.core.ExpelUser(deleted, c.Client) },
-		KillSubscribers: func(c *command.Context, changed *users.User) {
-			for _, cl := range in.hub.Forbidden(in.clients.All, changed, changed.Rights()) {
-				in.core.Expel(cl, cl == c.Client)
-			}
-		},
-		Warn: func(text string) { in.log.Warning("%s", text) },
 	}
 }

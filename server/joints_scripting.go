@@ -34,9 +34,9 @@ func (in *instance) joinScripts() {
 			return bgsave.UnpackFunctions(payload, in.set.Saver.AnyChecksum)
 		},
 	})
-	in.set.Scripts, in.observed.scripts = in.scripts, in.scripts
+	in.set.Scripts, in.figures.Scripts = in.scripts, in.scripts
 	in.migrator = migrate.New(migrate.Parts{
-		Core: in.core, Dumper: in.set.Saver.Dumper, Begun: in.threads.count,
+		Core: in.core, Dumper: in.set.Saver.Dumper, Begun: in.threads.Count,
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {
 			var d net.Dialer
 			conn, err := d.DialContext(ctx, "tcp", address)

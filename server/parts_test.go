@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"spindle/engine"
 	"spindle/engine/command"
 	"spindle/engine/part"
 	"spindle/internal/config"
@@ -43,7 +42,7 @@ func TestAFeatureIsOnePart(t *testing.T) {
 			return nil
 		},
 	})
-	if in.registry, err = setting.NewRegistry(append(in.rowsOfServer(), in.parts.Rows())...); err != nil {
+	if in.registry, err = setting.NewRegistry(in.parts.Rows()); err != nil {
 		t.Fatal(err)
 	}
 	args := config.ParseArguments([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s"),
@@ -61,18 +60,15 @@ func TestAFeatureIsOnePart(t *testing.T) {
 		in.listening.reactor.Stop(0)
 		in.lazy.Close()
 	})
-	ask := func(words ...string) (reply []byte) {
+	ask := func(words ...string) []byte {
 		args := make([][]byte, len(words))
 		for i, w := range words {
 			args[i] = []byte(w)
 		}
-		in.core.Do(func() {
-			guest := engine.NewGuest(in.core.Users().Find([]byte("default")))
-			if err := in.core.Consult(guest, args); err != nil {
-				t.Error(err)
-			}
-			reply, _ = takeReply(guest, longestReply)
-		})
+		reply, err := in.page.Consult("default", "", args)
+		if err != nil {
+			t.Error(err)
+		}
 		return reply
 	}
 	if got := ask("TRIAL"); string(got) != ":4\r\n" {

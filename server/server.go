@@ -1,8 +1,8 @@
-// Package server is the composition root: it builds the parts, joins them, starts and stops them in order.
+// Package server is the composition root: it builds the parts, connects them, and starts and stops them in order.
 //
-// Owner: the main goroutine; wire.go's joints run wherever the parts call them.
-// Never: is imported by anyone but main.
-// Start at Run; wire.go says who is handed to whom, catalogue.go which commands there are.
+// Owner: the main goroutine. The parts call the functions that they are given on their own goroutines.
+// Never: is imported by another package than main.
+// Start at Run; wire.go connects the parts, features.go lists them.
 package server
 
 import (
@@ -20,10 +20,11 @@ import (
 	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/process"
+	"spindle/overview"
 	"spindle/sentinel"
 )
 
-// outputPatience is how long a stopping server waits for clients to take what was decided for them.
+// outputPatience is how long a stopping server waits for clients to read their replies.
 const outputPatience = 2 * time.Second
 
 // Run is the whole life of a server process; it returns the exit code.
@@ -125,7 +126,7 @@ func (in *instance) run(args config.Arguments) error {
 			return err
 		}
 	}
-	in.threads.Start(busyThreads(int(in.sockets.Loops.Get()), in.own.Backend.Get()))
+	in.threads.Start(overview.BusyThreads(int(in.sockets.Loops.Get()), in.own.Backend.Get()))
 	fit, err := process.FitOpenFiles(in.network.MaxClients.Get(), in.own.files(&in.sockets, in.asSentinel), log)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net"
@@ -12,7 +13,6 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
-	"spindle/engine/family/acl"
 	"spindle/engine/family/modules"
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/tracking"
@@ -25,6 +25,7 @@ import (
 	"spindle/internal/setting"
 	"spindle/internal/tlsconfig"
 	"spindle/lazyfree"
+	"spindle/overview"
 	"spindle/protocol"
 	"spindle/reactor"
 	"spindle/replication"
@@ -34,19 +35,12 @@ import (
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log}
 	in.parts = in.makeParts()
-	registry, err := setting.NewRegistry(append(in.rowsOfServer(), in.parts.Rows())...)
+	registry, err := setting.NewRegistry(in.parts.Rows())
 	if err != nil {
 		return nil, err
 	}
 	in.registry = registry
 	return in, nil
-}
-
-// rowsOfServer are the settings that belong to no feature.
-func (in *instance) rowsOfServer() [][]setting.Row {
-	return [][]setting.Row{in.settings.Process.Rows(), in.settings.Idle.Rows(), in.own.rows(), in.access.Rows(),
-		in.network.Rows(), in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(),
-		in.tls.Rows()}
 }
 
 // assemble builds the parts from the bottom up and joins them.
@@ -73,33 +67,51 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.rewriter = &config.Rewriter{Registry: in.registry, File: in.config.File, Log: in.log}
 	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
 	in.joinProcess()
+	in.figures = overview.NewFigures(in.observe.SlowlogLen.Get)
 	in.set = in.newSet()
-	in.joinWatchers()
-	in.subscribe()
-	in.joinObservation(args)
+	in.joinOverview()
 	in.joinScripts()
 	if err := in.parts.Join(in.core.Subscribe); err != nil {
 		return err
 	}
-	in.core.Do(func() { in.observed.startupUsed = in.core.UsedMemory() })
-	if in.asSentinel {
-		if err := in.joinSentinel(); err != nil {
-			return err
-		}
-	}
-	in.sections = append(in.sections, in.parts.Sections()...)
-	if err := in.joinCommands(args); err != nil {
+	in.core.Do(in.figures.Started)
+	in.sections = in.parts.Sections()
+	if err := in.joinCommands(); err != nil {
 		return err
 	}
-	in.joinSettings()
+	in.parts.Follow(in.registry)
 	in.core.AddOwnBarriers(in.parts.Barriers()...)
 	in.core.Do(in.registry.Loaded)
-	users := acl.Loader{Users: in.core.Users(), File: in.access.File.Get(), Config: in.config, Log: in.log, Do: in.core.Do,
-		Refused: in.refused}
-	if err := users.Load(); err != nil {
+	if err := in.parts.Ready(); err != nil {
 		return err
 	}
-	return in.oom.Apply(in.storage.Follow.Of.Get().Host != "")
+	return in.applyOom()
+}
+
+// joinProcess makes the threads, the title and the certificates.
+func (in *instance) joinProcess() {
+	c := &in.threads
+	c.Core, c.Heap, c.Need = in.core, in.heap, in.parts.Need
+	c.Handshaking = func() bool { return in.listening.reactor.Handshaking() }
+	t := &in.titles
+	t.settings, t.sockets, t.mode, t.file, t.log = &in.settings.Process, &in.sockets, in.mode, in.config.File, in.log
+	l := &in.listening
+	l.settings, l.log, l.moved = &in.sockets, in.log, t.show
+	in.certificates = tlsconfig.Current{
+		Settings: &in.tls, Begins: c.GreetTLS, Warn: func(err error) { in.log.Warning("%s", err) },
+		Wanted: func() bool {
+			return in.sockets.TLSPort.Get() != 0 || in.tls.Replication.Get() || in.tls.Cluster.Get() || in.own.AdminTLS.Get()
+		},
+	}
+}
+
+// dialPrimary opens the connection to a primary, under TLS if tls-replication says so. Any goroutine.
+func (in *instance) dialPrimary(ctx context.Context, address, source string) (net.Conn, error) {
+	conn, err := replication.Dial(ctx, address, source)
+	if err != nil {
+		return conn, err
+	}
+	return in.certificates.SecurePrimary(ctx, conn)
 }
 
 // newSet makes the data set.
@@ -114,62 +126,18 @@ func (in *instance) newSet() *dataset.Set {
 			return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)),
 				Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
 		},
-		LatencyThreshold: in.engine.LatencyThreshold.Get, Latency: in.observed.latency,
+		LatencyThreshold: in.engine.LatencyThreshold.Get, Latency: in.figures.Latency,
 		Serve:  func() { in.listening.reactor.Serve() },
-		Loaded: func() { in.parts.Loaded() },
+		Loaded: in.parts.Loaded,
 		Changed: func() {
-			in.vitals.tell()
-			in.threads.count()
+			in.health.Tell()
+			in.threads.Count()
 		},
 		Role:         func(replica bool) { _ = in.oom.Apply(replica) }, // it has told the log
 		ShutdownWait: in.settings.Process.ShutdownWait.Get,
 		Supervisor:   func() *process.Supervisor { return in.supervisor },
 		Refused:      func() { in.signals.Refused() },
 	})
-}
-
-// subscribe has the core call the features. The orders are those of part.Order.
-func (in *instance) subscribe() {
-	for _, l := range []part.Listeners{
-		{Order: part.ForgetKeys, Tick: func(int64) { in.beatMs.Store(in.core.SteadyMs()) }},
-		in.observed.listeners(),
-		{Order: part.Later, Denied: in.witness.denied},
-		in.threads.listeners(),
-		{Order: part.Later, Lent: in.vitals.tell}, // duties stand still until the command is over
-		in.witness.listeners(),
-	} {
-		in.core.Subscribe(l)
-	}
-}
-
-// joinSettings has the parts follow their settings.
-func (in *instance) joinSettings() {
-	in.registry.Follow(in.core.ApplyMemoryLimit, "maxmemory", "maxmemory-policy",
-		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
-	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
-	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
-	in.registry.OnChange(func() error { return in.oom.Apply(in.storage.Follow.Of.Get().Host != "") }, "oom-score-adj",
-		"oom-score-adj-values")
-	in.registry.OnChange(func() error {
-		return process.CheckMaxClients(in.network.MaxClients.Get(), in.own.files(&in.sockets, in.asSentinel), in.log)
-	}, "maxclients")
-	in.registry.OnChange(func() error { return in.listening.rebind(errNoPort) }, "port")
-	in.registry.OnChange(func() error { return in.listening.rebind(errNoAddress) }, "bind")
-	renew := func() error { return in.listening.renewTLS(&in.certificates) }
-	in.registry.OnChange(renew, tlsconfig.Reread()...)
-	in.registry.OnChange(func() error {
-		if err := renew(); err != nil {
-			return err
-		}
-		return in.listening.rebind(errNoPort)
-	}, "tls-port")
-	// The signals come later.
-	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled")
-	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
-	in.registry.OnChange(func() error { in.titles.show(); return nil }, "proc-title-template")
-	in.access.Follow(in.registry, in.core.Users(), &in.witness.refused, in.engine.RequirePass.Get)
-	config.FollowUnsupported(in.registry)
-	in.parts.Follow(in.registry)
 }
 
 // listen opens the sockets; what connects waits until load serves it.
@@ -189,14 +157,14 @@ func (in *instance) listen() (err error) {
 		},
 		OutputLimit: func(session any, _ protocol.Class, _ int) {
 			in.log.Warning("Client %s scheduled to be closed ASAP for overcoming of output buffer limits.",
-				in.witness.lineNow(session))
+				in.clientLog.LineNow(session))
 		},
 		QueryLimit: func(session any, begin []byte) {
 			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)",
-				in.witness.lineNow(session),
+				in.clientLog.LineNow(session),
 				setting.Quote(string(begin)))
 		},
-		Handshaking: in.threads.greet,
+		Handshaking: in.threads.GreetTLS,
 	}
 	if options.TLS, err = in.certificates.Load(); err != nil {
 		in.log.Warning("Failed to configure TLS. Check logs for more info.")
@@ -221,13 +189,13 @@ func (in *instance) startAdmin() error {
 	}
 	address := &admin.Server{Parts: admin.Parts{
 		Do: in.core.Do, Sections: func() []info.Section { return in.sections }, Catalogue: in.catalogue,
-		Scripts: in.scripts.Each, Health: &in.vitals.health, Handshakes: in.listening.reactor.Handshakes, Profiling: func(on bool) {
+		Scripts: in.scripts.Each, Health: &in.health.Shown, Handshakes: in.listening.reactor.Handshakes, Profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
 		Figures: in.parts.Collectors, Page: live.New(live.Options{
 			Token: in.own.AdminToken.Get(), Host: in.own.AdminHost.Get(), Console: in.own.Console.Get(),
-			Source: in.onlooker.source(),
+			Source: in.page.Source(),
 		}),
 	}}
 	scheme := "http"
@@ -235,10 +203,10 @@ func (in *instance) startAdmin() error {
 		scheme, address.TLS = "https", in.certificates.Admin()
 	}
 	in.core.Do(func() {
-		in.vitals.tell()
-		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: func(int64) { in.vitals.tell() }})
+		in.health.Tell()
+		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: func(int64) { in.health.Tell() }})
 	})
-	in.vitals.health.BeatMs = in.beatMs.Load
+	in.health.Shown.BeatMs = in.beatMs.Load
 	address.Serve(listener)
 	in.admin, in.adminAt = address, listener.Addr()
 	in.log.Notice("The live page, metrics, health and profiles are on %s://%s", scheme, in.adminAt)

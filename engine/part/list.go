@@ -113,6 +113,18 @@ func (all List) Collectors(keys bool) (list []prometheus.Collector) {
 	return list
 }
 
+// Ready tells each feature that the settings are read. An error refuses the configuration.
+func (all List) Ready() error {
+	for _, p := range all {
+		if p.Ready != nil {
+			if err := p.Ready(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Check asks each feature whether the server may start. The server does not listen yet.
 func (all List) Check() error {
 	for _, p := range all {

@@ -32,6 +32,7 @@ type Part struct {
 	Reset   func()                 // CONFIG RESETSTAT: the feature forgets what it has counted
 	Metrics []prometheus.Collector // figures of /metrics; they collect outside the turn
 	Named   []prometheus.Collector // figures that name keys: for readers with the token
+	Ready   func() error           // the settings are read; an error refuses the configuration
 	Check   func() error           // refuses a start, before the server listens
 	Open    func() error           // opens what belongs to the feature, once the server listens
 	Loaded  func()                 // the data set is loaded; it runs in a turn

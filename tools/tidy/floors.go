@@ -18,7 +18,8 @@ type rule struct {
 var floors = []rule{
 	{".", []string{"server", "tools/cli"}},
 	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/",
-		"scripting/", "sentinel", "lane", "admin/", "dataset", "server/"}},
+		"scripting/", "sentinel", "lane", "admin/", "dataset", "overview", "server/"}},
+	{"overview", []string{"admin/", "dataset", "engine/", "scripting", "reactor", "protocol/"}},
 	{"lane", []string{"engine/acl", "engine/client", "engine/command", "engine/insight", "engine/family/conn",
 		"engine/family/observe", "engine/family/sight", "protocol/", "reactor"}},
 	{"admin", []string{"admin/", "engine/command", "scripting"}},

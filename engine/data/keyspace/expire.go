@@ -250,15 +250,15 @@ func (l *lagCounts) quantile(q float64) int64 {
 	return l.max
 }
 
-// Lag is how late keys were removed after their deadline, by ExpireDue or a lookup, since ResetLag.
+// Lag is how late keys were removed after their deadline, by ExpireDue or a lookup, since ResetStats.
 func (k *Keyspace) Lag() Lag {
 	k.assertHeld()
 	l := &k.lag
 	return Lag{Count: l.n, P50: l.quantile(0.50), P99: l.quantile(0.99), Max: l.max}
 }
 
-// ResetLag forgets the lags measured so far.
-func (k *Keyspace) ResetLag() {
+// ResetStats clears Stats, and the lags measured so far.
+func (k *Keyspace) ResetStats() {
 	k.assertHeld()
-	k.lag = lagCounts{}
+	k.Stats, k.lag = Stats{}, lagCounts{}
 }

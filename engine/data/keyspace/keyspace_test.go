@@ -106,7 +106,7 @@ func TestExpireDueLag(t *testing.T) {
 	if lag.Max > 117 || lag.P99 < 90 || lag.P50 < 40 || lag.P50 > 70 {
 		t.Errorf("%+v", lag)
 	}
-	k.ResetLag()
+	k.ResetStats()
 	if k.Lag() != (Lag{}) {
 		t.Errorf("%+v after a reset", k.Lag())
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"spindle/engine/acl"
+	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/setting"
@@ -36,18 +38,23 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Follow has the users and the log of refusals follow their settings, and CONFIG REWRITE write the users.
-func (s *Settings) Follow(r *setting.Registry, users *acl.Users, denials *acl.Log, password func() string) {
-	r.Follow(func() { users.SetPubSubDefault(s.PubSub.Get() == AllChannels) }, "acl-pubsub-default")
-	r.Follow(func() { denials.SetLimit(int(s.LogLength.Get())) }, "acllog-max-len")
-	r.Follow(func() { users.SetDefaultPassword(password()) }, "requirepass")
+// Join fills in the part of the users. password is requirepass, and load makes the users.
+func (s *Settings) Join(p *part.Part, d Deps, r *setting.Registry, password func() string, load *Loader) {
+	p.Families = []command.Family{Family(d)}
+	p.Follows = []part.Follow{
+		part.On(func() { d.Users.SetPubSubDefault(s.PubSub.Get() == AllChannels) }, "acl-pubsub-default"),
+		part.On(func() { d.Log().SetLimit(int(s.LogLength.Get())) }, "acllog-max-len"),
+		part.On(func() { d.Users.SetDefaultPassword(password()) }, "requirepass"),
+	}
+	p.Ready = load.Load
+	p.Reset = func() { d.Log().ResetDenied() }
 	r.OnRewrite("user", func() []string {
 		if s.File.Get() != "" {
 			return nil // they are in that file
 		}
 		var lines []string
-		for _, name := range users.Names() {
-			lines = append(lines, name+" "+users.Find([]byte(name)).Rights().Text())
+		for _, name := range d.Users.Names() {
+			lines = append(lines, name+" "+d.Users.Find([]byte(name)).Rights().Text())
 		}
 		return lines
 	})
@@ -56,18 +63,18 @@ func (s *Settings) Follow(r *setting.Registry, users *acl.Users, denials *acl.Lo
 // A Loader makes the users when the server starts.
 type Loader struct {
 	Users   *acl.Users
-	File    string // the ACL file; "": there is none
+	File    func() string // the ACL file; "": there is none
 	Config  *config.Config
 	Log     *logging.Logger
 	Do      func(func())                              // takes a turn
 	Refused func(err error, at ...config.Error) error // the error that ends the start; nil if the start continues
 }
 
-// Load makes the users of the configuration, or those of the ACL file, when the settings are followed.
+// Load makes the users of the configuration, or those of the ACL file.
 //
 // Errors: a user line that is wrong; config.ErrLogged.
 func (l *Loader) Load() error {
-	if l.File != "" && len(l.Config.Users) > 0 {
+	if l.File() != "" && len(l.Config.Users) > 0 {
 		l.Log.Warning("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is " +
 			"invalid. " +
 			"Please define users either in the ACL file or in redis.conf, but not in both.")
@@ -111,10 +118,10 @@ func (l *Loader) fill(lines [][][]byte) (failure error) {
 				"Make sure this is not a configuration error.", name)
 		}
 	}
-	if l.File == "" {
+	if l.File() == "" {
 		return failure
 	}
-	if _, err := l.Users.Load(l.File); err != nil {
+	if _, err := l.Users.Load(l.File()); err != nil {
 		l.Log.Warning("Aborting Redis startup because of ACL errors: %s", err)
 		failure = l.Refused(config.ErrLogged, l.Config.At("aclfile"))
 	}

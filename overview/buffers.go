@@ -1,19 +1,19 @@
-package server
+package overview
 
 import "spindle/engine/client"
 
 // A bufferPeak knows the largest buffers that any client had in the last seconds, as INFO clients shows them.
 //
-// It looks at some clients at each tick, so that a short burst may escape it; the reference does the same.
+// It looks at some clients at each tick, so it may miss a short burst. Redis does the same.
 type bufferPeak struct {
 	clients *client.Registry
-	next    int64 // client id to go on from
+	next    int64 // the id of the next client to look at
 	seconds [peakSeconds]struct{ at, in, out int64 }
 }
 
 const (
 	peakSeconds = 8
-	peakVisits  = 512 // clients looked at in a tick: a round of 10,000 takes two seconds
+	peakVisits  = 512 // the number of clients in a tick: 10,000 clients take two seconds
 )
 
 // tick looks at the next clients.
@@ -38,7 +38,7 @@ func (p *bufferPeak) tick(nowMs int64) {
 	p.next = 0
 }
 
-// recent is the largest input and output buffer of the last seconds.
+// recent returns the largest input and output buffer of the last seconds.
 func (p *bufferPeak) recent(nowMs int64) (in, out int64) {
 	for _, second := range p.seconds {
 		if nowMs/1000-second.at < peakSeconds {

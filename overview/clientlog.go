@@ -1,0 +1,74 @@
+package overview
+
+import (
+	"strings"
+
+	"spindle/engine"
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/family/conn"
+	"spindle/engine/family/pubsub"
+	"spindle/engine/part"
+	"spindle/internal/logging"
+)
+
+// A ClientLog writes down what clients do: in ACL LOG, and in the log of the server.
+type ClientLog struct {
+	Core     *engine.Core
+	Hub      *pubsub.Hub
+	Log      *logging.Logger
+	Refused  acl.Log
+	BookLane func() // adds the refusals of the admin lane to Refused
+}
+
+// Line returns a client as log lines show it.
+func (w *ClientLog) Line(cl *client.Client) string {
+	return strings.TrimSuffix(string(conn.AppendLine(nil, cl, w.Core.Now(), w.Hub.Count)), "\n")
+}
+
+// LineNow is Line for a loop. It takes a turn.
+func (w *ClientLog) LineNow(session any) (line string) {
+	w.Core.Do(func() { line = w.Line(session.(*client.Client)) })
+	return line
+}
+
+// Refusals returns ACL LOG and its counts.
+func (w *ClientLog) Refusals() *acl.Log {
+	w.BookLane()
+	return &w.Refused
+}
+
+// denied books a refusal of cl or of a script that cl called.
+func (w *ClientLog) denied(cl *client.Client, e acl.Entry) {
+	log := w.Refusals()
+	if log.Keeps() {
+		e.Client = w.Line(cl)
+	}
+	log.Add(e, w.Core.Now())
+}
+
+// Listeners are the events that are written down.
+func (w *ClientLog) Listeners() part.Listeners {
+	return part.Listeners{Order: part.Later, Denied: w.denied, Attack: w.attack(),
+		EvictingClient: func(cl *client.Client) { w.Log.Notice("Evicting client: %s", w.Line(cl)) },
+		Stuck:          func() { w.Log.Warning("Over client maxmemory after evicting all evictable clients") },
+		ManyCodes: func(codes []string) {
+			w.Log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. "+
+				"Scripts can make them up. CONFIG RESETSTAT counts anew.", len(codes))
+			w.Log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
+		}}
+}
+
+// attack warns, at most once a minute, that a browser sends HTTP here.
+func (w *ClientLog) attack() func(*client.Client) {
+	last := int64(0)
+	return func(cl *client.Client) {
+		if now := w.Core.Now(); now-last >= 60_000 {
+			last = now
+			w.Log.Warning("Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to "+
+				"Redis. "+
+				"This is likely due to an attacker attempting to use Cross Protocol Scripting to compromise your Redis instance. "+
+				"Connection from %s aborted.", cl.Conn.RemoteAddr())
+		}
+	}
+}

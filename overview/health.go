@@ -1,0 +1,31 @@
+package overview
+
+import (
+	"spindle/admin"
+	"spindle/dataset"
+	"spindle/engine"
+)
+
+// Health is the state that /healthz shows.
+type Health struct {
+	Core     *engine.Core
+	Set      *dataset.Set
+	Sentinel bool
+	Ill      func() string // why this server should get no traffic, or ""
+	Shown    admin.Health
+}
+
+// Tell gives the present state to /healthz.
+func (h *Health) Tell() {
+	s := admin.State{Role: "primary", Loading: h.Core.Loading(), Busy: h.Core.Lent()}
+	if h.Set.Follower.Following() {
+		s.Role, s.HeardMs, s.LinkUp = "replica", h.Set.Follower.HeardMs(), h.Set.Follower.Up()
+	}
+	if h.Sentinel {
+		s.Role = "sentinel"
+	}
+	if s.Reason = h.Ill(); s.Loading {
+		s.Reason = "loading"
+	}
+	h.Shown.Tell(s)
+}
