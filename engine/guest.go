@@ -43,7 +43,7 @@ func (c *Core) Consult(cl *client.Client, args [][]byte) error {
 		c.feedMonitors(cl, spec, args)
 	}
 	took := c.wall.Nanos() - began
-	c.done(cl, spec, args, 1, took, took)
+	c.done(cl, spec, args, ran{calls: 1, took: took, last: took, held: took})
 	return nil
 }
 

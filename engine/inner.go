@@ -81,7 +81,7 @@ func (c *Core) countInner(cl *client.Client, spec *command.Spec, args [][]byte, 
 	m.innerNanos = c.wall.Nanos()
 	took := m.innerNanos - began
 	c.sampleInner(cl, spec, args, took)
-	c.done(cl, spec, args, 1, took, took)
+	c.done(cl, spec, args, ran{calls: 1, took: took, last: took, held: took})
 }
 
 // Show implements command.Core.

@@ -24,26 +24,36 @@ func (c *Core) lap() {
 	took := now - c.nanos
 	c.nanos = now
 	c.noteRan(m.calls)
-	c.done(m.client, m.spec, m.args, m.calls, took, took)
+	c.done(m.client, m.spec, m.args, ran{calls: m.calls, took: took, last: took, held: took})
 	m.calls, m.unanswered, m.client, m.args = 0, 0, nil, nil
 }
 
-// done books calls of a row that are over: clients', guests', and those of transactions and scripts. They took so many
-// nanos together, and held the turn for so many at a stretch. cl and args are those of the first.
-func (c *Core) done(cl *client.Client, spec *command.Spec, args [][]byte, calls int, took, held int64) {
-	c.count(spec, calls, took)
-	if calls == 1 {
-		c.watchSlowness(cl, spec, args, took)
-	}
-	if held >= c.stalls.limit {
-		c.watchStall(cl, spec, args, calls, held)
-	}
+// A ran is the times of calls of one row that are over, in nanos.
+type ran struct {
+	calls  int
+	shared bool   // took is a share of a run's time
+	took   int64  // together, without the time for which they waited
+	last   int64  // the latency monitor's share of took: what comes after a wait
+	event  string // what the latency monitor calls it; "" is commandEvent
+	held   int64  // how long they held the turn at a stretch; 0 if that is watched elsewhere
 }
 
-// count is done without a look at the time.
-func (c *Core) count(spec *command.Spec, calls int, took int64) {
-	spec.Stats.Record(calls, took)
-	c.meter.commands += uint64(calls)
+// done books calls that are over: clients', guests', and those of transactions and scripts. cl and args are those of the
+// first call.
+func (c *Core) done(cl *client.Client, spec *command.Spec, args [][]byte, r ran) {
+	spec.Stats.Record(r.calls, r.took)
+	c.meter.commands += uint64(r.calls)
+	if r.calls == 1 && !r.shared {
+		c.watchSlowlog(cl, spec, args, r.took)
+		event := r.event
+		if event == "" {
+			event = commandEvent(spec)
+		}
+		c.watchLatency(event, r.last)
+	}
+	if r.held >= c.stalls.limit {
+		c.watchStall(cl, spec, args, r.calls, r.held)
+	}
 }
 
 // noteRan tells the batch of so many calls that the meter has counted. Calls without a reply are left out.
@@ -67,7 +77,7 @@ func (c *Core) lapParked(cl *client.Client) (took int64) {
 	c.nanos = now
 	p.unbooked, p.took = true, took/int64(m.calls)
 	if earlier := m.calls - 1; earlier > 0 {
-		c.count(m.spec, earlier, took-p.took)
+		c.done(nil, m.spec, nil, ran{calls: earlier, shared: true, took: took - p.took})
 		c.noteRan(earlier)
 	}
 	if p.took >= c.stalls.limit {
@@ -85,12 +95,6 @@ func (c *Core) readClock() (nanos int64) {
 		c.space.SetNow(ms)
 	}
 	return nanos
-}
-
-// watchSlowness looks at a command that has been timed: nanos.
-func (c *Core) watchSlowness(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
-	c.watchSlowlog(cl, spec, args, took)
-	c.watchLatency(commandEvent(spec), took)
 }
 
 // watchSlowlog tells the slow log of a command that took so many nanos, if that is past slowlog-log-slower-than.

@@ -177,7 +177,7 @@ func (c *Core) step(l *lent) (over bool) {
 	if !ended.inner {
 		return true
 	}
-	c.done(ctx.Client, ctx.Spec, ctx.Args, 1, ended.took, 0)
+	c.done(ctx.Client, ctx.Spec, ctx.Args, ran{calls: 1, took: ended.took, last: ended.took})
 	return false
 }
 
@@ -196,7 +196,7 @@ func (c *Core) over(l *lent) {
 	cl.Out = nil
 	c.nanos, c.nowMs = c.wall.Now()
 	c.space.SetNow(c.nowMs)
-	c.done(cl, p.spec, p.args, 1, p.took+l.took, 0)
+	c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + l.took, last: p.took + l.took})
 	c.watchLent(l)
 	if c.waiting.byClient[cl] == p { // else it has left meanwhile
 		c.unpark(cl)

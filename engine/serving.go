@@ -109,9 +109,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	c.unpark(cl)
 	if p.unbooked {
 		took := c.wall.Nanos() - began
-		c.count(p.spec, 1, p.took+took)
-		c.watchSlowlog(cl, p.spec, p.args, p.took+took)
-		c.watchLatency(event, took)
+		c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + took, last: took, event: event})
 	}
 	c.postReply(cl, reply, nil)
 	cl.Conn.Resume()
