@@ -94,8 +94,8 @@ func byDistance(a, b float64) int {
 	return -1
 }
 
-// storeFound stores the results as a sorted set at q's destination and replaces any old key.
-func (g *commands) storeFound(c *command.Context, v value.Value, q *query) {
+// storeFound stores the results as a sorted set at q's destination and replaces any old key. event is its keyspace event.
+func (g *commands) storeFound(c *command.Context, v value.Value, q *query, event string) {
 	defer g.done()
 	items := q.sort(g.collect(v, q))
 	if len(items) == 0 {
@@ -124,10 +124,6 @@ func (g *commands) storeFound(c *command.Context, v value.Value, q *query) {
 		c.Notify(command.EventNew, "new", q.store)
 	}
 	c.Changed(len(items))
-	event := "georadiusstore"
-	if c.Spec.Name == "geosearchstore" {
-		event = "geosearchstore"
-	}
 	c.Notify(command.EventZSet, event, q.store)
 	c.Reply.Int(int64(len(items)))
 }

@@ -127,7 +127,11 @@ func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]
 	case !v.Exists():
 		c.Reply.Array(0)
 	case q.store != nil:
-		g.storeFound(c, v, q)
+		event := "georadiusstore"
+		if f&alwaysStore != 0 {
+			event = "geosearchstore"
+		}
+		g.storeFound(c, v, q, event)
 	case q.order == unsorted:
 		answerUnsorted(c.Reply, v, q)
 	default:
