@@ -19,6 +19,7 @@ type Spec struct {
 	Keys     []KeySpec // none for a command without keys
 	Channels Channels  // what of pub/sub the arguments name; 0 for nothing
 	Tips     []string  // COMMAND INFO's tips
+	Reads    Reads     // how much of its keys the command reads
 	Run      Handler   // nil for a container whose Subs do the work
 	Subs     []Spec    // subcommands: Name is the word alone ("list" of "client|list")
 

@@ -22,7 +22,7 @@ var Sorting = command.Family{Name: "generic", ACL: sortingACL, Rows: []command.S
 	{Name: "sort", Arity: -2, Flags: command.Write | command.DenyOOM,
 		Keys: []command.KeySpec{sorted, patterns, destination}, GetKeys: sortKeys, Run: sort},
 	{Name: "sort_ro", Arity: -2, Flags: command.ReadOnly, Keys: []command.KeySpec{sorted, patterns},
-		GetKeys: sortReadKeys, Run: sortRead},
+		GetKeys: sortReadKeys, Reads: command.ReadsAll("SSCAN, ZSCAN or LRANGE"), Run: sortRead},
 }}
 
 var (

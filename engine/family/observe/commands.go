@@ -65,7 +65,8 @@ func Family(d Deps) command.Family {
 			{Name: "purge", Arity: 2, Tips: []string{"request_policy:all_shards", succeeded}, Run: purge},
 			{Name: "stats", Arity: 2, Tips: shards, Run: f.memoryStats},
 			{Name: "usage", Arity: -3, Flags: command.ReadOnly,
-				Keys: []command.KeySpec{{Flags: command.KeyRO, Index: 2, Step: 1}}, Run: memoryUsage},
+				Keys:  []command.KeySpec{{Flags: command.KeyRO, Index: 2, Step: 1}},
+				Reads: command.ReadsNext("SAMPLES", 3, 5, "few SAMPLES"), Run: memoryUsage},
 		}},
 		{Name: "monitor", Arity: 1, Flags: quiet, Run: f.monitor},
 		{Name: "slowlog", Arity: -2, Subs: []command.Spec{
