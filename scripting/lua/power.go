@@ -1,6 +1,10 @@
 package lua
 
-import "math"
+import (
+	"math"
+
+	"spindle/internal/exact"
+)
 
 // power is C's pow with an error far below what %.14g shows. Go's own is less exact.
 func power(x, y float64) float64 {
@@ -34,10 +38,9 @@ func power(x, y float64) float64 {
 		}
 		x = -x
 	}
-	hi, lo := preciseLog(x)
-	// y * (hi + lo), in two parts
-	p := y * hi
-	q := math.FMA(y, hi, -p) + y*lo
+	log := preciseLog(x)
+	t := exact.Product(y, log.Hi)
+	p, q := t.Hi, t.Lo+y*log.Lo
 	if p > 710 {
 		return sign * math.Inf(1)
 	}
@@ -47,8 +50,8 @@ func power(x, y float64) float64 {
 	return sign * preciseExp(p, q)
 }
 
-// preciseLog is the natural logarithm of a positive number, as a sum of two.
-func preciseLog(x float64) (hi, lo float64) {
+// preciseLog is the natural logarithm of a positive number.
+func preciseLog(x float64) exact.Pair {
 	// One step of Newton's method on e^l = x, with the residual in double precision.
 	m, e := math.Frexp(x)
 	if m < math.Sqrt2/2 {
@@ -67,48 +70,36 @@ func preciseLog(x float64) (hi, lo float64) {
 		series = series*s2 + 1/float64(k)
 	}
 	// the term of s^3/3 in two parts
-	c := s2 * s
-	cLow := math.FMA(s2, s, -c) + math.FMA(s, s, -s2)*s + 3*s2*sLow
-	third := c / 3
-	thirdLow := math.FMA(-third, 3, c)/3 + cLow/3
-	tail := series * s2 * c
-	a, b := twoSum(s, third)
-	b += sLow + thirdLow
-	a, b = twoSum(a, b+tail)
-	a, b = 2*a, 2*b
+	c := exact.Product(s2, s)
+	c.Lo = c.Lo + math.FMA(s, s, -s2)*s + 3*s2*sLow
+	third := c.Hi / 3
+	thirdLow := math.FMA(-third, 3, c.Hi)/3 + c.Lo/3
+	tail := series * s2 * c.Hi
+	half := exact.Sum(s, third)
+	half = exact.Sum(half.Hi, half.Lo+(sLow+thirdLow)+tail)
 	const ln2Hi, ln2Lo = 0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45 // ln2Hi has 11 zero bits: times e it is exact
-	h := float64(e) * ln2Hi
-	hi, lo = twoSum(h, a)
-	lo += b + float64(e)*ln2Lo
-	return twoSum(hi, lo)
-}
-
-func twoSum(a, b float64) (sum, rest float64) {
-	sum = a + b
-	t := sum - a
-	return sum, (a - (sum - t)) + (b - t)
+	log := exact.Sum(float64(e)*ln2Hi, 2*half.Hi)
+	return exact.Sum(log.Hi, log.Lo+(2*half.Lo+float64(e)*ln2Lo))
 }
 
 // preciseExp is e^(p+q) for a small q.
 func preciseExp(p, q float64) float64 {
 	const ln2Hi, ln2Lo = 0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45
 	k := math.Round(p / math.Ln2)
-	r, rl := twoSum(p-k*ln2Hi, -k*ln2Lo)
-	rl += q + math.FMA(-k, ln2Lo, k*ln2Lo)
-	r, rl = twoSum(r, rl)
+	x := exact.Sum(p-k*ln2Hi, -k*ln2Lo)
+	x = exact.Sum(x.Hi, x.Lo+(q+math.FMA(-k, ln2Lo, k*ln2Lo)))
+	r := x.Hi
 	// e^r = 1 + r + r^2/2 + …; |r| < 0.35
 	series := 0.0
 	for n := 18; n >= 3; n-- {
 		series = (series + 1) * r / float64(n)
 	}
-	r2 := r * r
-	half := r2 / 2
-	halfLow := math.FMA(r, r, -r2) / 2
-	tail := half*series + halfLow
-	sum, rest := twoSum(1, r)
-	sum, rest2 := twoSum(sum, half)
-	rest += rest2 + tail + rl*(1+r+half)
-	return math.Ldexp(sum+rest, int(k))
+	square := exact.Product(r, r)
+	half := square.Hi / 2
+	first := exact.Sum(1, r)
+	sum := exact.Sum(first.Hi, half)
+	rest := first.Lo + (sum.Lo + (half*series + square.Lo/2) + x.Lo*(1+r+half))
+	return math.Ldexp(sum.Hi+rest, int(k))
 }
 
 // The functions below are closer to the C library's than Go's, whose last digits sometimes differ in %.14g.
@@ -124,18 +115,18 @@ func logarithm(x float64) float64 {
 	if x <= 0 || math.IsInf(x, 1) {
 		return math.Log(x)
 	}
-	hi, lo := preciseLog(x)
-	return hi + lo
+	log := preciseLog(x)
+	return log.Hi + log.Lo
 }
 
 func logarithm10(x float64) float64 {
 	if x <= 0 || math.IsInf(x, 1) {
 		return math.Log10(x)
 	}
-	hi, lo := preciseLog(x)
+	log := preciseLog(x)
 	const high, low = 0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57 // 1 / ln 10
-	p := hi * high
-	return p + (math.FMA(hi, high, -p) + hi*low + lo*high)
+	p := exact.Product(log.Hi, high)
+	return p.Hi + (p.Lo + log.Hi*low + log.Lo*high)
 }
 
 func hyperbolicCosine(x float64) float64 {

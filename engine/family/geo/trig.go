@@ -3,33 +3,13 @@ package geo
 import (
 	"math"
 	"math/big"
+
+	"spindle/internal/exact"
 )
 
 // Distances are stored (STOREDIST) and sorted with all their bits, so they must not differ between machines. Package
 // math leaves the last one or two bits open. So sine, cosine and arcsine are computed here to the nearest double, as C
-// libraries almost always do. A value is a sum of two doubles, about 100 bits, until the final rounding.
-//
-// geo.T1. A pair's lo is at most half a unit in the last place of hi: hi is the rounded pair.
-type pair struct{ hi, lo float64 }
-
-// sum is a+b, where |a| >= |b|.
-func sum(a, b float64) pair {
-	hi := a + b
-	return pair{hi, b - float64(hi-a)}
-}
-
-// twoSum is a+b without a rounding error.
-func twoSum(a, b float64) pair {
-	hi := a + b
-	t := hi - a
-	return pair{hi, float64(a-float64(hi-t)) + float64(b-t)}
-}
-
-// product is a*b without a rounding error.
-func product(a, b float64) pair {
-	hi := a * b
-	return pair{hi, math.FMA(a, b, -hi)}
-}
+// libraries almost always do. A value is an exact.Pair until the final rounding.
 
 // The table holds sine and cosine of grid angles per radian, up to gridEnd radians.
 const (
@@ -39,16 +19,16 @@ const (
 
 var angles = makeAngles()
 
-type angle struct{ sin, cos pair }
+type angle struct{ sin, cos exact.Pair }
 
 // makeAngles computes each angle from the one before by the sum formulas, with more digits than a pair holds.
 func makeAngles() (table [grid*gridEnd + 1]angle) {
 	const bits = 200
 	float := func(x float64) *big.Float { return new(big.Float).SetPrec(bits).SetFloat64(x) }
-	split := func(x *big.Float) pair {
+	split := func(x *big.Float) exact.Pair {
 		hi, _ := x.Float64()
 		lo, _ := new(big.Float).Sub(x, float(hi)).Float64()
-		return pair{hi, lo}
+		return exact.Pair{Hi: hi, Lo: lo}
 	}
 	stepSin, stepCos := float(0), float(0)
 	term := float(1) // grid^-n / n!
@@ -82,24 +62,24 @@ const (
 )
 
 // sinCos is the sine and cosine of x, 0 <= x <= gridEnd, with an error of about 2^-70.
-func sinCos(x float64) (sin, cos pair) {
+func sinCos(x float64) (sin, cos exact.Pair) {
 	i := math.RoundToEven(x * grid)
 	at := &angles[int(i)]
 	r := x - i/grid // exact: x and i/grid are close, or i is 0
-	square := product(r, r)
-	// sin r = r + rs, cos r = 1 + rc.hi + rc.lo
-	rs := r * square.hi * (-1./6 + square.hi*(1./120-square.hi*(1./5040)))
-	rc := pair{-square.hi / 2, -square.lo/2 + square.hi*square.hi*(1./24-square.hi*(1./720-square.hi*(1./40320)))}
+	square := exact.Product(r, r)
+	// sin r = r + rs, cos r = 1 + rc.Hi + rc.Lo
+	rs := r * square.Hi * (-1./6 + square.Hi*(1./120-square.Hi*(1./5040)))
+	rc := exact.Pair{Hi: -square.Hi / 2, Lo: -square.Lo/2 + square.Hi*square.Hi*(1./24-square.Hi*(1./720-square.Hi*(1./40320)))}
 
-	p, q := product(at.cos.hi, r), product(at.sin.hi, rc.hi)
-	s := twoSum(at.sin.hi, p.hi)
-	t := twoSum(s.hi, q.hi)
-	sin = sum(t.hi, s.lo+t.lo+(at.sin.lo+p.lo+q.lo+at.cos.lo*r+at.sin.hi*rc.lo+at.sin.lo*rc.hi+at.cos.hi*rs))
+	p, q := exact.Product(at.cos.Hi, r), exact.Product(at.sin.Hi, rc.Hi)
+	s := exact.Sum(at.sin.Hi, p.Hi)
+	t := exact.Sum(s.Hi, q.Hi)
+	sin = exact.Add(t.Hi, s.Lo+t.Lo+(at.sin.Lo+p.Lo+q.Lo+at.cos.Lo*r+at.sin.Hi*rc.Lo+at.sin.Lo*rc.Hi+at.cos.Hi*rs))
 
-	p, q = product(-at.sin.hi, r), product(at.cos.hi, rc.hi)
-	s = twoSum(at.cos.hi, p.hi)
-	t = twoSum(s.hi, q.hi)
-	cos = sum(t.hi, s.lo+t.lo+(at.cos.lo+p.lo+q.lo-at.sin.lo*r+at.cos.hi*rc.lo+at.cos.lo*rc.hi-at.sin.hi*rs))
+	p, q = exact.Product(-at.sin.Hi, r), exact.Product(at.cos.Hi, rc.Hi)
+	s = exact.Sum(at.cos.Hi, p.Hi)
+	t = exact.Sum(s.Hi, q.Hi)
+	cos = exact.Add(t.Hi, s.Lo+t.Lo+(at.cos.Lo+p.Lo+q.Lo-at.sin.Lo*r+at.cos.Hi*rc.Lo+at.cos.Lo*rc.Hi-at.sin.Hi*rs))
 	return sin, cos
 }
 
@@ -111,7 +91,7 @@ func sine(x float64) float64 {
 	switch {
 	case x <= gridEnd:
 		sin, _ := sinCos(x)
-		return sin.hi
+		return sin.Hi
 	case x > piHi:
 		return -fromPi(x-piHi, -piLo)
 	}
@@ -124,7 +104,7 @@ func fromPi(y, rest float64) float64 {
 		return fromPi(piHi-y, piLo-rest)
 	}
 	sin, cos := sinCos(y)
-	return sin.hi + (sin.lo + rest*cos.hi)
+	return sin.Hi + (sin.Lo + rest*cos.Hi)
 }
 
 // cosine is the cosine of x, to the nearest double if -2 <= x <= 2.
@@ -133,7 +113,7 @@ func cosine(x float64) float64 {
 		return math.Cos(x)
 	}
 	_, cos := sinCos(math.Abs(x))
-	return cos.hi
+	return cos.Hi
 }
 
 // arcSine is the arcsine of x, 0 <= x, to the nearest double; NaN above 1.
@@ -145,7 +125,7 @@ func arcSine(x float64) float64 {
 		return 0
 	case x <= 0.75:
 		y := refine(x, 0)
-		return y.hi
+		return y.Hi
 	case x == 1:
 		return piHi / 2
 	}
@@ -153,13 +133,13 @@ func arcSine(x float64) float64 {
 	half := (1 - x) / 2
 	root := math.Sqrt(half)
 	y := refine(root, math.FMA(-root, root, half)/(2*root))
-	z := twoSum(piHi/2, -2*y.hi)
-	return z.hi + (z.lo + (piLo/2 - 2*y.lo))
+	z := exact.Sum(piHi/2, -2*y.Hi)
+	return z.Hi + (z.Lo + (piLo/2 - 2*y.Lo))
 }
 
 // refine is the arcsine of x+rest: math.Asin, good to 2^-50, and one step of Newton's method.
-func refine(x, rest float64) pair {
+func refine(x, rest float64) exact.Pair {
 	y := math.Asin(x)
 	sin, cos := sinCos(y)
-	return sum(y, (x-sin.hi-sin.lo+rest)/cos.hi)
+	return exact.Add(y, (x-sin.Hi-sin.Lo+rest)/cos.Hi)
 }

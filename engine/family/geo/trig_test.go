@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// exact is sine and cosine of x, by their series, with far more digits than a double.
-func exact(x float64) (sin, cos *big.Float) {
+// series is sine and cosine of x, by their series, with far more digits than a double.
+func series(x float64) (sin, cos *big.Float) {
 	const bits = 300
 	sin, cos = new(big.Float).SetPrec(bits), new(big.Float).SetPrec(bits)
 	term, by := new(big.Float).SetPrec(bits).SetInt64(1), new(big.Float).SetPrec(bits).SetFloat64(x)
@@ -47,7 +47,7 @@ func TestNearest(t *testing.T) {
 		case 3: // half around the world
 			x = math.Pi - x*math.Exp(-25*rng.Float64())
 		}
-		sin, cos := exact(x)
+		sin, cos := series(x)
 		if want, _ := sin.Float64(); sine(x) != want || sine(-x) != -want {
 			t.Errorf("the sine of %v is %v, want %v", x, sine(x), want)
 		}
@@ -69,7 +69,7 @@ func TestNearest(t *testing.T) {
 
 // between reports whether the sine reaches s within half a unit in y's last place. The slope there is cos y.
 func between(s, y float64) bool {
-	sin, cos := exact(y)
+	sin, cos := series(y)
 	off := new(big.Float).Sub(new(big.Float).SetPrec(300).SetFloat64(s), sin)
 	off.Quo(off, cos)
 	half := new(big.Float).SetFloat64((math.Nextafter(y, 2) - y) * 0.5000001)
