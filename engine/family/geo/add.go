@@ -72,7 +72,7 @@ options:
 		c.DB.Touched(key)
 		c.Notify(command.EventZSet, "zadd", key)
 	}
-	g.args = release(args)
+	g.args = command.Release(args)
 	if changed {
 		added += updated
 	}
@@ -90,16 +90,4 @@ func create(c *command.Context, key []byte, n, bytes int, l zset.Limits) (e *val
 	}
 	c.Notify(command.EventNew, "new", key)
 	return e
-}
-
-// itemsKept is the largest buffer, in items, that a command keeps for the next one.
-const itemsKept = 4096
-
-// release empties the buffer room for the next command, or drops it if it is large.
-func release[T any](room []T) []T {
-	if cap(room) > itemsKept {
-		return nil
-	}
-	clear(room)
-	return room[:0]
 }

@@ -3,6 +3,7 @@ package geo
 import (
 	"unsafe"
 
+	"spindle/engine/command"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/zset"
@@ -70,5 +71,5 @@ func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), 
 
 // done releases the buffers after a call.
 func (g *commands) done() {
-	g.found, g.digits = release(g.found), release(g.digits)
+	g.found, g.digits = command.Release(g.found), command.Release(g.digits)
 }

@@ -116,7 +116,7 @@ func (g *commands) storeFound(c *command.Context, v value.Value, q *query, event
 		g.packed = x.AppendPacked(g.packed[:0])
 		x.Discard()
 		created = c.DB.PutPacked(q.store, value.ZSet, value.Listpack, g.packed, 0)
-		g.packed = release(g.packed)
+		g.packed = command.Release(g.packed)
 	} else {
 		created = c.DB.PutRoot(q.store, value.ZSet, value.SkipList, x.Root(), 0)
 	}

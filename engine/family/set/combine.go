@@ -44,7 +44,7 @@ func (s *commands) gather(c *command.Context, keys [][]byte) error {
 
 // done releases the buffers after a call.
 func (s *commands) done() {
-	s.sources, s.others = release(s.sources), release(s.others)
+	s.sources, s.others = command.Release(s.sources), command.Release(s.others)
 }
 
 // against sets s.others to the sets of sources.

@@ -37,7 +37,7 @@ func (s *commands) pop(c *command.Context) error {
 	c.Notify(command.EventSet, "spop", key)
 	c.Propagate(wordSRem, key, c.Effects.Keep(s.text))
 	c.Reply.Bulk(s.text)
-	s.text = release(s.text)
+	s.text = command.Release(s.text)
 	settle(c, key, e)
 	return nil
 }
@@ -89,7 +89,7 @@ func (s *commands) popMany(c *command.Context) error {
 	if len(batch) > 2 || !heard {
 		c.Propagate(batch...)
 	}
-	s.batch = release(batch)
+	s.batch = command.Release(batch)
 	c.DB.Touched(key)
 	return nil
 }

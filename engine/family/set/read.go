@@ -49,18 +49,6 @@ func (s *commands) scan(c *command.Context) error {
 	for _, e := range s.found {
 		answer(c.Reply, e)
 	}
-	s.found = release(s.found)
+	s.found = command.Release(s.found)
 	return nil
-}
-
-// itemsKept is the largest buffer, in items, that a command keeps for the next one.
-const itemsKept = 4096
-
-// release empties the buffer room for the next command, or drops it if it is large.
-func release[T any](room []T) []T {
-	if cap(room) > itemsKept {
-		return nil
-	}
-	clear(room)
-	return room[:0]
 }

@@ -48,25 +48,13 @@ type commands struct {
 	steps    []step       // XAUTOCLAIM's plan
 }
 
-// itemsKept is the largest buffer, in items, that a call keeps for the next one.
-const itemsKept = 4096
-
 // run wraps the handler f: it releases the shared buffers after the call.
 func (h *commands) run(f func(*command.Context) error) func(*command.Context) error {
 	return func(c *command.Context) error {
 		err := f(c)
-		h.args, h.ids, h.steps = release(h.args), release(h.ids), release(h.steps)
+		h.args, h.ids, h.steps = command.Release(h.args), command.Release(h.ids), command.Release(h.steps)
 		return err
 	}
-}
-
-// release empties the buffer room for the next call, or drops it if it is large.
-func release[T any](room []T) []T {
-	if cap(room) > itemsKept {
-		return nil
-	}
-	clear(room)
-	return room[:0]
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"spindle/engine/command"
 	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
@@ -22,11 +23,11 @@ func TestRoomIsLetGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = 2 * itemsKept
+	const n = 2 * command.ItemsKept
 	fill(core, "s", n)
 	run(core, fmt.Sprintf("XGROUP CREATE s g 0;XREADGROUP GROUP g ann STREAMS s >;XAUTOCLAIM s g bob 0 0 COUNT %d;XADD "+
 		"s MAXLEN ~ %d * a b", n, n))
-	if cap(h.steps) > itemsKept {
+	if cap(h.steps) > command.ItemsKept {
 		t.Errorf("room for %d steps", cap(h.steps))
 	}
 	for _, arg := range h.args[:cap(h.args)] {
@@ -39,7 +40,7 @@ func TestRoomIsLetGo(t *testing.T) {
 		del = append(del, fmt.Appendf(nil, "%d-0", i+1))
 	}
 	core.Serve(core.Client(2), del)
-	if cap(h.ids) > itemsKept {
+	if cap(h.ids) > command.ItemsKept {
 		t.Errorf("room for %d IDs", cap(h.ids))
 	}
 }

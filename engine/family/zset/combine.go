@@ -98,7 +98,7 @@ func (z *commands) storeAs(c *command.Context, op operation, event string) error
 }
 
 // done releases the buffers after a call.
-func (z *commands) done() { z.sources = release(z.sources) }
+func (z *commands) done() { z.sources = command.Release(z.sources) }
 
 // gather is the result of op, sorted.
 func (m *combination) gather(c *command.Context, op operation) *zset.Gathering {

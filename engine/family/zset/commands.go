@@ -121,15 +121,3 @@ func answer(r *protocol.Reply, member listpack.Element) {
 		r.Bulk(member.Bytes())
 	}
 }
-
-// itemsKept is the largest buffer, in items, that a command keeps for the next one.
-const itemsKept = 4096
-
-// release empties the buffer room for the next command, or drops it if it is large.
-func release[T any](room []T) []T {
-	if cap(room) > itemsKept {
-		return nil
-	}
-	clear(room)
-	return room[:0]
-}

@@ -264,7 +264,7 @@ func (z *commands) storePacked(c *command.Context, key []byte) {
 	if c.DB.PutPacked(key, value.ZSet, value.Listpack, z.packed, 0) {
 		c.Notify(command.EventNew, "new", key)
 	}
-	if cap(z.packed) > itemsKept*16 {
+	if cap(z.packed) > command.ItemsKept*16 {
 		z.packed = nil
 	}
 }

@@ -135,7 +135,7 @@ func (z *commands) scan(c *command.Context) error {
 		z.text = appendScanned(z.text[:0], v, z.found[i].score)
 		reply.Bulk(z.text)
 	}
-	z.found = release(z.found)
+	z.found = command.Release(z.found)
 	return nil
 }
 
