@@ -38,8 +38,8 @@ type ran struct {
 	held   int64  // how long they held the turn at a stretch; 0 if that is watched elsewhere
 }
 
-// done books calls that are over: clients', guests', and those of transactions and scripts. cl and args are those of the
-// first call.
+// done books calls that are over: those of clients, guests, transactions and scripts. cl and args belong to the first
+// call.
 func (c *Core) done(cl *client.Client, spec *command.Spec, args [][]byte, r ran) {
 	spec.Stats.Record(r.calls, r.took)
 	c.meter.commands += uint64(r.calls)

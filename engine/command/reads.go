@@ -16,7 +16,8 @@ func ReadsAll(use string) Reads {
 }
 
 // ReadsNext is a command that reads as many elements as the number next to word says. The search for word begins at
-// argument from. After LIMIT the second number counts. Without the word a call reads absent elements. 0 and less is all.
+// argument from. After LIMIT the second number counts. Without the word a call reads absent elements. 0 or less means
+// all.
 func ReadsNext(word string, from int, absent int64, use string) Reads {
 	return Reads{numberNext(word, from, absent), use}
 }

@@ -41,16 +41,8 @@ var opKeys = []command.KeySpec{
 	{Flags: access, Index: 3, LastKey: -1, Step: 1},
 }
 
-// readString looks key up for reading and publishes a miss. A missing key gives the zero Value and no error.
-//
-// Errors: ErrWrongType.
 func readString(c *command.Context, key []byte) (value.Value, error) {
-	v := c.DB.Lookup(key)
-	if !v.Exists() {
-		c.Notify(command.EventKeyMiss, "keymiss", key)
-		return v, nil
-	}
-	return v, mustBeString(v)
+	return c.Find(key, value.String)
 }
 
 // writeString looks key up for changing it. A missing key gives the zero Value and no error.

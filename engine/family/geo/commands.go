@@ -11,7 +11,6 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/zset"
-	"spindle/protocol"
 )
 
 const (
@@ -81,19 +80,7 @@ func destination(args [][]byte) (at int) {
 	return at
 }
 
-// lookup finds the sorted set at key for reading and publishes a miss. A missing key gives the zero Value and no error.
-//
-// Errors: ErrWrongType.
-func lookup(c *command.Context, key []byte) (value.Value, error) {
-	v := c.DB.Lookup(key)
-	switch {
-	case !v.Exists():
-		c.Notify(command.EventKeyMiss, "keymiss", key)
-	case v.Type() != value.ZSet:
-		return v, protocol.ErrWrongType
-	}
-	return v, nil
-}
+func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.ZSet) }
 
 // locate is the position of member; false if the key or the member does not exist.
 func locate(v value.Value, member []byte) (p point, ok bool) {

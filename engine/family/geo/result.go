@@ -94,7 +94,7 @@ func byDistance(a, b float64) int {
 	return -1
 }
 
-// storeFound stores the results as a sorted set at q's destination and replaces any old key. event is its keyspace event.
+// storeFound stores the results as a sorted set at q's destination and replaces any old key. Then it publishes event.
 func (g *commands) storeFound(c *command.Context, v value.Value, q *query, event string) {
 	defer g.done()
 	items := q.sort(g.collect(v, q))

@@ -61,30 +61,9 @@ func counted(at int) []command.KeySpec {
 	return []command.KeySpec{{Flags: take, Index: at, KeyNum: true, FirstKey: 1, KeyStep: 1}}
 }
 
-// find looks key up for reading. A missing key gives the zero Value and no error.
-//
-// Errors: ErrWrongType.
-func find(c *command.Context, key []byte) (value.Value, error) {
-	v := c.DB.Lookup(key)
-	switch {
-	case !v.Exists():
-		c.Notify(command.EventKeyMiss, "keymiss", key)
-	case v.Type() != value.List:
-		return v, protocol.ErrWrongType
-	}
-	return v, nil
-}
+func find(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.List) }
 
-// edit looks key up for changing it. It returns nil and no error for a missing key.
-//
-// Errors: ErrWrongType.
-func edit(c *command.Context, key []byte) (*value.Edit, error) {
-	e := c.DB.Edit(key)
-	if e != nil && e.Value().Type() != value.List {
-		return nil, protocol.ErrWrongType
-	}
-	return e, nil
-}
+func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.List) }
 
 // push adds elements to e, the list at key; if e is nil it creates the list.
 func push(c *command.Context, e *value.Edit, key []byte, end list.End, elements [][]byte) *value.Edit {

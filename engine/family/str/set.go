@@ -225,17 +225,6 @@ func setAll(c *command.Context) {
 	c.Changed(len(c.Args) / 2)
 }
 
-// readString looks key up for reading and publishes a miss. A missing key gives the zero Value and no error.
-//
-// Errors: ErrWrongType.
 func readString(c *command.Context, key []byte) (value.Value, error) {
-	v := c.DB.Lookup(key)
-	if !v.Exists() {
-		c.Notify(command.EventKeyMiss, "keymiss", key)
-		return v, nil
-	}
-	if v.Type() != value.String {
-		return v, protocol.ErrWrongType
-	}
-	return v, nil
+	return c.Find(key, value.String)
 }

@@ -154,30 +154,9 @@ func findKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition,
 	return into, command.ErrInvalidKeyArguments
 }
 
-// lookup finds the stream at key for reading. A missing key gives the zero Value and no error.
-//
-// Errors: ErrWrongType.
-func lookup(c *command.Context, key []byte) (value.Value, error) {
-	v := c.DB.Lookup(key)
-	switch {
-	case !v.Exists():
-		c.Notify(command.EventKeyMiss, "keymiss", key)
-	case v.Type() != value.Stream:
-		return v, protocol.ErrWrongType
-	}
-	return v, nil
-}
+func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.Stream) }
 
-// edit finds the stream at key for changing it. It returns nil and no error for a missing key.
-//
-// Errors: ErrWrongType.
-func edit(c *command.Context, key []byte) (*value.Edit, error) {
-	e := c.DB.Edit(key)
-	if e != nil && e.Value().Type() != value.Stream {
-		return nil, protocol.ErrWrongType
-	}
-	return e, nil
-}
+func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.Stream) }
 
 // editCounted is edit for commands that change pending entries, but count as reading the key.
 //
