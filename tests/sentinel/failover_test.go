@@ -14,6 +14,7 @@ import (
 // TestFailover: Sentinels of both kinds watch servers of both kinds. When the primary is killed they agree on
 // another one. The other replica follows it, and so does the old primary when it comes back.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	const ours, redis = false, true
 	for name, c := range map[string]struct{ servers, sentinels []bool }{
 		"ours":                {[]bool{ours, ours, ours}, []bool{ours, ours, ours}},

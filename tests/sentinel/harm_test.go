@@ -176,6 +176,7 @@ func rounds() int { return min(50, 2*testkit.Scale()) }
 // killed, stopped, cut off and restarted. No epoch has two leaders or two promotions, and no minority elects a
 // leader. When the harm is over, all soon agree.
 func TestHarm(t *testing.T) {
+	t.Parallel()
 	sites := map[string]string{"mixed": "srs"}
 	if testkit.Scale() > 1 {
 		sites = map[string]string{
@@ -204,6 +205,7 @@ func TestHarm(t *testing.T) {
 // TestKillToSwitch measures the time from a primary's kill to the switch, for spindle's and for Redis's Sentinels,
 // by the same steps at the same time.
 func TestKillToSwitch(t *testing.T) {
+	t.Parallel()
 	if testkit.Scale() == 1 {
 		t.Skip("a measurement of minutes: SPINDLE_TEST_SCALE=25 has fifty kills")
 	}

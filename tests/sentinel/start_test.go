@@ -26,6 +26,7 @@ func launch(t *testing.T, text string, args ...string) (code int, log string) {
 
 // TestRefusedStart: an error in the file is reported with its line. A Sentinel without a file does not start.
 func TestRefusedStart(t *testing.T) {
+	t.Parallel()
 	const monitor = "sentinel monitor m 127.0.0.1 1 1\n"
 	for text, want := range map[string]string{
 		"sentinel monitor m 127.0.0.1 1 0\n":                  "Quorum must be 1 or greater.",
@@ -53,6 +54,7 @@ func TestRefusedStart(t *testing.T) {
 // TestStateSurvives: a Sentinel writes its state into its file, next to the operator's lines, and uses it after a
 // restart.
 func TestStateSurvives(t *testing.T) {
+	t.Parallel()
 	s := sentinel(t, false, "# mine", "sentinel monitor m 127.0.0.1 1 2", "SENTINEL down-after-milliseconds m 5000")
 	id := s.Do("SENTINEL", "MYID").Text
 	if len(id) != 40 {

@@ -13,6 +13,7 @@ import (
 // TestBlockedClientsAreDisconnected: a server that becomes a replica answers blocked clients with UNBLOCKED and closes
 // their connections, as redis-server does. Other clients stay connected.
 func TestBlockedClientsAreDisconnected(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]*testkit.Server{"spindle": testkit.Start(t), "redis-server": testkit.Redis(t)} {
 		other := s.Dial()
 		defer other.Close()

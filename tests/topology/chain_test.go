@@ -165,6 +165,7 @@ func (c *chain) spared() {
 // order. Clients write values of all types, and links break in all ways. At equal offsets all nodes always have
 // equal data, and no break costs a full copy.
 func TestChain(t *testing.T) {
+	t.Parallel()
 	ours, theirs := testkit.Spec{}, testkit.Spec{Redis: true}
 	pairs := map[string][2]testkit.Spec{"spindle": {ours, theirs}, "redis-server": {theirs, ours}}
 	newer, there := programs(t)["newer redis-server"]
@@ -173,6 +174,7 @@ func TestChain(t *testing.T) {
 	}
 	for name, pair := range pairs {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
 			rng := rand.New(rand.NewPCG(seed, 0))

@@ -144,6 +144,7 @@ func (c *crowd) change() string {
 // TestCrowd: five nodes of both kinds are promoted, attached elsewhere, killed and restarted while clients write.
 // In the end all have the primary's data.
 func TestCrowd(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

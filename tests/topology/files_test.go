@@ -17,6 +17,7 @@ import (
 // TestCopyDuringSaves: a save of the old data and a full copy run at the same time without harm. If the replica is
 // killed after the copy, it has the primary's data on disk.
 func TestCopyDuringSaves(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"disabled", "on-empty-db", "swapdb"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -60,6 +61,7 @@ func TestCopyDuringSaves(t *testing.T) {
 // TestUnreadableCopyKeepsData: if this server cannot read a copy's header, the replica loses nothing in memory or
 // on disk.
 func TestUnreadableCopyKeepsData(t *testing.T) {
+	t.Parallel()
 	newer := file(t)
 	copy(newer, "REDIS0099")
 	for name, say := range map[string][]byte{
@@ -90,6 +92,7 @@ func TestUnreadableCopyKeepsData(t *testing.T) {
 // No save rule, command or shutdown saves the rest. After a restart without a primary, the replica has its earlier
 // data.
 func TestFailedCopyKeepsFiles(t *testing.T) {
+	t.Parallel()
 	copied := file(t)
 	broken := bytes.Clone(copied)
 	broken[len(broken)-20] ^= 0xFF // a byte in its last value
@@ -203,6 +206,7 @@ func TestFailedCopyKeepsFiles(t *testing.T) {
 // TestBrokenOffCopies: a replica asks a primary that breaks off each copy at growing intervals. The log says where
 // to look, and INFO says why the link is down. REPLICAOF makes it ask again at once.
 func TestBrokenOffCopies(t *testing.T) {
+	t.Parallel()
 	p := newImposter(t)
 	copied := file(t)
 	breakOff := func() {

@@ -50,6 +50,7 @@ func online(t *testing.T, s *testkit.Server) {
 // TestFollowsRedis: spindle replicates a redis-server under writes, with each way of receiving the copy. In the end
 // both have equal data.
 func TestFollowsRedis(t *testing.T) {
+	t.Parallel()
 	s := testkit.Redis(t)
 	testkit.Pipe(t, s.Dial(), 20_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
 	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function{function_name='f', "+
@@ -81,6 +82,7 @@ func TestFollowsRedis(t *testing.T) {
 // TestPromotion: a replica in the middle is promoted. Its replicas, its former fellow replicas and the old primary
 // continue by partial synchronisation.
 func TestPromotion(t *testing.T) {
+	t.Parallel()
 	for _, redis := range []bool{false, true} {
 		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[redis], func(t *testing.T) {
 			old := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--repl-backlog-size", "8mb",
@@ -120,6 +122,7 @@ func TestPromotion(t *testing.T) {
 // TestLongLoad: a load may last longer than repl-timeout. The replica does not read from the primary meanwhile, so
 // it must not count the primary as silent.
 func TestLongLoad(t *testing.T) {
+	t.Parallel()
 	for _, redis := range []bool{false, true} {
 		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[redis], func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 // with them nor such an effect. The log names the key and the version, and attempts do not repeat quickly. Once the
 // key is deleted, the replica follows.
 func TestPeersThatCannotRead(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, key, log string
 		make           []any
@@ -71,6 +72,7 @@ func TestPeersThatCannotRead(t *testing.T) {
 
 // TestPeersThatRead: a release that knows deadlines of fields gets them.
 func TestPeersThatRead(t *testing.T) {
+	t.Parallel()
 	source := os.Getenv("REDIS_SRC")
 	if source == "" {
 		t.Skip("no newer redis-server: REDIS_SRC may name the folder of a built 7.4")

@@ -9,6 +9,7 @@ import (
 // TestFunctionsReachReplica: a replica gets the libraries with the full synchronisation, and then every change of
 // them. The writes of a script or function arrive as one transaction.
 func TestFunctionsReachReplica(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t)
 	library := func(name, returns string) string {
 		return "#!lua name=" + name + "\nredis.register_function('" + name + "', function() return " + returns + " end)"

@@ -181,6 +181,7 @@ func sized(copied []byte) []byte { return append(fmt.Appendf(nil, "$%d\r\n", len
 // TestImposters: whatever a primary sends, the replica closes the link with Redis's log line and keeps what the
 // settings promise. It then follows the next honest primary.
 func TestImposters(t *testing.T) {
+	t.Parallel()
 	copied := file(t)
 	marked := func(end []byte) []byte { return join([]byte("$EOF:"), endMark, []byte("\r\n"), copied, end) }
 	endless := bytes.Repeat([]byte("x"), 1<<20)
@@ -242,6 +243,7 @@ func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 // TestCopyCutAnywhere: a copy is cut at each of its bytes. The replica keeps its earlier data if the settings
 // promise that, otherwise it has none.
 func TestCopyCutAnywhere(t *testing.T) {
+	t.Parallel()
 	copied := file(t)
 	for how, want := range map[string]string{"swapdb": "v", "disabled": "v", "on-empty-db": ""} {
 		t.Run(how, func(t *testing.T) {

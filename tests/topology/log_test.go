@@ -11,6 +11,7 @@ import (
 // TestReplicaKeepsALog: a replica's append-only file has its primary's data, after a full copy and the stream that
 // follows it. After a kill and a restart from its log alone, the replica has the primary's data.
 func TestReplicaKeepsALog(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name           string
 		redis, atStart bool

@@ -16,6 +16,7 @@ import (
 // TestReplicationPage follows doc/replication.md to the letter up to Sentinel, except for the ports, while a client
 // counts. The count is right in the end, and all writes are kept.
 func TestReplicationPage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../doc/replication.md")
 	must2(t, err)
 	script := "set -e\n"

@@ -12,6 +12,7 @@ import (
 
 // TestPartialSync: a redis-server whose link is cut under load continues from the backlog each time.
 func TestPartialSync(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, "--repl-backlog-size", "64mb")
 	r := attach(t, s)
 	w := startWriters(t, s, 2, 11)

@@ -46,6 +46,7 @@ func TestReplicasUnderLoad(t *testing.T) {
 // TestSeveralReplicasAtOnce: several full synchronisations overlap. One ends because its replica dies, another
 // because its peer disconnects. The others are not disturbed, and nothing is left of these two.
 func TestSeveralReplicasAtOnce(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, "--rdb-key-save-delay", "200")
 	testkit.Pipe(t, s.Dial(), 2_000,
 		func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), strings.Repeat("x", i%300)} })

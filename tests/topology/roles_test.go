@@ -85,8 +85,10 @@ func (c *counters) sum() (n int64) {
 // TestFailover: FAILOVER under 20,000 writes a second hands over in both directions between spindle and
 // redis-server. No acknowledged write is lost.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	for _, redis := range []bool{false, true} {
 		t.Run(map[bool]string{false: "spindle and spindle", true: "spindle and redis-server"}[redis], func(t *testing.T) {
+			t.Parallel()
 			a := testkit.Start(t, "--repl-backlog-size", "64mb")
 			b := follow(t, a, redis)
 			nodes := []*testkit.Server{a, b}
@@ -205,6 +207,7 @@ func TestFailoverAborts(t *testing.T) {
 // TestRestartsByFile: the history survives a restart from an RDB file, of the primary and of the replica. Nodes
 // that were in step continue without a full copy.
 func TestRestartsByFile(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t)
 	r := follow(t, s, false)
 	below := follow(t, r, true)
@@ -245,6 +248,7 @@ func TestRestartsByFile(t *testing.T) {
 // TestCopyThatBreaks: after a full copy that ends in the middle, the old data stay if the setting promises that. No
 // temporary file is left.
 func TestCopyThatBreaks(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"disabled", "on-empty-db", "swapdb"} {
 		t.Run(how, func(t *testing.T) {
 			r := testkit.Start(t, "--repl-diskless-load", how, "--dbfilename", "r.rdb")

@@ -47,8 +47,10 @@ func followBy(t *testing.T, n node, certs *testkit.Certificates, spec testkit.Sp
 // TestTLSLinks: spindle and redis-server replicate each other by TLS, with each form of the full copy. After a cut
 // they continue from the backlog. Replicas tell the primary their TLS port.
 func TestTLSLinks(t *testing.T) {
+	t.Parallel()
 	for name, spec := range programs(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			certs := testkit.NewCertificates(t)
 			primary := secure(t, certs, spec)
 			primary.Do("DEBUG", "POPULATE", "5000", "key", "2000")
@@ -101,6 +103,7 @@ func TestTLSLinks(t *testing.T) {
 // TestTLSFailover: FAILOVER uses the TLS port, between spindle and redis-server. The replicas of the replica
 // follow.
 func TestTLSFailover(t *testing.T) {
+	t.Parallel()
 	all := programs(t)
 	for _, first := range []string{"spindle", "redis-server"} {
 		t.Run("from "+first, func(t *testing.T) {

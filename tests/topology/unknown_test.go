@@ -12,6 +12,7 @@ import (
 // command, and the log names the primary's version. Reads still work, unless replica-serve-stale-data is no. With
 // replica-ignore-unknown-commands the link continues.
 func TestUnknownCommand(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, "--requirepass", "secret")
 	s.Do("AUTH", "secret")
 	s.Do("SET", "before", "1")

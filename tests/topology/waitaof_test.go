@@ -12,6 +12,7 @@ import (
 // TestWaitAOF: WAITAOF counts a replica's disk, but not a replica without a log. A client that waits for the local
 // log gets an error when that log is switched off.
 func TestWaitAOF(t *testing.T) {
+	t.Parallel()
 	for _, fsync := range []string{"always", "everysec"} {
 		s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", fsync)
 		r := follow(t, s, false, "--appendonly", "yes", "--appendfsync", fsync)

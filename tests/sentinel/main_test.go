@@ -1,0 +1,9 @@
+package sentinel
+
+import (
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Waiting(m) }
