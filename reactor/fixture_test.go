@@ -275,11 +275,23 @@ func serveBoard(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) 
 	return nil, ""
 }
 
+func TestMain(m *testing.M) { testkit.Waiting(m) }
+
 // eachBackend runs f as a subtest of each backend.
 func eachBackend(t *testing.T, f func(t *testing.T, b Backend)) {
 	for b := Gnet; b <= Netpoll; b++ {
 		t.Run(b.String(), func(t *testing.T) { f(t, b) })
 	}
+}
+
+// eachBackendAtOnce is eachBackend for a test that waits: its subtests are parallel. They are over when it returns.
+func eachBackendAtOnce(t *testing.T, f func(t *testing.T, b Backend)) {
+	t.Run("at once", func(t *testing.T) {
+		eachBackend(t, func(t *testing.T, b Backend) {
+			t.Parallel()
+			f(t, b)
+		})
+	})
 }
 
 // A peer is a client that reads line by line.

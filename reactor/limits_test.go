@@ -85,7 +85,7 @@ func TestReaderThatNeverReadsIsCut(t *testing.T) {
 }
 
 func TestSoftLimitCutsAfterItsSeconds(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachBackendAtOnce(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) {
 			s.Output.Set(OutputLimits{{Soft: 1 << 20, Seconds: 1}})
@@ -213,7 +213,7 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 // While a connection's batch is being served no more than a buffer is read of it. Later bytes stay in the kernel, which
 // has bounds, and the client has to wait.
 func TestNothingIsReadAhead(t *testing.T) {
-	eachLink(t, func(t *testing.T, b Backend) {
+	eachLinkAtOnce(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)
@@ -489,7 +489,7 @@ func TestAddresses(t *testing.T) {
 
 // Stop: what has been decided leaves, then connections close, then nothing of us runs.
 func TestStopFlushes(t *testing.T) {
-	eachLink(t, func(t *testing.T, b Backend) {
+	eachLinkAtOnce(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b})
 		p, deaf := dial(t, addr), dial(t, addr)

@@ -37,11 +37,18 @@ func serverTLS() *tls.Config {
 var secured bool
 
 // eachLink runs f as a subtest of each backend, bare and under TLS.
-func eachLink(t *testing.T, f func(t *testing.T, b Backend)) {
-	eachBackend(t, f)
+func eachLink(t *testing.T, f func(t *testing.T, b Backend)) { onEachLink(t, eachBackend, f) }
+
+// eachLinkAtOnce is eachLink for a test that waits: backends are parallel.
+func eachLinkAtOnce(t *testing.T, f func(t *testing.T, b Backend)) {
+	onEachLink(t, eachBackendAtOnce, f)
+}
+
+func onEachLink(t *testing.T, each func(*testing.T, func(*testing.T, Backend)), f func(*testing.T, Backend)) {
+	each(t, f)
 	secured = true
 	defer func() { secured = false }()
-	t.Run("TLS", func(t *testing.T) { eachBackend(t, f) })
+	t.Run("TLS", func(t *testing.T) { each(t, f) })
 }
 
 // secure puts TLS between p and the server.

@@ -113,7 +113,7 @@ func TestHandshakeCutAnywhere(t *testing.T) {
 // Connections that stop in their handshake count in maxclients, are closed when their time is over, and delay no other.
 func TestHandshakesThatStop(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		const many, limit = 300, 2 * time.Second
+		const many, limit = 300, time.Second
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b, HandshakeLimit: limit})
 		p := dial(t, addr)
