@@ -36,6 +36,7 @@ func says(t *testing.T, c *respclient.Client, want string, args ...any) {
 // TestUsersOfTheConfiguration: user lines create users. CONFIG REWRITE writes their present rules, and the next
 // start reads them.
 func TestUsersOfTheConfiguration(t *testing.T) {
+	t.Parallel()
 	s, conf := launchWith(t,
 		"user alice on >pw ~app:* resetchannels -@all +get +set\nuser gone on nopass\nuser bad nopass\n")
 	if !strings.Contains(s.Log(), "The user 'bad' is disabled") {

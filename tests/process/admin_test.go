@@ -125,6 +125,7 @@ func pipelined(n int) string {
 // TestBusyRequests: connections with long requests or unread replies do not keep others out. With a token set, they
 // do not end the request of a client that has shown the token.
 func TestBusyRequests(t *testing.T) {
+	t.Parallel()
 	heap := "GET /debug/pprof/heap?seconds=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 	for _, c := range []struct{ name, token, text string }{
 		{"replies that are not read", "", pipelined(3000)},
@@ -133,6 +134,7 @@ func TestBusyRequests(t *testing.T) {
 		{"profiles, one after the other", "", heap + heap},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 			testkit.Start(t, "--admin-address", address, "--admin-token", c.token)
 			traced := make(chan error, 1)
@@ -180,6 +182,7 @@ func trace(address, token string, seconds int, began chan struct{}) error {
 // TestUnreadReplies: a client that does not read the page's files is soon disconnected, and so is one that does not
 // read refusals.
 func TestUnreadReplies(t *testing.T) {
+	t.Parallel()
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	testkit.Start(t, "--admin-address", address, "--admin-token", "tok")
 	refused := strings.Repeat("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 100_000)

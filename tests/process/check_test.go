@@ -64,6 +64,7 @@ func TestCheckRDB(t *testing.T) {
 // TestCheckAOF: under the name redis-check-aof, spindle prints that tool's lines and has its exit code. --fix cuts
 // at the same place. The logs come from either server: whole, cut, and with transactions that begin or end twice.
 func TestCheckAOF(t *testing.T) {
+	t.Parallel()
 	link := filepath.Join(t.TempDir(), "redis-check-aof")
 	if err := os.Symlink(testkit.Spindle(t), link); err != nil {
 		t.Fatal(err)

@@ -74,6 +74,7 @@ func damages(t *testing.T, dir string) []damage {
 // TestCheckConfig compares --check-config with a start, for more than a hundred damaged files. It refuses what a
 // start refuses, and names that line and no other. It makes and changes no file.
 func TestCheckConfig(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	put := func(name, text string) string {
 		t.Helper()

@@ -15,8 +15,10 @@ import (
 // TestPanicIsInTheLog: a panic in a turn ends the process, with every event loop. The log file has the trace, even
 // after a rotation.
 func TestPanicIsInTheLog(t *testing.T) {
+	t.Parallel()
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
 			s := testkit.Start(t, "--enable-debug-command", "yes", "--logfile", "log.txt", "--reactor-backend", backend)
 			s.Crashes()
 			if backend == "epoll" {

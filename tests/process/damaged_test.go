@@ -91,6 +91,7 @@ var (
 // TestDamagedFiles compares --check-config with redis-server's judgement of files with one damaged line. It accepts
 // what redis-server accepts, and names the line that redis-server refuses. SPINDLE_TEST_SCALE makes more files.
 func TestDamagedFiles(t *testing.T) {
+	t.Parallel()
 	lines, dir := wholeFile(t), t.TempDir()
 	if len(lines) < 100 {
 		t.Fatalf("only %d directives: %v", len(lines), lines)

@@ -54,16 +54,18 @@ func TestEndlessScript(t *testing.T) {
 		for _, e := range endlessCalls {
 			t.Run(backend+"/"+e.name, func(t *testing.T) {
 				best := runEndless(t, s, e, admin)
-				for range 4 {
+				busy, arrival, kill := threshold+testkit.Slowly(100*time.Millisecond), testkit.Slowly(50*time.Millisecond),
+					testkit.Slowly(10*time.Millisecond)
+				for more := 4; more > 0 && (best.busy > busy || best.arrival > arrival || best.kill > kill); more-- {
 					best = best.least(runEndless(t, s, e, admin))
 				}
-				if limit := threshold + testkit.Slowly(100*time.Millisecond); best.busy < threshold*9/10 || best.busy > limit {
+				if best.busy < threshold*9/10 || best.busy > busy {
 					t.Errorf("BUSY after %v, want about %v", best.busy, threshold)
 				}
-				if best.arrival > testkit.Slowly(50*time.Millisecond) {
+				if best.arrival > arrival {
 					t.Errorf("a new connection hears BUSY after %v", best.arrival)
 				}
-				if best.kill > testkit.Slowly(10*time.Millisecond) {
+				if best.kill > kill {
 					t.Errorf("%v is answered after %v", e.kill, best.kill)
 				}
 			})

@@ -44,6 +44,7 @@ func figure(t *testing.T, m map[string]string, name string) float64 {
 // TestHotKeysOfAZipfLoad: after at most ten seconds of a Zipf load, HOTKEYS names its true top twenty. Each share
 // is right within a seventh: a tenth, plus the chance error of the rarest key. Neighbours in rank may be exchanged.
 func TestHotKeysOfAZipfLoad(t *testing.T) {
+	t.Parallel()
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)
 	const keys, top, spare = 100_000, 20, 4
@@ -52,8 +53,11 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	total := 0.0
 	c := s.Dial()
 	s.Do("HOTKEYS", "RESET")
-	for began := time.Now(); time.Since(began) < 9*time.Second; {
-		testkit.Pipe(t, c, 10_000, func(i int) []any { // more samples leave less to chance
+	// Three times as many commands a second as are sampled.
+	pace := time.NewTicker(50 * time.Millisecond)
+	defer pace.Stop()
+	for began := time.Now(); time.Since(began) < 9*time.Second; <-pace.C {
+		testkit.Pipe(t, c, 3000, func(i int) []any { // more samples leave less to chance
 			k := zipf.Uint64()
 			sent[k]++
 			total++
@@ -188,8 +192,10 @@ func afterQuiet(t *testing.T, s *testkit.Server, c *respclient.Client, row strin
 // TestReplyLatencyAfterSilence: a command without a reply has no reply time. A pause after it counts for no
 // command.
 func TestReplyLatencyAfterSilence(t *testing.T) {
+	t.Parallel()
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
 			s := testkit.Start(t, "--reactor-backend", backend, "--io-threads", "1")
 			silent, other := s.Dial(), s.Dial()
 			other.Must("PING")
@@ -221,8 +227,10 @@ func TestReplyLatencyAfterSilence(t *testing.T) {
 // TestReplyLatencyWithAReplica: an idle replica's acknowledgements have no reply time and change no other
 // command's.
 func TestReplyLatencyWithAReplica(t *testing.T) {
+	t.Parallel()
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
 			s := testkit.Start(t, "--reactor-backend", backend, "--io-threads", "1")
 			replica := testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
 			replica.AwaitInfo(testkit.Slowly(30*time.Second), "replication", "master_link_status", "up")

@@ -14,8 +14,10 @@ import (
 // TestPeerEndsDuringScript: requests that arrive while a script runs are run after it, even if the sender has ended
 // the connection. With every event loop.
 func TestPeerEndsDuringScript(t *testing.T) {
+	t.Parallel()
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
 			s := testkit.Start(t, "--reactor-backend", backend, "--busy-reply-threshold", "60000")
 			busy := s.Dial()
 			busy.SetTimeout(testkit.Slowly(20 * time.Second))

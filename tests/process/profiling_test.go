@@ -58,6 +58,7 @@ func steps(t *testing.T, page string) (commands []string) {
 
 // TestProfilingPage runs each step of doc/profiling.md as written, on a server that has something to show.
 func TestProfilingPage(t *testing.T) {
+	t.Parallel()
 	port := testkit.FreePort(t)
 	admin := "127.0.0.1:" + strconv.Itoa(port)
 	s := testkit.Start(t, "--admin-address", admin, "--enable-debug-command", "yes",
@@ -69,11 +70,13 @@ func TestProfilingPage(t *testing.T) {
 	c := s.Dial()
 	go func() {
 		defer close(done)
+		pace := time.NewTicker(10 * time.Millisecond)
+		defer pace.Stop()
 		for {
 			select {
 			case <-over:
 				return
-			default:
+			case <-pace.C:
 				if _, err := c.Do("SORT", "numbers"); err != nil {
 					t.Errorf("the load: %v", err)
 					return

@@ -91,6 +91,7 @@ func TestSaveAfterFlush(t *testing.T) {
 // TestNoSaveWhileLoading: save rules are not applied until the data set is whole. Otherwise a partial file would
 // replace the whole one.
 func TestNoSaveWhileLoading(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t)
 	const keys = 2000
 	testkit.Pipe(t, s.Dial(), keys, func(i int) []any { return []any{"SET", fmt.Sprint("k", i), "v"} })

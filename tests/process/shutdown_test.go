@@ -108,6 +108,7 @@ func TestSignalWaitsForTick(t *testing.T) {
 
 // TestShutdownWaitsForReplicas: the shutdown waits for up to shutdown-timeout, and SHUTDOWN ABORT cancels it.
 func TestShutdownWaitsForReplicas(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, "--shutdown-timeout", "60", "--repl-ping-replica-period", "1")
 	r := testkit.Redis(t, "--replicaof", "127.0.0.1 "+s.Addr[len("127.0.0.1:"):])
 	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
@@ -152,6 +153,7 @@ func TestShutdownWaitsForReplicas(t *testing.T) {
 
 // TestSignalDuringScript: a signal's shutdown waits for the end of a script, and saves all its writes.
 func TestSignalDuringScript(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, "--save", "3600 1", "--busy-reply-threshold", "1")
 	s.Do("SET", "k", "v")
 	busy := s.Dial()
