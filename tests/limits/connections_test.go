@@ -139,6 +139,7 @@ func TestMaxClients(t *testing.T) {
 
 // TestTimeout: a client that is silent for too long is closed. A client that sends, waits or is subscribed is not.
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, "--timeout", "2") // longer than a busy host may delay the sending clients
 	silent, waiting, listening := s.Dial(), s.Dial(), s.Dial()
 	began := time.Now()

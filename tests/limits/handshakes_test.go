@@ -30,6 +30,7 @@ func (g *greeting) Read([]byte) (int, error)    { return 0, io.EOF }
 //
 // SPINDLE_TEST_SCALE=25 has ten thousand of them.
 func TestHandshakesThatStop(t *testing.T) {
+	t.Parallel()
 	const limit, each = 10 * time.Second, 48 << 10 // the time limit and the memory of one connection
 	many := 400 * testkit.Scale()
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)

@@ -128,7 +128,7 @@ func TestExpiryOfVeryMany(t *testing.T) {
 	s := testkit.Start(t, "--measure-turn-cpu", "yes")
 	empty := s.InfoInt("memory", "used_memory")
 	due := int64(0)
-	for lead := testkit.Slowly(4 * time.Second); ; lead *= 4 {
+	for lead := testkit.Slowly(time.Second); ; lead *= 4 {
 		due = time.Now().Add(lead).UnixMilli()
 		testkit.Pipe(t, s.Dial(), keys,
 			func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), i, "PXAT", due + int64(i%span)} })

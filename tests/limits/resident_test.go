@@ -183,6 +183,7 @@ func TestResidentInStorm(t *testing.T) {
 // TestResidentAfterABurst: some seconds after a load the process keeps little beyond its data. That also holds
 // after a script that made much garbage. mem_fragmentation_ratio concerns the data alone, so it is near 1.
 func TestResidentAfterABurst(t *testing.T) {
+	t.Parallel()
 	if testkit.Checked {
 		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")
 	}
