@@ -226,8 +226,8 @@ func TestLatencyEvents(t *testing.T) {
 	slowWrite("aof-write", "aof-write-active-child")
 	s.Do(func() { s.saving = false })
 
+	release := d.Stall(faulty.Sync) // before the SET, or its sync may be over already
 	s.do("SET", "k", "v")
-	release := d.Stall(faulty.Sync)
 	s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.w.isSyncing() })
 	s.do("SET", "k", "v")
 	time.AfterFunc(stall, release)
