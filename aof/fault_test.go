@@ -89,6 +89,7 @@ func TestFullDisk(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
 		for _, short := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v/short=%t", errno, short), func(t *testing.T) {
+				t.Parallel()
 				s, d := begin(t, EverySecond)
 				s.step(1)
 				s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })

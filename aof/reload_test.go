@@ -24,6 +24,7 @@ func spoil(t *testing.T, d disk.System, text string) {
 // TestReloadCutsTheEnd: DEBUG LOADAOF cuts a damaged end off the increment that the server writes. A write that
 // fails later is cut back to the new end, and the next effects are in the right database.
 func TestReloadCutsTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, damage string
 		cut          int64
@@ -34,6 +35,7 @@ func TestReloadCutsTheEnd(t *testing.T) {
 		{"a SELECT", "", 40},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s, d := begin(t, EverySecond)
 			s.step(1)
 			s.do("SELECT", "3")

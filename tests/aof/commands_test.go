@@ -96,6 +96,7 @@ func endedHow(s *testkit.Server, call string) string {
 // TestCommandsInALog: a log that redis-server 7.4.1 loads gives as many keys here. A log that it refuses is refused
 // with the same words. Calls that crash 7.4.1 are left out.
 func TestCommandsInALog(t *testing.T) {
+	t.Parallel()
 	var quiet, wanted []string // calls that change no key, each with its SETs before and after
 	for i, c := range callsInLog(t) {
 		if c.outcome == "ready 2" || c.outcome == "crash" {

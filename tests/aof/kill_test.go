@@ -19,6 +19,7 @@ const killsOfOneLife = 24
 // Afterwards the data set has a whole number of steps. With appendfsync always it has at least the answered steps,
 // otherwise at least those answered two seconds before the kill.
 func TestKills(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, policy := range []string{"always", "everysec", "no"} {

@@ -14,6 +14,7 @@ import (
 // switch it on, and makes no base for it. No tool cuts it. A log with another name in the same folder is free, and
 // so is a killed server's log.
 func TestTwoServers(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes")
 	s.Do("SET", "k", "first")
 	const said = "is another server's, which runs"

@@ -11,6 +11,7 @@ import (
 // TestBufferIsCounted: log bytes that are not written yet count in used_memory, and evict nothing. INFO debug shows
 // how long turns have written.
 func TestBufferIsCounted(t *testing.T) {
+	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes")
 	s.Do("SET", "k", strings.Repeat("v", 1<<20))
 	testkit.Until(t, testkit.Slowly(5*time.Second), "a write in a turn", func() error {
@@ -43,6 +44,7 @@ func TestBufferIsCounted(t *testing.T) {
 // TestRoomOfLog: kept-memory-limit bounds the bytes that wait for the log's disk. Clients that write wait at the
 // limit, and continue when the disk has caught up.
 func TestRoomOfLog(t *testing.T) {
+	t.Parallel()
 	const limit, piece, pieces = 4 << 20, 256 << 10, 64
 	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes", "--maxmemory", "40mb",
 		"--kept-memory-limit", "10%")

@@ -16,6 +16,7 @@ import (
 // TestSwitchesUnderLoad: under writes appendfsync changes, the log is switched off and on, and rewrites and saves
 // run. Once the log is on again with policy always, every answered step survives a SIGKILL.
 func TestSwitchesUnderLoad(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := testkit.Start(t, "--appendonly", "yes", "--save", "", "--auto-aof-rewrite-percentage", "0")
