@@ -202,7 +202,7 @@ func TestReportKeepsTheOther(t *testing.T) {
 	run := func(s *suite, version string) string {
 		t.Helper()
 		v := judge(s.files[0], resultsOf("err", "a"), resultsOf("ok", "a"), exclusionsOf(t, "debugger: a -- reason"))
-		if err := writeReport(file, []*outcome{{s, &exclusions{}, version, "spindle", []*verdict{v}}}); err != nil {
+		if err := writeReport(file, ".", []*outcome{{s, &exclusions{}, version, "spindle", []*verdict{v}}}); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(file)
@@ -235,7 +235,7 @@ func TestPageIsWritten(t *testing.T) {
 	if err := os.WriteFile(file, page, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeReport(file, nil); err != nil {
+	if err := writeReport(file, ".", nil); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := os.ReadFile(file); err != nil || string(again) != string(page) {
@@ -292,6 +292,33 @@ func TestFold(t *testing.T) {
 			t.Errorf("%q:\ngot  %q\nwant %q", c.line, got, c.want)
 		} else if again := fold(got); again != got {
 			t.Errorf("%q changes when it is folded again: %q", got, again)
+		}
+	}
+}
+
+// TestNewerIsReadable: newer.txt has no malformed line, and each kind of mistake is refused.
+func TestNewerIsReadable(t *testing.T) {
+	things, err := readNewer("newer.txt")
+	if err != nil || len(things) == 0 {
+		t.Fatalf("%d things, %v", len(things), err)
+	}
+	for _, line := range []string{"command | GET | Redis 9", "thing | GET | Redis 9 | here", "command | GET | Redis 9 | soon",
+		"command | GET | Redis 9 | refused", "command | GET | Redis 9 | later: tomorrow"} {
+		if _, err := parseNewer(line); err == nil {
+			t.Errorf("%q is taken", line)
+		}
+	}
+}
+
+// TestNewerTable: things of equal versions and state share a row.
+func TestNewerTable(t *testing.T) {
+	var b strings.Builder
+	writeNewer(&b, []newThing{{"command", "A", "Redis 8.0", "here", ""}, {"event", "e", "Redis 8.0", "later", ""},
+		{"command", "B", "Redis 8.0", "here", ""}, {"command", "C", "Redis 8.0", "refused", "why"}})
+	for _, want := range []string{"\n| Redis 8.0 | `A`, `B` | here |\n| Redis 8.0 | `C` | refused: why |\n\n", "(2)",
+		"### Events and pushes\n\n| since | what | state |\n|---|---|---|\n| Redis 8.0 | `e` | later |\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
 }

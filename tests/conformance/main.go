@@ -59,7 +59,7 @@ func main() {
 	flag.StringVar(&o.server, "server", "bin/spindle", "the program to test")
 	flag.StringVar(&o.suite, "suite", "", "run only this suite, "+newer.name+" or "+older.name+
 		"; the report keeps what it says of the other")
-	flag.StringVar(&o.here, "data", "tests/conformance", "the folder of the exclusions and of reference.txt")
+	flag.StringVar(&o.here, "data", "tests/conformance", "the folder of the exclusions, of reference.txt and newer.txt")
 	flag.StringVar(&o.report, "report", "COMPATIBILITY.md", "the report to write")
 	flag.Parse()
 
@@ -74,7 +74,7 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	if o.page {
-		return writeReport(o.report, nil)
+		return writeReport(o.report, o.here, nil)
 	}
 	suites, err := o.suites()
 	if err != nil {
@@ -105,7 +105,7 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	if o.files == "" && !o.tls && len(ran) > 0 {
-		if err := writeReport(o.report, ran); err != nil {
+		if err := writeReport(o.report, o.here, ran); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -104,16 +105,21 @@ var own = []string{
 		"LOLWUT VERSION 5 and 6 draw pictures of our own.",
 }
 
-// writeReport writes COMPATIBILITY.md. The section of a suite that was not run stays as it is.
-func writeReport(file string, ran []*outcome) error {
+// writeReport writes COMPATIBILITY.md, with the table of newer.txt in the folder data. The section of a suite that was
+// not run stays as it is.
+func writeReport(file, data string, ran []*outcome) error {
+	things, err := readNewer(filepath.Join(data, "newer.txt"))
+	if err != nil {
+		return err
+	}
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	var b strings.Builder
 	b.WriteString("# Compatibility\n\n")
-	b.WriteString("spindle answers as Redis 7.4 does. This page lists the differences, and then the results of the public Tcl suites " +
-		"of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` rewrites the " +
+	b.WriteString("spindle answers as Redis 7.4 does. This page lists the differences, what newer servers have, and then the results " +
+		"of the public Tcl suites of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` rewrites the " +
 		"differences without a run. A run compares every test with what the suite's " +
 		"own server makes of it, and with what `tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The " +
 		"suite of " + newer.name + " is run where `REDIS_SRC` names its unpacked source with a built server in it; " +
@@ -121,6 +127,7 @@ func writeReport(file string, ran []*outcome) error {
 	writeList(&b, "Where spindle parts from 7.4", own)
 	writeList(&b, "Where spindle is better on purpose", better)
 	writeList(&b, "Where 7.4 parts from 7.0, and spindle follows 7.4", differences)
+	writeNewer(&b, things)
 	for _, s := range inReport {
 		if at := slices.IndexFunc(ran, func(o *outcome) bool { return o.suite == s }); at >= 0 {
 			ran[at].write(&b)
