@@ -59,7 +59,7 @@ func newCrowds(t *testing.T, reference, subject *testkit.Server) *crowds {
 	t.Helper()
 	c := &crowds{seed: theSeed(), has: commonTo(reference, subject), reference: crowdAt(t, "the reference", reference),
 		subject: crowdAt(t, "spindle", subject)}
-	c.pair = &pair{ref: oracle{version: reference.Info("server")["redis_version"]}, reference: c.reference.side,
+	c.pair = &pair{ref: oracle{version: versionOf(reference)}, reference: c.reference.side,
 		subject: c.subject.side}
 	if !strings.HasPrefix(c.pair.ref.version, "7.0") { // 7.0 propagates the same effects with other commands
 		for i, server := range []*testkit.Server{reference, subject} {

@@ -71,6 +71,15 @@ func referenceServer(t *testing.T, program string) *testkit.Server {
 	return testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: limits})
 }
 
+// versionOf returns the version of a reference: "7.4.1", "8.0.6", "valkey-9.1.2".
+func versionOf(reference *testkit.Server) string {
+	info := reference.Info("server")
+	if v := info["valkey_version"]; v != "" {
+		return "valkey-" + v
+	}
+	return info["redis_version"]
+}
+
 // theSeed returns -seed, or one from the time.
 func theSeed() uint64 {
 	if *seedFlag != 0 {
@@ -97,7 +106,7 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pair{ref: oracle{version: reference.Info("server")["redis_version"]}, resp: *respFlag}
+	p := &pair{ref: oracle{version: versionOf(reference)}, resp: *respFlag}
 	if p.reference, err = dial("the reference", reference.Addr); err != nil {
 		t.Fatal(err)
 	}

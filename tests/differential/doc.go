@@ -11,6 +11,9 @@
 //
 //	go test -count=1 -v ./tests/differential -run TestDifferential -calls 10000000 -reference /usr/bin/redis-server
 //
+// The reference may also be Redis 8 or Valkey. Their new commands are sent once spindle has them, and a template sends
+// their new options with only("8 valkey", …). known.go has what they do otherwise than 7.4.
+//
 // Clients that wait for keys have another runner, because the order of service matters there. plan.go makes plans of
 // several clients' steps from the tables in gen_wait.go. crowd.go plays them on one server. crowds.go compares two
 // servers, with the commands they send to replicas (effects.go).

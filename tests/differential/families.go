@@ -11,7 +11,7 @@ type family struct {
 	name      string
 	templates []template
 	alternate bool // only every other round has it: it makes a known difference possible
-	// References whose version begins with this do not get it, because they leave other states on purpose.
+	// References whose version begins with one of these do not get it, because they leave other states on purpose.
 	parts string
 }
 
@@ -19,7 +19,7 @@ type family struct {
 var families = []family{
 	{name: "string", templates: stringTemplates},
 	{name: "keys", templates: keysTemplates},
-	{name: "tx", templates: txTemplates},
+	{name: "tx", templates: txTemplates, parts: "valkey"}, // a nested MULTI or WATCH spoils a transaction of Valkey's
 	{name: "conn", templates: connTemplates},
 	{name: "bitmap", templates: bitmapTemplates},
 	// Debian's 7.0 refuses a sparse value with bytes after its end, as later Redis does.
@@ -55,7 +55,7 @@ next:
 
 // fitting returns those of tables that can be sent to this version of the reference.
 func fitting(tables []family, version string) []family {
-	return slices.DeleteFunc(tables, func(f family) bool { return f.parts != "" && strings.HasPrefix(version, f.parts) })
+	return slices.DeleteFunc(tables, func(f family) bool { return f.parts != "" && begins(version, f.parts) })
 }
 
 // ofRound returns those of tables that a round has.

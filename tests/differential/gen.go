@@ -250,6 +250,16 @@ func maybe(percent int, args ...arg) arg {
 	}
 }
 
+// only is sent to references whose version begins with one of a list: their options are newer than 7.4's.
+func only(versions string, args ...arg) arg {
+	all := seq(args...)
+	return func(g *generator) {
+		if begins(g.reference, versions) {
+			all(g)
+		}
+	}
+}
+
 // times repeats from min to max times.
 func times(min, max int, args ...arg) arg {
 	all := seq(args...)

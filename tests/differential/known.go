@@ -12,7 +12,7 @@ import (
 // A known difference is an intended one: a reply of some version of the reference that differs from spindle, which
 // follows 7.4.
 type known struct {
-	reference string // applies to versions that begin with this
+	reference string // applies to versions that begin with one of these, separated by blanks
 	commands  string // separated by blanks
 	reason    string
 	applies   func(args []string, want, got respclient.Value) bool
@@ -23,8 +23,8 @@ type known struct {
 
 // An oracle decides which differences are known.
 type oracle struct {
-	version string
-	sorted  bool // it has run a SORT since it was emptied
+	version string // "7.4.1", "valkey-9.1.2"
+	sorted  bool   // it has run a SORT since it was emptied
 }
 
 // knownDifferences are all of them. A long run reports unused entries, which should be removed.
@@ -87,28 +87,75 @@ var knownDifferences = []known{
 		applies: func(args []string, want, got respclient.Value) bool {
 			return len(args) == 3 && strings.EqualFold(args[1], "encoding") && want.Text == "listpack" && got.Text == "skiplist"
 		}},
-	{reference: "7", commands: "sort sort_ro",
+	{reference: "7 8 valkey", commands: "sort sort_ro",
 		reason: "the reference takes a weight for bad if any number it read before was out of range: " +
 			"errno is as that left it",
 		applies: func(args []string, want, got respclient.Value) bool {
 			return want.Text == notDouble && got.Kind == '*' &&
 				(containsFold(args, "BY") || containsFold(args, "GET") || !slices.ContainsFunc(got.Elems, isNoNumber))
 		}, sorted: true, rare: true},
-	{reference: "7", commands: "object",
+	{reference: "7 8 valkey", commands: "object",
 		reason: "the reference makes a skiplist of a sorted set that it sorts; here SORT only reads",
 		applies: func(args []string, want, got respclient.Value) bool {
 			return len(args) == 3 && strings.EqualFold(args[1], "encoding") && want.Text == "skiplist" && got.Text == "listpack"
 		}, sorted: true},
-	{reference: "7", commands: "zscan",
+	{reference: "7 8 valkey", commands: "zscan",
 		reason: "of a skiplist the reference prints some scores otherwise than of a listpack, and it has made one by sorting",
 		applies: func(args []string, want, got respclient.Value) bool {
 			return want.Kind == '*' && got.Kind == '*' && sameWalk(args, inSeventeen(want), inSeventeen(got))
 		}, sorted: true, rare: true},
+	{reference: "8 valkey", commands: "xread xreadgroup",
+		reason: "their text about an odd list of streams names '+' too",
+		applies: func(_ []string, want, got respclient.Value) bool {
+			return strings.HasPrefix(want.Text, "ERR Unbalanced ") && strings.HasPrefix(got.Text, "ERR Unbalanced ")
+		}},
+	{reference: "8 valkey", commands: boundedByScore,
+		reason: "they refuse a bound in hexadecimal or with a blank before it",
+		applies: func(_ []string, want, _ respclient.Value) bool {
+			return want.Text == "ERR min or max is not a float"
+		}},
+	{reference: "8 valkey", commands: "geopos geosearch georadius georadius_ro georadiusbymember georadiusbymember_ro",
+		reason:  "they print as many digits of a coordinate as it takes to read the same",
+		applies: func(_ []string, want, got respclient.Value) bool { return equalNumbers(want, got) }},
+	{reference: "valkey", commands: "scan",
+		reason: "Valkey refuses an unknown type",
+		applies: func(_ []string, want, _ respclient.Value) bool {
+			return strings.HasPrefix(want.Text, "ERR unknown type name ")
+		}},
+	{reference: "valkey", commands: "getex set hgetex hsetex",
+		reason: "Valkey reads a deadline before it looks at the key",
+		applies: func(_ []string, want, got respclient.Value) bool {
+			return want.Kind == '-' && (got.Null || got.Kind == '-')
+		}},
+	{reference: "valkey", commands: "hello",
+		reason:  "Valkey tells its own name, version and modules",
+		applies: func(_ []string, want, got respclient.Value) bool { return len(want.Elems) == len(got.Elems) }},
+	{reference: "valkey", commands: "object",
+		reason: "Valkey makes other strings embstr",
+		applies: func(args []string, want, got respclient.Value) bool {
+			return (want.Text == "embstr" || want.Text == "raw") && (got.Text == "embstr" || got.Text == "raw")
+		}},
+	{reference: "valkey", commands: "watch multi",
+		reason:  "Valkey has one text for commands that a transaction may not have",
+		applies: func(_ []string, want, got respclient.Value) bool { return bothErrors(want, got) }},
+	{reference: "valkey", commands: "hexpire hpexpire hexpireat hpexpireat httl hpttl hexpiretime hpexpiretime hpersist",
+		reason: "Valkey has its own texts for mistakes round FIELDS, and looks at the key before it looks at a deadline",
+		applies: func(_ []string, want, got respclient.Value) bool {
+			return bothErrors(want, got) || want.Kind == '*' && strings.HasPrefix(got.Text, "ERR invalid expire time ")
+		}},
+	{reference: "valkey", commands: "geosearch geosearchstore georadius georadius_ro georadiusbymember georadiusbymember_ro",
+		reason:  "Valkey names a member that does not exist",
+		applies: func(_ []string, want, got respclient.Value) bool { return bothErrors(want, got) }},
 }
+
+const boundedByScore = "zcount zrange zrangestore zrangebyscore zrevrangebyscore zremrangebyscore"
+
+// bothErrors reports whether both replies are errors.
+func bothErrors(want, got respclient.Value) bool { return want.Kind == '-' && got.Kind == '-' }
 
 // A mend changes a call that would make the states of the two servers differ into one that both run alike.
 type mend struct {
-	reference string // applies to versions that begin with this
+	reference string // applies to versions that begin with one of these, separated by blanks
 	commands  string // separated by blanks
 	reason    string
 	apply     func(args []string) []string
@@ -138,11 +185,11 @@ var mends = []mend{
 	{reference: "7.0", commands: "zrevrank", reason: "as for ZRANK", apply: withoutFourth},
 	{reference: "7.0", commands: rangesWithLimit,
 		reason: "7.0 finds nothing after an offset below zero; 7.4 at times goes the other way", apply: offsetsUp},
-	{reference: "7", commands: rangesWithLimit,
+	{reference: "7 8 valkey", commands: rangesWithLimit,
 		reason: "after an offset below zero a skiplist has at times something, a listpack nothing; and the reference " +
 			"makes a skiplist of what it sorts",
 		apply: offsetsUp, sorts: true},
-	{reference: "7", commands: "zadd zincrby",
+	{reference: "7 8 valkey", commands: "zadd zincrby",
 		reason: "a skiplist keeps -0, of which a listpack makes 0; and the reference makes a skiplist of what it sorts",
 		apply:  plusZero, sorts: true},
 	{reference: "7.0", commands: "zadd",
@@ -153,7 +200,28 @@ var mends = []mend{
 			}
 			return args
 		}},
+	{reference: "8 valkey", commands: "zadd zincrby zrangestore zremrangebyscore geoadd incrbyfloat hincrbyfloat zunionstore " +
+		"zinterstore",
+		reason: "they read no number in hexadecimal or with a blank before it", apply: plainNumbers},
 }
+
+// plainNumbers cuts the blanks before arguments, and takes those in hexadecimal as 1.
+func plainNumbers(args []string) []string {
+	for i := 1; i < len(args); i++ {
+		bare := strings.TrimLeft(args[i], "+-(")
+		if isHex(bare) || bare != "" && isBlank(bare[0]) {
+			args[i] = "1"
+		}
+	}
+	return args
+}
+
+func isHex(s string) bool {
+	s = strings.TrimLeft(s, " \t\n\v\f\r+-")
+	return strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")
+}
+
+func isBlank(b byte) bool { return strings.IndexByte(" \t\n\v\f\r", b) >= 0 }
 
 // plusZero makes every -0 a 0.
 func plusZero(args []string) []string {
@@ -180,7 +248,7 @@ func offsetsUp(args []string) []string {
 // mendFor changes args for a version of the reference; sorts: the round has SORT.
 func mendFor(version string, sorts bool, args []string) []string {
 	for i := range mends {
-		if m := &mends[i]; (sorts || !m.sorts) && strings.HasPrefix(version, m.reference) &&
+		if m := &mends[i]; (sorts || !m.sorts) && begins(version, m.reference) &&
 			contains(m.commands, strings.ToLower(args[0])) {
 			args = m.apply(args)
 		}
@@ -257,9 +325,19 @@ func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == 
 func excused(ref oracle, args []string, want, got respclient.Value) bool {
 	for i := range knownDifferences {
 		k := &knownDifferences[i]
-		if strings.HasPrefix(ref.version, k.reference) && (ref.sorted || !k.sorted) &&
+		if begins(ref.version, k.reference) && (ref.sorted || !k.sorted) &&
 			contains(k.commands, strings.ToLower(args[0])) && k.applies(args, want, got) {
 			k.used++
+			return true
+		}
+	}
+	return false
+}
+
+// begins reports whether a version begins with one of a list.
+func begins(version, list string) bool {
+	for prefix := range strings.FieldsSeq(list) {
+		if strings.HasPrefix(version, prefix) {
 			return true
 		}
 	}
@@ -278,7 +356,7 @@ func contains(list, name string) bool {
 // unused returns the entries for this version that no difference needed.
 func unused(version string) (lines []string) {
 	for _, k := range knownDifferences {
-		if strings.HasPrefix(version, k.reference) && k.used == 0 && !k.rare {
+		if begins(version, k.reference) && k.used == 0 && !k.rare {
 			lines = append(lines, fmt.Sprintf("%s (%s): %s", k.commands, k.reference, k.reason))
 		}
 	}

@@ -160,7 +160,8 @@ func (p *pair) crossRestore(key string) (what string, err error) {
 		return "", nil
 	}
 	for i, s := range []*side{p.reference, p.subject} {
-		if s == p.reference && !readable(p.ref.version, dumps[1-i].Text) {
+		if s == p.reference && !readable(p.ref.version, dumps[1-i].Text) ||
+			s == p.subject && payloadVersion(dumps[1-i].Text) > newestRead {
 			continue
 		}
 		ttl := 0
@@ -187,18 +188,26 @@ func (p *pair) crossRestore(key string) (what string, err error) {
 	return "", nil
 }
 
+// newestRead is the highest payload version that spindle reads.
+const newestRead = 12
+
 // newestRDB are the highest payload versions of references; one that is not listed reads all.
 var newestRDB = []struct {
 	reference string
 	version   int
-}{{"7.0", 10}, {"7.2", 11}}
+}{{"7.0", 10}, {"7.2", 11}, {"valkey", 11}}
+
+// payloadVersion returns the RDB version in a payload's trailer, or 0.
+func payloadVersion(payload string) int {
+	if len(payload) < 10 {
+		return 0
+	}
+	return int(payload[len(payload)-10]) | int(payload[len(payload)-9])<<8
+}
 
 // readable reports whether the reference reads a payload: values may have an encoding that it does not know yet.
 func readable(reference, payload string) bool {
-	if len(payload) < 10 {
-		return true
-	}
-	version := int(payload[len(payload)-10]) | int(payload[len(payload)-9])<<8
+	version := payloadVersion(payload)
 	for _, r := range newestRDB {
 		if strings.HasPrefix(reference, r.reference) {
 			return version <= r.version
