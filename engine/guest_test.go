@@ -8,7 +8,7 @@ import (
 
 	"spindle/engine/acl"
 	"spindle/engine/client"
-	"spindle/engine/insight"
+	"spindle/engine/diagnose"
 	"spindle/engine/part"
 	"spindle/protocol"
 )
@@ -79,10 +79,10 @@ func TestGuestStalls(t *testing.T) {
 		h.stalls.limit = 0
 	})
 	h.consult(nil, "GET someone")
-	var got []insight.Stall
+	var got []diagnose.Stall
 	h.Do(func() { got = h.Stalls().List(-1) })
-	if !slices.ContainsFunc(got, func(s insight.Stall) bool {
-		return s.Kind == insight.Command && s.What == "GET someone" && s.Key == "someone"
+	if !slices.ContainsFunc(got, func(s diagnose.Stall) bool {
+		return s.Kind == diagnose.Command && s.What == "GET someone" && s.Key == "someone"
 	}) {
 		t.Errorf("the stall log has %+v", got)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/insight"
+	"spindle/engine/diagnose"
 	"spindle/engine/part"
 	"spindle/internal/clock"
 	"spindle/internal/invariant"
@@ -36,7 +36,7 @@ func New(p Parts) *Core {
 	c.waiting.init()
 	c.meter.init()
 	c.sampler.init(uint64(c.started.UnixNano()))
-	c.stalls.log = insight.NewStalls(c.settings.StallsKept.Get)
+	c.stalls.log = diagnose.NewStalls(c.settings.StallsKept.Get)
 	c.stalls.limit, c.stalls.processCPU = math.MaxInt64, clock.ProcessCPU
 	c.takeJob = c.nextJob
 	c.eviction.barrier, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()

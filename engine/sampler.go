@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"spindle/engine/command"
-	"spindle/engine/insight"
+	"spindle/engine/diagnose"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 
 // A sampler decides which commands are looked at.
 type sampler struct {
-	keys    *insight.HotKeys
+	keys    *diagnose.HotKeys
 	off     bool
 	left    int // commands until the next sample
 	since   int // commands between the last one and the one that left counts down to
@@ -31,7 +31,7 @@ type sampler struct {
 const never = math.MaxInt / 2
 
 func (s *sampler) init(seed uint64) {
-	s.keys, s.gap = insight.NewHotKeys(), 1
+	s.keys, s.gap = diagnose.NewHotKeys(), 1
 	s.rng.Seed(seed, 0)
 }
 

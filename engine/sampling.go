@@ -3,7 +3,7 @@ package engine
 import (
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/insight"
+	"spindle/engine/diagnose"
 )
 
 // Sampling of hot keys: one command of several tells which keys it has named, as what, and what that took. How many
@@ -40,7 +40,7 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 	s := &c.sampler
 	if at := firstKey(spec); at > 0 && at < len(args) {
 		write := spec.Keys[0].Flags&command.KeyRO == 0
-		s.keys.Note(&insight.Use{Key: args[at], DB: cl.DB, Write: write, Weight: weight, Bytes: bytes * weight,
+		s.keys.Note(&diagnose.Use{Key: args[at], DB: cl.DB, Write: write, Weight: weight, Bytes: bytes * weight,
 			Nanos: nanos * weight})
 		return
 	}
@@ -59,7 +59,7 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 	each := n / float64(len(keys)) * weight // accesses that one of keys stands for
 	for _, k := range keys {
 		if k.Index < len(args) {
-			s.keys.Note(&insight.Use{Key: args[k.Index], DB: cl.DB, Write: k.Flags&command.KeyRO == 0, Weight: each,
+			s.keys.Note(&diagnose.Use{Key: args[k.Index], DB: cl.DB, Write: k.Flags&command.KeyRO == 0, Weight: each,
 				Bytes: bytes / n * each, Nanos: nanos / n * each})
 		}
 	}

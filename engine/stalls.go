@@ -12,7 +12,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/insight"
+	"spindle/engine/diagnose"
 )
 
 // The stall log lists what held a turn for longer than stall-threshold, while all other callers waited. Each part of a
@@ -41,13 +41,13 @@ func (c *Core) watchStall(cl *client.Client, spec *command.Spec, args [][]byte, 
 	if took-covered < w.limit {
 		return
 	}
-	e := insight.Stall{Kind: insight.Command, What: shortened(args)}
+	e := diagnose.Stall{Kind: diagnose.Command, What: shortened(args)}
 	switch {
 	case c.stack.depth > 0 && c.stack.frames[0].Spec.Has(command.Scripts):
-		e.Kind, e.What = insight.Script, scriptName(&c.stack.frames[0])+": "+e.What
+		e.Kind, e.What = diagnose.Script, scriptName(&c.stack.frames[0])+": "+e.What
 		cl = c.stack.frames[0].Client
 	case spec.Has(command.Scripts) && len(args) > 1:
-		e.Kind, e.What = insight.Script, scriptName(&command.Context{Spec: spec, Args: args})
+		e.Kind, e.What = diagnose.Script, scriptName(&command.Context{Spec: spec, Args: args})
 	case calls > 1 || args == nil:
 		e.What = fmt.Sprintf("%s (%d calls)", spec.Full, calls)
 	}
@@ -77,7 +77,7 @@ func (c *Core) watchLent(l *lent) {
 func (c *Core) watchLater(f func(), began int64) {
 	w := &c.stalls
 	if took := c.wall.Nanos() - began; took-w.covered >= w.limit {
-		c.noteStall(insight.Stall{Kind: insight.Other, What: funcName(reflect.ValueOf(f).Pointer())}, took, true)
+		c.noteStall(diagnose.Stall{Kind: diagnose.Other, What: funcName(reflect.ValueOf(f).Pointer())}, took, true)
 	}
 }
 
@@ -87,11 +87,11 @@ func waitsItself(spec *command.Spec) bool {
 }
 
 // noteStall adds a stall that ends now.
-func (c *Core) noteStall(e insight.Stall, took int64, waits bool) {
+func (c *Core) noteStall(e diagnose.Stall, took int64, waits bool) {
 	w := &c.stalls
 	cpu := min(w.processCPU()-w.cpu, took)
 	if cpu < took/4 && !waits {
-		e.Kind = insight.Machine
+		e.Kind = diagnose.Machine
 	}
 	e.AtMs, e.Took, e.CPU = c.clock().UnixMilli(), time.Duration(took), time.Duration(cpu)
 	w.covered += took
@@ -107,7 +107,7 @@ func (c *Core) dutyDone(name string) {
 	w := &c.stalls
 	now := c.wall.Nanos()
 	if took := now - w.at; took-w.covered >= w.limit {
-		c.noteStall(insight.Stall{Kind: insight.Duty, What: name}, took, false)
+		c.noteStall(diagnose.Stall{Kind: diagnose.Duty, What: name}, took, false)
 	}
 	w.at, w.covered = now, 0
 }
@@ -131,7 +131,7 @@ func (c *Core) watchTick(nanos int64) {
 	cpu := w.processCPU()
 	late := nanos - c.duties.lastTick - tickEvery - w.noted
 	if c.duties.lastTick != 0 && late >= max(w.limit, tickLeast) && cpu-w.cpu < late/4 {
-		c.noteStall(insight.Stall{Kind: insight.Machine, What: "the process did not run"}, late, false)
+		c.noteStall(diagnose.Stall{Kind: diagnose.Machine, What: "the process did not run"}, late, false)
 	}
 	w.cpu, w.noted, w.covered = cpu, 0, 0
 }
@@ -156,7 +156,7 @@ func (c *Core) watchDo(took int64) {
 			break
 		}
 	}
-	c.noteStall(insight.Stall{Kind: insight.Other, What: what}, took, true)
+	c.noteStall(diagnose.Stall{Kind: diagnose.Other, What: what}, took, true)
 	w.covered = 0
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"spindle/engine/insight"
+	"spindle/engine/diagnose"
 	"spindle/engine/part"
 )
 
@@ -26,7 +26,7 @@ func TestStallsOfDuties(t *testing.T) {
 			h.pass(60 * time.Millisecond)
 		}
 	}})
-	noted := func() (list []insight.Stall) {
+	noted := func() (list []diagnose.Stall) {
 		h.Do(func() {
 			list = h.Stalls().List(-1)
 			h.Stalls().Reset()
@@ -36,27 +36,27 @@ func TestStallsOfDuties(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		plant func()
-		kind  insight.Kind
+		kind  diagnose.Kind
 		name  string
 	}{
 		{"a slow duty", func() {
 			slow = true
 			h.Do(func() { h.duties.lastTick, h.stalls.noted = -int64(time.Hour), int64(2*time.Hour) })
 			h.dutySlice()
-		}, insight.Duty, "TestStallsOfDuties"},
-		{"a slow turn", func() { h.Do(func() { h.pass(60 * time.Millisecond) }) }, insight.Other, "TestStallsOfDuties"},
+		}, diagnose.Duty, "TestStallsOfDuties"},
+		{"a slow turn", func() { h.Do(func() { h.pass(60 * time.Millisecond) }) }, diagnose.Other, "TestStallsOfDuties"},
 		{"slow work at a turn's end", func() { h.Do(func() { h.Later(func() { h.pass(60 * time.Millisecond) }) }) },
-			insight.Other, "TestStallsOfDuties"},
+			diagnose.Other, "TestStallsOfDuties"},
 	} {
 		noted()
 		c.plant()
 		got := noted()
-		if !slices.ContainsFunc(got, func(s insight.Stall) bool {
+		if !slices.ContainsFunc(got, func(s diagnose.Stall) bool {
 			return s.Kind == c.kind && strings.Contains(s.What, c.name) && s.Took >= 55*time.Millisecond
 		}) {
 			t.Errorf("%s: %+v", c.what, got)
 		}
-		totals := [insight.Kinds]insight.Total{}
+		totals := [diagnose.Kinds]diagnose.Total{}
 		h.Do(func() { totals = h.Stalls().Totals() })
 		if totals[c.kind].Count == 0 {
 			t.Errorf("%s: totals are %+v", c.what, totals)
@@ -67,7 +67,7 @@ func TestStallsOfDuties(t *testing.T) {
 	h.Do(func() { h.duties.lastTick, h.stalls.noted, h.stalls.cpu = h.nanos-int64(time.Hour), 0, 0 })
 	h.dutySlice()
 	got := noted()
-	if !slices.ContainsFunc(got, func(s insight.Stall) bool { return s.Kind == insight.Machine && s.Took > time.Hour/2 }) {
+	if !slices.ContainsFunc(got, func(s diagnose.Stall) bool { return s.Kind == diagnose.Machine && s.Took > time.Hour/2 }) {
 		t.Errorf("an hour without a tick: %+v", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
-	"spindle/engine/insight"
+	"spindle/engine/diagnose"
 	"spindle/engine/part"
 	"spindle/internal/clock"
 	"spindle/internal/slots"
@@ -159,7 +159,7 @@ type defrag struct {
 
 // A stallWatch is what the core remembers for the stall log.
 type stallWatch struct {
-	log     *insight.Stalls
+	log     *diagnose.Stalls
 	limit   int64 // nanos; MaxInt64: off
 	covered int64 // nanos of what was noted inside the part that runs (engine.G1)
 	noted   int64 // nanos that were noted since the last tick
@@ -286,13 +286,13 @@ func (c *Core) CronPaused() bool {
 }
 
 // HotKeys is what was sampled of keys. Turn only.
-func (c *Core) HotKeys() *insight.HotKeys {
+func (c *Core) HotKeys() *diagnose.HotKeys {
 	c.assertHeld()
 	return c.sampler.keys
 }
 
 // Stalls is the stall log. Turn only.
-func (c *Core) Stalls() *insight.Stalls {
+func (c *Core) Stalls() *diagnose.Stalls {
 	c.assertHeld()
 	return c.stalls.log
 }

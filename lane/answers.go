@@ -7,7 +7,7 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/command"
 	"spindle/engine/family/conn"
-	"spindle/engine/family/observe"
+	"spindle/engine/family/introspect"
 	"spindle/internal/info"
 	"spindle/protocol"
 )
@@ -29,7 +29,7 @@ func (l *Lane) call(c *command.Context) error {
 		return l.shutdown(l.serving)
 	case "info":
 		fresh, v, w := l.inTurn(l.publish), l.view.Load(), info.Writer{}
-		observe.AppendTexts(&w, v.info, c.Args[1:])
+		introspect.AppendTexts(&w, v.info, c.Args[1:])
 		if !fresh {
 			w.B = append(w.B, "\r\n# Lane\r\n"...)
 			w.Int("lane_answered_beside_turn", 1)

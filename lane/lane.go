@@ -17,9 +17,9 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/diagnose"
 	"spindle/engine/family/conn"
-	"spindle/engine/family/observe"
-	"spindle/engine/insight"
+	"spindle/engine/family/introspect"
 	"spindle/internal/info"
 	"spindle/protocol"
 	"spindle/reactor"
@@ -48,12 +48,12 @@ type Parts struct {
 
 	Shutdown    func(refuse func(error)) error // SHUTDOWN NOSAVE; turn only, and so is refuse
 	CountErrors func(err error, n int64)       // turn only
-	Stalls      func() *insight.Stalls         // turn only
+	Stalls      func() *diagnose.Stalls        // turn only
 	Role        func() string                  // turn only
 	Connection  conn.Deps                      // turn only; Mode and Modules: any goroutine
 
 	Denials   *acl.Log
-	Slowlog   *observe.Slowlog
+	Slowlog   *diagnose.Slowlog
 	Catalogue *command.Catalogue
 	Sections  []info.Section
 }
@@ -66,7 +66,7 @@ type Lane struct {
 	count   atomic.Int64 // the number of open ones
 	serving *session     // only during Serve
 
-	report      *observe.Report // turn only, like the next three
+	report      *introspect.Report // turn only, like the next three
 	ticks       int
 	visit       int64   // the id of the next client to copy
 	shown, next clients // the complete copy, and the next one
@@ -96,7 +96,7 @@ func Open(p Parts, o reactor.Options) (l *Lane, err error) {
 		return nil, err
 	}
 	l.Do(func() {
-		l.report = observe.NewReport(l.Sections)
+		l.report = introspect.NewReport(l.Sections)
 		l.publish()
 	})
 	l.Reactor.Serve()

@@ -1,21 +1,21 @@
 package lane
 
 import (
+	"slices"
 	"time"
 
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/diagnose"
 	"spindle/engine/family/conn"
-	"spindle/engine/family/observe"
-	"spindle/engine/family/sight"
-	"spindle/engine/insight"
+	"spindle/engine/family/introspect"
 )
 
 // A view is the state that a turn has published. It never changes.
 type view struct {
 	at    time.Time
-	info  []observe.SectionText
+	info  []introspect.SectionText
 	users *acl.Users
 	role  string
 	run   map[string]func(*command.Context) error // the families' commands on this state, by full name
@@ -90,13 +90,11 @@ func (l *Lane) publish() {
 	deps.AuthFailed = func(c *command.Context, user []byte) {
 		l.deny(acl.Entry{Reason: acl.DeniedAuth, Object: string(c.Args[0]), User: string(user)}, errWrongPass)
 	}
-	for _, f := range []command.Family{conn.Family(deps), observe.Family(observe.Deps{Slowlog: l.Slowlog.Copy()}),
-		sight.Family(sight.Deps{Stalls: func() *insight.Stalls { return stalls }})} {
-		for _, row := range f.Rows {
-			v.run[row.Name] = row.Run
-			for _, sub := range row.Subs {
-				v.run[row.Name+"|"+sub.Name] = sub.Run
-			}
+	figures := diagnose.Deps{Slowlog: l.Slowlog.Copy(), Stalls: func() *diagnose.Stalls { return stalls }}
+	for _, row := range slices.Concat(conn.Family(deps).Rows, diagnose.ServerRows(figures), diagnose.Family(figures).Rows) {
+		v.run[row.Name] = row.Run
+		for _, sub := range row.Subs {
+			v.run[row.Name+"|"+sub.Name] = sub.Run
 		}
 	}
 	l.view.Store(v)

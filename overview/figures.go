@@ -8,7 +8,8 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/data/memory"
-	"spindle/engine/family/observe"
+	"spindle/engine/diagnose"
+	"spindle/engine/family/introspect"
 	"spindle/engine/part"
 	"spindle/internal/process"
 	"spindle/reactor"
@@ -32,8 +33,8 @@ type Sources struct {
 // Figures are what INFO, MEMORY, SLOWLOG and LATENCY show of all packages.
 type Figures struct {
 	Sources
-	Slowlog *observe.Slowlog
-	Events  *observe.Events
+	Slowlog *diagnose.Slowlog
+	Events  *diagnose.Events
 
 	buffers               bufferPeak
 	inputRate, outputRate engine.Rate
@@ -43,7 +44,7 @@ type Figures struct {
 
 // NewFigures makes the recorders. The server sets Sources before the first turn.
 func NewFigures(slowlogLen func() int64) *Figures {
-	return &Figures{Slowlog: observe.NewSlowlog(slowlogLen), Events: observe.NewEvents()}
+	return &Figures{Slowlog: diagnose.NewSlowlog(slowlogLen), Events: diagnose.NewEvents()}
 }
 
 // Started notes how much memory is used before there are data.
@@ -98,7 +99,7 @@ func (o *Figures) measureProcess(int64) {
 const processMost = 16 << 20
 
 // Memory returns the figures of INFO memory and MEMORY STATS.
-func (o *Figures) Memory() observe.MemoryFigures {
+func (o *Figures) Memory() introspect.MemoryFigures {
 	pending, freed := o.Heap.LazyObjects()
 	used, mail := o.Core.UsedMemory(), int64(0)
 	if r := o.Reactor(); r != nil {
@@ -111,7 +112,7 @@ func (o *Figures) Memory() observe.MemoryFigures {
 	if o.Links != nil {
 		links = o.Links()
 	}
-	return observe.MemoryFigures{
+	return introspect.MemoryFigures{
 		Used: used, Peak: o.peakUsed, Startup: o.startupUsed, Process: o.startupProcess,
 		Clients: o.Clients.Costs.Sum() + o.Clients.Costs.Primary(), Replicas: o.Clients.Costs.Replicas() + excess,
 		Backlog: stream - excess, Stream: stream,
@@ -123,10 +124,10 @@ func (o *Figures) Memory() observe.MemoryFigures {
 }
 
 // Counters returns the figures of INFO stats.
-func (o *Figures) Counters() observe.Counters {
+func (o *Figures) Counters() introspect.Counters {
 	denied := o.Refusals() // before the figures, which count their replies
 	f, n := o.Core.Figures(), o.Reactor().Stats()
-	return observe.Counters{
+	return introspect.Counters{
 		Connections: f.Connections, Refused: n.Rejected, Commands: f.Commands, OpsPerSecond: f.OpsPerSecond,
 		InputBytes: uint64(n.BytesIn), OutputBytes: uint64(n.BytesOut), Reads: uint64(n.Reads), Writes: uint64(n.Writes),
 		ThreadedReads: uint64(n.ThreadedReads), ThreadedWrites: uint64(n.ThreadedWrites),
@@ -144,9 +145,9 @@ func (o *Figures) Counters() observe.Counters {
 	}
 }
 
-func longTurns(turns []engine.LongTurn) (list []observe.LongTurn) {
+func longTurns(turns []engine.LongTurn) (list []introspect.LongTurn) {
 	for _, t := range turns {
-		list = append(list, observe.LongTurn(t))
+		list = append(list, introspect.LongTurn(t))
 	}
 	return list
 }

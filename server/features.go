@@ -5,9 +5,9 @@ import (
 
 	"spindle/engine/catalogue"
 	"spindle/engine/command"
+	"spindle/engine/diagnose"
 	"spindle/engine/family/conn"
-	"spindle/engine/family/observe"
-	"spindle/engine/family/sight"
+	"spindle/engine/family/introspect"
 	"spindle/engine/part"
 	"spindle/internal/histogram"
 	"spindle/internal/info"
@@ -24,8 +24,7 @@ func (in *instance) makeParts() part.List {
 			p.Families = []command.Family{conn.Family(in.connDeps(), in.tracker.Rows()...)}
 			return nil
 		}},
-		in.observationPart(),
-		in.commandsPart(),
+		in.introspectionPart(),
 		in.configPart(),
 		in.usersPart(),
 		{Name: "modules", Join: func(p *part.Part) error {
@@ -94,14 +93,14 @@ func (in *instance) makeParts() part.List {
 			return nil
 		}},
 		{Name: "memory purposes", Join: func(p *part.Part) error {
-			p.Metrics = []prometheus.Collector{observe.PurposeFigures{Purposes: func() (list []observe.Purpose) {
-				in.core.Do(func() { list = observe.Purposes(in.space) })
+			p.Metrics = []prometheus.Collector{introspect.PurposeFigures{Purposes: func() (list []introspect.Purpose) {
+				in.core.Do(func() { list = introspect.Purposes(in.space) })
 				return list
 			}}}
 			return nil
 		}},
-		{Name: "insight", Join: func(p *part.Part) error {
-			sight.Join(p, sight.Deps{
+		{Name: "diagnosis", Join: func(p *part.Part) error {
+			diagnose.Join(p, diagnose.Deps{
 				Do: in.core.Do, Space: in.space, HotKeys: in.core.HotKeys, Stalls: in.core.Stalls,
 				Catalogue: func() *command.Catalogue { return in.catalogue },
 				Replies: func(yield func(row int, h *histogram.H) bool) {

@@ -12,9 +12,9 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/engine/diagnose"
 	"spindle/engine/family/acl"
 	"spindle/engine/family/modules"
-	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
@@ -56,7 +56,7 @@ type instance struct {
 	engine         engine.Settings
 	common         command.Settings
 	data           catalogue.Settings
-	observe        observe.Settings
+	records        diagnose.Settings
 	scriptSettings scripting.Settings
 	storage        dataset.Settings
 	access         acl.Settings

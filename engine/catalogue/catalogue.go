@@ -9,6 +9,7 @@ import (
 
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/diagnose"
 	"spindle/engine/family/acl"
 	"spindle/engine/family/bitmap"
 	"spindle/engine/family/bloom"
@@ -21,10 +22,8 @@ import (
 	"spindle/engine/family/keys"
 	"spindle/engine/family/list"
 	"spindle/engine/family/modules"
-	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/set"
-	"spindle/engine/family/sight"
 	"spindle/engine/family/str"
 	"spindle/engine/family/stream"
 	"spindle/engine/family/tracking"
@@ -62,7 +61,7 @@ func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()
 	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), pubsub.NewHub(nil).Family(),
-		conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...), observe.Family(observe.Deps{}),
-		introspect.Family(introspect.Deps{}),
-		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil, nil).Family(), sight.Family(sight.Deps{}))
+		conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...),
+		introspect.Family(introspect.Deps{}, diagnose.ServerRows(diagnose.Deps{})...),
+		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil, nil).Family(), diagnose.Family(diagnose.Deps{}))
 }

@@ -16,6 +16,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/diagnose"
 	aclfamily "spindle/engine/family/acl"
 	"spindle/engine/family/bitmap"
 	"spindle/engine/family/config"
@@ -27,7 +28,6 @@ import (
 	"spindle/engine/family/keys"
 	"spindle/engine/family/list"
 	"spindle/engine/family/modules"
-	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/set"
 	"spindle/engine/family/str"
@@ -82,8 +82,7 @@ func newSide(t *testing.T) *side {
 		list.Family, stream.Family(&stream.Settings{}), zset.Family(), geo.Family(),
 		tx.NewWatches((*keyspace.Keyspace)(nil)).Family(),
 		config.Family(config.Parts{}), conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...),
-		observe.Family(observe.Deps{}),
-		introspect.Family(introspect.Deps{}), pubsub.NewHub(nil).Family(), modules.New(nil, nil).Family(),
+		introspect.Family(introspect.Deps{}, diagnose.ServerRows(diagnose.Deps{})...), pubsub.NewHub(nil).Family(), modules.New(nil, nil).Family(),
 		(&replication.Ends{}).Family(), (&replication.Feed{}).WaitFamily(),
 		(*scripting.Scripts)(nil).Family(), (*aof.Log)(nil).Family(),
 		aclfamily.Family(aclfamily.Deps{

@@ -12,8 +12,8 @@ import (
 
 	"spindle/engine/catalogue"
 	"spindle/engine/command"
+	"spindle/engine/diagnose"
 	"spindle/engine/family/bloom"
-	"spindle/engine/family/sight"
 	"spindle/protocol"
 )
 
@@ -103,7 +103,7 @@ func words(v any) []string {
 func TestRowsEqualTheReference(t *testing.T) {
 	// These are a module's commands, and our own.
 	families := slices.DeleteFunc(catalogue.Rows(),
-		func(f command.Family) bool { return f.Name == bloom.Name || f.Name == sight.Name })
+		func(f command.Family) bool { return f.Name == bloom.Name || f.Name == diagnose.Name })
 	k, err := command.NewCatalogue(families...)
 	if err != nil {
 		t.Fatal(err)

@@ -330,3 +330,12 @@ func (r *replying) answer(words []string, version int) string {
 	}
 	return script.ReplaceAllString(strings.NewReplacer(r.names...).Replace(written(reply)), "script")
 }
+
+// TestDebugReachesTheNode: DEBUG's subcommands for the cluster bus act on the node.
+func TestDebugReachesTheNode(t *testing.T) {
+	n := node(t, false, "--enable-debug-command", "yes")
+	if v, err := n.Ask("DEBUG", "CLUSTERLINK", "KILL", "ALL", "absent"); err != nil ||
+		!strings.Contains(v.Text, "Unknown node absent") {
+		t.Errorf("DEBUG CLUSTERLINK KILL: %v %v", v, err)
+	}
+}

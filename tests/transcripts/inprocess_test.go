@@ -12,8 +12,8 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/command/commandtest"
+	"spindle/engine/diagnose"
 	"spindle/engine/family/bloom"
-	"spindle/engine/family/sight"
 	"spindle/engine/family/tx"
 	"spindle/protocol"
 )
@@ -139,7 +139,7 @@ func TestEveryRowHasATranscript(t *testing.T) {
 		}
 	}
 	for _, f := range catalogue.Rows() {
-		if f.Name == bloom.Name || f.Name == sight.Name {
+		if f.Name == bloom.Name || f.Name == diagnose.Name {
 			continue
 		}
 		for _, row := range f.Rows {

@@ -1,24 +1,34 @@
-// Package introspect is COMMAND, which describes the command set, and DEBUG, which test suites use.
+// Package introspect shows a running server: INFO, MEMORY, MONITOR, TIME, LOLWUT, COMMAND, and DEBUG for test suites.
 //
 // Owner: the core; handlers run in a turn.
-// Never: knows how a reload or a crash is carried out (Deps does).
-// Start here; command.go answers COMMAND, docs.go its DOCS, debug.go DEBUG. debug_value.go describes one value,
-// digest.go is DEBUG DIGEST.
+// Never: counts what another package knows (packages export info.Sections), or carries out a reload or a crash (Deps
+// does).
+// Start here. report.go orders INFO, and layout.go is that order; memory.go is MEMORY. command.go answers COMMAND,
+// docs.go its DOCS, debug.go DEBUG. debug_value.go describes one value, digest.go is DEBUG DIGEST.
 package introspect
 
 import (
 	"iter"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/value"
+	"spindle/internal/info"
 )
 
 // Deps is what the family asks of the rest of the server. Functions are called in a turn. If one is nil, its subcommand
 // replies that it is not available.
 type Deps struct {
 	Catalogue func() *command.Catalogue
+
+	Sections     func() []info.Section // of all packages; called once, at the first INFO
+	Only         []string              // the sections of INFO; empty is all
+	Memory       func() MemoryFigures
+	StartMonitor func(cl *client.Client)
 
 	Reload          func(c *command.Context, o ReloadOptions) error // DEBUG RELOAD
 	LoadAOF         func(c *command.Context) error                  // DEBUG LOADAOF; it replies at once or later
@@ -47,12 +57,48 @@ type ReloadOptions struct{ NoSave, NoFlush, Merge bool }
 
 type family struct {
 	Deps
-	docs docs
+	docs   docs
+	report *Report
 }
 
-// Family is every row of the package.
-func Family(d Deps) command.Family {
+// Family is every row of the package. more are further rows of the same group, of other packages.
+func Family(d Deps, more ...command.Spec) command.Family {
 	f := &family{Deps: d, docs: readDocs()}
+	rows := append(f.serverRows(), more...)
+	slices.SortFunc(rows, func(a, b command.Spec) int { return strings.Compare(a.Name, b.Name) })
+	return command.Family{Name: "server", Rows: append(rows, f.commandRows()...)}
+}
+
+// serverRows are the rows on the server.
+func (f *family) serverRows() []command.Spec {
+	const (
+		plain = command.Loading | command.Stale
+		quiet = plain | command.Admin | command.NoScript
+	)
+	var (
+		shards    = []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"}
+		succeeded = "response_policy:all_succeeded"
+	)
+	return []command.Spec{
+		{Name: "info", Arity: -1, Flags: plain | command.Sentinel, ACL: command.ACLDangerous, Tips: shards, Run: f.showInfo},
+		{Name: "lolwut", Arity: -1, Flags: command.ReadOnly | command.Fast, Run: lolwut},
+		{Name: "memory", Arity: -2, Subs: []command.Spec{
+			{Name: "doctor", Arity: 2, Tips: shards, Run: f.memoryDoctor},
+			{Name: "help", Arity: 2, Flags: plain, Run: memoryHelp},
+			{Name: "malloc-stats", Arity: 2, Tips: shards, Run: mallocStats},
+			{Name: "purge", Arity: 2, Tips: []string{"request_policy:all_shards", succeeded}, Run: purge},
+			{Name: "stats", Arity: 2, Tips: shards, Run: f.memoryStats},
+			{Name: "usage", Arity: -3, Flags: command.ReadOnly,
+				Keys:  []command.KeySpec{{Flags: command.KeyRO, Index: 2, Step: 1}},
+				Reads: command.ReadsNext("SAMPLES", 3, 5, "few SAMPLES"), Run: memoryUsage},
+		}},
+		{Name: "monitor", Arity: 1, Flags: quiet, Run: f.monitor},
+		{Name: "time", Arity: 1, Flags: plain | command.Fast, Tips: []string{"nondeterministic_output"}, Run: now},
+	}
+}
+
+// commandRows are COMMAND and DEBUG.
+func (f *family) commandRows() []command.Spec {
 	const plain = command.Loading | command.Stale | command.Sentinel
 	varying := []string{"nondeterministic_output_order"}
 	rows := []command.Spec{
@@ -72,5 +118,30 @@ func Family(d Deps) command.Family {
 	for i := range rows[0].Subs {
 		rows[0].Subs[i].ACL = command.ACLConnection
 	}
-	return command.Family{Name: "server", Rows: rows}
+	return rows
+}
+
+// now is TIME: Unix seconds, and the microseconds of the second. In a script the time stands still, until other clients
+// get BUSY.
+func now(c *command.Context) error {
+	micros := time.Now().UnixMicro()
+	if c.Client.Is(client.InScript) && !c.Core.Tardy() {
+		micros = c.Now * 1000
+	}
+	c.Reply.Array(2)
+	c.Reply.BulkString(strconv.FormatInt(micros/1e6, 10))
+	c.Reply.BulkString(strconv.FormatInt(micros%1e6, 10))
+	return nil
+}
+
+// monitor is MONITOR. The connection then receives every command.
+func (f *family) monitor(c *command.Context) error {
+	if c.Client.Is(client.DenyBlocking | client.Multi | client.InScript) {
+		return errMonitorHere
+	}
+	if !c.Client.Is(client.Monitor) {
+		f.StartMonitor(c.Client)
+	}
+	c.Reply.OK()
+	return nil
 }

@@ -8,13 +8,14 @@ import (
 
 // Clients match these texts, so they are worded as in Redis.
 var (
-	errNoCommand = &protocol.Error{Code: "ERR", Text: "Invalid command specified"}
-	errNoKeys    = &protocol.Error{Code: "ERR", Text: "The command has no key arguments"}
-	errKeysArity = &protocol.Error{Code: "ERR", Text: "Invalid number of arguments specified for command"}
-	errRestart   = &protocol.Error{Code: "ERR", Text: "failed to restart the server. Check server logs."}
-	errLoadAOF   = &protocol.Error{Code: "ERR", Text: "Error trying to load the AOF files, check server logs."}
-	errPositive  = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
-	errReload    = &protocol.Error{Code: "ERR",
+	errMonitorHere = &protocol.Error{Code: "ERR", Text: "MONITOR isn't allowed for DENY BLOCKING client"}
+	errNoCommand   = &protocol.Error{Code: "ERR", Text: "Invalid command specified"}
+	errNoKeys      = &protocol.Error{Code: "ERR", Text: "The command has no key arguments"}
+	errKeysArity   = &protocol.Error{Code: "ERR", Text: "Invalid number of arguments specified for command"}
+	errRestart     = &protocol.Error{Code: "ERR", Text: "failed to restart the server. Check server logs."}
+	errLoadAOF     = &protocol.Error{Code: "ERR", Text: "Error trying to load the AOF files, check server logs."}
+	errPositive    = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
+	errReload      = &protocol.Error{Code: "ERR",
 		Text: "DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."}
 	errProtocolType = &protocol.Error{Code: "ERR",
 		Text: "Wrong protocol type name. Please use one of the following: " +

@@ -163,14 +163,14 @@ func TestDocsAreWellFormed(t *testing.T) {
 func TestDocsAreKept(t *testing.T) {
 	core, cl := newCore(t, Deps{})
 	first := core.Do(cl, "COMMAND", "DOCS")
-	if !strings.HasPrefix(first, "%2\r\n$7\r\ncommand\r\n%5\r\n$7\r\nsummary\r\n") {
+	if !strings.HasPrefix(first, "%7\r\n$4\r\ninfo\r\n%6\r\n$7\r\nsummary\r\n") {
 		t.Errorf("%.80q", first)
 	}
 	if core.Do(cl, "COMMAND", "DOCS") != first {
 		t.Error("the second answer differs")
 	}
 	old := core.Client(2)
-	if got := core.Do(old, "COMMAND", "DOCS"); !strings.HasPrefix(got, "*4\r\n$7\r\ncommand\r\n*10\r\n") {
+	if got := core.Do(old, "COMMAND", "DOCS"); !strings.HasPrefix(got, "*14\r\n$4\r\ninfo\r\n*12\r\n") {
 		t.Errorf("RESP2: %.80q", got)
 	}
 }

@@ -1,16 +1,15 @@
-// Package sight is the commands on always-on insight: BIGKEYS, HOTKEYS, STALLS.
+// Package diagnose shows why a server is slow or large: SLOWLOG, LATENCY, HOTKEYS, BIGKEYS, STALLS, and their records.
 //
-// Owner: the core; handlers run in a turn.
-// Never: measures anything; package insight and the keyspace hold the figures.
-// Start here; bigkeys.go, hotkeys.go and stalls.go are the answers.
-package sight
+// Owner: the core; recorders and handlers run in a turn.
+// Never: decides what is measured (the core does), or grows with the data set; the keyspace keeps the big keys.
+// Start here; each command has a file. metrics.go is for /metrics.
+package diagnose
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
-	"spindle/engine/insight"
 	"spindle/engine/part"
 	"spindle/internal/histogram"
 	"spindle/internal/info"
@@ -21,12 +20,17 @@ import (
 // Name is the name of the family, and its group in COMMAND DOCS. Redis has none of these commands.
 const Name = "insight"
 
-// Deps is what the feature shows. HotKeys and Stalls are called in a turn, the others by any goroutine.
+// Deps is what the feature shows. HotKeys, Stalls and LatencyThreshold are called in a turn, other functions by any
+// goroutine.
 type Deps struct {
+	Slowlog          *Slowlog
+	Events           *Events
+	LatencyThreshold func() int64 // latency-monitor-threshold, ms; 0 is off
+
 	Do        func(f func()) // runs f in a turn
 	Space     *keyspace.Keyspace
-	HotKeys   func() *insight.HotKeys
-	Stalls    func() *insight.Stalls
+	HotKeys   func() *HotKeys
+	Stalls    func() *Stalls
 	Catalogue func() *command.Catalogue
 	Replies   func(yield func(row int, h *histogram.H) bool) // how long replies took, by the IDs of rows
 
@@ -44,6 +48,39 @@ func Join(p *part.Part, d Deps) {
 
 type family struct{ Deps }
 
+// ServerRows are LATENCY and SLOWLOG, which Redis counts among the server's commands.
+func ServerRows(d Deps) []command.Spec {
+	f := &family{d}
+	const (
+		plain = command.Loading | command.Stale
+		admin = plain | command.Admin
+		quiet = admin | command.NoScript
+	)
+	varying := []string{"nondeterministic_output", "request_policy:all_nodes", "response_policy:special"}
+	succeeded := "response_policy:all_succeeded"
+	return []command.Spec{
+		{Name: "latency", Arity: -2, Subs: []command.Spec{
+			{Name: "doctor", Arity: 2, Flags: quiet, Tips: varying, Run: f.latencyDoctor},
+			{Name: "graph", Arity: 3, Flags: quiet, Tips: varying, Run: f.latencyGraph},
+			{Name: "help", Arity: 2, Flags: plain, Run: latencyHelp},
+			{Name: "histogram", Arity: -2, Flags: quiet, Tips: varying, Run: f.latencyHistogram},
+			{Name: "history", Arity: 3, Flags: quiet, Tips: varying, Run: f.latencyHistory},
+			{Name: "latest", Arity: 2, Flags: quiet, Tips: varying, Run: f.latencyLatest},
+			{Name: "reset", Arity: -2, Flags: quiet, Tips: []string{"request_policy:all_nodes", "response_policy:agg_sum"},
+				Run: f.latencyReset},
+		}},
+		{Name: "slowlog", Arity: -2, Subs: []command.Spec{
+			{Name: "get", Arity: -2, Flags: admin, Tips: []string{"request_policy:all_nodes", "nondeterministic_output"},
+				Run: f.slowlogGet},
+			{Name: "help", Arity: 2, Flags: plain, Run: slowlogHelp},
+			{Name: "len", Arity: 2, Flags: admin, Tips: []string{"request_policy:all_nodes",
+				"response_policy:agg_sum", "nondeterministic_output"}, Run: f.slowlogLen},
+			{Name: "reset", Arity: 2, Flags: admin, Tips: []string{"request_policy:all_nodes", succeeded}, Run: f.slowlogReset},
+		}},
+	}
+}
+
+// Family is BIGKEYS, HOTKEYS and STALLS, which Redis does not have.
 func Family(d Deps) command.Family {
 	f := &family{d}
 	const (

@@ -1,4 +1,4 @@
-package sight
+package diagnose
 
 import (
 	"spindle/engine/command"

@@ -11,8 +11,8 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/diagnose"
 	"spindle/engine/family/introspect"
-	"spindle/engine/family/observe"
 	"spindle/engine/part"
 	"spindle/internal/info"
 	"spindle/internal/version"
@@ -42,26 +42,47 @@ func (in *instance) joinOverview() {
 	h.Core, h.Set, h.Sentinel, h.Ill = in.core, in.set, in.asSentinel, in.parts.Ill
 }
 
-// observationPart is INFO, MEMORY, SLOWLOG, LATENCY and MONITOR.
-func (in *instance) observationPart() *part.Part {
-	return &part.Part{Name: "observation", Rows: in.observe.Rows(), Join: func(p *part.Part) error {
-		d := observe.Deps{
-			Catalogue: func() *command.Catalogue { return in.catalogue },
-			Sections:  func() []info.Section { return in.sections },
-			Slowlog:   in.figures.Slowlog, Events: in.figures.Events, StartMonitor: in.core.StartMonitor,
-			LatencyThreshold: in.engine.LatencyThreshold.Get, Memory: in.figures.Memory,
+// introspectionPart is INFO, MEMORY, MONITOR, COMMAND, DEBUG, SLOWLOG and LATENCY.
+func (in *instance) introspectionPart() *part.Part {
+	return &part.Part{Name: "introspection", Rows: in.records.Rows(), Join: func(p *part.Part) error {
+		catalogue := func() *command.Catalogue { return in.catalogue }
+		d := introspect.Deps{
+			Catalogue: catalogue, Sections: func() []info.Section { return in.sections },
+			StartMonitor: in.core.StartMonitor, Memory: in.figures.Memory,
+			Reload: in.set.Reload, LoadAOF: in.set.LoadAOF, FlushSleep: in.set.AOF.SetFlushSleep,
+			SetActiveExpire: in.core.SetActiveExpire, PauseCron: in.core.PauseCron,
+			AllowAnyInScripts: in.core.AllowAnyInScripts,
+			SkipChecksums:     func(on bool) { in.set.Saver.AnyChecksum = on },
+			ChangeReplID:      in.set.Feed.ChangeID, RewriteConfig: func() error { return in.rewriter.Rewrite(true) },
+			Log:   func(text string) { in.log.Warning("DEBUG LOG: %s", text) },
+			Crash: func(how string) { crash(in.log, how) }, SerializedLength: in.set.Saver.SerializedLength,
+			ClientCosts: func() iter.Seq[client.CostClass] {
+				if in.engine.ClientsMemory.Get() == 0 {
+					return nil // clients are not evicted
+				}
+				return in.clients.Costs.Classes
+			},
 		}
 		if in.asSentinel {
 			d.Only = sentinel.Sections()
 		}
-		p.Families = []command.Family{observe.Family(d)}
+		if in.clustering.Enabled.Get() { // the node comes later
+			d.Still = func(f func()) { in.cluster.Sleep(f) }
+			d.DropPackets = func(kind int) { in.cluster.Drop(kind) }
+			d.KillLinks = func(c *command.Context, direction, id []byte) error { return in.cluster.Debug(c, direction, id) }
+		}
+		p.Families = []command.Family{introspect.Family(d, diagnose.ServerRows(diagnose.Deps{
+			Catalogue: catalogue, Slowlog: in.figures.Slowlog, Events: in.figures.Events,
+			LatencyThreshold: in.engine.LatencyThreshold.Get})...)}
+		p.Follows = []part.Follow{
+			part.On(func() { in.catalogue.TrackLatency(in.records.LatencyTrack.Get()) }, "latency-tracking")}
 		p.Listeners = append(in.figures.Listeners(),
 			part.Listeners{Order: part.Later, Lent: in.health.Tell}) // no tick comes until the command is over
 		p.Reset = in.figures.Reset
 		figures := in.figures
-		p.Sections = append([]info.Section{
-			observe.ServerSection(in.serverFacts()),
-			observe.ClientsSection(observe.ClientFacts{
+		sections := []info.Section{
+			introspect.ServerSection(in.serverFacts()),
+			introspect.ClientsSection(introspect.ClientFacts{
 				Registry: in.clients, Max: in.network.MaxClients.Get,
 				Blocked:      func() int64 { return int64(in.core.BlockedClients()) },
 				Waiting:      func() int64 { return int64(in.core.TimedWaits()) },
@@ -69,47 +90,19 @@ func (in *instance) observationPart() *part.Part {
 				Watching:     func() (int64, int64) { return int64(in.watches.Clients()), int64(in.watches.Keys()) },
 				Recent:       figures.Buffers,
 			}),
-			observe.MemorySection(in.space, figures.Memory),
-			observe.StatsSection(figures.Counters), observe.DebugSection(figures.Counters),
-			observe.CPUSection(),
-			observe.ErrorsSection(in.core.Errors),
-		}, observe.KeyspaceSections(in.space)...)
-		return nil
-	}}
-}
-
-// commandsPart is COMMAND and DEBUG, and the figures of each command.
-func (in *instance) commandsPart() *part.Part {
-	return &part.Part{Name: "commands", Join: func(p *part.Part) error {
-		d := introspect.Deps{
-			Catalogue: func() *command.Catalogue { return in.catalogue },
-			Reload:    in.set.Reload, LoadAOF: in.set.LoadAOF, FlushSleep: in.set.AOF.SetFlushSleep,
-			SetActiveExpire: in.core.SetActiveExpire, PauseCron: in.core.PauseCron,
-			AllowAnyInScripts: in.core.AllowAnyInScripts,
-			SkipChecksums:     func(on bool) { in.set.Saver.AnyChecksum = on },
-			ChangeReplID:      in.set.Feed.ChangeID, RewriteConfig: func() error { return in.rewriter.Rewrite(true) },
-			Log:   func(text string) { in.log.Warning("DEBUG LOG: %s", text) },
-			Crash: func(how string) { crash(in.log, how) }, SerializedLength: in.set.Saver.SerializedLength,
+			introspect.MemorySection(in.space, figures.Memory),
+			introspect.StatsSection(figures.Counters), introspect.DebugSection(figures.Counters),
+			introspect.CPUSection(),
+			introspect.ErrorsSection(in.core.Errors),
 		}
-		d.ClientCosts = func() iter.Seq[client.CostClass] {
-			if in.engine.ClientsMemory.Get() == 0 {
-				return nil // clients are not evicted
-			}
-			return in.clients.Costs.Classes
-		}
-		if in.cluster != nil {
-			d.Still, d.DropPackets, d.KillLinks = in.cluster.Sleep, in.cluster.Drop, in.cluster.Debug
-		}
-		p.Families = []command.Family{introspect.Family(d)}
-		p.Sections = observe.CommandSections(func() *command.Catalogue { return in.catalogue }, in.observe.Percentiles.Get)
-		p.Follows = []part.Follow{
-			part.On(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")}
+		sections = append(sections, introspect.KeyspaceSections(in.space)...)
+		p.Sections = append(sections, introspect.CommandSections(catalogue, in.records.Percentiles.Get)...)
 		return nil
 	}}
 }
 
 // serverFacts are the facts of INFO server.
-func (in *instance) serverFacts() observe.ServerFacts {
+func (in *instance) serverFacts() introspect.ServerFacts {
 	sha, modified := version.Revision()
 	var id [20]byte
 	rand.Read(id[:])
@@ -117,7 +110,7 @@ func (in *instance) serverFacts() observe.ServerFacts {
 	if err != nil {
 		executable = in.titles.program
 	}
-	return observe.ServerFacts{
+	return introspect.ServerFacts{
 		RedisVersion: version.Redis, Version: version.Spindle, GitSHA: sha, GitDirty: modified, BuildID: version.Build(), Mode: in.mode,
 		Multiplexing: "epoll", Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(),
 		RunID:      hex.EncodeToString(id[:]),

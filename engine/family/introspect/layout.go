@@ -1,4 +1,4 @@
-package observe
+package introspect
 
 // A sectionLayout is one section of INFO, with its fields in the order that tools expect. In "name=value", value is
 // shown if no package contributes the field; it is right as long as the feature does not exist. A name alone is then

@@ -1,4 +1,4 @@
-package observe
+package introspect
 
 import (
 	"slices"
@@ -138,7 +138,7 @@ func AppendTexts(w *info.Writer, list []SectionText, wanted [][]byte) {
 	r.Append(w, wanted)
 }
 
-func (f *family) info(c *command.Context) error {
+func (f *family) showInfo(c *command.Context) error {
 	if f.report == nil {
 		f.report = NewReport(f.Sections())
 		f.report.keep(f.Only)

@@ -1,4 +1,4 @@
-package observe
+package diagnose
 
 import (
 	"slices"
@@ -93,7 +93,7 @@ func (f *family) slowlogGet(c *command.Context) error {
 	if len(c.Args) == 3 {
 		n, ok := number.ParseInt(c.Args[2])
 		if !ok || n < -1 {
-			return errSlowCount
+			return errNewest
 		}
 		count = n
 	}

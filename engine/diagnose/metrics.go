@@ -1,4 +1,4 @@
-package sight
+package diagnose
 
 import (
 	"strconv"
@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"spindle/engine/data/keyspace"
-	"spindle/engine/insight"
 	"spindle/internal/histogram"
 )
 
@@ -46,10 +45,10 @@ func (figures) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (f figures) Collect(out chan<- prometheus.Metric) {
-	var stalls [insight.Kinds]insight.Total
+	var stalls [Kinds]Total
 	f.d.Do(func() { stalls = f.d.Stalls().Totals() })
 	for kind, n := range stalls {
-		name := insight.Kind(kind).String()
+		name := Kind(kind).String()
 		out <- prometheus.MustNewConstMetric(stallsDesc, prometheus.CounterValue, float64(n.Count), name)
 		out <- prometheus.MustNewConstMetric(stalledDesc, prometheus.CounterValue, n.Took.Seconds(), name)
 	}
@@ -66,7 +65,7 @@ func (keyFigures) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (f keyFigures) Collect(out chan<- prometheus.Metric) {
-	var hot []insight.HotKey
+	var hot []HotKey
 	var big []keyspace.BigKey
 	f.d.Do(func() {
 		big = f.d.Space.BigKeys(bigKeysTold)

@@ -1,4 +1,4 @@
-package insight
+package diagnose
 
 import (
 	"bytes"
@@ -6,7 +6,10 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+	"strconv"
 	"time"
+
+	"spindle/engine/command"
 )
 
 // HotKeys estimates which keys are used most, from samples of the commands that run.
@@ -15,10 +18,10 @@ import (
 //	                        │ hot  │ hot  │     │ hot  │   ways counters, one a key
 //	                        └──────┴──────┴─ ~ ─┴──────┘
 //
-// insight.H1. A new key replaces the lightest counter of its set, and its rank continues from that weight
+// diagnose.H1. A new key replaces the lightest counter of its set, and its rank continues from that weight
 // (Space-Saving, set by set). The inherited weight counts for the rank only, not for the key's figures.
-// insight.H2. Weights fade with halfLife. Old weights stay; unit makes each new one larger instead.
-// insight.H3. Memory is bounded: sets × ways counters, each with at most keyKept bytes of its key.
+// diagnose.H2. Weights fade with halfLife. Old weights stay; unit makes each new one larger instead.
+// diagnose.H3. Memory is bounded: sets × ways counters, each with at most keyKept bytes of its key.
 //
 // Source: Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005.
 type HotKeys struct {
@@ -171,4 +174,59 @@ func (h *HotKeys) Top(n int) []HotKey {
 			Reads: c.reads / span, Writes: c.writes / span, Bytes: c.bytes / span, CPU: c.nanos / span / 1e9})
 	}
 	return list
+}
+
+// The number of keys that HOTKEYS GET shows: by default, and at most.
+const (
+	hotKeysShown = 20
+	hotKeysMost  = 256
+)
+
+// hotKeysGet is HOTKEYS GET [COUNT n]. Replies: the most used keys, the hottest first, as maps: key, db, share in
+// percent, and reads, writes, bytes, cpu-usec per second. All figures are estimates from samples.
+func (f *family) hotKeysGet(c *command.Context) error {
+	n, err := countOf(c, hotKeysShown, hotKeysMost)
+	if err != nil {
+		return err
+	}
+	top, r := f.HotKeys().Top(n), c.Reply
+	rate := func(name string, v float64) {
+		r.BulkString(name)
+		r.DoubleText(strconv.AppendFloat(nil, v, 'f', 2, 64))
+	}
+	r.Array(len(top))
+	for i := range top {
+		k := &top[i]
+		r.Map(7)
+		r.BulkString("key")
+		r.BulkString(k.Key)
+		r.BulkString("db")
+		r.Int(int64(k.DB))
+		rate("share", k.Share*100)
+		rate("reads", k.Reads)
+		rate("writes", k.Writes)
+		rate("bytes", k.Bytes)
+		rate("cpu-usec", k.CPU*1e6)
+	}
+	return nil
+}
+
+// hotKeysReset is HOTKEYS RESET. It drops all samples.
+func (f *family) hotKeysReset(c *command.Context) error {
+	f.HotKeys().Reset()
+	c.Reply.OK()
+	return nil
+}
+
+func hotKeysHelp(c *command.Context) error {
+	command.Help(c,
+		"GET [COUNT <count>]",
+		"    The <count> keys that are used most (default: 20, at most 256), from",
+		"    samples that fade with a half-life of ten seconds. <share> is in percent",
+		"    of all uses of keys; reads, writes, bytes and cpu-usec are per second.",
+		"    Of a key at most 512 bytes are shown.",
+		"RESET",
+		"    Forget what was seen.",
+	)
+	return nil
 }

@@ -1,4 +1,4 @@
-package observe
+package introspect
 
 import "github.com/prometheus/client_golang/prometheus"
 
