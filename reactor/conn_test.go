@@ -59,7 +59,7 @@ func TestAnySplitReadsTheSame(t *testing.T) {
 					}
 					at += n
 					if rng.IntN(4) == 0 {
-						time.Sleep(time.Millisecond)
+						testkit.Moment(rng, 2*time.Millisecond)
 					}
 				}
 			}()

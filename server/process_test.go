@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		s.Rows()
 		process.WatchSignals(s, logging.New(os.Stdout), func() { fmt.Println("cleaned up") }, func() bool { return false })
 		fmt.Println("Ready to accept connections")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		os.Exit(3)
 	}
 	os.Exit(m.Run())

@@ -221,7 +221,7 @@ func simSeeds() (from, to uint64) {
 	if invariant.Enabled {
 		return 0, 20
 	}
-	return 0, 200
+	return 0, 100
 }
 
 // tally collects the results of all seeds.

@@ -48,7 +48,7 @@ func TestKills(t *testing.T) {
 				}
 				for rng.IntN(3) == 0 { // in the middle of a load, or soon after
 					s.Again()
-					time.Sleep(time.Duration(rng.IntN(40)) * time.Millisecond)
+					testkit.Moment(rng, 40*time.Millisecond)
 					s.Kill()
 					inLoads++
 				}
@@ -166,7 +166,7 @@ func disturb(s *testkit.Server, rng *rand.Rand, span time.Duration) {
 			c.Pipeline([]any{"MULTI"}, []any{"DEBUG", "LOADAOF"}, []any{"EXEC"})
 			c.Close()
 		}
-		time.Sleep(min(time.Until(end), time.Duration(rng.IntN(60))*time.Millisecond))
+		testkit.Moment(rng, min(time.Until(end), 60*time.Millisecond))
 	}
 }
 

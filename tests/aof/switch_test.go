@@ -40,14 +40,14 @@ func TestSwitchesUnderLoad(t *testing.T) {
 			default:
 				s.Do("CONFIG", "SET", "appendfsync", []string{"always", "everysec", "no"}[rng.IntN(3)])
 			}
-			time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+			testkit.Moment(rng, 30*time.Millisecond)
 		}
 		s.Do("CONFIG", "SET", "rdb-key-save-delay", "0", "no-appendfsync-on-rewrite", "no", "appendonly", "yes", "appendfsync", "always")
 		testkit.Until(t, testkit.Slowly(20*time.Second), "the log", func() error {
 			return testkit.Equal(s.Info("persistence")["aof_rewrite_in_progress"]+s.Info("persistence")["aof_rewrite_scheduled"], "00")
 		})
 		s.AwaitInfo(time.Second, "persistence", "aof_last_bgrewrite_status", "ok")
-		time.Sleep(time.Duration(rng.IntN(50)) * time.Millisecond)
+		testkit.Moment(rng, 50*time.Millisecond)
 		killed := time.Now()
 		s.Kill()
 		answered, _, sent := w.end(killed)

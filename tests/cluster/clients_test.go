@@ -205,8 +205,8 @@ func TestClientLibraries(t *testing.T) {
 				if _, err := heir.Ask("CLUSTER", "FAILOVER"); err != nil {
 					return err
 				}
-				time.Sleep(time.Second) // a second command at once would restart the failover
-				return role(heir)
+				// A second command at once would restart the failover.
+				return testkit.Poll(time.Second, func() error { return role(heir) })
 			})
 			onwards("the failover")
 			from, to := primaryOf(t, nodes[4], nodes), primaryOf(t, nodes[5], nodes)

@@ -78,8 +78,9 @@ func (g *gate) copy(to, from net.Conn, peer int) {
 
 // pass waits while two nodes are cut off from each other.
 func (c *gated) pass(a, b int) {
+	pace := time.Tick(5 * time.Millisecond)
 	for cut := c.cut.Load(); cut == int64(a) || cut == int64(b); cut = c.cut.Load() {
-		time.Sleep(5 * time.Millisecond)
+		<-pace
 	}
 }
 

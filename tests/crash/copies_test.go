@@ -199,7 +199,7 @@ func TestKilledWhileCopying(t *testing.T) {
 			case 5:
 				ask("REPLICAOF", "127.0.0.1", link.port()) // ends the pause between two attempts
 			default:
-				time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond) // a random moment for the next failure
+				testkit.Moment(rng, 100*time.Millisecond) // for the next failure
 			}
 		}
 		how := "killed"

@@ -97,8 +97,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			saver.Must("BGSAVE") // one more is running when the server is killed
 		}
-		// A random moment for the kill; it waits for nothing.
-		time.Sleep(time.Duration(rng.IntN(5000*testkit.Scale())) * time.Microsecond)
+		testkit.Moment(rng, time.Duration(5*testkit.Scale())*time.Millisecond)
 		s.Kill()
 		close(stop)
 		last := <-stopped

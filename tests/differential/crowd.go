@@ -104,6 +104,7 @@ func (c *crowd) leave(i int, killed bool) error {
 	} else {
 		m.conn.Close()
 	}
+	pace := time.Tick(100 * time.Microsecond)
 	for deadline := time.Now().Add(replyTimeout); ; {
 		flags, err := c.flags([]*member{m})
 		if err != nil || len(flags) == 0 {
@@ -113,7 +114,7 @@ func (c *crowd) leave(i int, killed bool) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s: client %d has hung up and is still there", c.name, i)
 		}
-		time.Sleep(100 * time.Microsecond)
+		<-pace
 	}
 }
 

@@ -144,9 +144,10 @@ func TestBusyRequests(t *testing.T) {
 				<-began
 			}
 			stuff(t, address, 80, c.text)
+			pace := time.Tick(50 * time.Millisecond)
 			for range 20 {
 				stuff(t, address, 2, c.text) // replaces a connection that has ended
-				time.Sleep(50 * time.Millisecond)
+				<-pace
 				began := time.Now()
 				if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
 					t.Errorf("%d %q", status, body)
@@ -273,12 +274,7 @@ func TestHealthOfABusyServer(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address, "--enable-protected-configs", "yes")
 	fetch(t, "http://"+address+"/healthz")
-	busy := s.Dial()
-	busy.Send("DEBUG", "SLEEP", 3)
-	if err := busy.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(200 * time.Millisecond)
+	busy := occupy(t, s, "DEBUG", "SLEEP", 3)
 	began := time.Now()
 	if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
 		t.Errorf("/healthz: %d %q", status, body)

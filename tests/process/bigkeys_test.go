@@ -205,7 +205,7 @@ func TestBigKeysModel(t *testing.T) {
 			rare[name]()
 			lately = append(lately, name)
 		}
-		time.Sleep(40 * time.Millisecond) // all deadlines have passed
+		testkit.Lapse(40 * time.Millisecond) // all deadlines have passed
 		agree(t, s, databases, fmt.Sprintf("round %d, after %v", round, lately))
 	}
 	for i := range 40 { // the last round may have left no key

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -57,7 +58,15 @@ func occupy(t *testing.T, s *testkit.Server, args ...any) *respclient.Client {
 	if err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond)
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the turn is held", func() error {
+		other := s.Dial()
+		defer other.Close()
+		other.SetTimeout(50 * time.Millisecond)
+		if v, err := other.Do("PING"); err == nil && v.Err() == nil {
+			return errors.New("PING is answered")
+		}
+		return nil
+	})
 	return c
 }
 

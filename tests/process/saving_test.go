@@ -104,11 +104,10 @@ func TestNoSaveWhileLoading(t *testing.T) {
 	if s.Info("persistence")["loading"] != "1" {
 		t.Fatal("loaded too soon for this test to show anything")
 	}
-	for s.Info("persistence")["loading"] == "1" {
+	for pace := time.Tick(20 * time.Millisecond); s.Info("persistence")["loading"] == "1"; <-pace {
 		if n := s.InfoInt("persistence", "rdb_saves"); n != 0 && s.Info("persistence")["loading"] == "1" {
 			t.Fatalf("%d saves while loading", n)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	if n := s.Do("DBSIZE").Int; n != keys {
 		t.Errorf("%d keys, want %d", n, keys)

@@ -111,7 +111,7 @@ func TestScriptsPauseUnderLoad(t *testing.T) {
 					case strings.HasPrefix(v.Err().Error(), "UNKILLABLE"):
 						refused.Add(1)
 					}
-					time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
+					testkit.Moment(rng, 20*time.Millisecond)
 				})
 				group.Wait()
 				if v := s.Do("INCRBY", "transfers", 0); v.Int != moved.Load() {

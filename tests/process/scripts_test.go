@@ -18,7 +18,7 @@ func TestLapsedKeyInScript(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes")
 	s.Do("DEBUG", "SET-ACTIVE-EXPIRE", "0")
 	s.Do("SET", "k", "v", "PX", "1")
-	time.Sleep(5 * time.Millisecond)
+	testkit.Lapse(time.Millisecond)
 	for _, sub := range []string{"OBJECT", "SDSLEN"} {
 		if v, err := s.Ask("DEBUG", sub, "k"); err != nil || v.Err() != nil {
 			t.Errorf("DEBUG %s of a key that is past its deadline: %v %v", sub, v, err)

@@ -275,7 +275,7 @@ func (p *play) step() error {
 		if err := p.do(c, []string{"SET", key, p.text(), "PX", "1"}); err != nil {
 			return err
 		}
-		time.Sleep(3 * time.Millisecond)
+		testkit.Lapse(time.Millisecond)
 		p.model.lapse(c.db, key)
 		return nil
 	case r < 46:

@@ -60,7 +60,7 @@ var harms = []harm{
 	{name: "primary killed, all Sentinels restarted", switches: true,
 		does: func(s *site, p *testkit.Server) []*testkit.Server {
 			p.Kill()
-			time.Sleep(time.Duration(s.rng.Int64N(int64(3 * time.Second))))
+			testkit.Moment(s.rng, 3*time.Second)
 			for _, w := range s.sentinels {
 				w.Kill()
 			}

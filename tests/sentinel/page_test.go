@@ -152,8 +152,8 @@ func (c *counter) count() {
 	defer close(c.over)
 	var conn *respclient.Client
 	var written string // the primary of the latest write
-	for !c.done.Load() {
-		time.Sleep(2 * time.Millisecond)
+	for pace := time.Tick(2 * time.Millisecond); !c.done.Load(); {
+		<-pace
 		at := written
 		if conn == nil {
 			var err error

@@ -63,7 +63,7 @@ func (c *chain) disturb() string {
 		link.deafen()
 	case "stop":
 		below.Signal(syscall.SIGSTOP)
-		time.Sleep(time.Duration(c.rng.Int64N(int64(patience * 3 / 2))))
+		testkit.Moment(c.rng, patience*3/2)
 		below.Signal(syscall.SIGCONT)
 	}
 	return fmt.Sprintf("%s at link %d", how, i)
@@ -140,7 +140,8 @@ func (c *chain) squeeze() {
 	s := c.nodes[0]
 	s.Do("CONFIG", "SET", "maxmemory-policy", []string{"allkeys-random", "volatile-ttl", "allkeys-lru"}[c.rng.IntN(3)])
 	s.Do("CONFIG", "SET", "maxmemory", max(1, s.InfoInt("memory", "used_memory")-200_000))
-	time.Sleep(5 * time.Millisecond)
+	before := s.InfoInt("stats", "evicted_keys")
+	testkit.Holds(testkit.Slowly(time.Second), func() bool { return s.InfoInt("stats", "evicted_keys") > before })
 	s.Do("CONFIG", "SET", "maxmemory", 0)
 }
 

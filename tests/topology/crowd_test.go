@@ -131,7 +131,7 @@ func (c *crowd) change() string {
 		return fmt.Sprintf("restart of the primary %d, saved %t, promotion of %d, which follows %d", old, saved, replica, to)
 	}
 	c.nodes[replica].Signal(syscall.SIGSTOP)
-	time.Sleep(time.Duration(c.rng.IntN(500)) * time.Millisecond)
+	testkit.Moment(c.rng, 500*time.Millisecond)
 	old, to := -1, -1
 	if other := c.randomNode(func(i int) bool { return c.above[i] >= 0 && i != replica }); c.rng.IntN(2) == 0 {
 		old, to = c.promote(other)

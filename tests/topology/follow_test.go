@@ -108,7 +108,7 @@ func TestPromotion(t *testing.T) {
 				up(t, r)
 			}
 			up(t, below)
-			time.Sleep(testkit.Slowly(2 * time.Second)) // until all short-lived keys have expired on the new primary too
+			testkit.Lapse(testkit.Slowly(2 * time.Second)) // until all short-lived keys have expired on the new primary too
 			for _, r := range []*testkit.Server{old, sibling, below} {
 				equal(t, next, r)
 			}

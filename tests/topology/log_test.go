@@ -33,7 +33,7 @@ func TestReplicaKeepsALog(t *testing.T) {
 			w.await(6000)
 			w.stop()
 			// No key may expire during the comparison: volatile keys live for less than a second here.
-			time.Sleep(2 * volatileMs * time.Millisecond)
+			testkit.Lapse(volatileMs * time.Millisecond)
 			s.Do("SET", "last", "word")
 			equal(t, s, r)
 			testkit.Until(t, testkit.Slowly(20*time.Second), "a log of the new data", func() error {

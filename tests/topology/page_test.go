@@ -71,7 +71,7 @@ func startWanderer(t *testing.T, ports ...int) *wanderer {
 	conn := c.dial(ports[0])
 	go func() {
 		defer close(c.over)
-		for !c.done.Load() {
+		for pace := time.Tick(time.Millisecond); !c.done.Load(); <-pace {
 			v, err := conn.Do("INCR", "wanderer")
 			switch {
 			case err == nil && strings.HasPrefix(v.Text, "READONLY"):
@@ -84,7 +84,6 @@ func startWanderer(t *testing.T, ports ...int) *wanderer {
 				t.Errorf("INCR: %v %v, want %d", v, err, c.acked.Load())
 				return
 			}
-			time.Sleep(time.Millisecond)
 		}
 	}()
 	return c

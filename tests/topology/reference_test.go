@@ -42,7 +42,7 @@ func equal(t *testing.T, s, r *testkit.Server) {
 		if differ = differences(contents(t, s), contents(t, r)); len(differ) == 0 {
 			return
 		}
-		time.Sleep(volatileMs * time.Millisecond)
+		testkit.Lapse(volatileMs * time.Millisecond)
 	}
 	for _, line := range differ {
 		t.Error(line)

@@ -44,13 +44,12 @@ func (w *writers) start(s *testkit.Server, n int) {
 	for i := range n {
 		rng := rand.New(rand.NewPCG(w.seed, uint64(i)))
 		w.wait.Go(func() {
-			for !w.stopped() {
+			for pace := time.Tick(20 * time.Millisecond); !w.stopped(); <-pace {
 				err := w.write(rng)
 				if err != nil && !w.loses {
 					w.t.Errorf("seed %d: %v", w.seed, err)
 					return
 				}
-				time.Sleep(20 * time.Millisecond)
 			}
 		})
 	}

@@ -183,11 +183,11 @@ func (c *cell) begin() {
 
 // nap waits for a random moment of the unit, or slightly longer.
 func (c *cell) nap() {
-	time.Sleep(time.Duration(c.rng.Int64N(int64(c.unit.wait + c.unit.work + 2*time.Millisecond))))
+	testkit.Moment(c.rng, c.unit.wait+c.unit.work+2*time.Millisecond)
 }
 
 // soon waits for a random moment in the first milliseconds. A large RESTORE or MIGRATE is then still running.
-func (c *cell) soon() { time.Sleep(time.Duration(c.rng.Int64N(int64(4 * time.Millisecond)))) }
+func (c *cell) soon() { testkit.Moment(c.rng, 4*time.Millisecond) }
 
 // end waits for the unit's end.
 func (c *cell) end() {

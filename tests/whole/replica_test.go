@@ -32,7 +32,7 @@ var replicaColumns = withVerify((*cell).equalButOwn,
 			}
 			c.p.Do("EVAL", "redis.call('SET', KEYS[1], '') redis.call('SETRANGE', KEYS[1], ARGV[1], 'x')", 1, "filler:big", size)
 		}, act: func(c *cell) {
-			time.Sleep(time.Duration(c.rng.Int64N(int64(c.unit.work))))
+			testkit.Moment(c.rng, c.unit.work)
 			c.p.Do("DEBUG", "CHANGE-REPL-ID")
 			c.p.Do("CLIENT", "KILL", "TYPE", "replica")
 		}},
@@ -61,7 +61,7 @@ var replicaColumns = withVerify((*cell).equalButOwn,
 		for i := range 20 {
 			c.p.Do("SET", "filler:"+strconv.Itoa(1+i%2), c.rng.IntN(1000))
 			c.p.Do("SET", "filler:new:"+strconv.Itoa(i), 1, "PX", 20)
-			time.Sleep(time.Duration(c.rng.IntN(2000)) * time.Microsecond)
+			testkit.Moment(c.rng, 2*time.Millisecond)
 		}
 	}, after: func(c *cell) { c.still([]*testkit.Server{c.p, c.r}); c.holds(c.r, "the replica", true) }},
 	&column{name: "replica-save", kind: replicas, weight: 30, rows: ownRows, before: onReplica, act: func(c *cell) {

@@ -87,3 +87,23 @@ func TestBackwardFindsTheFewestArrows(t *testing.T) {
 		t.Errorf("%v points up in a chain", backward)
 	}
 }
+
+// mostSleeps bounds the pauses of fixed length in tests. A test polls for a condition (testkit.Until), waits for a
+// deadline (testkit.Lapse) or for a moment by chance (testkit.Moment), or keeps a pace (time.Tick).
+const mostSleeps = 40
+
+func TestTestsRarelySleep(t *testing.T) {
+	sleeps := 0
+	err := eachLine(root, []string{".go"}, func(file string, _ int, line string) {
+		if (strings.HasSuffix(file, "_test.go") || within(file, "tests")) && strings.Contains(line, "time.Sleep"+"(") {
+			sleeps++
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d calls of time.Sleep in tests (%d allowed)", sleeps, mostSleeps)
+	if sleeps == 0 || sleeps > mostSleeps {
+		t.Errorf("%d calls of time.Sleep in tests, at most %d are allowed", sleeps, mostSleeps)
+	}
+}

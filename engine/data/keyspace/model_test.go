@@ -496,9 +496,9 @@ func scaled(n int) int {
 
 func TestModelSmall(t *testing.T) { newModel(t, 3, 40, true).run(scaled(8_000), 5) }
 
-func TestModelMany(t *testing.T) { newModel(t, 2, 4000, false).run(scaled(40_000), 4000) }
+func TestModelMany(t *testing.T) { newModel(t, 2, 4000, false).run(scaled(20_000), 4000) }
 
-func TestModelSlots(t *testing.T) { newModelBy(t, 2, 60, true, true).run(scaled(4_000), 5) }
+func TestModelSlots(t *testing.T) { newModelBy(t, 2, 60, true, true).run(scaled(2_000), 5) }
 
 func TestModelManyInSlots(t *testing.T) { newModelBy(t, 1, 4000, false, true).run(scaled(40_000), 400) }
 
