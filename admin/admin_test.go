@@ -20,7 +20,7 @@ func TestPanicEndsTheProcess(t *testing.T) {
 	if os.Getenv("SPINDLE_TEST_PANIC") != "" {
 		s := httptest.NewServer(endOnPanic(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("in a turn") })))
 		_, err := http.Get(s.URL)
-		t.Fatalf("it goes on: %v", err)
+		t.Fatalf("it continues: %v", err)
 	}
 	child := exec.Command(os.Args[0], "-test.run", "^TestPanicEndsTheProcess$")
 	child.Env = append(os.Environ(), "SPINDLE_TEST_PANIC=1")

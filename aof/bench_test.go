@@ -10,10 +10,10 @@ import (
 	"spindle/internal/disk"
 )
 
-// BenchmarkWhoWrites is a SET whose effect goes into the log, in its own turn. The turn writes it, or the writer's
-// goroutine does, as it would if turns never wrote. Turns follow each other at once, or after a rest, as a
+// BenchmarkWritingGoroutine is a SET whose effect goes into the log, in its own turn. The turn writes it, or the
+// writer's goroutine does, as it would if turns never wrote. Turns follow each other at once, or after a rest, as a
 // server's do that waits for its clients. Watch cpu-ns/op: what both threads spend.
-func BenchmarkWhoWrites(b *testing.B) {
+func BenchmarkWritingGoroutine(b *testing.B) {
 	for name, rest := range map[string]time.Duration{"busy": 0, "rests": 20 * time.Microsecond} {
 		b.Run(name+"/turn", func(b *testing.B) { benchmarkWriter(b, true, rest) })
 		b.Run(name+"/goroutine", func(b *testing.B) { benchmarkWriter(b, false, rest) })

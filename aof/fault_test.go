@@ -692,6 +692,6 @@ func TestIdleSyncFails(t *testing.T) {
 	s.Do(s.aof.startRewrite)
 	s.waitFor("the end", func() bool { return s.aof.Refusal() != nil })
 	if !s.fatal.Load() {
-		t.Error("the server goes on")
+		t.Error("the server continues")
 	}
 }

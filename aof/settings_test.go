@@ -18,9 +18,9 @@ import (
 
 const firstIncr = "appendonlydir/appendonly.aof.1.incr.aof"
 
-// TestNoSyncBesideASave: with no-appendfsync-on-rewrite nothing is synced while a snapshot is saved, and no reply waits
+// TestNoSyncDuringASave: with no-appendfsync-on-rewrite nothing is synced while a snapshot is saved, and no reply waits
 // for that. After it syncs are made again, also of what was written meanwhile.
-func TestNoSyncBesideASave(t *testing.T) {
+func TestNoSyncDuringASave(t *testing.T) {
 	for _, policy := range []Policy{Always, EverySecond} {
 		t.Run(fmt.Sprint("policy ", policy), func(t *testing.T) {
 			s, d := begin(t, policy)
@@ -124,8 +124,8 @@ func TestAutomaticRewrite(t *testing.T) {
 	}
 }
 
-// TestRewriteBehindASave: BGREWRITEAOF waits for the end of a save, and is refused while a rewrite runs.
-func TestRewriteBehindASave(t *testing.T) {
+// TestRewriteAfterASave: BGREWRITEAOF waits for the end of a save, and is refused while a rewrite runs.
+func TestRewriteAfterASave(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.Do(func() { s.saving = true })
 	if got, _ := s.do("BGREWRITEAOF"); got != "+Background append only file rewriting scheduled\r\n" {
@@ -243,8 +243,8 @@ func TestIncrementalSync(t *testing.T) {
 	}
 }
 
-// TestCheckTellsHowFar: the caller of a check hears how far it is.
-func TestCheckTellsHowFar(t *testing.T) {
+// TestCheckReportsProgress: the caller of a check hears how far it is.
+func TestCheckReportsProgress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "appendonly.aof")
 	if err := os.WriteFile(path, bytes.Repeat(increment, 10_000), 0o644); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestCheckTellsHowFar(t *testing.T) {
 	told, most, total := 0, int64(0), int64(0)
 	code := CheckMain([]string{path}, nil, io.Discard, func(done, of int64) {
 		if done < most {
-			t.Errorf("%d behind %d", done, most)
+			t.Errorf("%d after %d", done, most)
 		}
 		told, most, total = told+1, done, of
 	})

@@ -57,8 +57,8 @@ func TestFlushedDuringASave(t *testing.T) {
 	}
 }
 
-// TestCalledOffIsNotPutInPlace: a cancelled save's file is not renamed, even if it is complete.
-func TestCalledOffIsNotPutInPlace(t *testing.T) {
+// TestCancelledSaveIsDiscarded: a cancelled save's file is not renamed, even if it is complete.
+func TestCancelledSaveIsDiscarded(t *testing.T) {
 	dir := t.TempDir()
 	f := FileOptions{Path: filepath.Join(dir, "dump.rdb"), Temp: filepath.Join(dir, "temp")}
 	os.WriteFile(f.Path, []byte("old"), 0o600)
@@ -120,9 +120,9 @@ func TestRemoveTemporaries(t *testing.T) {
 	}
 }
 
-// TestCopyBesideASave: a copy being received and a concurrent save have different files, even if one path is relative.
+// TestCopyDuringASave: a copy being received and a concurrent save have different files, even if one path is relative.
 // The copy becomes the server's file only when it is placed.
-func TestCopyBesideASave(t *testing.T) {
+func TestCopyDuringASave(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	must := func(err error) {

@@ -69,7 +69,7 @@ func TestHeader(t *testing.T) {
 	}
 	var unsupported *UnsupportedError
 	if _, err := Read(t.Context(), &file, newFakeInserter(), LoadOptions{}); !errors.As(err, &unsupported) {
-		t.Errorf("a library that nobody takes: %v", err)
+		t.Errorf("a library that no loader accepts: %v", err)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestStream(t *testing.T) {
 	}
 	rest, _ := io.ReadAll(r)
 	if string(l.Rest)+string(rest) != mark {
-		t.Errorf("behind the file stands %q", string(l.Rest)+string(rest))
+		t.Errorf("after the file stands %q", string(l.Rest)+string(rest))
 	}
 	got.equal(t, s.entries())
 }
@@ -245,7 +245,7 @@ func TestSaveFileErrors(t *testing.T) {
 			t.Errorf("%s: %v, log %q; want %q", c.name, err, log.String(), c.want)
 		}
 		if list, _ := filepath.Glob(filepath.Join(dir, "temp*")); len(list) != 0 {
-			t.Errorf("%s: left behind %q", c.name, list)
+			t.Errorf("%s: still there: %q", c.name, list)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func TestFailed(t *testing.T) {
 	d.wait(t)
 	d.expect(t, "rdb_last_bgsave_status", "err", "rdb_changes_since_last_save", "1")
 	if !d.WritesStopped() || !strings.Contains(d.log.String(), "Background saving error") {
-		t.Error("nobody is told")
+		t.Error("no listener is called")
 	}
 	d.settings.StopWrites.Set(false)
 	if d.WritesStopped() {
@@ -165,7 +165,7 @@ func TestFailed(t *testing.T) {
 	d.settings.StopWrites.Set(true)
 	d.settings.Rules.Set(nil)
 	if d.WritesStopped() {
-		t.Error("without rules nobody asked for files")
+		t.Error("without rules no files are wanted")
 	}
 	d.settings.Rules.Set([]Rule{{1, 1}})
 	d.settings.FileName.Set(good)

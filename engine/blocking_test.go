@@ -123,12 +123,12 @@ func TestWaitsAreBookedOnce(t *testing.T) {
 		t.Fatalf("%d done", done)
 	}
 	if s := h.catalogue.Lookup([]byte("park")).Stats; s.Calls != 2 {
-		t.Errorf("%d calls, behind one that waited and one that did not", s.Calls)
+		t.Errorf("%d calls, after one that waited and one that did not", s.Calls)
 	}
 }
 
-// TestLineGoesOnWhenTheNextLeaves: engine.W2 holds also when the service of one client closes the next one.
-func TestLineGoesOnWhenTheNextLeaves(t *testing.T) {
+// TestQueueContinuesWhenTheNextLeaves: engine.W2 holds also when the service of one client closes the next one.
+func TestQueueContinuesWhenTheNextLeaves(t *testing.T) {
 	var h *testCore
 	var doomed *client.Client
 	// OUST key: ends doomed when key is there.
@@ -155,8 +155,8 @@ func TestLineGoesOnWhenTheNextLeaves(t *testing.T) {
 	}
 }
 
-// TestTransactionsServeWhoWaitsAfterwards: not between their commands.
-func TestTransactionsServeWhoWaitsAfterwards(t *testing.T) {
+// TestTransactionsServeBlockedClientsAfterwards: not between their commands.
+func TestTransactionsServeBlockedClientsAfterwards(t *testing.T) {
 	h := newTestCore(t)
 	_, conns := h.parkAll(1, "PARK k")
 	cl, _ := h.arrive()
@@ -245,8 +245,8 @@ func TestSilentWaits(t *testing.T) {
 	h.expect("the next", h.do(cl, "PING"), "+PONG\r\n")
 }
 
-// TestAnsweredInItsOwnCommand: answering a client that its running handler has parked leaves the batch's reply alone.
-func TestAnsweredInItsOwnCommand(t *testing.T) {
+// TestAnsweredWithinTheCommand: answering a client that its running handler has parked leaves the batch's reply alone.
+func TestAnsweredWithinTheCommand(t *testing.T) {
 	var h *testCore
 	h = newTestCore(t, command.Spec{Name: "hasty", Arity: 1, Run: func(c *command.Context) error {
 		c.Core.Block(c, command.Wait{})
@@ -348,16 +348,16 @@ var streamRows = []command.Spec{
 	}},
 }
 
-// TestWhoWaitsHearsOfStreamsThatGo: only the clients that asked to hear of it do, at any place in line, however the
-// stream goes.
-func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
+// TestBlockedReadersHearOfDeletedStreams: only the clients that asked to hear of it do, at any place in line, however
+// the stream goes.
+func TestBlockedReadersHearOfDeletedStreams(t *testing.T) {
 	for _, how := range []string{"DEL s", "UNLINK s", "RENAME s t", "SET s v", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1",
 		"MOVE s 1", "PEXPIREAT s 1"} {
 		h := newTestCore(t, streamRows...)
 		_, behind := h.parkAll(1, "PARK s")
 		_, parked := h.parkAll(1, "GROUP s")
 		if n := h.BlockingKeysOnGone(); n != 1 {
-			t.Errorf("%s: %d keys of whose going somebody is to hear", how, n)
+			t.Errorf("%s: %d keys whose removal is watched", how, n)
 		}
 		h.Do(func() {
 			h.space.DB(0).PutPacked([]byte("s"), value.Stream, value.Listpack, []byte("any"), 0)
@@ -373,7 +373,7 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 			h.expect(how+": PARK", behind[0].take(), "")
 		}
 		if n := h.BlockingKeysOnGone(); n != 0 {
-			t.Errorf("%s: afterwards %d keys of whose going somebody is to hear", how, n)
+			t.Errorf("%s: afterwards %d keys whose removal is watched", how, n)
 		}
 		if h.space.Blocking != h.BlockingKeys() {
 			t.Errorf("%s: the keyspace believes in %d keys that are waited for, of %d", how, h.space.Blocking, h.BlockingKeys())
@@ -381,8 +381,8 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 	}
 }
 
-// TestSwappedDatabasesServeWhoWaits: a list that comes by SWAPDB, RENAME or MOVE serves like one that is pushed.
-func TestSwappedDatabasesServeWhoWaits(t *testing.T) {
+// TestSwappedDatabasesServeBlockedClients: a list that comes by SWAPDB, RENAME or MOVE serves like one that is pushed.
+func TestSwappedDatabasesServeBlockedClients(t *testing.T) {
 	for _, how := range []string{"SWAPDB 0 1", "RENAME t s", "COPY t s", "STREAM s"} {
 		h := newTestCore(t, streamRows...)
 		h.Do(func() {
@@ -394,7 +394,7 @@ func TestSwappedDatabasesServeWhoWaits(t *testing.T) {
 		h.do(cl, how)
 		h.expect(how, parked[0].take(), "post $1\r\ns\r\n; resume")
 		if h.space.Blocking != 0 {
-			t.Errorf("%s: somebody still waits for %d keys", how, h.space.Blocking)
+			t.Errorf("%s: clients still wait for %d keys", how, h.space.Blocking)
 		}
 	}
 }

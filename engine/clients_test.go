@@ -40,7 +40,7 @@ func TestKilledIsGone(t *testing.T) {
 	h.do(watches, "WATCH w")
 	h.Do(func() { h.PauseFor(PauseByClient, false, 60_000) })
 	if done, _ := h.batch(held, "SET k v"); done != 0 {
-		t.Fatal("the pause held nobody back")
+		t.Fatal("the pause held no client back")
 	}
 	monitoring.take()
 	if answer := h.do(boss, "CLIENT KILL TYPE normal", "CLIENT LIST"); !strings.HasPrefix(answer, ":4\r\n") ||

@@ -75,9 +75,9 @@ func TestALongBatchEndsEarly(t *testing.T) {
 	}
 }
 
-// TestTimeGoesOnInATurn: each command has its own time, as in Redis; those of a transaction have one, and a key whose
+// TestTimePassesInATurn: each command has its own time, as in Redis; those of a transaction have one, and a key whose
 // deadline passes meanwhile is gone.
-func TestTimeGoesOnInATurn(t *testing.T) {
+func TestTimePassesInATurn(t *testing.T) {
 	var at []int64
 	var h *testCore
 	h = newTestCore(t, command.Spec{Name: "nap", Arity: 1, Run: func(*command.Context) error {
@@ -283,7 +283,7 @@ func TestErrorsAreCounted(t *testing.T) {
 	f = h.Figures()
 	if !f.ErrorsFull || f.CodesFreed != errorCodesMax ||
 		!slices.Equal(f.Errors, []ErrorCount{{"ERRORSTATS_DISABLED", 1}}) {
-		t.Errorf("behind too many codes: %+v", f)
+		t.Errorf("after too many codes: %+v", f)
 	}
 	if len(told) != errorCodesMax {
 		t.Errorf("told of %d codes: %s", len(told), told)
@@ -291,7 +291,7 @@ func TestErrorsAreCounted(t *testing.T) {
 	h.ResetFigures()
 	h.do(cl, "GET")
 	if f = h.Figures(); f.ErrorsFull || f.CodesFreed != 0 || !slices.Equal(f.Errors, []ErrorCount{{"ERR", 1}}) {
-		t.Errorf("behind CONFIG RESETSTAT: %+v", f)
+		t.Errorf("after CONFIG RESETSTAT: %+v", f)
 	}
 }
 

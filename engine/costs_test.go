@@ -43,11 +43,11 @@ func TestClientsAreEvicted(t *testing.T) {
 	h.expect("the costliest", second.take(), "close")
 	h.expect("the next", first.take(), "")
 	if h.knows(two) || h.connected() != 4 {
-		t.Error("who was evicted is still listed")
+		t.Error("the evicted client is still listed")
 	}
 	one.Account(2<<20, 0) // its loop tells, outside of a turn
 	if done, answer := h.batch(one, "SET k v"); done != 0 || answer != "" {
-		t.Errorf("who has to go runs a command: %d, %q", done, answer)
+		t.Errorf("the client to evict runs a command: %d, %q", done, answer)
 	}
 	h.expect("by its buffers", first.take(), "close")
 	h.limit(200_000)
@@ -89,9 +89,9 @@ func TestWatchedKeysCount(t *testing.T) {
 	}
 }
 
-// TestWhoIsSpared: a NO-EVICT client counts and stays, replicas do not even count. When no client may be evicted, the
-// log says so once.
-func TestWhoIsSpared(t *testing.T) {
+// TestClientsThatAreNotEvicted: a NO-EVICT client counts and stays, replicas do not even count. When no client may be
+// evicted, the log says so once.
+func TestClientsThatAreNotEvicted(t *testing.T) {
 	h := newTestCore(t)
 	evicted, stuck := h.evicting()
 	spared, first := h.arrive()

@@ -8,9 +8,9 @@ import (
 	"spindle/lazyfree"
 )
 
-// TestMuchToFreeIsTold: Laden is told when reclaimers have more than ladenFrom to free, once, and again when they are
+// TestLadenIsCalled: Laden is told when reclaimers have more than ladenFrom to free, once, and again when they are
 // nearly done. There are no ticks meanwhile: memory that stays empty would go back to the system, which is told too.
-func TestMuchToFreeIsTold(t *testing.T) {
+func TestLadenIsCalled(t *testing.T) {
 	h := newTestCore(t)
 	h.Do(func() { h.PauseCron(true) })
 	h.lazy = lazyfree.New(lazyfree.Options{})
@@ -53,8 +53,8 @@ func TestMuchToFreeIsTold(t *testing.T) {
 	}
 }
 
-// TestExpiryBehind: late expiry gets as much time as clients, and twice as much when it is very late.
-func TestExpiryBehind(t *testing.T) {
+// TestLateExpiry: late expiry gets as much time as clients, and twice as much when it is very late.
+func TestLateExpiry(t *testing.T) {
 	for late, want := range map[int64]time.Duration{0: expirySlice, 10 * farBehindMs: expirySlice / 2} {
 		h := newTestCore(t)
 		due := h.testClock.Now().UnixMilli() + 1
@@ -68,7 +68,7 @@ func TestExpiryBehind(t *testing.T) {
 		h.runDuties()
 		most := int64(h.Uptime() + want)
 		if !h.duties.behind {
-			t.Fatalf("%d keys are left of 100,000, and expiry is not behind", h.space.DB(0).Len())
+			t.Fatalf("%d keys are left of 100,000, and expiry is not late", h.space.DB(0).Len())
 		}
 		if got := h.clientsShare(); got != want || h.duties.at > most {
 			t.Errorf("%d ms late: clients have %v, %v of them, want %v", late, time.Duration(h.duties.at-most)+want, got, want)

@@ -54,9 +54,9 @@ func TestEvictionEnds(t *testing.T) {
 	}
 }
 
-// TestEvictionIsBookedToNobody: what makes room before a command is no part of that command's time, and takes nothing
-// from the time of those before it.
-func TestEvictionIsBookedToNobody(t *testing.T) {
+// TestEvictionIsBookedToNoCommand: what makes room before a command is no part of that command's time, and takes
+// nothing from the time of those before it.
+func TestEvictionIsBookedToNoCommand(t *testing.T) {
 	const nap, evicting = 20 * time.Millisecond, 600 * time.Millisecond
 	var h *testCore
 	h = newTestCore(t, command.Spec{Name: "grow", Arity: 2, Flags: command.Fast | command.Write,

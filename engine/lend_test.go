@@ -100,7 +100,7 @@ func TestLend(t *testing.T) {
 		t.Errorf("half of the unit has left: %s", log)
 	}
 	if said := waitsConn.take(); said != "" {
-		t.Errorf("who waits for the key was told %q", said)
+		t.Errorf("the client that waits for the key got %q", said)
 	}
 	h.expect("the end", h.do(other, "ENDLONG"), "+OK\r\n")
 	eventually(t, "the command's end", func() bool { return !h.Lent() })
@@ -108,7 +108,7 @@ func TestLend(t *testing.T) {
 		t.Errorf("its client was told %q", said)
 	}
 	if said := waitsConn.take(); !strings.Contains(said, "$1\r\nk\r\n") {
-		t.Errorf("who waited for the key was told %q", said)
+		t.Errorf("the client that waited for the key got %q", said)
 	}
 	log := h.sink.take()
 	if !strings.Contains(log, "MULTI | 0:SET k v | 0:SET k v | EXEC") || !strings.Contains(log, "DEL k") ||
@@ -181,7 +181,7 @@ func TestLenderLeaves(t *testing.T) {
 	end.Store(true)
 	eventually(t, "its end", func() bool { return !h.Lent() })
 	if said := conn.take(); said != "" {
-		t.Errorf("who is gone was told %q", said)
+		t.Errorf("the client that is gone got %q", said)
 	}
 	other, _ := h.arrive()
 	h.expect("its work", h.do(other, "GET k"), "$1\r\nv\r\n")

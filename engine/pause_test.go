@@ -79,8 +79,8 @@ func TestPauseHoldsEXEC(t *testing.T) {
 	}
 }
 
-// TestPauseHoldsEXECForWhatItsCallsDo: a queued call counts for what it says of itself, as outside of a transaction.
-func TestPauseHoldsEXECForWhatItsCallsDo(t *testing.T) {
+// TestPauseHoldsEXECByItsCommands: a queued call counts for what it says of itself, as outside of a transaction.
+func TestPauseHoldsEXECByItsCommands(t *testing.T) {
 	h := newTestCore(t, command.Spec{Name: "script", Arity: 2, Flags: command.MayReplicate,
 		Means: func(args [][]byte, row command.Flags) command.Flags {
 			if string(args[1]) == "reads" {

@@ -46,10 +46,10 @@ func pushRows(h **testCore, all *client.Audience) []command.Spec {
 	}
 }
 
-// TestPushesComeBehindTheirReply: a command's pushes to its own client come right after its reply, in a transaction
+// TestPushesComeAfterTheirReply: a command's pushes to its own client come right after its reply, in a transaction
 // after EXEC's. So do those of a command that was parked or lent the turn. They come also if no replies are wanted.
 // Others get it by mail.
-func TestPushesComeBehindTheirReply(t *testing.T) {
+func TestPushesComeAfterTheirReply(t *testing.T) {
 	for _, c := range []struct{ name, ask, answer, mail string }{
 		{"in a pipeline", "PING|TELL a|PING|TELL b",
 			"+PONG\r\n+OK\r\n!a\r\n+PONG\r\n+OK\r\n!b\r\n", "post !a\r\n; post !b\r\n"},

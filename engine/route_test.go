@@ -88,8 +88,8 @@ func TestRoutingOfOpenSlots(t *testing.T) {
 		"+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n$1\r\n1\r\n"+movedBar)
 }
 
-// TestScriptsGoByTheMapThatAdmittedThem: a slot that has gone before a script's first call is still its own.
-func TestScriptsGoByTheMapThatAdmittedThem(t *testing.T) {
+// TestScriptsKeepTheMapThatAdmittedThem: a slot that has gone before a script's first call is still its own.
+func TestScriptsKeepTheMapThatAdmittedThem(t *testing.T) {
 	var publish func(change func(d *slots.Draft, me, other *slots.Node))
 	fake := &client.Client{Flags: client.Fake | client.InScript, Authenticated: true, Protocol: 2}
 	h, publish := newNode(t, command.Spec{Name: "late", Arity: 2, Flags: command.Write, Keys: command.FirstArg(command.KeyRW),

@@ -60,7 +60,7 @@ func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) 
 			end := 0
 			for _, r := range p.Requests {
 				if r.End <= end || r.End > n {
-					t.Fatalf("End %d behind %d, consumed %d", r.End, end, n)
+					t.Fatalf("End %d after %d, consumed %d", r.End, end, n)
 				}
 				end = r.End
 			}

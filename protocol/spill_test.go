@@ -191,9 +191,9 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestFullTakenBack: a full reply that is rolled back to before it was full continues from there. So a client under
-// CLIENT REPLY OFF is not disconnected for a long reply.
-func TestFullTakenBack(t *testing.T) {
+// TestRolledBackReplyIsNotFull: a full reply that is rolled back to before it was full continues from there. So a
+// client under CLIENT REPLY OFF is not disconnected for a long reply.
+func TestRolledBackReplyIsNotFull(t *testing.T) {
 	chunks := &lender{limit: 1 << 20}
 	r := &Reply{Chunks: chunks}
 	lent := 0
@@ -225,7 +225,7 @@ func TestFullTakenBack(t *testing.T) {
 		m = r.Mark()
 	}
 	if wire(r) != want {
-		t.Fatal("what came afterwards is not behind it")
+		t.Fatal("the later bytes do not follow it")
 	}
 	r.Reset()
 	if release := r.Taken(); release != nil {
@@ -268,7 +268,7 @@ func TestSealAndDiscard(t *testing.T) {
 			r.Rollback(Mark{}) // its buffer is still a chunk
 		}
 		if r.Discard(); chunks.out != 0 {
-			t.Errorf("%d elements: %d chunks are out behind Discard", n, chunks.out)
+			t.Errorf("%d elements: %d chunks are out after Discard", n, chunks.out)
 		}
 		r = &Reply{Chunks: chunks}
 		for i := range n {

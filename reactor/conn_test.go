@@ -16,7 +16,7 @@ import (
 
 func TestPipelineIsAnsweredInOrder(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 		p := dial(t, addr)
 		var ask, want strings.Builder
 		for i := range 20_000 { // several reads, many batches
@@ -32,8 +32,8 @@ func TestPipelineIsAnsweredInOrder(t *testing.T) {
 // However the network cuts the bytes, the answers are the same.
 func TestAnySplitReadsTheSame(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		_, addr := serveHandler(t, h, Options{Backend: b})
 		big := strings.Repeat("0123456789", 5000) // streamed
 		ask := command("PING") + "ECHO inline\r\n" + command("ECHO", "") + command("LEN", big) +
 			command("ECHO", strings.Repeat("z", 20_000)) + command("LEN", big) + "PING\r\n" + command("PING")
@@ -95,12 +95,12 @@ func TestLacking(t *testing.T) {
 // A post decided in an earlier turn comes before the reply of a later one, and the other way round.
 func TestPostsKeepTheOrderOfTurns(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
+		h := newTestHandler()
+		_, addr := serveHandler(t, h, Options{Backend: b, Loops: 2})
 		listener := dial(t, addr)
 		listener.send(command("NAME", "ear"))
 		listener.expect("+OK\r\n")
-		ear := h.seat("ear")
+		ear := h.named("ear")
 		// One counter, moved inside turns only: by the listener's own requests, and by turns of others that post.
 		const rounds = 1500
 		var wg sync.WaitGroup
@@ -132,22 +132,22 @@ func TestPostsKeepTheOrderOfTurns(t *testing.T) {
 	})
 }
 
-func TestHeldConnectionGoesOnWhereItStopped(t *testing.T) {
+func TestHeldConnectionResumes(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		_, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		p.send(command("NAME", "me") + command("HOLD") + command("ECHO", "after") + command("ECHO", "half")[:10])
 		p.expect("+OK\r\n+HELD\r\n")
 		p.send(command("ECHO", "half")[10:] + command("PING"))
 		p.expectNothing(20 * time.Millisecond)
-		h.seat("me").c.Resume()
+		h.named("me").c.Resume()
 		p.expect("$5\r\nafter\r\n$4\r\nhalf\r\n+OK\r\n")
 		// Not done at all: the same request is served again, streamed or not, come at once or not.
 		for _, size := range []int{10, 2 * longArgument, 100_000} {
 			ask := command("LATER", strings.Repeat("v", size))
 			p.sendCut(ask[:len(ask)-8], ask[len(ask)-8:]+command("PING"))
-			me := h.seat("me")
+			me := h.named("me")
 			eventually(t, "refused", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return me.asked })
 			me.c.Resume()
 			p.expect(fmt.Sprintf(":%d\r\n+OK\r\n", size))
@@ -161,8 +161,8 @@ func TestHeldConnectionGoesOnWhereItStopped(t *testing.T) {
 // A blocked client that hangs up is noticed although nothing of it is served.
 func TestHeldConnectionThatHangsUpIsClosed(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		p.send(command("HOLD") + command("PING"))
 		p.expect("+HELD\r\n")
@@ -181,8 +181,8 @@ func TestHeldConnectionThatHangsUpIsClosed(t *testing.T) {
 
 func TestCloseAfterOutput(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		_, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		const size = 8 << 20 // more than the socket takes at once
 		p.send(command("FILL", fmt.Sprint(size)) + command("QUIT") + command("PING"))
@@ -200,8 +200,8 @@ func TestProtocolErrorEndsAConnection(t *testing.T) {
 			"PING":  "+OK\r\n-ERR Protocol error: expected '$', got 'P'\r\n",
 			"QUIET": "+OK\r\n",
 		} {
-			h := newBoard()
-			_, addr := serveBoard(t, h, Options{Backend: b})
+			h := newTestHandler()
+			_, addr := serveHandler(t, h, Options{Backend: b})
 			p := dial(t, addr)
 			p.send(command(before) + "*1\r\nPING\r\n")
 			p.expect(want)
@@ -217,7 +217,7 @@ func TestProtocolErrorEndsAConnection(t *testing.T) {
 // they share the loop's parser.
 func TestNextConnectionStartsClean(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 		for _, last := range []string{
 			"*3000000000\r\n",                        // a count out of range
 			"*2\r\n$4\r\nECHO\r\nfooz\r\n",           // a length without its sign
@@ -239,8 +239,8 @@ func TestNextConnectionStartsClean(t *testing.T) {
 // 64 MB arrive in time and memory linear in their size, and are the handler's to keep.
 func TestBigArgument(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		const size = 64 << 20
 		go func() {
@@ -256,7 +256,7 @@ func TestBigArgument(t *testing.T) {
 			t.Errorf("taken %d, freed %d of %d", h.taken.Load(), h.bulkFreed.Load(), h.reserved.Load())
 		}
 		if pooled := r.Stats().PooledBytes; pooled > 1<<20 {
-			t.Errorf("%d bytes of buffers stayed behind", pooled)
+			t.Errorf("%d bytes of buffers are left", pooled)
 		}
 	})
 }
@@ -264,8 +264,8 @@ func TestBigArgument(t *testing.T) {
 // A lent reply leaves piece by piece; its release runs once.
 func TestLentReplyIsReleasedOnceWhenSent(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		_, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		const size = 24 << 20
 		for range 3 {
@@ -283,12 +283,12 @@ func TestLentReplyIsReleasedOnceWhenSent(t *testing.T) {
 
 func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		p.send(command("NAME", "me"))
 		p.expect("+OK\r\n")
-		me := h.seat("me")
+		me := h.named("me")
 		p.send(strings.Repeat(command("BIG", fmt.Sprint(16<<20)), 4))
 		eventually(t, "output waits", func() bool { return me.c.Usage().Output > 32<<20 })
 		p.Close()
@@ -303,12 +303,12 @@ func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
 // TestLastActiveCountsWrites: a client that only takes what it is sent, however slowly, is not idle.
 func TestLastActiveCountsWrites(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		_, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		p.send(command("NAME", "slow"))
 		p.expect("+OK\r\n")
-		c := h.seat("slow").c
+		c := h.named("slow").c
 		const size = 16 << 20 // more than both sockets hold
 		p.send(command("FILL", fmt.Sprint(size)))
 		then := int64(0)

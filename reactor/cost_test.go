@@ -18,7 +18,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	}
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
-			_, addr := serveBoard(t, &pongHandler{}, Options{Backend: b})
+			_, addr := serveHandler(t, &pongHandler{}, Options{Backend: b})
 			var fds [24]int // enough to gather, and fewer than gnet's list of events has to grow for
 			for i := range fds {
 				fds[i] = rawDial(t, addr)
@@ -62,8 +62,8 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 }
 
 // An idle loop that keeps its P in a raw wait neither holds up the collector nor other goroutines.
-func TestIdleLoopsHoldNobodyUp(t *testing.T) {
-	_, addr := serveBoard(t, newBoard(), Options{Backend: Epoll, Loops: 3})
+func TestIdleLoopsDelayNoGoroutine(t *testing.T) {
+	_, addr := serveHandler(t, newTestHandler(), Options{Backend: Epoll, Loops: 3})
 	p := dial(t, addr)
 	for range 5 {
 		p.send(command("PING"))

@@ -4,12 +4,12 @@ import "testing"
 
 // However many connections are ready at once, they share few reply buffers: those that have theirs are flushed before
 // too many others get one.
-func TestACrowdSharesBuffers(t *testing.T) {
+func TestManyConnectionsShareBuffers(t *testing.T) {
 	const clients = 6 * crowd
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
-			h := newBoard()
-			r, addr := serveBoard(t, h, Options{Backend: b})
+			h := newTestHandler()
+			r, addr := serveHandler(t, h, Options{Backend: b})
 			var peers []*peer
 			for range clients {
 				peers = append(peers, dial(t, addr))

@@ -13,8 +13,8 @@ import (
 func TestEdgesAreReadToTheEnd(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
-			h := newBoard()
-			_, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
+			h := newTestHandler()
+			_, addr := serveHandler(t, h, Options{Backend: b, Loops: 2})
 			var peers []*peer
 			for range 4 {
 				p := dial(t, addr)
@@ -49,15 +49,15 @@ func TestEdgesAreReadToTheEnd(t *testing.T) {
 func TestEventOfAnEarlierSocket(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
-			h := newBoard()
-			r, addr := serveBoard(t, h, Options{Backend: b})
+			h := newTestHandler()
+			r, addr := serveHandler(t, h, Options{Backend: b})
 			p := dial(t, addr)
 			p.send(command("NAME", "p") + command("HOLD"))
 			p.expect("+OK\r\n+HELD\r\n")
-			fd := h.seat("p").c.(*conn).fd
+			fd := h.named("p").c.(*conn).fd
 			host := r.loops[0].host.(interface{ event(fd int, events uint32) })
 			onLoop(t, r.loops[0], func() { host.event(fd, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP) })
-			h.seat("p").c.Resume()
+			h.named("p").c.Resume()
 			p.send(command("PING"))
 			p.expect("+OK\r\n")
 			p.Conn.(interface{ CloseWrite() error }).CloseWrite() // the real end is believed
@@ -84,10 +84,10 @@ type guestHost struct {
 func (g guestHost) enter(*conn) { g.f() }
 
 // An end that comes together with the last bytes is heard, however many these are.
-func TestEndBehindManyBytes(t *testing.T) {
+func TestEndAfterManyBytes(t *testing.T) {
 	for _, n := range []int{1, readBuffer, 5 * readBuffer} {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: Gnet})
+		h := newTestHandler()
+		_, addr := serveHandler(t, h, Options{Backend: Gnet})
 		p := dial(t, addr)
 		p.send(command("PING"))
 		p.expect("+OK\r\n")

@@ -12,18 +12,18 @@ import (
 	"spindle/protocol"
 )
 
-// seatCrowd connects n peers and gives them names, so that FAN reaches them.
-func seatCrowd(t *testing.T, h *board, addr string, n int) (peers []*peer) {
-	crowd := map[protocol.Loop][]protocol.Conn{}
+// joinReceivers connects n peers and gives them names, so that FAN reaches them.
+func joinReceivers(t *testing.T, h *testHandler, addr string, n int) (peers []*peer) {
+	receivers := map[protocol.Loop][]protocol.Conn{}
 	for i := range n {
 		p, name := dial(t, addr), fmt.Sprint("p", i)
 		p.send(command("NAME", name))
 		p.expect("+OK\r\n")
-		c := h.seat(name).c
-		peers, crowd[c.Loop()] = append(peers, p), append(crowd[c.Loop()], c)
+		c := h.named(name).c
+		peers, receivers[c.Loop()] = append(peers, p), append(receivers[c.Loop()], c)
 	}
 	h.mu.Lock()
-	h.crowd = crowd
+	h.receivers = receivers
 	h.mu.Unlock()
 	return peers
 }
@@ -33,9 +33,9 @@ func TestMessageForManyIsMadeOnce(t *testing.T) {
 	const clients, messages = 10 * crowd, 8
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
-			h := newBoard()
-			r, addr := serveBoard(t, h, Options{Backend: b})
-			peers := seatCrowd(t, h, addr, clients)
+			h := newTestHandler()
+			r, addr := serveHandler(t, h, Options{Backend: b})
+			peers := joinReceivers(t, h, addr, clients)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			peers[0].send(strings.Repeat(command("FAN"), messages))
@@ -56,16 +56,16 @@ func TestMessageForManyIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestMessagesForOneAreNotMadeAnew: messages of one batch for one connection are joined in a buffer that is there.
-func TestMessagesForOneAreNotMadeAnew(t *testing.T) {
+// TestMessagesForOneShareABuffer: messages of one batch for one connection are joined in a buffer that is there.
+func TestMessagesForOneShareABuffer(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
-			h := newBoard()
-			_, addr := serveBoard(t, h, Options{Backend: b})
-			hears, says := seatCrowd(t, h, addr, 1)[0], dial(t, addr)
+			h := newTestHandler()
+			_, addr := serveHandler(t, h, Options{Backend: b})
+			hears, says := joinReceivers(t, h, addr, 1)[0], dial(t, addr)
 			const batch, rounds = 16, 400
 			ask := []byte(strings.Repeat(command("FAN"), batch))
 			heard, told := make([]byte, batch*len("#00000001\n")), make([]byte, batch*len("+FAN\r\n"))
@@ -102,9 +102,9 @@ func TestMessagesForManyKeepTheirOrder(t *testing.T) {
 	const clients, rounds = 6, 300
 	eachLink(t, func(t *testing.T, b Backend) {
 		for loops := 1; loops <= 2; loops++ {
-			h := newBoard()
-			_, addr := serveBoard(t, h, Options{Backend: b, Loops: loops})
-			peers := seatCrowd(t, h, addr, clients)
+			h := newTestHandler()
+			_, addr := serveHandler(t, h, Options{Backend: b, Loops: loops})
+			peers := joinReceivers(t, h, addr, clients)
 			fans, own := 0, make([]int, clients) // numbers that all get but the asker; what the peer itself asked for
 			plan := make([]string, clients)
 			rng := rand.New(rand.NewPCG(1, uint64(loops)))
@@ -143,7 +143,7 @@ func TestMessagesForManyKeepTheirOrder(t *testing.T) {
 					}
 					n := 0
 					if _, err := fmt.Sscanf(line, "#%08d", &n); err != nil || n <= last {
-						t.Fatalf("peer %d: %q behind %d", i, line, last)
+						t.Fatalf("peer %d: %q after %d", i, line, last)
 					}
 					last = n
 					seen++
@@ -159,9 +159,9 @@ func TestMessagesOfOneIterationLeaveTogether(t *testing.T) {
 	const clients, senders, rounds = 2 * crowd, 8, 4
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
-			h := newBoard()
-			r, addr := serveBoard(t, h, Options{Backend: b})
-			peers := seatCrowd(t, h, addr, clients)
+			h := newTestHandler()
+			r, addr := serveHandler(t, h, Options{Backend: b})
+			peers := joinReceivers(t, h, addr, clients)
 			before, said := r.Stats().Writes, 0
 			for range rounds { // gnet begins to gather after the first
 				h.mu.Lock() // the loop stays in its first batch until all have asked

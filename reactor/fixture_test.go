@@ -19,7 +19,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A board is a Handler with a few commands, and a turn that is a mutex.
+// A testHandler is a Handler with a few commands, and a turn that is a mutex.
 //
 //	PING  ECHO x  LEN x        what they say
 //	TURN                       the turn's number, in eight digits
@@ -34,16 +34,16 @@ import (
 //	QUIET                      answers +OK and is told no protocol error
 //	QUIT                       answers +OK and closes after output
 //	FILL n                     n bytes of ordinary reply
-//	FAN                        answers +FAN and sends the next number to the crowd, once a loop; not to the asker
+//	FAN                        answers +FAN and sends the next number to all receivers, once a loop; not to the asker
 //	COUNT                      the next number, in eight digits: "#00000001\n"
-type board struct {
+type testHandler struct {
 	mu     sync.Mutex
 	turn   uint64
 	count  int
-	byName map[string]*seat
+	byName map[string]*testSession
 
-	crowd map[protocol.Loop][]protocol.Conn // FAN's receivers
-	stuck chan struct{}                     // Reserve waits until it is closed; nil: it does not
+	receivers map[protocol.Loop][]protocol.Conn // FAN's receivers
+	stuck     chan struct{}                     // Reserve waits until it is closed; nil: it does not
 
 	opened, closed, malformed atomic.Int64
 	reserved, bulkFreed       atomic.Int64 // of Reserve
@@ -54,7 +54,7 @@ type board struct {
 	strangers                 bool              // clients are asked for a password; NAME gives it
 }
 
-type seat struct {
+type testSession struct {
 	c     protocol.Conn
 	asked bool // LATER was refused once
 	quiet bool // wants no replies; inside the turn
@@ -62,9 +62,9 @@ type seat struct {
 	busy  atomic.Bool
 }
 
-// A guest is a seat whose client is a stranger until it has a name.
+// A guest is a session whose client is a stranger until it has a name.
 type guest struct {
-	*seat
+	*testSession
 	named bool // its loop's only
 }
 
@@ -72,46 +72,46 @@ func (g *guest) Limits() protocol.Limits {
 	return protocol.Limits{MaxBulk: 1 << 20, Unauthenticated: !g.named}
 }
 
-// seatOf is what Open made, whichever it was.
-func seatOf(session any) *seat {
+// sessionOf is what Open made, whichever it was.
+func sessionOf(session any) *testSession {
 	if g, ok := session.(*guest); ok {
-		return g.seat
+		return g.testSession
 	}
-	return session.(*seat)
+	return session.(*testSession)
 }
 
-func newBoard() *board { return &board{byName: map[string]*seat{}} }
+func newTestHandler() *testHandler { return &testHandler{byName: map[string]*testSession{}} }
 
-func (h *board) Open(c protocol.Conn) (any, []byte) {
+func (h *testHandler) Open(c protocol.Conn) (any, []byte) {
 	if h.refuse != "" {
 		return nil, []byte(h.refuse)
 	}
 	h.opened.Add(1)
 	if h.strangers {
-		return &guest{seat: &seat{c: c}}, nil
+		return &guest{testSession: &testSession{c: c}}, nil
 	}
-	return &seat{c: c}, nil
+	return &testSession{c: c}, nil
 }
 
-func (h *board) Malformed(session any, err *protocol.Error) protocol.Verdict {
+func (h *testHandler) Malformed(session any, err *protocol.Error) protocol.Verdict {
 	h.malformed.Add(1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if seatOf(session).quiet {
+	if sessionOf(session).quiet {
 		return protocol.Leave
 	}
 	return protocol.Tell
 }
 
-func (h *board) Closed(session any) {
-	s := seatOf(session)
+func (h *testHandler) Closed(session any) {
+	s := sessionOf(session)
 	if s.gone.Swap(true) || s.busy.Load() {
 		panic("Closed twice, or during Serve")
 	}
 	h.closed.Add(1)
 }
 
-func (h *board) Reserve(_ any, n int) (*protocol.Bulk, *protocol.Error) {
+func (h *testHandler) Reserve(_ any, n int) (*protocol.Bulk, *protocol.Error) {
 	h.reserved.Add(1)
 	if h.stuck != nil {
 		<-h.stuck
@@ -119,20 +119,20 @@ func (h *board) Reserve(_ any, n int) (*protocol.Bulk, *protocol.Error) {
 	return &protocol.Bulk{Data: make([]byte, n), Release: func(*protocol.Bulk) { h.bulkFreed.Add(1) }}, nil
 }
 
-func (h *board) seat(name string) *seat {
+func (h *testHandler) named(name string) *testSession {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.byName[name]
 }
 
 // next is what COUNT answers. Inside a turn.
-func (h *board) next() []byte {
+func (h *testHandler) next() []byte {
 	h.count++
 	return fmt.Appendf(nil, "#%08d\n", h.count)
 }
 
-func (h *board) Serve(b *protocol.Batch) {
-	s := seatOf(b.Session)
+func (h *testHandler) Serve(b *protocol.Batch) {
+	s := sessionOf(b.Session)
 	if s.busy.Swap(true) || s.gone.Load() {
 		panic("Serve at the same time as Serve, or after Closed")
 	}
@@ -155,7 +155,7 @@ func (h *board) Serve(b *protocol.Batch) {
 	}
 }
 
-func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done bool) {
+func (h *testHandler) run(s *testSession, b *protocol.Batch, q *protocol.Request) (goOn, done bool) {
 	r := b.Reply
 	switch name := strings.ToUpper(string(q.Args[0])); name {
 	case "PING":
@@ -231,9 +231,9 @@ func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done
 var lastPort atomic.Int32
 
 // fan sends the next number to all that have a name, but not to s. Inside a turn.
-func (h *board) fan(s *seat) {
+func (h *testHandler) fan(s *testSession) {
 	p := h.next()
-	for l, to := range h.crowd {
+	for l, to := range h.receivers {
 		if l != nil {
 			l.PostAll(h.turn, to, s.c, p)
 			continue
@@ -246,8 +246,8 @@ func (h *board) fan(s *seat) {
 	}
 }
 
-// serveBoard starts a reactor on a free port and stops it with the test.
-func serveBoard(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) {
+// serveHandler starts a reactor on a free port and stops it with the test.
+func serveHandler(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) {
 	t.Helper()
 	o.Handler = h
 	o.Bind = []string{"127.0.0.1"}

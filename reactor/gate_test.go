@@ -18,11 +18,11 @@ import (
 func TestGateHoldsReplies(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {
 		gate := protocol.NewGate()
-		h := newBoard()
+		h := newTestHandler()
 		var mu sync.Mutex
 		durable := uint64(0)
 		h.decided = func(turn uint64) { gate.Shut(turn) }
-		_, addr := serveBoard(t, h, Options{Backend: backend, Gate: gate, Loops: 2})
+		_, addr := serveHandler(t, h, Options{Backend: backend, Gate: gate, Loops: 2})
 		stop, done := make(chan struct{}), make(chan struct{})
 		go func() { // the disk
 			defer close(done)
@@ -80,9 +80,9 @@ func (o *output) hear(gate *protocol.Gate, turn uint64, n int) {
 	o.hold(gate, turn, before)
 }
 
-// TestGateHoldsWhatFollowsAUnit: a reply that comes after a unit's push waits for its own turn, too. A push in front
+// TestGateHoldsRepliesAfterAUnit: a reply that comes after a unit's push waits for its own turn, too. A push in front
 // of a reply keeps the reply back with it.
-func TestGateHoldsWhatFollowsAUnit(t *testing.T) {
+func TestGateHoldsRepliesAfterAUnit(t *testing.T) {
 	const unit, ended, later = 5, 9, 12
 	t.Run("behind", func(t *testing.T) {
 		for _, most := range []int{1, markMost + 10} { // with many marks, the last ones are one
@@ -131,9 +131,9 @@ func TestGateHoldsWhatFollowsAUnit(t *testing.T) {
 	})
 }
 
-// TestGateIsNotPutOffByLaterUnits: what a unit has pushed leaves once that unit is durable, although another one has
+// TestGateOpensDespiteLaterUnits: what a unit has pushed leaves once that unit is durable, although another one has
 // ended by then each time.
-func TestGateIsNotPutOffByLaterUnits(t *testing.T) {
+func TestGateOpensDespiteLaterUnits(t *testing.T) {
 	gate, o := protocol.NewGate(), &output{}
 	for turn := uint64(1); turn < 100; turn++ {
 		gate.UnitOpened(turn)
@@ -154,14 +154,14 @@ func TestGateIsNotPutOffByLaterUnits(t *testing.T) {
 // sent either, but what came before it is.
 func TestStopWithAHeldUnit(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {
-		gate, h := protocol.NewGate(), newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: backend, Gate: gate})
+		gate, h := protocol.NewGate(), newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: backend, Gate: gate})
 		c := dial(t, addr)
 		c.send(command("NAME", "a"))
 		c.expect("+OK\r\n")
 		gate.UnitOpened(5)
-		h.seat("a").c.Post(4, []byte("before\n"))
-		h.seat("a").c.Post(protocol.OfUnit(5), []byte("held\n"))
+		h.named("a").c.Post(4, []byte("before\n"))
+		h.named("a").c.Post(protocol.OfUnit(5), []byte("held\n"))
 		c.expect("before\n")
 		gate.Halt()
 		began := time.Now()

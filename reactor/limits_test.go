@@ -29,9 +29,9 @@ func testSettings(change func(*Settings)) *Settings {
 // A client that has not given the password is cut with little unread, whatever the limits are. One that has is not.
 func TestStrangerThatDoesNotReadIsCut(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
+		h := newTestHandler()
 		h.strangers = true
-		r, addr := serveBoard(t, h,
+		r, addr := serveHandler(t, h,
 			Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{}) })})
 		p := dial(t, addr)
 		p.send(command("FILL", fmt.Sprint(replySize/2)))
@@ -51,9 +51,9 @@ func TestStrangerThatDoesNotReadIsCut(t *testing.T) {
 // A reader that never reads is cut by its limit, and others see nothing of it.
 func TestReaderThatNeverReadsIsCut(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
+		h := newTestHandler()
 		var cuts atomic.Int64
-		r, addr := serveBoard(t, h, Options{
+		r, addr := serveHandler(t, h, Options{
 			Backend: b,
 			Settings: testSettings(func(s *Settings) {
 				s.Output.Set(OutputLimits{protocol.ClassPubSub: {Hard: 4 << 20}})
@@ -67,7 +67,7 @@ func TestReaderThatNeverReadsIsCut(t *testing.T) {
 		deaf, other := dial(t, addr), dial(t, addr)
 		deaf.send(command("NAME", "deaf"))
 		deaf.expect("+OK\r\n")
-		h.seat("deaf").c.SetClass(protocol.ClassPubSub)
+		h.named("deaf").c.SetClass(protocol.ClassPubSub)
 		message := strings.Repeat("m", 20_000)
 		for range 1000 {
 			other.send(command("POST", "deaf", message) + command("PING"))
@@ -86,8 +86,8 @@ func TestReaderThatNeverReadsIsCut(t *testing.T) {
 
 func TestSoftLimitCutsAfterItsSeconds(t *testing.T) {
 	eachBackendAtOnce(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) {
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) {
 			s.Output.Set(OutputLimits{{Soft: 1 << 20, Seconds: 1}})
 		})})
 		p := dial(t, addr)
@@ -103,8 +103,8 @@ func TestSoftLimitCutsAfterItsSeconds(t *testing.T) {
 // A reply that is longer than the client may leave unread stops growing while it is made, and the client is cut for it.
 func TestHardLimitWithinOneReply(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h,
+		h := newTestHandler()
+		r, addr := serveHandler(t, h,
 			Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{{Hard: 1 << 20}}) })})
 		deaf, other := dial(t, addr), dial(t, addr)
 		deaf.send(command("MANY", "2000000000"))
@@ -117,8 +117,8 @@ func TestHardLimitWithinOneReply(t *testing.T) {
 // A client whose reply lacks a part is cut, also if its limit is gone when the batch is over.
 func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h,
+		h := newTestHandler()
+		r, addr := serveHandler(t, h,
 			Options{Backend: b, Settings: testSettings(func(s *Settings) {
 				s.Output.Set(OutputLimits{protocol.ClassNormal: {Hard: 1 << 20}})
 			})})
@@ -131,7 +131,7 @@ func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
 // A long reply arrives whole, and earlier and later ones in their places.
 func TestLongReplyOfManyElements(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		_, addr := serveBoard(t, newBoard(), Options{Backend: b, Settings: testSettings(func(*Settings) {})})
+		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b, Settings: testSettings(func(*Settings) {})})
 		p := dial(t, addr)
 		const n = 300_000
 		var want strings.Builder
@@ -150,8 +150,8 @@ func TestLongReplyOfManyElements(t *testing.T) {
 
 func TestQueryBufferLimit(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h,
+		h := newTestHandler()
+		r, addr := serveHandler(t, h,
 			Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(1 << 20) })})
 		p := dial(t, addr)
 		// Arguments below the size that is streamed, of one request that never ends.
@@ -172,8 +172,8 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 	const limit = 1 << 20
 	eachLink(t, func(t *testing.T, b Backend) {
 		var told atomic.Pointer[string]
-		h := newBoard()
-		r, addr := serveBoard(t, h,
+		h := newTestHandler()
+		r, addr := serveHandler(t, h,
 			Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(limit) }),
 				QueryLimit: func(session any, begin []byte) { told.Store(new(string(begin))) }})
 		arg := strings.Repeat("a", 2*limit)
@@ -214,8 +214,8 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 // has bounds, and the client has to wait.
 func TestNothingIsReadAhead(t *testing.T) {
 	eachLinkAtOnce(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		h.mu.Lock() // the loop stays in its first batch
 		asks, sent := []byte(strings.Repeat(command("PING"), 10_000)), 0
@@ -237,8 +237,8 @@ func TestNothingIsReadAhead(t *testing.T) {
 
 func TestMaxClients(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.MaxClients.Set(3) })})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.MaxClients.Set(3) })})
 		var in []*peer
 		for range 3 {
 			p := dial(t, addr)
@@ -262,9 +262,9 @@ func TestMaxClients(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
+		h := newTestHandler()
 		h.refuse = "-DENIED\r\n"
-		r, addr := serveBoard(t, h, Options{Backend: b})
+		r, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		p.expect("-DENIED\r\n")
 		p.expectEnd()
@@ -280,8 +280,8 @@ func TestRefusal(t *testing.T) {
 
 func TestManyConnections(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b, Loops: 2})
 		var wg sync.WaitGroup
 		peers := make([]*peer, 1000)
 		for i := range peers {
@@ -316,7 +316,7 @@ func TestSendersTakeTurns(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		for name, request := range map[string]string{"small": command("PING"),
 			"large": command("LEN", strings.Repeat("x", 1<<20))} {
-			_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+			_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 			steady := dial(t, addr)
 			block := []byte(strings.Repeat(request, max(1, 1<<20/len(request))))
 			var senders [4]*peer
@@ -355,8 +355,8 @@ func TestSendersTakeTurns(t *testing.T) {
 // A storm: connections that come, say something or nothing, and go, most of them rudely.
 func TestConnectionStorm(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b, Loops: 2})
 		steady := dial(t, addr)
 		var wg sync.WaitGroup
 		for worker := range 8 {
@@ -400,8 +400,8 @@ func TestConnectionStorm(t *testing.T) {
 // A peer that shut down its sending side gets the answers to what it sent, then the end.
 func TestHalfClosedPeer(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		_, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		p.send(command("PING") + command("ECHO", "bye"))
 		p.Conn.(interface{ CloseWrite() error }).CloseWrite()
@@ -420,7 +420,7 @@ func TestUnixSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		unix.Close(fd)
-		h := newBoard()
+		h := newTestHandler()
 		r, err := New(Options{Handler: h, Backend: b, UnixSocket: path, UnixPerm: 0o600})
 		if err != nil {
 			t.Fatal(err)
@@ -433,7 +433,7 @@ func TestUnixSocket(t *testing.T) {
 		p := dial(t, path)
 		p.send(command("NAME", "u") + command("FILL", "3000000"))
 		p.expect("+OK\r\n$3000000\r\n" + strings.Repeat("y", 3000000) + "\r\n")
-		if c := h.seat("u").c; !c.Unix() || !c.Loopback() || c.RemoteAddr() != path+":0" {
+		if c := h.named("u").c; !c.Unix() || !c.Loopback() || c.RemoteAddr() != path+":0" {
 			t.Errorf("%v %v %q", c.Unix(), c.Loopback(), c.RemoteAddr())
 		}
 		if _, err := New(Options{Handler: h, Backend: b, UnixSocket: path}); err == nil {
@@ -441,14 +441,14 @@ func TestUnixSocket(t *testing.T) {
 		}
 		r.Stop(time.Second)
 		if _, err := os.Stat(path); err == nil {
-			t.Error("the socket file stayed behind")
+			t.Error("the socket file is still there")
 		}
 	})
 }
 
 func TestAddresses(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
-		h := newBoard()
+		h := newTestHandler()
 		port := 21155 + int(b)
 		r, err := New(Options{Handler: h, Backend: b, Port: port, Bind: []string{"127.0.0.1", "-::1", "-192.0.2.77"}})
 		if err != nil {
@@ -459,7 +459,7 @@ func TestAddresses(t *testing.T) {
 		p := dial(t, fmt.Sprintf("127.0.0.1:%d", port))
 		p.send(command("NAME", "v4"))
 		p.expect("+OK\r\n")
-		c := h.seat("v4").c
+		c := h.named("v4").c
 		if c.LocalAddr() != fmt.Sprintf("127.0.0.1:%d", port) || c.RemoteAddr() != p.LocalAddr().String() || !c.Loopback() {
 			t.Errorf("%q %q %v", c.LocalAddr(), c.RemoteAddr(), c.Loopback())
 		}
@@ -467,7 +467,7 @@ func TestAddresses(t *testing.T) {
 			p := dial(t, fmt.Sprintf("[::1]:%d", port))
 			p.send(command("NAME", "v6"))
 			p.expect("+OK\r\n")
-			if c := h.seat("v6").c; c.LocalAddr() != fmt.Sprintf("[::1]:%d", port) || c.RemoteAddr() != p.LocalAddr().String() {
+			if c := h.named("v6").c; c.LocalAddr() != fmt.Sprintf("[::1]:%d", port) || c.RemoteAddr() != p.LocalAddr().String() {
 				t.Errorf("%q %q", c.LocalAddr(), c.RemoteAddr())
 			}
 		}
@@ -490,14 +490,14 @@ func TestAddresses(t *testing.T) {
 // Stop: what has been decided leaves, then connections close, then nothing of us runs.
 func TestStopFlushes(t *testing.T) {
 	eachLinkAtOnce(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b})
 		p, deaf := dial(t, addr), dial(t, addr)
 		const size = 12 << 20
 		p.send(command("NAME", "p") + command("FILL", fmt.Sprint(size)))
 		deaf.send(command("NAME", "deaf") + command("FILL", fmt.Sprint(size)))
 		for _, name := range []string{"p", "deaf"} {
-			eventually(t, "output waits", func() bool { s := h.seat(name); return s != nil && s.c.Usage().Output > 0 })
+			eventually(t, "output waits", func() bool { s := h.named(name); return s != nil && s.c.Usage().Output > 0 })
 		}
 		stopped := make(chan struct{})
 		go func() { r.Stop(1500 * time.Millisecond); close(stopped) }() // the one that reads takes some 10 of them
@@ -519,8 +519,8 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	eachBackend(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b})
 		const n = 2000
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -565,9 +565,9 @@ func rawDial(t *testing.T, addr string) int {
 // tcp-keepalive holds for connections accepted after it was set, those that were waiting to be accepted included.
 func TestKeepAlive(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
-		h := newBoard()
+		h := newTestHandler()
 		s := testSettings(func(s *Settings) {})
-		_, addr := serveBoard(t, h, Options{Backend: b, Settings: s})
+		_, addr := serveHandler(t, h, Options{Backend: b, Settings: s})
 		for round, seconds := range []int64{300, 60, 60, 0, 0, 7} {
 			s.KeepAlive.Set(seconds)
 			h.mu.Lock() // a loop stays in the first one's batch while the others wait to be accepted
@@ -580,7 +580,7 @@ func TestKeepAlive(t *testing.T) {
 			h.mu.Unlock()
 			for i, p := range peers {
 				p.expect("+OK\r\n")
-				fd := h.seat(fmt.Sprint(round, i)).c.(*conn).fd
+				fd := h.named(fmt.Sprint(round, i)).c.(*conn).fd
 				on, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE)
 				idle, err2 := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE)
 				if err != nil || err2 != nil || (on != 0) != (seconds != 0) || on != 0 && int64(idle) != seconds {

@@ -8,16 +8,16 @@ import (
 	"spindle/protocol"
 )
 
-// TestFullMailboxSlowsWhoFillsIt: while a loop does not read its mail, connections that fill its box past the bound
+// TestFullMailboxSlowsItsSender: while a loop does not read its mail, connections that fill its box past the bound
 // wait some milliseconds before each batch. Stats tell the bytes held. The waits end when the loop reads again.
-func TestFullMailboxSlowsWhoFillsIt(t *testing.T) {
+func TestFullMailboxSlowsItsSender(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
-			h := newBoard()
+			h := newTestHandler()
 			h.stuck = make(chan struct{})
-			r, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
-			peers := seatCrowd(t, h, addr, 2)
-			loops := [2]protocol.Loop{h.seat("p0").c.Loop(), h.seat("p1").c.Loop()}
+			r, addr := serveHandler(t, h, Options{Backend: b, Loops: 2})
+			peers := joinReceivers(t, h, addr, 2)
+			loops := [2]protocol.Loop{h.named("p0").c.Loop(), h.named("p1").c.Loop()}
 			if loops[0] == loops[1] {
 				t.Fatal("both are on one loop")
 			}

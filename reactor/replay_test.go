@@ -14,13 +14,13 @@ func (nowhere) wake()            {}
 func (nowhere) watchWrite(*conn) {}
 func (nowhere) drop(*conn)       {}
 
-// An eager is a board that resumes a connection while the batch with the undone request is still being delivered.
-type eager struct{ *board }
+// An eager is a testHandler that resumes a connection while the batch with the undone request is still being delivered.
+type eager struct{ *testHandler }
 
 func (e eager) Serve(b *protocol.Batch) {
-	e.board.Serve(b)
+	e.testHandler.Serve(b)
 	if b.Done < len(b.Requests) {
-		seatOf(b.Session).c.Resume()
+		sessionOf(b.Session).c.Resume()
 	}
 }
 
@@ -33,11 +33,11 @@ func TestTrafficBeforeTheReplay(t *testing.T) {
 		handler protocol.Handler
 		behind  string // what arrives with the end of the argument
 	}{
-		{"resumed after the batch", newBoard(), ""},
-		{"resumed after the batch, more is there", newBoard(), ping},
-		{"resumed within the batch", eager{newBoard()}, ""},
-		{"resumed within the batch, more is there", eager{newBoard()}, ping},
-		{"resumed within the batch, more to replay is there", eager{newBoard()}, command("LATER", "y")},
+		{"resumed after the batch", newTestHandler(), ""},
+		{"resumed after the batch, more is there", newTestHandler(), ping},
+		{"resumed within the batch", eager{newTestHandler()}, ""},
+		{"resumed within the batch, more is there", eager{newTestHandler()}, ping},
+		{"resumed within the batch, more to replay is there", eager{newTestHandler()}, command("LATER", "y")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &Reactor{handler: tt.handler, settings: &Settings{}}

@@ -73,17 +73,17 @@ func TestSpareChunksAge(t *testing.T) {
 // Under netpoll a connection has its own loop, and another kit at each visit. Chunks are the backend's, and none is
 // lost with a kit that the garbage collector drops.
 func TestKitsShareTheirChunks(t *testing.T) {
-	h := newBoard()
-	r, addr := serveBoard(t, h, Options{Backend: Netpoll})
+	h := newTestHandler()
+	r, addr := serveHandler(t, h, Options{Backend: Netpoll})
 	var stores [2]*chunkStore
 	for i, name := range []string{"one", "other"} {
 		p := dial(t, addr)
 		p.send(command("NAME", name))
 		p.expect("+OK\r\n")
-		stores[i] = h.seat(name).c.(*conn).loop.longReplies
+		stores[i] = h.named(name).c.(*conn).loop.longReplies
 	}
 	if all := &r.back.(*netpollBackend).longReplies; stores[0] != all || stores[1] != all {
-		t.Error("each connection has chunks of its own")
+		t.Error("each connection has its own chunks")
 	}
 }
 
@@ -91,12 +91,12 @@ func TestKitsShareTheirChunks(t *testing.T) {
 // more to read than it may, its connection ends.
 func TestPostedReplySpills(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		p.send(command("NAME", "me"))
 		p.expect("+OK\r\n")
-		c := h.seat("me").c
+		c := h.named("me").c
 		write := func() (reply *protocol.Reply, text string) {
 			var all strings.Builder
 			reply = &protocol.Reply{Chunks: c.Chunks()}

@@ -24,7 +24,7 @@ func BenchmarkLink(b *testing.B) {
 		for _, requests := range []int{1, 16} {
 			b.Run(under+"/"+map[int]string{1: "one", 16: "sixteen"}[requests], func(b *testing.B) {
 				secured = under == "TLS"
-				_, addr := serveBoard(b, newBoard(), Options{})
+				_, addr := serveHandler(b, newTestHandler(), Options{})
 				p := dial(b, addr)
 				p.SetDeadline(time.Time{})
 				var ask []byte
@@ -65,7 +65,7 @@ func BenchmarkHandshake(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			r, addr := serveBoard(b, newBoard(), Options{})
+			r, addr := serveHandler(b, newTestHandler(), Options{})
 			r.SetTLS(&tls.Config{Certificates: []tls.Certificate{made}})
 			for b.Loop() {
 				dial(b, addr).Close()

@@ -33,7 +33,7 @@ func serverTLS() *tls.Config {
 	}
 }
 
-// secured has serveBoard listen under TLS, and dial speak it.
+// secured has serveHandler listen under TLS, and dial speak it.
 var secured bool
 
 // eachLink runs f as a subtest of each backend, bare and under TLS.

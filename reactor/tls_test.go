@@ -62,7 +62,7 @@ func (c *cutConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dialBare is dial without TLS, whatever serveBoard speaks.
+// dialBare is dial without TLS, whatever serveHandler speaks.
 func dialBare(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
@@ -74,7 +74,7 @@ func dialBare(t testing.TB, addr string) net.Conn {
 	return c
 }
 
-// underTLS runs f as a subtest of each backend, with serveBoard and dial under TLS.
+// underTLS runs f as a subtest of each backend, with serveHandler and dial under TLS.
 func underTLS(t *testing.T, f func(t *testing.T, b Backend)) {
 	secured = true
 	defer func() { secured = false }()
@@ -84,8 +84,8 @@ func underTLS(t *testing.T, f func(t *testing.T, b Backend)) {
 // A handshake that ends at any byte leaves nothing, and other connections are served.
 func TestHandshakeCutAnywhere(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b})
 		whole := &cutConn{Conn: dialBare(t, addr), left: -1}
 		if err := tls.Client(whole, clientTLS()).Handshake(); err != nil {
 			t.Fatal(err)
@@ -114,8 +114,8 @@ func TestHandshakeCutAnywhere(t *testing.T) {
 func TestHandshakesThatStop(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		const many, limit = 300, time.Second
-		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b, HandshakeLimit: limit})
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b, HandshakeLimit: limit})
 		p := dial(t, addr)
 		p.send(command("PING")) // its own handshake is over, then
 		p.expect("+OK\r\n")
@@ -169,7 +169,7 @@ func (c *onceConn) Read([]byte) (int, error) { <-c.over; return 0, io.EOF }
 // Stop does not wait for handshakes that do not end, nor for those that wait to compute.
 func TestStopEndsHandshakes(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		r, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		r, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 		for range Handshakers() {
 			r.shaking.slots <- struct{}{} // the one that computes takes for ever
 		}
@@ -192,7 +192,7 @@ func TestStopEndsHandshakes(t *testing.T) {
 func TestRecordsCutAnywhere(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS12, tls.VersionTLS13} {
-			_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+			_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 			config := clientTLS()
 			config.MinVersion, config.MaxVersion = version, version
 			c := tls.Client(&cutConn{Conn: dialBare(t, addr), most: 300, left: -1}, config)
@@ -208,7 +208,7 @@ func TestRecordsCutAnywhere(t *testing.T) {
 			go io.WriteString(c, ask)
 			got := make([]byte, len(want))
 			if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
-				t.Fatalf("%x: %v, and what was read differs: %t", version, err, string(got) != want)
+				t.Fatalf("%x: %v, and the bytes differ: %t", version, err, string(got) != want)
 			}
 		}
 	})
@@ -218,7 +218,7 @@ func TestRecordsCutAnywhere(t *testing.T) {
 // read.
 func TestMaxClientsUnderTLS(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		r, addr := serveBoard(t, newBoard(), Options{Backend: b,
+		r, addr := serveHandler(t, newTestHandler(), Options{Backend: b,
 			Settings: testSettings(func(s *Settings) { s.MaxClients.Set(2) })})
 		first := dialBare(t, addr)
 		p := dial(t, addr)
@@ -239,7 +239,7 @@ func TestMaxClientsUnderTLS(t *testing.T) {
 // The last record of a connection that the server closes is an alert, so that the client knows the end from a cut.
 func TestCloseNotify(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 		cut := &cutConn{Conn: dialBare(t, addr), left: -1}
 		config := clientTLS()
 		config.MaxVersion = tls.VersionTLS12
@@ -256,9 +256,9 @@ func TestCloseNotify(t *testing.T) {
 }
 
 // Requests that come in one segment with the end of the handshake are served: no event tells of them.
-func TestRequestBehindTheHandshake(t *testing.T) {
+func TestRequestAfterTheHandshake(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 		for range 20 {
 			held := &heldConn{Conn: dialBare(t, addr)}
 			c := tls.Client(held, clientTLS())
@@ -278,7 +278,7 @@ func TestRequestBehindTheHandshake(t *testing.T) {
 // A client without TCP_NODELAY does not wait for an acknowledgement before its first request.
 func TestFirstRequestByNagle(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 		fastest := time.Hour
 		for range 10 {
 			bare := dialBare(t, addr)
@@ -324,7 +324,7 @@ func TestKeyUpdate(t *testing.T) {
 		t.Skip("openssl is not installed, and crypto/tls's clients cannot ask for new keys: make deps installs it")
 	}
 	underTLS(t, func(t *testing.T, b Backend) {
-		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 		cmd := exec.Command(openssl, "s_client", "-connect", addr, "-tls1_3", "-noservername")
 		in, err := cmd.StdinPipe()
 		if err != nil {
@@ -394,8 +394,8 @@ func TestIdleTLSConnectionCost(t *testing.T) {
 	}
 	secured = true
 	defer func() { secured = false }()
-	h := newBoard()
-	_, addr := serveBoard(t, h, Options{})
+	h := newTestHandler()
+	_, addr := serveHandler(t, h, Options{})
 	heap := func() int64 {
 		runtime.GC()
 		runtime.GC()
@@ -432,7 +432,7 @@ func TestIdleTLSConnectionCost(t *testing.T) {
 func FuzzTLS(f *testing.F) {
 	secured = true
 	f.Cleanup(func() { secured = false })
-	_, addr := serveBoard(f, newBoard(), Options{HandshakeLimit: 2 * time.Second}) // the witness has to come in, too
+	_, addr := serveHandler(f, newTestHandler(), Options{HandshakeLimit: 2 * time.Second}) // time for the witness
 	var seed bytes.Buffer
 	_ = tls.Client(&recorder{w: &seed}, clientTLS()).Handshake()
 	f.Add(seed.Bytes(), uint16(0), byte(1))

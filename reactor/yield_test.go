@@ -26,7 +26,7 @@ func (h *slowHandler) Serve(b *protocol.Batch) {
 func TestBusyLoopYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	h := &slowHandler{}
-	_, addr := serveBoard(t, h, Options{Backend: Gnet, Loops: 1})
+	_, addr := serveHandler(t, h, Options{Backend: Gnet, Loops: 1})
 	pings := bytes.Repeat([]byte("PING\r\n"), 1<<20/6)
 	var ended atomic.Bool
 	for range 8 {

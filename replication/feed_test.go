@@ -472,7 +472,7 @@ func TestStreamIsKeptOnce(t *testing.T) {
 		p.Closed(cl)
 	}
 	if bytes, excess := p.feed.StreamBytes(); bytes > p.feed.log.limit+2*blockBytes || excess != 0 {
-		t.Errorf("replication.B1: %d bytes, %d past the limit, when nobody needs them", bytes, excess)
+		t.Errorf("replication.B1: %d bytes, %d past the limit, when no replica needs them", bytes, excess)
 	}
 }
 
@@ -581,7 +581,7 @@ func TestHandshakeRefusals(t *testing.T) {
 	cl, _ := p.arrive()
 	pending := "-ERR SYNC and PSYNC are invalid with pending output\r\n"
 	if got := p.do(cl, "SET a b", "PSYNC ? -1", "SYNC"); got != "+OK\r\n"+pending+pending || len(p.feed.replicas) != 0 {
-		t.Errorf("behind other replies: %q", got)
+		t.Errorf("after other replies: %q", got)
 	}
 }
 
@@ -593,7 +593,7 @@ func TestWait(t *testing.T) {
 	p.do(writer, "SET a 1")
 	reader, _ := p.arrive()
 	if got := p.do(reader, "WAIT 1 1000"); got != ":1\r\n" {
-		t.Errorf("who wrote nothing waits: %q", got)
+		t.Errorf("a client that wrote nothing waits: %q", got)
 	}
 	s.take(t, "SET")
 	if got := p.do(writer, "WAIT 1 0"); got != "" {
@@ -691,8 +691,8 @@ func TestWaitersAreLookedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAcksCostWhatTheyServe: an acknowledgement that serves no client costs no more because many clients wait.
-func TestAcksCostWhatTheyServe(t *testing.T) {
+// TestAcksCostByClientsServed: an acknowledgement that serves no client costs no more because many clients wait.
+func TestAcksCostByClientsServed(t *testing.T) {
 	p := newPrimary(t)
 	a, _ := p.online()
 	p.online()
@@ -825,9 +825,9 @@ func TestGoodReplicas(t *testing.T) {
 	}
 }
 
-// TestWrittenIsWhatSocketsTook: what a slow replica has not taken is not counted as written to it, nor is what is
+// TestWrittenCountsBytesOfSockets: what a slow replica has not taken is not counted as written to it, nor is what is
 // lost with it.
-func TestWrittenIsWhatSocketsTook(t *testing.T) {
+func TestWrittenCountsBytesOfSockets(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()
 	slow, socket := p.online()

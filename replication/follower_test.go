@@ -269,7 +269,7 @@ func TestPromotionBranches(t *testing.T) {
 		want   string
 	}{{end, "+CONTINUE " + p.feed.ID}, {end + 1, "+FULLRESYNC"}} {
 		if answer, _, _ := p.continueAt(otherHistory, c.offset); !strings.HasPrefix(answer, c.want) {
-			t.Errorf("of %s behind %d: %q, want %s", otherHistory, c.offset, answer, c.want)
+			t.Errorf("of %s after %d: %q, want %s", otherHistory, c.offset, answer, c.want)
 		}
 	}
 }
@@ -290,7 +290,7 @@ func TestKilledLinkComesBack(t *testing.T) {
 	s.awaitAck(7 + int64(len(wire("SELECT 3")+wire("SET a 1"))))
 	p.Do(func() {
 		if db := p.follower.primary.DB; db != 3 {
-			t.Errorf("the stream goes on in database %d", db)
+			t.Errorf("the stream continues in database %d", db)
 		}
 		if !p.follower.primary.Is(client.Primary) {
 			t.Error("it is no primary's client")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A stage is an Outside that writes down what a Link has done.
-type stage struct {
+// A fakeOutside is an Outside that writes down what a Link has done.
+type fakeOutside struct {
 	terms  Terms
 	id     string
 	offset int64
@@ -16,26 +16,28 @@ type stage struct {
 	did    []string
 }
 
-func (s *stage) note(format string, args ...any) { s.did = append(s.did, fmt.Sprintf(format, args...)) }
+func (s *fakeOutside) note(format string, args ...any) {
+	s.did = append(s.did, fmt.Sprintf(format, args...))
+}
 
-func (s *stage) Terms() Terms                    { return s.terms }
-func (s *stage) History() (string, int64, bool)  { return s.id, s.offset, s.known }
-func (s *stage) Dial(host string, port int)      { s.note("dial %s:%d", host, port) }
-func (s *stage) Send(words ...string)            { s.note("%s", strings.Join(words, " ")) }
-func (s *stage) HangUp()                         { s.note("hang up") }
-func (s *stage) Receive(id string, offset int64) { s.note("receive %s %d", id[:4], offset) }
-func (s *stage) Continue(id string)              { s.note("continue %s", id[:4]) }
-func (s *stage) Acknowledge()                    { s.note("ack") }
-func (s *stage) Answered(accepted bool)          { s.note("accepted %t", accepted) }
-func (s *stage) take() (did []string)            { did, s.did = s.did, nil; return did }
+func (s *fakeOutside) Terms() Terms                    { return s.terms }
+func (s *fakeOutside) History() (string, int64, bool)  { return s.id, s.offset, s.known }
+func (s *fakeOutside) Dial(host string, port int)      { s.note("dial %s:%d", host, port) }
+func (s *fakeOutside) Send(words ...string)            { s.note("%s", strings.Join(words, " ")) }
+func (s *fakeOutside) HangUp()                         { s.note("hang up") }
+func (s *fakeOutside) Receive(id string, offset int64) { s.note("receive %s %d", id[:4], offset) }
+func (s *fakeOutside) Continue(id string)              { s.note("continue %s", id[:4]) }
+func (s *fakeOutside) Acknowledge()                    { s.note("ack") }
+func (s *fakeOutside) Answered(accepted bool)          { s.note("accepted %t", accepted) }
+func (s *fakeOutside) take() (did []string)            { did, s.did = s.did, nil; return did }
 
-func newLink() (*Link, *stage) {
-	s := &stage{terms: Terms{Port: 7000, PatienceMs: 60_000}, id: strings.Repeat("a", 40)}
+func newLink() (*Link, *fakeOutside) {
+	s := &fakeOutside{terms: Terms{Port: 7000, PatienceMs: 60_000}, id: strings.Repeat("a", 40)}
 	return &Link{log: quiet{}, other: s}, s
 }
 
 // expect fails unless that is what was done since the last look.
-func (s *stage) expect(t *testing.T, want ...string) {
+func (s *fakeOutside) expect(t *testing.T, want ...string) {
 	t.Helper()
 	if got := s.take(); !slices.Equal(got, want) {
 		t.Fatalf("did %q, want %q", got, want)
@@ -46,14 +48,14 @@ func (s *stage) expect(t *testing.T, want ...string) {
 var other = strings.Repeat("b", 40)
 
 // begin has a link dial.
-func begin() (*Link, *stage) {
+func begin() (*Link, *fakeOutside) {
 	l, s := newLink()
 	l.Begin("h", 1, 1000)
 	return l, s
 }
 
 // ask brings a link that dials to its PSYNC, and returns that.
-func (s *stage) ask(l *Link, nowMs int64) string {
+func (s *fakeOutside) ask(l *Link, nowMs int64) string {
 	l.Connected(nowMs)
 	l.Line("+PONG", nowMs)
 	for len(l.steps) > 0 {
@@ -270,7 +272,7 @@ func TestLinkRetries(t *testing.T) {
 func TestLinkBacksOff(t *testing.T) {
 	now := int64(1_000_000)
 	// rests makes the link fail, and is how long it rests each time, in seconds.
-	rests := func(l *Link, s *stage, n int, fail func()) (seconds []int64) {
+	rests := func(l *Link, s *fakeOutside, n int, fail func()) (seconds []int64) {
 		for range n {
 			fail()
 			s.take()
@@ -289,7 +291,7 @@ func TestLinkBacksOff(t *testing.T) {
 			t.Errorf("%s: it rests for %v seconds, want %v", what, got, want)
 		}
 	}
-	stream := func(l *Link, s *stage, lasts int64) {
+	stream := func(l *Link, s *fakeOutside, lasts int64) {
 		s.ask(l, now)
 		l.Line("+CONTINUE", now)
 		for range lasts / 1000 {

@@ -112,7 +112,7 @@ func TestTilt(t *testing.T) {
 	}
 	b.pass(30_000, "", nil)
 	if !b.has("-tilt") || !b.has("+sdown") {
-		t.Errorf("behind TILT: %v", b.q.events)
+		t.Errorf("after TILT: %v", b.q.events)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestScripts(t *testing.T) {
 	}
 	for i := 2; i < len(began); i++ {
 		if was, is := began[i-1]-began[i-2], began[i]-began[i-1]; is < 2*was-4000 {
-			t.Errorf("a rest of %d ms behind one of %d", is, was)
+			t.Errorf("a rest of %d ms after one of %d", is, was)
 		}
 	}
 }

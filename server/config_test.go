@@ -254,7 +254,7 @@ func TestRewriteFile(t *testing.T) {
 		t.Errorf("mode %v", info.Mode())
 	}
 	if names, _ := filepath.Glob(filepath.Dir(file) + "/*"); len(names) != 1 {
-		t.Errorf("left behind: %v", names)
+		t.Errorf("still there: %v", names)
 	}
 	all := newRegistry(t)
 	if err := w.Rewrite(true); err != nil {

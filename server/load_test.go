@@ -14,9 +14,9 @@ import (
 	"spindle/internal/logging"
 )
 
-// TestFailedLoadServesNobody: what a file that cannot be loaded left in memory is never taken for the data set, not
+// TestFailedLoadServesNoClient: what a file that cannot be loaded left in memory is never taken for the data set, not
 // even for the instant until the process has ended; without a file the data set is empty, and whole.
-func TestFailedLoadServesNobody(t *testing.T) {
+func TestFailedLoadServesNoClient(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, tt := range []struct {
 		name, file string
@@ -39,15 +39,15 @@ func TestFailedLoadServesNobody(t *testing.T) {
 			loading := false
 			in.core.Do(func() { loading = in.core.Loading() })
 			if loading != tt.fails {
-				t.Errorf("loading is %t behind it", loading)
+				t.Errorf("loading is %t after it", loading)
 			}
 		})
 	}
 }
 
-// TestReloadBesideASave: DEBUG RELOAD is refused in the words of SAVE while a background save is under way, and keeps
+// TestReloadDuringASave: DEBUG RELOAD is refused in the words of SAVE while a background save is under way, and keeps
 // the data.
-func TestReloadBesideASave(t *testing.T) {
+func TestReloadDuringASave(t *testing.T) {
 	t.Chdir(t.TempDir())
 	in := assembled(t)
 	var wait func(time.Duration)

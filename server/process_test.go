@@ -257,8 +257,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestFilesBeside counts the descriptors that are reserved in addition to those of clients.
-func TestFilesBeside(t *testing.T) {
+// TestReservedFiles counts the descriptors that are reserved in addition to those of clients.
+func TestReservedFiles(t *testing.T) {
 	in, err := newInstance(logging.New(io.Discard))
 	if err != nil {
 		t.Fatal(err)

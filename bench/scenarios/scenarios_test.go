@@ -175,7 +175,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-func TestTurnTargetGoesByTheWorstRun(t *testing.T) {
+func TestTurnTargetUsesTheWorstRun(t *testing.T) {
 	x := &sights{wall: report.Sample{1e5, 3e6, 1e5}}
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Missed {
 		t.Error(f)

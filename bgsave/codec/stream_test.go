@@ -283,7 +283,7 @@ func FuzzReadStream(f *testing.F) {
 			ids = append(ids, it.ID)
 		}
 		if slices.Reverse(ids); uint64(len(ids)) != stream.Of(v).Len() || !slices.IsSortedFunc(ids, stream.ID.Compare) {
-			t.Fatalf("from behind: %v in %s", ids, want)
+			t.Fatalf("from the end: %v in %s", ids, want)
 		}
 		again, bytes := written(t, v, NewestVersion)
 		if err := restore(k, "again", again, bytes, Env{}); err != nil {

@@ -225,7 +225,7 @@ func FuzzReadZSet(f *testing.F) {
 		last, score := "", math.Inf(-1)
 		zset.Each(k.DB(0).Peek([]byte("k")), 0, math.MaxInt, false, func(m listpack.Element, x float64) bool {
 			if text := string(m.Append(nil)); x < score || x == score && last != "" && text <= last {
-				t.Errorf("%q %v stands behind %q %v", text, x, last, score)
+				t.Errorf("%q %v stands after %q %v", text, x, last, score)
 			} else {
 				last, score = text, x
 			}

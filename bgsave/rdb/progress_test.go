@@ -12,7 +12,7 @@ func TestBeyondProgress(t *testing.T) {
 	if invariant.Enabled {
 		defer func() {
 			if recover() == nil {
-				t.Error("a build that checks went on")
+				t.Error("a build that checks continued")
 			}
 		}()
 	}

@@ -377,7 +377,7 @@ func TestFlipped(t *testing.T) {
 				continue // the version's last byte; the other version may be valid, too
 			}
 			if _, err := read(bytes.NewReader(bad), DecoderOptions{Size: int64(len(bad))}); err == nil {
-				t.Fatalf("bit %d of byte %d changed: nobody noticed", bit, at)
+				t.Fatalf("bit %d of byte %d changed without an error", bit, at)
 			}
 		}
 	}
@@ -640,7 +640,7 @@ func FuzzDecoder(f *testing.F) {
 		whole, err := read(bytes.NewReader(file), DecoderOptions{NoChecksum: true})
 		cut, errCut := read(iotest.OneByteReader(bytes.NewReader(file)), DecoderOptions{NoChecksum: true, Live: true})
 		if (err == nil) != (errCut == nil) || fmt.Sprint(whole) != fmt.Sprint(cut) {
-			t.Fatalf("how the bytes come changes what is read: %v, %v\n%q\n%q", err, errCut, whole, cut)
+			t.Fatalf("the pieces of a file change its content: %v, %v\n%q\n%q", err, errCut, whole, cut)
 		}
 		total := 0
 		for _, s := range whole {

@@ -99,7 +99,7 @@ func TestRefused(t *testing.T) {
 	}
 	for _, typ := range []Type{Fail, Update, Publish, VoteRequest, Vote, ManualStart, PublishShard} {
 		if _, err := Parse(append(Append(nil, every()[typ]), 0)); err == nil {
-			t.Errorf("%s with a byte behind it was taken", typ)
+			t.Errorf("%s with one byte more was accepted", typ)
 		}
 	}
 	frame := func(change func(p []byte)) error {

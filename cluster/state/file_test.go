@@ -84,8 +84,8 @@ func TestFilesOfAllVersions(t *testing.T) {
 	}
 }
 
-// TestEpochOfWhoFollowsNobody: a replica whose primary is unknown has its own epoch. It is read from the file.
-func TestEpochOfWhoFollowsNobody(t *testing.T) {
+// TestEpochOfANodeWithoutPrimary: a replica whose primary is unknown has its own epoch. It is read from the file.
+func TestEpochOfANodeWithoutPrimary(t *testing.T) {
 	s, err := loaded(idA + " 127.0.0.1:7000@17000 myself,slave - 0 0 7 connected\n" +
 		idB + " 127.0.0.1:7001@17001 noflags - 0 0 5 disconnected\nvars currentEpoch 7 lastVoteEpoch 0\n")
 	if err != nil {

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 }
 
 // cluster makes a cluster of primaries with a replica each, with the orders that redis-cli gives.
-func cluster(t testing.TB, seed uint64, primaries int) *world {
-	w := newWorld(seed, 2*primaries, nil)
+func cluster(t testing.TB, seed uint64, primaries int) *simulation {
+	w := newSimulation(seed, 2*primaries, nil)
 	for i, h := range w.hosts[:primaries] {
 		h.do(func() {
 			if err := h.s.SetEpoch(int64(i + 1)); err != nil {
@@ -65,7 +65,7 @@ func cluster(t testing.TB, seed uint64, primaries int) *world {
 func TestClusterForms(t *testing.T) { cluster(t, 1, 15) }
 
 // some picks random hosts, primaries more often than replicas.
-func (w *world) some(most int) (list []*host) {
+func (w *simulation) some(most int) (list []*host) {
 	for range 1 + w.rng.IntN(most) {
 		h := w.hosts[w.rng.IntN(len(w.hosts))]
 		for range 2 {
@@ -79,7 +79,7 @@ func (w *world) some(most int) (list []*host) {
 }
 
 // harm starts a random fault that lasts at most ms.
-func (w *world) harm(ms int64) {
+func (w *simulation) harm(ms int64) {
 	lasts := 1 + w.rng.Int64N(ms)
 	switch w.rng.IntN(8) {
 	case 0, 1: // crashes and restarts
@@ -111,12 +111,12 @@ func (w *world) harm(ms int64) {
 		}
 	case 5: // delay
 		for _, h := range w.some(4) {
-			h.LagMs = 1 + w.rng.Int64N(worldTimeout)
+			h.LagMs = 1 + w.rng.Int64N(simulationTimeout)
 			w.net.After(lasts, func() { h.LagMs = 0 })
 		}
 	case 6: // clocks jump
 		for _, h := range w.some(3) {
-			h.skew += w.rng.Int64N(4*worldTimeout) - 2*worldTimeout
+			h.skew += w.rng.Int64N(4*simulationTimeout) - 2*simulationTimeout
 		}
 	case 7: // operators
 		for _, h := range w.some(3) {
@@ -133,7 +133,7 @@ func (w *world) harm(ms int64) {
 }
 
 // cut separates a group of hosts from the others, or reconnects them.
-func (w *world) cut(group []bool, on bool) {
+func (w *simulation) cut(group []bool, on bool) {
 	for i := range group {
 		for j := range i {
 			if group[i] != group[j] {
@@ -144,7 +144,7 @@ func (w *world) cut(group []bool, on bool) {
 }
 
 // heal ends all faults.
-func (w *world) heal() {
+func (w *simulation) heal() {
 	w.trace("%d all is well", w.since())
 	w.net.Heal()
 	for _, h := range w.hosts {
@@ -154,8 +154,8 @@ func (w *world) heal() {
 	}
 }
 
-// until runs the world until wrong returns "". It returns the ms that passed; -1: more than patience.
-func (w *world) until(patience int64, wrong func() string) int64 {
+// until runs the simulation until wrong returns "". It returns the ms that passed; -1: more than patience.
+func (w *simulation) until(patience int64, wrong func() string) int64 {
 	for took := int64(0); took <= patience; took += TickMs {
 		if w.wrong != "" || wrong() == "" {
 			return took
@@ -168,13 +168,13 @@ func (w *world) until(patience int64, wrong func() string) int64 {
 // Bounds of the time after healing, in ms. All nodes know the owners of slots after three timeouts. It takes longer
 // until no node is marked failed and the cluster serves: a failed election is tried again only after four timeouts.
 const (
-	agreedMs = 3 * worldTimeout
-	wellMs   = 12 * worldTimeout
+	agreedMs = 3 * simulationTimeout
+	wellMs   = 12 * simulationTimeout
 )
 
 // An outcome is the result of one seed.
 type outcome struct {
-	w            *world
+	w            *simulation
 	agreed, well int64 // ms after healing; -1: not in time
 	why          string
 }
@@ -183,15 +183,15 @@ type outcome struct {
 func play(t testing.TB, seed uint64, bug bug, trace bool) outcome {
 	const hosts = 30
 	primaries := []int{10, 15, 7}[seed%3]
-	w := newWorld(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
+	w := newSimulation(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
 	w.bug = bug
 	if trace {
 		w.trace = t.Logf
 	}
 	w.run(1000)
 	for range 8 {
-		w.harm(4 * worldTimeout)
-		w.run(w.rng.Int64N(worldTimeout))
+		w.harm(4 * simulationTimeout)
+		w.run(w.rng.Int64N(simulationTimeout))
 	}
 	w.heal()
 	o := outcome{w: w}
@@ -299,9 +299,9 @@ func TestSeedReplays(t *testing.T) {
 }
 
 // rivalry makes replicas of a small cluster ask for votes in quick succession, while voters crash.
-func rivalry(seed uint64, bug bug) *world {
+func rivalry(seed uint64, bug bug) *simulation {
 	const hosts, primaries = 9, 3
-	w := newWorld(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
+	w := newSimulation(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
 	w.bug = bug
 	w.run(2500)
 	for range 20 {
@@ -333,14 +333,14 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	for name, planted := range map[string]struct {
 		bug  bug
 		from uint64 // the first seed to try; one that shows the bug is near
-		play func(seed uint64, b bug) *world
+		play func(seed uint64, b bug) *simulation
 	}{
-		"messages do not wait for the disk": {ungated, 10, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
-		"votes are forgotten by a start":    {forgetful, 100, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
+		"messages do not wait for the disk": {ungated, 10, func(seed uint64, b bug) *simulation { return rivalry(seed, b) }},
+		"votes are forgotten by a start":    {forgetful, 100, func(seed uint64, b bug) *simulation { return rivalry(seed, b) }},
 		"a node votes twice": {generous, 0,
-			func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
+			func(seed uint64, b bug) *simulation { return play(t, seed, b, false).w }},
 		"a failover with the old epoch": {sameEpoch, 0,
-			func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
+			func(seed uint64, b bug) *simulation { return play(t, seed, b, false).w }},
 	} {
 		found := false
 		for seed := planted.from; seed < 1000 && !found; seed++ {

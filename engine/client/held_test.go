@@ -14,8 +14,8 @@ type alone struct{ socket }
 func (*alone) Loop() protocol.Loop { return nil }
 func (*alone) Post(uint64, []byte) {}
 
-// TestWhatIsForTheTurnSaysSo: what says "turn only" asks for the turn before it does anything (client.H1).
-func TestWhatIsForTheTurnSaysSo(t *testing.T) {
+// TestTurnOnlyFunctionsAskForTheTurn: what says "turn only" asks for the turn before it does anything (client.H1).
+func TestTurnOnlyFunctionsAskForTheTurn(t *testing.T) {
 	held := true
 	type refused struct{}
 	r := NewRegistry()

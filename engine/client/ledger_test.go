@@ -122,7 +122,7 @@ func TestLedgerEvicts(t *testing.T) {
 	}
 	add(0, 10).Account(20, 0)
 	if woken != 1 {
-		t.Fatal("woken again before anybody has looked")
+		t.Fatal("woken again before the first call was heard")
 	}
 	if c, _ := r.Costs.Costliest(); c != large {
 		t.Fatalf("client %d is the costliest", c.ID)
@@ -146,11 +146,11 @@ func TestLedgerEvicts(t *testing.T) {
 	c, _ := r.Costs.Costliest()
 	r.Remove(c)
 	if c, stuck := r.Costs.Costliest(); c != nil || !stuck {
-		t.Fatalf("%v, stuck %t: who is spared is not evicted", c, stuck)
+		t.Fatalf("%v, stuck %t: a spared client is not evicted", c, stuck)
 	}
 	r.Costs.SetLimit(2)
 	if woken != 2 {
-		t.Errorf("woken %d times though nobody can go", woken)
+		t.Errorf("woken %d times though no client can be evicted", woken)
 	}
 	r.Costs.check(t, r)
 }

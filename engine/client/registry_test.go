@@ -20,7 +20,7 @@ func (r *Registry) check(t *testing.T) {
 			t.Fatalf("client.G1: client %d at %d, says %d", c.ID, i, c.place)
 		}
 		if c.ID <= last {
-			t.Fatalf("client.G2: %d behind %d", c.ID, last)
+			t.Fatalf("client.G2: %d after %d", c.ID, last)
 		}
 		last = c.ID
 	}

@@ -236,7 +236,7 @@ func TestAppendKeys(t *testing.T) {
 	}
 	s := Spec{Keys: []KeySpec{{Index: 1, Step: 1}, {Unknown: true}}}
 	if got, err := s.AppendKeys(nil, args("sort a"), 0); err == nil || len(got) != 1 || got[0].Index != 1 {
-		t.Errorf("keys that cannot be told, behind one at a fixed place: %v, %v", got, err)
+		t.Errorf("keys that cannot be found, after one at a fixed place: %v, %v", got, err)
 	}
 	s = Spec{Keys: []KeySpec{{Index: 1, Step: 1}, {Index: 2, LastKey: -1, Step: 1}}}
 	if got, err := s.AppendKeys(nil, args("pfmerge a"), 0); err != nil || len(got) != 1 || got[0].Index != 1 {

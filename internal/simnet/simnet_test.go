@@ -76,8 +76,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: a connection to a host that is down ends, and one to a host that is cut off waits.
-func TestNobodyThere(t *testing.T) {
+// TestHostThatIsDown: a connection to a host that is down ends, and one to a host that is cut off waits.
+func TestHostThatIsDown(t *testing.T) {
 	n := New(1, 0)
 	a, b := n.Host("a"), n.Host("b")
 	ended, got := 0, 0
@@ -86,7 +86,7 @@ func TestNobodyThere(t *testing.T) {
 	a.Dial("nowhere", 7, nil, func() { ended++ })
 	n.Run(1000)
 	if ended != 2 {
-		t.Errorf("%d of 2 connections to nobody ended", ended)
+		t.Errorf("%d of 2 connections to a host that is down ended", ended)
 	}
 	b.Boot()
 	b.Listen(7, func(c *Conn) { c.Handle(func(any) { got++ }, nil) })
@@ -100,6 +100,6 @@ func TestNobodyThere(t *testing.T) {
 	n.Cut(a, b, false)
 	n.Run(n.Now() + 10_000)
 	if got != 1 {
-		t.Errorf("behind the cut came %d messages", got)
+		t.Errorf("after the cut came %d messages", got)
 	}
 }

@@ -23,7 +23,7 @@ func start(t *testing.T, ready func(fd int, events uint32), heard func()) *Loop 
 		select {
 		case <-done:
 		case <-time.After(10 * time.Second):
-			t.Error("Run goes on after Stop")
+			t.Error("Run continues after Stop")
 		}
 	})
 	return l

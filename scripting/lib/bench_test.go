@@ -30,7 +30,7 @@ func loop(i int, times string) string {
 	return document + work[i].prepare + "\nfor i = 1, " + times + " do local r = " + work[i].step + " end"
 }
 
-// BenchmarkLibraries runs each library on a document of 10 KB. Watch allocs/op, and ns/op next to TestBesideRedis.
+// BenchmarkLibraries runs each library on a document of 10 KB. Watch allocs/op, and ns/op next to TestTimesOfRedis.
 func BenchmarkLibraries(b *testing.B) {
 	for i, w := range work {
 		b.Run(w.name, func(b *testing.B) {
@@ -51,8 +51,8 @@ func BenchmarkLibraries(b *testing.B) {
 	}
 }
 
-// TestBesideRedis prints the times of redis-server for the same loops. It needs SPINDLE_LIB_BESIDE=1.
-func TestBesideRedis(t *testing.T) {
+// TestTimesOfRedis prints the times of redis-server for the same loops. It needs SPINDLE_LIB_BESIDE=1.
+func TestTimesOfRedis(t *testing.T) {
 	if os.Getenv("SPINDLE_LIB_BESIDE") == "" {
 		t.Skip("a measurement, not a test: SPINDLE_LIB_BESIDE=1 prints it")
 	}

@@ -23,8 +23,8 @@ type party struct {
 	multi        bool // it has sent MULTI
 }
 
-// A stage is a spindle and the reference, with a few clients each. Its administrator is never changed.
-type stage struct {
+// A comparison is a spindle and the reference, with a few clients each. Its administrator is never changed.
+type comparison struct {
 	*rand.Rand
 	t            *testing.T
 	ours, theirs *testkit.Server
@@ -42,7 +42,7 @@ func TestSessions(t *testing.T) {
 		program = testkit.Program(t, "redis-server")
 	}
 	seed := uint64(time.Now().UnixNano())
-	s := &stage{Rand: rand.New(rand.NewPCG(seed, 1)), t: t}
+	s := &comparison{Rand: rand.New(rand.NewPCG(seed, 1)), t: t}
 	s.ours = testkit.Start(t, "--io-threads", "2")
 	s.theirs = testkit.Launch(t, testkit.Spec{Redis: true, Program: program})
 	s.ours.Info("server") // so that both sides have the same clients
@@ -69,13 +69,13 @@ func TestSessions(t *testing.T) {
 }
 
 // dial connects to both, and waits until both have registered the client.
-func (s *stage) dial() *party {
+func (s *comparison) dial() *party {
 	p := &party{ours: s.ours.Dial(), theirs: s.theirs.Dial()}
 	s.ask(p, "new", []string{"PING"})
 	return p
 }
 
-func (s *stage) must(args ...string) {
+func (s *comparison) must(args ...string) {
 	s.t.Helper()
 	if err := s.ask(s.admin, "admin", args); err != nil {
 		s.t.Fatal(err)
@@ -100,7 +100,7 @@ func plain(v respclient.Value) string {
 }
 
 // ask sends a request to both and compares the replies. It returns an error if both have closed the connection.
-func (s *stage) ask(p *party, who string, args []string) error {
+func (s *comparison) ask(p *party, who string, args []string) error {
 	s.t.Helper()
 	words := make([]any, len(args))
 	for i, a := range args {
@@ -119,14 +119,14 @@ func (s *stage) ask(p *party, who string, args []string) error {
 	return errB
 }
 
-func (s *stage) pick(words ...string) string { return words[s.IntN(len(words))] }
+func (s *comparison) pick(words ...string) string { return words[s.IntN(len(words))] }
 
-func (s *stage) user() string { return s.pick("u0", "u0", "u1", "u1", "u2", "default", "nobody") }
-func (s *stage) pass() string { return s.pick("p0", "p0", "p0", "p1", "nope") }
-func (s *stage) key() string  { return s.pick("a1", "a2", "b1", "c1", "d") }
+func (s *comparison) user() string { return s.pick("u0", "u0", "u1", "u1", "u2", "default", "nobody") }
+func (s *comparison) pass() string { return s.pick("p0", "p0", "p0", "p1", "nope") }
+func (s *comparison) key() string  { return s.pick("a1", "a2", "b1", "c1", "d") }
 
 // rules returns some rules for ACL SETUSER.
-func (s *stage) rules() (all []string) {
+func (s *comparison) rules() (all []string) {
 	for range 1 + s.IntN(5) {
 		all = append(all, s.pick("on", "on", "on", "off", "nopass", ">p0", ">p0", ">p1", "<p1", "resetpass", "~*", "~a*",
 			"%R~b*", "%W~c*",
@@ -140,7 +140,7 @@ func (s *stage) rules() (all []string) {
 }
 
 // call returns one request of any kind.
-func (s *stage) call() []string {
+func (s *comparison) call() []string {
 	switch s.IntN(24) {
 	case 0, 1, 2:
 		return []string{"AUTH", s.user(), s.pass()}
@@ -183,7 +183,7 @@ func (s *stage) call() []string {
 }
 
 // step plays one client's request, or one action of the administrator.
-func (s *stage) step() {
+func (s *comparison) step() {
 	i := s.IntN(len(s.cast))
 	who := fmt.Sprint(i)
 	switch n := s.IntN(100); {
@@ -223,7 +223,7 @@ func (s *stage) step() {
 }
 
 // block lets a client wait for a list while its user's rights change, and then serves it.
-func (s *stage) block(i int) {
+func (s *comparison) block(i int) {
 	p := s.cast[i]
 	for _, c := range []*respclient.Client{p.ours, p.theirs} {
 		c.Send("BLPOP", "list", "0")
@@ -258,7 +258,7 @@ var (
 )
 
 // compare compares the states of both sides.
-func (s *stage) compare() {
+func (s *comparison) compare() {
 	s.must("ACL", "LIST")
 	// The reference may not yet have closed a client that ours has closed: the next request shows it.
 	view := func(c *respclient.Client) string {

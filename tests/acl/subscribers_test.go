@@ -41,10 +41,10 @@ func listen(t *testing.T, addr string, commands ...string) *listener {
 	return l
 }
 
-// TestRightsToChannelsTakenAway: a change of a user's rights disconnects those of its clients that are subscribed
+// TestRightsToChannelsWithdrawn: a change of a user's rights disconnects those of its clients that are subscribed
 // to a channel which is no longer allowed. This holds for every kind of subscription. Other clients stay connected.
 // A pattern must be allowed exactly as it is written.
-func TestRightsToChannelsTakenAway(t *testing.T) {
+func TestRightsToChannelsWithdrawn(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.Do("ACL", "SETUSER", "u", "on", "nopass", "+@all", "~*", "allchannels")
 	s.Do("ACL", "SETUSER", "v", "on", "nopass", "+@all", "~*", "allchannels")

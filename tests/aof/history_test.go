@@ -11,9 +11,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestHistoryGoes: files that a rewrite has replaced stay while aof-disable-auto-gc is yes. They are deleted when
+// TestHistoryIsDeleted: files that a rewrite has replaced stay while aof-disable-auto-gc is yes. They are deleted when
 // it becomes no.
-func TestHistoryGoes(t *testing.T) {
+func TestHistoryIsDeleted(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes", "--aof-disable-auto-gc", "yes")
 	s.Do("BGREWRITEAOF")
 	s.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "aof_rewrite_in_progress", "0")
@@ -38,9 +38,9 @@ func TestHistoryGoes(t *testing.T) {
 	})
 }
 
-// TestNumbersGoOn: during a server's life no two increments have the same name. That holds even if a base was made
+// TestNumbersContinue: during a server's life no two increments have the same name. That holds even if a base was made
 // while the log was off. Redis counts the same way.
-func TestNumbersGoOn(t *testing.T) {
+func TestNumbersContinue(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes")
 	done := func() {
 		s.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "aof_rewrite_scheduled", "0")

@@ -10,10 +10,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestOlderNodesHearTheHostNameAlone: redis-server 7.0 logs a complaint about every extension except the host name.
+// TestOlderNodesGetTheHostNameAlone: redis-server 7.0 logs a complaint about every extension except the host name.
 // It never gets another one, neither at CLUSTER MEET nor when spindle nodes restart. Spindle nodes still exchange
 // all extensions, even if both have a nodes.conf of 7.0.
-func TestOlderNodesHearTheHostNameAlone(t *testing.T) {
+func TestOlderNodesGetTheHostNameAlone(t *testing.T) {
 	t.Parallel()
 	named := func(name string) *testkit.Server {
 		return node(t, false, "--cluster-announce-hostname", name+".example", "--cluster-announce-human-nodename", name)

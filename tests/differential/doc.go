@@ -15,8 +15,8 @@
 // their new options with only("8 valkey", …). known.go has what they do otherwise than 7.4.
 //
 // Clients that wait for keys have another runner, because the order of service matters there. plan.go makes plans of
-// several clients' steps from the tables in gen_wait.go. crowd.go plays them on one server. crowds.go compares two
-// servers, with the commands they send to replicas (effects.go).
+// several clients' steps from the tables in gen_wait.go. clientgroup.go plays them on one server. clientgroups.go
+// compares two servers, with the commands they send to replicas (effects.go).
 //
 //	go test -count=1 -v ./tests/differential -run TestBlocking -plans 20000 -timeout 60m -reference /usr/bin/redis-server
 //

@@ -111,7 +111,7 @@ func newPlanner(seed, number uint64, version string, has func(name string) bool)
 		makes = append(makes, family{templates: f.templates[:1]})
 	}
 	return &planner{rng: rng, groups: groups, waits: w, gives: with(gives...), makes: with(makes...),
-		acts: with(others...), stores: with(stores), clients: 2 + rng.IntN(crowdSize-3)}
+		acts: with(others...), stores: with(stores), clients: 2 + rng.IntN(groupSize-3)}
 }
 
 // from returns a call of a generator's templates.
@@ -125,7 +125,7 @@ func from(g *generator) []string {
 func (p *planner) plan() (steps []step) {
 	for _, key := range []string{"a", "b", "c"} {
 		if p.groups && p.rng.IntN(3) == 0 {
-			steps = append(steps, step{client: crowdSize - 1,
+			steps = append(steps, step{client: groupSize - 1,
 				calls: [][]string{{"XGROUP", "CREATE", key, "g", "$", "MKSTREAM"}}})
 		}
 	}
@@ -134,9 +134,9 @@ func (p *planner) plan() (steps []step) {
 	}
 	for range 5 + p.rng.IntN(15) {
 		if p.rng.IntN(100) < 30 {
-			steps = append(steps, p.wait(p.rng.IntN(crowdSize-1)))
+			steps = append(steps, p.wait(p.rng.IntN(groupSize-1)))
 		} else {
-			steps = append(steps, p.act(p.clients+p.rng.IntN(crowdSize-p.clients)))
+			steps = append(steps, p.act(p.clients+p.rng.IntN(groupSize-p.clients)))
 		}
 	}
 	return steps

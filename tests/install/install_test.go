@@ -145,7 +145,7 @@ func TestInstalled(t *testing.T) {
 	s.Signal(syscall.SIGTERM)
 	s.Wait(testkit.Slowly(20 * time.Second))
 	if !strings.Contains(read(t, log), "Redis is now ready to exit") {
-		t.Error("the log did not go on in a new file")
+		t.Error("the log did not continue in a new file")
 	}
 	if _, err := os.Stat(r.at("state/dump.rdb")); err != nil {
 		t.Error(err)

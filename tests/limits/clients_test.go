@@ -16,8 +16,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A crowd is connections that repeatedly send a request and wait for the reply, until they are stopped.
-type crowd struct {
+// A clientGroup is connections that repeatedly send a request and wait for the reply, until they are stopped.
+type clientGroup struct {
 	stop    atomic.Bool
 	wait    sync.WaitGroup
 	served  atomic.Int64
@@ -26,8 +26,8 @@ type crowd struct {
 }
 
 // gather keeps n connections busy, a few at a time. If all were busy at once, this machine would make them wait.
-func gather(t *testing.T, s *testkit.Server, n, atOnce int) *crowd {
-	c := &crowd{}
+func gather(t *testing.T, s *testkit.Server, n, atOnce int) *clientGroup {
+	c := &clientGroup{}
 	conns := make([]net.Conn, n)
 	for i := range conns {
 		conns[i] = dial(t, s.Addr)
@@ -72,16 +72,16 @@ func raise(most *atomic.Int64, took time.Duration) {
 	}
 }
 
-// undisturbed ends the crowd. It fails the test if a connection ever waited for more than limit; see bystander.
-func (c *crowd) undisturbed(t *testing.T, limit time.Duration) {
+// undisturbed ends the clientGroup. It fails the test if a connection ever waited for more than limit; see bystander.
+func (c *clientGroup) undisturbed(t *testing.T, limit time.Duration) {
 	t.Helper()
 	c.stop.Store(true)
 	c.wait.Wait()
 	longest, late := time.Duration(c.longest.Load()), time.Duration(c.late.Load())
 	if longest > testkit.Slowly(limit)+2*late || c.served.Load() == 0 {
-		t.Errorf("one of a crowd waited %v (%d requests served), and %v for the host", longest, c.served.Load(), late)
+		t.Errorf("one of a clientGroup waited %v (%d requests served), and %v for the host", longest, c.served.Load(), late)
 	}
-	t.Logf("of a crowd one waited %v at most, in %d requests, and %v for the host", longest, c.served.Load(), late)
+	t.Logf("of a clientGroup one waited %v at most, in %d requests, and %v for the host", longest, c.served.Load(), late)
 }
 
 // deaf returns a connection that requests big n times and reads nothing.

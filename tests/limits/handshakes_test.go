@@ -65,11 +65,11 @@ func TestHandshakesThatStop(t *testing.T) {
 		net.Conn
 		begun time.Time
 	}
-	crowd := make([]stopped, many)
-	for i := range crowd {
-		crowd[i] = stopped{dial(t, address), time.Now()}
-		t.Cleanup(func() { crowd[i].Close() })
-		if _, err := crowd[i].Write(hello.Bytes()[:hello.Len()*(i%3)/2]); err != nil { // nothing, a half or all of the bytes
+	clients := make([]stopped, many)
+	for i := range clients {
+		clients[i] = stopped{dial(t, address), time.Now()}
+		t.Cleanup(func() { clients[i].Close() })
+		if _, err := clients[i].Write(hello.Bytes()[:hello.Len()*(i%3)/2]); err != nil { // none, half or all bytes
 			t.Fatal(err)
 		}
 		if i%100 == 99 {
@@ -78,7 +78,7 @@ func TestHandshakesThatStop(t *testing.T) {
 			}
 		}
 	}
-	if time.Since(crowd[0].begun) < limit {
+	if time.Since(clients[0].begun) < limit {
 		if n := len(s.Sockets()); n < sockets+many {
 			t.Errorf("%d sockets are held, want %d and more", n, sockets+many)
 		}
@@ -88,7 +88,7 @@ func TestHandshakesThatStop(t *testing.T) {
 			t.Logf("each costs %d bytes", cost)
 		}
 	}
-	for i, c := range crowd {
+	for i, c := range clients {
 		c.SetDeadline(c.begun.Add(limit + testkit.Slowly(10*time.Second)))
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("number %d is still connected %v after its beginning", i, time.Since(c.begun))

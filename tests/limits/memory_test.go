@@ -33,15 +33,15 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	testkit.Pipe(t, fill, 100_000,
 		func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 300)} })
 	before := s.InfoInt("memory", "used_memory")
-	const crowd, sent = 100, 100_000
-	for i := range crowd {
+	const clients, sent = 100, 100_000
+	for i := range clients {
 		announce(t, s, 512<<20, strings.Repeat("x", i%2*sent))
 		first := dial(t, s.Addr) // not the last argument: it goes into a buffer of the loop
 		t.Cleanup(func() { first.Close() })
 		fmt.Fprint(first, "*3\r\n$4000000\r\nx")
 	}
 	testkit.Until(t, 20*time.Second, "all that was sent has arrived", func() error {
-		if in := s.InfoInt("stats", "total_net_input_bytes"); in < crowd/2*sent {
+		if in := s.InfoInt("stats", "total_net_input_bytes"); in < clients/2*sent {
 			return fmt.Errorf("%d bytes arrived", in)
 		}
 		return nil
@@ -50,8 +50,8 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 		s.Do("SET", "key:1", "v") // each command checks whether there is room
 	}
 	const own = 32 << 10 // a connection and its buffers
-	if grown := s.InfoInt("memory", "used_memory") - before; grown > crowd/2*sent*5/4+2*crowd*own {
-		t.Errorf("used_memory grew by %d for %d bytes sent", grown, crowd/2*sent)
+	if grown := s.InfoInt("memory", "used_memory") - before; grown > clients/2*sent*5/4+2*clients*own {
+		t.Errorf("used_memory grew by %d for %d bytes sent", grown, clients/2*sent)
 	}
 	if n := s.InfoInt("stats", "evicted_keys"); n != 0 {
 		t.Errorf("%d keys were evicted", n)

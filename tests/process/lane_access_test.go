@@ -228,9 +228,9 @@ func TestLaneWrongArguments(t *testing.T) {
 	}
 }
 
-// TestLaneCrowd: a full lane closes a client for each newcomer. A client without a password goes first, then the one
+// TestFullLane: a full lane closes a client for each newcomer. A client without a password goes first, then the one
 // that has been idle for longest.
-func TestLaneCrowd(t *testing.T) {
+func TestFullLane(t *testing.T) {
 	s, dial := withLane(t, "--requirepass", "root")
 	occupier := s.Dial()
 	occupier.Must("AUTH", "root")

@@ -9,9 +9,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLoadmoduleOfWhatIsBuiltIn: a configuration of Redis with RedisBloom starts, and every command about modules
+// TestLoadmoduleOfABuiltIn: a configuration of Redis with RedisBloom starts, and every command about modules
 // shows it. CONFIG REWRITE keeps the line.
-func TestLoadmoduleOfWhatIsBuiltIn(t *testing.T) {
+func TestLoadmoduleOfABuiltIn(t *testing.T) {
 	for _, path := range []string{"/opt/redis-stack/lib/redisbloom.so", "bf"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(dir+"/redis.conf", []byte("loadmodule "+path+"\nenable-module-command yes\n"),

@@ -111,7 +111,7 @@ func TestDaemon(t *testing.T) {
 	}
 	if session, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil ||
 		strings.Fields(string(session))[5] != strconv.Itoa(pid) {
-		t.Errorf("not a session of its own: %s %v", session, err)
+		t.Errorf("not its own session: %s %v", session, err)
 	}
 	c.Must("SET", "k", "v")
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {

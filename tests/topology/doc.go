@@ -4,5 +4,5 @@
 // Owner: each test owns the servers that it starts. They are real processes; nothing here looks inside them. Start
 // at replica_test.go. sync_test.go speaks the protocol itself. view_test.go checks that a file or stream shows one
 // instant. writers_test.go and types_test.go make the load. reference_test.go reads files with redis-server.
-// chain_test.go breaks links, which run through the cables of cable_test.go. crowd_test.go changes roles.
+// chain_test.go breaks links, which run through the cables of cable_test.go. rolegroup_test.go changes roles.
 package topology

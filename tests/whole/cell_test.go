@@ -13,9 +13,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A scene is a stage and its servers with their roles.
+// A scene is a set of servers with their roles.
 type scene struct {
-	*stage
+	*serverSet
 	p, r     *testkit.Server   // the primary and its replica; a column may exchange them
 	more     []*testkit.Server // further servers, on their own between cells
 	units    int               // numbers the units, so that each has its own keys

@@ -26,7 +26,7 @@ type column struct {
 	after   func(c *cell) // the unit is over
 	copies  func(c *cell) []*testkit.Server
 	verify  func(c *cell) // nil: verify
-	restore func(c *cell) // brings the stage back to its first state
+	restore func(c *cell) // brings the serverSet back to its first state
 	mayLose bool          // the rule allows loss
 }
 
@@ -450,7 +450,7 @@ func difference(a, b *testkit.Server) string {
 
 // load starts a server on the files that put copies to its folder.
 func (c *cell) load(put func(dir string) error, args []string, look func(loaded *testkit.Server)) {
-	inner := &stage{TB: c.stage}
+	inner := &serverSet{TB: c.serverSet}
 	defer func() {
 		if wrong, notes := inner.close(); wrong != "" {
 			c.Errorf("%s", wrong)

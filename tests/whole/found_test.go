@@ -63,7 +63,7 @@ func runs(t *testing.T, s *testkit.Server) {
 // alike waits until all servers are at one offset. It fails the test unless their data are equal.
 func alike(t *testing.T, all ...*testkit.Server) {
 	t.Helper()
-	s := &scene{stage: &stage{TB: t}}
+	s := &scene{serverSet: &serverSet{TB: t}}
 	c := &cell{scene: s, draw: draw{row: &row{look: func(*cell, *testkit.Server) (state, string) { return absent, "" }}}}
 	defer func() {
 		if what := recover(); what != nil || s.Failed() {

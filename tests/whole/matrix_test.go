@@ -163,7 +163,7 @@ func (k *kind) play(t *testing.T, queue <-chan draw, results *results) {
 			break
 		}
 		if s == nil {
-			s = &scene{stage: &stage{TB: t}}
+			s = &scene{serverSet: &serverSet{TB: t}}
 		}
 		began := time.Now()
 		s.try(d, k)

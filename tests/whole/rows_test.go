@@ -112,7 +112,7 @@ func lookAtSteps(c *cell, s *testkit.Server) (state, string) {
 	return torn, detail
 }
 
-// payload returns the DUMP of a hash with this number of fields. It is made once a stage.
+// payload returns the DUMP of a hash with this number of fields. It is made once a serverSet.
 func (s *scene) payload(fields int) string {
 	if text := s.payloads[fields]; text != "" {
 		return text

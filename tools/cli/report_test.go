@@ -91,7 +91,7 @@ func TestCensus(t *testing.T) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if m.HeapAlloc > 32<<20 {
-		t.Errorf("%d bytes of Go heap behind a million keys", m.HeapAlloc)
+		t.Errorf("%d bytes of Go heap after a million keys", m.HeapAlloc)
 	}
 	runtime.KeepAlive(c)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var ofTheHouse = regexp.MustCompile(`^R[1-6]$`) // ARCHITECTURE.md's rules
+var ofArchitecture = regexp.MustCompile(`^R[1-6]$`) // ARCHITECTURE.md's rules
 
 // TestLabels: a rule's label names one rule in the whole tree, and every cited rule is defined.
 func TestLabels(t *testing.T) {
@@ -30,7 +30,7 @@ func TestLabels(t *testing.T) {
 		pkg, bare, qualified := strings.Cut(l.Name, ".")
 		switch {
 		case l.File == "ARCHITECTURE.md":
-			if !ofTheHouse.MatchString(l.Name) {
+			if !ofArchitecture.MatchString(l.Name) {
 				t.Errorf("%s:%d defines %s: its rules are R1 to R6", l.File, l.Line, l.Name)
 			}
 		case !qualified:
@@ -47,7 +47,7 @@ func TestLabels(t *testing.T) {
 		switch {
 		case isDefined:
 		case qualified:
-			t.Errorf("%s:%d cites %s, a rule that nobody has", l.File, l.Line, l.Name)
+			t.Errorf("%s:%d cites %s, a rule that does not exist", l.File, l.Line, l.Name)
 		case letters[home(l.File)+"."+l.Name[:1]]: // elsewhere it is an opcode, a cache, a format
 			t.Errorf("%s:%d cites %s: say which package's", l.File, l.Line, l.Name)
 		}

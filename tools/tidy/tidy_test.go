@@ -46,7 +46,7 @@ func TestImportsPointDown(t *testing.T) {
 			own := strings.SplitN(dir, "/", 2)[0]
 			for _, never := range neverImported {
 				if strings.HasPrefix(target, never) && own+"/" != never && !(dir == "." && target == "tools/cli") {
-					t.Errorf("%s/%s imports %s, which nobody may import", dir, file, target)
+					t.Errorf("%s/%s imports %s, which no package may import", dir, file, target)
 				}
 			}
 			if !r.allows(target) {
@@ -106,7 +106,7 @@ func TestFoldersDoNotCircle(t *testing.T) {
 	}
 }
 
-func TestPackagesSayWhoOwnsThem(t *testing.T) {
+func TestPackagesNameTheirOwner(t *testing.T) {
 	for dir, p := range read(t) {
 		if len(p.Imports)+len(p.Foreign) == 0 && p.Doc == "" && onlyTests(p) {
 			continue

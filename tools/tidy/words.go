@@ -100,8 +100,13 @@ func unplain(sentence string) string {
 	if whatOpens.MatchString(bare) && !strings.HasSuffix(bare, "?") {
 		return clause
 	}
+	return marked(bare)
+}
+
+// marked returns the first mark in a text with its replacement, or "".
+func marked(text string) string {
 	for _, m := range marks {
-		if found := m.pattern.FindString(bare); found != "" {
+		if found := m.pattern.FindString(text); found != "" {
 			return found + ": " + m.instead
 		}
 	}

@@ -460,9 +460,9 @@ func TestMemberBytes(t *testing.T) {
 	}
 }
 
-// TestLettingGoIsShort: removing or replacing a large collection costs the turn a constant, and a view can still read
+// TestFreeingIsShort: removing or replacing a large collection costs the turn a constant, and a view can still read
 // it. The bound, in CPU time, is a quarter of what freeing it all would take.
-func TestLettingGoIsShort(t *testing.T) {
+func TestFreeingIsShort(t *testing.T) {
 	n := 200_000
 	if invariant.Enabled { // such builds are slow, and time does not matter in them
 		n = 5_000

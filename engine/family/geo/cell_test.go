@@ -46,7 +46,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestBeside(t *testing.T) {
+func TestNeighbors(t *testing.T) {
 	// With three steps there are 8 columns and 8 rows. The neighbor is in the next column and row; the map wraps
 	// around.
 	for lon := range uint32(8) {

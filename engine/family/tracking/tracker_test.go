@@ -77,7 +77,7 @@ func TestWatchingFollowsTracking(t *testing.T) {
 	tr.Forget(cl)
 	tr.Forget(cl)
 	if tr.space.Watching != 0 || tr.table.Len() != 0 || cl.Flags&client.AllTracking != 0 {
-		t.Errorf("%d watch, %d keys, flags %b when nobody tracks", tr.space.Watching, tr.table.Len(), cl.Flags)
+		t.Errorf("%d watch, %d keys, flags %b when no client tracks", tr.space.Watching, tr.table.Len(), cl.Flags)
 	}
 	tr.enable(cl, &options{modes: client.TrackingBcast, prefixes: [][]byte{[]byte("a"), []byte("b")}})
 	if cl.Kept <= kept || len(tr.prefixes) != 2 {

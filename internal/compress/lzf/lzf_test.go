@@ -76,7 +76,7 @@ func roundTrip(t *testing.T, e *Compressor, src []byte) {
 	}
 	for _, c := range room[len(room)-4:] {
 		if c != 0 {
-			t.Fatal("wrote behind its room")
+			t.Fatal("wrote after its room")
 		}
 	}
 	got := make([]byte, len(src))
@@ -113,7 +113,7 @@ func FuzzGarbage(f *testing.F) {
 		}
 		for _, c := range room[n:] {
 			if c != 0 {
-				t.Fatal("wrote behind its room")
+				t.Fatal("wrote after its room")
 			}
 		}
 	})

@@ -129,6 +129,6 @@ func TestFaults(t *testing.T) {
 	d.CrashAfter(1)
 	write(t, f, "x")
 	if _, err := f.Write([]byte("y")); !errors.Is(err, ErrPower) || !d.Off() {
-		t.Errorf("the write behind the last: %v", err)
+		t.Errorf("the write after the last: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ func TestBlocking(t *testing.T) {
 			plans /= 10
 		}
 	}
-	c := newCrowds(t, referenceServer(t, *referenceFlag), testkit.Start(t, limits...))
+	c := newClientGroups(t, referenceServer(t, *referenceFlag), testkit.Start(t, limits...))
 	began := time.Now()
 	number, plan, what, err := c.run(*roundFlag, plans)
 	if err != nil {
@@ -43,10 +43,10 @@ func TestBlocking(t *testing.T) {
 	}
 }
 
-// crowdAt returns the clients of one server.
-func crowdAt(t *testing.T, name string, s *testkit.Server) *crowd {
+// clientGroupAt returns the clients of one server.
+func clientGroupAt(t *testing.T, name string, s *testkit.Server) *clientGroup {
 	t.Helper()
-	c, err := newCrowd(name, s.Addr)
+	c, err := newClientGroup(name, s.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +54,11 @@ func crowdAt(t *testing.T, name string, s *testkit.Server) *crowd {
 	return c
 }
 
-// newCrowds connects two servers.
-func newCrowds(t *testing.T, reference, subject *testkit.Server) *crowds {
+// newClientGroups connects two servers.
+func newClientGroups(t *testing.T, reference, subject *testkit.Server) *clientGroups {
 	t.Helper()
-	c := &crowds{seed: theSeed(), has: commonTo(reference, subject), reference: crowdAt(t, "the reference", reference),
-		subject: crowdAt(t, "spindle", subject)}
+	c := &clientGroups{seed: theSeed(), has: commonTo(reference, subject),
+		reference: clientGroupAt(t, "the reference", reference), subject: clientGroupAt(t, "spindle", subject)}
 	c.pair = &pair{ref: oracle{version: versionOf(reference)}, reference: c.reference.side,
 		subject: c.subject.side}
 	if !strings.HasPrefix(c.pair.ref.version, "7.0") { // 7.0 propagates the same effects with other commands
@@ -93,10 +93,10 @@ func steps(lines ...string) (plan []step) {
 	return plan
 }
 
-// TestCrowd: without a reference, it is known which client is served after which step.
-func TestCrowd(t *testing.T) {
+// TestClientGroup: without a reference, it is known which client is served after which step.
+func TestClientGroup(t *testing.T) {
 	s := testkit.Start(t, limits...)
-	c := crowdAt(t, "spindle", s)
+	c := clientGroupAt(t, "spindle", s)
 	for range 2 { // a plan leaves no state to the next
 		if err := c.reset(); err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestCrowd(t *testing.T) {
 // TestReplyTooMany: an additional reply is detected when a plan is over. No client takes it for another reply.
 func TestReplyTooMany(t *testing.T) {
 	one, other := testkit.Start(t, limits...), testkit.Start(t, limits...)
-	c := newCrowds(t, one, other)
+	c := newClientGroups(t, one, other)
 	if what, err := c.play(steps("5> RPUSH a x"), nil); what != "" || err != nil {
 		t.Fatalf("%q, %v", what, err)
 	}
@@ -170,7 +170,7 @@ func TestScript(t *testing.T) {
 // TestEffects: a server's commands to replicas are read in order, without those that concern no data.
 func TestEffects(t *testing.T) {
 	s := testkit.Start(t, limits...)
-	c := crowdAt(t, "spindle", s)
+	c := clientGroupAt(t, "spindle", s)
 	s.Do("SET", "before", "x")
 	e, err := follow(s.Addr)
 	if err != nil {
@@ -205,7 +205,7 @@ func TestEffects(t *testing.T) {
 func TestShrinksAPlan(t *testing.T) {
 	reference, poorer := testkit.Start(t, limits...),
 		testkit.Start(t, append(slices.Clone(limits), "--set-max-listpack-entries", "1")...)
-	c := newCrowds(t, reference, poorer)
+	c := newClientGroups(t, reference, poorer)
 	plan := steps("0> BLPOP a b 0", "1> BZPOPMIN c 0", "5> SADD d x y",
 		"5> MULTI; ZADD c 1 m; SET d x; OBJECT ENCODING d; SADD b x y; OBJECT ENCODING b; EXEC", "2> BLPOP c 0")
 	what, err := c.play(plan, nil)
@@ -234,8 +234,8 @@ func TestComparesServedClients(t *testing.T) {
 		"the other way":  {answers{0: {x}, 1: {y}, 5: pushed}, answers{0: {y}, 1: {x}, 5: pushed}, false},
 		"never asked":    {answers{4: {x}, 5: pushed}, answers{4: {x}, 5: pushed}, false},
 	} {
-		both := &crowds{pair: &pair{reference: &side{}, subject: &side{}}, reference: &crowd{side: &side{}},
-			subject: &crowd{side: &side{}}}
+		both := &clientGroups{pair: &pair{reference: &side{}, subject: &side{}}, reference: &clientGroup{side: &side{}},
+			subject: &clientGroup{side: &side{}}}
 		for _, s := range steps("0> BLPOP a 0", "1> BLPOP a 0") {
 			if what := both.compare(&s, &answers{}, &answers{}); what != "" {
 				t.Fatal(what)

@@ -14,8 +14,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A toy is the test's module type: a set, as a listpack or as a table. It is the shortest complete Codec.
-type toy struct {
+// moduleData is the test's module type: a set, as a listpack or as a table. It is the shortest complete Codec.
+type moduleData struct {
 	value.Header
 	members table.State
 }
@@ -25,12 +25,12 @@ const (
 	toyName = "toyset-01"
 )
 
-func toyAt(ref memory.Ref) *toy { return (*toy)(memory.Pointer(ref)) }
+func moduleAt(ref memory.Ref) *moduleData { return (*moduleData)(memory.Pointer(ref)) }
 
 var toyStructure = value.Structure{
-	Count: func(root memory.Ref) int { return toyAt(root).members.Len() },
+	Count: func(root memory.Ref) int { return moduleAt(root).members.Len() },
 	Destroy: func(r *memory.Returner, root memory.Ref, budget int) (memory.Ref, int) {
-		done, n := toyAt(root).members.Destroy(r, budget)
+		done, n := moduleAt(root).members.Destroy(r, budget)
 		if !done {
 			return root, n
 		}
@@ -43,7 +43,7 @@ var toyCodec = Codec{
 	Type: value.Module, Module: toyName, Root: toyKind,
 	Write: func(w *rdb.Writer, _ rdb.Kind, v value.Value) {
 		w.Length(rdb.ModuleID(toyName, 1))
-		state := &toyAt(v.Root()).members
+		state := &moduleAt(v.Root()).members
 		w.Length(5)
 		w.Text(fmt.Appendf(nil, "%d", state.Len()))
 		table.Walk(state.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
@@ -53,20 +53,20 @@ var toyCodec = Codec{
 		})
 		w.Length(0)
 	},
-	Read:  readToy,
-	Start: func(s Source) Builder { return &toyBuilder{source: s, r: rdb.NewReader(s.Raw)} },
+	Read:  readModule,
+	Start: func(s Source) Builder { return &moduleBuilder{source: s, r: rdb.NewReader(s.Raw)} },
 }
 
-// toyText reads a module's string.
-func toyText(r *rdb.Reader, scratch []byte) (text, longer []byte, err error) {
+// moduleText reads a module's string.
+func moduleText(r *rdb.Reader, scratch []byte) (text, longer []byte, err error) {
 	if op, err := r.Length(); err != nil || op != 5 {
 		return nil, scratch, rdb.Corrupt("no string")
 	}
 	return r.Bytes(scratch)
 }
 
-func readToy(x *Expander, _ rdb.Kind, r *rdb.Reader) (ready Ready, err error) {
-	text, _, err := toyText(r, nil)
+func readModule(x *Expander, _ rdb.Kind, r *rdb.Reader) (ready Ready, err error) {
+	text, _, err := moduleText(r, nil)
 	if err != nil {
 		return ready, err
 	}
@@ -81,7 +81,7 @@ func readToy(x *Expander, _ rdb.Kind, r *rdb.Reader) (ready Ready, err error) {
 	return ready, nil
 }
 
-type toyBuilder struct {
+type moduleBuilder struct {
 	source  Source
 	r       rdb.Reader
 	root    memory.Ref
@@ -89,24 +89,24 @@ type toyBuilder struct {
 	scratch []byte
 }
 
-func (b *toyBuilder) Root() memory.Ref { return b.root }
+func (b *moduleBuilder) Root() memory.Ref { return b.root }
 
-func (b *toyBuilder) Step(n int) (done bool, err error) {
+func (b *moduleBuilder) Step(n int) (done bool, err error) {
 	s := b.source.Store
 	var t table.Table
 	if b.root == 0 {
-		text, _, _ := toyText(&b.r, nil)
+		text, _, _ := moduleText(&b.r, nil)
 		_, _ = fmt.Sscan(string(text), &b.left)
 		t = table.New(s.Heap, table.Member, s.Base)
-		b.root = s.NewRoot(toyKind, int(unsafe.Sizeof(toy{})))
+		b.root = s.NewRoot(toyKind, int(unsafe.Sizeof(moduleData{})))
 	} else {
-		t = table.Open(s.Heap, table.Member, &toyAt(b.root).members, true)
+		t = table.Open(s.Heap, table.Member, &moduleAt(b.root).members, true)
 	}
 	for ; n > 0 && b.left > 0 && err == nil; n-- {
 		err = b.member(&t)
 		b.left--
 	}
-	toyAt(b.root).members = t.State()
+	moduleAt(b.root).members = t.State()
 	if err != nil || b.left > 0 {
 		return false, err
 	}
@@ -116,9 +116,9 @@ func (b *toyBuilder) Step(n int) (done bool, err error) {
 	return true, nil
 }
 
-func (b *toyBuilder) member(t *table.Table) (err error) {
+func (b *moduleBuilder) member(t *table.Table) (err error) {
 	var member []byte
-	if member, b.scratch, err = toyText(&b.r, b.scratch); err != nil {
+	if member, b.scratch, err = moduleText(&b.r, b.scratch); err != nil {
 		return err
 	}
 	hash := table.Hash(member)
@@ -129,9 +129,9 @@ func (b *toyBuilder) member(t *table.Table) (err error) {
 	return nil
 }
 
-func toyMembers(v value.Value) string {
+func moduleMembers(v value.Value) string {
 	var members []string
-	table.Walk(toyAt(v.Root()).members.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
+	table.Walk(moduleAt(v.Root()).members.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
 		members = append(members, string(table.MemberKey(ref)))
 		return true
 	})
@@ -139,8 +139,8 @@ func toyMembers(v value.Value) string {
 	return strings.Join(members, " ")
 }
 
-// toyValue returns a toy in a file, composed by hand.
-func toyValue(members ...string) string {
+// moduleValue returns a moduleData in a file, composed by hand.
+func moduleValue(members ...string) string {
 	w := rdb.Writer{}
 	w.Length(rdb.ModuleID(toyName, 1))
 	for _, m := range append([]string{fmt.Sprint(len(members))}, members...) {
@@ -151,24 +151,24 @@ func toyValue(members ...string) string {
 	return string(w.Buf)
 }
 
-// TestToy: a module's value survives writing and reading. A value that is cut or wrong anywhere is refused, and leaves
-// no memory in use.
-func TestToy(t *testing.T) {
+// TestModuleValue: a module's value survives writing and reading. A value that is cut or wrong anywhere is refused,
+// and leaves no memory in use.
+func TestModuleValue(t *testing.T) {
 	k := newSpace(t)
 	members := []string{strings.Repeat("long ", 40_000)}
 	for i := range 1000 {
 		members = append(members, fmt.Sprint("member", i*i))
 	}
-	if err := restore(k, "toy", rdb.KindModule2, []byte(toyValue(members...)), Env{}); err != nil {
+	if err := restore(k, "moduleData", rdb.KindModule2, []byte(moduleValue(members...)), Env{}); err != nil {
 		t.Fatal(err)
 	}
-	roundTrip(t, k, "toy", DefaultLimits, toyMembers)
-	refused(t, rdb.KindModule2, toyValue("a", "b"), map[string]string{
-		"duplicate": toyValue("a", "b", "c", "d", "a"), "behind the end": toyValue("a") + "x", "empty": toyValue(),
-		"unknown": strings.Replace(toyValue("a"), "\x81", "\x80", 1),
+	roundTrip(t, k, "moduleData", DefaultLimits, moduleMembers)
+	refused(t, rdb.KindModule2, moduleValue("a", "b"), map[string]string{
+		"duplicate": moduleValue("a", "b", "c", "d", "a"), "behind the end": moduleValue("a") + "x", "empty": moduleValue(),
+		"unknown": strings.Replace(moduleValue("a"), "\x81", "\x80", 1),
 	})
 	used := k.Heap().Used()
-	k.DB(0).Delete([]byte("toy"))
+	k.DB(0).Delete([]byte("moduleData"))
 	if k.Heap().Used() >= used {
 		t.Errorf("%d bytes used, %d before", k.Heap().Used(), used)
 	}
@@ -183,7 +183,7 @@ func TestKnown(t *testing.T) {
 		what string
 	}{
 		{rdb.KindString, nil, ""},
-		{rdb.KindModule2, []byte(toyValue("a")), ""},
+		{rdb.KindModule2, []byte(moduleValue("a")), ""},
 		{rdb.KindModule2, id, `a value of module type "ReJSON-RL" (version 3)`},
 		{rdb.KindModulePre, nil, "a value of type module value of a pre-release"},
 	} {

@@ -12,16 +12,16 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// crowdSize is the number of clients in a plan.
-const crowdSize = 6
+// groupSize is the number of clients in a plan.
+const groupSize = 6
 
-// A crowd is one server's clients in a plan. It does not rely on waiting times. A client that has acted either has all
-// its replies, or is blocked, as CLIENT LIST shows. A client that is no longer blocked has been served, so its reply is
-// coming.
-type crowd struct {
+// A clientGroup is one server's clients in a plan. It does not rely on waiting times. A client that has acted either
+// has all its replies, or is blocked, as CLIENT LIST shows. A client that is no longer blocked has been served, so
+// its reply is coming.
+type clientGroup struct {
 	*side
 	addr    string
-	members [crowdSize]*member
+	members [groupSize]*member
 }
 
 // A member is one client.
@@ -33,7 +33,7 @@ type member struct {
 }
 
 // join connects a member, in RESP3 if its number is odd. It returns when the server has accepted it.
-func (c *crowd) join(i int) error {
+func (c *clientGroup) join(i int) error {
 	conn, err := net.Dial("tcp", c.addr)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (m *member) receive(limit time.Duration) ([]byte, error) {
 }
 
 // leave closes a member's connection, from this end or with CLIENT KILL. It returns when the server no longer has it.
-func (c *crowd) leave(i int, killed bool) error {
+func (c *clientGroup) leave(i int, killed bool) error {
 	m := c.members[i]
 	if killed {
 		if v, err := c.inspector.Do("CLIENT", "KILL", "ID", m.id); err != nil || v.Int != 1 {
@@ -119,7 +119,7 @@ func (c *crowd) leave(i int, killed bool) error {
 }
 
 // rejoin leaves and joins.
-func (c *crowd) rejoin(i int, killed bool) error {
+func (c *clientGroup) rejoin(i int, killed bool) error {
 	if err := c.leave(i, killed); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (c *crowd) rejoin(i int, killed bool) error {
 }
 
 // flags returns the flags of members in CLIENT LIST, by ID; clients that have left are missing.
-func (c *crowd) flags(members []*member) (map[int64]string, error) {
+func (c *clientGroup) flags(members []*member) (map[int64]string, error) {
 	args := []any{"CLIENT", "LIST", "ID"}
 	for _, m := range members {
 		args = append(args, m.id)
@@ -158,10 +158,10 @@ func (c *crowd) flags(members []*member) (map[int64]string, error) {
 func isBlocked(flags string) bool { return strings.Contains(flags, "b") }
 
 // answers are the replies of each member in one step.
-type answers [crowdSize][][]byte
+type answers [groupSize][][]byte
 
 // act plays one step and returns all replies that it causes. Clients that still wait have none.
-func (c *crowd) act(s *step) (got answers, err error) {
+func (c *clientGroup) act(s *step) (got answers, err error) {
 	if s.leaves != stays {
 		return got, c.rejoin(s.client, s.leaves == killed)
 	}
@@ -171,7 +171,7 @@ func (c *crowd) act(s *step) (got answers, err error) {
 		for j, a := range args {
 			if who, ok := strings.CutPrefix(a, "@"); ok { // @2: client 2's ID
 				n, err := strconv.Atoi(who)
-				if err != nil || n < 0 || n >= crowdSize {
+				if err != nil || n < 0 || n >= groupSize {
 					return got, fmt.Errorf("no client %s", a)
 				}
 				calls[i][j] = strconv.FormatInt(c.members[n].id, 10)
@@ -190,7 +190,7 @@ func (c *crowd) act(s *step) (got answers, err error) {
 }
 
 // settle returns a member's replies when all have come or, with mayWait, when it is blocked.
-func (c *crowd) settle(i int, mayWait bool) (replies [][]byte, err error) {
+func (c *clientGroup) settle(i int, mayWait bool) (replies [][]byte, err error) {
 	m := c.members[i]
 	patience := 200 * time.Microsecond // most replies have come by then, without asking
 	for deadline := time.Now().Add(replyTimeout); m.owed > 0; {
@@ -214,7 +214,7 @@ func (c *crowd) settle(i int, mayWait bool) (replies [][]byte, err error) {
 }
 
 // collect adds the replies of members that were blocked before the step and no longer are.
-func (c *crowd) collect(got *answers) error {
+func (c *clientGroup) collect(got *answers) error {
 	var owed []*member
 	for _, m := range c.members {
 		if m.owed > 0 {
@@ -244,7 +244,7 @@ func (c *crowd) collect(got *answers) error {
 }
 
 // reset empties the server for another plan: no client waits, and all members are as new.
-func (c *crowd) reset() error {
+func (c *clientGroup) reset() error {
 	for i, m := range c.members {
 		if m == nil {
 			if err := c.join(i); err != nil {
@@ -275,7 +275,7 @@ func (c *crowd) reset() error {
 
 // fence sends RESET for a member that has had all its replies. If another reply comes first, it is one too many. Then
 // it is returned, and a new client takes the member's place, so that later replies are not confused.
-func (c *crowd) fence(i int) (stray []byte, err error) {
+func (c *clientGroup) fence(i int) (stray []byte, err error) {
 	m := c.members[i]
 	m.owed++
 	if err := m.write([]string{"RESET"}); err != nil {
@@ -289,10 +289,10 @@ func (c *crowd) fence(i int) (stray []byte, err error) {
 }
 
 // waits reports whether a member awaits a reply.
-func (c *crowd) waits(i int) bool { return c.members[i].owed > 0 }
+func (c *clientGroup) waits(i int) bool { return c.members[i].owed > 0 }
 
 // facts returns INFO's fields about blocked clients, as far as the server has them.
-func (c *crowd) facts() (map[string]string, error) {
+func (c *clientGroup) facts() (map[string]string, error) {
 	info, err := c.inspector.Do("INFO", "clients")
 	if err != nil {
 		return nil, err
@@ -307,8 +307,8 @@ func (c *crowd) facts() (map[string]string, error) {
 	return facts, nil
 }
 
-// close ends everything that newCrowd began.
-func (c *crowd) close() {
+// close ends everything that newClientGroup began.
+func (c *clientGroup) close() {
 	for _, m := range c.members {
 		if m != nil {
 			m.conn.Close()
@@ -317,12 +317,12 @@ func (c *crowd) close() {
 	c.inspector.Close()
 }
 
-// newCrowd connects the inspector; members join when a plan begins.
-func newCrowd(name, addr string) (*crowd, error) {
+// newClientGroup connects the inspector; members join when a plan begins.
+func newClientGroup(name, addr string) (*clientGroup, error) {
 	inspector, err := respclient.Dial(addr)
 	if err != nil {
 		return nil, err
 	}
 	inspector.SetTimeout(replyTimeout)
-	return &crowd{side: &side{name: name, inspector: inspector}, addr: addr}, nil
+	return &clientGroup{side: &side{name: name, inspector: inspector}, addr: addr}, nil
 }

@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A crowd is five servers. One is the primary; the others replicate it or each other.
-type crowd struct {
+// A roleGroup is five servers. One is the primary; the others replicate it or each other.
+type roleGroup struct {
 	t       *testing.T
 	rng     *rand.Rand
 	nodes   []*testkit.Server
@@ -21,9 +21,9 @@ type crowd struct {
 	full    int64 // full copies given before servers were restarted
 }
 
-func newCrowd(t *testing.T, rng *rand.Rand) *crowd {
+func newRoleGroup(t *testing.T, rng *rand.Rand) *roleGroup {
 	t.Helper()
-	c := &crowd{t: t, rng: rng}
+	c := &roleGroup{t: t, rng: rng}
 	for i := range 5 {
 		c.nodes = append(c.nodes, testkit.Launch(t, testkit.Spec{Redis: i%2 == 1, Args: []string{
 			"--repl-backlog-size", "64mb", "--propagation-error-behavior", "panic", "--repl-ping-replica-period", "1",
@@ -36,7 +36,7 @@ func newCrowd(t *testing.T, rng *rand.Rand) *crowd {
 	return c
 }
 
-func (c *crowd) primary() int {
+func (c *roleGroup) primary() int {
 	for i, a := range c.above {
 		if a < 0 {
 			return i
@@ -46,7 +46,7 @@ func (c *crowd) primary() int {
 }
 
 // under reports whether a replicates b, directly or through others.
-func (c *crowd) under(a, b int) bool {
+func (c *roleGroup) under(a, b int) bool {
 	for ; a >= 0; a = c.above[a] {
 		if a == b {
 			return true
@@ -56,7 +56,7 @@ func (c *crowd) under(a, b int) bool {
 }
 
 // randomNode returns a random node for which ok is true; -1 if there is none.
-func (c *crowd) randomNode(ok func(i int) bool) int {
+func (c *roleGroup) randomNode(ok func(i int) bool) int {
 	for _, i := range c.rng.Perm(len(c.nodes)) {
 		if ok(i) {
 			return i
@@ -66,7 +66,7 @@ func (c *crowd) randomNode(ok func(i int) bool) int {
 }
 
 // tell sends REPLICAOF, which a node refuses while it loads a full copy.
-func (c *crowd) tell(i int, words ...any) {
+func (c *roleGroup) tell(i int, words ...any) {
 	testkit.Until(c.t, testkit.Slowly(30*time.Second), "REPLICAOF", func() error {
 		v, err := c.nodes[i].Ask(append([]any{"REPLICAOF"}, words...)...)
 		if err == nil {
@@ -76,13 +76,13 @@ func (c *crowd) tell(i int, words ...any) {
 	})
 }
 
-func (c *crowd) attach(i, to int) {
+func (c *roleGroup) attach(i, to int) {
 	c.tell(i, "127.0.0.1", c.nodes[to].Port)
 	c.above[i] = to
 }
 
 // promote makes i the primary. The old primary then replicates i, or a node below it.
-func (c *crowd) promote(i int) (old, to int) {
+func (c *roleGroup) promote(i int) (old, to int) {
 	old = c.primary()
 	c.tell(i, "NO", "ONE")
 	c.writers.target.Store(c.nodes[i])
@@ -93,7 +93,7 @@ func (c *crowd) promote(i int) (old, to int) {
 }
 
 // restart ends node i, by kill -9 or after saving a file, and starts it again.
-func (c *crowd) restart(i int, saved bool) {
+func (c *roleGroup) restart(i int, saved bool) {
 	s := c.nodes[i]
 	c.full += s.InfoInt("stats", "sync_full")
 	if saved {
@@ -107,7 +107,7 @@ func (c *crowd) restart(i int, saved bool) {
 }
 
 // change makes one random change of roles or one failure, and returns a description.
-func (c *crowd) change() string {
+func (c *roleGroup) change() string {
 	replica := c.randomNode(func(i int) bool { return c.above[i] >= 0 })
 	switch c.rng.IntN(6) {
 	case 0:
@@ -141,14 +141,14 @@ func (c *crowd) change() string {
 	return fmt.Sprintf("%d stopped for a while, %d follows %d", replica, old, to)
 }
 
-// TestCrowd: five nodes of both kinds are promoted, attached elsewhere, killed and restarted while clients write.
-// In the end all have the primary's data.
-func TestCrowd(t *testing.T) {
+// TestChangingRoles: five nodes of both kinds are promoted, attached elsewhere, killed and restarted while clients
+// write. In the end all have the primary's data.
+func TestChangingRoles(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	c := newCrowd(t, rng)
+	c := newRoleGroup(t, rng)
 	c.writers = newLoad(t, seed, false)
 	c.writers.loses = true
 	c.writers.start(c.nodes[0], 2)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A stage is a set of servers that lives for many cells. It is the testing.TB of its servers. They end with it, and
+// A serverSet is a set of servers that lives for many cells. It is the testing.TB of its servers. They end with it, and
 // a failure in a cell ends only that cell.
-type stage struct {
+type serverSet struct {
 	testing.TB
 	mu    sync.Mutex
 	ends  []func()
@@ -22,13 +22,13 @@ type stage struct {
 type failure string
 
 // Helper implements testing.TB.
-func (s *stage) Helper() {}
+func (s *serverSet) Helper() {}
 
 // Cleanup implements testing.TB.
-func (s *stage) Cleanup(f func()) { s.ends = append(s.ends, f) }
+func (s *serverSet) Cleanup(f func()) { s.ends = append(s.ends, f) }
 
 // TempDir implements testing.TB.
-func (s *stage) TempDir() string {
+func (s *serverSet) TempDir() string {
 	dir, err := os.MkdirTemp("", "whole")
 	if err != nil {
 		s.Fatal(err)
@@ -38,51 +38,51 @@ func (s *stage) TempDir() string {
 }
 
 // Fatal implements testing.TB.
-func (s *stage) Fatal(args ...any) { s.end(fmt.Sprint(args...)) }
+func (s *serverSet) Fatal(args ...any) { s.end(fmt.Sprint(args...)) }
 
 // Fatalf implements testing.TB.
-func (s *stage) Fatalf(format string, args ...any) { s.end(fmt.Sprintf(format, args...)) }
+func (s *serverSet) Fatalf(format string, args ...any) { s.end(fmt.Sprintf(format, args...)) }
 
 // FailNow implements testing.TB.
-func (s *stage) FailNow() { s.end("the cell has failed") }
+func (s *serverSet) FailNow() { s.end("the cell has failed") }
 
-func (s *stage) end(why string) {
+func (s *serverSet) end(why string) {
 	s.Errorf("%s", why)
 	panic(failure(why))
 }
 
 // Error implements testing.TB.
-func (s *stage) Error(args ...any) { s.Errorf("%s", fmt.Sprint(args...)) }
+func (s *serverSet) Error(args ...any) { s.Errorf("%s", fmt.Sprint(args...)) }
 
 // Errorf implements testing.TB.
-func (s *stage) Errorf(format string, args ...any) {
+func (s *serverSet) Errorf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }
 
 // Fail implements testing.TB.
-func (s *stage) Fail() { s.Errorf("the cell has failed") }
+func (s *serverSet) Fail() { s.Errorf("the cell has failed") }
 
 // Failed implements testing.TB.
-func (s *stage) Failed() bool {
+func (s *serverSet) Failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.wrong) > 0
 }
 
 // Log implements testing.TB.
-func (s *stage) Log(args ...any) { s.Logf("%s", fmt.Sprint(args...)) }
+func (s *serverSet) Log(args ...any) { s.Logf("%s", fmt.Sprint(args...)) }
 
 // Logf implements testing.TB.
-func (s *stage) Logf(format string, args ...any) {
+func (s *serverSet) Logf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
 // close ends the servers. It returns what was wrong, including errors in their logs, and their notes about it.
-func (s *stage) close() (wrong, notes string) {
+func (s *serverSet) close() (wrong, notes string) {
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		s.ends[i]()
 	}

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// crowds are the clients of two servers, with the same plans.
-type crowds struct {
+// clientGroups are the clients of two servers, with the same plans.
+type clientGroups struct {
 	pair               *pair // the inspectors, for the state at the end
-	reference, subject *crowd
+	reference, subject *clientGroup
 	effects            [2]*effects // of the reference and of the subject; nil: not compared
 	has                func(name string) bool
 	seed               uint64
 	steps, served      int // steps played, and replies to clients other than the acting one
-	queues             [crowdSize]queue
-	asked              [crowdSize][]call // calls without a reply yet
+	queues             [groupSize]queue
+	asked              [groupSize][]call // calls without a reply yet
 }
 
 // run plays plans, beginning with a number, until one differs.
-func (c *crowds) run(number uint64, plans int) (stopped uint64, plan []step, what string, err error) {
+func (c *clientGroups) run(number uint64, plans int) (stopped uint64, plan []step, what string, err error) {
 	for last := number + uint64(plans); number < last; number++ {
 		plan = newPlanner(c.seed, number, c.pair.ref.version, c.has).plan()
 		if what, err = c.play(plan, nil); what != "" || err != nil {
@@ -32,11 +32,11 @@ func (c *crowds) run(number uint64, plans int) (stopped uint64, plan []step, wha
 }
 
 // play plays a plan on emptied servers and returns their difference. watch, if not nil, gets the replies of each step.
-func (c *crowds) play(plan []step, watch func(s *step, want, got *answers)) (what string, err error) {
-	if err := c.both(func(side *crowd) error { return side.reset() }); err != nil {
+func (c *clientGroups) play(plan []step, watch func(s *step, want, got *answers)) (what string, err error) {
+	if err := c.both(func(side *clientGroup) error { return side.reset() }); err != nil {
 		return "", err
 	}
-	c.queues, c.asked = [crowdSize]queue{}, [crowdSize][]call{}
+	c.queues, c.asked = [groupSize]queue{}, [groupSize][]call{}
 	if _, err := c.effectsSince(); err != nil {
 		return "", err
 	}
@@ -46,7 +46,7 @@ func (c *crowds) play(plan []step, watch func(s *step, want, got *answers)) (wha
 			continue
 		}
 		var replies [2]answers
-		err := c.both(func(side *crowd) (err error) {
+		err := c.both(func(side *clientGroup) (err error) {
 			at := 0
 			if side == c.subject {
 				at = 1
@@ -78,7 +78,7 @@ func (c *crowds) play(plan []step, watch func(s *step, want, got *answers)) (wha
 }
 
 // effectsSince returns both servers' effects since the last call.
-func (c *crowds) effectsSince() (lists [2][]string, err error) {
+func (c *clientGroups) effectsSince() (lists [2][]string, err error) {
 	if c.effects[0] == nil {
 		return lists, nil
 	}
@@ -105,7 +105,7 @@ func partOf(want, got []string) string {
 }
 
 // both runs do for both servers at the same time.
-func (c *crowds) both(do func(*crowd) error) error {
+func (c *clientGroups) both(do func(*clientGroup) error) error {
 	done := make(chan error, 1)
 	go func() { done <- do(c.reference) }()
 	err := do(c.subject)
@@ -116,7 +116,7 @@ func (c *crowds) both(do func(*crowd) error) error {
 }
 
 // compare compares the replies of one step from both servers: which clients got them, and their bytes.
-func (c *crowds) compare(s *step, want, got *answers) (what string) {
+func (c *clientGroups) compare(s *step, want, got *answers) (what string) {
 	if s.leaves != stays {
 		c.asked[s.client], c.queues[s.client] = nil, queue{}
 		return ""
@@ -124,7 +124,7 @@ func (c *crowds) compare(s *step, want, got *answers) (what string) {
 	for _, args := range s.calls {
 		c.asked[s.client] = append(c.asked[s.client], call{args: args})
 	}
-	for i := range crowdSize {
+	for i := range groupSize {
 		if len(want[i]) != len(got[i]) {
 			return fmt.Sprintf("client %d: %s answers %q, %s %q", i, c.reference.name, want[i], c.subject.name, got[i])
 		}
@@ -146,8 +146,8 @@ func (c *crowds) compare(s *step, want, got *answers) (what string) {
 
 // strays names a client that gets more replies than it has calls. Within the plan this would only show with a later
 // call.
-func (c *crowds) strays() (what string, err error) {
-	for _, side := range []*crowd{c.reference, c.subject} {
+func (c *clientGroups) strays() (what string, err error) {
+	for _, side := range []*clientGroup{c.reference, c.subject} {
 		for i := range side.members {
 			if side.waits(i) {
 				continue
@@ -165,7 +165,7 @@ func (c *crowds) strays() (what string, err error) {
 }
 
 // sameEnd compares the state after a plan: waiting clients, their keys, the data, and groups.
-func (c *crowds) sameEnd() (what string, err error) {
+func (c *clientGroups) sameEnd() (what string, err error) {
 	want, err := c.reference.facts()
 	if err != nil {
 		return "", err
@@ -197,7 +197,7 @@ func (c *crowds) sameEnd() (what string, err error) {
 }
 
 // sameGroups compares a stream's pending entries. It compares the groups if the reference counts consumers as 7.4 does.
-func (c *crowds) sameGroups(key string) (what string, err error) {
+func (c *clientGroups) sameGroups(key string) (what string, err error) {
 	for _, args := range [][]any{{"XPENDING", key, "g"}, {"XINFO", "GROUPS", key}} {
 		if args[0] == "XINFO" && strings.HasPrefix(c.pair.ref.version, "7.0") {
 			continue
@@ -214,7 +214,7 @@ func (c *crowds) sameGroups(key string) (what string, err error) {
 }
 
 // explain shrinks a plan with a difference, and prints it with all replies of both servers.
-func (c *crowds) explain(plan []step, what string) string {
+func (c *clientGroups) explain(plan []step, what string) string {
 	differs := func(plan []step) bool {
 		what, err := c.play(plan, nil)
 		return err == nil && what != ""
@@ -236,11 +236,11 @@ func (c *crowds) explain(plan []step, what string) string {
 }
 
 // story plays a plan once more and prints it, as far as it gets.
-func (c *crowds) story(plan []step) string {
+func (c *clientGroups) story(plan []step) string {
 	var b strings.Builder
 	what, err := c.play(plan, func(s *step, want, got *answers) {
 		fmt.Fprintln(&b, s.text())
-		for i := range crowdSize {
+		for i := range groupSize {
 			for _, raw := range want[i] {
 				fmt.Fprintf(&b, "    %s to client %d: %.300q\n", c.reference.name, i, raw)
 			}

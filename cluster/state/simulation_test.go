@@ -12,8 +12,9 @@ import (
 	"spindle/internal/slots"
 )
 
-// A world is a cluster on a simulated network. The states are real; links, disks and clocks fail as the seed decides.
-type world struct {
+// A simulation is a cluster on a simulated network. The states are real; links, disks and clocks fail as the seed
+// decides.
+type simulation struct {
 	net   *simnet.Net
 	rng   *rand.Rand
 	hosts []*host
@@ -48,7 +49,7 @@ type vote struct {
 // A host is a machine with one node.
 type host struct {
 	*simnet.Host
-	w       *world
+	w       *simulation
 	at      int // index in hosts
 	s       *State
 	skew    int64
@@ -80,13 +81,13 @@ type end struct {
 type opened struct{}
 
 const (
-	worldTimeout = 2000
-	worldStart   = 1_700_000_000_000
+	simulationTimeout = 2000
+	simulationStart   = 1_700_000_000_000
 )
 
-// newWorld returns hosts with a new node each. files, if not nil, returns the nodes.conf with which each starts.
-func newWorld(seed uint64, hosts int, files func(i int) string) *world {
-	w := &world{net: simnet.New(seed, worldStart), rng: rand.New(rand.NewPCG(seed, 77)),
+// newSimulation returns hosts with a new node each. files, if not nil, returns the nodes.conf with which each starts.
+func newSimulation(seed uint64, hosts int, files func(i int) string) *simulation {
+	w := &simulation{net: simnet.New(seed, simulationStart), rng: rand.New(rand.NewPCG(seed, 77)),
 		votes: map[vote]string{}, claims: map[uint64]*[slots.Count]*host{}, said: map[string]*[2056]byte{},
 		trace: func(string, ...any) {}}
 	for i := range hosts {
@@ -100,11 +101,11 @@ func newWorld(seed uint64, hosts int, files func(i int) string) *world {
 	return w
 }
 
-// since returns the ms since the world began.
-func (w *world) since() int64 { return w.net.Now() - worldStart }
+// since returns the ms since the simulation began.
+func (w *simulation) since() int64 { return w.net.Now() - simulationStart }
 
-// run runs the world for ms, or until a rule is broken.
-func (w *world) run(ms int64) {
+// run runs the simulation for ms, or until a rule is broken.
+func (w *simulation) run(ms int64) {
 	for end := w.net.Now() + ms; w.net.Now() < end && w.wrong == ""; {
 		w.net.Run(min(end, w.net.Now()+TickMs))
 	}
@@ -113,7 +114,7 @@ func (w *world) run(ms int64) {
 func ip(i int) string { return fmt.Sprintf("10.0.0.%d", i+1) }
 
 func (h *host) terms() Terms {
-	return Terms{NodeTimeout: worldTimeout, ReplicationPing: 1000, ValidityFactor: 10, MigrationBarrier: 1,
+	return Terms{NodeTimeout: simulationTimeout, ReplicationPing: 1000, ValidityFactor: 10, MigrationBarrier: 1,
 		AllowMigration: true, FullCoverage: true, Port: 7000, BusPort: 17000}
 }
 
@@ -252,7 +253,7 @@ func (h *host) replicate() {
 	}
 }
 
-// received handles a message on a link. A malformed message is a failure of the world.
+// received handles a message on a link. A malformed message is a failure of the simulation.
 func (h *host) received(l *Link, e *end, message any) {
 	if l.Closed() || e.silent {
 		return
@@ -322,8 +323,8 @@ func (h *host) Ask(e Errand) {
 	})
 }
 
-// note adds p to the world's hash.
-func (w *world) note(p []byte) {
+// note adds p to the simulation's hash.
+func (w *simulation) note(p []byte) {
 	w.events = fnv64a(fnv64a(0xcbf29ce484222325, binary.BigEndian.AppendUint64(make([]byte, 0, 8), w.events)), p)
 }
 
@@ -336,7 +337,7 @@ func fnv64a(sum uint64, p []byte) uint64 {
 }
 
 // check compares a message from a host with the rules that no fault may break. to is the receiver.
-func (w *world) check(from *host, p []byte, to *simnet.Host) {
+func (w *simulation) check(from *host, p []byte, to *simnet.Host) {
 	w.note(p[12:80])
 	sender, epoch := string(p[40:80]), binary.BigEndian.Uint64(p[24:])
 	switch bus.Type(binary.BigEndian.Uint16(p[12:])) {
@@ -376,14 +377,14 @@ func (w *world) check(from *host, p []byte, to *simnet.Host) {
 	}
 }
 
-func (w *world) fail(format string, args ...any) {
+func (w *simulation) fail(format string, args ...any) {
 	if w.wrong == "" {
 		w.wrong = fmt.Sprintf("at %d: ", w.since()) + fmt.Sprintf(format, args...)
 	}
 }
 
 // disagreement describes how the nodes differ about owners of slots, epochs and primaries; "" if they agree.
-func (w *world) disagreement() string {
+func (w *simulation) disagreement() string {
 	var first *host
 	for _, h := range w.hosts {
 		if !h.Up() {
@@ -415,7 +416,7 @@ func (h *host) line(n *Node) string {
 }
 
 // unwell names a node that reports the cluster, or another node, as failed.
-func (w *world) unwell() string {
+func (w *simulation) unwell() string {
 	for _, h := range w.hosts {
 		if !h.Up() {
 			return fmt.Sprintf("host %d is down", h.at)

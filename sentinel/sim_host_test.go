@@ -20,8 +20,8 @@ import (
 
 const simPort = 1000
 
-// A simWorld is the Outside of one Machine on one host.
-type simWorld struct {
+// A simHost is the Outside of one Machine on one host.
+type simHost struct {
 	sim     *sim
 	host    *simnet.Host
 	machine *Machine
@@ -37,25 +37,25 @@ func (c simConn) Send(words ...string)    { c.c.Send(words) }
 func (c simConn) Close()                  { c.c.Close() }
 func (c simConn) LocalIP() (string, bool) { return c.c.Local.Name, true }
 
-func (w *simWorld) Dial(wire *Wire, ip string, port int) Conn {
+func (w *simHost) Dial(wire *Wire, ip string, port int) Conn {
 	m := w.machine
 	return simConn{w.host.Dial(ip, port,
 		func(message any) { m.Received(wire, message.(respclient.Value), w.sim.net.Now()) },
 		func() { m.Lost(wire, "it is gone", w.sim.net.Now()) })}
 }
 
-func (w *simWorld) Lookup(host string)                    { panic("no names here: " + host) }
-func (w *simWorld) LookupNow(string) (ip string, ok bool) { return "", false }
-func (w *simWorld) StartScript(int, []string)             {}
-func (w *simWorld) KillScript(int)                        {}
-func (w *simWorld) Crash()                                { w.crashed = true }
-func (w *simWorld) Port() int                             { return simPort }
-func (w *simWorld) Password() string                      { return "" }
-func (w *simWorld) Executable(string) bool                { return true }
-func (w *simWorld) Log(logging.Level, string)             {}
-func (w *simWorld) Publish(event, text string)            { w.sim.heard(w, event, text) }
+func (w *simHost) Lookup(host string)                    { panic("no names here: " + host) }
+func (w *simHost) LookupNow(string) (ip string, ok bool) { return "", false }
+func (w *simHost) StartScript(int, []string)             {}
+func (w *simHost) KillScript(int)                        {}
+func (w *simHost) Crash()                                { w.crashed = true }
+func (w *simHost) Port() int                             { return simPort }
+func (w *simHost) Password() string                      { return "" }
+func (w *simHost) Executable(string) bool                { return true }
+func (w *simHost) Log(logging.Level, string)             {}
+func (w *simHost) Publish(event, text string)            { w.sim.heard(w, event, text) }
 
-func (w *simWorld) Save() error {
+func (w *simHost) Save() error {
 	if w.badDisk {
 		return errors.New("no space")
 	}
@@ -74,7 +74,7 @@ func (w *simWorld) Save() error {
 }
 
 // boot starts the Sentinel with the state on its disk.
-func (w *simWorld) boot() {
+func (w *simHost) boot() {
 	n := w.sim.net
 	w.machine = New(w, rand.New(rand.NewPCG(n.Rand.Uint64(), n.Rand.Uint64())), n.Now())
 	if err := w.machine.Configure(w.disk); err != nil {
@@ -94,7 +94,7 @@ func (w *simWorld) boot() {
 }
 
 // answer returns a Sentinel's reply to another.
-func (w *simWorld) answer(m *Machine, words []string) respclient.Value {
+func (w *simHost) answer(m *Machine, words []string) respclient.Value {
 	switch words[0] {
 	case "PING":
 		return status("PONG")
@@ -267,7 +267,7 @@ func (s *simServer) info() string {
 // A sim is one run.
 type sim struct {
 	net       *simnet.Net
-	sentinels []*simWorld
+	sentinels []*simHost
 	servers   []*simServer
 	failed    string
 	history   []string
@@ -300,7 +300,7 @@ func newSim(seed uint64, sentinels, servers int, forgets bool) *sim {
 		server.boot()
 	}
 	for i := range sentinels {
-		w := &simWorld{sim: s, host: s.net.Host(fmt.Sprintf("10.0.1.%d", i+1))}
+		w := &simHost{sim: s, host: s.net.Host(fmt.Sprintf("10.0.1.%d", i+1))}
 		w.disk = []Directive{
 			{"monitor", "m", "10.0.0.1", strconv.Itoa(simPort), strconv.Itoa(sentinels/2 + 1)},
 			{"down-after-milliseconds", "m", "1000"}, {"failover-timeout", "m", "5000"},
@@ -313,7 +313,7 @@ func newSim(seed uint64, sentinels, servers int, forgets bool) *sim {
 }
 
 // heard checks an event of a Sentinel against the rules.
-func (s *sim) heard(w *simWorld, event, text string) {
+func (s *sim) heard(w *simHost, event, text string) {
 	line := fmt.Sprint(s.net.Now(), " ", w.host.Name, " ", event, " ", text)
 	s.history = append(s.history, line)
 	h := fnv.New64a()
