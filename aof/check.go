@@ -174,7 +174,7 @@ func (c *Check) parts(path string) error {
 			return errInvalid
 		}
 		form := "RESP"
-		if bytes.HasPrefix(head, []byte(rdbMark)) {
+		if rdb.Begins(head) {
 			form = "RDB"
 		}
 		c.say("Start to check BASE AOF (%s format).\n", form)
@@ -252,16 +252,16 @@ const onlyFile = "AOF"
 
 // text leads to the commands of a file, past an RDB file at its beginning.
 func (c *Check) text(f io.Reader, name string) (*text, error) {
-	head := make([]byte, len(rdbMark))
+	head := make([]byte, rdb.MarkLen)
 	n, _ := io.ReadFull(f, head)
 	s := newText(f)
-	if string(head[:n]) != rdbMark {
+	if !rdb.Begins(head[:n]) {
 		s.to = copy(s.buf, head[:n])
 		return s, nil
 	}
 	c.say("The AOF appears to start with an RDB preamble.\nChecking the RDB preamble to start:\n")
 	counted := &counter{r: io.MultiReader(bytes.NewReader(head), f)}
-	found, err := bgsave.Read(context.Background(), counted, sink{}, bgsave.LoadOptions{KeepExpired: true, Name: name})
+	found, err := bgsave.Read(context.Background(), counted, sink{}, bgsave.LoadOptions{KeepExpired: true, Name: name, Relaxed: true})
 	if err != nil {
 		c.say("RDB preamble of AOF file is not sane, aborting.\n%s\n", err)
 		return nil, errInvalid

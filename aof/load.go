@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"spindle/bgsave"
+	"spindle/bgsave/rdb"
 	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/internal/disk"
@@ -127,13 +128,13 @@ func (l *load) file(p part, base, last bool) (cut int64, err error) {
 	defer file.Close()
 	l.as, l.passed = engine.NewReplayer(), map[string]int{}
 	defer l.tellPassed(p)
-	head := make([]byte, len(rdbMark))
+	head := make([]byte, rdb.MarkLen)
 	n, err := io.ReadFull(file, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return 0, l.unreadable(p, err)
 	}
 	s := newText(file)
-	if string(head[:n]) == rdbMark {
+	if rdb.Begins(head[:n]) {
 		rest, size, err := l.preamble(p, io.MultiReader(readerOf(head), file), p.name == l.folder.name)
 		if err != nil {
 			return 0, err
@@ -175,9 +176,6 @@ func (l *load) file(p part, base, last bool) (cut int64, err error) {
 	}
 	return 0, l.unreadable(p, err)
 }
-
-// rdbMark is how an RDB file begins.
-const rdbMark = "REDIS"
 
 func (l *load) unreadable(p part, err error) error {
 	l.log.Warning("Unrecoverable error reading the append only file %s: %s", p.name, reason.Of(err))

@@ -77,13 +77,13 @@ func (h *Commands) goBeside(c *command.Context, o restoreOptions) {
 		Left: func() { b.left = true },
 	})
 	c.Args = args
-	cl, store, any := c.Client, c.Space.Store(), h.AnyChecksum
-	go b.run(cl, store, any, counted)
+	cl, store, check := c.Client, c.Space.Store(), h.PayloadCheck()
+	go b.run(cl, store, check, counted)
 }
 
 // run reads the payload. It is the goroutine's body.
-func (b *besideRestore) run(cl *client.Client, store *value.Store, anySum, counted bool) {
-	kind, body, err := rdb.Payload(b.payload, anySum)
+func (b *besideRestore) run(cl *client.Client, store *value.Store, check rdb.Check, counted bool) {
+	kind, body, err := rdb.Payload(b.payload, check)
 	switch {
 	case err == rdb.ErrPayload:
 		b.err = errPayload

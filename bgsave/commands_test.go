@@ -213,7 +213,8 @@ func TestRestoreReplies(t *testing.T) {
 		{"there x garbage", "-BUSYKEY Target key name already exists.\r\n"},
 		{"k 0 short", wrong},
 		{"k 0 " + hello[:len(hello)-1] + "!", wrong},
-		{"k 0 " + string(rdb.AppendFooter([]byte("\x00\x05hello"), 0, 13)), wrong},
+		{"k 0 " + string(rdb.AppendFooter([]byte("\x00\x05hello"), 0, 16)), wrong},
+		{"k 0 " + string(rdb.AppendFooter([]byte("\x00\x05hello"), 0, 81)), wrong},
 		{"k 0 " + rdb11(""), format},
 		{"k 0 " + rdb11("\x00\x06hello"), format},
 		{"k 0 " + rdb11("\x00\x04hello"), format},
@@ -272,6 +273,54 @@ func TestRestoreEffects(t *testing.T) {
 		told := strings.ReplaceAll(b.told, p, "PAYLOAD")
 		if got != "+OK\r\n" || b.get("k") != s.key || told != s.told || strings.Join(b.events, ",") != s.event {
 			t.Errorf("RESTORE %s: %q, %s, told %q, events %q; want %+v", s.args, got, b.get("k"), told, b.events, s)
+		}
+	}
+}
+
+// TestRestoreNewer: replicas and the log get a payload that older servers read, whatever came.
+func TestRestoreNewer(t *testing.T) {
+	b := newTestServer(t)
+	b.common.Rows()
+	hash2 := "\x16\x02\x01a\x01x\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x01b\x01y\xff\xff\xff\xff\xff\xff\xff\xff"
+	for _, c := range []struct {
+		body    string
+		version int
+		kind    rdb.Kind
+		told    int // the version of what is told
+	}{
+		{"\x00\x01v", 15, rdb.KindString, 9},
+		{"\x00\x01v", 80, rdb.KindString, 9},
+		{"\x00\x01v", 12, rdb.KindString, 12}, // as it came: Redis 7.4 reads it
+		{"\x14\x0a\x0a\x00\x00\x00\x01\x00\x81m\x02\xff", 80, rdb.KindSetListpack, 11},
+		{hash2, 80, rdb.KindHashTTLListpack, 12},
+		{"\x1f\x01\x01\x01a\x01x", 15, rdb.KindHashListpack, 10},
+	} {
+		for _, ttl := range []string{"0", "5000"} {
+			p := string(rdb.AppendFooter([]byte(c.body), 0, c.version))
+			if got := b.run("restore", "k", ttl, p, "REPLACE"); got != "+OK\r\n" {
+				t.Fatalf("%q: %s", c.body, got)
+			}
+			told := []byte(p)
+			if b.told != "=" {
+				head, tail := "restore k 0 ", " REPLACE"
+				if ttl != "0" {
+					head, tail = "restore k 1005000 ", " REPLACE ABSTTL"
+				}
+				rest, ok := strings.CutPrefix(b.told, head)
+				rest, ok2 := strings.CutSuffix(rest, tail)
+				if told = []byte(rest); !ok || !ok2 {
+					t.Fatalf("told %q", b.told)
+				}
+			}
+			kind, _, err := rdb.Payload(told, rdb.Check{})
+			if err != nil || kind != c.kind || rdb.PayloadVersion(told) != c.told {
+				t.Errorf("%q of version %d is told as %s of version %d: %v", c.body, c.version, kind, rdb.PayloadVersion(told), err)
+			}
+			was := b.get("k")
+			b.run("restore", "again", ttl, string(told), "REPLACE")
+			if got := b.get("again"); got != was {
+				t.Errorf("%q is %s, and %s where it was told", c.body, was, got)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package bgsave
 
 import (
 	"math"
+	"slices"
 
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
@@ -209,8 +210,13 @@ func (h *Commands) place(c *command.Context, o *restoreOptions, began int64, put
 	}
 	put(deadline)
 	h.setClock(c, key, o)
-	if deadline != 0 && !o.absolute {
-		args := append(append([][]byte{c.Args[0], key, c.Effects.Number(deadline)}, c.Args[3:]...), wordAbsTTL)
+	relative := deadline != 0 && !o.absolute
+	if payload, other := h.forOlder(c, key, c.Args[3]); relative || other {
+		args := append([][]byte{c.Args[0], key, c.Args[2], payload}, c.Args[4:]...)
+		if relative {
+			args[2] = c.Effects.Number(deadline)
+			args = append(args, wordAbsTTL)
+		}
 		c.Propagate(args...)
 	}
 	c.Notify(command.EventNew, "new", key) // also for a replaced key: place deleted the old one
@@ -218,6 +224,25 @@ func (h *Commands) place(c *command.Context, o *restoreOptions, began int64, put
 	c.Changed(1)
 	c.Reply.OK()
 	return nil
+}
+
+// forOlder returns the payload that replicas and the log get. A payload of Valkey, or of a Redis newer than 7.4,
+// becomes one of ours for the value at key: other is true. Most values need only another footer.
+func (h *Commands) forOlder(c *command.Context, key, payload []byte) (_ []byte, other bool) {
+	if c.Effects.Unheard || rdb.PayloadVersion(payload) <= codec.NewestVersion {
+		return payload, false
+	}
+	if kind, ok := rdb.KindOf(payload); ok && kind.Since() <= codec.NewestVersion {
+		body := slices.Clone(rdb.PayloadBody(payload))
+		return rdb.AppendFooter(body, 0, max(codec.OldestVersion, kind.Since())), true
+	}
+	v := c.DB.Peek(key)
+	if !v.Exists() { // it has expired; the primary's deletion comes
+		return payload, false
+	}
+	h.packer.w.Compress = h.Settings.Compress.Get()
+	p, kind := h.packer.append(nil, v, h.newest())
+	return rdb.AppendFooter(p, 0, max(codec.OldestVersion, kind.Since())), true
 }
 
 // A restoredValue is the value that a payload holds, before the key exists.
@@ -248,7 +273,7 @@ func (v *restoredValue) put(db *keyspace.DB, key []byte, deadline int64) {
 // restored reads the whole payload. It always checks the value deeply, whatever sanitize-dump-payload says. The check
 // is cheap next to reading, and the server could not serve a malformed value.
 func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue, err error) {
-	kind, body, err := rdb.Payload(payload, h.AnyChecksum)
+	kind, body, err := rdb.Payload(payload, h.PayloadCheck())
 	if err == rdb.ErrPayload {
 		return v, errPayload
 	}
@@ -281,6 +306,13 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 		}
 	}
 	return v, nil
+}
+
+// PayloadCheck returns what of a payload's footer is checked.
+func (h *Commands) PayloadCheck() rdb.Check {
+	s := h.Settings
+	return rdb.Check{AnySum: h.AnyChecksum, Relaxed: s.VersionCheck.Get() == VersionRelaxed,
+		SkipMeta: s.ModuleData.Get() == SkipModuleData}
 }
 
 // env returns the limits for reading a client's payload.

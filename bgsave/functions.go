@@ -29,12 +29,12 @@ func PackFunctions(sources [][]byte, compress bool) (payload []byte) {
 	return rdb.AppendFooter(payload, 0, functionsVersion)
 }
 
-// UnpackFunctions returns the library sources in a payload. checked: the version and the checksum are right. With
-// anySum it does not check the checksum.
+// UnpackFunctions returns the library sources in a payload. checked: the version and the checksum are right. c says
+// what is checked.
 //
 // Errors: the payload holds something other than libraries, or ends too early.
-func UnpackFunctions(payload []byte, anySum bool) (sources [][]byte, checked bool, err error) {
-	body, err := rdb.Unwrap(payload, anySum)
+func UnpackFunctions(payload []byte, c rdb.Check) (sources [][]byte, checked bool, err error) {
+	body, err := rdb.Unwrap(payload, c)
 	if err != nil {
 		return nil, false, err
 	}

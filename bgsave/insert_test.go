@@ -146,6 +146,9 @@ func TestVersion(t *testing.T) {
 		{10, 12, 5000, func(db *keyspace.DB) { db.SetFieldsDeadline([]byte("h"), 1) }},
 		{12, 12, 5000, func(db *keyspace.DB) { db.SetFieldsDeadline([]byte("h"), 1) }},
 		{10, 9, 5000, func(db *keyspace.DB) { db.SetFieldsDeadline([]byte("h"), 1); db.SetFieldsDeadline([]byte("h"), 0) }},
+		{80, 80, 5000, func(db *keyspace.DB) { db.SetFieldsDeadline([]byte("h"), 1) }},
+		{80, 11, 3, nil},
+		{80, 9, 5000, func(db *keyspace.DB) { db.PutPacked([]byte("h"), value.Hash, value.ListpackEx, packedEx, 0) }},
 		{10, 9, 5000, func(db *keyspace.DB) { db.PutPacked([]byte("h"), value.Hash, value.ListpackEx, packedEx, 0) }},
 		{12, 12, 5000, func(db *keyspace.DB) { db.PutPacked([]byte("h"), value.Hash, value.ListpackEx, packedEx, 0) }},
 	} {

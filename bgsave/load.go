@@ -73,6 +73,8 @@ type LoadOptions struct {
 	SkipModuleData bool // skip a module's data outside keys; without it such a file is refused
 	// Values of unknown kinds come to the Inserter as raw bytes. Without it such a file is refused.
 	Foreign  bool
+	SkipKeys bool         // skip keys of types that this server does not have; without it such a file is refused
+	Relaxed  bool         // read a file of any version, up to the first thing that is not known
 	Limits   codec.Limits // sizes up to which values are packed; zero: the defaults
 	Delay    func() int64 // key-load-delay; nil: none
 	Interval int64        // loading-process-events-interval-bytes: file bytes inserted in one turn; 0: no bound
@@ -90,6 +92,7 @@ type LoadOptions struct {
 type Loaded struct {
 	Keys, Expired int64
 	Empty         int64 // keys without elements, which were skipped
+	Unsupported   int64 // keys of types that this server does not have, which were skipped
 	Version       int
 	Replication   *ReplicationState // nil: the file has none
 	AOFBase       bool
@@ -129,7 +132,7 @@ type UnsupportedError struct {
 	Offset int64
 	DB     int
 	Key    string
-	Beside bool // it is not a key, and LoadOptions.SkipModuleData skips it
+	Beside bool // it is not a value, and LoadOptions.SkipModuleData skips it
 }
 
 func (e *UnsupportedError) Error() string {
@@ -207,8 +210,14 @@ func Complain(err error, o LoadOptions) {
 	switch {
 	case errors.Is(err, rdb.ErrSignature), errors.Is(err, rdb.ErrVersion), errors.Is(err, ErrWrap):
 		log.Warning("%s", err)
-		log.Warning("What to do: %s is not an RDB file of versions 1 to %d. Move it away to start with an empty data set, "+
-			"or put the right file in its place.", o.Name, rdb.MaxVersion)
+		if newer := (*rdb.VersionError)(nil); errors.As(err, &newer) {
+			log.Warning("What to do: %s is of a version that is not known here: %d for %s. 'rdb-version-check relaxed' reads it up "+
+				"to the first thing that is not known. Or have the server that wrote it write for an older one.",
+				o.Name, newer.Version, newer.Dialect)
+		} else {
+			log.Warning("What to do: %s is not an RDB file of Redis or Valkey. Move it away to start with an empty data set, "+
+				"or put the right file in its place.", o.Name)
+		}
 		last = "Fatal error loading the DB: Invalid argument. Exiting."
 	case errors.As(err, &sum):
 		log.Warning("Wrong RDB checksum expected: (%x) but got (%x). Aborting now.", sum.Computed, sum.Announced)
@@ -220,6 +229,10 @@ func Complain(err error, o LoadOptions) {
 		log.Warning("Internal error in RDB reading offset %d -> Unexpected EOF reading RDB file: %s", format.Offset, format)
 		log.Warning("What to do: %s is only the beginning of a file (an interrupted copy, a full disk?). Copy it again, or "+
 			"restore a backup or a replica's file.", o.Name)
+	case errors.As(err, &format) && format.Unknown:
+		log.Warning("Internal error in RDB reading offset %d -> %s", format.Offset, format)
+		log.Warning("What to do: nothing after this can be read. Have the server that wrote %s delete or convert %s, and save "+
+			"again; or copy the keys with a client.", o.Name, namedOr(format.Key, "what is new there"))
 	case errors.As(err, &format):
 		log.Warning("Internal error in RDB reading offset %d -> %s", format.Offset, format)
 		log.Warning("What to do: %s is damaged. Restore a backup or a replica's file; spindle check-rdb --keys %s lists "+
@@ -228,6 +241,9 @@ func Complain(err error, o LoadOptions) {
 		log.Warning("Internal error in RDB reading offset %d -> %s", unsupported.Offset, unsupported)
 		log.Warning("What to do: load %s with the server that wrote it, remove or convert that key there, and save again.",
 			o.Name)
+		if unsupported.Key != "" && !unsupported.Beside {
+			log.Warning("Or go without it: 'rdb-unsupported-keys skip' loads the other keys, and logs those that it skips.")
+		}
 		if unsupported.Beside {
 			log.Warning("Or pass over it: 'module-aux-data skip' loads the keys without what modules keep beside them.")
 		}
@@ -242,6 +258,14 @@ func Complain(err error, o LoadOptions) {
 		log.Warning("What to do: if the disk is in order, restore a backup or a replica's file.")
 	}
 	log.Warning("%s", last)
+}
+
+// namedOr returns a key's name for a message, or other if there is none.
+func namedOr(key, other string) string {
+	if key == "" {
+		return other
+	}
+	return fmt.Sprintf("key %q", key)
 }
 
 // Read reads an RDB file from r into to. It logs facts from the file, but not the error it returns.
@@ -261,7 +285,8 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 	to.Prepare(env)
 	plain, takesPlain := to.(PlainInserter)
 	l := &loader{ctx: ctx, env: env, to: to, plain: plain, o: o,
-		dec: rdb.NewDecoder(r, rdb.DecoderOptions{Size: o.Size, Live: o.Live, NoChecksum: o.NoChecksum, Plain: takesPlain})}
+		dec: rdb.NewDecoder(r, rdb.DecoderOptions{Size: o.Size, Live: o.Live, NoChecksum: o.NoChecksum, Plain: takesPlain,
+			Relaxed: o.Relaxed})}
 	err := l.run()
 	if unfinished := to.Finish(); err == nil {
 		err = metBefore(unfinished, l.dec.Offset())
@@ -269,6 +294,9 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 	l.found.Version = l.dec.Version()
 	if err != nil {
 		return l.found, err
+	}
+	if n := l.found.Unsupported; n > 0 {
+		o.Log.Warning("Keys of types that this server does not have, and which were skipped: %d", n)
 	}
 	l.found.Rest = append([]byte(nil), l.dec.Rest()...)
 	if l.found.Empty > 0 {
@@ -477,8 +505,12 @@ func (l *loader) take(j *job) error {
 func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 	if r.Kind != rdb.KindString && !l.o.Foreign {
 		if known, what := codec.Known(r.Kind, r.Raw); !known {
-			return false, &UnsupportedError{What: what, Offset: r.Offset, DB: r.DB, Key: string(r.Key)}
+			return false, l.unsupported(r, what)
 		}
+	}
+	if r.Meta && !l.o.SkipModuleData {
+		return false, &UnsupportedError{What: "what modules keep beside a key", Offset: r.Offset, DB: r.DB, Key: string(r.Key),
+			Beside: true}
 	}
 	if r.DB-l.o.First >= l.to.Databases() {
 		return false, fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB-l.o.First, r.Offset)
@@ -491,6 +523,22 @@ func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 	}
 	return true, nil
 }
+
+// unsupported handles a key of a type that this server does not have: it is skipped, or the error is returned.
+func (l *loader) unsupported(r *rdb.Record, what string) error {
+	err := &UnsupportedError{What: what, Offset: r.Offset, DB: r.DB, Key: string(r.Key)}
+	if !l.o.SkipKeys {
+		return err
+	}
+	if l.found.Unsupported++; l.found.Unsupported <= skippedLogged {
+		l.o.Log.Warning("Skipping key %q of database %d, at offset %d: it is %s, and rdb-unsupported-keys is skip",
+			r.Key, r.DB, r.Offset, what)
+	}
+	return nil
+}
+
+// skippedLogged is how many keys of unsupported types the log names.
+const skippedLogged = 100
 
 // lapsed reports a key that is not loaded.
 func (l *loader) lapsed(db int, key []byte) {
@@ -641,6 +689,9 @@ func (l *loader) opcode(r *rdb.Record) error {
 			return &UnsupportedError{What: what, Offset: r.Offset, Beside: true}
 		}
 		l.o.Log.Warning("Skipping %s, at offset %d: module-aux-data is skip", what, r.Offset)
+	case rdb.OpSlotImport:
+		l.o.Log.Warning("The file was written while %d slots (%s) were being imported (%s): keys of these slots are only those "+
+			"that had come until then", r.Keys, r.Value.Bytes, r.Key)
 	case rdb.OpEOF:
 		if r.Keys == 0 && l.dec.Version() >= 5 && !l.o.NoChecksum {
 			l.o.Log.Warning("RDB file was saved with checksum disabled: no check performed.")
@@ -656,6 +707,8 @@ func (l *loader) aux(name, text string) {
 	switch strings.ToLower(name) {
 	case "redis-ver":
 		log.Notice("Loading RDB produced by version %s", text)
+	case "valkey-ver":
+		log.Notice("Loading RDB produced by Valkey version %s", text)
 	case "ctime":
 		log.Notice("RDB age %d seconds", max(0, l.o.NowMs/1000-n))
 	case "used-mem":
@@ -676,7 +729,7 @@ func (l *loader) aux(name, text string) {
 		if l.found.AOFBase = n != 0; l.found.AOFBase {
 			log.Notice("RDB is base AOF")
 		}
-	case "redis-bits", "lua", "lua-sha1":
+	case "redis-bits", "lua", "lua-sha1", "slot-info": // the last: sizes of slots, as hints
 	default:
 		if strings.HasPrefix(name, "%") {
 			log.Notice("RDB '%s': %s", name, text)

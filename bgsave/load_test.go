@@ -135,6 +135,49 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// TestLoadNewer: what a file of a newer server has and this one does not names its key, its place and what would help.
+// The settings that help do.
+func TestLoadNewer(t *testing.T) {
+	const end = "\xff\x00\x00\x00\x00\x00\x00\x00\x00"
+	const array = "REDIS0014\x00\x01a\x01v\x1c\x05array\x01\x00\x00\x00\x01x\x00\x01b\x01v" + end
+	const meta = "REDIS0013\x00\x01a\x01v\xf3\x01CLAS\x02\x05\x00\x00\x05known\x01v" + end
+	const future = "VALKEY099\x00\x01a\x01v\x63\x06newest\x01v" + end
+	const slots = "VALKEY080\xf3\x05job-1\x01\x00\x05\x00\x01a\x01v" + end
+	for _, c := range []struct {
+		name, file string
+		o          LoadOptions
+		keys       int64
+		fails      bool
+		says       []string
+	}{
+		{"array", array, LoadOptions{}, 0, true, []string{
+			`a value of type array at offset 14 cannot be loaded by this version (key "array" of database 0)`,
+			"'rdb-unsupported-keys skip' loads the other keys"}},
+		{"array, skipped", array, LoadOptions{SkipKeys: true}, 2, false, []string{
+			`Skipping key "array" of database 0, at offset 14: it is a value of type array`, "which were skipped: 1"}},
+		{"array, told to skip modules' data", array, LoadOptions{SkipModuleData: true}, 0, true, nil},
+		{"metadata", meta, LoadOptions{}, 0, true, []string{
+			`what modules keep beside a key at offset 23 cannot be loaded by this version (key "known" of database 0)`,
+			"module-aux-data skip"}},
+		{"metadata, skipped", meta, LoadOptions{SkipModuleData: true}, 2, false, nil},
+		{"future", future, LoadOptions{}, 0, true, []string{"Can't handle RDB format version 99 of Valkey",
+			"'rdb-version-check relaxed' reads it up to the first thing that is not known"}},
+		{"future, relaxed", future, LoadOptions{Relaxed: true}, 1, true, []string{"offset 14 -> value type or opcode 99",
+			`key "newest" of database 0`, `delete or convert key "newest"`}},
+		{"slots", slots, LoadOptions{}, 1, false, []string{"while 6 slots (0-5) were being imported (job-1)"}},
+	} {
+		l, log, err := load(t, []byte(c.file), newFakeInserter(), c.o)
+		if (err != nil) != c.fails || l.Keys != c.keys {
+			t.Errorf("%s: %d keys, %v", c.name, l.Keys, err)
+		}
+		for _, s := range c.says {
+			if !strings.Contains(log, s) {
+				t.Errorf("%s: the log lacks %q:\n%s", c.name, s, log)
+			}
+		}
+	}
+}
+
 // TestLoadTruncated: a file cut at any byte is refused with the offset, compressed or not.
 func TestLoadTruncated(t *testing.T) {
 	s := newFakeView(t)
@@ -191,6 +234,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add(written(f, s))
 	f.Add([]byte("REDIS0012\xfe\x00\xfb\x81\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01k\x81\x10\x00\x00\x00\x00\x00\x00\x00abc"))
 	f.Add([]byte("REDIS0001\x16\x00\x00\xff")) // an empty set under an empty name
+	f.Add([]byte("VALKEY080\x16\x01h\x02\x01a\x01x\x05\x00\x00\x00\x00\x00\x00\x00\x01b\x01y\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
+	f.Add([]byte("REDIS0015\xf2\x01\x01\x01a\x20\x01h\x01\x01x\x1c\x01r\x01\x00\x00\x00\x01x\xff"))
 	f.Add([]byte("SPINDLE1s\xff\x06\x00\x00S2sTwO"))
 	f.Add([]byte("SPINDLE1z\x28\xb5\x2f\xfd"))
 	f.Fuzz(func(t *testing.T, file []byte) {

@@ -26,7 +26,9 @@ type Settings struct {
 	FileCompression  setting.Enum[FileCompression]
 	SaverConcurrency setting.Int
 	ModuleData       setting.Enum[ModuleData]
-	Version          setting.Int // the newest RDB version that readers of our files know
+	UnsupportedKeys  setting.Enum[UnsupportedKeys]
+	Version          setting.Enum[Version] // the newest RDB version that readers of our files know
+	VersionCheck     setting.Enum[VersionCheck]
 }
 
 // A Rule asks for a save after at least Changes changes and Seconds since the last save.
@@ -48,6 +50,25 @@ const (
 	RefuseModuleData ModuleData = iota
 	SkipModuleData
 )
+
+// UnsupportedKeys says what happens to a key in a file whose type this server does not have.
+type UnsupportedKeys int
+
+const (
+	RefuseUnsupportedKeys UnsupportedKeys = iota
+	SkipUnsupportedKeys
+)
+
+// VersionCheck says what happens to files and payloads of RDB versions that this server does not know.
+type VersionCheck int
+
+const (
+	VersionStrict  VersionCheck = iota // they are refused
+	VersionRelaxed                     // they are read up to the first thing that is not known
+)
+
+// Version is an RDB version that is written.
+type Version int
 
 // FileCompression is the compression of a whole file.
 type FileCompression int
@@ -80,8 +101,13 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewEnum("module-aux-data", &s.ModuleData, RefuseModuleData, []setting.Choice[ModuleData]{
 			{Name: "refuse", Value: RefuseModuleData}, {Name: "skip", Value: SkipModuleData}}),
 		setting.NewInt("rdb-savers", &s.SaverConcurrency, 0, setting.Between(0, 128)),
-		setting.NewInt("rdb-version", &s.Version, codec.CommonVersion,
-			setting.Between(codec.CommonVersion, codec.NewestVersion)),
+		setting.NewEnum("rdb-unsupported-keys", &s.UnsupportedKeys, RefuseUnsupportedKeys, []setting.Choice[UnsupportedKeys]{
+			{Name: "refuse", Value: RefuseUnsupportedKeys}, {Name: "skip", Value: SkipUnsupportedKeys}}),
+		setting.NewEnum("rdb-write-version", &s.Version, codec.CommonVersion, []setting.Choice[Version]{
+			{Name: "10", Value: codec.CommonVersion}, {Name: "11", Value: 11}, {Name: "12", Value: codec.NewestVersion},
+			{Name: "80", Value: codec.ValkeyVersion}}, setting.Also("rdb-version")),
+		setting.NewEnum("rdb-version-check", &s.VersionCheck, VersionStrict, []setting.Choice[VersionCheck]{
+			{Name: "strict", Value: VersionStrict}, {Name: "relaxed", Value: VersionRelaxed}}),
 	}
 }
 

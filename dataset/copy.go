@@ -38,7 +38,7 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 	} else {
 		d.Log.Notice("MASTER <-> REPLICA sync: receiving %d bytes from master to %s", c.Size, target)
 	}
-	if err := checkHeader(c); err != nil {
+	if err := d.checkHeader(c); err != nil {
 		d.Log.Warning("Failed trying to load the MASTER synchronization DB from %s, check server logs.", from)
 		d.Log.Warning("What it met: %s", err)
 		return err
@@ -57,9 +57,10 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 
 // checkHeader refuses a copy that this server cannot read, before the data here are dropped for it. The header stays in
 // c.Stream.
-func checkHeader(c *replication.Copy) error {
+func (d *Set) checkHeader(c *replication.Copy) error {
 	var head bytes.Buffer
-	err := rdb.NewDecoder(io.TeeReader(c.Stream, &head), rdb.DecoderOptions{}).Header()
+	relaxed := d.Settings.Save.VersionCheck.Get() == bgsave.VersionRelaxed
+	err := rdb.NewDecoder(io.TeeReader(c.Stream, &head), rdb.DecoderOptions{Relaxed: relaxed}).Header()
 	c.Stream = io.MultiReader(&head, c.Stream)
 	return err
 }

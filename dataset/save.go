@@ -58,7 +58,9 @@ func (d *Set) limits() codec.Limits {
 func (d *Set) loadOptions(path string) bgsave.LoadOptions {
 	return bgsave.LoadOptions{
 		NoChecksum: !d.Settings.Save.Checksum.Get(), SkipModuleData: d.Settings.Save.ModuleData.Get() == bgsave.SkipModuleData,
-		Limits: d.limits(), Delay: d.Settings.Save.LoadDelay.Get, Interval: d.Settings.Save.LoadingInterval.Get(),
+		SkipKeys: d.Settings.Save.UnsupportedKeys.Get() == bgsave.SkipUnsupportedKeys,
+		Relaxed:  d.Settings.Save.VersionCheck.Get() == bgsave.VersionRelaxed,
+		Limits:   d.limits(), Delay: d.Settings.Save.LoadDelay.Get, Interval: d.Settings.Save.LoadingInterval.Get(),
 		Name: path, Log: d.Log, Progress: &d.Loading,
 	}
 }

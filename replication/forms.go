@@ -70,7 +70,9 @@ func special(args [][]byte) Forms {
 		command.Is(name, "HPEXPIREAT"), command.Is(name, "HPERSIST"):
 		return FieldDeadlines
 	case command.Is(name, "RESTORE") && len(args) > 3 && len(args[3]) > 0:
-		return FormsOf(rdb.Kind(args[3][0]))
+		if kind, ok := rdb.KindOf(args[3]); ok {
+			return FormsOf(kind)
+		}
 	}
 	return 0
 }

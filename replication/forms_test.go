@@ -9,6 +9,7 @@ import (
 )
 
 func TestSpecial(t *testing.T) {
+	const footer = "\x0e\x00checksum" // of Redis; \x50 is Valkey's
 	for _, c := range []struct {
 		line string
 		want Forms
@@ -17,8 +18,9 @@ func TestSpecial(t *testing.T) {
 		{"HPERSIS h", 0},
 		{"BF.ADD b x", Blooms}, {"bf.reserve b 0.1 5", Blooms}, {"BF.", 0}, {"BFX a", 0}, {"RENAME a b", 0},
 		{"RESTORE k 0", 0},
-		{"RESTORE k 0 \x00v", 0}, {"RESTORE k 0 \x07v", Blooms}, {"restore k 0 \x19v REPLACE", FieldDeadlines},
-		{"RESTORE k 0 \x18v", FieldDeadlines}, {"RESTORE k 0 \xffv", 0}, {"PING", 0}, {"H", 0},
+		{"RESTORE k 0 \x00v" + footer, 0}, {"RESTORE k 0 \x07v" + footer, Blooms}, {"restore k 0 \x19v" + footer + " REPLACE", FieldDeadlines},
+		{"RESTORE k 0 \x18v" + footer, FieldDeadlines}, {"RESTORE k 0 \xffv" + footer, 0},
+		{"RESTORE k 0 \x16v\x50\x00checksum", FieldDeadlines}, {"RESTORE k 0 \x18v\x50\x00checksum", 0}, {"PING", 0}, {"H", 0},
 	} {
 		p := newPrimary(t)
 		p.Do(func() {

@@ -31,7 +31,7 @@ func (in *instance) joinScripts() {
 			return bgsave.PackFunctions(libraries, in.storage.Save.Compress.Get())
 		},
 		Unpack: func(payload []byte) ([][]byte, bool, error) {
-			return bgsave.UnpackFunctions(payload, in.set.Saver.AnyChecksum)
+			return bgsave.UnpackFunctions(payload, in.set.Saver.PayloadCheck())
 		},
 	})
 	in.set.Scripts, in.figures.Scripts = in.scripts, in.scripts

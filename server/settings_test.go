@@ -36,7 +36,8 @@ func matchNames(pattern, name string) bool {
 var ownSettingNames = []string{"admin-address", "admin-bind", "admin-console-user", "admin-host",
 	"admin-open", "admin-port", "admin-tls", "admin-token", "admin-unixsocket", "admin-unixsocketperm", "aof-buffer-limit",
 	"bf-max-size", "big-keys", "hot-keys", "kept-memory-limit", "lua-enable-deprecated-api", "measure-turn-cpu",
-	"module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version", "reactor-backend",
+	"module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-unsupported-keys", "rdb-version", "rdb-version-check",
+	"rdb-write-version", "reactor-backend",
 	"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold", "unsupported-directives"}
 
 // ownDefaults are other than the reference's, whose allocator leaves more to tune.

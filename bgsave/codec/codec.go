@@ -107,7 +107,7 @@ var ErrEmpty = errors.New("a value without elements")
 // of has each kind's row, by number.
 var of = index(codecs)
 
-func index(list []*Codec) (rows [256]*Codec) {
+func index(list []*Codec) (rows [rdb.Kinds]*Codec) {
 	for _, c := range list {
 		if c.Module != "" {
 			continue

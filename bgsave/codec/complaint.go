@@ -7,7 +7,7 @@ import (
 )
 
 // forms names the packed kinds as log messages have always named them.
-var forms = [256]string{
+var forms = [rdb.Kinds]string{
 	rdb.KindHashZipmap: "Zipmap", rdb.KindHashZiplist: "Hash ziplist", rdb.KindHashListpack: "Hash listpack",
 	rdb.KindHashTTLListpack: "Hash listpack", rdb.KindHashTTLPackPre: "Hash listpack",
 	rdb.KindZSetZiplist: "Zset ziplist", rdb.KindZSetListpack: "Zset listpack",
@@ -15,6 +15,7 @@ var forms = [256]string{
 	rdb.KindListZiplist: "List ziplist", rdb.KindListQuicklist: "Quicklist ziplist",
 	rdb.KindListQuicklist2: "Quicklist listpack",
 	rdb.KindStream:         "Stream listpack", rdb.KindStream2: "Stream listpack", rdb.KindStream3: "Stream listpack",
+	rdb.KindStream4: "Stream listpack", rdb.KindStream5: "Stream listpack",
 }
 
 // Packed reports whether values of this kind contain packed bytes that must be checked deeply before use.
@@ -35,5 +36,9 @@ func Complaint(kind rdb.Kind, err error) string {
 }
 
 func kindOfStream(k rdb.Kind) bool {
-	return k == rdb.KindStream || k == rdb.KindStream2 || k == rdb.KindStream3
+	switch k {
+	case rdb.KindStream, rdb.KindStream2, rdb.KindStream3, rdb.KindStream4, rdb.KindStream5:
+		return true
+	}
+	return false
 }

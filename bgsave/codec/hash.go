@@ -14,11 +14,12 @@ import (
 //	with deadlines | least u64 | count | ttl | field | value | …   ttl: 0 for none, else 1 + the ms after least
 //	listpackex     | least u64 | listpack of triplets |            least: of the deadlines; 0 if there is none
 //	of 7.4's pre-releases: without least, and ttl is the deadline itself
+//	Valkey's       | count | field | value | deadline i64 | …   deadline: Unix ms; -1 for none
 var hashCodec = Codec{
 	Type: value.Hash,
 	Kinds: []rdb.Kind{
 		rdb.KindHash, rdb.KindHashZipmap, rdb.KindHashZiplist, rdb.KindHashListpack, rdb.KindHashTTL, rdb.KindHashTTLListpack,
-		rdb.KindHashTTLPre, rdb.KindHashTTLPackPre,
+		rdb.KindHashTTLPre, rdb.KindHashTTLPackPre, rdb.KindHash2,
 	},
 	Kind:  hashKind,
 	Write: writeHash,
@@ -29,6 +30,12 @@ var hashCodec = Codec{
 // hashKind chooses the kind. A listpackex without deadlines is written field by field for older readers: they do not
 // know that encoding.
 func hashKind(v value.Value, newest int) rdb.Kind {
+	if v.Encoding() != value.Listpack && rdb.DialectOf(newest) == rdb.Valkey {
+		if hashes.Earliest(v) != 0 {
+			return rdb.KindHash2
+		}
+		return rdb.KindHash
+	}
 	switch v.Encoding() {
 	case value.Listpack:
 		return rdb.KindHashListpack
@@ -65,6 +72,12 @@ func writeHash(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 		}
 		writeElement(w, field)
 		writeElement(w, val)
+		if kind == rdb.KindHash2 {
+			if deadline == 0 {
+				deadline = rdb.None
+			}
+			w.Uint64(uint64(deadline))
+		}
 		return !w.Stopped()
 	})
 }
@@ -160,16 +173,19 @@ func readHashHead(kind rdb.Kind, r *rdb.Reader) (h hashHead, err error) {
 		}
 	}
 	per := 2
-	if kind != rdb.KindHash {
+	switch kind {
+	case rdb.KindHashTTL, rdb.KindHashTTLPre:
 		per = 3
+	case rdb.KindHash2:
+		per = 2 + 8
 	}
 	h.count, err = r.Count(per)
 	return h, err
 }
 
-// deadline reads the ttl before a field and returns the field's deadline.
-func (h hashHead) deadline(r *rdb.Reader) (int64, error) {
-	if h.kind == rdb.KindHash {
+// before reads what stands before a field, and returns the field's deadline if it is there.
+func (h hashHead) before(r *rdb.Reader) (int64, error) {
+	if h.kind != rdb.KindHashTTL && h.kind != rdb.KindHashTTLPre {
 		return 0, nil
 	}
 	ttl, err := r.Length()
@@ -188,6 +204,23 @@ func (h hashHead) deadline(r *rdb.Reader) (int64, error) {
 	return int64(ttl), nil
 }
 
+// after reads what stands after a value. It returns the field's deadline, which was deadline before.
+func (h hashHead) after(r *rdb.Reader, deadline int64) (int64, error) {
+	if h.kind != rdb.KindHash2 {
+		return deadline, nil
+	}
+	at, err := r.Uint64()
+	switch {
+	case err != nil:
+		return 0, err
+	case int64(at) == rdb.None:
+		return 0, nil
+	case int64(at) < 0:
+		return 0, errDeadline
+	}
+	return min(max(int64(at), 1), hashes.MaxDeadline), nil // 0 is our sign for none; both ends keep the meaning
+}
+
 // fewFields reads the fields into a listpack, unless one of them is too long.
 func (x *Expander) fewFields(h hashHead, r *rdb.Reader) (ready Ready, err error) {
 	ready.Encoding = value.Listpack
@@ -198,7 +231,7 @@ func (x *Expander) fewFields(h hashHead, r *rdb.Reader) (ready Ready, err error)
 	fields := x.fields[:0]
 	size := 0
 	for i := range h.count {
-		deadline, err := h.deadline(r)
+		deadline, err := h.before(r)
 		if err != nil {
 			return Ready{}, err
 		}
@@ -208,6 +241,9 @@ func (x *Expander) fewFields(h hashHead, r *rdb.Reader) (ready Ready, err error)
 		}
 		val, err := x.kept(r)
 		if err != nil {
+			return Ready{}, err
+		}
+		if deadline, err = h.after(r, deadline); err != nil {
 			return Ready{}, err
 		}
 		size += len(field) + len(val) + 3*listpack.MaxOverhead
@@ -295,12 +331,14 @@ func (b *hashBuilder) next() (deadline int64, err error) {
 		b.name, b.text = b.a, b.b
 		return deadline, nil
 	}
-	if deadline, err = b.head.deadline(&b.r); err != nil {
+	if deadline, err = b.head.before(&b.r); err != nil {
 		return 0, err
 	}
 	if b.name, b.a, err = b.r.Bytes(b.a); err != nil {
 		return 0, err
 	}
-	b.text, b.b, err = b.r.Bytes(b.b)
-	return deadline, err
+	if b.text, b.b, err = b.r.Bytes(b.b); err != nil {
+		return 0, err
+	}
+	return b.head.after(&b.r, deadline)
 }

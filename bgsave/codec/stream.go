@@ -11,14 +11,17 @@ import (
 
 // streamCodec reads and writes streams: the nodes, the stream's other fields, then each group. Version 2 adds the first
 // ID, the greatest deleted ID and the numbers of entries added and read. Version 3 adds when a consumer was last
-// active.
+// active. Version 4 adds producers with their message IDs, which are read over: nothing here uses them. Version 5 adds
+// the pending entries that were given back and have no consumer.
 //
 //	nodes: n, n × (key: 16 bytes in a string, listpack), length, last ID, [2: first ID, max deleted ID, added]
 //	groups: n, n × (name, last ID, [2: read], pending: n, n × (16 bytes, u64 delivered at, count),
-//	                consumers: n, n × (name, u64 seen, [3: u64 active], pending: n, n × 16 bytes))
+//	                consumers: n, n × (name, u64 seen, [3: u64 active], pending: n, n × 16 bytes),
+//	                [5: given back: n, n × 16 bytes])
+//	[4: duration, most IDs, producers: n, n × (name, n, n × (message ID in a string, ID)), IDs added, duplicates]
 var streamCodec = Codec{
 	Type:  value.Stream,
-	Kinds: []rdb.Kind{rdb.KindStream, rdb.KindStream2, rdb.KindStream3},
+	Kinds: []rdb.Kind{rdb.KindStream, rdb.KindStream2, rdb.KindStream3, rdb.KindStream4, rdb.KindStream5},
 	Kind:  streamKind,
 	Write: writeStream,
 	Read:  readStream,
@@ -151,10 +154,12 @@ type streamBuilder struct {
 	spent   int                                            // elements in that part
 	done    bool
 
-	nodes, groups, pending, consumers, own int // how many are left
-	length                                 uint64
-	last                                   stream.ID // last ID of the previous node
-	group, consumer                        []byte    // names of the current ones
+	nodes, groups, pending, consumers, own, producers int // how many are left
+
+	givenBack       bool // the own entries are those without a consumer
+	length          uint64
+	last            stream.ID // last ID of the previous node
+	group, consumer []byte    // names of the current ones
 }
 
 func startStream(s Source) Builder {
@@ -252,7 +257,11 @@ func (b *streamBuilder) rest(w *stream.Writer) error {
 
 func (b *streamBuilder) groupHead(w *stream.Writer) error {
 	if b.groups == 0 {
-		b.done = true
+		if b.source.Kind >= rdb.KindStream4 {
+			b.part = (*streamBuilder).producersHead
+		} else {
+			b.done = true
+		}
 		return nil
 	}
 	b.groups--
@@ -310,6 +319,10 @@ func (b *streamBuilder) pendingEntry(w *stream.Writer) error {
 func (b *streamBuilder) consumerHead(w *stream.Writer) error {
 	g := w.Group(b.group)
 	if b.consumers == 0 {
+		if b.source.Kind >= rdb.KindStream5 && !b.givenBack {
+			return b.givenBackHead(w)
+		}
+		b.givenBack = false
 		if !g.Assigned() {
 			return rdb.Corrupt("an entry is pending with nobody")
 		}
@@ -327,7 +340,7 @@ func (b *streamBuilder) consumerHead(w *stream.Writer) error {
 		return err
 	}
 	active := seen
-	if b.source.Kind == rdb.KindStream3 {
+	if b.source.Kind >= rdb.KindStream3 {
 		if active, err = b.r.Uint64(); err != nil {
 			return err
 		}
@@ -338,6 +351,59 @@ func (b *streamBuilder) consumerHead(w *stream.Writer) error {
 	w.SetTimes(w.CreateConsumer(g, b.consumer, 0), int64(seen), int64(active))
 	b.own, err = b.r.Count(16)
 	b.part = (*streamBuilder).ownEntry
+	return err
+}
+
+// givenBackHead begins to read the pending entries without a consumer. Here each pending entry has one: they go to a
+// consumer of this name, from which XCLAIM and XAUTOCLAIM get them.
+func (b *streamBuilder) givenBackHead(w *stream.Writer) (err error) {
+	b.givenBack = true
+	if b.own, err = b.r.Count(16); err != nil || b.own == 0 {
+		return err
+	}
+	g := w.Group(b.group)
+	if b.consumer = append(b.consumer[:0], givenBackName...); g.Consumer(b.consumer) == nil {
+		w.CreateConsumer(g, b.consumer, 0)
+	}
+	b.part = (*streamBuilder).ownEntry
+	return nil
+}
+
+const givenBackName = "(given back)"
+
+// producersHead reads what stands before the producers.
+func (b *streamBuilder) producersHead(*stream.Writer) error {
+	for range 2 { // the limits of their message IDs: a duration and a number
+		if _, err := b.r.Length(); err != nil {
+			return err
+		}
+	}
+	n, err := b.r.Count(2)
+	b.producers, b.part = n, (*streamBuilder).producer
+	return err
+}
+
+// producer reads over a producer, or over what stands after all of them.
+func (b *streamBuilder) producer(*stream.Writer) error {
+	if b.producers == 0 {
+		b.done = true
+		for range 2 { // message IDs added, and duplicates among them
+			if _, err := b.r.Length(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b.producers--
+	if _, err := b.r.Text(); err != nil {
+		return err
+	}
+	n, err := b.r.Count(3)
+	for b.spent = n + 1; err == nil && n > 0; n-- {
+		if _, err = b.r.Text(); err == nil {
+			_, err = b.id()
+		}
+	}
 	return err
 }
 

@@ -10,11 +10,12 @@ import (
 const (
 	OldestVersion = 9  // strings, deadlines and clocks
 	CommonVersion = 10 // of Redis 7.0; all later servers read it
-	NewestVersion = rdb.MaxVersion
+	NewestVersion = 12 // of Redis 7.4
+	ValkeyVersion = rdb.ValkeyVersion
 )
 
 // Version returns the lowest RDB version that can hold values with these encodings, for readers of version newest.
-// deadlines: some hash has fields with deadlines, in any encoding.
+// deadlines: some hash has fields with deadlines, in any encoding. Only they need Valkey's own version.
 func Version(used value.Encodings, newest int, deadlines bool) int {
 	version := OldestVersion
 	need := func(v int, t value.Type, encodings ...value.Encoding) {
@@ -29,10 +30,13 @@ func Version(used value.Encodings, newest int, deadlines bool) int {
 	need(10, value.List, value.Listpack, value.Quicklist)
 	need(min(11, newest), value.Set, value.Listpack) // an older reader gets single members
 	need(max(10, min(11, newest)), value.Stream, value.StreamTree)
-	if newest >= 12 { // without deadlines, older readers get single fields
+	if newest == NewestVersion { // without deadlines, other readers get single fields
 		need(12, value.Hash, value.ListpackEx)
 	}
-	if deadlines {
+	switch {
+	case deadlines && newest == ValkeyVersion:
+		version = ValkeyVersion
+	case deadlines:
 		version = max(version, 12)
 	}
 	return version

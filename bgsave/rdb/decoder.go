@@ -1,9 +1,11 @@
 package rdb
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 
 	"spindle/internal/crc"
 )
@@ -30,7 +32,9 @@ type Record struct {
 	DB       int
 	Op       Op // OpKey for a key
 	Kind     Kind
+	Form     Kind // a key: its kind in the file, if Kind is another because the decoder has changed the value
 	Empty    bool // the value has no elements; set by the reader of Raw
+	Meta     bool // a key: modules have kept something beside it, which was skipped
 }
 
 // A Batch is a part of a file with its records. One goroutine fills it; another may expand and read it. Then it is
@@ -42,6 +46,7 @@ type Batch struct {
 
 	buf  []byte // the part's bytes; records are views into it
 	side []byte // expanded keys and values
+	grew int    // bytes that the decoder has added to values; it ends a batch in which they are many
 }
 
 // Usual sizes of a batch. A longer record gets a block of its length. Smaller blocks cost more: on one processor each
@@ -57,6 +62,7 @@ type DecoderOptions struct {
 	Live       bool  // a connection: decode the bytes that have come, without waiting for a full block
 	NoChecksum bool  // do not compute the checksum (rdbchecksum no)
 	Plain      bool  // plain keys go to Batch.Plain
+	Relaxed    bool  // read files of any version, up to the first thing that is not understood
 }
 
 // A Decoder cuts a stream into batches of records. It only looks into a value to find its end.
@@ -64,9 +70,11 @@ type DecoderOptions struct {
 // Memory: a record is held whole. Memory is only allocated for bytes that have come (with Size: that can come). So a
 // false length costs nothing.
 type Decoder struct {
-	r       io.Reader
-	o       DecoderOptions
-	version int
+	r         io.Reader
+	o         DecoderOptions
+	version   int
+	dialect   Dialect
+	templates templates
 
 	rest     []byte // bytes read but not consumed: the beginning of the next record
 	base     int64  // stream offset of rest[0]
@@ -78,16 +86,20 @@ type Decoder struct {
 
 	db       int
 	next     Attributes // attributes of the next key, from opcodes
+	meta     bool       // modules keep something beside the next key
 	progress progress
 }
 
 // NewDecoder returns a Decoder that reads from r.
 func NewDecoder(r io.Reader, o DecoderOptions) *Decoder {
-	return &Decoder{r: r, o: o, next: Attributes{None, None, None}}
+	return &Decoder{r: r, o: o, next: noAttributes}
 }
 
 // Version returns the file's version. It is known after the first batch, or after Header.
 func (d *Decoder) Version() int { return d.version }
+
+// Dialect returns the file's dialect, as soon as Version is known.
+func (d *Decoder) Dialect() Dialect { return d.dialect }
 
 // Offset returns the offset of the next record.
 func (d *Decoder) Offset() int64 { return d.base }
@@ -104,24 +116,32 @@ func (d *Decoder) Header() error {
 	}
 	var head [headerLen]byte
 	n, err := io.ReadFull(d.r, head[:])
-	if err != nil {
-		if n > 0 && n >= len(Magic) && string(head[:len(Magic)]) != Magic {
-			return ErrSignature
-		}
-		return d.short(err, int64(n), "its header")
-	}
-	if string(head[:len(Magic)]) != Magic {
+	if err != nil && n >= len(Magic) && !strings.HasPrefix(string(head[:n]), Magic) &&
+		!strings.HasPrefix(string(head[:n]), ValkeyMagic[:min(n, len(ValkeyMagic))]) {
 		return ErrSignature
 	}
+	if err != nil {
+		return d.short(err, int64(n), "its header")
+	}
+	digits, valkey := bytes.CutPrefix(head[:], []byte(ValkeyMagic))
+	if !valkey {
+		var redis bool
+		if digits, redis = bytes.CutPrefix(head[:], []byte(Magic)); !redis {
+			return ErrSignature
+		}
+	}
 	version := 0
-	for _, digit := range head[len(Magic):] {
+	for _, digit := range digits {
 		if digit -= '0'; digit > 9 {
-			return fmt.Errorf("%w %q", ErrVersion, head[len(Magic):])
+			return fmt.Errorf("%w %q", ErrVersion, digits)
 		}
 		version = version*10 + int(digit)
 	}
-	if version < 1 || version > MaxVersion {
-		return fmt.Errorf("%w %d", ErrVersion, version)
+	if valkey {
+		d.dialect = Valkey
+	}
+	if version < 1 || !d.o.Relaxed && !d.dialect.understood(version) {
+		return &VersionError{d.dialect, version}
 	}
 	d.version, d.base = version, int64(headerLen)
 	if !d.o.NoChecksum && version >= checksumSince {
@@ -142,6 +162,7 @@ func (d *Decoder) short(err error, at int64, doing string) error {
 // Errors: those of Header, *FormatError, *ChecksumError, and the reader's own. b holds the records before the error.
 func (d *Decoder) Next(b *Batch) error {
 	b.Records, b.Plain, b.Packed, b.side = b.Records[:0], b.Plain[:0], false, b.side[:0]
+	b.grew = 0
 	if d.finished {
 		return io.EOF
 	}
@@ -163,7 +184,7 @@ func (d *Decoder) batch(b *Batch) error {
 	} else if cap(b.buf) > 4*blockSize && len(b.buf) < blockSize {
 		b.buf = append(make([]byte, 0, blockSize), b.buf...) // free the block of a long record
 	}
-	c := cursor{p: b.buf, progress: &d.progress}
+	c := cursor{p: b.buf, progress: &d.progress, templates: d.templates}
 	for {
 		err := d.parse(&c, b)
 		if err == nil {
@@ -263,7 +284,9 @@ func (d *Decoder) truncated(c *cursor) error {
 
 // fail adds the place and key to a Corrupt error.
 func (d *Decoder) fail(c *cursor, err error) error {
-	return &FormatError{Offset: d.base + int64(c.i), What: err.Error(), Doing: c.what, DB: d.db, Key: c.key}
+	_, unknown := err.(Unknown)
+	at := d.base + int64(c.i)
+	return &FormatError{Offset: at, What: err.Error(), Doing: c.what, DB: d.db, Key: c.key, Unknown: unknown}
 }
 
 // checksum checks the sum after OpEOF. Its bytes are in d.rest, or still to be read.
@@ -294,7 +317,7 @@ func (d *Decoder) checksum(b *Batch) error {
 // parse appends records until b is full, the file ends, or the block ends. In the last case it returns errShort, with
 // c.i at the first unfinished record.
 func (d *Decoder) parse(c *cursor, b *Batch) error {
-	for len(b.Records) < maxRecords {
+	for len(b.Records) < maxRecords && b.grew < blockSize {
 		from := c.i
 		if d.o.Plain {
 			if n, volatile := d.plainKeys(c, b); n > 0 {
@@ -329,8 +352,8 @@ func (d *Decoder) record(c *cursor, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if Kind(op).Known() {
-		return d.value(c, b, at, Kind(op))
+	if kind := d.dialect.Of(op); kind.Known() {
+		return d.value(c, b, at, kind)
 	}
 	r := Record{Offset: at, Op: Op(op), DB: d.db, DeadlineMs: None, Idle: None, Freq: None}
 	switch Op(op) {
@@ -415,20 +438,110 @@ func (d *Decoder) record(c *cursor, b *Batch) error {
 		c.i = start
 		err = skipModule(c)
 		r.Raw = c.p[start:c.i]
+	case OpTemplate:
+		if d.dialect == Valkey {
+			return d.unknown(c)
+		}
+		c.what = "a hash template"
+		r.Keys, err = d.readTemplate(c)
+	case OpKeyMeta: // OpSlotImport in Valkey's files
+		if d.dialect == Valkey {
+			c.what, r.Op = "a slot import", OpSlotImport
+			r.Keys, err = d.slotImport(c, b, &r)
+			break
+		}
+		c.what = "what modules keep beside a key"
+		if err := skipKeyMeta(c); err != nil {
+			return err
+		}
+		d.meta = true
+		return nil
 	case OpFunctionPre:
 		c.i--
 		return Corrupt("a function library in a format of pre-release servers, which nobody reads any more")
 	case OpEOF:
 		d.finished = true
 	default:
-		c.i--
-		return Corrupt(fmt.Sprintf("value type or opcode %d, which no version up to %d has", op, MaxVersion))
+		return d.unknown(c)
 	}
 	if err != nil {
 		return err
 	}
 	b.Records = append(b.Records, r)
 	return nil
+}
+
+// slotImport reads the state of a slot import: its name, and the first and last slots of its ranges. r gets the name
+// and the ranges as text. It returns the number of slots.
+func (d *Decoder) slotImport(c *cursor, b *Batch, r *Record) (n uint64, err error) {
+	name, err := c.text()
+	if err != nil {
+		return 0, err
+	}
+	if r.Key, err = b.expand(&name); err != nil {
+		return 0, err
+	}
+	var ranges []byte
+	count, err := c.length()
+	for ; err == nil && count > 0; count-- {
+		var first, last uint64
+		if first, err = c.length(); err == nil {
+			last, err = c.length()
+		}
+		if err == nil && (first > last || last >= slotCount || len(ranges) > 12*slotCount) {
+			err = Corrupt("a range of slots that no cluster has")
+		}
+		if err == nil {
+			ranges = fmt.Appendf(ranges, " %d-%d", first, last)
+			n += last - first + 1
+		}
+	}
+	r.Value = Text{Bytes: bytes.TrimPrefix(ranges, []byte(" ")), Size: max(0, len(ranges)-1)}
+	return n, err
+}
+
+const slotCount = 1 << 14
+
+// unknown returns the error for a type or opcode that is not known, at the byte before c. Nothing after it can be read,
+// because only its type says where it ends. If it may be a type, the error has the key's name.
+func (d *Decoder) unknown(c *cursor) error {
+	c.i--
+	op := c.p[c.i]
+	if Op(op) < firstOp {
+		name, short := d.peekName(*c)
+		if short {
+			return errShort
+		}
+		c.key = name
+	}
+	if d.dialect.understood(d.version) {
+		return Corrupt(fmt.Sprintf("value type or opcode %d, which no version of %s up to %d has", op, d.dialect, d.version))
+	}
+	return Unknown(fmt.Sprintf("value type or opcode %d, which is not known here, in a file of %s version %d",
+		op, d.dialect, d.version))
+}
+
+// firstOp is where opcodes begin; all versions so far have given types numbers far below it.
+const firstOp = 0xF0
+
+// peekName returns the key's name after a type at c, if it is text. short: more bytes may come, with the name in them.
+func (d *Decoder) peekName(c cursor) (name string, short bool) {
+	const longest = 64 << 10
+	c.i++
+	c.need = 0
+	t, err := c.text()
+	if err == errShort {
+		possible := c.need < c.i+longest && (d.o.Size == 0 || int64(c.need) <= d.o.Size-d.base)
+		return "", possible && !d.ended
+	}
+	if err != nil {
+		return "", false
+	}
+	b, err := t.Append(nil)
+	if err != nil {
+		return "", false
+	}
+	return string(b), false
 }
 
 // value reads a key and its value.
@@ -446,12 +559,17 @@ func (d *Decoder) value(c *cursor, b *Batch, at int64, kind Kind) error {
 	b.Records = append(b.Records, Record{})
 	r := &b.Records[len(b.Records)-1]
 	r.Offset, r.Key, r.DB, r.Kind = at, key, d.db, kind
-	r.DeadlineMs, r.Idle, r.Freq = d.next.DeadlineMs, d.next.Idle, d.next.Freq
+	r.DeadlineMs, r.Idle, r.Freq, r.Meta = d.next.DeadlineMs, d.next.Idle, d.next.Freq, d.meta
 	if kind == KindString {
 		r.Value, err = c.text()
 		b.Packed = b.Packed || r.Value.Form == Packed
 	} else {
 		r.Raw, err = c.skip(kind)
+		if err == nil && kind >= KindTmplPacked && kind <= KindTmplRef {
+			r.Kind, r.Form = KindHash, kind
+			r.Raw, err = plainHash(nil, kind, r.Raw, d.templates)
+			b.grew += len(r.Raw)
+		}
 		b.Packed = true
 	}
 	if err != nil {
@@ -459,7 +577,7 @@ func (d *Decoder) value(c *cursor, b *Batch, at int64, kind Kind) error {
 		b.Records = b.Records[:len(b.Records)-1]
 		return err
 	}
-	d.next = Attributes{None, None, None}
+	d.next, d.meta = noAttributes, false
 	return nil
 }
 

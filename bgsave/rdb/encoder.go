@@ -2,7 +2,6 @@ package rdb
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"spindle/internal/compress/lzf"
 )
@@ -14,9 +13,9 @@ type Encoder struct {
 	packer lzf.Packer
 }
 
-// AppendHeader begins a file of the given version.
+// AppendHeader begins a file of the given version, in that version's dialect.
 func AppendHeader(dst []byte, version int) []byte {
-	return fmt.Appendf(dst, Magic+"%04d", version)
+	return append(dst, DialectOf(version).header(version)...)
 }
 
 // AppendAux appends one auxiliary field.
@@ -52,6 +51,9 @@ type Attributes struct {
 	Idle       int64 // seconds
 	Freq       int   // 0..255
 }
+
+// noAttributes are those of a key without any.
+var noAttributes = Attributes{None, None, None}
 
 // None marks an attribute that a key does not have.
 const None = -1

@@ -13,6 +13,7 @@ type FormatError struct {
 	DB        int
 	Key       string // the key being read; "" between keys
 	Truncated bool   // the bytes end too early; everything before Offset is valid
+	Unknown   bool   // the bytes are of a newer version, and may be valid
 }
 
 // Error returns one line: the reason, then the place.
@@ -33,6 +34,22 @@ var (
 	ErrVersion   = errors.New("Can't handle RDB format version")
 )
 
+// A VersionError is the error for a file of a version that is not read. It is an ErrVersion.
+type VersionError struct {
+	Dialect Dialect
+	Version int
+}
+
+func (e *VersionError) Error() string {
+	if e.Dialect == Valkey {
+		return fmt.Sprintf("%s %d of Valkey", ErrVersion, e.Version)
+	}
+	return fmt.Sprintf("%s %d", ErrVersion, e.Version)
+}
+
+// Is makes errors.Is(err, ErrVersion) true.
+func (e *VersionError) Is(err error) bool { return err == ErrVersion }
+
 // A ChecksumError is the error for a file whose checksum does not match.
 type ChecksumError struct {
 	Offset              int64 // offset of the checksum in the file
@@ -50,3 +67,8 @@ var errShort = errors.New("rdb: short")
 type Corrupt string
 
 func (c Corrupt) Error() string { return string(c) }
+
+// Unknown is the reason why bytes are not understood: they are of a newer version.
+type Unknown string
+
+func (u Unknown) Error() string { return string(u) }

@@ -33,6 +33,8 @@ type cursor struct {
 	what     string // the part being read, for messages
 	key      string // the key whose value is being read
 
+	templates templates // of the file
+
 	progress *progress // for streams that come in pieces; nil when all bytes are present
 }
 

@@ -27,32 +27,102 @@ func AppendFooter(dst []byte, from, version int) []byte {
 	return binary.LittleEndian.AppendUint64(dst, crc.Update64(0, dst[from:]))
 }
 
-// Payload checks a payload's footer and returns its kind and value. anySum skips the checksum.
-// Errors: ErrPayload; ErrPayloadData for an unknown kind.
-func Payload(p []byte, anySum bool) (kind Kind, value []byte, err error) {
-	body, err := Unwrap(p, anySum)
+// Payload checks a payload's footer and returns its kind and value. A hash of a template comes back as KindHash.
+// Errors: ErrPayload; ErrPayloadData for an unknown kind, or one that only files have.
+func Payload(p []byte, c Check) (kind Kind, value []byte, err error) {
+	body, version, err := c.unwrap(p)
 	if err != nil {
 		return 0, nil, err
 	}
-	if len(body) == 0 || !Kind(body[0]).Known() {
+	rest, meta := withoutMeta(body, version)
+	if len(rest) == 0 || meta && !c.SkipMeta {
 		return 0, nil, ErrPayloadData
 	}
-	return Kind(body[0]), body[1:], nil
+	kind, value = DialectOf(version).Of(rest[0]), rest[1:]
+	switch kind {
+	case KindTmplPackedRef, KindTmplRef:
+		return 0, nil, ErrPayloadData // the template is in the file that it came from
+	case KindTmplPacked, KindTmpl:
+		if value, err = plainHash(nil, kind, value, nil); err != nil {
+			return 0, nil, ErrPayloadData
+		}
+		return KindHash, value, nil
+	}
+	if !kind.Known() {
+		return 0, nil, ErrPayloadData
+	}
+	return kind, value, nil
 }
 
-// Unwrap checks a payload's footer and returns the bytes before it. anySum skips the checksum. Errors: ErrPayload.
-func Unwrap(p []byte, anySum bool) (body []byte, err error) {
+// A Check says what of a payload's footer is checked.
+type Check struct {
+	AnySum  bool // not the checksum
+	Relaxed bool // not whether the version is understood (rdb-version-check relaxed)
+
+	SkipMeta bool // pass over what modules keep beside the key; else such a payload is refused
+}
+
+// withoutMeta returns a payload's body without what modules keep beside the key. meta: there was some.
+func withoutMeta(body []byte, version int) (rest []byte, meta bool) {
+	if len(body) == 0 || Op(body[0]) != OpKeyMeta || DialectOf(version) != Redis {
+		return body, false
+	}
+	c := cursor{p: body, i: 1}
+	if skipKeyMeta(&c) != nil {
+		return nil, true
+	}
+	return body[c.i:], true
+}
+
+// Unwrap checks a payload's footer and returns the bytes before it. Errors: ErrPayload.
+func Unwrap(p []byte, c Check) (body []byte, err error) {
+	body, _, err = c.unwrap(p)
+	return body, err
+}
+
+func (c Check) unwrap(p []byte) (body []byte, version int, err error) {
 	if len(p) < FooterLen {
-		return nil, ErrPayload
+		return nil, 0, ErrPayload
 	}
 	footer := p[len(p)-FooterLen:]
-	if binary.LittleEndian.Uint16(footer) > MaxVersion {
-		return nil, ErrPayload
+	version = int(binary.LittleEndian.Uint16(footer))
+	if version != 0 && !c.Relaxed && !DialectOf(version).understood(version) {
+		return nil, 0, ErrPayload
 	}
-	if !anySum && crc.Update64(0, p[:len(p)-8]) != binary.LittleEndian.Uint64(footer[2:]) {
-		return nil, ErrPayload
+	sum := binary.LittleEndian.Uint64(footer[2:])
+	none := sum == 0 && DialectOf(version) == Redis && version >= noSumSince
+	if !c.AnySum && !none && crc.Update64(0, p[:len(p)-8]) != sum {
+		return nil, 0, ErrPayload
 	}
-	return p[:len(p)-FooterLen], nil
+	return p[:len(p)-FooterLen], version, nil
+}
+
+// noSumSince is the first version in which a checksum of 0 stands for none. Such payloads are in the stream of Redis
+// 8.10, for hashes of templates. Source: one independent reader, checked with that server; nothing else confirms it.
+const noSumSince = 15
+
+// PayloadVersion returns the version in a payload's footer; 0 for a payload that is too short.
+func PayloadVersion(p []byte) int {
+	if len(p) < FooterLen {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint16(p[len(p)-FooterLen:]))
+}
+
+// PayloadBody returns a payload's kind and value, without its footer and what modules keep beside the key.
+func PayloadBody(p []byte) []byte {
+	body, _ := withoutMeta(p[:max(0, len(p)-FooterLen)], PayloadVersion(p))
+	return body
+}
+
+// KindOf returns the kind of a payload's value; ok is false for a payload without one.
+func KindOf(p []byte) (kind Kind, ok bool) {
+	body := PayloadBody(p)
+	if len(body) == 0 {
+		return 0, false
+	}
+	kind = DialectOf(PayloadVersion(p)).Of(body[0])
+	return kind, kind.Known()
 }
 
 // StringValue reads a KindString value. rest are the bytes of p after it.

@@ -33,7 +33,7 @@ func (p *Plain) Distance(from *Plain) int64 { return int64(p.keyAt) - int64(from
 // before a key that does not end within the block.
 func (d *Decoder) plainKeys(c *cursor, b *Batch) (n, volatile int) {
 	p, i := c.p, c.i
-	if len(p) > 1<<31 || d.next != (Attributes{None, None, None}) {
+	if len(p) > 1<<31 || d.meta || d.next != noAttributes {
 		return 0, 0
 	}
 	from := len(b.Plain)

@@ -27,10 +27,10 @@ type loopMark struct {
 }
 
 // The deepest record is a stream: groups, their consumers, and the consumers' pending entries. No element has more than
-// two loops one after the other.
+// three loops one after the other.
 const (
 	loopDepth = 3
-	loopWidth = 2
+	loopWidth = 3
 )
 
 // enter begins a record at c.i, or reads it again. record is its offset in the stream.

@@ -94,6 +94,63 @@ func skipHashTTLListpack(c *cursor) error {
 	return skipText(c)
 }
 
+// skipHash2: field, value and deadline (ms, or -1) for each field.
+func skipHash2(c *cursor) error {
+	return c.each(func() error {
+		if err := skipText(c); err != nil {
+			return err
+		}
+		if err := skipText(c); err != nil {
+			return err
+		}
+		return c.drop(8)
+	})
+}
+
+// skipArray: count, whether a next index follows, [that index], then index, tag and value for each element.
+func skipArray(c *cursor) error {
+	n, err := c.length()
+	if err != nil {
+		return err
+	}
+	next, err := c.length()
+	if err != nil {
+		return err
+	}
+	if next > 1 {
+		return Corrupt("an array's flag is neither 0 nor 1")
+	}
+	if err := c.lengths(int(next)); err != nil {
+		return err
+	}
+	return c.repeat(n, func() error {
+		if err := c.lengths(1); err != nil {
+			return err
+		}
+		tag, err := c.length()
+		if err != nil {
+			return err
+		}
+		switch tag {
+		case 0, 3: // long and short strings
+			return skipText(c)
+		case 1, 2: // int64 and float64
+			return c.drop(8)
+		}
+		return Corrupt("an array's element is of no known form")
+	})
+}
+
+// skipKeyMeta: a count, then for each of so many classes of modules its number and fields.
+func skipKeyMeta(c *cursor) error {
+	return c.each(func() error {
+		if err := c.drop(4); err != nil {
+			return err
+		}
+		return skipModuleFields(c)
+	})
+}
+
 // Types of the fields of a module's value. The fields end with moduleEOF.
 const (
 	moduleEOF    = 0
@@ -109,6 +166,10 @@ func skipModule(c *cursor) error {
 	if _, err := c.length(); err != nil {
 		return err
 	}
+	return skipModuleFields(c)
+}
+
+func skipModuleFields(c *cursor) error {
 	return c.repeat(math.MaxUint64, func() error {
 		op, err := c.length()
 		if err != nil {
@@ -132,7 +193,8 @@ func skipModule(c *cursor) error {
 	})
 }
 
-// skipStream: nodes of (16-byte id, listpack), counters, then consumer groups with their pending entries.
+// skipStream: nodes of (16-byte id, listpack), counters, then consumer groups with their pending entries. Version 4 has
+// producers after that: two limits, for each producer its name and its (message id, entry id) pairs, two counters.
 func skipStream(version int) func(*cursor) error {
 	return func(c *cursor) error {
 		nodes := func() error {
@@ -151,11 +213,32 @@ func skipStream(version int) func(*cursor) error {
 		if err := c.lengths(counters); err != nil {
 			return err
 		}
-		return c.each(func() error { return skipGroup(c, version) })
+		if err := c.each(func() error { return skipGroup(c, version) }); err != nil || version < 4 {
+			return err
+		}
+		if err := c.lengths(2); err != nil {
+			return err
+		}
+		producers := func() error {
+			if err := skipText(c); err != nil {
+				return err
+			}
+			return c.each(func() error {
+				if err := skipText(c); err != nil {
+					return err
+				}
+				return c.lengths(2)
+			})
+		}
+		if err := c.each(producers); err != nil {
+			return err
+		}
+		return c.lengths(2)
 	}
 }
 
-// skipGroup: name, last id, [entries read], pending entries, consumers with their pending entries.
+// skipGroup: name, last id, [entries read], pending entries, consumers with their pending entries. Version 5: ids of
+// the pending entries without a consumer.
 func skipGroup(c *cursor, version int) error {
 	if err := skipText(c); err != nil {
 		return err
@@ -177,7 +260,7 @@ func skipGroup(c *cursor, version int) error {
 	if err := c.each(pending); err != nil {
 		return err
 	}
-	return c.each(func() error { // name, seen time, [active time], ids of its pending entries
+	consumers := func() error { // name, seen time, [active time], ids of its pending entries
 		if err := skipText(c); err != nil {
 			return err
 		}
@@ -189,7 +272,11 @@ func skipGroup(c *cursor, version int) error {
 			return err
 		}
 		return c.each(func() error { return c.drop(16) })
-	})
+	}
+	if err := c.each(consumers); err != nil || version < 5 {
+		return err
+	}
+	return c.each(func() error { return c.drop(16) })
 }
 
 // each reads a count and calls step that often. Every step reads at least one byte, so a false count ends with the

@@ -83,7 +83,11 @@ func (c *checker) check() bool {
 	c.say("[info] %d expires", c.volatile)
 	c.say("[info] %d already expired", c.expired)
 	c.say("[info] %d subexpires", c.subexpires)
-	c.say("[info] RDB version %d", c.dec.Version())
+	if c.dec.Dialect() == rdb.Valkey {
+		c.say("[info] RDB version %d of Valkey", c.dec.Version())
+	} else {
+		c.say("[info] RDB version %d", c.dec.Version())
+	}
 	for _, k := range slices.Sorted(maps.Keys(c.kinds)) {
 		if t := c.kinds[k]; k == rdb.KindString || t.elements < 0 {
 			c.say("[info] %d x %s", t.keys, k)
@@ -106,7 +110,7 @@ func (c *checker) read() error {
 		return err
 	}
 	defer plain.Close()
-	var o rdb.DecoderOptions
+	o := rdb.DecoderOptions{Relaxed: true}
 	total := int64(0)
 	if stat, err := file.Stat(); err == nil && !wrapped {
 		o.Size, total = stat.Size(), stat.Size()
@@ -144,8 +148,9 @@ func (c *checker) note(r *rdb.Record, next int64) {
 	switch r.Op {
 	case rdb.OpKey:
 		c.keys++
-		t := c.kinds[r.Kind]
-		c.kinds[r.Kind] = tally{t.keys + 1, t.elements + int(int64(r.Keys))}
+		kind := formOf(r)
+		t := c.kinds[kind]
+		c.kinds[kind] = tally{t.keys + 1, t.elements + int(int64(r.Keys))}
 		if r.DeadlineMs != rdb.None {
 			c.volatile++
 			if r.DeadlineMs < c.nowMs {
@@ -153,7 +158,7 @@ func (c *checker) note(r *rdb.Record, next int64) {
 			}
 		}
 		switch r.Kind {
-		case rdb.KindHashTTL, rdb.KindHashTTLListpack, rdb.KindHashTTLPre, rdb.KindHashTTLPackPre:
+		case rdb.KindHashTTL, rdb.KindHashTTLListpack, rdb.KindHashTTLPre, rdb.KindHashTTLPackPre, rdb.KindHash2:
 			c.subexpires++
 		}
 		if c.list {
@@ -167,6 +172,8 @@ func (c *checker) note(r *rdb.Record, next int64) {
 		c.at(next, "AUX FIELD %s = '%s'", harmless(r.Key), harmless(r.Value.Bytes))
 	case rdb.OpSelectDB:
 		c.at(r.Offset+selectLen(r.DB), "Selecting DB ID %d", r.DB)
+	case rdb.OpSlotImport:
+		c.at(next, "an import of slots %s, not done when the file was written", r.Value.Bytes)
 	case rdb.OpFunction2:
 		c.at(next, "a function library of %d bytes", len(r.Value.Bytes))
 	case rdb.OpModuleAux:
@@ -204,10 +211,18 @@ func (c *checker) count(r *rdb.Record) error {
 // kindOf returns the name of a record's type; a module's value has its module's name.
 func (c *checker) kindOf(r *rdb.Record) string {
 	if r.Kind != rdb.KindModule2 {
-		return r.Kind.String()
+		return formOf(r).String()
 	}
 	_, what := codec.Known(r.Kind, r.Raw)
 	return strings.TrimPrefix(what, "a value of ")
+}
+
+// formOf returns the kind that a key has in the file.
+func formOf(r *rdb.Record) rdb.Kind {
+	if r.Form != 0 {
+		return r.Form
+	}
+	return r.Kind
 }
 
 // selectLen returns how many bytes a SELECTDB takes.

@@ -16,6 +16,9 @@ func elements(x *codec.Expander, kind rdb.Kind, raw []byte) (n int, err error) {
 	switch kind {
 	case rdb.KindModulePre, rdb.KindModule2:
 		return -1, nil
+	case rdb.KindArray:
+		n, err := r.Length()
+		return int(n), err
 	case rdb.KindHashTTL, rdb.KindHashTTLListpack:
 		if _, err = r.Take(8); err != nil { // the earliest deadline
 			return 0, err
@@ -23,11 +26,12 @@ func elements(x *codec.Expander, kind rdb.Kind, raw []byte) (n int, err error) {
 	}
 	per := 1
 	switch kind {
-	case rdb.KindList, rdb.KindSet, rdb.KindZSet, rdb.KindZSet2, rdb.KindHash, rdb.KindHashTTL, rdb.KindHashTTLPre:
+	case rdb.KindList, rdb.KindSet, rdb.KindZSet, rdb.KindZSet2, rdb.KindHash, rdb.KindHashTTL, rdb.KindHashTTLPre,
+		rdb.KindHash2:
 		return r.Count(1)
 	case rdb.KindListQuicklist, rdb.KindListQuicklist2:
 		return quicklist(x, kind, &r)
-	case rdb.KindStream, rdb.KindStream2, rdb.KindStream3:
+	case rdb.KindStream, rdb.KindStream2, rdb.KindStream3, rdb.KindStream4, rdb.KindStream5:
 		return entries(x, &r)
 	case rdb.KindSetIntset:
 		_, n, err = x.Intset(&r)

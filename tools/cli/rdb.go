@@ -93,7 +93,7 @@ func (o *reportOptions) run(source string, p process) error {
 	defer plain.Close()
 	_, isFile := in.(*os.File)
 	load := bgsave.LoadOptions{
-		KeepExpired: true, SkipModuleData: true, Foreign: true, Live: !isFile, Progress: &bgsave.Loading{},
+		KeepExpired: true, SkipModuleData: true, Foreign: true, Relaxed: true, Live: !isFile, Progress: &bgsave.Loading{},
 	}
 	if !wrapped {
 		load.Size = size
