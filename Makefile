@@ -161,6 +161,7 @@ clients: ## clients of other makers, for the tests that follow failovers with th
 	npm install --silent --no-save --prefix bin/clients ioredis@5 redis@6
 	$(GO) build -C tests/sentinel/testdata/clients/goredis -o $(CURDIR)/bin/clients/goredis .
 	$(GO) build -C tests/cluster/testdata/clients/goredis -o $(CURDIR)/bin/clients/goredis-cluster .
+	$(GO) build -C tests/pushes/testdata/clients/goredis -o $(CURDIR)/bin/clients/goredis-maintenance .
 
 tidy: ## tests about the code itself
 	$(GO) test ./tools/tidy

@@ -46,6 +46,10 @@ type Parts struct {
 	Gate *protocol.Gate
 	// Role changes this server's role in replication. Turn only.
 	Role Role
+	// SlotMigrating and SlotMigrated tell clients that a slot of this node is about to move, or has moved from one address
+	// to another. Turn only; nil: no client is told.
+	SlotMigrating func(slot int)
+	SlotMigrated  func(from, to string, slot int)
 	// Offset returns the replication offset. HeardMs returns when a replica last heard from its primary, by
 	// clock.Steady. Any goroutine may call both.
 	Offset  func() int64

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"net"
 	"strconv"
 	"strings"
 
@@ -217,7 +218,8 @@ func empty(ctx *command.Context) bool { return ctx.Space.DB(0).Len() == 0 }
 // setSlot is SETSLOT slot MIGRATING id | IMPORTING id | STABLE | NODE id. Replies: OK.
 func (c *Cluster) setSlot(ctx *command.Context) error {
 	args := ctx.Args
-	return c.order(ctx, func(s *state.State) error {
+	tell := func() {}
+	err := c.order(ctx, func(s *state.State) error {
 		if s.IsReplica() {
 			return errOnPrimary
 		}
@@ -227,17 +229,44 @@ func (c *Cluster) setSlot(ctx *command.Context) error {
 		}
 		switch word := args[3]; {
 		case command.Is(word, "migrating") && len(args) == 5:
-			return s.Migrating(slot, string(args[4]))
+			err := s.Migrating(slot, string(args[4]))
+			if err == nil && c.parts.SlotMigrating != nil {
+				tell = func() { c.parts.SlotMigrating(slot) }
+			}
+			return err
 		case command.Is(word, "importing") && len(args) == 5:
 			return s.Importing(slot, string(args[4]))
 		case command.Is(word, "stable") && len(args) == 4:
 			s.Stable(slot)
 			return nil
 		case command.Is(word, "node") && len(args) == 5:
-			return s.Bind(slot, string(args[4]))
+			was := s.Owner(slot)
+			err := s.Bind(slot, string(args[4]))
+			if now := s.Owner(slot); err == nil && was == s.Me() && now != was && c.parts.SlotMigrated != nil {
+				from, to := clientAddress(was, ctx.Client), clientAddress(now, ctx.Client)
+				tell = func() { c.parts.SlotMigrated(from, to, slot) }
+			}
+			return err
 		}
 		return errSetSlot
 	}, nil)
+	if err == nil {
+		tell()
+	}
+	return err
+}
+
+// clientAddress is where clients reach a node: "host:port". A node that does not know its own IP yet is where cl has
+// reached it.
+func clientAddress(n *state.Node, cl *client.Client) string {
+	port, host := n.Port, n.IP
+	if host == "" && cl.Conn != nil {
+		host, _, _ = net.SplitHostPort(cl.Conn.LocalAddr())
+	}
+	if port == 0 {
+		port = n.TLSPort
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // bumpEpoch is BUMPEPOCH. Replies: BUMPED or STILL, and the epoch.

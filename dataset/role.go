@@ -18,6 +18,7 @@ func (d *Set) newFollower() *replication.Follower {
 		PatienceMs: func() int64 { return d.Settings.Feed.Timeout.Get() * 1000 },
 		Log:        d.Log,
 		Clustered:  d.Cluster,
+		Notices:    d.Notices,
 	})
 }
 
@@ -27,6 +28,13 @@ func (d *Set) roleBarriers() (all []*part.Barrier) {
 	readOnly := &part.Barrier{Name: "read-only", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.Write == 0 || cl.Is(client.Primary) {
 			return nil
+		}
+		switch {
+		case d.Notices.Waits(cl):
+			return command.ErrHold
+		case d.Notices.Stranded(cl):
+			d.Core.Kill(cl, false)
+			return command.ErrHold
 		}
 		return protocol.ErrReadOnly
 	}}

@@ -21,6 +21,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/engine/family/maintenance"
 	"spindle/internal/logging"
 	"spindle/internal/process"
 	"spindle/internal/setting"
@@ -56,6 +57,7 @@ type Parts struct {
 	Data     *catalogue.Settings
 	Cluster  bool // cluster mode
 	Sentinel bool // this server is a Sentinel without data
+	Notices  *maintenance.Notices
 
 	// Dial connects to a primary. Port is what this server names to it.
 	Dial             func(ctx context.Context, address, source string) (net.Conn, error)

@@ -97,6 +97,7 @@ func (s *Shutdown) Request(mode process.ShutdownMode, refuse func(error)) error 
 	s.mode = mode
 	if !s.waiting {
 		s.log.Notice("User requested shutdown...")
+		s.d.Notices.Leaving()
 		if lagging := s.d.Feed.Lagging(); lagging > 0 && mode&process.ShutdownNow == 0 &&
 			s.d.ShutdownWait() > 0 {
 			s.waiting = true

@@ -235,7 +235,13 @@ func (c *Core) gateReplaying(*client.Client, part.Call) (verdict, error) {
 func (c *Core) gateBarriers(cl *client.Client, call part.Call) (verdict, error) {
 	for _, b := range c.barriers {
 		if b.Up {
-			if err := b.Refuse(cl, call); err != nil {
+			switch err := b.Refuse(cl, call); {
+			case err == command.ErrHold && cl.Is(client.CloseASAP):
+				return hold, nil
+			case err == command.ErrHold && c.pause.on:
+				c.pause.hold(cl)
+				return hold, nil
+			case err != nil:
 				return refuse, err
 			}
 		}

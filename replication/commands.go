@@ -293,7 +293,11 @@ func (e *Ends) replicaOf(c *command.Context) error {
 		c.Reply.Simple("OK Already connected to specified master")
 		return nil
 	}
+	was := f.on
 	f.Follow(of)
+	if !was {
+		f.parts.Notices.Moved(of.Host, of.Port)
+	}
 	if q := c.Client.Queue; q != nil && command.Flags(q.Flags)&(command.Write|command.MayReplicate) != 0 {
 		f.known = false // what this transaction writes is in no stream; only a full copy makes the two servers equal
 	}

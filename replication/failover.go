@@ -87,6 +87,7 @@ func (x *failover) run(c *command.Context) error {
 	} else {
 		x.log.Notice("FAILOVER requested.")
 	}
+	x.follower.parts.Notices.FailingOver()
 	x.core.Pause(engine.PauseFailover, false, math.MaxInt64)
 	x.feed.HoldStill(true) // GETACK of a WAIT would move the offset before a slow replica acknowledges it
 	c.Reply.OK()
@@ -148,6 +149,7 @@ func (x *failover) tick(nowMs int64) {
 func (x *failover) handOver() {
 	to := x.to
 	x.stage = failoverUnderWay
+	x.follower.parts.Notices.HandingOver()
 	x.follower.Follow(to)
 	x.follower.link.failover = true
 }
@@ -155,6 +157,7 @@ func (x *failover) handOver() {
 // answered continues after the replica's reply to the PSYNC that asked it to take over.
 func (x *failover) answered(accepted bool) {
 	if accepted {
+		x.follower.parts.Notices.Moved(x.to.Host, x.to.Port)
 		x.end()
 		return
 	}
@@ -165,7 +168,9 @@ func (x *failover) answered(accepted bool) {
 func (x *failover) abort(why string) {
 	x.log.Notice("Aborting failover: %s", why)
 	if x.stage == failoverUnderWay {
-		x.follower.Promote()
+		x.follower.Promote() // tells the clients
+	} else {
+		x.follower.parts.Notices.FailedOver()
 	}
 	x.end()
 }

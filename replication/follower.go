@@ -10,6 +10,7 @@ import (
 	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/family/maintenance"
 )
 
 // A Follower is this server as a replica. It carries out what its Link decides, and runs the primary's stream. It hands
@@ -58,7 +59,8 @@ type FollowerParts struct {
 	Fatal      func(why string) // ends the process: the data are no longer the primary's, and settings forbid that
 	PatienceMs func() int64     // repl-timeout
 	Log        Logger
-	Clustered  bool // the cluster decides which server this one follows; clients cannot
+	Notices    *maintenance.Notices // clients that want to hear of failovers; nil: none
+	Clustered  bool                 // the cluster decides which server this one follows; clients cannot
 }
 
 // A Taker puts a full copy in the place of the data.
@@ -153,6 +155,7 @@ func (f *Follower) Promote() {
 	f.feed.dismiss() // they come back, learn the new name and continue
 	f.feed.lead()
 	f.core.SetReplica(false)
+	f.parts.Notices.FailedOver()
 	f.parts.Changed()
 }
 

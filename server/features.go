@@ -21,7 +21,7 @@ func (in *instance) makeParts() part.List {
 			return nil
 		}},
 		{Name: "connections", Join: func(p *part.Part) error {
-			p.Families = []command.Family{conn.Family(in.connDeps(), in.tracker.Rows()...)}
+			p.Families = []command.Family{conn.Family(in.connDeps(), append(in.tracker.Rows(), in.notices.Rows()...)...)}
 			return nil
 		}},
 		in.introspectionPart(),
@@ -57,6 +57,10 @@ func (in *instance) makeParts() part.List {
 				{Order: part.Later, Tick: func(int64) { in.tracker.Trim() }},
 			}
 			p.Follows = []part.Follow{part.On(in.tracker.Trim, "tracking-table-max-keys")}
+			return nil
+		}},
+		{Name: "maintenance", Join: func(p *part.Part) error {
+			p.Listeners = []part.Listeners{{Order: part.Later, Gone: in.notices.Forget}}
 			return nil
 		}},
 		{Name: "scripts", Rows: in.scriptSettings.Rows(), Join: func(p *part.Part) error {

@@ -14,6 +14,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/diagnose"
 	"spindle/engine/family/acl"
+	"spindle/engine/family/maintenance"
 	"spindle/engine/family/modules"
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/tracking"
@@ -73,6 +74,7 @@ type instance struct {
 	watches   *tx.Watches
 	hub       *pubsub.Hub
 	tracker   *tracking.Tracker
+	notices   maintenance.Notices
 	modules   *modules.Modules
 	set       *dataset.Set
 	gate      *protocol.Gate

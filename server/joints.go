@@ -163,6 +163,7 @@ func (in *instance) connDeps() conn.Deps {
 			in.watches.Discard(cl)
 			in.hub.Forget(cl)
 			in.tracker.Forget(cl)
+			in.notices.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
 		Mode: func() string { return in.mode }, Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,

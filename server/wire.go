@@ -64,6 +64,7 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.hub = pubsub.NewHub(in.core)
 	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Take)
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
+	in.notices.Push = in.core.Push
 	in.rewriter = &config.Rewriter{Registry: in.registry, File: in.config.File, Log: in.log}
 	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
 	in.joinProcess()
@@ -119,7 +120,7 @@ func (in *instance) newSet() *dataset.Set {
 	return dataset.New(dataset.Parts{
 		Settings: &in.storage, Core: in.core, Space: in.space, Heap: in.heap, Whole: &in.whole, Clients: in.clients,
 		Gate: in.gate, Log: in.log, Common: &in.common, Data: &in.data,
-		Cluster: in.clustering.Enabled.Get(), Sentinel: in.asSentinel,
+		Cluster: in.clustering.Enabled.Get(), Sentinel: in.asSentinel, Notices: &in.notices,
 		Dial: in.dialPrimary, Port: func() int { return in.listening.replicaPort(in.tls.Replication.Get()) },
 		ReplicaOutput: func() replication.OutputLimit {
 			l := in.network.Output.Get()[protocol.ClassReplica]

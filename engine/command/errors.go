@@ -67,3 +67,7 @@ var (
 	errNotThere = errors.New("No such command in rename-command")
 	errTaken    = errors.New("Target command name already exists")
 )
+
+// ErrHold is a barrier's refusal without a reply. The client is held until the pause in force ends, or it is about to
+// be closed. Where no client can be held, in a script for one, it is READONLY.
+var ErrHold error = &protocol.Error{Code: protocol.ErrReadOnly.Code, Text: protocol.ErrReadOnly.Text}

@@ -191,6 +191,8 @@ func (f *family) help(c *command.Context) error {
 		"      only those of this type",
 		"    * ID <client-id> [<client-id> ...]",
 		"      only these",
+		"MAINT_NOTIFICATIONS (ON [MOVING-ENDPOINT-TYPE <type>]|OFF)",
+		"    Whether this connection is told of failovers, slot moves and a shutdown of the server.",
 		"NO-EVICT (ON|OFF)",
 		"    Spare this connection when clients take more memory than they may.",
 		"NO-TOUCH (ON|OFF)",
