@@ -10,9 +10,9 @@ import (
 	"spindle/protocol"
 )
 
-// A census knows what each replica's server can read. No release of Redis tells its version in the handshake of a
-// replica. A spindle says by REPLCONF capa what it reads. Any other server is asked, on another connection, before it
-// gets a form that it may not read.
+// A census knows what each replica's server can read. A spindle says by REPLCONF capa what it reads, and a Valkey its
+// version by REPLCONF version. No release of Redis tells its version in the handshake of a replica. It is asked on
+// another connection, before it gets a form that it may not read.
 //
 // replication.V1. A server gets no form that it is known not to read, neither in a full copy nor as an effect.
 // replication.V2. A server of which nothing is known gets everything, as with Redis.
@@ -99,7 +99,7 @@ func (s *census) spot(db int, args [][]byte) {
 			if !r.asked {
 				s.askRead(r)
 			}
-		case forms&r.lacks != 0:
+		case forms&^r.reads&r.lacks != 0:
 			s.closeTooOld(r, x)
 		}
 	}

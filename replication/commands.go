@@ -169,6 +169,12 @@ func (e *Ends) replconf(c *command.Context) error {
 			case bytes.EqualFold(value, []byte(capaBlooms)):
 				r.reads |= Blooms
 			}
+		case "version":
+			if !r.sayVersion(string(value)) {
+				return errVersion(value)
+			}
+		case "set-cluster-node-id", "rdb-no-compress":
+			// A Valkey 9 in a cluster, or a Redis 8.6, says these. The copy and the stream are the same in any case.
 		case "rdb-only":
 			only, err := bit(value)
 			if err != nil {

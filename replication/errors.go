@@ -25,6 +25,10 @@ func errReplconf(option []byte) *protocol.Error {
 	return protocol.Errorf("ERR", "Unrecognized REPLCONF option: %s", option)
 }
 
+func errVersion(text []byte) *protocol.Error {
+	return protocol.Errorf("ERR", "Unrecognized version format: %s", text)
+}
+
 func errFilter(word string) *protocol.Error {
 	return protocol.Errorf("ERR", "Unsupported rdb-filter-only option: %s", word)
 }

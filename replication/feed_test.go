@@ -541,7 +541,7 @@ func TestHandshakeRefusals(t *testing.T) {
 		{"REPLCONF capa", "-ERR syntax error\r\n"},
 		{"REPLCONF nosuch 1", "-ERR Unrecognized REPLCONF option: nosuch\r\n"},
 		{"REPLCONF listening-port +1", "-ERR value is not an integer or out of range\r\n"},
-		{"REPLCONF version 7.4.1", "-ERR Unrecognized REPLCONF option: version\r\n"}, // 8.0 knows it
+		{"REPLCONF version 7.4", "-ERR Unrecognized version format: 7.4\r\n"},
 		{"REPLCONF fack 1", "-ERR Unrecognized REPLCONF option: fack\r\n"},
 		{"REPLCONF ACK 5 FACK 5", ""},
 		{"REPLCONF ip-address " + strings.Repeat("h", 255), "+OK\r\n"}, // a name, where a translation lies between

@@ -140,3 +140,32 @@ func TestEffectsThatAreUnknown(t *testing.T) {
 	}
 	again.take(t, "$3\r\nRDB")
 }
+
+// TestVersionSaid: a replica that says its version is not asked for it. The primary knows at once what it
+// cannot read.
+func TestVersionSaid(t *testing.T) {
+	p := newPrimary(t)
+	p.saver.holds = FieldDeadlines
+	cl, s := p.arrive()
+	for _, c := range []struct{ line, want string }{
+		{"REPLCONF listening-port 7000 version 8.1.3", "+OK\r\n"},
+		{"REPLCONF set-cluster-node-id " + other, "+OK\r\n"}, {"REPLCONF rdb-no-compress 1", "+OK\r\n"},
+		{"REPLCONF version 8.1", "-ERR Unrecognized version format: 8.1\r\n"},
+		{"REPLCONF version x", "-ERR Unrecognized version format: x\r\n"},
+	} {
+		if got := p.do(cl, c.line); got != c.want {
+			t.Errorf("%s: %q", c.line, got)
+		}
+	}
+	if got := p.do(cl, "PSYNC ? -1"); got != "" {
+		t.Errorf("%q at once", got)
+	}
+	s.take(t, "-ERR Full synchronization refused: key 'special' of database 3 has deadlines of fields, "+
+		"which Redis reads from version 7.4 (RDB version 12) on\r\n")
+
+	cl, _ = p.arrive() // a spindle: what it names counts
+	p.do(cl, "REPLCONF listening-port 7001 capa hash-field-deadlines", "REPLCONF version 7.4.1")
+	if got := p.do(cl, "PSYNC ? -1"); !strings.HasPrefix(got, "+FULLRESYNC") {
+		t.Errorf("%q", got)
+	}
+}

@@ -80,6 +80,10 @@ const (
 	away                  // the peer was unreachable, or not ready
 )
 
+// likeVersion is the version that a primary hears. Valkey chooses the RDB form by it: for 9.0.0 or later the magic is
+// VALKEY080, which is not read here yet.
+const likeVersion = "7.4.1"
+
 // ackEveryMs is how often the peer hears what was applied.
 const ackEveryMs = 1000
 
@@ -220,7 +224,8 @@ func (l *Link) greeted(line string, nowMs int64) {
 		l.steps = append(l.steps, step{words: []string{"REPLCONF", "ip-address", t.Address}})
 	}
 	l.steps = append(l.steps, step{words: []string{"REPLCONF", "capa", "eof", "capa", "psync2",
-		"capa", capaFieldDeadlines, "capa", capaBlooms}}) // the last two are ours; other servers ignore them
+		"capa", capaFieldDeadlines, "capa", capaBlooms}}, // the last two are ours; other servers ignore them
+		step{words: []string{"REPLCONF", "version", likeVersion}, quiet: true})
 	for _, s := range l.steps {
 		l.other.Send(s.words...)
 	}
@@ -236,7 +241,9 @@ func (l *Link) introduced(line string, nowMs int64) {
 			l.again(nowMs, failed, "it refuses the password: "+line)
 			return
 		}
-		l.log.Notice("(Non critical) Master does not understand REPLCONF %s: %s", s.words[1], line)
+		if !s.quiet {
+			l.log.Notice("(Non critical) Master does not understand REPLCONF %s: %s", s.words[1], line)
+		}
 	}
 	if l.steps = l.steps[1:]; len(l.steps) == 0 {
 		l.ask()

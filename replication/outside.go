@@ -31,6 +31,7 @@ type Terms struct {
 type step struct {
 	words    []string
 	critical bool
+	quiet    bool // an error is no news: only a few servers know the option
 }
 
 // login returns the AUTH that the terms ask for. ok is false if they ask for none.
@@ -39,7 +40,7 @@ func (t Terms) login() (s step, ok bool) {
 	case t.Password == "":
 		return s, false
 	case t.User == "":
-		return step{[]string{"AUTH", t.Password}, true}, true
+		return step{words: []string{"AUTH", t.Password}, critical: true}, true
 	}
-	return step{[]string{"AUTH", t.User, t.Password}, true}, true
+	return step{words: []string{"AUTH", t.User, t.Password}, critical: true}, true
 }

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -44,7 +45,7 @@ type replica struct {
 	rdbOnly     bool
 	filter      Filter
 
-	// By the replica's server, if it was asked:
+	// By REPLCONF version, or by the replica's server if it was asked:
 	asked    bool
 	answered bool   // or will not answer
 	version  string // "": unknown
@@ -116,6 +117,18 @@ func (r *replica) setFilter(list string) error {
 		r.filter.NoFunctions = false
 	}
 	return nil
+}
+
+// sayVersion is REPLCONF version: a Valkey has said its own since 8.0. Its server need not be asked then. Forms that
+// a spindle reads are in its capa. It returns false for anything but three numbers.
+func (r *replica) sayVersion(text string) bool {
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(text, "%d.%d.%d", &major, &minor, &patch); n < 3 {
+		return false
+	}
+	r.asked, r.answered, r.version = true, true, text
+	r.lacks = FieldDeadlines | Blooms // of what capa has not named
+	return true
 }
 
 // unsent is how many bytes r's loop has and the socket has not taken.
