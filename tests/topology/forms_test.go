@@ -2,8 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -70,24 +68,26 @@ func TestPeersThatCannotRead(t *testing.T) {
 	}
 }
 
-// TestPeersThatRead: a release that knows deadlines of fields gets them.
+// TestPeersThatRead: releases that know deadlines of fields get them.
 func TestPeersThatRead(t *testing.T) {
 	t.Parallel()
-	source := os.Getenv("REDIS_SRC")
-	if source == "" {
-		t.Skip("no newer redis-server: REDIS_SRC may name the folder of a built 7.4")
-	}
-	s := testkit.Start(t)
-	s.Do("HSET", "h", "f", "v", "g", "w")
-	s.Do("HPEXPIRE", "h", 1_000_000, "FIELDS", 1, "f")
-	r := testkit.Launch(t, testkit.Spec{Redis: true, Program: filepath.Join(source, "src", "redis-server"),
-		Args: []string{"--replicaof", "127.0.0.1 " + fmt.Sprint(s.Port)}})
-	up(t, r)
-	s.Do("HPEXPIRE", "h", 2_000_000, "FIELDS", 1, "g")
-	s.Do("HPERSIST", "h", "FIELDS", 1, "f")
-	equal(t, s, r)
-	if a, b := fmt.Sprint(s.Do("HPEXPIRETIME", "h", "FIELDS", 2, "f", "g")), fmt.Sprint(r.Do("HPEXPIRETIME", "h", "FIELDS",
-		2, "f", "g")); a != b {
-		t.Errorf("deadlines %s here, %s at the replica", a, b)
+	for _, name := range []string{testkit.Redis74, testkit.Redis8} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := testkit.Kind(t, name)
+			s := testkit.Start(t)
+			s.Do("HSET", "h", "f", "v", "g", "w")
+			s.Do("HPEXPIRE", "h", 1_000_000, "FIELDS", 1, "f")
+			spec.Args = []string{"--replicaof", "127.0.0.1 " + fmt.Sprint(s.Port)}
+			r := testkit.Launch(t, spec)
+			up(t, r)
+			s.Do("HPEXPIRE", "h", 2_000_000, "FIELDS", 1, "g")
+			s.Do("HPERSIST", "h", "FIELDS", 1, "f")
+			equal(t, s, r)
+			ask := []any{"HPEXPIRETIME", "h", "FIELDS", 2, "f", "g"}
+			if a, b := fmt.Sprint(s.Do(ask...)), fmt.Sprint(r.Do(ask...)); a != b {
+				t.Errorf("deadlines %s here, %s at the replica", a, b)
+			}
+		})
 	}
 }

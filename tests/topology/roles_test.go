@@ -78,14 +78,17 @@ func (c *counters) sum() (n int64) {
 }
 
 // TestFailover: FAILOVER under 20,000 writes a second hands over in both directions between spindle and
-// redis-server. No acknowledged write is lost.
+// each kind of server. No acknowledged write is lost.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	for _, redis := range []bool{false, true} {
-		t.Run(map[bool]string{false: "spindle and spindle", true: "spindle and redis-server"}[redis], func(t *testing.T) {
+	for _, kind := range []string{testkit.Ours, testkit.Redis70, testkit.Redis74, testkit.Redis8, testkit.Valkey9} {
+		t.Run("spindle and "+kind, func(t *testing.T) {
 			t.Parallel()
+			spec := testkit.Kind(t, kind)
 			a := testkit.Start(t, "--repl-backlog-size", "64mb")
-			b := follow(t, a, redis)
+			spec.Args = []string{"--replicaof", "127.0.0.1 " + strconv.Itoa(a.Port), "--repl-backlog-size", "64mb"}
+			b := testkit.Launch(t, spec)
+			up(t, b)
 			nodes := []*testkit.Server{a, b}
 			c := startCounters(t, a, b)
 			began := time.Now()

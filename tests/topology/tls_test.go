@@ -1,10 +1,10 @@
 package topology
 
 import (
+	"debug/elf"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,14 +19,34 @@ type node struct {
 	tlsPort int
 }
 
-// programs returns the servers for the ends of a link: spindle, redis-server, and redis-server 7.4 if REDIS_SRC
-// names its folder.
+// programs returns the servers for the ends of a link: all kinds that this host has, and that know TLS.
 func programs(t *testing.T) map[string]testkit.Spec {
-	all := map[string]testkit.Spec{"spindle": {}, "redis-server": {Redis: true}}
-	if source := os.Getenv("REDIS_SRC"); source != "" {
-		all["newer redis-server"] = testkit.Spec{Redis: true, Program: filepath.Join(source, "src", "redis-server")}
+	all := map[string]testkit.Spec{}
+	for _, name := range []string{testkit.Ours, testkit.Redis70, testkit.Redis74, testkit.Redis8, testkit.Valkey9} {
+		if !testkit.Has(name) {
+			continue
+		}
+		if spec := testkit.Kind(t, name); knowsTLS(spec.Program) {
+			all[name] = spec
+		} else {
+			t.Logf("%s was built without TLS", name)
+		}
 	}
 	return all
+}
+
+// knowsTLS returns false for a program that is linked without OpenSSL. It may also be a script that starts another one.
+func knowsTLS(program string) bool {
+	if program == "" {
+		return true
+	}
+	file, err := elf.Open(program)
+	if err != nil {
+		return true
+	}
+	defer file.Close()
+	libraries, err := file.ImportedLibraries()
+	return err != nil || slices.ContainsFunc(libraries, func(name string) bool { return strings.HasPrefix(name, "libssl") })
 }
 
 func secure(t *testing.T, certs *testkit.Certificates, spec testkit.Spec, args ...string) node {
