@@ -84,8 +84,8 @@ func (c *gated) pass(a, b int) {
 	}
 }
 
-// gatedCluster makes three primaries with a replica each. redis says which nodes are redis-server.
-func gatedCluster(t *testing.T, redis func(i int) bool) *gated {
+// gatedCluster makes three primaries with a replica each. kind says what each node is.
+func gatedCluster(t *testing.T, kind func(i int) string) *gated {
 	const primaries = 3
 	c := &gated{t: t}
 	c.cut.Store(-1)
@@ -101,10 +101,12 @@ func gatedCluster(t *testing.T, redis func(i int) bool) *gated {
 		go g.serve()
 		announced := listener.Addr().(*net.TCPAddr).Port
 		buses = append(buses, announced)
-		c.nodes = append(c.nodes, testkit.Launch(t, testkit.Spec{Redis: redis(i), Args: []string{
+		spec := testkit.Kind(t, kind(i))
+		spec.Args = []string{
 			"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs),
 			"--protected-mode", "no", "--bind-source-addr", source(i), "--cluster-port", strconv.Itoa(bus),
-			"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-bus-port", strconv.Itoa(announced)}}))
+			"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-bus-port", strconv.Itoa(announced)}
+		c.nodes = append(c.nodes, testkit.Launch(t, spec))
 	}
 	for i, n := range c.nodes[:primaries] {
 		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
@@ -148,6 +150,9 @@ func (c claims) note(nodes string) error {
 			c[epoch] = &[slots.Count]string{}
 		}
 		for _, word := range words[8:] {
+			if word[0] == '[' {
+				continue // a slot on its way
+			}
 			first, last, is := strings.Cut(word, "-")
 			if !is {
 				last = first
@@ -204,8 +209,88 @@ func (c *gated) watch(stop <-chan struct{}, looks *atomic.Int64) error {
 	}
 }
 
-// write runs a client that writes keys of all slots to their owners, until stop is closed.
-func (c *gated) write(stop <-chan struct{}, accepted *atomic.Int64) {
+// A ledger has the writes of one client, by key. Later values are greater.
+type ledger struct {
+	accepted atomic.Int64
+	last     map[string]int // the last one that was acknowledged
+	safe     map[string]int // the last one of those that a replica had, too
+}
+
+// settle reads all keys in the end. It fails the test if a write is lost that a replica had. It returns how many keys
+// lost their last writes: those that only the old primary had.
+func (c *gated) settle(l *ledger) (behind int) {
+	for key, safe := range l.safe {
+		var got int
+		testkit.Until(c.t, testkit.Slowly(patience), "a key's owner", func() error {
+			for _, n := range c.nodes {
+				if v, err := n.Ask("GET", key); err == nil && v.Err() == nil && role(n) == nil {
+					got, err = strconv.Atoi(v.Text)
+					return err
+				}
+			}
+			return errors.New("no node serves " + key)
+		})
+		if got < safe {
+			c.t.Errorf("%s is %d, and a replica had %d", key, got, safe)
+		}
+		if got < l.last[key] {
+			behind++
+		}
+	}
+	return behind
+}
+
+// reshard moves some slots between two primaries, and waits until all nodes agree.
+func (c *gated) reshard() {
+	t := c.t
+	var ids []string
+	for _, n := range c.nodes {
+		if role(n) == nil {
+			ids = append(ids, n.Do("CLUSTER", "MYID").Text)
+		}
+	}
+	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "", testkit.Program(t, "redis-cli"), "--cluster", "reshard",
+		c.nodes[rand.IntN(len(c.nodes))].Addr, "--cluster-from", ids[0], "--cluster-to", ids[1], "--cluster-slots", "200",
+		"--cluster-yes")
+	if code != 0 || !strings.Contains(out, "Moving slot") {
+		t.Fatalf("the reshard ends with %d: %s", code, out)
+	}
+	c.agree()
+}
+
+// agree waits until all nodes see the same owner of each slot.
+func (c *gated) agree() {
+	testkit.Until(c.t, testkit.Slowly(patience), "all nodes agree", func() error {
+		var all []string
+		for _, n := range c.nodes {
+			if err := well(n, len(c.nodes)); err != nil {
+				return err
+			}
+			v, err := n.Ask("CLUSTER", "NODES")
+			if err != nil {
+				return err
+			}
+			var owners []string
+			for line := range strings.SplitSeq(v.Text, "\n") {
+				if words := strings.Fields(line); len(words) > 8 {
+					owners = append(owners, fmt.Sprint(words[0], words[6], words[8:]))
+				}
+			}
+			slices.Sort(owners)
+			all = append(all, strings.Join(owners, "\n"))
+		}
+		if slices.Sort(all); len(slices.Compact(all)) > 1 {
+			return fmt.Errorf("%s\nor\n%s", all[0], all[1])
+		}
+		return nil
+	})
+}
+
+// write runs a client that writes keys of all slots to their owners, until stop is closed. It asks each time whether
+// the replica has the write.
+func (c *gated) write(stop <-chan struct{}, l *ledger) {
+	l.last, l.safe = map[string]int{}, map[string]int{}
 	clients := map[string]*respclient.Client{}
 	defer func() {
 		for _, client := range clients {
@@ -213,7 +298,7 @@ func (c *gated) write(stop <-chan struct{}, accepted *atomic.Int64) {
 		}
 	}()
 	rng, where := rand.New(rand.NewPCG(1, 2)), map[string]string{}
-	for i := 0; ; i++ {
+	for i := 1; ; i++ {
 		select {
 		case <-stop:
 			return
@@ -244,46 +329,61 @@ func (c *gated) write(stop <-chan struct{}, accepted *atomic.Int64) {
 			where[key] = strings.Fields(v.Text)[2]
 		case v.Err() == nil:
 			where[key] = addr
-			accepted.Add(1)
+			l.accepted.Add(1)
+			l.last[key] = i
+			if v, err := client.Do("WAIT", 1, 50); err != nil {
+				client.Close()
+				delete(clients, addr)
+			} else if v.Int > 0 {
+				l.safe[key] = i
+			}
 		}
 	}
 }
 
 var granted = regexp.MustCompile(`Failover auth granted to ([0-9a-f]{40}).* for epoch ([0-9]+)`)
 
-// TestPrimariesThatEnd: primaries are killed, stopped and cut off under load. Each time the replica takes over. No
-// node claims a slot with an epoch in which another has claimed it. No node votes twice in an epoch. With
-// SPINDLE_TEST_SCALE=17 there are a hundred failovers, and as many of redis-server.
+// mixed are the kinds whose nodes share a cluster with ours: one node of each shard is of that kind.
+var mixed = []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9}
+
+// TestPrimariesThatEnd: primaries are killed, stopped and cut off under load, and slots move. Each time the replica
+// takes over. No node claims a slot with an epoch in which another has claimed it. No node votes twice in an epoch. No
+// write is lost that the replica had. With SPINDLE_TEST_SCALE=34 there are a hundred failovers and 34 reshards of each
+// kind of cluster, also of redis-server.
 func TestPrimariesThatEnd(t *testing.T) {
 	if testkit.Scale() == 1 {
 		t.Parallel()
 	}
-	kinds := map[string]func(i int) bool{
-		"ours":  func(int) bool { return false },
-		"mixed": func(i int) bool { return i%2 == 1 }, // one node of each shard is spindle
+	kinds := map[string]func(i int) string{"ours": func(int) string { return testkit.Ours }}
+	for _, other := range mixed {
+		kinds["mixed with "+other] = func(i int) string { return []string{testkit.Ours, other}[i%2] }
 	}
 	if testkit.Scale() > 1 {
-		kinds["redis-server"] = func(int) bool { return true }
+		kinds["redis-server"] = func(int) string { return testkit.Redis70 }
 	}
-	for name, redis := range kinds {
+	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			if testkit.Scale() == 1 {
 				t.Parallel()
 			}
-			c := gatedCluster(t, redis)
+			c := gatedCluster(t, kind)
 			stop, broken := make(chan struct{}), make(chan error, 1)
-			var looks, accepted atomic.Int64
+			var looks atomic.Int64
+			var book ledger
 			var working sync.WaitGroup
 			working.Go(func() { broken <- c.watch(stop, &looks) })
-			working.Go(func() { c.write(stop, &accepted) })
+			working.Go(func() { c.write(stop, &book) })
 			took := map[string][]time.Duration{}
 			for range testkit.Scale() {
 				for _, harm := range []string{"killed", "stopped", "cut off"} {
 					took[harm] = append(took[harm], c.failOver(harm))
 				}
+				c.reshard()
 			}
 			close(stop)
 			working.Wait()
+			c.agree()
+			behind := c.settle(&book)
 			if err := <-broken; err != nil {
 				t.Error(err)
 			}
@@ -298,15 +398,16 @@ func TestPrimariesThatEnd(t *testing.T) {
 					votes++
 				}
 			}
-			if votes == 0 || looks.Load() == 0 || accepted.Load() == 0 {
-				t.Errorf("%d votes, %d looks at claims, %d writes: nothing was tried", votes, looks.Load(), accepted.Load())
+			if votes == 0 || looks.Load() == 0 || len(book.safe) == 0 {
+				t.Errorf("%d votes, %d looks at claims, %d writes: nothing was tried", votes, looks.Load(), book.accepted.Load())
 			}
 			for harm, times := range took {
 				slices.Sort(times)
 				t.Logf("%s, %s: %d failovers; until a write is accepted: median %v, longest %v", name, harm, len(times),
 					times[len(times)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
 			}
-			t.Logf("%s: %d votes, %d looks at claims, %d writes accepted beside", name, votes, looks.Load(), accepted.Load())
+			t.Logf("%s: %d votes, %d looks at claims, %d writes accepted beside; %d of %d keys lost the last one, which no "+
+				"replica had", name, votes, looks.Load(), book.accepted.Load(), behind, len(book.last))
 		})
 	}
 }

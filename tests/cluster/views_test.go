@@ -3,8 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,25 +17,26 @@ import (
 // field. IDs, addresses, host names, slots, epochs and flags must be equal. Times, offsets and counts are masked.
 func TestViewsOfOneCluster(t *testing.T) {
 	t.Parallel()
-	programs := map[string]string{"redis-server": ""}
-	if source := os.Getenv("REDIS_SRC"); source != "" {
-		programs["newer redis-server"] = filepath.Join(source, "src", "redis-server")
-	}
-	for name, program := range programs {
+	for _, name := range []string{testkit.Redis70, testkit.Redis74, testkit.Redis8, testkit.Valkey9} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			theirs := testkit.Kind(t, name)
 			start := func(redis bool, host string) *testkit.Server {
-				spec := testkit.Spec{Redis: redis, Args: []string{"--cluster-enabled", "yes", "--cluster-announce-hostname", host,
-					"--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs), "--cluster-port", strconv.Itoa(testkit.FreePort(t))}}
+				var spec testkit.Spec
 				if redis {
-					spec.Program = program
+					spec = theirs
 				}
+				spec.Args = []string{"--cluster-enabled", "yes", "--cluster-announce-hostname", host,
+					"--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs), "--cluster-port", strconv.Itoa(testkit.FreePort(t))}
 				return testkit.Launch(t, spec)
 			}
 			v := views{t: t, a: start(false, "a.example"), b: start(true, "b.example")}
 			c, d := start(false, ""), start(true, "")
 			v.form(c, d)
 			v.compare("well")
+			if name != testkit.Redis70 { // it has no shards
+				v.sameShards(c, d)
+			}
 			for _, kind := range []string{"hostname", "unknown-endpoint"} {
 				for _, n := range []*testkit.Server{v.a, v.b} {
 					n.Do("CONFIG", "SET", "cluster-preferred-endpoint-type", kind)
@@ -148,6 +147,21 @@ func (v *views) compare(when string, only ...any) {
 	}
 }
 
+// sameShards checks that each replica has its primary's shard ID. Each pair has a node of either kind. A Valkey lists
+// the shards' IDs too.
+func (v *views) sameShards(c, d *testkit.Server) {
+	v.t.Helper()
+	shard := func(n *testkit.Server) string { return n.Do("CLUSTER", "MYSHARDID").Text }
+	testkit.Until(v.t, testkit.Slowly(patience), "pairs have one shard ID", func() error {
+		return testkit.Equal(shard(c)+" "+shard(d), shard(v.b)+" "+shard(v.a))
+	})
+	for _, row := range v.b.Do("CLUSTER", "SHARDS").Elems {
+		if id, is := row.Get("id"); is && id.Text != shard(v.a) && id.Text != shard(v.b) {
+			v.t.Errorf("shard %s: the nodes call it %s and %s", id.Text, shard(v.a), shard(v.b))
+		}
+	}
+}
+
 // compareOpen moves a slot in each direction. Each end shows an open move only in its own line.
 func (v *views) compareOpen() {
 	for slot, way := range map[int][2]*testkit.Server{5: {v.a, v.b}, 9000: {v.b, v.a}} {
@@ -217,7 +231,11 @@ func showSlots(v respclient.Value) string {
 }
 
 func showShards(v respclient.Value) string {
-	for _, shard := range v.Elems {
+	for i := range v.Elems {
+		shard := &v.Elems[i]
+		if len(shard.Elems) > 4 && shard.Elems[4].Text == "id" { // of Valkey alone
+			shard.Elems = shard.Elems[:4]
+		}
 		members, _ := shard.Get("nodes")
 		for _, member := range members.Elems {
 			mask(member, "replication-offset")
@@ -242,10 +260,12 @@ func (v *views) showLinks(reply respclient.Value) string {
 	return written(reply)
 }
 
-// showInfo returns the fields in order. It leaves out the counts of messages and each node's own values. A type
-// without a message so far has no field.
+// showInfo returns the fields in order. It leaves out the counts of messages, each node's own values, and fields of
+// Valkey 9 alone. A type without a message so far has no field.
 func showInfo(v respclient.Value) string {
 	counts := regexp.MustCompile(`(?m)^cluster_stats_messages_(ping|pong|meet|fail|auth-req|auth-ack|update|mfstart)_.*\n`)
+	valkey := regexp.MustCompile(`(?m)^cluster_((voting_)?nodes_p?fail|stats_(pubsub_|module_)?bytes_(sent|received)):.*\n`)
 	own := regexp.MustCompile(`(?m)^(cluster_my_epoch|cluster_stats_messages_\w+):\d+`)
-	return fmt.Sprintf("%c%s\n%s", v.Kind, v.Format, own.ReplaceAllString(counts.ReplaceAllString(v.Text, ""), "$1:N"))
+	return fmt.Sprintf("%c%s\n%s", v.Kind, v.Format, own.ReplaceAllString(
+		valkey.ReplaceAllString(counts.ReplaceAllString(v.Text, ""), ""), "$1:N"))
 }
