@@ -11,49 +11,67 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestFailover: Sentinels of both kinds watch servers of both kinds. When the primary is killed they agree on
-// another one. The other replica follows it, and so does the old primary when it comes back.
+// TestFailover: Sentinels of several kinds watch servers of several kinds. When the primary is killed they agree on
+// another one. The other replica follows it, and so does the old primary when it comes back. Further rounds do the
+// same again.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	const ours, redis = false, true
-	for name, c := range map[string]struct{ servers, sentinels []bool }{
-		"ours":                {[]bool{ours, ours, ours}, []bool{ours, ours, ours}},
-		"ours over redis":     {[]bool{redis, redis, redis}, []bool{ours, ours, ours}},
-		"mixed over mixed":    {[]bool{ours, redis, redis}, []bool{redis, ours, ours}},
-		"redis's over a pair": {[]bool{redis, ours, ours}, []bool{redis, redis, ours}},
+	const ours, redis, eight, nine = testkit.Ours, testkit.Redis70, testkit.Redis8, testkit.Valkey9
+	for name, c := range map[string]struct{ servers, sentinels []string }{
+		"ours":                {[]string{ours, ours, ours}, []string{ours, ours, ours}},
+		"ours over redis":     {[]string{redis, redis, redis}, []string{ours, ours, ours}},
+		"mixed over mixed":    {[]string{ours, redis, redis}, []string{redis, ours, ours}},
+		"redis's over a pair": {[]string{redis, ours, ours}, []string{redis, redis, ours}},
+		"ours over Redis 8":   {[]string{eight, eight, ours}, []string{ours, ours, ours}},
+		"ours over Valkey 9":  {[]string{nine, nine, ours}, []string{ours, ours, ours}},
+		"Redis 8's over ours": {[]string{ours, ours, ours}, []string{eight, eight, ours}},
+		"Valkey's over ours":  {[]string{ours, ours, ours}, []string{nine, nine, ours}},
+		"all over both":       {[]string{ours, nine, ours}, []string{eight, nine, ours}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGroup(t, c.servers, c.sentinels)
 			old := g.servers[0]
-			old.Do("SET", "k", "v")
-			for _, s := range g.servers[1:] {
-				await(t, s, "master_link_status", "up")
+			for round := range testkit.Scale() {
+				old = g.failOver(t, old, fmt.Sprint(round))
 			}
-			if v := old.Do("WAIT", 2, 60_000); v.Int != 2 {
-				t.Fatalf("WAIT: %v", v)
-			}
-			old.Kill()
-			promoted := g.awaitSwitch(t, old.Addr)
-			await(t, promoted, "role", "master")
-			testkit.Until(t, patience, "the new primary to have the key", func() error {
-				v, err := promoted.Ask("GET", "k")
-				if err != nil {
-					return err
-				}
-				return testkit.Equal(v.Text, "v")
-			})
-			for _, s := range g.servers[1:] {
-				if s != promoted {
-					await(t, s, "master_port", promoted.Addr[len("127.0.0.1:"):])
-					await(t, s, "master_link_status", "up")
-				}
-			}
-			old.Restart()
-			await(t, old, "role", "slave")
-			await(t, old, "master_link_status", "up")
 		})
 	}
+}
+
+// failOver kills a primary, and starts it again when another server has taken its place. It returns that server. The
+// new primary has the value, which all replicas had.
+func (g group) failOver(t *testing.T, old *testkit.Server, value string) (promoted *testkit.Server) {
+	t.Helper()
+	for _, s := range g.sentinels {
+		testkit.Until(t, patience, "a Sentinel to see all well", func() error {
+			return s.whyNotWell(len(g.servers)-1, len(g.sentinels)-1)
+		})
+	}
+	old.Do("SET", "k", value)
+	if v := old.Do("WAIT", 2, 60_000); v.Int != 2 {
+		t.Fatalf("WAIT: %v", v)
+	}
+	old.Kill()
+	promoted = g.awaitSwitch(t, old.Addr)
+	await(t, promoted, "role", "master")
+	testkit.Until(t, patience, "the new primary to have the key", func() error {
+		v, err := promoted.Ask("GET", "k")
+		if err != nil {
+			return err
+		}
+		return testkit.Equal(v.Text, value)
+	})
+	for _, s := range g.servers {
+		if s != promoted && s != old {
+			await(t, s, "master_port", promoted.Addr[len("127.0.0.1:"):])
+			await(t, s, "master_link_status", "up")
+		}
+	}
+	old.Restart()
+	await(t, old, "role", "slave")
+	await(t, old, "master_link_status", "up")
+	return promoted
 }
 
 // TestFailoverOverTLS: Sentinels of both kinds use only TLS to servers and to each other, and fail over.
@@ -67,14 +85,14 @@ func TestFailoverOverTLS(t *testing.T) {
 		"--replicaof", "127.0.0.1 "+strconv.Itoa(primary))})
 	await(t, next, "master_link_status", "up")
 	var sentinels []watched
-	for _, redis := range []bool{false, false, true} {
+	for _, kind := range []string{testkit.Ours, testkit.Ours, testkit.Redis70} {
 		lines := []string{fmt.Sprintf("sentinel monitor m 127.0.0.1 %d 2", primary),
 			"sentinel down-after-milliseconds m 1000"}
 		words := certificates.Following(testkit.FreePort(t))
 		for i := 0; i < len(words); i += 2 {
 			lines = append(lines, strings.TrimPrefix(words[i], "--")+" "+words[i+1])
 		}
-		sentinels = append(sentinels, sentinel(t, redis, lines...))
+		sentinels = append(sentinels, sentinel(t, kind, lines...))
 	}
 	for _, s := range sentinels {
 		testkit.Until(t, patience, "a Sentinel to know all", func() error {
@@ -102,7 +120,7 @@ func TestScripts(t *testing.T) {
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := sentinel(t, false, "sentinel monitor m 127.0.0.1 1 1", "sentinel down-after-milliseconds m 500",
+	s := sentinel(t, testkit.Ours, "sentinel monitor m 127.0.0.1 1 1", "sentinel down-after-milliseconds m 500",
 		"sentinel notification-script m "+script)
 	testkit.Until(t, patience, "the script to run", func() error {
 		got, err := os.ReadFile(out)
@@ -127,7 +145,7 @@ func TestScripts(t *testing.T) {
 // TestStoppedPrimary: a stopped primary is failed over, and becomes a replica when it resumes.
 func TestStoppedPrimary(t *testing.T) {
 	t.Parallel()
-	g := newGroup(t, []bool{false, true}, []bool{false, true, false})
+	g := newGroup(t, []string{testkit.Ours, testkit.Redis70}, []string{testkit.Ours, testkit.Redis70, testkit.Ours})
 	old := g.servers[0]
 	old.Signal(syscall.SIGSTOP)
 	promoted := g.awaitSwitch(t, old.Addr)
@@ -140,7 +158,7 @@ func TestStoppedPrimary(t *testing.T) {
 // TestMinorityCannotPromote: one Sentinel of three may see a primary down, but it is not elected.
 func TestMinorityCannotPromote(t *testing.T) {
 	t.Parallel()
-	g := newGroup(t, []bool{false, false}, []bool{false, false, true})
+	g := newGroup(t, []string{testkit.Ours, testkit.Ours}, []string{testkit.Ours, testkit.Ours, testkit.Redis70})
 	last := g.sentinels[0]
 	last.Do("SENTINEL", "SET", "m", "quorum", 1, "failover-timeout", 2000)
 	for _, s := range g.sentinels[1:] {

@@ -22,8 +22,8 @@ type watched struct {
 	file string
 }
 
-// sentinel starts a Sentinel with these lines in its file, spindle's or Redis's.
-func sentinel(t *testing.T, redis bool, lines ...string) watched {
+// sentinel starts a Sentinel of a kind with these lines in its file.
+func sentinel(t *testing.T, kind string, lines ...string) watched {
 	t.Helper()
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n%s\n", port, dir, strings.Join(lines, "\n"))
@@ -31,7 +31,8 @@ func sentinel(t *testing.T, redis bool, lines ...string) watched {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	spec := testkit.Spec{Bare: true, Redis: redis, Dir: dir, Port: port, Args: []string{file, "--sentinel"}}
+	spec := testkit.Kind(t, kind)
+	spec.Bare, spec.Dir, spec.Port, spec.Args = true, dir, port, []string{file, "--sentinel"}
 	return watched{testkit.Launch(t, spec), file}
 }
 
@@ -96,12 +97,12 @@ type group struct {
 	sentinels []watched
 }
 
-// newGroup starts servers and Sentinels, Redis's where true. It waits until each Sentinel knows all of them.
-func newGroup(t *testing.T, servers, sentinels []bool) group {
+// newGroup starts servers and Sentinels of these kinds. It waits until each Sentinel knows all of them.
+func newGroup(t *testing.T, servers, sentinels []string) group {
 	t.Helper()
 	var g group
-	for i, redis := range servers {
-		s := testkit.Launch(t, testkit.Spec{Redis: redis})
+	for i, kind := range servers {
+		s := testkit.Launch(t, testkit.Kind(t, kind))
 		if i > 0 {
 			s.Do("REPLICAOF", "127.0.0.1", g.servers[0].Port)
 		}
@@ -111,8 +112,8 @@ func newGroup(t *testing.T, servers, sentinels []bool) group {
 		s.AwaitInfo(patience, "replication", "master_link_status", "up")
 	}
 	quorum := len(sentinels)/2 + 1
-	for _, redis := range sentinels {
-		g.sentinels = append(g.sentinels, sentinel(t, redis,
+	for _, kind := range sentinels {
+		g.sentinels = append(g.sentinels, sentinel(t, kind,
 			fmt.Sprintf("sentinel monitor m 127.0.0.1 %d %d", g.servers[0].Port, quorum),
 			"sentinel down-after-milliseconds m 1000", "sentinel failover-timeout m 10000"))
 	}

@@ -4,12 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"spindle/tests/testkit"
 )
 
 // TestReplies: a Sentinel's replies to valid and invalid calls, with the texts of 7.4.1.
 func TestReplies(t *testing.T) {
 	t.Parallel()
-	s := sentinel(t, false, "sentinel monitor m 127.0.0.1 1 2")
+	s := sentinel(t, testkit.Ours, "sentinel monitor m 127.0.0.1 1 2")
 	for _, c := range []struct{ call, want string }{
 		{"PING", "PONG"},
 		{"ROLE", "[\"sentinel\" [\"m\"]]"},
@@ -81,7 +83,7 @@ func TestReplies(t *testing.T) {
 // TestCommands: a Sentinel has exactly the commands of 7.4.1's.
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	s := sentinel(t, false)
+	s := sentinel(t, testkit.Ours)
 	names := s.Do("COMMAND", "LIST").Strings()
 	top := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "|") })
 	slices.Sort(top)

@@ -55,7 +55,7 @@ func TestRefusedStart(t *testing.T) {
 // restart.
 func TestStateSurvives(t *testing.T) {
 	t.Parallel()
-	s := sentinel(t, false, "# mine", "sentinel monitor m 127.0.0.1 1 2", "SENTINEL down-after-milliseconds m 5000")
+	s := sentinel(t, testkit.Ours, "# mine", "sentinel monitor m 127.0.0.1 1 2", "SENTINEL down-after-milliseconds m 5000")
 	id := s.Do("SENTINEL", "MYID").Text
 	if len(id) != 40 {
 		t.Fatalf("the id: %q", id)
