@@ -46,6 +46,12 @@ func golden(t *testing.T) map[string]row {
 	return rows
 }
 
+// unrecorded are rows of servers that no test machine has. They follow the public documentation.
+var unrecorded = map[string]string{
+	"xackdel": "Redis 8.2",
+	"xdelex":  "Redis 8.2",
+}
+
 // decode reads one RESP3 value: strings, float64 for integers as in JSON, []any, and map[string]any.
 func decode(t *testing.T, in *bufio.Reader) any {
 	line, err := in.ReadString('\n')
@@ -111,6 +117,12 @@ func TestRowsEqualTheReference(t *testing.T) {
 	want := golden(t)
 	for _, s := range k.All() {
 		ref, known := want[s.Full]
+		if unrecorded[s.Full] != "" {
+			if known {
+				t.Errorf("%s is recorded, and listed as unrecorded", s.Full)
+			}
+			continue
+		}
 		if !known {
 			t.Errorf("%s: the reference has no such command", s.Full)
 			continue

@@ -17,6 +17,8 @@ type options struct {
 	trim     bool
 	trimming streams.Trimming
 	boundAt  int // index of the length or ID
+	refs     references
+	newer    bool // there are words that Redis 7.4 does not know
 
 	noMkStream bool
 	idAt       int // index of the entry's ID
@@ -63,6 +65,12 @@ func (o *options) parse(c *command.Context, adding bool, nodeEntries int64) erro
 		case adding && command.Is(arg, "NOMKSTREAM"):
 			o.noMkStream = true
 			continue
+		case o.refs.parse(arg):
+			if o.newer {
+				return protocol.ErrSyntax
+			}
+			o.newer = true
+			continue
 		case adding:
 			var err error
 			if o.id, o.autoSeq, err = parseAddID(arg); err != nil {
@@ -107,11 +115,15 @@ func (o *options) bound(arg []byte) (err error) {
 	return err
 }
 
-// add is XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value …].
+// add is
+//
+//	XADD key [NOMKSTREAM] [KEEPREF|DELREF|ACKED] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id
+//	  field value [field value …]
 //
 // Replies: the entry's ID, or null if NOMKSTREAM prevented a new stream.
 // Errors: of the options, ErrWrongType, errZeroID, errSmallID, errExhausted, errTooLarge; then nothing has changed.
-// Propagates with the entry's ID, and with "= threshold" for the entries that "~" removed.
+// Propagates with the entry's ID, and with "= threshold" for the entries that "~" removed. With DELREF or ACKED it
+// propagates the trimming on its own (trimRefs).
 func (h *commands) add(c *command.Context) error {
 	var o options
 	if err := o.parse(c, true, h.settings.NodeEntries.Get()); err != nil {
@@ -184,10 +196,13 @@ func (o *options) next(last streams.ID, nowMs uint64) (id streams.ID, err error)
 
 // rewrite trims the stream and propagates the request with its actual effects.
 func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id []byte) {
-	if o.trim && w.Trim(o.trimming) > 0 {
+	if o.newer {
+		h.addOnly(c, o, id)
+	}
+	if o.trim && h.cut(c, o, w) > 0 {
 		c.Notify(command.EventStream, "xtrim", c.Args[1])
 	}
-	if o.given && !o.autoSeq && !o.trimming.Whole {
+	if o.newer || o.given && !o.autoSeq && !o.trimming.Whole {
 		return
 	}
 	h.args = append(h.args[:0], c.Args...)
@@ -198,6 +213,36 @@ func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id
 		h.args[o.idAt] = c.Effects.Keep(id)
 	}
 	c.Propagate(h.args...)
+}
+
+// addOnly propagates the new entry without the options of the request. XADD key id field value [field value …].
+func (h *commands) addOnly(c *command.Context, o *options, id []byte) {
+	h.args = append(h.args[:0], c.Args[0], c.Args[1], c.Effects.Keep(id))
+	h.args = append(h.args, c.Args[o.idAt+1:]...)
+	c.Propagate(h.args...)
+}
+
+// cut trims the stream as o asks, and returns how many entries it removed. If the request has newer words, it also
+// propagates that.
+func (h *commands) cut(c *command.Context, o *options, w *streams.Writer) (removed uint64) {
+	switch {
+	case !o.newer:
+		return w.Trim(o.trimming)
+	case o.refs == ackedRefs && w.GroupCount() > 0:
+		return h.trimAcked(c, o, w)
+	}
+	if removed = w.Trim(o.trimming); removed == 0 {
+		return 0
+	}
+	propagateTrim(c, w.Stream)
+	if o.refs == deleteRefs {
+		last := w.LastID()
+		if w.Len() > 0 {
+			last, _ = w.FirstID().Prev()
+		}
+		h.forget(c, w, last)
+	}
+	return removed
 }
 
 // exact replaces the trimming of whole nodes in args by an exact bound. Replicas then trim the same entries, whatever
@@ -217,10 +262,10 @@ func keepID(c *command.Context, id streams.ID) []byte {
 	return c.Effects.Keep(id.Append(text[:0]))
 }
 
-// trim is XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count].
+// trim is XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count] [KEEPREF|DELREF|ACKED].
 //
 // Replies: how many entries were removed. Errors: of the options, ErrWrongType.
-// Propagates as written; "~" becomes an exact bound.
+// Propagates as written; "~" becomes an exact bound. With newer words it propagates the entries that went (cut).
 func (h *commands) trim(c *command.Context) error {
 	var o options
 	if err := o.parse(c, false, h.settings.NodeEntries.Get()); err != nil {
@@ -234,9 +279,9 @@ func (h *commands) trim(c *command.Context) error {
 	removed := uint64(0)
 	if e != nil {
 		w := streams.Edit(e)
-		if removed = w.Trim(o.trimming); removed > 0 {
+		if removed = h.cut(c, &o, &w); removed > 0 {
 			c.Notify(command.EventStream, "xtrim", key)
-			if o.trimming.Whole {
+			if o.trimming.Whole && !o.newer {
 				h.args = append(h.args[:0], c.Args...)
 				o.exact(c, h.args, w.Stream)
 				c.Propagate(h.args...)

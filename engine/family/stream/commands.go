@@ -46,6 +46,8 @@ type commands struct {
 	args     [][]byte     // a request rewritten for the sinks
 	ids      []streams.ID // a request's IDs
 	steps    []step       // XAUTOCLAIM's plan
+	acked    ackList      // entries that stopped being pending
+	deleted  []streams.ID // entries that were deleted
 }
 
 // run wraps the handler f: it releases the shared buffers after the call.
@@ -53,6 +55,7 @@ func (h *commands) run(f func(*command.Context) error) func(*command.Context) er
 	return func(c *command.Context) error {
 		err := f(c)
 		h.args, h.ids, h.steps = command.Release(h.args), command.Release(h.ids), command.Release(h.steps)
+		h.acked, h.deleted = command.Release(h.acked), command.Release(h.deleted)
 		return err
 	}
 }
@@ -73,12 +76,14 @@ func Family(s *Settings) command.Family { return (&commands{settings: s}).family
 func (h *commands) family() command.Family {
 	return command.Family{Name: "stream", ACL: command.ACLStream, Rows: []command.Spec{
 		{Name: "xack", Arity: -4, Flags: fast, Keys: command.FirstArg(update), Run: h.run(h.ack)},
+		{Name: "xackdel", Arity: -6, Flags: fast, Keys: command.FirstArg(remove), Run: h.run(h.ackDel)},
 		{Name: "xadd", Arity: -5, Flags: write | command.Fast, Keys: addKey, Tips: anyOutput, Run: h.run(h.add)},
 		{Name: "xautoclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(remove), Tips: anyOutput,
 			Run: h.run(h.autoClaim)},
 		{Name: "xclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(update), Tips: anyOutput, Run: h.run(h.claim),
 			GetKeys: claimKeys},
 		{Name: "xdel", Arity: -3, Flags: fast, Keys: command.FirstArg(remove), Run: h.run(h.del)},
+		{Name: "xdelex", Arity: -5, Flags: fast, Keys: command.FirstArg(remove), Run: h.run(h.delEx)},
 		{Name: "xgroup", Arity: -2, Subs: []command.Spec{
 			{Name: "create", Arity: -5, Flags: write, Keys: second(insert), Run: groupCreate},
 			{Name: "createconsumer", Arity: 5, Flags: write, Keys: second(insert), Run: groupCreateConsumer},

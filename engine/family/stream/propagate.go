@@ -10,6 +10,11 @@ import (
 
 var (
 	wordXClaim         = []byte("XCLAIM")
+	wordXAck           = []byte("XACK")
+	wordXDel           = []byte("XDEL")
+	wordXTrim          = []byte("XTRIM")
+	wordMaxLen         = []byte("MAXLEN")
+	wordMinID          = []byte("MINID")
 	wordXGroup         = []byte("XGROUP")
 	wordSetID          = []byte("SETID")
 	wordCreateConsumer = []byte("CREATECONSUMER")

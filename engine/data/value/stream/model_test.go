@@ -356,7 +356,7 @@ func (m *model) step() {
 	m.want[key] = p
 	w := stream.Edit(e)
 	l := stream.Limits{NodeBytes: int64(m.rng.IntN(2) * 700), NodeEntries: int64(m.rng.IntN(3) * 9)}
-	switch op := m.rng.IntN(40); {
+	switch op := m.rng.IntN(42); {
 	case op < 12:
 		for range 1 + m.rng.IntN(m.large) {
 			m.append(&w, p, l)
@@ -400,8 +400,40 @@ func (m *model) step() {
 		}
 	case op < 39:
 		m.ranges(stream.Of(e.Value()), p)
+	case op < 41:
+		m.references(&w, p)
 	default:
 		m.view()
+	}
+}
+
+// references removes a range of IDs from what is pending, and asks which entries are referenced.
+func (m *model) references(w *stream.Writer, p *plain) {
+	first, last := m.id(p), m.id(p)
+	var got, want []string
+	w.Forget(first, last, func(group []byte, id ids) { got = append(got, fmt.Sprint(string(group), id)) })
+	for _, name := range slices.Sorted(maps.Keys(p.groups)) {
+		for _, id := range slices.SortedFunc(maps.Keys(p.groups[name].pending), ids.Compare) {
+			if !id.Less(first) && !last.Less(id) {
+				want = append(want, fmt.Sprint(name, id))
+				delete(p.groups[name].pending, id)
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		m.t.Fatalf("%v to %v: removed from what is pending %q, should %q", first, last, got, want)
+	}
+	bound := w.Unreferenced()
+	for range 20 {
+		id := m.id(p)
+		want := false
+		for _, g := range p.groups {
+			_, has := g.pending[id]
+			want = want || has || g.last.Less(id)
+		}
+		if w.Referenced(id) != want || want && id.Less(bound) {
+			m.t.Fatalf("%v is referenced: %t; none is before %v", id, want, bound)
+		}
 	}
 }
 

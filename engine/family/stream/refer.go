@@ -1,0 +1,282 @@
+package stream
+
+import (
+	"bytes"
+
+	"spindle/engine/command"
+	streams "spindle/engine/data/value/stream"
+	"spindle/protocol"
+)
+
+// references is what a command does with the references of groups to the entries that it deletes.
+type references int
+
+const (
+	keepRefs   references = iota // KEEPREF: pending entries stay
+	deleteRefs                   // DELREF: they are removed from all groups
+	ackedRefs                    // ACKED: only entries go that every group has read and acknowledged
+)
+
+// parse reads one of the three words; false if arg is another.
+func (r *references) parse(arg []byte) bool {
+	switch {
+	case command.Is(arg, "KEEPREF"):
+		*r = keepRefs
+	case command.Is(arg, "DELREF"):
+		*r = deleteRefs
+	case command.Is(arg, "ACKED"):
+		*r = ackedRefs
+	default:
+		return false
+	}
+	return true
+}
+
+// parseBlock reads [KEEPREF|DELREF|ACKED] IDS count id [id …] in any order. The IDs go to h.ids.
+//
+// Errors: ErrSyntax, errIDCount, errIDsDiffer, errID.
+func (h *commands) parseBlock(args [][]byte) (refs references, err error) {
+	worded, listed := false, false
+	for i := 0; i < len(args); i++ {
+		switch {
+		case !worded && refs.parse(args[i]):
+			worded = true
+		case !listed && command.Is(args[i], "IDS"):
+			n, err := idBlock(args[i+1:])
+			if err != nil {
+				return refs, err
+			}
+			if _, err := h.parseIDs(args[i+2 : i+2+n]); err != nil {
+				return refs, err
+			}
+			listed = true
+			i += 1 + n
+		default:
+			return refs, protocol.ErrSyntax
+		}
+	}
+	if !listed {
+		return refs, protocol.ErrSyntax
+	}
+	return refs, nil
+}
+
+// idBlock reads the number of IDs at the beginning of args, which must follow it.
+func idBlock(args [][]byte) (int, error) {
+	if len(args) == 0 {
+		return 0, protocol.ErrSyntax
+	}
+	n, err := command.Int(args[0])
+	switch {
+	case err != nil || n < 1:
+		return 0, errIDCount
+	case n > int64(len(args)-1):
+		return 0, errIDsDiffer
+	}
+	return int(n), nil
+}
+
+// The reply for one ID of XDELEX and XACKDEL.
+const (
+	replyMissing    = -1
+	replyDeleted    = 1
+	replyReferenced = 2
+)
+
+// delEx is XDELEX key [KEEPREF|DELREF|ACKED] IDS count id [id …].
+//
+// Replies: for each ID, 1: deleted; -1: no such entry. With ACKED also 2: a group has not acknowledged it, or there is
+// no group.
+// Errors: of parseBlock, ErrWrongType.
+// Propagates: XDEL of the entries that were deleted; with DELREF, XACK of those that were pending.
+func (h *commands) delEx(c *command.Context) error {
+	key := c.Args[1]
+	e, err := edit(c, key)
+	if err != nil {
+		return err
+	}
+	refs, err := h.parseBlock(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	c.PropagateNothing()
+	c.Reply.Array(len(h.ids))
+	if e == nil {
+		for range h.ids {
+			c.Reply.Int(replyMissing)
+		}
+		return nil
+	}
+	w := streams.Edit(e)
+	for _, id := range h.ids {
+		c.Reply.Int(h.deleteOne(&w, id, refs))
+	}
+	h.told(c, key)
+	return nil
+}
+
+// deleteOne deletes an entry as refs says, and notes what it changed in h.deleted and h.acked.
+func (h *commands) deleteOne(w *streams.Writer, id streams.ID, refs references) int64 {
+	switch {
+	case refs == deleteRefs:
+		w.Forget(id, id, h.acked.add)
+	case refs == ackedRefs && (w.GroupCount() == 0 || w.Referenced(id)) && w.Has(id):
+		return replyReferenced
+	}
+	if !w.Delete(id) {
+		return replyMissing
+	}
+	h.deleted = append(h.deleted, id)
+	return replyDeleted
+}
+
+// ackDel is XACKDEL key group [KEEPREF|DELREF|ACKED] IDS count id [id …].
+//
+// Replies: for each ID, -1: not pending in the group; 1: acknowledged, and not in the stream now. With ACKED also 2:
+// acknowledged, and kept because another group has not acknowledged it.
+// Errors: of parseBlock, ErrWrongType.
+// Propagates: XACK of the entries that were pending, XDEL of those that were deleted.
+func (h *commands) ackDel(c *command.Context) error {
+	key := c.Args[1]
+	e, err := editCounted(c, key)
+	if err != nil {
+		return err
+	}
+	refs, err := h.parseBlock(c.Args[3:])
+	if err != nil {
+		return err
+	}
+	c.PropagateNothing()
+	c.Reply.Array(len(h.ids))
+	var w streams.Writer
+	var g *streams.Group
+	if e != nil {
+		w = streams.Edit(e)
+		g = w.Group(c.Args[2])
+	}
+	for _, id := range h.ids {
+		if g == nil || !w.Acknowledge(g, id) {
+			c.Reply.Int(replyMissing)
+			continue
+		}
+		h.acked.add(c.Args[2], id)
+		code := h.deleteOne(&w, id, refs)
+		if code == replyMissing {
+			code = replyDeleted // another command had deleted it
+		}
+		c.Reply.Int(code)
+	}
+	h.told(c, key)
+	return nil
+}
+
+// told propagates h.deleted and h.acked, and tells of a deletion.
+func (h *commands) told(c *command.Context, key []byte) {
+	h.tellAcked(c, key)
+	if len(h.deleted) > 0 {
+		h.tellDeleted(c, key)
+		c.DB.Touched(key)
+		c.Notify(command.EventStream, "xdel", key)
+	}
+}
+
+func (h *commands) tellDeleted(c *command.Context, key []byte) {
+	h.args = append(h.args[:0], wordXDel, key)
+	for _, id := range h.deleted {
+		h.args = append(h.args, keepID(c, id))
+	}
+	c.Propagate(h.args...)
+	c.Changed(len(h.deleted))
+}
+
+// ackList lists entries that stopped being pending.
+type ackList []ackedEntry
+
+type ackedEntry struct {
+	group []byte // lent by the stream or by the request
+	id    streams.ID
+}
+
+func (l *ackList) add(group []byte, id streams.ID) { *l = append(*l, ackedEntry{group, id}) }
+
+// tellAcked propagates h.acked: an XACK for each run of entries of one group.
+func (h *commands) tellAcked(c *command.Context, key []byte) {
+	for i := 0; i < len(h.acked); {
+		group := h.acked[i].group
+		h.args = append(h.args[:0], wordXAck, key, c.Effects.Keep(group))
+		for ; i < len(h.acked) && bytes.Equal(h.acked[i].group, group); i++ {
+			h.args = append(h.args, keepID(c, h.acked[i].id))
+		}
+		c.Propagate(h.args...)
+	}
+	c.Changed(len(h.acked))
+}
+
+// forget removes the IDs up to last from the pending entries of all groups, and propagates that. Entries that were
+// deleted earlier are among them.
+func (h *commands) forget(c *command.Context, w *streams.Writer, last streams.ID) {
+	h.acked = h.acked[:0]
+	w.Forget(streams.ID{}, last, h.acked.add)
+	h.tellAcked(c, c.Args[1])
+}
+
+// propagateTrim propagates that the entries before the first one went.
+func propagateTrim(c *command.Context, s streams.Stream) {
+	if s.Len() == 0 {
+		c.Propagate(wordXTrim, c.Args[1], wordMaxLen, wordZero)
+	} else {
+		c.Propagate(wordXTrim, c.Args[1], wordMinID, keepID(c, s.FirstID()))
+	}
+}
+
+// trimAcked trims by removing only entries that every group has read and acknowledged. With LIMIT it examines no more
+// entries than that.
+//
+// The entries before the first reference are trimmed at once. Those after it are deleted one by one, so their IDs count
+// as deleted ones (MaxDeleted).
+func (h *commands) trimAcked(c *command.Context, o *options, w *streams.Writer) (removed uint64) {
+	t := o.trimming
+	t.Whole = false
+	bulk := streams.Trimming{ByID: true, MinID: w.Unreferenced(), Most: t.Most}
+	excess := w.Len() // how many may go
+	if t.ByID {
+		bulk.MinID = least(bulk.MinID, t.MinID)
+	} else {
+		excess -= min(excess, t.MaxLen)
+		if excess == 0 {
+			return 0
+		}
+		if bulk.Most == 0 || excess < bulk.Most {
+			bulk.Most = excess
+		}
+	}
+	if removed = w.Trim(bulk); removed > 0 {
+		propagateTrim(c, w.Stream)
+	}
+	var it streams.Iterator
+	h.deleted = h.deleted[:0]
+	examined := removed
+	for w.Range(&it, streams.ID{}, w.AllRead(), false); removed < excess && it.Next(); examined++ {
+		if t.ByID && !it.ID.Less(t.MinID) || t.Most > 0 && examined >= t.Most {
+			break
+		}
+		if !w.Referenced(it.ID) {
+			h.deleted = append(h.deleted, it.ID)
+			removed++
+		}
+	}
+	for _, id := range h.deleted {
+		w.Delete(id)
+	}
+	if len(h.deleted) > 0 {
+		h.tellDeleted(c, c.Args[1])
+	}
+	return removed
+}
+
+func least(a, b streams.ID) streams.ID {
+	if a.Less(b) {
+		return a
+	}
+	return b
+}
