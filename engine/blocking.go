@@ -18,6 +18,9 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	for _, a := range ctx.Args {
 		p.args = append(p.args, append([]byte{}, a...)) // an empty one too is there
 	}
+	if w.Again != nil {
+		p.againMs = w.Again(ctx)
+	}
 	c.waiting.enter(p)
 	c.space.Blocking = len(c.waiting.byKey)
 	p.wait.Keys = nil // lent

@@ -60,9 +60,25 @@ func (c *Core) retry(p *parked) {
 		}
 		if ctx.Reply.Len() > 0 {
 			c.noteRead(p.cl, p.spec, p.args)
+		} else if p.wait.Again != nil {
+			c.waiting.postpone(p, p.wait.Again(ctx))
 		}
 	})
 }
+
+// retryDue has the command of a parked client try again at the time that it asked for.
+func (c *Core) retryDue(p *parked) {
+	c.waiting.postpone(p, c.nowMs+heldMs)
+	switch v, err := c.admit(unblocked, p.cl, plainCall(p.spec, p.args)); v {
+	case refuse:
+		c.refuseParked(p, err)
+	case run:
+		c.retry(p)
+	}
+}
+
+// heldMs is how long retryDue waits if the command is held, for example by a pause.
+const heldMs = 10
 
 // refuseParked ends a wait with the error of a command that was never run: as such it is counted.
 func (c *Core) refuseParked(p *parked, err error) {
@@ -156,8 +172,12 @@ func (c *Core) UnblockAll(err error) {
 func (c *Core) expireWaits(budget int) {
 	c.assertHeld()
 	w := &c.waiting
-	for ; budget > 0 && len(w.timeouts) > 0 && w.timeouts[0].wait.DeadlineMs < c.nowMs; budget-- {
+	for ; budget > 0 && len(w.timeouts) > 0 && w.timeouts[0].dueMs() < c.nowMs; budget-- {
 		p := w.timeouts[0]
+		if p.wait.DeadlineMs == 0 || p.wait.DeadlineMs >= c.nowMs {
+			c.retryDue(p)
+			continue
+		}
 		c.answerParked(p, unblocking, p.wait.Timeout)
 		if w.byClient[p.cl] == p { // Timeout said nothing: that must not keep the heap's head
 			c.unpark(p.cl)

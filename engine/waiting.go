@@ -84,6 +84,8 @@ type parked struct {
 	key    []byte // gateSlot's, of a command that returns
 	index  int    // in timeouts; -1 if it waits forever
 
+	againMs int64 // when Retry is due although no key is ready: Unix ms; 0: never
+
 	unbooked bool  // its call is booked when the wait ends
 	took     int64 // by the command until it waited, in nanos
 }
@@ -114,7 +116,7 @@ func (ws *waiting) enter(p *parked) {
 		ws.byType[w.Type]++
 	}
 	ws.byClient[p.cl] = p
-	if w.DeadlineMs != 0 {
+	if p.dueMs() != 0 {
 		heap.Push(&ws.timeouts, p)
 	}
 	if w.Busy {
@@ -148,6 +150,27 @@ func (ws *waiting) leave(p *parked) {
 		"engine.W4: no line, and by type %v", ws.byType)
 }
 
+// dueMs is when p's wait ends, or when its command is to try again before that: Unix ms, 0 for never.
+func (p *parked) dueMs() int64 {
+	if p.againMs != 0 && (p.wait.DeadlineMs == 0 || p.againMs < p.wait.DeadlineMs) {
+		return p.againMs
+	}
+	return p.wait.DeadlineMs
+}
+
+// postpone sets when p's command is to try again; 0: never.
+func (ws *waiting) postpone(p *parked, againMs int64) {
+	if p.againMs == againMs {
+		return
+	}
+	if p.index >= 0 {
+		heap.Remove(&ws.timeouts, p.index)
+	}
+	if p.againMs = againMs; p.dueMs() != 0 {
+		heap.Push(&ws.timeouts, p)
+	}
+}
+
 // blocked counts the clients that wait, without those that are busy.
 func (ws *waiting) blocked() int { return len(ws.byClient) - ws.busy }
 
@@ -156,7 +179,7 @@ func (ws *waiting) nextEnd() int64 {
 	if len(ws.timeouts) == 0 {
 		return 0
 	}
-	return ws.timeouts[0].wait.DeadlineMs
+	return ws.timeouts[0].dueMs()
 }
 
 // anybodyFor says whether any client waits for a value of type t, at any key.
@@ -175,7 +198,7 @@ type deadlineHeap []*parked
 
 func (h deadlineHeap) Len() int { return len(h) }
 
-func (h deadlineHeap) Less(i, j int) bool { return h[i].wait.DeadlineMs < h[j].wait.DeadlineMs }
+func (h deadlineHeap) Less(i, j int) bool { return h[i].dueMs() < h[j].dueMs() }
 
 func (h deadlineHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
 

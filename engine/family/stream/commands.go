@@ -43,11 +43,12 @@ func (s *Settings) Limits() streams.Limits {
 // Owner: the turn; each call empties the buffers.
 type commands struct {
 	settings *Settings
-	args     [][]byte     // a request rewritten for the sinks
-	ids      []streams.ID // a request's IDs
-	steps    []step       // XAUTOCLAIM's plan
-	acked    ackList      // entries that stopped being pending
-	deleted  []streams.ID // entries that were deleted
+	args     [][]byte          // a request rewritten for the sinks
+	ids      []streams.ID      // a request's IDs
+	steps    []step            // XAUTOCLAIM's plan
+	idle     []streams.Pending // what CLAIM finds
+	acked    ackList           // entries that stopped being pending
+	deleted  []streams.ID      // entries that were deleted
 }
 
 // run wraps the handler f: it releases the shared buffers after the call.
@@ -55,7 +56,7 @@ func (h *commands) run(f func(*command.Context) error) func(*command.Context) er
 	return func(c *command.Context) error {
 		err := f(c)
 		h.args, h.ids, h.steps = command.Release(h.args), command.Release(h.ids), command.Release(h.steps)
-		h.acked, h.deleted = command.Release(h.acked), command.Release(h.deleted)
+		h.acked, h.deleted, h.idle = command.Release(h.acked), command.Release(h.deleted), command.Release(h.idle)
 		return err
 	}
 }
@@ -138,7 +139,8 @@ func claimKeys(into []command.KeyPosition, _ [][]byte) ([]command.KeyPosition, e
 func findKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	for i := 1; i < len(args); i++ {
 		switch {
-		case command.Is(args[i], "BLOCK"), command.Is(args[i], "COUNT"):
+		case command.Is(args[i], "BLOCK"), command.Is(args[i], "COUNT"), command.Is(args[i], "CLAIM"),
+			command.Is(args[i], "MAXCOUNT"), command.Is(args[i], "MAXSIZE"):
 			i++
 		case command.Is(args[i], "GROUP"):
 			i += 2
@@ -200,6 +202,10 @@ func replyElement(r *protocol.Reply, e listpack.Element) {
 // replyEntry replies the iterator's entry: its ID, and an array of alternating fields and values.
 func replyEntry(r *protocol.Reply, it *streams.Iterator) {
 	r.Array(2)
+	replyBody(r, it)
+}
+
+func replyBody(r *protocol.Reply, it *streams.Iterator) {
 	replyID(r, it.ID)
 	r.Array(2 * it.Pairs)
 	for range it.Pairs {

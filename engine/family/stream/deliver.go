@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"math"
+
 	"spindle/engine/command"
 	streams "spindle/engine/data/value/stream"
 )
@@ -20,63 +22,139 @@ func (h *commands) deliver(c *command.Context, r *reading, key []byte, after str
 	if created && r.noAck {
 		propagateConsumer(c, key, r.group, r.consumer)
 	}
+	start := c.Reply.Mark()
 	switch {
 	case history:
 		begin(c, key)
 		from, _ := after.Next()
-		replyHistory(c, &w, g, owner, from, r.count)
-	case fresh:
+		if replyHistory(c, r, &w, g, owner, from) {
+			return true
+		}
+		c.Reply.Rollback(start)
+	case fresh || r.claims:
 		begin(c, key)
-		deliverNew(c, r, key, &w, g, owner)
-	default:
-		return false
+		mark, n := c.Reply.Mark(), uint64(0)
+		if r.claims {
+			n = h.deliverIdle(c, r, key, &w, g, owner)
+		}
+		if fresh && (r.count == 0 || n < r.count) {
+			n += deliverNew(c, r, key, &w, g, owner, n)
+		}
+		if n > 0 {
+			c.Reply.ArrayAt(mark, int(n))
+			return true
+		}
+		c.Reply.Rollback(start)
 	}
-	return true
+	return false
 }
 
-// deliverNew replies the entries that the group has not read, and records their delivery.
+// deliverNew replies the entries that the group has not read, and records their delivery. given have been replied of
+// this stream. It returns how many there are.
 func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g *streams.Group,
-	owner *streams.Consumer) {
-	mark, n := c.Reply.Mark(), uint64(0)
+	owner *streams.Consumer, given uint64) (n uint64) {
 	from, _ := g.LastID().Next()
 	var it streams.Iterator
-	for w.Range(&it, from, streams.MaxID, false); it.Next(); {
+	for w.Range(&it, from, streams.MaxID, false); it.Next() && r.allows(c, &it); {
 		w.Advance(g, it.ID)
-		replyEntry(c.Reply, &it)
+		if r.claims {
+			replyClaimed(c, &it, 0, 0)
+		} else {
+			replyEntry(c.Reply, &it)
+		}
+		r.given++
 		if !r.noAck {
 			w.Deliver(g, owner, it.ID, c.Now, 1)
 			w.Activate(owner, c.Now)
 			propagateClaim(c, key, r.group, r.consumer, it.ID, c.Now, 1, g.LastID())
 		}
+		if n++; given+n == r.count {
+			break
+		}
+	}
+	if n > 0 {
+		propagateGroup(c, key, g, r.group)
+		c.Changed(1)
+	}
+	return n
+}
+
+// replyClaimed replies an entry with how long it was idle and how often it was delivered.
+func replyClaimed(c *command.Context, it *streams.Iterator, idleMs int64, count uint64) {
+	c.Reply.Array(4)
+	replyBody(c.Reply, it)
+	c.Reply.Int(idleMs)
+	c.Reply.Uint(count)
+}
+
+// deliverIdle replies the pending entries that have been idle for long enough, and gives them to owner. It removes
+// pending entries that were deleted from the stream. It returns how many it replied.
+func (h *commands) deliverIdle(c *command.Context, r *reading, key []byte, w *streams.Writer, g *streams.Group,
+	owner *streams.Consumer) (n uint64) {
+	most := uint64(math.MaxInt)
+	if r.count > 0 {
+		most = min(most, r.count)
+	}
+	if r.maxCount > 0 {
+		most = min(most, r.maxCount-r.given)
+	}
+	for gone := true; gone; { // entries that are gone may have taken the place of others
+		gone = false
+		h.idle = w.Idle(g, max(c.Now-r.idleMs, 0), int(most), h.idle[:0])
+		for i := range h.idle {
+			if p := &h.idle[i]; !w.Has(p.ID) {
+				propagateClaim(c, key, r.group, p.Consumer(), p.ID, p.Time, p.Count, g.LastID())
+				w.Acknowledge(g, p.ID)
+				c.Changed(1)
+				gone = true
+			}
+		}
+	}
+	for i := range h.idle {
+		p := &h.idle[i]
+		var it streams.Iterator
+		w.Range(&it, p.ID, p.ID, false)
+		if !it.Next() || !r.allows(c, &it) {
+			break
+		}
+		replyClaimed(c, &it, max(c.Now-p.Time, 0), p.Count)
+		r.given++
+		n++
+		w.Deliver(g, owner, p.ID, c.Now, p.Count+1)
+		w.Activate(owner, c.Now)
+		propagateClaim(c, key, r.group, r.consumer, p.ID, c.Now, p.Count+1, g.LastID())
+		c.Changed(1)
+	}
+	return n
+}
+
+// replyHistory replies the consumer's pending entries after an ID and counts another delivery. For a deleted entry it
+// replies the ID and null. It returns false if a bound of the reply left no room for the first.
+func replyHistory(c *command.Context, r *reading, w *streams.Writer, g *streams.Group, owner *streams.Consumer,
+	from streams.ID) bool {
+	mark, n := c.Reply.Mark(), uint64(0)
+	var cur streams.PendingCursor
+	var p streams.Pending
+	for g.FromOf(&cur, owner, from); cur.Next(&p); {
+		var it streams.Iterator
+		w.Range(&it, p.ID, p.ID, false)
+		switch found := it.Next(); {
+		case found && r.allows(c, &it):
+			replyEntry(c.Reply, &it)
+			w.Redeliver(g, &p, c.Now, p.Count+1)
+		case !found && r.allows(c, nil):
+			c.Reply.Array(2)
+			replyID(c.Reply, p.ID)
+			c.Reply.NullArray()
+		default:
+			c.Reply.ArrayAt(mark, int(n))
+			return n > 0
+		}
+		r.given++
 		if n++; n == r.count {
 			break
 		}
 	}
 	c.Reply.ArrayAt(mark, int(n))
-	if n > 0 {
-		propagateGroup(c, key, g, r.group)
-		c.Changed(1)
-	}
-}
-
-// replyHistory replies the consumer's pending entries after an ID and counts another delivery. For a deleted entry it
-// replies the ID and null.
-func replyHistory(c *command.Context, w *streams.Writer, g *streams.Group, owner *streams.Consumer,
-	from streams.ID, count uint64) {
-	mark, n := c.Reply.Mark(), uint64(0)
-	var cur streams.PendingCursor
-	var p streams.Pending
-	for g.FromOf(&cur, owner, from); cur.Next(&p); {
-		if replyOne(c.Reply, w.Stream, p.ID) {
-			w.Redeliver(g, &p, c.Now, p.Count+1)
-		} else {
-			c.Reply.Array(2)
-			replyID(c.Reply, p.ID)
-			c.Reply.NullArray()
-		}
-		if n++; n == count {
-			break
-		}
-	}
-	c.Reply.ArrayAt(mark, int(n))
+	return true
 }

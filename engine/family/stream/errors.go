@@ -55,8 +55,14 @@ var (
 		Text: "The GROUP option is only supported by XREADGROUP. You called XREAD instead."}
 	errNoAckOption = &protocol.Error{Code: "ERR",
 		Text: "The NOACK option is only supported by XREADGROUP. You called XREAD instead."}
-	errNoGroup = &protocol.Error{Code: "ERR", Text: "Missing GROUP option for XREADGROUP"}
-	errDollar  = &protocol.Error{Code: "ERR",
+	errClaimOnly = &protocol.Error{Code: "ERR",
+		Text: "The CLAIM option is only supported by XREADGROUP. You called XREAD instead."}
+	errReadIdle      = &protocol.Error{Code: "ERR", Text: "Invalid min-idle-time argument for XREADGROUP"}
+	errMaxCount      = &protocol.Error{Code: "ERR", Text: "MAXCOUNT must be > 0"}
+	errMaxSize       = &protocol.Error{Code: "ERR", Text: "MAXSIZE must be > 0"}
+	errMaxBelowCount = &protocol.Error{Code: "ERR", Text: "MAXCOUNT must be >= COUNT"}
+	errNoGroup       = &protocol.Error{Code: "ERR", Text: "Missing GROUP option for XREADGROUP"}
+	errDollar        = &protocol.Error{Code: "ERR",
 		Text: "The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by " +
 			"specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set."}
 	errPlus = &protocol.Error{Code: "ERR",

@@ -1,10 +1,12 @@
 package stream
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,6 +85,33 @@ func (p *plainStream) trim(byID bool, bound int64, refs string) (removed int) {
 		}
 	}
 	return removed
+}
+
+// read is XREADGROUP of at most count entries for a consumer, with CLAIM unless idle is negative.
+func (p *plainStream) read(g *plainGroup, who string, now, idle int64, count int) (list []int64) {
+	if idle >= 0 {
+		old := slices.SortedFunc(maps.Keys(g.pending), func(a, b int64) int {
+			return cmp.Or(cmp.Compare(g.pending[a].time, g.pending[b].time), cmp.Compare(a, b))
+		})
+		for _, id := range old {
+			switch x := g.pending[id]; {
+			case len(list) == count || x.time > max(now-idle, 0):
+			case !p.has(id):
+				delete(g.pending, id)
+			default:
+				g.pending[id] = plainPending{who, now, x.count + 1}
+				list = append(list, id)
+			}
+		}
+	}
+	for _, id := range p.ids {
+		if id > g.last && len(list) < count {
+			g.last = id
+			g.pending[id] = plainPending{who, now, 1}
+			list = append(list, id)
+		}
+	}
+	return list
 }
 
 func (p *plainStream) text() string {
@@ -175,6 +204,8 @@ func (r *rivals) do(args ...string) string {
 	}
 	return reply
 }
+
+var idInReply = regexp.MustCompile(`\r\n([0-9]+)-0\r\n`)
 
 // integers is the text of an array of integers.
 func integers(codes []int) string {
@@ -281,14 +312,28 @@ func (r *rivals) step() {
 		p.groups[group] = &plainGroup{id, map[int64]plainPending{}}
 		r.do("XGROUP", "CREATE", "s", group, text(id))
 	case op < 85:
-		count := 1 + r.rng.IntN(6)
-		r.do("XREADGROUP", "GROUP", group, who, "COUNT", strconv.Itoa(count), "STREAMS", "s", ">")
-		for _, id := range p.ids {
-			if id > g.last && count > 0 {
-				g.last = id
-				g.pending[id] = plainPending{who, r.now, 1}
-				count--
-			}
+		count, idle := 1+r.rng.IntN(6), int64(-1)
+		args := []string{"XREADGROUP", "GROUP", group, who}
+		if r.rng.IntN(2) == 0 {
+			idle = r.rng.Int64N(100)
+			args = append(args, "CLAIM", strconv.FormatInt(idle, 10))
+		}
+		switch r.rng.IntN(3) {
+		case 0:
+			args = append(args, "MAXCOUNT", strconv.Itoa(count))
+		case 1:
+			args = append(args, "COUNT", strconv.Itoa(count))
+		default:
+			args, count = append(args, "MAXCOUNT", strconv.Itoa(count), "COUNT", "1"), 1
+		}
+		args = append(args, "STREAMS", "s", ">")
+		var got []int64
+		for _, m := range idInReply.FindAllStringSubmatch(r.do(args...), -1) {
+			id, _ := strconv.ParseInt(m[1], 10, 64)
+			got = append(got, id)
+		}
+		if want := p.read(g, who, r.now, idle, count); !slices.Equal(got, want) {
+			r.t.Fatalf("%q: entries %d, want %d", args, got, want)
 		}
 	case op < 95:
 		list, block := r.block()

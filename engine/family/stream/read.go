@@ -5,6 +5,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
 	streams "spindle/engine/data/value/stream"
 	"spindle/protocol"
@@ -17,9 +18,16 @@ type reading struct {
 	group, consumer []byte
 	noAck           bool
 	count           uint64 // 0: all
-	blocks          bool
-	deadlineMs      int64 // 0: none
-	keys, from      [][]byte
+	claims          bool
+	idleMs          int64  // claims: how long a pending entry must have been idle
+	maxCount        uint64 // entries in the whole reply; 0: no bound
+	maxSize         uint64 // bytes in the whole reply; 0: no bound
+
+	given      uint64        // entries replied
+	began      protocol.Mark // of the reply
+	blocks     bool
+	deadlineMs int64 // 0: none
+	keys, from [][]byte
 }
 
 func (r *reading) parse(c *command.Context) error {
@@ -41,6 +49,30 @@ func (r *reading) parse(c *command.Context) error {
 				return err
 			}
 			r.count = n
+		case more > 0 && command.Is(arg, "MAXCOUNT"):
+			i++
+			n, err := command.Int(args[i])
+			if err != nil || n < 1 {
+				return errMaxCount
+			}
+			r.maxCount = uint64(n)
+		case more > 0 && command.Is(arg, "MAXSIZE"):
+			i++
+			n, err := command.Int(args[i])
+			if err != nil || n < 1 {
+				return errMaxSize
+			}
+			r.maxSize = uint64(n)
+		case more > 0 && command.Is(arg, "CLAIM"):
+			if !r.grouped {
+				return errClaimOnly
+			}
+			i++
+			n, err := command.Int(args[i])
+			if err != nil || n < 0 {
+				return errReadIdle
+			}
+			r.claims, r.idleMs = true, n
 		case more > 0 && command.Is(arg, "STREAMS"):
 			if more%2 != 0 {
 				return errUnbalanced(c, r.grouped)
@@ -66,8 +98,45 @@ func (r *reading) parse(c *command.Context) error {
 		return protocol.ErrSyntax
 	case r.grouped && !r.named:
 		return errNoGroup
+	case r.maxCount > 0 && r.count > r.maxCount:
+		return errMaxBelowCount
 	}
 	return nil
+}
+
+// allows reports whether the entry that it is at may follow in the reply; nil stands for one that was deleted. The
+// first entry always may.
+func (r *reading) allows(c *command.Context, it *streams.Iterator) bool {
+	switch {
+	case r.given == 0:
+	case r.maxCount > 0 && r.given >= r.maxCount:
+		return false
+	case r.maxSize > 0:
+		return uint64(c.Reply.Since(r.began))+entrySize(it) <= r.maxSize
+	}
+	return true
+}
+
+// entrySize is about how many bytes an entry takes in a reply.
+func entrySize(it *streams.Iterator) uint64 {
+	const head = 16 // of an ID or of an element
+	n := uint64(2 * head)
+	if it == nil {
+		return n
+	}
+	ahead := *it // Pair moves it
+	for range ahead.Pairs {
+		field, val := ahead.Pair()
+		n += 2*head + elementSize(field) + elementSize(val)
+	}
+	return n
+}
+
+func elementSize(e listpack.Element) uint64 {
+	if e.IsInt {
+		return 0 // the head has room for it
+	}
+	return uint64(len(e.Bytes()))
 }
 
 // timeout reads a timeout in ms and returns the deadline, 0 for none.
@@ -86,17 +155,21 @@ func timeout(arg []byte, nowMs int64) (deadlineMs int64, err error) {
 	return nowMs + n, nil
 }
 
-// read is XREAD [COUNT count] [BLOCK ms] STREAMS key [key …] id [id …].
+// read is XREAD [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK ms] STREAMS key [key …] id [id …].
 //
 // Replies: a map (RESP2: an array of pairs) from each stream with entries after its ID to those entries. Null if there
 // are none, or after the timeout.
 // Errors: of the options, ErrWrongType.
 func (h *commands) read(c *command.Context) error { return h.serve(c, &reading{}) }
 
-// readGroup is XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [NOACK] STREAMS key [key …] id [id …].
+// readGroup is
+//
+//	XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK ms] [CLAIM min-idle-time]
+//	  [NOACK] STREAMS key [key …] id [id …]
 //
 // Replies: as read. With an ID other than ">": the consumer's pending entries after it; for deleted ones the ID and
-// null.
+// null. With CLAIM and ">": first the pending entries that were idle so long, those idle longest first. Each entry then
+// also has how many ms it was idle, and how often it was delivered; new ones have 0 and 0.
 // Errors: as read, NOGROUP.
 // Propagates: XCLAIM of each delivered entry, XGROUP SETID of each group that moved, with NOACK XGROUP CREATECONSUMER.
 func (h *commands) readGroup(c *command.Context) error { return h.serve(c, &reading{grouped: true}) }
@@ -133,8 +206,36 @@ func (h *commands) block(c *command.Context, r *reading) {
 			_, err := h.try(c, &again, since)
 			return err
 		},
+		Again:   h.again(r.claims),
 		Timeout: func(c *command.Context) { c.Reply.NullArray() },
 	})
+}
+
+// again returns when a waiting XREADGROUP with CLAIM is to look for idle entries again.
+func (h *commands) again(claims bool) func(*command.Context) int64 {
+	if !claims {
+		return nil
+	}
+	return func(c *command.Context) int64 {
+		r := reading{grouped: true}
+		if r.parse(c) != nil {
+			return 0
+		}
+		soonest := int64(math.MaxInt64)
+		for _, key := range r.keys {
+			v := c.DB.Peek(key)
+			if !v.Exists() || v.Type() != value.Stream {
+				continue
+			}
+			if g := streams.Of(v).Group(r.group); g != nil {
+				soonest = min(soonest, min(g.Oldest(), c.Now)) // an entry may be delivered to another consumer now
+			}
+		}
+		if soonest > math.MaxInt64-r.idleMs {
+			return 0
+		}
+		return max(soonest+r.idleMs-1, c.Now) // the retry comes a millisecond after it
+	}
 }
 
 // try replies the available entries; false if there are none. since, unless empty, holds the IDs that "$" stands for.
@@ -151,12 +252,16 @@ func (h *commands) try(c *command.Context, r *reading, since []streams.ID) (done
 		h.ids = append(h.ids, id)
 	}
 	mark, n := c.Reply.Mark(), 0
+	r.began, r.given = mark, 0
 	for i, key := range r.keys {
+		if r.maxCount > 0 && r.given >= r.maxCount {
+			break
+		}
 		answered := false
 		if r.grouped {
 			answered = h.deliver(c, r, key, h.ids[i])
 		} else {
-			answered = readOne(c, key, h.ids[i], r.count)
+			answered = r.one(c, key, h.ids[i])
 		}
 		if answered {
 			n++
@@ -219,8 +324,8 @@ func begin(c *command.Context, key []byte) {
 	c.Reply.Bulk(key)
 }
 
-// readOne replies the entries of the stream at key after an ID; false if there are none.
-func readOne(c *command.Context, key []byte, after streams.ID, count uint64) bool {
+// one replies the entries of the stream at key after an ID; false if there are none.
+func (r *reading) one(c *command.Context, key []byte, after streams.ID) bool {
 	v, _ := lookup(c, key)
 	if !v.Exists() {
 		return false
@@ -229,10 +334,19 @@ func readOne(c *command.Context, key []byte, after streams.ID, count uint64) boo
 	if s.Len() == 0 || !after.Less(s.LastValid()) {
 		return false
 	}
+	start := c.Reply.Mark()
 	begin(c, key)
 	from, _ := after.Next()
 	var it streams.Iterator
-	s.Range(&it, from, streams.MaxID, false)
-	replyRange(c.Reply, &it, count)
+	mark, n := c.Reply.Mark(), uint64(0)
+	for s.Range(&it, from, streams.MaxID, false); (r.count == 0 || n < r.count) && it.Next() && r.allows(c, &it); n++ {
+		replyEntry(c.Reply, &it)
+		r.given++
+	}
+	if n == 0 {
+		c.Reply.Rollback(start)
+		return false
+	}
+	c.Reply.ArrayAt(mark, int(n))
 	return true
 }

@@ -66,6 +66,13 @@ func (g *Group) check(h *memory.Heap) error {
 	if err := checkNames(h, g.consumers); err != nil {
 		return err
 	}
+	var all PendingCursor
+	var each Pending
+	for g.From(&all, ID{}); all.Next(&each); {
+		if each.Time < g.oldest {
+			return fmt.Errorf("%v was delivered at %d, before the oldest time %d", each.ID, each.Time, g.oldest)
+		}
+	}
 	pending := uint64(0)
 	name := []byte(nil)
 	for c := range g.All {

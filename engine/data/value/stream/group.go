@@ -23,6 +23,7 @@ type Group struct {
 	pending   tree.State
 	consumers tree.State
 	destroyed uint64 // consumers that Destroy has freed
+	oldest    int64  // no pending entry was delivered before this time, Unix ms
 }
 
 // A Consumer is a member of a group. It lies off the Go heap; lifetime as a Group's.
@@ -38,7 +39,7 @@ type Consumer struct {
 const ReadUnknown = -1
 
 const (
-	groupBytes    = 128
+	groupBytes    = 136
 	consumerBytes = 72
 
 	pendingWidth = 32 // of a group's records
@@ -210,7 +211,8 @@ func (w *Writer) CreateGroup(name []byte, last ID, read int64) *Group {
 		return nil
 	}
 	ref := w.heap.Alloc(groupBytes, memory.Values)
-	*groupAt(ref) = Group{epoch: w.heap.Epoch(), name: table.NewMember(w.heap, name), last: last, read: read}
+	*groupAt(ref) = Group{epoch: w.heap.Epoch(), name: table.NewMember(w.heap, name), last: last, read: read,
+		oldest: maxTime}
 	w.enter(&w.r.groups, ref)
 	return groupAt(ref)
 }

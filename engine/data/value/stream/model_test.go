@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -284,7 +285,9 @@ func (m *model) groups(w *stream.Writer, p *plain) {
 		c = w.CreateConsumer(g, []byte(who), m.now)
 		pc = plainConsumer{m.now, -1}
 	}
-	switch m.rng.IntN(12) {
+	switch m.rng.IntN(13) {
+	case 12:
+		m.idle(w, g, pg)
 	case 0:
 		w.SetGroup(g, m.id(p), m.rng.Int64N(10)-1)
 		pg.last, pg.read = g.LastID(), g.EntriesRead()
@@ -404,6 +407,28 @@ func (m *model) step() {
 		m.references(&w, p)
 	default:
 		m.view()
+	}
+}
+
+// idle compares the pending entries that are idle longest.
+func (m *model) idle(w *stream.Writer, g *stream.Group, pg *plainGroup) {
+	before, most := m.now-m.rng.Int64N(100), m.rng.IntN(20)
+	var want []ids
+	for id, x := range pg.pending {
+		if x.at <= before {
+			want = append(want, id)
+		}
+	}
+	slices.SortFunc(want, func(a, b ids) int {
+		return cmp.Or(cmp.Compare(pg.pending[a].at, pg.pending[b].at), a.Compare(b))
+	})
+	want = want[:min(most, len(want))]
+	var got []ids
+	for _, p := range w.Idle(g, before, most, nil) {
+		got = append(got, p.ID)
+	}
+	if !slices.Equal(got, want) {
+		m.t.Fatalf("%d idle since %d: %v, should %v", most, before, got, want)
 	}
 }
 

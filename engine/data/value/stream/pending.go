@@ -40,9 +40,12 @@ func pendingOf(r []uint64) Pending {
 }
 
 func (p *Pending) record() [4]uint64 {
-	at, count := uint64(min(max(p.Time, 0), maxTime)), min(p.Count, maxCount)
+	at, count := uint64(p.stored()), min(p.Count, maxCount)
 	return [4]uint64{p.ID.Ms, p.ID.Seq, at | count<<48, uint64(p.consumer) | count>>16<<48}
 }
+
+// stored is the time as a record keeps it.
+func (p *Pending) stored() int64 { return min(max(p.Time, 0), maxTime) }
 
 func (w *Writer) records(s tree.State, width int) tree.Records {
 	return tree.OpenRecords(w.heap, value.KindTree, s, width, w.wide)
@@ -126,6 +129,7 @@ func (w *Writer) Deliver(g *Group, c *Consumer, id ID, time int64, count uint64)
 	t := w.records(g.pending, pendingWidth)
 	next := Pending{id, time, count, c.name}
 	rec := next.record()
+	g.oldest = min(g.oldest, next.stored())
 	if t.Insert(rec[:], nil) {
 		g.pending = t.State
 		w.attach(c, id)
@@ -169,6 +173,7 @@ func (w *Writer) Redeliver(g *Group, p *Pending, time int64, count uint64) {
 	if t.Find(&at, probe(p.ID)) {
 		p.Time, p.Count = time, count
 		rec := p.record()
+		g.oldest = min(g.oldest, p.stored())
 		t.Replace(&at, rec[:])
 		g.pending = t.State
 	}
@@ -199,6 +204,7 @@ func (w *Writer) Expect(g *Group, id ID, time int64, count uint64) bool {
 	t := w.records(g.pending, pendingWidth)
 	next := Pending{ID: id, Time: time, Count: count}
 	rec := next.record()
+	g.oldest = min(g.oldest, next.stored())
 	ok := t.Insert(rec[:], nil)
 	g.pending = t.State
 	return ok

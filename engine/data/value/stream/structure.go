@@ -185,7 +185,7 @@ func (w *Writer) copyGroup(g *Group) {
 		rec := p.record()
 		ids.Insert(rec[:], nil)
 	}
-	dup.pending = ids.State
+	dup.pending, dup.oldest = ids.State, g.oldest
 	for c := range g.All {
 		to := w.CreateConsumer(dup, c.Name(), c.seen)
 		to.active = c.active
