@@ -40,6 +40,8 @@ func TestNoAllocations(t *testing.T) {
 		"HSET K new v; HDEL K new", "HSETNX K f5 v", "HMGET K f1 f2 none f0", "HMSET K f1 1 f2 2",
 		"HEXISTS K f3", "HSTRLEN K f3", "HLEN K", "HINCRBY K f6 2",
 		"HINCRBYFLOAT K f7 0.5", "HGETALL K", "HKEYS K", "HVALS K", "HRANDFIELD K", "HRANDFIELD K -10 WITHVALUES",
+		"HGETEX K FIELDS 2 f1 none", "HSETEX K FXX FIELDS 2 f1 1 f2 2", "HSETEX K NX FIELDS 1 f1 1",
+		"HSET K new v; HGETDEL K FIELDS 2 new none", "HSETEX fresh FNX PX 1000 FIELDS 1 f v; HDEL fresh f",
 		"HSCAN K 0 COUNT 20", "HTTL K FIELDS 2 f0 f1", "HSET fresh f v; HDEL fresh f",
 	} {
 		for _, key := range []string{"few", "timed", "many"} {
@@ -49,6 +51,9 @@ func TestNoAllocations(t *testing.T) {
 	for _, key := range []string{"timed", "many"} {
 		commandtest.NoAllocations(t, core, "HPEXPIRE "+key+" 1000000 FIELDS 1 f0")
 		commandtest.NoAllocations(t, core, "HPEXPIRE "+key+" 1000000 FIELDS 2 f0 f1; HPERSIST "+key+" FIELDS 1 f1")
+		commandtest.NoAllocations(t, core, "HGETEX "+key+" PX 1000000 FIELDS 2 f0 f1; HGETEX "+key+" PERSIST FIELDS 1 f1")
+		commandtest.NoAllocations(t, core, "HSETEX "+key+" KEEPTTL FIELDS 2 f0 1 f1 1")
+		commandtest.NoAllocations(t, core, "HSETEX "+key+" PX 1000000 FIELDS 2 f0 1 f1 1; HPERSIST "+key+" FIELDS 1 f1")
 	}
 }
 

@@ -65,6 +65,13 @@ var (
 	anyOutput = []string{"nondeterministic_output"}
 )
 
+// reDated is the key of HGETEX, with a note for COMMAND INFO.
+func reDated() []command.KeySpec {
+	k := command.FirstArg(add)
+	k[0].Notes = "RW and UPDATE because it changes the TTL"
+	return k
+}
+
 func Family(s *Settings) command.Family { return (&commands{settings: s}).family() }
 
 func (h *commands) family() command.Family {
@@ -78,6 +85,9 @@ func (h *commands) family() command.Family {
 		{Name: "hget", Arity: 3, Flags: read, Keys: command.FirstArg(access), Run: get},
 		{Name: "hgetall", Arity: 2, Flags: slow, Keys: command.FirstArg(access), Tips: anyOrder,
 			Reads: command.ReadsAll("HSCAN"), Run: getAll},
+		{Name: "hgetdel", Arity: -5, Flags: command.Write | command.Fast,
+			Keys: command.FirstArg(command.KeyRW | command.KeyAccess | command.KeyDelete), Run: getDel},
+		{Name: "hgetex", Arity: -5, Flags: command.Write | command.Fast, Keys: reDated(), Run: getEx},
 		{Name: "hincrby", Arity: 4, Flags: write, Keys: command.FirstArg(add), Run: h.incrBy},
 		{Name: "hincrbyfloat", Arity: 4, Flags: write, Keys: command.FirstArg(add), Run: h.incrByFloat},
 		{Name: "hkeys", Arity: 2, Flags: slow, Keys: command.FirstArg(access), Tips: anyOrder,
@@ -95,6 +105,7 @@ func (h *commands) family() command.Family {
 		{Name: "hscan", Arity: -3, Flags: slow, Keys: command.FirstArg(access), Tips: anyOutput,
 			Reads: command.ReadsScan(3), Run: h.scan},
 		{Name: "hset", Arity: -4, Flags: write, Keys: command.FirstArg(update), Run: h.set},
+		{Name: "hsetex", Arity: -6, Flags: write, Keys: command.FirstArg(update), Run: h.setEx},
 		{Name: "hsetnx", Arity: 4, Flags: write, Keys: command.FirstArg(command.KeyRW | command.KeyInsert), Run: h.setNX},
 		{Name: "hstrlen", Arity: 3, Flags: read, Keys: command.FirstArg(look), Run: strlen},
 		{Name: "httl", Arity: -5, Flags: read, Keys: command.FirstArg(access), Run: ttl},

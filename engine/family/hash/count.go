@@ -81,7 +81,7 @@ func (h *commands) incrByFloat(c *command.Context) error {
 	c.Reply.Bulk(text)
 	c.Propagate(wordHSet, key, field, c.Effects.Keep(text))
 	if deadline != 0 {
-		c.Propagate(wordHPExpireAt, key, c.Effects.Number(deadline), wordFields, c.Effects.Number(1), field)
+		propagateDeadline(c, key, field, deadline)
 	}
 	return nil
 }

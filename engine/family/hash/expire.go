@@ -41,16 +41,10 @@ func setDeadlines(c *command.Context, base, unitMs int64) error {
 	if err != nil {
 		return err
 	}
-	when, err := command.Int(c.Args[2])
-	switch {
-	case err != nil:
+	when, err := deadlineOf(c, c.Args[2], base, unitMs)
+	if err != nil {
 		return err
-	case when < 0:
-		return errNegative
-	case when > latest/unitMs || when*unitMs > latest-base:
-		return errExpireTime(c.Spec.Full)
 	}
-	when = when*unitMs + base
 	at := 4 // the index of the number of fields
 	only := conditionOf(c.Args[3])
 	if only != hashes.Always {
@@ -75,6 +69,22 @@ func setDeadlines(c *command.Context, base, unitMs int64) error {
 	}
 	d.end()
 	return nil
+}
+
+// deadlineOf converts the number of an option to Unix milliseconds. It counts units of unitMs from base, in Unix ms.
+//
+// Errors: ErrNotInteger, a time out of range.
+func deadlineOf(c *command.Context, arg []byte, base, unitMs int64) (int64, error) {
+	n, err := command.Int(arg)
+	switch {
+	case err != nil:
+		return 0, err
+	case n < 0:
+		return 0, errNegative
+	case n > latest/unitMs || n*unitMs > latest-base:
+		return 0, errExpireTime(c.Spec.Full)
+	}
+	return n*unitMs + base, nil
 }
 
 func conditionOf(arg []byte) hashes.Condition {

@@ -39,10 +39,7 @@ func (h *commands) put(c *command.Context) (created int, err error) {
 	if e == nil {
 		created = create(c, key, pairs, limits)
 	} else {
-		if !limits.Holds(pairs) {
-			hashes.Convert(e)
-		}
-		created = setAll(c, e, key, pairs, limits)
+		created = setAll(c, e, key, pairs, false, limits)
 	}
 	done(c, key, "hset", len(pairs)/2)
 	return created, nil
@@ -65,11 +62,15 @@ func create(c *command.Context, key []byte, pairs [][]byte, limits hashes.Limits
 	return created
 }
 
-// setAll sets alternating fields and values.
-func setAll(c *command.Context, e *value.Edit, key []byte, pairs [][]byte, limits hashes.Limits) (created int) {
+// setAll sets alternating fields and values. With keep, fields keep their deadlines.
+func setAll(c *command.Context, e *value.Edit, key []byte, pairs [][]byte, keep bool, limits hashes.Limits) (
+	created int) {
+	if !limits.Holds(pairs) {
+		hashes.Convert(e)
+	}
 	fewer := false
 	for i := 0; i < len(pairs); i += 2 {
-		isNew, freed := hashes.Set(e, pairs[i], pairs[i+1], false, limits)
+		isNew, freed := hashes.Set(e, pairs[i], pairs[i+1], keep, limits)
 		if isNew {
 			created++
 		}
@@ -102,7 +103,7 @@ func (h *commands) setNX(c *command.Context) error {
 	if limits := h.settings.Limits(); e == nil {
 		create(c, key, pairs, limits)
 	} else {
-		setAll(c, e, key, pairs, limits)
+		setAll(c, e, key, pairs, false, limits)
 	}
 	c.Reply.Int(1)
 	done(c, key, "hset", 1)
