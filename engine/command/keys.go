@@ -187,7 +187,7 @@ func (k *KeySpec) locate(args [][]byte) (first, last, step int, fits bool) {
 			return 0, 0, 0, false
 		}
 		first += k.FirstKey
-		return first, first + count - 1, k.KeyStep, true
+		return first, first + (count-1)*k.KeyStep, k.KeyStep, true
 	}
 	switch {
 	case k.LastKey >= 0:

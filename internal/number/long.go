@@ -311,6 +311,26 @@ func (a Long) Add(b Long) (sum Long, ok bool) {
 	return sum, sum.top() <= longMaxTop
 }
 
+// Negated returns -l.
+func (l Long) Negated() Long {
+	l.neg = !l.neg && l.mant != 0
+	return l
+}
+
+// Less reports whether a is less than b. Neither is infinite.
+func (a Long) Less(b Long) bool {
+	switch {
+	case a.neg != b.neg:
+		return a.neg
+	case a.neg:
+		a, b = b, a
+	}
+	if a.mant == 0 || b.mant == 0 || a.exp == b.exp {
+		return a.mant < b.mant
+	}
+	return a.exp < b.exp
+}
+
 // AppendLong appends l in full, with up to 17 decimals and no zeros at the end: "10.5", "3", "-0.1".
 func AppendLong(dst []byte, l Long) []byte {
 	switch {

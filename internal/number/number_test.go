@@ -146,6 +146,29 @@ func TestLong(t *testing.T) {
 }
 
 // exact returns l without rounding.
+// TestLongOrder compares Less and Negated with the order of a sorted list.
+func TestLongOrder(t *testing.T) {
+	texts := []string{"-1e400", "-3.5", "-3", "-0.5", "0", "1e-300", "0.5", "0.75", "1", "3", "3.5", "1e400"}
+	var list []Long
+	for _, text := range texts {
+		l, ok := ParseLong([]byte(text))
+		if !ok {
+			t.Fatal(text)
+		}
+		list = append(list, l)
+	}
+	for i, a := range list {
+		for j, b := range list {
+			if a.Less(b) != (i < j) || b.Negated().Less(a.Negated()) != (i < j) {
+				t.Errorf("%s and %s: Less is %t, %t negated", texts[i], texts[j], a.Less(b), b.Negated().Less(a.Negated()))
+			}
+		}
+	}
+	if zero := (Long{}).Negated(); zero != (Long{}) {
+		t.Errorf("0 negated is %+v", zero)
+	}
+}
+
 func exact(l Long) *big.Rat {
 	r := new(big.Rat).SetInt(new(big.Int).SetUint64(l.mant))
 	two := new(big.Int).Lsh(big.NewInt(1), uint(max(l.exp, -l.exp)))

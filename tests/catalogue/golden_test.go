@@ -57,6 +57,9 @@ func readRows(t *testing.T, path string, rows map[string]row) {
 var unrecorded = map[string]string{
 	"xackdel": "Redis 8.2",
 	"xdelex":  "Redis 8.2",
+	"delex":   "Redis 8.4",
+	"digest":  "Redis 8.4",
+	"increx":  "Redis 8.8",
 }
 
 // decode reads one RESP3 value: strings, float64 for integers as in JSON, []any, and map[string]any.

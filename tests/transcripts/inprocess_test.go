@@ -26,7 +26,8 @@ var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expir
 	"stream", "stream_read", "stream_group", "stream_claim", "stream_refs", "stream_bounds",
 	"zset", "zset_range", "zset_combine", "zset_pop",
 	"geo", "geo_search", "geo_store",
-	"hash", "hash_scan", "hash_expire", "hash_lapse", "hash_several", "hash_several_lapse"}
+	"hash", "hash_scan", "hash_expire", "hash_lapse", "hash_several", "hash_several_lapse",
+	"set_compare", "delex", "msetex", "increx"}
 
 // TestEffects plays transcripts on the families alone, without a server.
 func TestEffects(t *testing.T) {

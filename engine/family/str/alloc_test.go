@@ -2,6 +2,7 @@ package str
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"spindle/engine/command/commandtest"
@@ -33,7 +34,9 @@ func TestNoAllocations(t *testing.T) {
 		"SET k2 v EX 100", "SET k2 v XX GET KEEPTTL", "SETEX k3 100 v", "SETNX k3 v",
 		"INCR count", "INCRBY count 10", "GET count", "MGET k1 k2 k3 none", "MSET k1 a k2 b",
 		"STRLEN k1", "GETRANGE k4 0 10", "SETRANGE k5 3 abc", "GETEX k6 EX 100", "GETSET k7 v",
-		"INCRBYFLOAT f 0.5",
+		"INCRBYFLOAT f 0.5", "DIGEST k8", "INCREX x EX 100", "INCREX y UBOUND 5", "INCREX z BYFLOAT 0.5 UBOUND 5 SATURATE",
+		"SET k9 v; SET k9 w IFEQ v", "SET k9 v IFDNE 0123456789abcdef EX 100", "SET none v IFEQ x",
+		"SET k9 v; DELEX k9 IFEQ v", "MSETEX 2 k10 a k11 b EX 100", "MSETEX 2 k10 a k11 b NX",
 	)
 }
 
@@ -47,10 +50,22 @@ func BenchmarkSetEx(b *testing.B) { benchmark(b, "SET", "k1", "some value of 34 
 
 func BenchmarkIncr(b *testing.B) { benchmark(b, "INCR", "n") }
 
+// BenchmarkDigest is DIGEST of a string of 1 MB. Watch ns/op: the turn is as long.
+func BenchmarkDigest(b *testing.B) {
+	core := newCore(b)
+	core.Do(core.Client(2), "SET", "k1", strings.Repeat("x", 1<<20))
+	b.SetBytes(1 << 20)
+	measure(b, core, "DIGEST", "k1")
+}
+
 func benchmark(b *testing.B, words ...string) {
 	core := newCore(b)
+	core.Do(core.Client(2), "SET", "k1", "some value of usual length, a name")
+	measure(b, core, words...)
+}
+
+func measure(b *testing.B, core *commandtest.Core, words ...string) {
 	cl := core.Client(2)
-	core.Do(cl, "SET", "k1", "some value of usual length, a name")
 	core.Mute = true
 	args := make([][]byte, len(words))
 	for i, w := range words {

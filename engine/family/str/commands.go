@@ -15,6 +15,7 @@ const (
 	replace  = command.KeyOW | command.KeyUpdate
 	create   = command.KeyOW | command.KeyInsert
 	takeAway = command.KeyRW | command.KeyAccess | command.KeyDelete
+	remove   = command.KeyRM | command.KeyDelete
 )
 
 var (
@@ -27,6 +28,10 @@ var Family = command.Family{Name: "string", ACL: command.ACLString, Rows: []comm
 		Keys: command.FirstArg(command.KeyRW | command.KeyInsert), Run: appendTo},
 	{Name: "decr", Arity: 2, Flags: write | command.Fast, Keys: command.FirstArg(rewrite), Run: decr},
 	{Name: "decrby", Arity: 3, Flags: write | command.Fast, Keys: command.FirstArg(rewrite), Run: decrBy},
+	{Name: "delex", Arity: -2, Flags: command.Write | command.Fast,
+		Keys: command.FirstArg(command.KeyRW | command.KeyDelete | command.KeyVariableFlags), Run: delEx, GetKeys: delExKeys},
+	{Name: "delifeq", Arity: 3, Flags: command.Write | command.Fast, Keys: command.FirstArg(remove), Run: delIfEq},
+	{Name: "digest", Arity: 2, Flags: command.ReadOnly | command.Fast, Keys: command.FirstArg(access), Run: digest},
 	{Name: "get", Arity: 2, Flags: command.ReadOnly | command.Fast, Keys: command.FirstArg(access), Run: get},
 	{Name: "getdel", Arity: 2, Flags: command.Write | command.Fast, Keys: command.FirstArg(takeAway), Run: getDel},
 	{Name: "getex", Arity: -2, Flags: command.Write | command.Fast,
@@ -36,12 +41,16 @@ var Family = command.Family{Name: "string", ACL: command.ACLString, Rows: []comm
 	{Name: "incr", Arity: 2, Flags: write | command.Fast, Keys: command.FirstArg(rewrite), Run: incr},
 	{Name: "incrby", Arity: 3, Flags: write | command.Fast, Keys: command.FirstArg(rewrite), Run: incrBy},
 	{Name: "incrbyfloat", Arity: 3, Flags: write | command.Fast, Keys: command.FirstArg(rewrite), Run: incrByFloat},
+	{Name: "increx", Arity: -2, Flags: write | command.Fast, Keys: command.FirstArg(rewrite), Run: incrEx},
 	{Name: "lcs", Arity: -3, Flags: command.ReadOnly,
 		Keys: []command.KeySpec{{Flags: access, Index: 1, LastKey: 1, Step: 1}}, Run: lcs},
 	{Name: "mget", Arity: -2, Flags: command.ReadOnly | command.Fast, Keys: command.EachArg(1, access),
 		Tips: multiShard, Run: mget},
 	{Name: "mset", Arity: -3, Flags: write | command.Brief, Keys: command.EachArg(2, replace),
 		Tips: allSucceeded, Run: mset},
+	{Name: "msetex", Arity: -4, Flags: write | command.Brief,
+		Keys: []command.KeySpec{{Flags: replace, Index: 1, KeyNum: true, FirstKey: 1, KeyStep: 2}},
+		Tips: allSucceeded, Run: msetEx},
 	{Name: "msetnx", Arity: -3, Flags: write | command.Brief, Keys: command.EachArg(2, create), Run: msetNX},
 	{Name: "psetex", Arity: 4, Flags: write | command.Brief, Keys: command.FirstArg(replace), Run: psetEx},
 	{Name: "set", Arity: -3, Flags: write | command.Brief,
@@ -61,13 +70,22 @@ func noted(f command.KeyFlags, note string) []command.KeySpec {
 	return k
 }
 
-// setKeys reports that SET reads its key only with the option GET (COMMAND GETKEYSANDFLAGS, ACL).
+// setKeys reports that SET reads its key with the option GET or a comparison (COMMAND GETKEYSANDFLAGS, ACL).
 func setKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	flags := replace
 	for _, a := range args[min(3, len(args)):] {
-		if command.Is(a, "GET") {
+		if command.Is(a, "GET") || comparisonOf(a) != always {
 			flags = rewrite
 		}
+	}
+	return append(into, command.KeyPosition{Index: 1, Flags: flags}), nil
+}
+
+// delExKeys reports that DELEX reads its key with a condition.
+func delExKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
+	flags := remove
+	if len(args) > 2 {
+		flags = takeAway
 	}
 	return append(into, command.KeyPosition{Index: 1, Flags: flags}), nil
 }

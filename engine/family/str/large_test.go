@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeebo/xxh3"
+
 	"spindle/engine/data/memory"
 	"spindle/protocol"
 )
@@ -48,6 +50,36 @@ func TestLentReplyStays(t *testing.T) {
 			core.Do(writer, "GETDEL", "k")
 			writer.Out.Reset()
 		})
+	}
+}
+
+// TestLongComparison: a string in several chunks is compared and hashed as one in one piece.
+func TestLongComparison(t *testing.T) {
+	core := newCore(t)
+	cl := core.Client(2)
+	for _, n := range []int{64 << 10, 64<<10 + 1, 1 << 20, 1<<20 + 12345} {
+		text := make([]byte, n)
+		for i := range text {
+			text[i] = byte(i * i >> 8)
+		}
+		sum := fmt.Sprintf("%016x", xxh3.Hash(text))
+		other := bytes.Clone(text)
+		other[n-1]++
+		core.Do(cl, "SET", "k", string(text))
+		for _, c := range []struct {
+			words []string
+			want  string
+		}{
+			{[]string{"DIGEST", "k"}, "$16\r\n" + sum + "\r\n"},
+			{[]string{"DELEX", "k", "IFEQ", string(other)}, ":0\r\n"},
+			{[]string{"DELEX", "k", "IFNE", string(text)}, ":0\r\n"},
+			{[]string{"DELEX", "k", "IFDNE", sum}, ":0\r\n"},
+			{[]string{"DELEX", "k", "IFEQ", string(text)}, ":1\r\n"},
+		} {
+			if got := core.Do(cl, c.words...); got != c.want {
+				t.Errorf("%d bytes: %s %s: %q, want %q", n, c.words[0], c.words[1], got, c.want)
+			}
+		}
 	}
 }
 

@@ -26,6 +26,16 @@ func TestSetOptions(t *testing.T) {
 		{"KEEPTTL EX 10", setOptions{}, true},
 		{"EX 10 KEEPTTL", setOptions{}, true},
 		{"PERSIST", setOptions{}, true},
+		{"IFEQ v", setOptions{only: condition{is: equal, arg: []byte("v")}}, false},
+		{"IFNE GET EX 10", setOptions{only: condition{is: different, arg: []byte("GET")}, unit: ex, expiry: []byte("10")},
+			false},
+		{"IFDEQ 0123456789abcdeF", setOptions{only: condition{is: sameDigest, arg: []byte("0123456789abcdeF")}}, false},
+		{"IFDNE 0123456789abcde", setOptions{}, true},
+		{"IFDNE 0123456789abcdeg", setOptions{}, true},
+		{"IFEQ v XX", setOptions{}, true},
+		{"XX IFEQ v", setOptions{}, true},
+		{"IFEQ v IFEQ v", setOptions{}, true},
+		{"IFEQ", setOptions{}, true},
 	} {
 		var got setOptions
 		err := got.parse(bytes.Fields([]byte(c.options)))
@@ -33,6 +43,7 @@ func TestSetOptions(t *testing.T) {
 			t.Errorf("%s: %v", c.options, err)
 		}
 		if err == nil && (got.onlyNew != c.want.onlyNew || got.onlyOld != c.want.onlyOld || got.get != c.want.get ||
+			got.only.is != c.want.only.is || !bytes.Equal(got.only.arg, c.want.only.arg) ||
 			got.keepTTL != c.want.keepTTL || got.unit != c.want.unit || !bytes.Equal(got.expiry, c.want.expiry)) {
 			t.Errorf("%s: %+v", c.options, got)
 		}

@@ -19,6 +19,7 @@ var (
 
 type setOptions struct {
 	onlyNew, onlyOld bool // NX, XX
+	only             condition
 	get, keepTTL     bool
 	unit             unit
 	expiry           []byte // the number as text
@@ -27,10 +28,16 @@ type setOptions struct {
 func (o *setOptions) parse(args [][]byte) error {
 	for i := 0; i < len(args); i++ {
 		switch word := args[i]; {
-		case command.Is(word, "NX") && !o.onlyOld:
+		case command.Is(word, "NX") && !o.onlyOld && o.only.is == always:
 			o.onlyNew = true
-		case command.Is(word, "XX") && !o.onlyNew:
+		case command.Is(word, "XX") && !o.onlyNew && o.only.is == always:
 			o.onlyOld = true
+		case comparisonOf(word) != always:
+			if o.onlyNew || o.onlyOld || o.only.is != always || i+1 == len(args) {
+				return protocol.ErrSyntax
+			}
+			i++
+			o.only = condition{is: comparisonOf(word), arg: args[i]}
 		case command.Is(word, "GET"):
 			o.get = true
 		case command.Is(word, "KEEPTTL") && o.unit == noExpiry:
@@ -44,15 +51,16 @@ func (o *setOptions) parse(args [][]byte) error {
 			o.unit, o.expiry = u, args[i] // of repeated options the last one counts
 		}
 	}
-	return nil
+	return o.only.check()
 }
 
-// set is SET key value [NX | XX] [GET] [EX seconds | PX ms | EXAT s | PXAT ms | KEEPTTL].
+// set is SET key value [condition] [GET] [EX seconds | PX ms | EXAT s | PXAT ms | KEEPTTL]. A condition is NX, XX, or a
+// comparison with the old value: IFEQ or IFNE value, IFDEQ or IFDNE digest.
 //
-// Replies: OK; null if NX or XX forbids it; with GET the old value or null, whether set or not.
-// Errors: ErrSyntax, ErrNotInteger, "invalid expire time"; with GET ErrWrongType.
-// Propagates as written, without GET. With an expiry it propagates SET key value PXAT ms. So a replica expires the key
-// at the same instant and does not check NX or XX again.
+// Replies: OK; null if the condition does not hold; with GET the old value or null, whether set or not.
+// Errors: ErrSyntax, ErrNotInteger, "invalid expire time", errDigest; with GET or a comparison ErrWrongType.
+// Propagates as written, without GET and comparison. With an expiry it propagates SET key value PXAT ms. So a replica
+// expires the key at the same instant and does not check NX or XX again.
 func set(c *command.Context) error {
 	if len(c.Args) == 3 {
 		store(c, c.Args[1], c.Args[2], 0)
@@ -94,6 +102,14 @@ func (o *setOptions) run(c *command.Context, key, val []byte) (done bool, err er
 		}
 		exists = v.Exists()
 		appendValue(c, v)
+		if !o.only.holds(v) {
+			return false, nil
+		}
+	case o.only.is != always:
+		v, err := writeString(c, key)
+		if err != nil || !o.only.holds(v) {
+			return false, err
+		}
 	case o.onlyNew || o.onlyOld:
 		exists = c.DB.LookupWrite(key).Exists()
 	}
@@ -106,16 +122,26 @@ func (o *setOptions) run(c *command.Context, key, val []byte) (done bool, err er
 	store(c, key, val, when)
 	c.Changed(1)
 	c.Notify(command.EventString, "set", key)
+	if o.unit != noExpiry {
+		c.Notify(command.EventGeneric, "expire", key)
+	}
+	o.propagate(c, key, val, when)
+	return true, nil
+}
+
+// propagate sends a form of the call that needs no reply, and that every version of Redis knows.
+func (o *setOptions) propagate(c *command.Context, key, val []byte, when int64) {
+	compares := o.only.is != always
 	switch {
-	case o.unit == pxAt:
-		c.Notify(command.EventGeneric, "expire", key)
-	case o.unit != noExpiry:
+	case o.unit != noExpiry && (o.unit != pxAt || compares):
 		c.Propagate(wordSet, key, val, wordPxAt, c.Effects.Number(when))
-		c.Notify(command.EventGeneric, "expire", key)
-	case o.get:
+	case compares && o.keepTTL:
+		c.Propagate(wordSet, key, val, wordKeepTTL)
+	case compares:
+		c.Propagate(wordSet, key, val)
+	case o.get && o.unit == noExpiry:
 		o.propagateWithoutGet(c)
 	}
-	return true, nil
 }
 
 // propagateWithoutGet propagates the request without GET, because a replica needs no reply.
