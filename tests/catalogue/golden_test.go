@@ -55,11 +55,18 @@ func readRows(t *testing.T, path string, rows map[string]row) {
 
 // unrecorded are rows of servers that no test machine has. They follow the public documentation.
 var unrecorded = map[string]string{
-	"xackdel": "Redis 8.2",
-	"xdelex":  "Redis 8.2",
-	"delex":   "Redis 8.4",
-	"digest":  "Redis 8.4",
-	"increx":  "Redis 8.8",
+	"xackdel":    "Redis 8.2",
+	"xdelex":     "Redis 8.2",
+	"delex":      "Redis 8.4",
+	"digest":     "Redis 8.4",
+	"increx":     "Redis 8.8",
+	"blmovem":    "Redis 8.10",
+	"delex":      "Redis 8.4",
+	"digest":     "Redis 8.4",
+	"increx":     "Redis 8.8",
+	"lmovem":     "Redis 8.10",
+	"sdiffcard":  "Redis 8.10",
+	"sunioncard": "Redis 8.10",
 }
 
 // decode reads one RESP3 value: strings, float64 for integers as in JSON, []any, and map[string]any.

@@ -27,7 +27,7 @@ var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expir
 	"zset", "zset_range", "zset_combine", "zset_pop",
 	"geo", "geo_search", "geo_store",
 	"hash", "hash_scan", "hash_expire", "hash_lapse", "hash_several", "hash_several_lapse",
-	"set_compare", "delex", "msetex", "increx"}
+	"set_compare", "delex", "msetex", "increx", "bitop_newer", "zset_count", "sets_card"}
 
 // TestEffects plays transcripts on the families alone, without a server.
 func TestEffects(t *testing.T) {

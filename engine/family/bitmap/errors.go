@@ -11,5 +11,7 @@ var (
 	errOnlyGet     = &protocol.Error{Code: "ERR", Text: "BITFIELD_RO only supports the GET subcommand"}
 	errFieldType   = &protocol.Error{Code: "ERR",
 		Text: "Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."}
+	errOfTwo = &protocol.Error{Code: "ERR",
+		Text: "BITOP DIFF, DIFF1 and ANDOR must be called with at least two source keys."}
 	errNotOfOne = &protocol.Error{Code: "ERR", Text: "BITOP NOT must be called with a single source key."}
 )

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -154,9 +155,12 @@ func TestModel(t *testing.T) {
 			do(fmt.Sprintf("*2\r\n:%d\r\n:%d\r\n", old, next), "BITFIELD", key,
 				"SET", kind, strconv.Itoa(at), strconv.FormatUint(next, 10), "GET", kind, strconv.Itoa(at))
 		case 10:
-			ops := []string{"AND", "OR", "XOR", "NOT"}
-			op := ops[rng.IntN(4)]
+			ops := []string{"AND", "OR", "XOR", "NOT", "DIFF", "DIFF1", "ANDOR", "ONE"}
+			op := ops[rng.IntN(len(ops))]
 			sources := []string{key}
+			if strings.HasPrefix(op, "DIFF") || op == "ANDOR" {
+				sources = append(sources, keys[rng.IntN(len(keys))])
+			}
 			for op != "NOT" && rng.IntN(3) > 0 {
 				sources = append(sources, keys[rng.IntN(len(keys))])
 			}
@@ -166,9 +170,12 @@ func TestModel(t *testing.T) {
 			}
 			result := make([]byte, n)
 			for i := range result {
-				x := at(m[sources[0]], i)
+				x, any, many := at(m[sources[0]], i), byte(0), byte(0)
+				first, one := x, x
 				for _, s := range sources[1:] {
-					switch y := at(m[s], i); op {
+					y := at(m[s], i)
+					any, many, one = any|y, many|y&one, one|y
+					switch op {
 					case "AND":
 						x &= y
 					case "OR":
@@ -177,15 +184,36 @@ func TestModel(t *testing.T) {
 						x ^= y
 					}
 				}
-				if op == "NOT" {
+				switch op {
+				case "NOT":
 					x = ^x
+				case "DIFF":
+					x = first &^ any
+				case "DIFF1":
+					x = any &^ first
+				case "ANDOR":
+					x = any & first
+				case "ONE":
+					x = one &^ many
 				}
 				result[i] = x
 			}
 			if m["d"] = result; n == 0 {
 				delete(m, "d")
 			}
+			core.Reset()
 			do(fmt.Sprintf(":%d\r\n", n), append([]string{"BITOP", op, "d"}, sources...)...)
+			if n > 0 && slices.Contains(ops[4:], op) {
+				core.Do(cl, "GETDEL", "copy") // what is propagated makes the same string elsewhere
+				for _, e := range slices.Clone(core.Effects) {
+					if e.Args[1] == "d" {
+						core.Do(cl, append([]string{e.Args[0], "copy"}, e.Args[2:]...)...)
+					}
+				}
+				if got := core.Do(cl, "GETDEL", "copy"); got != fmt.Sprintf("$%d\r\n%s\r\n", n, result) {
+					t.Fatalf("BITOP %s of %q propagates another result", op, sources)
+				}
+			}
 			key = "d"
 		case 11:
 			if frozen != nil {

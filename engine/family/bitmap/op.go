@@ -9,7 +9,7 @@ import (
 	"spindle/protocol"
 )
 
-// An operation is AND, OR, XOR or NOT.
+// An operation is BITOP's first argument. X is the first source, Y any other one.
 type operation uint8
 
 const (
@@ -17,6 +17,16 @@ const (
 	or
 	xor
 	not
+	diff  // the bits of X that no Y has
+	diff1 // the bits of a Y that X does not have
+	andOr // the bits of X that a Y has, too
+	one   // the bits that exactly one source has
+)
+
+var (
+	wordDel      = []byte("DEL")
+	wordSet      = []byte("SET")
+	wordSetRange = []byte("SETRANGE")
 )
 
 // operationOf reads BITOP's first argument.
@@ -32,14 +42,23 @@ func operationOf(arg []byte) (operation, error) {
 		return xor, nil
 	case command.Is(arg, "NOT"):
 		return not, nil
+	case command.Is(arg, "DIFF"):
+		return diff, nil
+	case command.Is(arg, "DIFF1"):
+		return diff1, nil
+	case command.Is(arg, "ANDOR"):
+		return andOr, nil
+	case command.Is(arg, "ONE"):
+		return one, nil
 	}
 	return 0, protocol.ErrSyntax
 }
 
-// bitOp is BITOP AND|OR|XOR|NOT destkey key [key …]. The result is as long as the longest source; shorter sources are
-// padded with zeros. If all sources are empty, destkey is deleted.
+// bitOp is BITOP AND|OR|XOR|NOT|DIFF|DIFF1|ANDOR|ONE destkey key [key …]. The result is as long as the longest source;
+// shorter sources are padded with zeros. If all sources are empty, destkey is deleted.
 //
-// Replies: the result's length in bytes. Errors: ErrSyntax, errNotOfOne, ErrWrongType. Propagates as written.
+// Replies: the result's length in bytes. Errors: ErrSyntax, errNotOfOne, errOfTwo, ErrWrongType.
+// Propagates as written; DIFF, DIFF1, ANDOR and ONE, which Redis knows since 8.2, as the result.
 // Cost: the turn takes as long as the result needs. It is made chunk by chunk, and chunks of zeros are not stored.
 func bitOp(c *command.Context) error {
 	op, err := operationOf(c.Args[1])
@@ -49,6 +68,9 @@ func bitOp(c *command.Context) error {
 	target, keys := c.Args[2], c.Args[3:]
 	if op == not && len(keys) != 1 {
 		return errNotOfOne
+	}
+	if (op == diff || op == diff1 || op == andOr) && len(keys) < 2 {
+		return errOfTwo
 	}
 	longest := 0
 	for _, key := range keys {
@@ -62,6 +84,9 @@ func bitOp(c *command.Context) error {
 		if c.DB.Delete(target) {
 			c.Changed(1)
 			c.Notify(command.EventGeneric, "del", target)
+			if op >= diff {
+				c.Propagate(wordDel, target)
+			}
 		}
 		c.Reply.Int(0)
 		return nil
@@ -80,35 +105,97 @@ func bitOp(c *command.Context) error {
 	c.Changed(1)
 	c.Notify(command.EventString, "set", target)
 	c.Reply.Int(int64(longest))
+	if op >= diff {
+		propagateResult(c, target)
+	}
 	return nil
+}
+
+// propagateResult sends the string at key piece by piece. Pieces of zeros are not sent.
+func propagateResult(c *command.Context, key []byte) {
+	v := c.DB.Peek(key)
+	off, n := 0, v.Len()
+	for piece := range v.Chunks {
+		switch last := off+len(piece) == n; {
+		case off == 0:
+			c.Propagate(wordSet, key, piece)
+		case last || !value.Unwritten(piece):
+			c.Propagate(wordSetRange, key, c.Effects.Number(int64(off)), piece)
+		}
+		off += len(piece)
+	}
 }
 
 // fill sets dst to the part of the result that begins at byte off. dst lies within one chunk.
 func (op operation) fill(dst []byte, off int, sources []value.Value) {
-	var text [number.MaxIntLen]byte
-	for i, v := range sources {
-		piece := text[:0]
-		if to := min(off+len(dst), length(v)); off < to {
-			piece = v.Range(off, to, text[:0])
+	switch op {
+	case diff1, andOr:
+		or.fill(dst, off, sources[1:])
+		op.combine(dst, off, sources[0])
+	case one:
+		for len(dst) > 0 {
+			n := min(len(dst), countRoom)
+			fillOne(dst[:n], off, sources)
+			dst, off = dst[n:], off+n
 		}
-		switch {
-		case i == 0:
-			n := copy(dst, piece)
-			clear(dst[n:])
-			if op == not {
-				invert(dst)
-			}
-		case op == and:
-			if value.Unwritten(piece) {
-				piece = nil
-			}
-			andInto(dst[:len(piece)], piece)
-			clear(dst[len(piece):])
-		case value.Unwritten(piece): // OR and XOR with zeros change nothing
-		case op == or:
-			orInto(dst[:len(piece)], piece)
-		case op == xor:
-			xorInto(dst[:len(piece)], piece)
+	default:
+		var text [number.MaxIntLen]byte
+		n := copy(dst, part(sources[0], off, len(dst), &text))
+		clear(dst[n:])
+		if op == not {
+			invert(dst)
+		}
+		for _, v := range sources[1:] {
+			op.combine(dst, off, v)
+		}
+	}
+}
+
+// part is up to n bytes of a string from off. It is shorter at the string's end.
+func part(v value.Value, off, n int, text *[number.MaxIntLen]byte) []byte {
+	to := min(off+n, length(v))
+	if off >= to {
+		return nil
+	}
+	return v.Range(off, to, text[:0])
+}
+
+// combine changes dst by the part of v that begins at off.
+func (op operation) combine(dst []byte, off int, v value.Value) {
+	var text [number.MaxIntLen]byte
+	piece := part(v, off, len(dst), &text)
+	zeros := value.Unwritten(piece)
+	switch {
+	case op == and || op == andOr:
+		if zeros {
+			piece = nil
+		}
+		andInto(dst[:len(piece)], piece)
+		clear(dst[len(piece):])
+	case zeros: // zeros change nothing
+	case op == or:
+		orInto(dst[:len(piece)], piece)
+	case op == xor:
+		xorInto(dst[:len(piece)], piece)
+	case op == diff || op == diff1:
+		andNotInto(dst[:len(piece)], piece)
+	}
+}
+
+// countRoom is how many bytes fillOne does at a time.
+const countRoom = 1 << 10
+
+// fillOne sets dst to the bits that exactly one source has.
+func fillOne(dst []byte, off int, sources []value.Value) {
+	var room [countRoom]byte
+	more := room[:len(dst)] // the bits that at least two of the sources so far have
+	clear(dst)
+	for _, v := range sources {
+		var text [number.MaxIntLen]byte
+		piece := part(v, off, len(dst), &text)
+		for i, b := range piece {
+			more[i] |= dst[i] & b
+			dst[i] = (dst[i] | b) &^ more[i]
 		}
 	}
 }
@@ -122,7 +209,7 @@ func invert(dst []byte) {
 	}
 }
 
-// andInto, orInto and xorInto combine src into dst, which has the same length.
+// andInto, andNotInto, orInto and xorInto combine src into dst, which has the same length.
 func andInto(dst, src []byte) {
 	for ; len(dst) >= 32 && len(src) >= 32; dst, src = dst[32:], src[32:] {
 		put4(dst, word(dst, 0)&word(src, 0), word(dst, 8)&word(src, 8), word(dst, 16)&word(src, 16),
@@ -130,6 +217,16 @@ func andInto(dst, src []byte) {
 	}
 	for i := range dst {
 		dst[i] &= src[i]
+	}
+}
+
+func andNotInto(dst, src []byte) {
+	for ; len(dst) >= 32 && len(src) >= 32; dst, src = dst[32:], src[32:] {
+		put4(dst, word(dst, 0)&^word(src, 0), word(dst, 8)&^word(src, 8), word(dst, 16)&^word(src, 16),
+			word(dst, 24)&^word(src, 24))
+	}
+	for i := range dst {
+		dst[i] &^= src[i]
 	}
 }
 

@@ -171,31 +171,44 @@ func (s *commands) keep(e set.Element) bool {
 	return true
 }
 
-// interCard is SINTERCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of SINTER, at most limit
-// unless that is 0.
+// counting reads numkeys key [key …] [LIMIT limit], and [APPROX] if approx is set. limit is at least 1.
 //
-// Errors: errNumKeys, errTooMany, errLimitSign, ErrSyntax, ErrWrongType.
-func (s *commands) interCard(c *command.Context) error {
+// Errors: errNumKeys, errTooMany, errLimitSign, ErrSyntax.
+func counting(c *command.Context, approx bool) (keys [][]byte, limit int64, err error) {
 	n, err := command.Int(c.Args[1])
 	if err != nil || n < 1 {
-		return errNumKeys
+		return nil, 0, errNumKeys
 	}
 	if n > int64(len(c.Args)-2) {
-		return errTooMany
+		return nil, 0, errTooMany
 	}
 	keys, options := c.Args[2:2+n], c.Args[2+n:]
-	limit := int64(0)
 	for i := 0; i < len(options); i++ {
+		if approx && command.Is(options[i], "APPROX") {
+			continue
+		}
 		if !command.Is(options[i], "LIMIT") || i+1 == len(options) {
-			return protocol.ErrSyntax
+			return nil, 0, protocol.ErrSyntax
 		}
 		i++
 		if limit, err = command.Int(options[i]); err != nil || limit < 0 {
-			return errLimitSign
+			return nil, 0, errLimitSign
 		}
 	}
 	if limit == 0 {
 		limit = math.MaxInt64
+	}
+	return keys, limit, nil
+}
+
+// interCard is SINTERCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of SINTER, at most limit
+// unless that is 0.
+//
+// Errors: those of counting, ErrWrongType.
+func (s *commands) interCard(c *command.Context) error {
+	keys, limit, err := counting(c, false)
+	if err != nil {
+		return err
 	}
 	smallest, err := s.narrow(c, keys)
 	if err != nil {
@@ -209,6 +222,65 @@ func (s *commands) interCard(c *command.Context) error {
 		})
 	}
 	c.Reply.Int(count)
+	s.done()
+	return nil
+}
+
+// diffCard is SDIFFCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of SDIFF, at most limit
+// unless that is 0.
+//
+// Errors: those of counting, ErrWrongType.
+func (s *commands) diffCard(c *command.Context) error {
+	keys, limit, err := counting(c, false)
+	if err != nil {
+		return err
+	}
+	d, err := s.subtract(c, keys)
+	if err != nil {
+		return err
+	}
+	count := int64(0)
+	if !d.nothing {
+		d.first.Filter(s.others, false, func(set.Element) bool {
+			count++
+			return count < limit
+		})
+	}
+	c.Reply.Int(count)
+	s.endSubtract(&d)
+	return nil
+}
+
+// unionCard is SUNIONCARD numkeys key [key …] [APPROX] [LIMIT limit]. Replies: the number of members of SUNION, at most
+// limit unless that is 0. It is exact with APPROX, too.
+//
+// Errors: those of counting, ErrWrongType. Cost: as union.
+func (s *commands) unionCard(c *command.Context) error {
+	keys, limit, err := counting(c, true)
+	if err != nil {
+		return err
+	}
+	if err := s.gather(c, keys); err != nil {
+		return err
+	}
+	slices.SortStableFunc(s.sources, func(a, b source) int { return b.n - a.n })
+	count := int64(s.sources[0].n)
+	switch {
+	case count >= limit:
+	case s.lookupsPay():
+		s.against(s.sources)
+		for i := 1; i < len(s.others) && count < limit; i++ {
+			s.others[i].Filter(s.others[:i], false, func(set.Element) bool {
+				count++
+				return count < limit
+			})
+		}
+	default:
+		s.unite(c)
+		count = int64(s.building.Len())
+		s.building.Discard()
+	}
+	c.Reply.Int(min(count, limit))
 	s.done()
 	return nil
 }
@@ -357,13 +429,21 @@ const insertion = 4
 // unionStreams reports whether lookups are cheaper for SUNION than building the union. That is so if the union would
 // surely be a hashtable and the sets are few.
 func (s *commands) unionStreams(l set.Limits) bool {
-	all, lookups, largest := 0, 0, 0
+	largest := 0
+	for i := range s.sources {
+		largest = max(largest, s.sources[i].n)
+	}
+	return isHashed(largest, l) && s.lookupsPay()
+}
+
+// lookupsPay reports whether a lookup of each member in each larger set is cheaper than building the union.
+func (s *commands) lookupsPay() bool {
+	all, lookups := 0, 0
 	for i := range s.sources {
 		all += s.sources[i].n
 		lookups += s.sources[i].n * i // at most: the larger ones come first
-		largest = max(largest, s.sources[i].n)
 	}
-	return isHashed(largest, l) && lookups <= insertion*all
+	return lookups <= insertion*all
 }
 
 // isHashed reports whether every set of n members is a hashtable.

@@ -48,6 +48,8 @@ func (s *commands) family() command.Family {
 		{Name: "scard", Arity: 2, Flags: read | fast, Keys: command.FirstArg(command.KeyRO), Run: card},
 		{Name: "sdiff", Arity: -2, Flags: read, Keys: command.EachArg(1, access), Tips: unordered,
 			Reads: command.ReadsAll("SSCAN"), Run: s.diff},
+		{Name: "sdiffcard", Arity: -3, Flags: read | command.MovableKeys, Keys: counted,
+			Reads: command.ReadsAll("SSCAN"), Run: s.diffCard},
 		{Name: "sdiffstore", Arity: -3, Flags: write, Keys: stored, Run: s.diffStore},
 		{Name: "sinter", Arity: -2, Flags: read, Keys: command.EachArg(1, access), Tips: unordered,
 			Reads: command.ReadsAll("SSCAN"), Run: s.inter},
@@ -68,6 +70,8 @@ func (s *commands) family() command.Family {
 			Reads: command.ReadsScan(3), Run: s.scan},
 		{Name: "sunion", Arity: -2, Flags: read, Keys: command.EachArg(1, access), Tips: unordered,
 			Reads: command.ReadsAll("SSCAN"), Run: s.union},
+		{Name: "sunioncard", Arity: -3, Flags: read | command.MovableKeys, Keys: counted,
+			Reads: command.ReadsAll("SSCAN"), Run: s.unionCard},
 		{Name: "sunionstore", Arity: -3, Flags: write, Keys: stored, Run: s.unionStore},
 	}}
 }

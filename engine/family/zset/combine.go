@@ -2,10 +2,12 @@ package zset
 
 import (
 	"spindle/engine/command"
+	"spindle/engine/data/listpack"
 	"spindle/engine/data/value/zset"
+	"spindle/internal/number"
 )
 
-// union is ZUNION numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] [WITHSCORES].
+// union is ZUNION numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX|COUNT] [WITHSCORES].
 //
 // Replies: an array as zrange's. Errors: those of parse.
 // Cost: one turn in proportion to the sets; about 0.3 s for a million members.
@@ -17,10 +19,10 @@ func (z *commands) inter(c *command.Context) error { return z.answer(c, inter) }
 // diff is ZDIFF numkeys key [key …] [WITHSCORES]: the members of the first set that no other set has; see union.
 func (z *commands) diff(c *command.Context) error { return z.answer(c, diff) }
 
-// unionStore is ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX].
+// unionStore is ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX|COUNT].
 //
 // Replies: the size of the destination; an empty result deletes it. Errors: those of parse.
-// Propagates as written.
+// Propagates as written; with COUNT, which Redis knows since 8.8, DEL and ZADD of the result.
 func (z *commands) unionStore(c *command.Context) error { return z.storeAs(c, union, "zunionstore") }
 
 // interStore is ZINTERSTORE; see unionStore.
@@ -83,6 +85,9 @@ func (z *commands) storeAs(c *command.Context, op operation, event string) error
 	case n == 0:
 		g.Discard()
 		storeNothing(c, key)
+		if m.counts && c.Dirty > 0 {
+			c.Propagate(wordDel, key)
+		}
 		return nil
 	case limits(c).Holds(n, g.Longest()):
 		z.packed = g.AppendPacked(z.packed[:0])
@@ -94,8 +99,46 @@ func (z *commands) storeAs(c *command.Context, op operation, event string) error
 	c.Changed(1)
 	c.Notify(command.EventZSet, event, key)
 	c.Reply.Int(int64(n))
+	if m.counts {
+		propagateResult(c, key)
+	}
 	return nil
 }
+
+// membersAtOnce is how many members propagateResult puts into one ZADD.
+const membersAtOnce = 512
+
+// propagateResult sends the sorted set at key, which is new, member by member.
+func propagateResult(c *command.Context, key []byte) {
+	c.Propagate(wordDel, key)
+	if c.Effects.Unheard {
+		return
+	}
+	v := c.DB.Peek(key)
+	args := make([][]byte, 0, 2+2*membersAtOnce)
+	args = append(args, wordZAdd, key)
+	var room [32]byte
+	zset.Each(v, 0, zset.Len(v), false, func(e listpack.Element, score float64) bool {
+		member := e.Bytes()
+		if e.IsInt {
+			member = c.Effects.Number(e.Int)
+		}
+		args = append(args, c.Effects.Keep(number.AppendDouble(room[:0], score)), member)
+		if len(args) == cap(args) {
+			c.Propagate(args...)
+			args = args[:2]
+		}
+		return true
+	})
+	if len(args) > 2 {
+		c.Propagate(args...)
+	}
+}
+
+var (
+	wordDel  = []byte("DEL")
+	wordZAdd = []byte("ZADD")
+)
 
 // done releases the buffers after a call.
 func (z *commands) done() { z.sources = command.Release(z.sources) }
@@ -109,7 +152,7 @@ func (m *combination) gather(c *command.Context, op operation) *zset.Gathering {
 		for i := range m.sources {
 			s, batch := &m.sources[i], g.Batch(m.aggregate)
 			s.each(func(member []byte, score float64) bool {
-				batch.Put(member, zset.Whole(s.weight*score))
+				batch.Put(member, zset.Whole(m.score(s, score)))
 				if s.v.Packed() != nil { // a number's text is overwritten by the next one
 					batch.Flush()
 				}
@@ -133,13 +176,13 @@ func (m *combination) gather(c *command.Context, op operation) *zset.Gathering {
 func (m *combination) intersect(yield func(member []byte, score float64) bool) {
 	first, others := &m.sources[0], m.sources[1:]
 	first.each(func(member []byte, score float64) bool {
-		x := zset.Whole(first.weight * score)
+		x := zset.Whole(m.score(first, score))
 		for i := range others {
 			y, ok := others[i].find(member)
 			if !ok {
 				return true
 			}
-			x = m.aggregate.Of(x, y*others[i].weight)
+			x = m.aggregate.Of(x, m.score(&others[i], y))
 		}
 		return yield(member, x)
 	})

@@ -70,6 +70,7 @@ const (
 type combination struct {
 	sources    []source
 	aggregate  zset.Aggregate
+	counts     bool // AGGREGATE COUNT: a member's score in each source is the source's weight
 	withScores bool
 	limit      int64 // of ZINTERCARD; 0: none
 }
@@ -97,6 +98,14 @@ func (z *commands) parse(c *command.Context, at int, op operation, store bool) (
 	return m, m.options(args[n:], op, store)
 }
 
+// score is what a member's score in s counts for.
+func (m *combination) score(s *source, score float64) float64 {
+	if m.counts {
+		return s.weight
+	}
+	return s.weight * score
+}
+
 // gather finds the sources at keys.
 //
 // Errors: ErrWrongType.
@@ -120,8 +129,8 @@ func (z *commands) gather(c *command.Context, keys [][]byte) error {
 	return nil
 }
 
-// options reads [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] of a union or intersection, [WITHSCORES] unless it stores,
-// and [LIMIT n] of ZINTERCARD. Then it sorts the sources.
+// options reads [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX|COUNT] of a union or intersection, [WITHSCORES] unless it
+// stores, and [LIMIT n] of ZINTERCARD. Then it sorts the sources.
 func (m *combination) options(args [][]byte, op operation, store bool) (err error) {
 	weighted := op == union || op == inter
 	for len(args) > 0 {
@@ -135,8 +144,9 @@ func (m *combination) options(args [][]byte, op operation, store bool) (err erro
 			}
 			args = args[1+len(m.sources):]
 		case weighted && n >= 2 && command.Is(word, "AGGREGATE"):
+			m.counts = command.Is(args[1], "COUNT")
 			switch {
-			case command.Is(args[1], "SUM"):
+			case m.counts || command.Is(args[1], "SUM"):
 				m.aggregate = zset.Sum
 			case command.Is(args[1], "MIN"):
 				m.aggregate = zset.Min
