@@ -80,6 +80,28 @@ func TestBlockedOnLists(t *testing.T) {
 			c.gets(`[k [3 4 5]]`)
 			w.list("k", "")
 		},
+		"several elements to another list": func(w *waitingRoom) {
+			a := w.await("BLMOVEM", "k", "d", "LEFT", "RIGHT", 0, "EXACTLY", 3, "BULK")
+			b := w.await("BLPOP", "k", 0)
+			c := w.await("BLPOP", "d", 0)
+			s.Do("RPUSH", "k", 1, 2) // not enough for the first client
+			b.gets(`[k 1]`)
+			w.waits(2)
+			s.Do("RPUSH", "k", 3, 4)
+			a.gets(`[2 3 4]`)
+			c.gets(`[d 2]`)
+			w.waits(0)
+			w.list("d", "3 4")
+			a = w.await("BLMOVEM", "k", "d", "LEFT", "LEFT", 0, "COUNT", 3, "OBO")
+			s.Do("RPUSH", "k", 5, 6)
+			a.gets(`[6 5]`)
+			w.list("d", "6 5 3 4")
+			w.waits(0)
+			a = w.await("BLMOVEM", "k", "d", "LEFT", "LEFT", 0.01)
+			a.gets(`(nil)`)
+			w.waits(0)
+			s.Do("DEL", "d")
+		},
 		"many keys, one client": func(w *waitingRoom) {
 			a := w.await("BLPOP", "k1", "k2", "k1", "k3", 0)
 			s.Do("MULTI")

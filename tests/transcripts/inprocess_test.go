@@ -27,7 +27,8 @@ var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expir
 	"zset", "zset_range", "zset_combine", "zset_pop",
 	"geo", "geo_search", "geo_store",
 	"hash", "hash_scan", "hash_expire", "hash_lapse", "hash_several", "hash_several_lapse",
-	"set_compare", "delex", "msetex", "increx", "bitop_newer", "zset_count", "sets_card"}
+	"set_compare", "delex", "msetex", "increx", "bitop_newer", "zset_count", "sets_card",
+	"list_several"}
 
 // TestEffects plays transcripts on the families alone, without a server.
 func TestEffects(t *testing.T) {

@@ -12,7 +12,7 @@ func (db *DB) Touched(key []byte) {
 	db.touched(key)
 }
 
-// Signal offers key to the clients that are blocked on it (XADD: the stream was there before).
+// Signal offers key to the clients that are blocked on it, although its value was there before (XADD, RPUSH).
 func (db *DB) Signal(key []byte) {
 	if invariant.Enabled {
 		db.k.assertHeld()

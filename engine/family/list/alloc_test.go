@@ -41,6 +41,8 @@ func TestNoAllocations(t *testing.T) {
 	fill(core, "stays", 20_000)
 	commandtest.NoAllocations(t, core,
 		"LPUSH short a; LPOP short", "RPUSH short 12; RPOP short",
+		"LMOVEM short short LEFT RIGHT COUNT 3 OBO", "LMOVEM short new LEFT LEFT; LMOVEM new short LEFT LEFT",
+		"LMOVEM long other LEFT RIGHT EXACTLY 2 BULK; LMOVEM other long RIGHT LEFT COUNT 2 BULK",
 		"LPUSHX short a b; LPOP short 2", "RPUSH new a; LPOP new", "LPOP none",
 		"LPUSH long a; LPOP long", "RPUSH long 12; RPOP long", "RPUSH long some-longer-element b c; RPOP long 3",
 		"RPUSH long a", "LPUSH other a", "LPOP long", "RPOP long", // across leaves

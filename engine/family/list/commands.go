@@ -27,6 +27,7 @@ const (
 
 var Family = command.Family{Name: "list", ACL: command.ACLList, Rows: []command.Spec{
 	{Name: "blmove", Arity: 6, Flags: write | block, Keys: fromTo, Run: blMove},
+	{Name: "blmovem", Arity: -6, Flags: write | block, Keys: fromTo, Run: blMoveM},
 	{Name: "blmpop", Arity: -5, Flags: command.Write | block, Keys: counted(2), Run: blMPop},
 	{Name: "blpop", Arity: -3, Flags: command.Write | block, Keys: allButLast, Run: blPop},
 	{Name: "brpop", Arity: -3, Flags: command.Write | block, Keys: allButLast, Run: brPop},
@@ -35,6 +36,7 @@ var Family = command.Family{Name: "list", ACL: command.ACLList, Rows: []command.
 	{Name: "linsert", Arity: 5, Flags: write, Keys: command.FirstArg(insert), Run: lInsert},
 	{Name: "llen", Arity: 2, Flags: read | fast, Keys: command.FirstArg(command.KeyRO), Run: lLen},
 	{Name: "lmove", Arity: 5, Flags: write | command.Brief, Keys: fromTo, Run: lMove},
+	{Name: "lmovem", Arity: -5, Flags: write, Keys: fromTo, Run: lMoveM},
 	{Name: "lmpop", Arity: -4, Flags: command.Write, Keys: counted(1), Run: lMPop},
 	{Name: "lpop", Arity: -2, Flags: command.Write | fast, Keys: command.FirstArg(take), Run: lPop},
 	{Name: "lpos", Arity: -3, Flags: read, Keys: command.FirstArg(access),

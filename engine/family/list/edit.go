@@ -63,6 +63,7 @@ func lInsert(c *command.Context) error {
 		c.Reply.Int(-1)
 		return nil
 	}
+	c.DB.Signal(key) // BLMOVEM may wait for more elements
 	c.DB.Touched(key)
 	c.Notify(command.EventList, "linsert", key)
 	c.Changed(1)

@@ -63,6 +63,7 @@ func move(c *command.Context, src *value.Edit, from, to list.End) error {
 	} else {
 		list.Grow(dst, l, weight(src, el), 1)
 		list.PushElement(dst, l, to, el)
+		c.DB.Signal(key)
 	}
 	reply(c.Reply, el)
 	c.DB.Touched(key)

@@ -36,6 +36,9 @@ func pushAll(c *command.Context, end list.End, ifThere bool) error {
 	if length == 0 {
 		length = list.Len(push(c, e, key, end, elements).Value())
 	}
+	if e != nil {
+		c.DB.Signal(key) // BLMOVEM may wait for more elements
+	}
 	c.Reply.Int(int64(length))
 	c.DB.Touched(key)
 	c.Changed(len(elements))
