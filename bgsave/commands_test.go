@@ -52,6 +52,8 @@ func (b *testServer) Tardy() bool                                               
 func (b *testServer) ReadsAnyKey(*command.Context) bool                            { return true }
 func (b *testServer) Show(*command.Context)                                        { panic("not here") }
 func (b *testServer) Block(*command.Context, command.Wait)                         { panic("not here") }
+func (*testServer) Notifies(command.EventClass) bool                               { return false }
+
 func (b *testServer) Notify(_ command.EventClass, event string, db int, key []byte) {
 	b.events = append(b.events, fmt.Sprintf("%s %d %.20s", event, db, key))
 }

@@ -208,6 +208,7 @@ func (h *Commands) place(c *command.Context, o *restoreOptions, began int64, put
 		c.Reply.OK()
 		return nil
 	}
+	was := c.Overwritten(c.DB, key)
 	put(deadline)
 	h.setClock(c, key, o)
 	relative := deadline != 0 && !o.absolute
@@ -219,6 +220,7 @@ func (h *Commands) place(c *command.Context, o *restoreOptions, began int64, put
 		}
 		c.Propagate(args...)
 	}
+	c.NotifyOverwritten(c.DB, key, was, c.DB.Peek(key).Type())
 	c.Notify(command.EventNew, "new", key) // also for a replaced key: place deleted the old one
 	c.Notify(command.EventGeneric, "restore", key)
 	c.Changed(1)

@@ -45,6 +45,11 @@ func (c *Core) effectOfRemoval(db int, key []byte, lazily bool) {
 	}
 }
 
+// Notifies implements command.Core.
+func (c *Core) Notifies(classes command.EventClass) bool {
+	return command.EventClass(c.settings.NotifyEvents.Get())&classes != 0
+}
+
 // Notify implements command.Core: a keyspace event, if notify-keyspace-events has its class.
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
 	c.assertHeld()

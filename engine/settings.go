@@ -114,7 +114,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// allEvents are the classes that A stands for: every one but m and n.
+// allEvents are the classes that A stands for: every one but m, n, o and c.
 const allEvents = command.EventGeneric | command.EventString | command.EventList | command.EventSet |
 	command.EventHash |
 	command.EventZSet | command.EventExpired | command.EventEvicted | command.EventStream | command.EventModule
@@ -130,4 +130,5 @@ var eventLetters = []setting.Letter{
 	{Char: 't', Bits: int64(command.EventStream)}, {Char: 'd', Bits: int64(command.EventModule)},
 	{Char: 'n', Bits: int64(command.EventNew)}, {Char: 'K', Bits: int64(command.EventKeyspace)},
 	{Char: 'E', Bits: int64(command.EventKeyevent)}, {Char: 'm', Bits: int64(command.EventKeyMiss)},
+	{Char: 'o', Bits: int64(command.EventOverwritten)}, {Char: 'c', Bits: int64(command.EventTypeChanged)},
 }

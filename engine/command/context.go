@@ -53,6 +53,8 @@ type Core interface {
 	Block(c *Context, w Wait)
 	// ReadsAnyKey says whether the user may make c's call and, by the same rules, read any key beside those it names.
 	ReadsAnyKey(c *Context) bool
+	// Notifies says whether notify-keyspace-events asks for one of the classes.
+	Notifies(classes EventClass) bool
 	// Notify publishes a keyspace event if notify-keyspace-events asks for its class.
 	Notify(class EventClass, event string, db int, key []byte)
 }
@@ -93,20 +95,22 @@ type Wait struct {
 type EventClass uint32
 
 const (
-	EventGeneric  EventClass = 1 << iota // g
-	EventString                          // $
-	EventList                            // l
-	EventSet                             // s
-	EventHash                            // h
-	EventZSet                            // z
-	EventStream                          // t
-	EventModule                          // d
-	EventExpired                         // x
-	EventEvicted                         // e
-	EventKeyMiss                         // m
-	EventNew                             // n
-	EventKeyspace                        // K
-	EventKeyevent                        // E
+	EventGeneric     EventClass = 1 << iota // g
+	EventString                             // $
+	EventList                               // l
+	EventSet                                // s
+	EventHash                               // h
+	EventZSet                               // z
+	EventStream                             // t
+	EventModule                             // d
+	EventExpired                            // x
+	EventEvicted                            // e
+	EventKeyMiss                            // m
+	EventNew                                // n
+	EventKeyspace                           // K
+	EventKeyevent                           // E
+	EventOverwritten                        // o
+	EventTypeChanged                        // c
 )
 
 // Effects is what one call sends to the sinks instead of its arguments.
@@ -179,6 +183,31 @@ func (c *Context) Propagate(args ...[]byte) {
 
 // PropagateNothing keeps the request from the sinks although it changed something.
 func (c *Context) PropagateNothing() { c.Effects.Replaced = true }
+
+// Overwritten is the type of the value that the call is about to replace whole. NotifyOverwritten then publishes the
+// events. None: there is no value, or nothing asks for these events.
+func (c *Context) Overwritten(db *keyspace.DB, key []byte) value.Type {
+	if !c.Core.Notifies(EventOverwritten | EventTypeChanged) {
+		return value.None
+	}
+	return db.Peek(key).Type()
+}
+
+// NotifyOverwritten publishes that a value of type was has been replaced by one of type is.
+func (c *Context) NotifyOverwritten(db *keyspace.DB, key []byte, was, is value.Type) {
+	if was == value.None {
+		return
+	}
+	c.Core.Notify(EventOverwritten, "overwritten", db.Index(), key)
+	if was != is {
+		c.Core.Notify(EventTypeChanged, "type_changed", db.Index(), key)
+	}
+}
+
+// Overwrites publishes that the call replaces the value at key, if there is one, by one of type t.
+func (c *Context) Overwrites(key []byte, t value.Type) {
+	c.NotifyOverwritten(c.DB, key, c.Overwritten(c.DB, key), t)
+}
 
 // Notify publishes a keyspace event about key in the client's database.
 func (c *Context) Notify(class EventClass, event string, key []byte) {

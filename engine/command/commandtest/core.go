@@ -229,6 +229,11 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 // ReadsAnyKey implements command.Core: no client is restricted here.
 func (c *Core) ReadsAnyKey(*command.Context) bool { c.AnyKey++; return true }
 
+// Notifies implements command.Core: the events overwritten and type_changed are not asked for.
+func (c *Core) Notifies(classes command.EventClass) bool {
+	return classes&(command.EventOverwritten|command.EventTypeChanged) == 0
+}
+
 // Notify implements command.Core.
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
 	if !c.Mute {

@@ -99,6 +99,7 @@ func bitOp(c *command.Context) error {
 	for _, key := range keys { // again: a lookup that deletes an expired key invalidates the values found before
 		sources = append(sources, c.DB.Peek(key))
 	}
+	c.Overwrites(target, value.String)
 	if c.DB.SetFilled(target, longest, func(dst []byte, off int) { op.fill(dst, off, sources) }) {
 		c.Notify(command.EventNew, "new", target)
 	}

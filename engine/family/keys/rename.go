@@ -40,11 +40,13 @@ func renameTo(c *command.Context, overwrite bool) (done bool, err error) {
 	if bytes.Equal(from, to) || (c.DB.LookupWrite(to).Exists() && !overwrite) {
 		return false, nil
 	}
+	was := c.Overwritten(c.DB, to)
 	c.DB.Rename(from, to)
 	c.Changed(1)
 	c.Notify(command.EventNew, "new", to)
 	c.Notify(command.EventGeneric, "rename_from", from)
 	c.Notify(command.EventGeneric, "rename_to", to)
+	c.NotifyOverwritten(c.DB, to, was, c.DB.Peek(to).Type())
 	return true, nil
 }
 
@@ -118,10 +120,12 @@ func copyKey(c *command.Context) error {
 	if heap := c.Space.Heap(); !heap.Affords(size) || !heap.AffordsSmall(size) {
 		return protocol.ErrNoMemory
 	}
+	was := c.Overwritten(to, copied)
 	c.DB.CopyTo(key, to, copied)
 	c.Changed(1)
 	c.Core.Notify(command.EventNew, "new", to.Index(), copied)
 	c.Core.Notify(command.EventGeneric, "copy_to", to.Index(), copied)
+	c.NotifyOverwritten(to, copied, was, to.Peek(copied).Type())
 	c.Reply.Int(1)
 	return nil
 }

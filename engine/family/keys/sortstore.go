@@ -49,6 +49,7 @@ func (o *sortOutput) keep(key []byte) (n int) {
 		}
 		return 0
 	}
+	c.Overwrites(key, value.List)
 	if lp := o.list.Packed(); lp != nil {
 		created = c.DB.PutPacked(key, value.List, value.Listpack, lp, 0)
 	} else {

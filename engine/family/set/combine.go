@@ -83,6 +83,7 @@ func (s *commands) storeBuilt(c *command.Context, key []byte, event string) {
 		storeNothing(c, key)
 		return
 	}
+	c.Overwrites(key, value.Set)
 	if put(c, key, &s.building) {
 		c.Notify(command.EventNew, "new", key)
 	}

@@ -158,6 +158,7 @@ func (o *setOptions) propagateWithoutGet(c *command.Context) {
 
 // store writes val at key and replaces any old value. A bulk in its own memory block becomes the value without a copy.
 func store(c *command.Context, key, val []byte, when int64) {
+	c.Overwrites(key, value.String)
 	var created bool
 	if b := c.Bulk; b != nil && !b.Taken && len(val) >= adoptFrom && len(val) == len(b.Data) && &val[0] == &b.Data[0] {
 		created = c.DB.SetBulk(key, c.Bulk.Ref, len(val), when)

@@ -254,6 +254,7 @@ func (z *commands) pack(v value.Value, from, n int, l zset.Limits) (fits bool) {
 
 // store stores a skiplist at key and replaces any old value.
 func (z *commands) store(c *command.Context, key []byte, root memory.Ref) {
+	c.Overwrites(key, value.ZSet)
 	if c.DB.PutRoot(key, value.ZSet, value.SkipList, root, 0) {
 		c.Notify(command.EventNew, "new", key)
 	}
@@ -261,6 +262,7 @@ func (z *commands) store(c *command.Context, key []byte, root memory.Ref) {
 
 // storePacked stores the listpack z.packed at key and replaces any old value.
 func (z *commands) storePacked(c *command.Context, key []byte) {
+	c.Overwrites(key, value.ZSet)
 	if c.DB.PutPacked(key, value.ZSet, value.Listpack, z.packed, 0) {
 		c.Notify(command.EventNew, "new", key)
 	}
