@@ -53,6 +53,8 @@ type cell struct {
 	rng      *rand.Rand
 	unit     unit
 	listener *respclient.Client // subscribed to what the unit publishes
+	told     map[string]bool    // keys whose change a push has told the listener
+	stored   map[string]bool    // keys whose write the listener was acknowledged
 	saves    int64              // rdb_saves before the unit
 	lost     bool               // the unit may be lost, as column.mayLose allows
 }

@@ -215,20 +215,24 @@ var pairColumns = []*column{
 		if v, err := c.listener.Receive(); err != nil || len(v.Elems) != 3 {
 			c.Fatalf("a message: %v %v", v, err)
 		}
-		text := ""
-		for _, path := range c.logFiles(c.p) {
-			part, _ := os.ReadFile(path)
-			text += string(part)
-		}
-		if mark := c.unit.key("m"); !strings.Contains(text, mark) {
-			c.Errorf("a message came before the log had %s", mark)
-		}
+		c.isLogged("a message")
 	}, restore: func(c *cell) { c.p.Do("CONFIG", "SET", "appendfsync", "everysec") }},
 	{name: "flushall", kind: pairs, weight: 40, rows: all, mayLose: true, rule: "FLUSHALL may come after the unit",
 		act: func(c *cell) {
 			c.nap()
 			c.must(c.p, pick(c.rng, []any{"FLUSHALL"}, []any{"FLUSHDB", "ASYNC"})...)
 		}, restore: func(c *cell) { c.fill(fillers) }},
+	{name: "flushall-within", kind: pairs, weight: 20, rows: []*row{flush}, before: func(c *cell) {
+		c.p.Do("CONFIG", "SET", "save", "3600 1")
+	}, act: (*cell).end, after: func(c *cell) {
+		// FLUSHALL saves when save rules exist. Inside a unit it saves in the turn that ends the unit. A later turn's
+		// reply says that this turn is over.
+		c.p.Do("DBSIZE")
+		c.fileHolds(c.p, "dump.rdb", true)
+	}, restore: func(c *cell) {
+		c.p.Do("CONFIG", "SET", "save", "")
+		c.fill(fillers)
+	}},
 	{name: "swapdb", kind: pairs, weight: 30, rows: []*row{eval, fcall, exec, sorts, restore}, act: func(c *cell) {
 		c.nap()
 		c.must(c.p, "SWAPDB", 0, 9)
@@ -322,6 +326,18 @@ var pairColumns = []*column{
 		c.nap()
 		c.must(c.p, pick(c.rng, []any{"DEBUG", "RELOAD"}, []any{"DEBUG", "LOADAOF"})...)
 	}},
+}
+
+// isLogged fails the cell unless the primary's log has the unit's last write. what has just arrived.
+func (c *cell) isLogged(what string) {
+	text := ""
+	for _, path := range c.logFiles(c.p) {
+		part, _ := os.ReadFile(path)
+		text += string(part)
+	}
+	if mark := c.unit.key("m"); !strings.Contains(text, mark) {
+		c.Errorf("%s came before the log had %s", what, mark)
+	}
 }
 
 // noWritePasses pauses writes. Until the pause ends, no write of the unit becomes visible.

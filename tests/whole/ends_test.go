@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
 
@@ -45,6 +46,7 @@ var endColumns = []*column{
 		c.nap()
 		c.p.Kill()
 	}, after: back},
+	{name: "tracking", kind: ends, weight: 25, rows: scripts, before: track, act: (*cell).tracked, after: trackedBack},
 	{name: "saved", kind: saves, weight: 20, rows: all, act: func(c *cell) {
 		c.nap()
 		if c.rng.IntN(2) == 0 {
@@ -55,6 +57,86 @@ var endColumns = []*column{
 		c.p.Signal(syscall.SIGTERM)
 		c.p.Wait(testkit.Slowly(30 * time.Second))
 	}, after: back},
+}
+
+// track connects a client that is told when the unit's counter or a key of the client changes.
+func track(c *cell) {
+	c.told, c.stored = map[string]bool{}, map[string]bool{}
+	client, err := respclient.Dial(c.p.Addr)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.listener = client
+	client.SetTimeout(testkit.Slowly(20 * time.Second))
+	client.OnPush = func(v respclient.Value) {
+		if len(v.Elems) == 2 {
+			for _, key := range v.Elems[1].Strings() {
+				c.told[key] = true
+				if key == c.unit.key("c") {
+					c.isLogged("a push")
+				}
+			}
+		}
+	}
+	for _, words := range [][]any{{"HELLO", 3}, {"CLIENT", "TRACKING", "ON"}, {"GET", c.unit.key("c")}} {
+		if v, err := client.Do(words...); err != nil || v.Err() != nil {
+			c.Fatal(words, v, err)
+		}
+	}
+}
+
+// tracked has that client pipeline writes beside the unit, whose push is held meanwhile. After some replies the
+// server is killed.
+func (c *cell) tracked() {
+	defer c.listener.Close()
+	c.nap()
+	n, last := 1+c.rng.IntN(8), 0
+	for i := range n {
+		key := c.unit.key("own:" + strconv.Itoa(i))
+		c.listener.Send("GET", key)
+		c.listener.Send("SET", key, i)
+	}
+	if last = c.rng.IntN(n); c.listener.Flush() != nil {
+		c.Fatal("the writes cannot be sent")
+	}
+	for i := range last + 1 {
+		for range 2 {
+			v, err := c.listener.Receive()
+			if err != nil || v.Err() != nil {
+				c.Fatalf("the reply to write %d: %v %v", i, v, err)
+			}
+		}
+		c.stored[c.unit.key("own:"+strconv.Itoa(i))] = true
+	}
+	c.p.Kill()
+	for { // what has arrived was sent before the server's end
+		v, err := c.listener.Receive()
+		if err != nil {
+			return
+		}
+		if v.Text == "OK" {
+			last++
+			c.stored[c.unit.key("own:"+strconv.Itoa(last))] = true
+		}
+	}
+}
+
+// trackedBack restarts the primary. It must have every write that was acknowledged or told.
+func trackedBack(c *cell) {
+	c.p.Restart()
+	for key := range c.stored {
+		if c.p.Do("EXISTS", key).Int == 0 {
+			c.Errorf("the write of %s was acknowledged and is lost (%s)", key, c.outcome())
+		}
+	}
+	for key := range c.told {
+		if c.p.Do("EXISTS", key).Int == 0 {
+			c.Errorf("a push has told the change of %s, which is lost (%s)", key, c.outcome())
+		}
+	}
+	for i := range 8 {
+		c.p.Do("UNLINK", c.unit.key("own:"+strconv.Itoa(i)))
+	}
 }
 
 // shutdown ends the primary by a command. A busy server is asked again.

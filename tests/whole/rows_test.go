@@ -193,6 +193,15 @@ var (
 			u.part(u.n/2+1, u.n, u.work/2, "FCALL", "steps"),
 			{"EXEC"}}
 	}}
+	// flush is a unit that first removes all data, and then writes.
+	flush = &row{name: "flush", look: lookAtSteps, requests: func(c *cell) [][]any {
+		u := &c.unit
+		if c.rng.IntN(2) == 0 {
+			return [][]any{u.part(1, u.n, u.work, "EVAL", "redis.call('FLUSHALL')"+steps)}
+		}
+		return [][]any{{"MULTI"}, {"SET", u.key("m"), "not yet"}, {"FLUSHALL"},
+			u.part(1, u.n, u.work, "EVAL", steps), {"EXEC"}}
+	}}
 	sorts = &row{name: "sort", look: lookAtSteps, prepare: func(c *cell) {
 		u := &c.unit
 		u.n = 1000 + c.rng.IntN(10_000)
@@ -222,7 +231,7 @@ var (
 )
 
 var (
-	rows    = []*row{eval, fcall, exec, sorts, restore, move, reader, counter, logged}
+	rows    = []*row{eval, fcall, exec, sorts, restore, move, reader, counter, logged, flush}
 	scripts = []*row{eval, fcall, exec}
 	lending = []*row{eval, fcall, exec, restore}
 	all     = []*row{eval, fcall, exec, sorts, restore, move}
