@@ -72,11 +72,11 @@ func holds(t *testing.T, what string, s *testkit.Server, want string, keys int64
 // TestFunctions: libraries travel from redis-server to spindle and back, by payloads and in files, and stay the
 // same.
 func TestFunctions(t *testing.T) {
-	for where, program := range references(t) {
-		t.Run(where, func(t *testing.T) {
-			version := versionOf(t, program)
-			here := testkit.Start(t, "--rdb-version", fmt.Sprint(version))
-			there := testkit.Launch(t, testkit.Spec{Redis: true, Program: program})
+	for _, p := range testkit.Peers(t) {
+		t.Run(p.Name, func(t *testing.T) {
+			version := p.RDBVersion
+			here := testkit.Start(t, "--rdb-write-version", fmt.Sprint(version))
+			there := testkit.Launch(t, testkit.Spec{Redis: true, Program: p.Program})
 			loadLibraries(there)
 			want := functionsOf(there)
 			there.Do("SAVE")
@@ -123,12 +123,12 @@ func TestFunctionsRDB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for where, program := range references(t) {
+	for _, p := range testkit.Peers(t) {
 		dir := t.TempDir()
 		if err := os.WriteFile(dir+"/dump.rdb", b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		holds(t, where, testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Dir: dir}), want, 0)
+		holds(t, p.Name, testkit.Launch(t, testkit.Spec{Redis: true, Program: p.Program, Dir: dir}), want, 0)
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/dump.rdb", b, 0o600); err != nil {

@@ -43,15 +43,14 @@ func TestHostile(t *testing.T) {
 	if testing.Short() {
 		rounds = 600
 	}
-	for where, program := range references(t) {
-		t.Run(where, func(t *testing.T) { hostile(t, program, rounds) })
+	for _, p := range testkit.Peers(t) {
+		t.Run(p.Name, func(t *testing.T) { hostile(t, p.Program, p.RDBVersion, rounds) })
 	}
 }
 
-func hostile(t *testing.T, program string, rounds int) {
-	version := versionOf(t, program)
+func hostile(t *testing.T, program string, version, rounds int) {
 	deep := []string{"--sanitize-dump-payload", "yes"}
-	here := testkit.Launch(t, testkit.Spec{Args: append([]string{"--rdb-version", fmt.Sprint(version)}, deep...)})
+	here := testkit.Launch(t, testkit.Spec{Args: append([]string{"--rdb-write-version", fmt.Sprint(version)}, deep...)})
 	there := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: deep})
 	there.Crashes()
 	byKind := samples(there, version)

@@ -12,35 +12,6 @@ import (
 	"spindle/tests/testkit"
 )
 
-// references returns the servers to exchange files with, and the newest RDB version that each reads.
-func references(t *testing.T) map[string]string {
-	found := map[string]string{"PATH": testkit.Program(t, "redis-server")}
-	if path := os.Getenv("SPINDLE_REFERENCE"); path != "" {
-		found["SPINDLE_REFERENCE"] = path
-	}
-	return found
-}
-
-// rdbVersions are the highest versions that releases of the reference write and read.
-var rdbVersions = []struct {
-	release string
-	version int
-}{{"v=7.0.", 10}, {"v=7.2.", 11}, {"v=7.4.", 12}}
-
-func versionOf(t *testing.T, program string) int {
-	out, err := exec.Command(program, "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range rdbVersions {
-		if strings.Contains(string(out), v.release) {
-			return v.version
-		}
-	}
-	t.Skipf("%s is a %s: rdbVersions does not say which RDB version that reads", program, out)
-	return 0
-}
-
 // encoding returns a key's encoding, as servers that write this RDB version name it. Before version 11 even a short
 // list is a quicklist.
 func encoding(s *testkit.Server, key string, version int) string {
@@ -108,10 +79,9 @@ func same(t *testing.T, what string, was, is []string, digestWas, digestIs strin
 // TestRoundTrip: a file of redis-server gives the same data and encodings here. The file that spindle writes of it
 // gives the same data there. DUMP payloads do the same, key by key, in both directions.
 func TestRoundTrip(t *testing.T) {
-	for where, program := range references(t) {
-		version := versionOf(t, program)
+	for _, p := range testkit.Peers(t) {
 		for _, d := range datasets {
-			t.Run(where+"/"+d.name, func(t *testing.T) { roundTrip(t, program, version, d) })
+			t.Run(p.Name+"/"+d.name, func(t *testing.T) { roundTrip(t, p.Program, p.RDBVersion, d) })
 		}
 	}
 }
@@ -120,11 +90,14 @@ func roundTrip(t *testing.T, program string, version int, d dataset) {
 	if d.needs > version {
 		t.Skipf("the reference reads RDB version %d, which cannot say it: SPINDLE_REFERENCE may name a newer one", version)
 	}
+	if d.needs >= 12 && version == 80 {
+		t.Skip("TestExchange compares them: Valkey's digests leave them out, and its encodings have other names")
+	}
 	if d.mine {
 		fromHere(t, program, version, d)
 		return
 	}
-	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-version", fmt.Sprint(version))})
+	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-write-version", fmt.Sprint(version))})
 	there := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: d.settings})
 	d.fill(func(args ...any) { there.Do(args...) })
 	was, digest := state(there, version)
@@ -155,7 +128,7 @@ func roundTrip(t *testing.T, program string, version int, d dataset) {
 // fromHere is the half of the round trip that begins here: the keys' digests are the same there, whatever their
 // encodings.
 func fromHere(t *testing.T, program string, version int, d dataset) {
-	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-version", fmt.Sprint(version))})
+	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-write-version", fmt.Sprint(version))})
 	there := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: d.settings})
 	d.fill(func(args ...any) { here.Do(args...) })
 	was, digest := ends(here)

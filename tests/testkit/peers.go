@@ -1,0 +1,61 @@
+package testkit
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A Peer is a server of another maker to exchange data with.
+type Peer struct {
+	Program string
+	Name    string // "redis 8.0.6"
+	// RDBVersion is the newest RDB version that it reads. A spindle that writes for it has this as rdb-write-version.
+	RDBVersion int
+}
+
+// Peers returns redis-server of PATH, the one that SPINDLE_REFERENCE names, and those that SPINDLE_REFERENCES lists,
+// separated by colons. A server that is not there is logged.
+func Peers(t testing.TB) (found []Peer) {
+	programs := []string{Program(t, "redis-server")}
+	others := filepath.SplitList(os.Getenv("SPINDLE_REFERENCES"))
+	if one := os.Getenv("SPINDLE_REFERENCE"); one != "" && !slices.Contains(others, one) {
+		others = append(others, one)
+	}
+	for _, program := range others {
+		if _, err := os.Stat(program); err != nil {
+			t.Logf("not exchanged with: %v", err)
+			continue
+		}
+		programs = append(programs, program)
+	}
+	for _, program := range programs {
+		out, err := exec.Command(program, "--version").Output()
+		words := strings.Fields(string(out)) // "Redis server v=7.0.15 …", or "Valkey server …"
+		if err != nil || len(words) < 3 {
+			t.Fatalf("%s --version: %q, %v", program, out, err)
+		}
+		p := Peer{Program: program, Name: strings.ToLower(words[0]) + " " + strings.TrimPrefix(words[2], "v=")}
+		switch family, number, _ := strings.Cut(p.Name, " "); {
+		case family == "valkey" && strings.HasPrefix(number, "9."):
+			p.RDBVersion = 80
+		case strings.HasPrefix(number, "7.0."):
+			p.RDBVersion = 10
+		case strings.HasPrefix(number, "7.2."), family == "valkey":
+			p.RDBVersion = 11
+		default:
+			p.RDBVersion = 12
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// FieldDeadlines reports whether fields of its hashes may have deadlines.
+func (p Peer) FieldDeadlines() bool { return p.RDBVersion >= 12 }
+
+// Valkey reports whether it is a Valkey 9. Its digests leave out the deadlines of fields.
+func (p Peer) Valkey() bool { return p.RDBVersion == 80 }
