@@ -74,6 +74,9 @@ func holds(t *testing.T, what string, s *testkit.Server, want string, keys int64
 func TestFunctions(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		t.Run(p.Name, func(t *testing.T) {
+			if p.Valkey() {
+				t.Skip("Valkey 9 does not load a library with a zero byte")
+			}
 			version := p.RDBVersion
 			here := testkit.Start(t, "--rdb-write-version", fmt.Sprint(version))
 			there := testkit.Launch(t, testkit.Spec{Redis: true, Program: p.Program})
@@ -124,6 +127,9 @@ func TestFunctionsRDB(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range testkit.Peers(t) {
+		if p.Valkey() { // it does not load a library with a zero byte
+			continue
+		}
 		dir := t.TempDir()
 		if err := os.WriteFile(dir+"/dump.rdb", b, 0o600); err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ func hostile(t *testing.T, program string, version, rounds int) {
 			if version < 12 {
 				break // the reference has other encodings, and other digests of scores
 			}
-			if is, was := told(here, p[0]), told(there, p[0]); is != was {
+			if is, was := told(here, p[0], version), told(there, p[0], version); is != was {
 				t.Errorf("seed %d: %q is %s here, %s there", seed, p, is, was)
 			}
 		case okHere && version < 11 && p[0] > lastKind10:
@@ -97,7 +97,7 @@ func hostile(t *testing.T, program string, version, rounds int) {
 			t.Errorf("seed %d: %q is taken here, and there %s", seed, p, r.Text)
 		case okThere:
 			if strict++; strings.IndexByte(exact, p[0]) >= 0 {
-				t.Errorf("seed %d: %q is refused here, and there %s", seed, p, told(there, p[0]))
+				t.Errorf("seed %d: %q is refused here, and there %s", seed, p, told(there, p[0], version))
 			}
 		default:
 			neither++
@@ -112,8 +112,19 @@ func hostile(t *testing.T, program string, version, rounds int) {
 const lastKind10 = 19
 
 // told returns what is compared of a value that both accepted. The reference turns old lists into quicklists,
-// however short they are.
-func told(s *testkit.Server, kind byte) string {
+// however short they are. Valkey has encodings of its own, and its digests leave out the deadlines of fields.
+func told(s *testkit.Server, kind byte, version int) string {
+	if version == 80 && kind == 22 {
+		var fields []string
+		for all := s.Do("HGETALL", "k").Elems; len(all) > 0; all = all[2:] {
+			fields = append(fields, fmt.Sprintf("%q=%q", all[0].Text, all[1].Text))
+		}
+		slices.Sort(fields)
+		return strings.Join(fields, " ")
+	}
+	if version == 80 {
+		return s.Do("DEBUG", "DIGEST-VALUE", "k").Elems[0].Text
+	}
 	enc := s.Do("OBJECT", "ENCODING", "k").Text
 	if kind == 10 && enc == "listpack" {
 		enc = "quicklist"
