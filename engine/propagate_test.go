@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"testing"
 
 	"spindle/engine/client"
@@ -61,7 +62,9 @@ func TestExpiryIsNoChange(t *testing.T) {
 	for range 50 {
 		h.dutySlice()
 	}
-	if got := h.sink.take(); got != "2:DEL a | 2:DEL b | ." && got != "2:DEL b | 2:DEL a | ." {
+	// A slow machine expires them in two turns.
+	got := strings.ReplaceAll(h.sink.take(), "| . | 2:DEL", "| 2:DEL")
+	if got != "2:DEL a | 2:DEL b | ." && got != "2:DEL b | 2:DEL a | ." {
 		t.Errorf("%q", got)
 	}
 	h.common.LazyfreeExpire.Set(true)
