@@ -47,7 +47,7 @@ func (c *caller) send(buf []byte) []byte {
 	return c.reply.B
 }
 
-// A quietConn is a connection of which nobody asks anything.
+// A quietConn is a connection whose methods are never called.
 type quietConn struct{ protocol.Conn }
 
 func (quietConn) FD() int                   { return 0 }
@@ -63,12 +63,12 @@ func (quietConn) Loop() protocol.Loop       { return nil }
 // words is one request of a line's words.
 func words(line string) []byte { return protocol.AppendCommand(nil, bytes.Fields([]byte(line))) }
 
-// savings are BGSAVE's answers: which one it is, is a matter of time.
+// savings are the replies of BGSAVE. The time decides between them.
 var savings = regexp.MustCompile("[+]Background saving (started|scheduled)|-ERR Background save already in progress")
 
-// TestPipelinesAreSequences: what is kept in mind from one request of a pipeline to the next (names, keys, the ends of
-// lists) changes no reply and no data: whole pipelines against the same requests one by one, on lists whose trees are
-// high, with views taken within pipelines.
+// TestPipelinesAreSequences: a pipeline has the same replies and data as its requests one by one. The server remembers
+// names, keys and ends of lists from one request of a pipeline to the next. The lists have high trees, and views are
+// taken within the pipelines.
 func TestPipelinesAreSequences(t *testing.T) {
 	for _, size := range []string{"2", "5", "-2"} {
 		t.Run(size, func(t *testing.T) { testPipelines(t, size) })
@@ -148,8 +148,8 @@ func testPipelines(t *testing.T, size string) {
 	}
 }
 
-// TestPipelinesAtNodesBounds: a list that is changed at one end, then at the other by what EXEC has kept, then at the
-// first again, at every length up to where its tree has two levels of nodes.
+// TestPipelinesAtNodesBounds changes a list at one end, then at the other inside EXEC, then at the first end again. It
+// does so at every length up to a tree with two levels of nodes.
 func TestPipelinesAtNodesBounds(t *testing.T) {
 	c := newCaller(t, assembled(t, "--list-max-listpack-size", "5"))
 	for n := range 400 {
@@ -176,8 +176,8 @@ func TestPipelinesAtNodesBounds(t *testing.T) {
 	}
 }
 
-// TestPipelinesReplaceLists: a list's end that is in mind is not that of the list which has taken its place, in the
-// same block of the table and, when the allocator has come round, under a root at the same address.
+// TestPipelinesReplaceLists: the remembered end of a list is not used for a list that has replaced it. The new list has
+// the same block in the table, and in time a root at the same address.
 func TestPipelinesReplaceLists(t *testing.T) {
 	c := newCaller(t, assembled(t, "--list-max-listpack-size", "5"))
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -8,10 +8,10 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// TestServesWhileANameIsLookedUp: a CONFIG SET bind whose name nobody answers for holds up its client and no other, and
-// that client does not look as if it waited for a key.
+// TestServesWhileANameIsLookedUp: CONFIG SET bind with a name that no name server answers for delays its client alone.
+// That client does not count as blocked.
 func TestServesWhileANameIsLookedUp(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes questions and answers none
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes questions and does not answer
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestServesWhileANameIsLookedUp(t *testing.T) {
 		t.Fatalf("not held up by the name: %v", v)
 	default:
 	}
-	silent.Close() // what it is asked from here on fails, and so does what it was asked
+	silent.Close() // later questions fail, and so do the earlier ones
 	question.Close()
 	if v := <-replied; !strings.HasPrefix(v.Text, "ERR CONFIG SET failed (possibly related to argument 'bind')") {
 		t.Errorf("in the end: %v", v)

@@ -11,7 +11,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// load reads text as the file of a server, in a folder of its own.
+// load reads text as the configuration file of a server, in a new folder.
 func load(t testing.TB, registry *setting.Registry, text string, options ...string) (*config.Config, error) {
 	t.Helper()
 	args := config.ParseArguments(append([]string{"spindle"}, options...))
@@ -273,8 +273,8 @@ func TestRewriteFile(t *testing.T) {
 	}
 }
 
-// FuzzConfig: any bytes are a clear error or a configuration; and what a configuration is rewritten to says the same,
-// and rewritten again does not change.
+// FuzzConfig: any bytes are a clear error or a configuration. A rewritten configuration means the same, and a second
+// rewrite does not change it.
 func FuzzConfig(f *testing.F) {
 	f.Add("hz 20\nsave 1 2\nsave ''\n# c\nmaxmemory 5% \"\n")
 	f.Add("client-output-buffer-limit normal 1 2 3\nbind a b\nrename-command a b\nuser x on\nnotify-keyspace-events AKn")

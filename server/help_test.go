@@ -62,7 +62,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpOfDirectives: by name, older name or pattern; what nobody is called is said.
+// TestHelpOfDirectives: --help finds directives by name, older name or pattern. It reports a name without a directive.
 func TestHelpOfDirectives(t *testing.T) {
 	for _, c := range []struct {
 		names string

@@ -79,7 +79,7 @@ type instance struct {
 	set       *dataset.Set
 	gate      *protocol.Gate
 	scripts   *scripting.Scripts
-	slots     slots.Current    // who serves which slot; none outside cluster mode
+	slots     slots.Current    // the node of each slot; none outside cluster mode
 	cluster   *cluster.Cluster // nil outside cluster mode
 	beatMs    atomic.Int64     // when the core last did its duties, by clock.Steady
 	migrator  *migrate.Migrator

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNowhereToListen: a server that nobody could reach does not start.
+// TestNowhereToListen: a server without an address does not start.
 func TestNowhereToListen(t *testing.T) {
 	for name, options := range map[string][]string{
 		"no port":                    {"--port", "0"},
@@ -58,7 +58,7 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// TestRebindToTakenPort: the server goes on where it was, and its log does not say that it aborts.
+// TestRebindToTakenPort: the server keeps its addresses, and its log does not say that it aborts.
 func TestRebindToTakenPort(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -27,7 +27,7 @@ type listening struct {
 	moved    func() // the addresses are others now
 }
 
-// kinds are the kinds of listeners there are, each named once in the log.
+// kinds returns the kinds of listeners, as the log names them.
 func (l *listening) kinds() (kinds []string) {
 	n := l.settings
 	if n.Port.Get() != 0 && len(n.Bind.Get()) > 0 {
@@ -71,8 +71,8 @@ func (l *listening) rebind(refusal error) error {
 	return nil
 }
 
-// await has the host names resolved that pairs would have a turn wait for, and those listened on now: a CONFIG SET that
-// fails goes back to them. It says whether there are any; then it calls done, on another goroutine.
+// await resolves the host names in pairs and in the present bind list, outside the turn. A CONFIG SET that fails
+// returns to that list. If there are names, await returns true, and calls done later on another goroutine.
 func (l *listening) await(pairs []setting.Pair, done func()) bool {
 	bind, rebinds := slices.Clone(l.settings.Bind.Get()), false
 	for _, p := range pairs {
@@ -94,7 +94,7 @@ func (l *listening) await(pairs []setting.Pair, done func()) bool {
 	return true
 }
 
-// renewTLS reads the certificates and gives them to the handshakes that begin from now on.
+// renewTLS reads the certificates, for the handshakes that begin later.
 func (l *listening) renewTLS(c *tlsconfig.Current) error {
 	server, err := c.Load()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"spindle/internal/logging"
 )
 
-// TestFailedLoadServesNoClient: what a file that cannot be loaded left in memory is never taken for the data set, not
-// even for the instant until the process has ended; without a file the data set is empty, and whole.
+// TestFailedLoadServesNoClient: after a file that cannot be loaded the server stays in the loading state until the
+// process has ended. Without a file the data set is empty and complete.
 func TestFailedLoadServesNoClient(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, tt := range []struct {

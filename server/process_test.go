@@ -24,13 +24,13 @@ import (
 	"spindle/tests/testkit"
 )
 
-// The test's own program is the server of these tests: with asServer in its environment it runs as one, with asDeaf it
-// takes signals and never carries out a shutdown.
+// The test program is also the server of these tests. With asServer in its environment it runs as a server. With asDeaf
+// it takes signals, but never shuts down.
 const (
 	asServer = "SPINDLE_TEST_SERVER"
 	asDeaf   = "SPINDLE_TEST_DEAF"
 
-	nameServer = "SPINDLE_TEST_NAME_SERVER" // with asServer: the address of whom to ask for names
+	nameServer = "SPINDLE_TEST_NAME_SERVER" // with asServer: the address of the name server
 )
 
 func TestMain(m *testing.M) {
@@ -64,7 +64,7 @@ type started struct {
 	out string // the file its output goes to
 }
 
-// start runs the server in a folder of its own, with a Unix socket alone, and the given options.
+// start runs the server in a new folder, with a Unix socket alone and the given options.
 func start(t *testing.T, mode, stdin string, options ...string) *started {
 	t.Helper()
 	s := &started{t: t, dir: t.TempDir()}

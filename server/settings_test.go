@@ -97,8 +97,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestOwnSettingsTakeTheirValue: whoever sets all that CONFIG GET has shown knows which of the reference's settings
-// cannot be set, and none of ours.
+// TestOwnSettingsTakeTheirValue: every setting that Redis does not have takes the value that CONFIG GET shows. Tools
+// set all values that they have read, and know only which settings of Redis cannot be set.
 func TestOwnSettingsTakeTheirValue(t *testing.T) {
 	registry := newRegistry(t)
 	for _, name := range ownSettingNames {
@@ -113,8 +113,8 @@ func TestOwnSettingsTakeTheirValue(t *testing.T) {
 	}
 }
 
-// TestReplies holds the replies of CONFIG SET, and what CONFIG GET says afterwards, to the reference server's:
-// testdata/replies.tsv has a line a try (name, value, reply, value afterwards), each made from the defaults.
+// TestReplies compares the replies of CONFIG SET, and of CONFIG GET after it, with the reference server's. Each line of
+// testdata/replies.tsv is a try from the defaults: name, value, reply, value after it.
 func TestReplies(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("testdata", "replies.tsv"))
 	if err != nil {
@@ -179,8 +179,8 @@ func TestSetBack(t *testing.T) {
 // settingLine is a line of spindle.conf that states a setting; # without a blank marks one that has no effect.
 var settingLine = regexp.MustCompile(`^(#?)([a-z][a-z0-9-]+) (.+)$`)
 
-// TestDocumented holds spindle.conf to the rows: every setting is there once, in effect or not as its row says, with
-// its default and a reason above it.
+// TestDocumented compares spindle.conf with the rows. Every setting is there once, with its default and a reason above
+// it. It is in effect or not, as its row says.
 func TestDocumented(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "spindle.conf"))
 	if err != nil {

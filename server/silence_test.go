@@ -20,8 +20,8 @@ func TestSilence(t *testing.T) {
 		{"an error after SKIP", "CLIENT REPLY SKIP\r\n" + noRequest, "", ""},
 		{"an error one later", "CLIENT REPLY SKIP\r\nPING\r\n" + noRequest, noRequestText, ""},
 		{"an error after ON", "CLIENT REPLY OFF\r\nCLIENT REPLY ON\r\n" + noRequest, "+OK\r\n" + noRequestText, ""},
-		// What follows in the transaction is done, what follows behind it is not.
-		{"the replies behind one's own end",
+		// The rest of the transaction runs. Requests after it do not.
+		{"the replies after the client's own end",
 			"MULTI\r\nINCR counter\r\nCLIENT KILL SKIPME no TYPE normal\r\nINCR counter\r\nLRANGE counter 0 1\r\nEXEC\r\nINCR " +
 				"counter\r\n",
 			"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n:1\r\n:2\r\n", "2"},

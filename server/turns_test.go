@@ -22,7 +22,7 @@ func (mutePeer) PostReply(uint64, *protocol.Reply) {}
 func (mutePeer) Close(bool)                        {}
 func (mutePeer) SetClass(protocol.Class)           {}
 
-// park sends a request that may block, as a client of its own, which it returns.
+// park sends a request that may block as a new client, and returns that client.
 func park(c *caller, request []byte) (session any) {
 	session, _ = c.in.core.Open(mutePeer{})
 	var p protocol.Parser
@@ -33,8 +33,9 @@ func park(c *caller, request []byte) (session any) {
 	return session
 }
 
-// A duel is two servers that get the same: whole in pipelines, single one request at a time, each after another key was
-// asked for, so that nothing is kept in mind there. Each has two clients, single a third that asks.
+// A duel is two servers that get the same requests: whole in pipelines, single one at a time. Before each request
+// single gets one for another key, so it remembers nothing. Each server has two clients; single has a third for those
+// requests.
 type duel struct {
 	t             *testing.T
 	rng           *rand.Rand
@@ -111,7 +112,7 @@ func (d *duel) fill(line string) [][]byte {
 
 func (d *duel) request(line string) []byte { return protocol.AppendCommand(nil, d.fill(line)) }
 
-// pipeline is pushes and pops that mostly go on with the key of the request before.
+// pipeline is pushes and pops. Most use the key of the request before.
 func (d *duel) pipeline() (requests [][]byte) {
 	lines := []string{"RPUSH # v%", "LPUSH # v%", "RPOP #", "LPOP #", "RPUSH # v% %",
 		"LPUSH # " + strings.Repeat("x", 40) + "%", "LLEN #"}
@@ -127,7 +128,7 @@ func (d *duel) pipeline() (requests [][]byte) {
 	return requests
 }
 
-// between is what comes between two pipelines, mostly as a request of its own.
+// between are the requests between two pipelines, mostly alone.
 var between = []string{
 	"DEL #", "UNLINK #", "FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB SYNC", "SWAPDB 0 1", "RENAME # #", "COPY # # REPLACE",
 	"COPY # # DB 1 REPLACE", "MOVE # 1",
@@ -141,8 +142,8 @@ var between = []string{
 	"DEBUG QUICKLIST-PACKED-THRESHOLD 20b", "DEBUG QUICKLIST-PACKED-THRESHOLD 0",
 }
 
-// TestHotKeysAcrossTurns: what is kept in mind of the last key from one turn to the next changes no reply and no data,
-// whatever happens in between, of the same client's doing or of others'.
+// TestHotKeysAcrossTurns: the server remembers the last key from one turn to the next. That changes no reply and no
+// data, whatever the same client or others do in between.
 func TestHotKeysAcrossTurns(t *testing.T) {
 	for seed, size := range []string{"2", "7", "-2"} {
 		t.Run(size, func(t *testing.T) {
@@ -174,7 +175,7 @@ func (d *duel) disturb(round int) {
 		for i := range 400 {
 			d.send(0, words(fmt.Sprintf([]string{"SET fill:%d x", "DEL fill:%d"}[round%2], i)))
 		}
-	case 4: // somebody waits
+	case 4: // a client waits
 		request := d.request([]string{"BLMOVE # # LEFT RIGHT 0", "BLPOP # 0"}[round%2])
 		var parked [2]any
 		parked[0], parked[1] = park(d.whole[0], request), park(d.single[0], request)
@@ -205,8 +206,8 @@ func (d *duel) compare() {
 	d.send(0, words("SELECT 0"))
 }
 
-// TestReplacedBetweenTurns: a list that requests of their own replace in place, so often that the new one's root lies
-// where the old one's was, is not taken for the one that the pipeline before changed at its end.
+// TestReplacedBetweenTurns: separate requests replace a list in place, until the new root has the address of the old
+// one. The server does not take the new list for the one that the last pipeline has changed.
 func TestReplacedBetweenTurns(t *testing.T) {
 	d := newDuel(t, 1, "--list-max-listpack-size", "5")
 	d.send(0, words("RPUSH src 1 2 3 4 5 6 7 8 9 10 11"), words("COPY src k"))
@@ -224,8 +225,8 @@ func TestReplacedBetweenTurns(t *testing.T) {
 	}
 }
 
-// TestOneBufferForAllRequests: a loop reads every connection's bytes into the same place, so the keys of two turns may
-// be the same slice and not the same key.
+// TestOneBufferForAllRequests: a loop reads the bytes of every connection into the same buffer. So the keys of two
+// turns may be the same slice and different keys.
 func TestOneBufferForAllRequests(t *testing.T) {
 	d := newDuel(t, 1)
 	buffer := make([]byte, 0, 256)
