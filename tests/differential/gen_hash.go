@@ -16,6 +16,13 @@ var (
 		seq(lit("FIELDS"), exactly("3"), times(3, 3, hashField)),
 		seq(lit("FIELDS"), exactly("3"), times(3, 3, short)), seq(lit("FIELDS"), integer, hashFields), hashFields,
 	)
+	fieldExpiry = oneOf(
+		seq(lit("EX"), ttlSeconds), seq(lit("PX"), ttlMs), seq(lit("EXAT"), atSeconds), seq(lit("PXAT"), atMs),
+	)
+	fieldPairs = oneOf(
+		seq(lit("FIELDS"), exactly("1"), hashField, value), seq(lit("FIELDS"), exactly("2"), times(2, 2, hashField, value)),
+		seq(lit("FIELDS"), integer, times(1, 3, hashField, value)),
+	)
 	fieldCondition = maybe(40, oneOf(lit("NX"), lit("XX"), lit("GT"), lit("LT"), lit("ZZ")))
 )
 
@@ -51,6 +58,9 @@ var hashTemplates = []template{
 	{3, "hpexpiretime", []arg{key, fieldsOf}},
 	{4, "hpersist", []arg{key, fieldsOf}},
 	{2, "object|encoding", []arg{key}},
+	{4, "hgetdel", []arg{only("8", key, fieldsOf)}},
+	{6, "hgetex", []arg{only("8", key, maybe(70, oneOf(fieldExpiry, lit("PERSIST"))), fieldsOf)}},
+	{8, "hsetex", []arg{only("8", key, shuffled(fieldExpiry, lit("KEEPTTL"), lit("FNX"), lit("FXX")), fieldPairs)}},
 }
 
 // tameDraw limits the replies of HRANDFIELD and similar commands.

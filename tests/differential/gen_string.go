@@ -28,6 +28,12 @@ var stringTemplates = []template{
 	{8, "set", []arg{key, integer}},
 	{8, "mget", []arg{times(1, 5, key)}},
 	{6, "mset", []arg{times(1, 4, key, value)}},
+	{10, "set", []arg{key, value, only("valkey", shuffled(seq(lit("IFEQ"), value), expiry, lit("GET"), lit("KEEPTTL")))}},
+	{6, "delifeq", []arg{key, value}},
+	{6, "msetex", []arg{
+		oneOf(seq(exactly("1"), key, value), seq(exactly("2"), times(2, 2, key, value)), seq(integer, key, value)),
+		shuffled(expiry, lit("NX"), lit("XX"), lit("KEEPTTL")),
+	}},
 	{5, "msetnx", []arg{times(1, 3, key, value)}},
 	{8, "lcs", []arg{key, key, shuffled(lit("LEN"), lit("IDX"), lit("WITHMATCHLEN"), seq(lit("MINMATCHLEN"), integer))}},
 	{3, "lcs", []arg{key, key, lit("IDX"), maybe(50, lit("MINMATCHLEN"), integer), maybe(50, lit("WITHMATCHLEN"))}},
