@@ -137,10 +137,10 @@ func getEx(c *command.Context) error {
 		persists, at = true, 3
 	}
 	switch {
-	case !command.Is(c.Args[at], "FIELDS"):
-		return errNoFields
 	case at+1 == len(c.Args):
 		return command.ErrArity(c.Spec)
+	case !command.Is(c.Args[at], "FIELDS"):
+		return errNoFields
 	}
 	fields, err := fieldsOf(c.Args, at+1, errFieldCountOf)
 	if err != nil {
@@ -148,7 +148,7 @@ func getEx(c *command.Context) error {
 	}
 	s := several{c: c, key: key, e: e}
 	passed := timed && c.HasPassed(when)
-	if timed && e != nil {
+	if (timed || persists) && e != nil {
 		hashes.AllowDeadlines(e)
 	}
 	c.Reply.Array(len(fields))
