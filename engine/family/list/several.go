@@ -23,7 +23,7 @@ type movement struct {
 	bulk     bool // the elements keep their order; otherwise they are pushed one by one
 }
 
-// parseMovement reads LEFT|RIGHT LEFT|RIGHT, and [COUNT|EXACTLY n OBO|BULK] from argument at on.
+// parseMovement reads LEFT|RIGHT LEFT|RIGHT, and [COUNT|EXACTLY n OBO|BULK], which begins at argument at.
 //
 // Errors: ErrSyntax, errCount.
 func parseMovement(args [][]byte, at int) (m movement, err error) {
@@ -142,8 +142,8 @@ func (m *movement) try(c *command.Context) (done bool, err error) {
 	return true, nil
 }
 
-// propagateTurn sends a movement to the other end of the same list. It pushes first, because a list that is popped empty
-// loses its deadline. The whole list may be pushed to either end.
+// propagateTurn sends a movement to the other end of the same list, or of a whole list to itself. It pushes first: a
+// list that is popped empty loses its deadline.
 func (m *movement) propagateTurn(c *command.Context, texts [][]byte) {
 	if m.from != m.to {
 		propagatePush(c, m.to, texts)

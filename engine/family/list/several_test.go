@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestMovement runs random LMOVEMs and compares the lists with a model's. The propagated
-// commands make the same lists elsewhere, and no list loses its deadline.
+// TestMovement runs random LMOVEMs and compares the lists with a model's. The propagated commands make the same lists
+// elsewhere, and no list loses its deadline.
 func TestMovement(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
