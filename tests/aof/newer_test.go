@@ -37,9 +37,9 @@ var newerFields = []string{
 
 // TestNewerCommands: the log of commands that Redis 7 does not know is loaded by it to the same data set.
 func TestNewerCommands(t *testing.T) {
-	for name, program := range references(t) {
-		t.Run(name, func(t *testing.T) {
-			version, err := exec.Command(program, "--version").Output()
+	for _, p := range testkit.Peers(t) {
+		t.Run(p.Name, func(t *testing.T) {
+			version, err := exec.Command(p.Program, "--version").Output()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestNewerCommands(t *testing.T) {
 			}
 			keys := s.Do("DBSIZE").Int
 			s.Terminate()
-			r := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Dir: s.Dir,
+			r := testkit.Launch(t, testkit.Spec{Redis: true, Program: p.Program, Dir: s.Dir,
 				Args: []string{"--appendonly", "yes", "--enable-debug-command", "yes"}})
 			if got := r.Do("DEBUG", "DIGEST").Text; got != want {
 				t.Errorf("%s has %d keys of %d, and another digest", version, r.Do("DBSIZE").Int, keys)
