@@ -15,16 +15,22 @@ import (
 type streamer struct{ d *Set }
 
 // Prepare implements replication.Saver.
-func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only replication.Filter) (
+func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only replication.Filter, valkey bool) (
 	stream func(io.Writer, *keyspace.View) error) {
 	h := s.d.header()
 	if only.NoFunctions {
 		h.Functions = nil
 	}
 	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset, StreamDB: s.d.Ends.StreamDB()}
+	newest := int(s.d.Settings.Save.Version.Get())
+	if valkey {
+		newest = codec.ValkeyVersion
+	} else if newest == codec.ValkeyVersion { // it is for files
+		newest = codec.CommonVersion
+	}
 	o := bgsave.Options{
 		Compress: s.d.Settings.Save.Compress.Get(), Checksum: s.d.Settings.Save.Checksum.Get(), Delay: s.d.Settings.Save.SaveDelay.Get(), Header: h,
-		Savers: int(s.d.Settings.Save.SaverConcurrency.Get()), Newest: int(s.d.Settings.Save.Version.Get()),
+		Savers: int(s.d.Settings.Save.SaverConcurrency.Get()), Newest: newest,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.d.loadContext, cancel)

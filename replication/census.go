@@ -108,6 +108,7 @@ func (s *census) spot(db int, args [][]byte) {
 // closeTooOld closes r, which cannot read the stream's next command. It must not continue from the backlog, which holds
 // that command.
 func (s *census) closeTooOld(r *replica, x Find) {
+	x.Forms &= r.lacks &^ r.reads
 	s.settings.Log.Warning("Closing replica %s of version %s, which could not read the stream: %s", r.name(), r.version, x)
 	s.tooOld[r.address()] = true
 	s.core.Kill(r.cl, false)

@@ -165,7 +165,7 @@ func (e *Ends) replconf(c *command.Context) error {
 			case bytes.EqualFold(value, []byte("psync2")):
 				r.psync2 = true
 			case bytes.EqualFold(value, []byte(capaFieldDeadlines)):
-				r.reads |= FieldDeadlines
+				r.reads |= FieldDeadlines | redisFields
 			case bytes.EqualFold(value, []byte(capaBlooms)):
 				r.reads |= Blooms
 			}

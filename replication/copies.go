@@ -100,7 +100,7 @@ func (c *copies) startNext(place int) {
 		}
 	}
 	c.groups[place] = g
-	c.start(g, first.filter)
+	c.start(g, first.form())
 }
 
 // isReady reports whether r waits for a view, and can read one.
@@ -117,7 +117,7 @@ func (c *copies) isDue(first *replica, n int64) bool {
 }
 
 // start sends a group the present data. Later effects stay in the backlog for it.
-func (c *copies) start(g *group, only Filter) {
+func (c *copies) start(g *group, as form) {
 	c.core.AssertWhole("a replica is told an offset")
 	c.stream.flush() // earlier effects are for the other replicas alone
 	c.stream.selected = -1
@@ -143,7 +143,7 @@ func (c *copies) start(g *group, only Filter) {
 	out := c.roster.sender(c.core.TurnNumber(), g.members...)
 	ctx, cancel := context.WithCancel(context.Background())
 	g.giveUp, g.began = cancel, time.Now()
-	go c.send(g, out, view, c.saver.Prepare(ctx, c.stream.ID, offset, only))
+	go c.send(g, out, view, c.saver.Prepare(ctx, c.stream.ID, offset, as.filter, as.valkey))
 }
 
 // send streams view to the group and closes it. It has its own goroutine.

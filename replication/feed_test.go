@@ -107,11 +107,14 @@ type scribe struct {
 
 	prepared func() // nil: not counted
 
-	holds Forms
-	clean bool // though none of them is there any more
+	holds  Forms
+	clean  bool // though none of them is there any more
+	valkey bool // the last copy was asked for in Valkey's form
 }
 
-func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
+func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter, valkey bool) func(
+	io.Writer, *keyspace.View) error {
+	s.valkey = valkey
 	if s.prepared != nil {
 		s.prepared()
 	}

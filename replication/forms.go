@@ -12,8 +12,10 @@ import (
 type Forms uint8
 
 const (
-	FieldDeadlines Forms = 1 << iota // of hashes: Redis 7.4 reads them, from RDB version 12 on
+	FieldDeadlines Forms = 1 << iota // of hashes: Redis 7.4 and Valkey 9 know them, each with its own RDB form
 	Blooms                           // Bloom filters: a server with the module bf reads them
+	redisFields                      // a payload with deadlines of fields in Redis's form
+	valkeyFields                     // the same in Valkey's form
 )
 
 // Their words in REPLCONF capa.
@@ -24,8 +26,13 @@ const (
 
 // String names the first of the forms, and the servers that read it.
 func (f Forms) String() string {
-	if f&FieldDeadlines != 0 {
-		return "deadlines of fields, which Redis reads from version 7.4 (RDB version 12) on"
+	switch {
+	case f&FieldDeadlines != 0:
+		return "deadlines of fields, which Redis reads from version 7.4 (RDB version 12) on, and Valkey from 9.0"
+	case f&redisFields != 0:
+		return "deadlines of fields in Redis's form, which Valkey does not read"
+	case f&valkeyFields != 0:
+		return "deadlines of fields in Valkey's form, which Redis does not read"
 	}
 	return "a Bloom filter, which needs the module bf"
 }
@@ -43,19 +50,31 @@ func (x Find) String() string {
 }
 
 // lacking returns what a server of that version and with those modules, in INFO's words, cannot read. A version without
-// numbers says nothing.
+// numbers says nothing. A Valkey that is asked is older than 8: later ones say their version.
 func lacking(version, modules string) (lacks Forms) {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
 		return 0
 	}
+	lacks = valkeyFields
 	if major < 7 || major == 7 && minor < 4 {
-		lacks |= FieldDeadlines
+		lacks |= FieldDeadlines | redisFields
 	}
 	if !strings.Contains(modules, "name=bf,") {
 		lacks |= Blooms
 	}
 	return lacks
+}
+
+// firstWithFields is the first version of Valkey with deadlines of fields.
+const firstWithFields = 9
+
+// lackingValkey returns what a Valkey of that version cannot read. Its module for Bloom filters has another form.
+func lackingValkey(major int) Forms {
+	if major < firstWithFields {
+		return Blooms | FieldDeadlines | redisFields | valkeyFields
+	}
+	return Blooms | redisFields
 }
 
 // special returns the forms that a server must read to carry out a command; 0: all servers can.
@@ -83,8 +102,10 @@ func FormsOf(kind rdb.Kind) Forms {
 	case !kind.Known():
 	case kind == rdb.KindModule2:
 		return Blooms
+	case kind == rdb.KindHash2:
+		return FieldDeadlines | valkeyFields
 	case kind.Since() >= rdb.KindHashTTL.Since():
-		return FieldDeadlines
+		return FieldDeadlines | redisFields
 	}
 	return 0
 }

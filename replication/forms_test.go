@@ -18,9 +18,9 @@ func TestSpecial(t *testing.T) {
 		{"HPERSIS h", 0},
 		{"BF.ADD b x", Blooms}, {"bf.reserve b 0.1 5", Blooms}, {"BF.", 0}, {"BFX a", 0}, {"RENAME a b", 0},
 		{"RESTORE k 0", 0},
-		{"RESTORE k 0 \x00v" + footer, 0}, {"RESTORE k 0 \x07v" + footer, Blooms}, {"restore k 0 \x19v" + footer + " REPLACE", FieldDeadlines},
-		{"RESTORE k 0 \x18v" + footer, FieldDeadlines}, {"RESTORE k 0 \xffv" + footer, 0},
-		{"RESTORE k 0 \x16v\x50\x00checksum", FieldDeadlines}, {"RESTORE k 0 \x18v\x50\x00checksum", 0}, {"PING", 0}, {"H", 0},
+		{"RESTORE k 0 \x00v" + footer, 0}, {"RESTORE k 0 \x07v" + footer, Blooms}, {"restore k 0 \x19v" + footer + " REPLACE", FieldDeadlines | redisFields},
+		{"RESTORE k 0 \x18v" + footer, FieldDeadlines | redisFields}, {"RESTORE k 0 \xffv" + footer, 0},
+		{"RESTORE k 0 \x16v\x50\x00checksum", FieldDeadlines | valkeyFields}, {"RESTORE k 0 \x18v\x50\x00checksum", 0}, {"PING", 0}, {"H", 0},
 	} {
 		p := newPrimary(t)
 		p.Do(func() {
@@ -40,14 +40,16 @@ func TestSpecial(t *testing.T) {
 }
 
 func TestLacking(t *testing.T) {
+	const old = FieldDeadlines | redisFields | valkeyFields
 	const none = "# Modules\r\n"
 	const bf = none + "module:name=bf,ver=20800,api=1,filters=0,usedby=[],using=[],options=[]\r\n"
 	for _, c := range []struct {
 		version, modules string
 		want             Forms
 	}{
-		{"7.0.15", none, FieldDeadlines | Blooms}, {"7.2.4", bf, FieldDeadlines}, {"7.4.1", none, Blooms}, {"7.4.1", bf, 0},
-		{"7.10.0", bf, 0}, {"8.0.0", none, Blooms}, {"6.2.14", bf, FieldDeadlines}, {"", none, 0}, {"unstable", none, 0},
+		{"7.0.15", none, old | Blooms}, {"7.2.4", bf, old}, {"7.4.1", none, valkeyFields | Blooms}, {"7.4.1", bf, valkeyFields},
+		{"7.10.0", bf, valkeyFields}, {"8.0.0", none, valkeyFields | Blooms}, {"6.2.14", bf, old}, {"", none, 0},
+		{"unstable", none, 0},
 	} {
 		if got := lacking(c.version, c.modules); got != c.want {
 			t.Errorf("version %s with %q lacks %d, want %d", c.version, c.modules, got, c.want)
@@ -62,7 +64,7 @@ func TestSurvey(t *testing.T) {
 		lacks           Forms
 		fails           bool
 	}{
-		{"$37\r\n# Server\r\nredis_version:7.0.15\r\nx:y\r\n\r\n$0\r\n\r\n", "7.0.15", FieldDeadlines | Blooms, false},
+		{"$37\r\n# Server\r\nredis_version:7.0.15\r\nx:y\r\n\r\n$0\r\n\r\n", "7.0.15", FieldDeadlines | redisFields | valkeyFields | Blooms, false},
 		{"-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n", "", 0, true},
 		{"$-1\r\n", "", 0, true}, {"$99999999999\r\n", "", 0, true}, {"$5\r\nab", "", 0, true}, {"", "", 0, true},
 		{strings.Repeat("x", 100_000), "", 0, true},
@@ -99,7 +101,7 @@ func TestRefusedRests(t *testing.T) {
 	}
 	r, s := ask()
 	s.take(t, "-ERR Full synchronization refused: key 'special' of database 3 has deadlines of fields, "+
-		"which Redis reads from version 7.4 (RDB version 12) on\r\n")
+		"which Redis reads from version 7.4 (RDB version 12) on, and Valkey from 9.0\r\n")
 	p.do(r.cl, "SYNC") // what a replica does then
 	p.Do(func() { p.feed.Tick(p.SteadyMs() + refusalRest - 100) })
 	if s.isClosed() || r.state != waiting {
@@ -161,11 +163,30 @@ func TestVersionSaid(t *testing.T) {
 		t.Errorf("%q at once", got)
 	}
 	s.take(t, "-ERR Full synchronization refused: key 'special' of database 3 has deadlines of fields, "+
-		"which Redis reads from version 7.4 (RDB version 12) on\r\n")
+		"which Redis reads from version 7.4 (RDB version 12) on, and Valkey from 9.0\r\n")
 
-	cl, _ = p.arrive() // a spindle: what it names counts
-	p.do(cl, "REPLCONF listening-port 7001 capa hash-field-deadlines", "REPLCONF version 7.4.1")
-	if got := p.do(cl, "PSYNC ? -1"); !strings.HasPrefix(got, "+FULLRESYNC") {
-		t.Errorf("%q", got)
+	cl, s = p.arrive() // a spindle: what it names counts
+	p.do(cl, "REPLCONF listening-port 7001 capa hash-field-deadlines", "REPLCONF version 9.0.0")
+	if got := p.do(cl, "PSYNC ? -1"); !strings.HasPrefix(got, "+FULLRESYNC") || p.saver.valkey {
+		t.Errorf("%q, Valkey's form %t", got, p.saver.valkey)
 	}
+	s.take(t, "$3\r\nRDB")
+
+	cl, s = p.arrive() // a Valkey
+	p.do(cl, "REPLCONF listening-port 7002", "REPLCONF version 9.1.2")
+	p.do(cl, "PSYNC ? -1")
+	s.take(t, "$3\r\nRDB")
+	if !p.saver.valkey {
+		t.Error("a Valkey 9 did not get Valkey's form")
+	}
+	p.Do(func() {
+		p.feed.spot(0, [][]byte{[]byte("HPERSIST"), []byte("h")})
+		if s.isClosed() {
+			t.Error("closed because of a command that Valkey 9 has")
+		}
+		p.feed.spot(0, [][]byte{[]byte("RESTORE"), []byte("h"), []byte("0"), []byte("\x18v\x0c\x00checksum")})
+		if !s.isClosed() {
+			t.Error("a payload in Redis's form went to a Valkey")
+		}
+	})
 }

@@ -80,9 +80,9 @@ const (
 	away                  // the peer was unreachable, or not ready
 )
 
-// likeVersion is the version that a primary hears. Valkey chooses the RDB form by it: for 9.0.0 or later the magic is
-// VALKEY080, which is not read here yet.
-const likeVersion = "7.4.1"
+// likeVersion is the version that a primary hears: that of the newest Valkey whose RDB form this server reads. Valkey
+// chooses the form by it, and other primaries do not know the word.
+const likeVersion = "9.0.0"
 
 // ackEveryMs is how often the peer hears what was applied.
 const ackEveryMs = 1000

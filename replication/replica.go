@@ -98,9 +98,10 @@ func (r *replica) awaitsView() bool { return r.state == waiting && !r.cl.Is(clie
 type form struct {
 	eof, rdbOnly bool
 	filter       Filter
+	valkey       bool // deadlines of fields are in Valkey's form
 }
 
-func (r *replica) form() form { return form{r.eof, r.rdbOnly, r.filter} }
+func (r *replica) form() form { return form{r.eof, r.rdbOnly, r.filter, r.wantsValkey()} }
 
 // setFilter is REPLCONF rdb-filter-only, whose value lists the contents of the RDB stream. Only functions can be asked
 // for, so every filter leaves out the keys.
@@ -127,8 +128,13 @@ func (r *replica) sayVersion(text string) bool {
 		return false
 	}
 	r.asked, r.answered, r.version = true, true, text
-	r.lacks = FieldDeadlines | Blooms // of what capa has not named
+	r.lacks = lackingValkey(major) // except for what capa has named
 	return true
+}
+
+// wantsValkey reports whether r is a Valkey that reads deadlines of fields in Valkey's form alone.
+func (r *replica) wantsValkey() bool {
+	return r.lacks&^r.reads&(redisFields|FieldDeadlines) == redisFields
 }
 
 // unsent is how many bytes r's loop has and the socket has not taken.

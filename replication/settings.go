@@ -32,7 +32,9 @@ type Disk interface {
 type Saver interface {
 	// Prepare is called in the turn that freezes view. The function it returns writes the whole view to w. It may run on
 	// any goroutine, and more than once. It writes the same number of bytes each time, and ends early when ctx does.
-	Prepare(ctx context.Context, replID string, offset int64, only Filter) func(w io.Writer, view *keyspace.View) error
+	// valkey: deadlines of fields are written in Valkey's form.
+	Prepare(ctx context.Context, replID string, offset int64, only Filter, valkey bool) func(
+		w io.Writer, view *keyspace.View) error
 	// Holds returns the forms that may be among the data, of those that only some servers read. Turn only.
 	Holds() Forms
 	// Find looks for a key of the view that holds one of forms. Any goroutine.

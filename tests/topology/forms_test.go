@@ -68,10 +68,11 @@ func TestPeersThatCannotRead(t *testing.T) {
 	}
 }
 
-// TestPeersThatRead: releases that know deadlines of fields get them.
+// TestPeersThatRead: releases that know deadlines of fields get them, in a full copy and in the stream. A spindle below
+// gets them from there.
 func TestPeersThatRead(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{testkit.Redis74, testkit.Redis8} {
+	for _, name := range []string{testkit.Redis74, testkit.Redis8, testkit.Valkey9} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec := testkit.Kind(t, name)
@@ -84,6 +85,7 @@ func TestPeersThatRead(t *testing.T) {
 			s.Do("HPEXPIRE", "h", 2_000_000, "FIELDS", 1, "g")
 			s.Do("HPERSIST", "h", "FIELDS", 1, "f")
 			equal(t, s, r)
+			equal(t, s, follow(t, r, false))
 			ask := []any{"HPEXPIRETIME", "h", "FIELDS", 2, "f", "g"}
 			if a, b := fmt.Sprint(s.Do(ask...)), fmt.Sprint(r.Do(ask...)); a != b {
 				t.Errorf("deadlines %s here, %s at the replica", a, b)

@@ -34,9 +34,11 @@ func settle(t *testing.T, s, r *testkit.Server) {
 func equal(t *testing.T, s, r *testkit.Server) {
 	t.Helper()
 	settle(t, s, r)
-	testkit.Until(t, testkit.Slowly(20*time.Second), "equal digests", func() error {
-		return testkit.Equal(r.Do("DEBUG", "DIGEST").Text, s.Do("DEBUG", "DIGEST").Text)
-	})
+	if digestsAlike(s, r) {
+		testkit.Until(t, testkit.Slowly(20*time.Second), "equal digests", func() error {
+			return testkit.Equal(r.Do("DEBUG", "DIGEST").Text, s.Do("DEBUG", "DIGEST").Text)
+		})
+	}
 	var differ []string
 	for range 5 { // a key may expire between the two readings
 		if differ = differences(contents(t, s), contents(t, r)); len(differ) == 0 {
@@ -47,6 +49,12 @@ func equal(t *testing.T, s, r *testkit.Server) {
 	for _, line := range differ {
 		t.Error(line)
 	}
+}
+
+// digestsAlike reports whether equal data give equal digests on both servers. Valkey leaves deadlines of hash fields
+// out of its digest, and Redis does not.
+func digestsAlike(a, b *testkit.Server) bool {
+	return (a.Info("server")["valkey_version"] == "") == (b.Info("server")["valkey_version"] == "")
 }
 
 // differences returns the differences between two servers, one per line.
@@ -131,6 +139,18 @@ func structure(c *respclient.Client, name string) string {
 		slices.Sort(parts)
 	case "hash":
 		pairs := slices.Collect(slices.Chunk(parts, 2))
+		ask := []any{"HPEXPIRETIME", name, "FIELDS", len(pairs)}
+		for _, pair := range pairs {
+			ask = append(ask, pair[0])
+		}
+		deadlines, err := c.Do(ask...) // an error: the server is older, or the hash has expired
+		for i := range pairs {
+			deadline := int64(-1)
+			if err == nil && i < len(deadlines.Elems) {
+				deadline = deadlines.Elems[i].Int
+			}
+			pairs[i] = append(slices.Clone(pairs[i]), strconv.FormatInt(deadline, 10))
+		}
 		slices.SortFunc(pairs, slices.Compare)
 		parts = slices.Concat(pairs...)
 	case "stream":
