@@ -318,10 +318,10 @@ func TestRestoreNewer(t *testing.T) {
 			if err != nil || kind != c.kind || rdb.PayloadVersion(told) != c.told {
 				t.Errorf("%q of version %d is told as %s of version %d: %v", c.body, c.version, kind, rdb.PayloadVersion(told), err)
 			}
-			was := b.get("k")
+			was := b.dumped("k")
 			b.run("restore", "again", ttl, string(told), "REPLACE")
-			if got := b.get("again"); got != was {
-				t.Errorf("%q is %s, and %s where it was told", c.body, was, got)
+			if got := b.dumped("again"); got != was {
+				t.Errorf("%q is %q, and %q where it was told", c.body, was, got)
 			}
 		}
 	}

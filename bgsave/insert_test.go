@@ -535,3 +535,54 @@ func TestReplacedPlain(t *testing.T) {
 		}
 	}
 }
+
+// FuzzRestoreNewer: a payload of a newer server is refused without a trace, or is a value whose own payload restores the
+// same value. Replicas get one that they can read.
+func FuzzRestoreNewer(f *testing.F) {
+	hash2 := "\x16\x02\x01a\x01x\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x01b\x01y\xff\xff\xff\xff\xff\xff\xff\xff"
+	for body, version := range map[string]int{
+		hash2: 80, "\x16\x01\x01a@A" + strings.Repeat("x", 65) + "\x00\xd8\xc3\x2c\xbb\x03\x00\x00": 80,
+		"\x1f\x01\x02\x01a\x01b\x01x\xc0\x01": 15, "\x1d\x01\x01\x01a\x0c\x0c\x00\x00\x00\x02\x00\x05\x01\x81x\x02\xff": 15,
+		"\x1a" + strings.Repeat("\x00", 10) + "\x40\x64\x0a\x01\x02p1\x01\x02id\x05\x01\x07\x08": 15,
+		"\x1b\x00\x00\x05\x01\x00\x00\x00\x00\x05\x01\x01g\x05\x01\x05\x01" + strings.Repeat("\x00", 15) + "\x01" +
+			strings.Repeat("\x00", 8) + "\x02\x00\x01" + strings.Repeat("\x00", 15) + "\x01\x00\x00\x00\x00\x00": 15,
+		"\xf3\x01CLAS\x02\x05\x00\x00\x01v": 13, "\x1c\x01\x00\x00\x00\x01x": 14,
+	} {
+		f.Add([]byte(body), version == 80)
+	}
+	b := newTestServer(f)
+	b.AnyChecksum = true
+	b.Settings.ModuleData.Set(SkipModuleData)
+	b.run("restore", "k", "0", string(rdb.AppendFooter([]byte(hash2), 0, 80)))
+	b.space.DB(0).Delete([]byte("k"))
+	b.settle()
+	f.Fuzz(func(t *testing.T, body []byte, valkey bool) {
+		b.t = t
+		before, version := b.space.Heap().Used(), rdb.MaxVersion
+		if valkey {
+			version = rdb.ValkeyVersion
+		}
+		reply := b.run("restore", "k", "0", string(rdb.AppendFooter(slices.Clone(body), 0, version)))
+		switch {
+		case reply == "+OK\r\n":
+			said := b.told
+			told, ok := strings.CutPrefix(said, "restore k 0 ")
+			if !ok || rdb.PayloadVersion([]byte(told)) > codec.NewestVersion {
+				t.Fatalf("%q is told as %q", body, said)
+			}
+			was := b.dumped("k")
+			for _, payload := range []string{told, was} {
+				if got := b.run("restore", "k", "0", payload, "REPLACE"); got != "+OK\r\n" || len(b.dumped("k")) != len(was) {
+					t.Fatalf("%q became %q: %s %q, was %q", body, payload, got, b.dumped("k"), was)
+				}
+			}
+			b.space.DB(0).Delete([]byte("k"))
+		case b.space.DB(0).Len() != 0:
+			t.Fatalf("%q: %q, and a key", body, reply)
+		}
+		b.settle()
+		if used := b.space.Heap().Used(); used != before {
+			t.Fatalf("%q: %d bytes used, %d before", body, used, before)
+		}
+	})
+}
