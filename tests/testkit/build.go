@@ -54,7 +54,7 @@ func build() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "spindle")
-	args := append(append([]string{"build"}, flags...), "-o", path, "spindle")
+	args := append(append([]string{"build", "-pgo=off"}, flags...), "-o", path, "spindle")
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
