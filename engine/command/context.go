@@ -81,7 +81,7 @@ type Wait struct {
 	Type value.Type
 	// Runs in a turn when a key may have become ready; a reply, or an error, which is one, ends the wait.
 	Retry func(c *Context) error
-	// When Retry is due although no key is ready: Unix ms, the next millisecond at the earliest; 0: never. It is asked when
+	// Returns when Retry is due although no key is ready: Unix ms, not before the present; 0: never. The core asks when
 	// the wait begins, and after each Retry that did not reply. It may be nil.
 	Again func(c *Context) int64
 	// Retry also runs when a stream has left its key, to answer with an error (XREADGROUP).

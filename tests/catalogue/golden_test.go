@@ -64,6 +64,7 @@ var unrecorded = map[string]string{
 	"sunioncard": "Redis 8.10",
 	"xackdel":    "Redis 8.2",
 	"xdelex":     "Redis 8.2",
+	"xnack":      "Redis 8.8",
 }
 
 // decode reads one RESP3 value: strings, float64 for integers as in JSON, []any, and map[string]any.

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"math"
+
 	"spindle/engine/command"
 	streams "spindle/engine/data/value/stream"
 	"spindle/protocol"
@@ -33,6 +35,19 @@ func (x *claiming) open(c *command.Context) error {
 	return nil
 }
 
+// claimer finds or makes the consumer that gets the entries. If a replica takes over entries that were given back, no
+// client has asked as that consumer.
+func (x *claiming) claimer(name []byte) {
+	seen := int64(0)
+	if was := x.g.Consumer(name); was != nil {
+		seen = was.Seen()
+	}
+	x.owner, _ = consumer(x.c, &x.w, x.g, x.key, name)
+	if len(name) == 0 && x.time == 0 {
+		x.w.See(x.owner, seen)
+	}
+}
+
 // drop removes a pending entry that was deleted from the stream.
 func (x *claiming) drop(p *streams.Pending) {
 	propagateClaim(x.c, x.key, x.group, p.Consumer(), p.ID, p.Time, p.Count, x.g.LastID())
@@ -46,7 +61,7 @@ func (x *claiming) take(p *streams.Pending) {
 	if x.retries >= 0 {
 		p.Count = uint64(x.retries)
 	} else if !x.justID {
-		p.Count++
+		p.Count = oneMore(p.Count)
 	}
 	x.w.Deliver(x.g, x.owner, p.ID, p.Time, p.Count)
 	if x.justID {
@@ -54,10 +69,15 @@ func (x *claiming) take(p *streams.Pending) {
 	} else {
 		replyOne(x.c.Reply, x.w.Stream, p.ID)
 	}
-	x.w.Activate(x.owner, x.c.Now)
+	if len(x.owner.Name()) > 0 || p.Time > 0 { // else a replica takes over an entry that was given back
+		x.w.Activate(x.owner, x.c.Now)
+	}
 	propagateClaim(x.c, x.key, x.group, x.owner.Name(), p.ID, p.Time, p.Count, x.g.LastID())
 	x.c.Changed(1)
 }
+
+// oneMore is a number of deliveries and one.
+func oneMore(count uint64) uint64 { return min(count+1, math.MaxInt64) }
 
 // claim is
 //
@@ -100,7 +120,7 @@ func (h *commands) claim(c *command.Context) error {
 		o.time = c.Now
 	}
 	x.time, x.retries, x.justID = o.time, o.retries, o.justID
-	x.owner, _ = consumer(c, &x.w, x.g, x.key, c.Args[3])
+	x.claimer(c.Args[3])
 	c.PropagateNothing()
 	mark, n := c.Reply.Mark(), 0
 	for _, id := range h.ids {
@@ -113,7 +133,7 @@ func (h *commands) claim(c *command.Context) error {
 			}
 			continue
 		}
-		if !was && !o.force || was && x.idleMs > 0 && c.Now-p.Time < x.idleMs {
+		if !was && !o.force || was && x.idleMs > 0 && c.Now-p.Time < x.idleMs && !p.Given() {
 			continue
 		}
 		x.take(&p)
@@ -246,7 +266,7 @@ func (h *commands) sweep(x *claiming, from streams.ID, count int64) {
 		if !x.w.Has(p.ID) {
 			h.steps = append(h.steps, step{p.ID, true})
 			gone++
-		} else if x.idleMs > 0 && x.c.Now-p.Time < x.idleMs {
+		} else if x.idleMs > 0 && x.c.Now-p.Time < x.idleMs && !p.Given() {
 			continue
 		} else {
 			h.steps = append(h.steps, step{id: p.ID})

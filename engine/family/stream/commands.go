@@ -101,6 +101,7 @@ func (h *commands) family() command.Family {
 				Reads: command.ReadsNext("COUNT", 4, 10, "a small COUNT"), Run: infoStream},
 		}},
 		{Name: "xlen", Arity: 2, Flags: command.ReadOnly | command.Fast, Keys: command.FirstArg(command.KeyRO), Run: length},
+		{Name: "xnack", Arity: -7, Flags: fast, Keys: command.FirstArg(update), Run: h.run(h.nack)},
 		{Name: "xpending", Arity: -3, Flags: command.ReadOnly, Keys: command.FirstArg(access), Tips: anyOutput, Run: pending},
 		{Name: "xrange", Arity: -4, Flags: command.ReadOnly, Keys: command.FirstArg(access),
 			Reads: command.ReadsNext("COUNT", 4, 0, "a small COUNT"), Run: xrange},

@@ -117,12 +117,12 @@ func (h *commands) deliverIdle(c *command.Context, r *reading, key []byte, w *st
 		if !it.Next() || !r.allows(c, &it) {
 			break
 		}
-		replyClaimed(c, &it, max(c.Now-p.Time, 0), p.Count)
+		replyClaimed(c, &it, idleOf(c, p), p.Count)
 		r.given++
 		n++
-		w.Deliver(g, owner, p.ID, c.Now, p.Count+1)
+		w.Deliver(g, owner, p.ID, c.Now, oneMore(p.Count))
 		w.Activate(owner, c.Now)
-		propagateClaim(c, key, r.group, r.consumer, p.ID, c.Now, p.Count+1, g.LastID())
+		propagateClaim(c, key, r.group, r.consumer, p.ID, c.Now, oneMore(p.Count), g.LastID())
 		c.Changed(1)
 	}
 	return n
@@ -141,7 +141,7 @@ func replyHistory(c *command.Context, r *reading, w *streams.Writer, g *streams.
 		switch found := it.Next(); {
 		case found && r.allows(c, &it):
 			replyEntry(c.Reply, &it)
-			w.Redeliver(g, &p, c.Now, p.Count+1)
+			w.Redeliver(g, &p, c.Now, oneMore(p.Count))
 		case !found && r.allows(c, nil):
 			c.Reply.Array(2)
 			replyID(c.Reply, p.ID)

@@ -44,6 +44,7 @@ var (
 		Text: "The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM " +
 			"option to create an empty stream automatically."}
 	errIDCount       = &protocol.Error{Code: "ERR", Text: "Number of IDs must be a positive integer"}
+	errNackCount     = &protocol.Error{Code: "ERR", Text: "Invalid RETRYCOUNT option argument for XNACK"}
 	errIDsDiffer     = &protocol.Error{Code: "ERR", Text: "The `numids` parameter must match the number of arguments"}
 	errID            = &protocol.Error{Code: "ERR", Text: "Invalid stream ID specified as stream command argument"}
 	errIntervalStart = &protocol.Error{Code: "ERR", Text: "invalid start ID for the interval"}

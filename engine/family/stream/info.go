@@ -35,8 +35,12 @@ func infoConsumers(c *command.Context) error {
 		return errNoSuchGroup(c.Args[3], c.Args[2])
 	}
 	r := c.Reply
-	r.Array(int(g.Consumers()))
+	mark, n := r.Mark(), 0
 	for owner := range g.All {
+		if owner.Hidden() {
+			continue
+		}
+		n++
 		inactive := owner.Active()
 		if inactive != -1 {
 			inactive = c.Now - inactive
@@ -51,6 +55,7 @@ func infoConsumers(c *command.Context) error {
 		r.BulkString("inactive")
 		r.Int(inactive)
 	}
+	r.ArrayAt(mark, n)
 	return nil
 }
 
@@ -68,7 +73,7 @@ func infoGroups(c *command.Context) error {
 		r.BulkString("name")
 		r.Bulk(g.Name())
 		r.BulkString("consumers")
-		r.Int(int64(g.Consumers()))
+		r.Int(int64(g.Shown()))
 		r.BulkString("pending")
 		r.Int(int64(g.Pending()))
 		replyProgress(r, s, g)
@@ -174,7 +179,12 @@ func replyOutermost(r *protocol.Reply, s streams.Stream, reverse bool) {
 }
 
 func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uint64) {
-	r.Map(7)
+	given := g.GivenBack()
+	if given == 0 {
+		r.Map(7)
+	} else {
+		r.Map(8)
+	}
 	r.BulkString("name")
 	r.Bulk(g.Name())
 	replyProgress(r, s, g)
@@ -184,9 +194,17 @@ func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uin
 	var cur streams.PendingCursor
 	g.From(&cur, streams.ID{})
 	replyPending(r, &cur, g.Pending(), count, true)
+	if given > 0 { // servers before Redis 8.8 do not have the field
+		r.BulkString("nacked-count")
+		r.Int(int64(given))
+	}
 	r.BulkString("consumers")
-	r.Array(int(g.Consumers()))
+	mark, n := r.Mark(), 0
 	for owner := range g.All {
+		if owner.Hidden() {
+			continue
+		}
+		n++
 		r.Map(5)
 		r.BulkString("name")
 		r.Bulk(owner.Name())
@@ -200,6 +218,7 @@ func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uin
 		g.FromOf(&cur, owner, streams.ID{})
 		replyPending(r, &cur, owner.Pending(), count, false)
 	}
+	r.ArrayAt(mark, n)
 }
 
 // replyPending replies up to count of n pending entries: ID, consumer if named, time of delivery, number of deliveries.

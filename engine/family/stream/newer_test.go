@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -99,7 +100,7 @@ func (p *plainStream) read(g *plainGroup, who string, now, idle int64, count int
 			case !p.has(id):
 				delete(g.pending, id)
 			default:
-				g.pending[id] = plainPending{who, now, x.count + 1}
+				g.pending[id] = plainPending{who, now, int64(oneMore(uint64(x.count)))}
 				list = append(list, id)
 			}
 		}
@@ -335,7 +336,7 @@ func (r *rivals) step() {
 		if want := p.read(g, who, r.now, idle, count); !slices.Equal(got, want) {
 			r.t.Fatalf("%q: entries %d, want %d", args, got, want)
 		}
-	case op < 95:
+	case op < 93:
 		list, block := r.block()
 		n := 0
 		for _, id := range list {
@@ -346,9 +347,49 @@ func (r *rivals) step() {
 		}
 		args := append([]string{"XACK", "s", group}, block[2:]...)
 		r.expect(args, r.do(args...), fmt.Sprintf(":%d\r\n", n))
+	case op < 98:
+		r.nack(group, g)
 	default:
 		r.view()
 	}
+}
+
+// nack gives entries back.
+func (r *rivals) nack(group string, g *plainGroup) {
+	list, block := r.block()
+	mode := []string{"SILENT", "FAIL", "FATAL"}[r.rng.IntN(3)]
+	args := append([]string{"XNACK", "s", group, mode}, block...)
+	force := r.rng.IntN(3) == 0
+	if force {
+		args = append(args, "FORCE")
+	}
+	given := r.rng.IntN(3) == 0
+	if given {
+		args = append(args, "RETRYCOUNT", "7")
+	}
+	n := 0
+	for _, id := range list {
+		x, has := g.pending[id]
+		if !has && (!force || !r.want.has(id)) {
+			continue
+		}
+		n++
+		if !r.want.has(id) {
+			delete(g.pending, id)
+			continue
+		}
+		switch {
+		case given:
+			x.count = 7
+		case mode == "FATAL":
+			x.count = math.MaxInt64
+		case mode == "SILENT":
+			x.count = max(x.count-1, 0)
+		}
+		x.who, x.time = "", 0
+		g.pending[id] = x
+	}
+	r.expect(args, r.do(args...), fmt.Sprintf(":%d\r\n", n))
 }
 
 // view freezes the data, or compares a frozen view with what it was.

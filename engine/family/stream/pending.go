@@ -80,7 +80,7 @@ func replySummary(r *protocol.Reply, g *streams.Group) {
 	replyID(r, g.LastPending())
 	mark, n := r.Mark(), 0
 	for owner := range g.All {
-		if owner.Pending() > 0 {
+		if owner.Pending() > 0 && !owner.Hidden() {
 			r.Array(2)
 			r.Bulk(owner.Name())
 			r.BulkInt(int64(owner.Pending()))
@@ -88,6 +88,14 @@ func replySummary(r *protocol.Reply, g *streams.Group) {
 		}
 	}
 	r.ArrayAt(mark, n)
+}
+
+// idleOf is how long, in ms, p has been idle; -1 if it was given back.
+func idleOf(c *command.Context, p *streams.Pending) int64 {
+	if p.Given() {
+		return -1
+	}
+	return max(c.Now-p.Time, 0)
 }
 
 type pendingOptions struct {
@@ -134,14 +142,14 @@ func (o *pendingOptions) reply(c *command.Context, g *streams.Group) {
 	mark, n := r.Mark(), uint64(0)
 	var p streams.Pending
 	for n < o.count && cur.Next(&p) && !o.to.Less(p.ID) {
-		idle := c.Now - p.Time
-		if o.idleMs != 0 && idle < o.idleMs {
+		idle := idleOf(c, &p)
+		if o.idleMs != 0 && idle < o.idleMs && idle != -1 {
 			continue
 		}
 		r.Array(4)
 		replyID(r, p.ID)
 		r.Bulk(p.Consumer())
-		r.Int(max(idle, 0))
+		r.Int(idle)
 		r.Uint(p.Count)
 		n++
 	}

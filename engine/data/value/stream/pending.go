@@ -1,13 +1,19 @@
 package stream
 
 import (
+	"math"
+
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
 	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
 )
 
-// A Pending is an entry that was delivered and not acknowledged. A group stores it in four words:
+// A Pending is an entry that was delivered and not acknowledged. One that was given back (XNACK) is pending with the
+// consumer whose name is empty, since the time 0. Files and replicas of Redis 7.0 can hold it like that. The greatest
+// count that is stored stands for math.MaxInt64, which marks an entry that no consumer can handle.
+//
+// A group stores it in four words:
 //
 //	word 0     word 1     word 2                          word 3
 //	+----------+----------+------------------+----------+------------------+-----------+
@@ -36,8 +42,15 @@ func (p *Pending) Consumer() []byte { return table.MemberKey(p.consumer) }
 func (p *Pending) Of(c *Consumer) bool { return p.consumer == c.name }
 
 func pendingOf(r []uint64) Pending {
-	return Pending{ID{r[0], r[1]}, int64(r[2] & maxTime), r[2]>>48 | r[3]>>48<<16, memory.Ref(r[3] & refBits)}
+	p := Pending{ID{r[0], r[1]}, int64(r[2] & maxTime), r[2]>>48 | r[3]>>48<<16, memory.Ref(r[3] & refBits)}
+	if p.Count == maxCount {
+		p.Count = math.MaxInt64
+	}
+	return p
 }
+
+// Given reports whether it was given back, and belongs to no consumer.
+func (p *Pending) Given() bool { return p.Time == 0 && p.consumer != 0 && len(p.Consumer()) == 0 }
 
 func (p *Pending) record() [4]uint64 {
 	at, count := uint64(p.stored()), min(p.Count, maxCount)
