@@ -291,6 +291,12 @@ func (c *Core) HotKeys() *diagnose.HotKeys {
 	return c.sampler.keys
 }
 
+// Nanos is the turn's time by the clock that HotKeys.Fade gets. Turn only.
+func (c *Core) Nanos() int64 {
+	c.assertHeld()
+	return c.nanos
+}
+
 // Stalls is the stall log. Turn only.
 func (c *Core) Stalls() *diagnose.Stalls {
 	c.assertHeld()

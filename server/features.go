@@ -112,6 +112,7 @@ func (in *instance) makeParts() part.List {
 						in.listening.reactor.Timings(yield)
 					}
 				},
+				Sampling: in.engine.HotKeys.Get, Clustered: in.clustering.Enabled.Get, Nanos: in.core.Nanos,
 				HotKeysChanged: in.core.ApplyHotKeys, StallsChanged: in.core.ApplyStallThreshold,
 			})
 			return nil

@@ -34,6 +34,10 @@ type Deps struct {
 	Catalogue func() *command.Catalogue
 	Replies   func(yield func(row int, h *histogram.H) bool) // how long replies took, by the IDs of rows
 
+	Sampling  func() bool  // the setting hot-keys
+	Clustered func() bool  // cluster mode
+	Nanos     func() int64 // the turn's time by the clock that HotKeys.Fade gets; in a turn
+
 	HotKeysChanged, StallsChanged func() // apply the settings hot-keys and stall-threshold
 }
 
@@ -96,9 +100,14 @@ func Family(d Deps) command.Family {
 			{Name: "help", Arity: 2, Flags: plain, Run: bigKeysHelp},
 		}},
 		{Name: "hotkeys", Arity: -2, Subs: []command.Spec{
-			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.hotKeysGet},
+			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.sessionOrTop},
 			{Name: "help", Arity: 2, Flags: plain, Run: hotKeysHelp},
-			{Name: "reset", Arity: 2, Flags: admin, Tips: succeeded, Run: f.hotKeysReset},
+			{Name: "reset", Arity: 2, Flags: admin, Tips: succeeded, Run: f.resetSession},
+			{Name: "start", Arity: -2, Flags: admin, Run: f.startSession},
+			{Name: "stop", Arity: 2, Flags: admin, Run: f.stopSession},
+		}},
+		{Name: "spindle", Arity: -2, Subs: []command.Spec{
+			{Name: "hotkeys", Arity: -3, Flags: admin, Tips: varying, Run: f.spindleHotKeys},
 		}},
 		{Name: "stalls", Arity: -2, Subs: []command.Spec{
 			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.stallsGet},

@@ -2,10 +2,19 @@ package diagnose
 
 import "spindle/protocol"
 
-// Clients match these texts, so they are worded as in Redis.
+// Clients match the texts that Redis 7.4 has, so these are worded as there.
 var (
-	errCount  = &protocol.Error{Code: "ERR", Text: "COUNT should be greater than 0"}
-	errNewest = &protocol.Error{Code: "ERR", Text: "count should be greater than or equal to -1"}
+	errCount        = &protocol.Error{Code: "ERR", Text: "COUNT should be greater than 0"}
+	errSessionCount = &protocol.Error{Code: "ERR", Text: "COUNT must be between 1 and 64"}
+	errDuration     = &protocol.Error{Code: "ERR", Text: "DURATION must not be negative"}
+	errSample       = &protocol.Error{Code: "ERR", Text: "SAMPLE must be at least 1"}
+	errMetrics      = &protocol.Error{Code: "ERR", Text: "METRICS takes the number of metrics, then CPU, NET or both"}
+	errSlotsAlone   = &protocol.Error{Code: "ERR", Text: "SLOTS is for cluster mode only"}
+	errSlot         = &protocol.Error{Code: "ERR", Text: "Invalid or out of range slot"}
+	errActive       = &protocol.Error{Code: "ERR", Text: "a HOTKEYS session is active already"}
+	errResetActive  = &protocol.Error{Code: "ERR", Text: "a HOTKEYS session is active: stop it first"}
+	errNotSampling  = &protocol.Error{Code: "ERR", Text: "HOTKEYS START needs the setting hot-keys"}
+	errNewest       = &protocol.Error{Code: "ERR", Text: "count should be greater than or equal to -1"}
 )
 
 func errNoSamples(event string) error {

@@ -31,6 +31,8 @@ type HotKeys struct {
 	span  float64 // observed seconds, weighted as accesses are
 	unit  float64 // the present weight of one access
 	last  int64   // nanos of the last Fade; 0: none yet
+
+	Session *Session // the last one that was started; nil: none
 }
 
 const (
@@ -96,6 +98,9 @@ func (h *HotKeys) Note(u *Use) {
 	}
 	c.bytes += u.Bytes * h.unit
 	c.nanos += u.Nanos * h.unit
+	if h.Session != nil && h.Session.Active {
+		h.Session.note(u)
+	}
 }
 
 // lightest is the counter that the next new key replaces.
@@ -110,6 +115,9 @@ func (s *hotSet) lightest() (at int) {
 
 // Fade advances the time. nanos is of a monotonic clock. Ten calls a second are enough.
 func (h *HotKeys) Fade(nanos int64) {
+	if s := h.Session; s != nil && s.Active && s.ends != 0 && nanos >= s.ends {
+		s.Stop(s.ends)
+	}
 	if h.last == 0 {
 		h.last = nanos
 		return
@@ -225,8 +233,13 @@ func hotKeysHelp(c *command.Context) error {
 		"    samples that fade with a half-life of ten seconds. <share> is in percent",
 		"    of all uses of keys; reads, writes, bytes and cpu-usec are per second.",
 		"    Of a key at most 512 bytes are shown.",
+		"    After START and without COUNT: the session's result.",
 		"RESET",
-		"    Forget what was seen.",
+		"    Drop the result of the last session. Without one: forget what was seen.",
+		"START METRICS <n> [CPU] [NET] [COUNT <k>] [DURATION <seconds>] [SAMPLE <ratio>] [SLOTS <n> <slot> ...]",
+		"    Begin a session, in Redis's form.",
+		"STOP",
+		"    End the session. GET still returns its result.",
 	)
 	return nil
 }

@@ -99,8 +99,8 @@ var own = []string{
 		"the whole process here too. With less than some 10 MB of data the ratio says little in both.",
 	"After CLIENT REPLY OFF or SKIP a protocol error closes the connection; 7.4 leaves it open and silent.",
 	"CONFIG REWRITE keeps a lone client-output-buffer-limit line; 7.4 puts another class's default in its place.",
-	"HOTKEYS, BIGKEYS, STALLS and SCRIPT STATS are spindle's own. HOTKEYS is always on; Redis 8.6 has another command " +
-		"of that name, which records a session that is started and stopped.",
+	"BIGKEYS, STALLS, SCRIPT STATS and SPINDLE are spindle's own. HOTKEYS GET COUNT n shows figures that are always on. " +
+		"After HOTKEYS START, HOTKEYS GET shows the session as Redis 8.6 does.",
 	"COMMAND DOCS has 7.4's arguments; summaries, complexities and histories are 7.2's, and our own for what is newer. " +
 		"LOLWUT VERSION 5 and 6 draw pictures of our own.",
 }

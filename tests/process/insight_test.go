@@ -320,3 +320,58 @@ func TestHotKeysOfAllCommands(t *testing.T) {
 		t.Error("switched on again: nothing is seen")
 	}
 }
+
+// TestHotKeysSession: HOTKEYS START, GET and STOP count what keys cost, in the map that client libraries parse. The
+// always-on figures stay available, as HOTKEYS GET COUNT and as SPINDLE HOTKEYS GET.
+func TestHotKeysSession(t *testing.T) {
+	s := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
+	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	testkit.Await(t, testkit.Slowly(10*time.Second), "the slots to be served", func() bool {
+		return strings.Contains(s.Do("CLUSTER", "INFO").Text, "cluster_state:ok")
+	})
+	slot := s.Do("CLUSTER", "KEYSLOT", "big").Int
+	s.Do("HOTKEYS", "START", "METRICS", 2, "CPU", "NET", "COUNT", 2, "SLOTS", 1, slot)
+	for range 20 {
+		s.Do("SET", "other", strings.Repeat("x", 5000))
+		s.Do("SET", "big", strings.Repeat("x", 1000))
+	}
+	field := func(name string) respclient.Value {
+		t.Helper()
+		v, ok := s.Do("HOTKEYS", "GET").Elems[0].Get(name)
+		if !ok {
+			t.Fatalf("no %s", name)
+		}
+		return v
+	}
+	if field("tracking-active").Int != 1 {
+		t.Error("the session is not active")
+	}
+	s.Do("HOTKEYS", "STOP")
+	if field("tracking-active").Int != 0 || field("selected-slots").Elems[0].Elems[0].Int != slot {
+		t.Error("the session is active, or of another slot")
+	}
+	all, ours := field("net-bytes-all-commands-all-slots").Int, field("net-bytes-all-commands-selected-slots").Int
+	if top := field("by-net-bytes").Elems; len(top) != 2 || top[0].Text != "big" || top[1].Int < 20_000 {
+		t.Errorf("by-net-bytes: %v", top)
+	}
+	if ours < 20_000 || all < ours+100_000 || field("total-net-bytes").Int != all {
+		t.Errorf("%d bytes of the slot, %d of all", ours, all)
+	}
+	for _, name := range []string{"sample-ratio", "collection-start-time-unix-ms", "collection-duration-ms",
+		"total-cpu-time-user-ms", "total-cpu-time-sys-ms", "by-cpu-time-us", "all-commands-all-slots-us"} {
+		field(name)
+	}
+	for _, args := range [][]any{{"HOTKEYS", "GET", "COUNT", 10}, {"SPINDLE", "HOTKEYS", "GET"}} {
+		if m := maps(t, s.Do(args...)); len(m) == 0 || m[0]["key"] == "" {
+			t.Errorf("%v: %v", args, m)
+		}
+	}
+	s.Do("HOTKEYS", "RESET")
+	s.Do("HOTKEYS", "START", "METRICS", 1, "NET", "DURATION", 1)
+	testkit.Await(t, testkit.Slowly(10*time.Second), "the session to end", func() bool {
+		return field("tracking-active").Int == 0
+	})
+	if ms := field("collection-duration-ms").Int; ms != 1000 {
+		t.Errorf("a session of a second took %d ms", ms)
+	}
+}
