@@ -166,6 +166,6 @@ func (in *instance) connDeps() conn.Deps {
 			in.notices.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
-		Mode: func() string { return in.mode }, Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
+		Databases: func() int { return int(in.engine.Databases.Get()) }, Mode: func() string { return in.mode }, Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
 	}
 }

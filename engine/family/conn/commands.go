@@ -26,6 +26,7 @@ type Deps struct {
 	Unblock func(c *client.Client, withErr bool) bool
 	Reset   func(c *client.Client) // RESET: drops MULTI, WATCH, subscriptions, MONITOR, tracking
 
+	Databases     func() int
 	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
 	Role          func() string // "master", "replica"; nil is master
 	Subscriptions func(c *client.Client) (channels, patterns, shards int)

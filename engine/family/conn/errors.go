@@ -1,6 +1,10 @@
 package conn
 
-import "spindle/protocol"
+import (
+	"strings"
+
+	"spindle/protocol"
+)
 
 // Clients match these texts, so they are worded as in Redis.
 var (
@@ -26,8 +30,6 @@ var (
 	errUnblockReason = &protocol.Error{Code: "ERR", Text: "CLIENT UNBLOCK reason should be TIMEOUT or ERROR"}
 	errNoSuchClient  = &protocol.Error{Code: "ERR", Text: "No such client"}
 	errKillID        = &protocol.Error{Code: "ERR", Text: "client-id should be greater than 0"}
-	errMaxAge        = &protocol.Error{Code: "ERR", Text: "maxage is not an integer or out of range"}
-	errMaxAgeZero    = &protocol.Error{Code: "ERR", Text: "maxage should be greater than 0"}
 	errClientID      = &protocol.Error{Code: "ERR", Text: "Invalid client ID"}
 )
 
@@ -44,6 +46,27 @@ func errPrintable(option []byte) error {
 }
 
 func errNoUser(name []byte) error { return protocol.Errorf("ERR", "No such user '%s'", name) }
+
+// errSeconds and errSecondsZero are about MAXAGE and IDLE.
+func errSeconds(option string) error {
+	return protocol.Errorf("ERR", "%s is not an integer or out of range", strings.ToLower(option))
+}
+
+func errSecondsZero(option string) error {
+	return protocol.Errorf("ERR", "%s should be greater than 0", strings.ToLower(option))
+}
+
+func errFlags(flags string) error {
+	return protocol.Errorf("ERR", "Unknown flags found in the provided filter: %s", flags)
+}
+
+func errDBNumber(option string) error {
+	return protocol.Errorf("ERR", "%s is not an integer or out of range", option)
+}
+
+func errDBRange(option string, last int) error {
+	return protocol.Errorf("ERR", "%s number should be between 0 and %d", option, last)
+}
 
 func errClientType(name []byte) error {
 	return protocol.Errorf("ERR", "Unknown client type '%s'", name)

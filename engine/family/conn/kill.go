@@ -1,82 +1,164 @@
 package conn
 
 import (
-	"spindle/engine/acl"
+	"net"
+	"slices"
+	"strings"
+
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/number"
 	"spindle/protocol"
 )
 
-// A filter selects the clients that CLIENT KILL closes. A condition that is not given holds for every client.
+// A filter selects the clients that CLIENT KILL closes and CLIENT LIST shows: those for which all conditions hold.
 type filter struct {
-	addr, laddr []byte
-	user        *acl.User
-	id, maxAge  int64
-	kind        kind
-	byKind      bool
-	spareCaller bool
+	conditions []condition
+	skip       int64 // the id of a client that is not selected; 0: none
 }
 
-func (f *family) parseFilter(args [][]byte) (filter, error) {
-	w := filter{spareCaller: true}
-	for ; len(args) > 0; args = args[2:] {
+// A condition is one option of a filter. If an option comes twice, the last one counts.
+type condition struct {
+	option string
+	holds  func(c *command.Context, cl *client.Client) bool
+}
+
+func (w *filter) add(option string, holds func(c *command.Context, cl *client.Client) bool) {
+	at := slices.IndexFunc(w.conditions, func(old condition) bool { return old.option == option })
+	if at >= 0 {
+		w.conditions[at].holds = holds
+		return
+	}
+	w.conditions = append(w.conditions, condition{option, holds})
+}
+
+// parseFilter reads the options of CLIENT LIST and CLIENT KILL. Most of them can have NOT- before them; then clients
+// are selected that do not meet the condition. skipMe is the default of SKIPME.
+func (f *family) parseFilter(c *command.Context, args [][]byte, skipMe bool) (filter, error) {
+	w := filter{}
+	for len(args) > 0 {
 		if len(args) == 1 {
 			return w, protocol.ErrSyntax
 		}
-		value := args[1]
-		switch option := args[0]; {
-		case command.Is(option, "ID"):
-			n, ok := number.ParseInt(value)
-			if !ok || n <= 0 {
-				return w, errKillID
+		if command.Is(args[0], "SKIPME") {
+			switch {
+			case command.Is(args[1], "YES"):
+				skipMe = true
+			case command.Is(args[1], "NO"):
+				skipMe = false
+			default:
+				return w, protocol.ErrSyntax
 			}
-			w.id = n
-		case command.Is(option, "MAXAGE"):
-			n, ok := number.ParseInt(value)
-			if !ok {
-				return w, errMaxAge
-			}
-			if n <= 0 {
-				return w, errMaxAgeZero
-			}
-			w.maxAge = n
-		case command.Is(option, "TYPE"):
-			k, err := parseKind(value)
-			if err != nil {
-				return w, err
-			}
-			w.kind, w.byKind = k, true
-		case command.Is(option, "ADDR"):
-			w.addr = value
-		case command.Is(option, "LADDR"):
-			w.laddr = value
-		case command.Is(option, "USER"):
-			w.user = f.Users.Find(value)
-			if w.user == nil {
-				return w, errNoUser(value)
-			}
-		case command.Is(option, "SKIPME") && command.Is(value, "YES"):
-			w.spareCaller = true
-		case command.Is(option, "SKIPME") && command.Is(value, "NO"):
-			w.spareCaller = false
-		default:
+			args = args[2:]
+			continue
+		}
+		option := strings.ToUpper(string(args[0]))
+		word, not := strings.CutPrefix(option, "NOT-")
+		holds, taken, err := f.parseCondition(word, option, args[1:])
+		if err != nil {
+			return w, err
+		}
+		if not && (word == "IDLE" || word == "MAXAGE") {
 			return w, protocol.ErrSyntax
 		}
+		w.add(option, func(c *command.Context, cl *client.Client) bool { return holds(c, cl) != not })
+		args = args[1+taken:]
+	}
+	if skipMe {
+		w.skip = c.Client.ID
 	}
 	return w, nil
 }
 
+// parseCondition reads the value of an option, without NOT-. taken is how many arguments it has.
+func (f *family) parseCondition(word, option string, args [][]byte) (
+	holds func(c *command.Context, cl *client.Client) bool, taken int, err error) {
+	value := args[0]
+	text := string(value)
+	equal := func(field func(cl *client.Client) string) func(*command.Context, *client.Client) bool {
+		return func(_ *command.Context, cl *client.Client) bool { return field(cl) == text }
+	}
+	taken = 1
+	switch word {
+	case "ID":
+		ids := map[int64]bool{}
+		for taken = 0; taken < len(args); taken++ {
+			n, ok := number.ParseInt(args[taken])
+			if !ok && taken > 0 {
+				break
+			}
+			if !ok || n <= 0 {
+				return nil, 0, errKillID
+			}
+			ids[n] = true
+		}
+		holds = func(_ *command.Context, cl *client.Client) bool { return ids[cl.ID] }
+	case "MAXAGE", "IDLE":
+		n, ok := number.ParseInt(value)
+		switch {
+		case !ok:
+			return nil, 0, errSeconds(word)
+		case n <= 0:
+			return nil, 0, errSecondsZero(word)
+		}
+		holds = func(c *command.Context, cl *client.Client) bool { return cl.Age(c.Now) >= n }
+		if word == "IDLE" {
+			holds = func(c *command.Context, cl *client.Client) bool { return idleSeconds(cl, c.Now) >= n }
+		}
+	case "TYPE":
+		k, err := parseKind(value)
+		if err != nil {
+			return nil, 0, err
+		}
+		holds = func(_ *command.Context, cl *client.Client) bool { return kindOf(cl) == k }
+	case "USER":
+		user := f.Users.Find(value)
+		if user == nil {
+			return nil, 0, errNoUser(value)
+		}
+		holds = func(_ *command.Context, cl *client.Client) bool { return cl.User == client.User(user) }
+	case "FLAGS":
+		if i := strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune(everyFlag, r) }); i >= 0 {
+			return nil, 0, errFlags(text)
+		}
+		holds = func(_ *command.Context, cl *client.Client) bool {
+			flags := appendFlags(nil, cl)
+			return !slices.ContainsFunc(value, func(b byte) bool { return !slices.Contains(flags, b) })
+		}
+	case "DB":
+		n, ok := number.ParseInt(value)
+		switch {
+		case !ok:
+			return nil, 0, errDBNumber(option)
+		case n < 0 || n >= int64(f.Databases()):
+			return nil, 0, errDBRange(option, f.Databases()-1)
+		}
+		holds = func(_ *command.Context, cl *client.Client) bool { return int64(cl.DB) == n }
+	case "ADDR":
+		holds = equal(func(cl *client.Client) string { return cl.Conn.RemoteAddr() })
+	case "LADDR":
+		holds = equal(func(cl *client.Client) string { return cl.Conn.LocalAddr() })
+	case "IP":
+		holds = equal(func(cl *client.Client) string {
+			ip, _, _ := net.SplitHostPort(cl.Addr())
+			return ip
+		})
+	case "NAME":
+		holds = equal(func(cl *client.Client) string { return cl.Name })
+	case "LIB-NAME":
+		holds = equal(func(cl *client.Client) string { return cl.LibName })
+	case "LIB-VER":
+		holds = equal(func(cl *client.Client) string { return cl.LibVersion })
+	default:
+		return nil, 0, protocol.ErrSyntax
+	}
+	return holds, taken, nil
+}
+
 // meets reports whether the filter selects cl.
 func (w *filter) meets(c *command.Context, cl *client.Client) bool {
-	return cl.Conn != nil &&
-		(w.addr == nil || cl.Conn.RemoteAddr() == string(w.addr)) &&
-		(w.laddr == nil || cl.Conn.LocalAddr() == string(w.laddr)) &&
-		(!w.byKind || kindOf(cl) == w.kind) &&
-		(w.id == 0 || cl.ID == w.id) &&
-		(w.user == nil || cl.User == client.User(w.user)) &&
-		(w.maxAge == 0 || cl.Age(c.Now) >= w.maxAge) &&
-		(!w.spareCaller || cl != c.Client)
+	return cl.Conn != nil && cl.ID != w.skip &&
+		!slices.ContainsFunc(w.conditions, func(o condition) bool { return !o.holds(c, cl) })
 }
 
 // kill is CLIENT KILL ip:port, and CLIENT KILL option value [option value …].
@@ -86,10 +168,11 @@ func (f *family) kill(c *command.Context) error {
 	old := len(c.Args) == 3
 	want := filter{}
 	if old {
-		want.addr = c.Args[2]
+		addr := string(c.Args[2])
+		want.add("ADDR", func(_ *command.Context, cl *client.Client) bool { return cl.Conn.RemoteAddr() == addr })
 	} else {
 		var err error
-		if want, err = f.parseFilter(c.Args[2:]); err != nil {
+		if want, err = f.parseFilter(c, c.Args[2:], true); err != nil {
 			return err
 		}
 	}

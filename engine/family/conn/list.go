@@ -1,7 +1,9 @@
 package conn
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"spindle/engine/client"
@@ -47,7 +49,7 @@ func kindOf(cl *client.Client) kind {
 	return normal
 }
 
-// list is CLIENT LIST [TYPE type] [ID id …].
+// list is CLIENT LIST [option value …]. The options are CLIENT KILL's.
 func (f *family) list(c *command.Context) error {
 	args := c.Args[2:]
 	var lines []byte
@@ -66,7 +68,7 @@ func (f *family) list(c *command.Context) error {
 				lines = f.line(lines, c, cl)
 			}
 		}
-	case len(args) > 1 && command.Is(args[0], "ID"):
+	case len(args) > 1 && command.Is(args[0], "ID") && !slices.ContainsFunc(args[1:], isOption):
 		for _, a := range args[1:] {
 			id, ok := number.ParseInt(a)
 			if !ok {
@@ -77,7 +79,15 @@ func (f *family) list(c *command.Context) error {
 			}
 		}
 	default:
-		return protocol.ErrSyntax
+		want, err := f.parseFilter(c, args, false)
+		if err != nil {
+			return err
+		}
+		for cl := range f.Clients.All {
+			if want.meets(c, cl) {
+				lines = f.line(lines, c, cl)
+			}
+		}
 	}
 	c.Reply.Verbatim("txt", unsafe.String(unsafe.SliceData(lines), len(lines)))
 	return nil
@@ -105,6 +115,22 @@ func (f *family) line(b []byte, c *command.Context, cl *client.Client) []byte {
 	return appendLine(b, cl, c.Now, counts, cl.Reading, argv)
 }
 
+// isOption reports whether an argument after ID begins the next option.
+func isOption(arg []byte) bool {
+	word := strings.TrimPrefix(strings.ToUpper(string(arg)), "NOT-")
+	return slices.Contains([]string{"ADDR", "DB", "FLAGS", "ID", "IDLE", "IP", "LADDR", "LIB-NAME", "LIB-VER", "MAXAGE",
+		"NAME", "SKIPME", "TYPE", "USER"}, word)
+}
+
+// idleSeconds is how long cl has sent nothing.
+func idleSeconds(cl *client.Client, nowMs int64) int64 {
+	active := cl.LastMs
+	if cl.Conn != nil {
+		active = max(active, cl.Conn.LastActive())
+	}
+	return max(0, nowMs-active) / 1000
+}
+
 // AppendLine appends the line of CLIENT LIST for one client: "id=3 addr=127.0.0.1:56920 …\n". subscriptions may be nil.
 // Turn only.
 func AppendLine(b []byte, cl *client.Client, nowMs int64,
@@ -120,10 +146,9 @@ func AppendLine(b []byte, cl *client.Client, nowMs int64,
 // current command's arguments.
 func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, reading, argv int) []byte {
 	var usage protocol.Usage
-	fd, addr, local, active := -1, cl.Addr(), "", cl.LastMs
+	fd, addr, local := -1, cl.Addr(), ""
 	if cl.Conn != nil {
 		usage, fd, local = cl.Conn.Usage(), cl.Conn.FD(), cl.Conn.LocalAddr()
-		active = max(active, cl.Conn.LastActive())
 	}
 	usage.Query += reading
 	multi, queued := -1, 0
@@ -144,7 +169,7 @@ func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, 
 	w.number(" fd=", int64(fd))
 	w.text(" name=", cl.Name)
 	w.number(" age=", cl.Age(nowMs))
-	w.number(" idle=", max(0, nowMs-active)/1000)
+	w.number(" idle=", idleSeconds(cl, nowMs))
 	w.text(" flags=", "")
 	w.b = appendFlags(w.b, cl)
 	w.number(" db=", int64(cl.DB))
@@ -194,6 +219,9 @@ var flagLetters = []struct {
 	{client.CloseASAP, 'A'}, {client.Unix, 'U'},
 	{client.ReadOnly, 'r'}, {client.NoEvict, 'e'}, {client.NoTouch, 'T'},
 }
+
+// everyFlag is the letters that a filter may name: those of flagLetters, and those of the clients' kinds.
+const everyFlag = "OSNMPxbtRBdcAUreT"
 
 func appendFlags(b []byte, cl *client.Client) []byte {
 	from := len(b)
