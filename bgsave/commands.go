@@ -83,6 +83,9 @@ func (h *Commands) save(c *command.Context) error {
 // Errors: ErrInProgress, ErrHeld, ErrBusy, ErrSyntax.
 func (h *Commands) bgsave(c *command.Context) error {
 	schedule := false
+	if len(c.Args) == 2 && command.Is(c.Args[1], "CANCEL") {
+		return h.cancel(c)
+	}
 	if len(c.Args) > 1 {
 		if len(c.Args) != 2 || !command.Is(c.Args[1], "SCHEDULE") {
 			return protocol.ErrSyntax
@@ -97,6 +100,20 @@ func (h *Commands) bgsave(c *command.Context) error {
 		c.Reply.Simple("Background saving scheduled")
 	default:
 		c.Reply.Simple("Background saving started")
+	}
+	return nil
+}
+
+// cancel is BGSAVE CANCEL: it ends the background save, or takes back a scheduled one.
+func (h *Commands) cancel(c *command.Context) error {
+	switch {
+	case h.Scheduler.InProgress():
+		h.Scheduler.Abort("BGSAVE CANCEL")
+		c.Reply.Simple("Background saving cancelled")
+	case h.Scheduler.Unschedule():
+		c.Reply.Simple("Scheduled background saving cancelled")
+	default:
+		return errNoSave
 	}
 	return nil
 }

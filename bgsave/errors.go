@@ -8,6 +8,7 @@ import (
 
 // Errors of saving.
 var (
+	errNoSave     = &protocol.Error{Code: "ERR", Text: "Background saving is currently not in progress or scheduled"}
 	ErrInProgress = &protocol.Error{Code: "ERR", Text: "Background save already in progress"}
 	ErrBusy       = &protocol.Error{Code: "ERR", Text: "Another child process is active (AOF?): can't BGSAVE right now. " +
 		"Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible."}

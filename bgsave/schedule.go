@@ -280,6 +280,12 @@ func (s *Scheduler) Abort(why string) {
 	s.current.Store(nil)
 }
 
+// Unschedule takes back a queued save. It returns false if there is none.
+func (s *Scheduler) Unschedule() (was bool) {
+	was, s.queued = s.queued, false
+	return was
+}
+
 // AbortAndWait is Abort for shutdown. wait, called outside turns, returns when the temporary file is gone, or after
 // limit.
 func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {

@@ -44,6 +44,7 @@ func (s *Scripts) Family() command.Family {
 			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: scriptHelp},
 			{Name: "kill", Arity: 2, Flags: command.NoScript | command.AllowBusy, Tips: one, Run: s.scriptKill},
 			{Name: "load", Arity: 3, Traits: command.InLogs, Flags: command.NoScript | command.Stale, Tips: nodes, Run: s.scriptLoad},
+			{Name: "show", Arity: 3, Flags: command.NoScript | command.Stale, Run: s.scriptShow},
 			// It shows the scripts of all clients. A client with +@scripting could then run them.
 			{Name: "stats", Arity: 2, Flags: command.NoScript | command.Admin, Apart: true,
 				Tips: []string{"nondeterministic_output"}, Run: s.stats},
@@ -163,6 +164,16 @@ func (s *Scripts) scriptExists(c *command.Context) error {
 	return nil
 }
 
+// scriptShow is SCRIPT SHOW sha1. Replies: the script's text.
+func (s *Scripts) scriptShow(c *command.Context) error {
+	found := s.cache.find(c.Args[2])
+	if found == nil {
+		return errNotShown
+	}
+	c.Reply.BulkString(found.body)
+	return nil
+}
+
 // isFlush checks FLUSH [ASYNC|SYNC]. Both words mean the same, because the collector frees the scripts.
 func isFlush(args [][]byte) bool {
 	return len(args) == 2 || len(args) == 3 && (command.Is(args[2], "SYNC") || command.Is(args[2], "ASYNC"))
@@ -214,6 +225,7 @@ func scriptHelp(c *command.Context) error {
 		"FLUSH [ASYNC|SYNC]", "    Empty the cache of scripts. Both modes are the same.",
 		"KILL", "    End the script that is running, unless it has written.",
 		"LOAD <script>", "    Put a script into the cache without running it, and give its digest.",
+		"SHOW <sha1>", "    Give the text of the script with this digest.",
 		"STATS", "    Give what each script and function has cost.")
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 // Clients match these texts, so they are worded as in Redis.
 var (
+	errNotShown      = &protocol.Error{Code: "NOSCRIPT", Text: "No matching script."}
 	errNoLibraryName = &protocol.Error{Code: "ERR", Text: "library name argument was not given"}
 	errNoFunction    = &protocol.Error{Code: "ERR", Text: "Function not found"}
 	errNoLibrary     = &protocol.Error{Code: "ERR", Text: "Library not found"}

@@ -119,3 +119,21 @@ func TestNoSaveWhileLoading(t *testing.T) {
 		t.Errorf("the file holds %d keys, want %d", n, keys)
 	}
 }
+
+// TestBgsaveCancel: BGSAVE CANCEL ends the save at once. No file is left of it, and the last status stays.
+func TestBgsaveCancel(t *testing.T) {
+	t.Parallel()
+	s := testkit.Start(t, "--rdb-key-save-delay", "1000000")
+	for i := range 20 {
+		s.Do("SET", i, "v")
+	}
+	s.Do("BGSAVE")
+	if v := s.Do("BGSAVE", "CANCEL"); v.Text != "Background saving cancelled" {
+		t.Errorf("BGSAVE CANCEL: %v", v)
+	}
+	info := s.Info("persistence")
+	if info["rdb_bgsave_in_progress"] != "0" || info["rdb_last_bgsave_status"] != "ok" || info["rdb_saves"] != "0" {
+		t.Errorf("after it: %v", info)
+	}
+	testkit.Await(t, testkit.Slowly(10*time.Second), "the folder to be empty", func() bool { return len(s.Files()) == 0 })
+}
