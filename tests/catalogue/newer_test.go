@@ -15,7 +15,8 @@ var (
 	ownCommands = []string{"bf.*", "bigkeys*", "stalls*", "hotkeys", "hotkeys|help", "hotkeys|get", "hotkeys|reset",
 		"script|stats", "spindle*"}
 	ownDirectives = []string{"admin-*", "aof-buffer-limit", "bf-max-size", "big-keys", "hot-keys", "kept-memory-limit",
-		"measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version", "reactor-backend",
+		"measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-unsupported-keys",
+		"rdb-version", "reactor-backend",
 		"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
 		"unsupported-directives"}
 	ownFields = []string{"duties_duration_sum", "expired_lag_*", "go_heap", "longest_turn_*", "memory_*", "module",
