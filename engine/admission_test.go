@@ -63,8 +63,8 @@ func TestBarriers(t *testing.T) {
 		}}
 	}
 	first, second := refusing("first", command.Write), refusing("second", command.Write|command.ReadOnly)
-	h.AddBarrier(first)
-	h.AddBarrier(second)
+	h.addBarrier(first)
+	h.addBarrier(second)
 	cl, _ := h.arrive()
 	h.expect("none up", h.do(cl, "SET k v"), "+OK\r\n")
 	h.do(cl, "MULTI", "SET k w")

@@ -64,7 +64,7 @@ func TestGuest(t *testing.T) {
 		t.Errorf("what a guest found expired was not told: %q", got)
 	}
 	barrier := &part.Barrier{Name: "closed", Refuse: func(*client.Client, part.Call) error { return protocol.ErrNoAuth }}
-	h.AddBarrier(barrier)
+	h.addBarrier(barrier)
 	h.Raise(barrier, true)
 	if got := h.consult(nil, "GET a1"); !strings.Contains(got, "NOAUTH") {
 		t.Errorf("past a barrier: %q", got)

@@ -269,7 +269,7 @@ func TestScriptsCommands(t *testing.T) {
 		}
 		return nil
 	}}
-	h.AddBarrier(refusing)
+	h.addBarrier(refusing)
 	h.Raise(refusing, true)
 	if _, err := run("SET k v"); err != protocol.ErrReadOnly {
 		t.Error(err)

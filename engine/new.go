@@ -57,12 +57,12 @@ func (c *Core) SetCatalogue(k *command.Catalogue) {
 
 // AddOwnBarriers adds the core's barriers after those added so far: memory first, then between, then loading.
 func (c *Core) AddOwnBarriers(between ...*part.Barrier) {
-	c.AddBarrier(c.eviction.barrier)
-	c.AddBarrier(c.shortage)
+	c.addBarrier(c.eviction.barrier)
+	c.addBarrier(c.shortage)
 	for _, b := range between {
-		c.AddBarrier(b)
+		c.addBarrier(b)
 	}
-	c.AddBarrier(c.loading)
+	c.addBarrier(c.loading)
 }
 
 // installKeyspaceHooks has the keyspace report what it removes by itself.

@@ -311,8 +311,8 @@ func (c *Core) other(s *stack) *stack {
 	return &c.stacks[0]
 }
 
-// AddBarrier appends b after those added before; it is down at first.
-func (c *Core) AddBarrier(b *part.Barrier) { c.barriers = append(c.barriers, b) }
+// addBarrier appends b after those added before; it is down at first.
+func (c *Core) addBarrier(b *part.Barrier) { c.barriers = append(c.barriers, b) }
 
 // Raise puts b up or down.
 func (c *Core) Raise(b *part.Barrier, up bool) {

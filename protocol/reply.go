@@ -541,9 +541,6 @@ func (r *Reply) MapAt(m Mark, n int) {
 // SetAt is ArrayAt for a set.
 func (r *Reply) SetAt(m Mark, n int) { r.headerAt(m, r.kind('~'), n, n) }
 
-// PushAt is ArrayAt for a push.
-func (r *Reply) PushAt(m Mark, n int) { r.headerAt(m, r.kind('>'), n, n) }
-
 // largeBody is the length of a body for which a late header is lent instead of moving the body.
 const largeBody = 64 << 10
 

@@ -817,7 +817,7 @@ func TestGoodReplicas(t *testing.T) {
 			t.Error("a fresh replica is good")
 		}
 		cl.ReplicaState.(*replica).ackMs -= 11_000
-		if p.feed.EnoughReplicas() || p.feed.GoodReplicas() != 0 {
+		if p.feed.EnoughReplicas() || p.feed.goodReplicas() != 0 {
 			t.Error("a silent one is not")
 		}
 	})

@@ -26,7 +26,7 @@ func (e *Ends) Sections() []info.Section {
 			info.Int("connected_slaves", func() int64 { return int64(len(f.replicas)) }),
 			info.Lines("min_slaves_good_slaves", func(w *info.Writer) {
 				if f.WantsReplicas() {
-					w.Int("min_slaves_good_slaves", f.GoodReplicas())
+					w.Int("min_slaves_good_slaves", f.goodReplicas())
 				}
 			}),
 			info.Lines("slave0", func(w *info.Writer) { replicaLines(w, f) }),

@@ -97,8 +97,8 @@ func (o *roster) WantsReplicas() bool {
 	return o.settings.MinWrite.Get() > 0 && o.settings.MaxLag.Get() > 0
 }
 
-// GoodReplicas counts those that are online and have reported within min-replicas-max-lag.
-func (o *roster) GoodReplicas() (n int64) {
+// goodReplicas counts those that are online and have reported within min-replicas-max-lag.
+func (o *roster) goodReplicas() (n int64) {
 	oldest := o.core.SteadyMs() - o.settings.MaxLag.Get()*1000
 	for _, r := range o.replicas {
 		if r.state == online && r.ackMs >= oldest {
@@ -110,7 +110,7 @@ func (o *roster) GoodReplicas() (n int64) {
 
 // EnoughReplicas reports whether a write is allowed.
 func (o *roster) EnoughReplicas() bool {
-	return !o.WantsReplicas() || o.stream.following || o.GoodReplicas() >= o.settings.MinWrite.Get()
+	return !o.WantsReplicas() || o.stream.following || o.goodReplicas() >= o.settings.MinWrite.Get()
 }
 
 // Lagging counts the replicas that do not have the whole stream yet.

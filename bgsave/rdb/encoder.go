@@ -79,15 +79,15 @@ func (e *Encoder) AppendText(dst, s []byte) []byte {
 	}
 	if e.Compress && len(s) >= minCompressed {
 		if packed := e.packer.Pack(s, len(s)-4); packed != nil {
-			dst = AppendPackedHeader(dst, len(packed), len(s))
+			dst = appendPackedHeader(dst, len(packed), len(s))
 			return append(dst, packed...)
 		}
 	}
 	return append(AppendLength(dst, uint64(len(s))), s...)
 }
 
-// AppendPackedHeader begins an LZF string: packed bytes follow, which expand to size bytes.
-func AppendPackedHeader(dst []byte, packed, size int) []byte {
+// appendPackedHeader begins an LZF string: packed bytes follow, which expand to size bytes.
+func appendPackedHeader(dst []byte, packed, size int) []byte {
 	return AppendLength(AppendLength(append(dst, 0xC0|encLZF), uint64(packed)), uint64(size))
 }
 

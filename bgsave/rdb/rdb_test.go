@@ -241,7 +241,7 @@ func TestPieces(t *testing.T) {
 		if len(text) == 0 {
 			continue
 		}
-		p := append(AppendPackedHeader(nil, len(packed), len(text)), packed...)
+		p := append(appendPackedHeader(nil, len(packed), len(text)), packed...)
 		c := cursor{p: p}
 		got, err := c.text()
 		if err != nil {

@@ -85,7 +85,7 @@ func (w *Writer) Text(b []byte) {
 
 // Compressed writes a string that package lzf has compressed; size is its original length.
 func (w *Writer) Compressed(packed []byte, size int) {
-	w.Buf = AppendPackedHeader(w.Buf, len(packed), size)
+	w.Buf = appendPackedHeader(w.Buf, len(packed), size)
 	w.Raw(packed)
 }
 
@@ -109,7 +109,7 @@ func (w *Writer) Sparse(size, empty int, each func(yield func(p []byte, zeros in
 	announced := size
 	if packed > 0 {
 		announced = packed
-		w.Buf = AppendPackedHeader(w.Buf, packed, size)
+		w.Buf = appendPackedHeader(w.Buf, packed, size)
 	} else {
 		w.Buf = AppendLength(w.Buf, uint64(size))
 	}

@@ -211,7 +211,7 @@ func TestCheckKeyAndChannel(t *testing.T) {
 		{"w1", command.KeyAccess, false}, {"w1", command.KeyRO, true}, {"both", command.KeyAccess | command.KeyUpdate, true},
 		{"x", command.KeyRO, false},
 	} {
-		if got := r.CheckKey([]byte(c.key), c.use); got != c.want {
+		if got := r.checkKey([]byte(c.key), c.use); got != c.want {
 			t.Errorf("%s, %d: %t", c.key, c.use, got)
 		}
 	}

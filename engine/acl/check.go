@@ -113,8 +113,8 @@ func (r *Rights) verdict(row *command.Spec) verdict {
 	return r.verdicts[row.ID]
 }
 
-// CheckKey reports whether the user may use key in the ways of use, with any command.
-func (r *Rights) CheckKey(key []byte, use command.KeyFlags) bool {
+// checkKey reports whether the user may use key in the ways of use, with any command.
+func (r *Rights) checkKey(key []byte, use command.KeyFlags) bool {
 	for _, s := range r.selectors {
 		if s.allKeys || s.keyIndex.allow(key, wanted(use)) {
 			return true

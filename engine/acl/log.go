@@ -72,7 +72,7 @@ func (l *Log) Merge(e Entry) {
 		l.entries = nil
 		return
 	}
-	if at := FindAlike(len(l.entries), func(i int) *Entry { return &l.entries[i] }, &e, e.CreatedMs); at >= 0 {
+	if at := l.findAlike(&e); at >= 0 {
 		known := l.entries[at]
 		known.Client, known.UpdatedMs = e.Client, e.UpdatedMs
 		known.Count += e.Count
@@ -88,10 +88,11 @@ func (l *Log) Merge(e Entry) {
 	}
 }
 
-// FindAlike is the index of the newest of n entries that is the same refusal as e at nowMs, or -1.
-func FindAlike(n int, at func(i int) *Entry, e *Entry, nowMs int64) int {
+// findAlike returns the index of the newest entry that is the same refusal as e, or -1.
+func (l *Log) findAlike(e *Entry) int {
+	n := len(l.entries)
 	for i := n - 1; i >= max(0, n-alikeFar); i-- {
-		if at(i).alike(e, nowMs) {
+		if l.entries[i].alike(e, e.CreatedMs) {
 			return i
 		}
 	}

@@ -90,7 +90,7 @@ func (r *Rights) seal() *Rights {
 		r.verdicts[id] = r.judge(row)
 		r.full = r.full && r.verdicts[id] == always
 	}
-	// If no row has keys or channels, the verdicts say nothing about patterns, which CheckKey needs.
+	// If no row has keys or channels, the verdicts say nothing about patterns, which checkKey needs.
 	r.full = r.full && slices.ContainsFunc(r.selectors, func(s *selector) bool {
 		return s.allKeys && s.allChannels && s.commands.hasAll(r.catalogue.IDs())
 	})

@@ -112,14 +112,14 @@ func (u *Users) Lines() []string {
 // The comparison takes the same time wherever hashes differ.
 func (u *Users) Authenticate(name, password []byte) *User {
 	user := u.Find(name)
-	if user == nil || !user.Admits(password) {
+	if user == nil || !user.admits(password) {
 		return nil
 	}
 	return user
 }
 
-// Admits reports whether the user is enabled and has this password. Any goroutine.
-func (u *User) Admits(password []byte) bool {
+// admits reports whether the user is enabled and has this password. Any goroutine.
+func (u *User) admits(password []byte) bool {
 	r := u.Rights()
 	switch {
 	case !r.enabled:

@@ -134,7 +134,7 @@ func (k *Catalogue) Resolve(row *Spec, args [][]byte) (*Spec, error) {
 	if len(row.Subs) != 0 && len(args) > 1 {
 		sub := row.subs.find(args[1])
 		if sub == nil {
-			return nil, ErrUnknownSubcommand(args[0], args[1])
+			return nil, errUnknownSubcommand(args[0], args[1])
 		}
 		row = sub
 	}

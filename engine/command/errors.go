@@ -40,8 +40,8 @@ func unknownCommand(args [][]byte) *protocol.Error {
 	return protocol.Errorf("ERR", "unknown command '%s', with args beginning with: %s", cText(args[0], 128), b.String())
 }
 
-// ErrUnknownSubcommand is the reply to a word that a container does not know.
-func ErrUnknownSubcommand(name, sub []byte) *protocol.Error {
+// errUnknownSubcommand is the reply to a word that a container does not know.
+func errUnknownSubcommand(name, sub []byte) *protocol.Error {
 	return protocol.Errorf("ERR", "unknown subcommand '%s'. Try %s HELP.", cText(sub, 128), strings.ToUpper(string(name)))
 }
 

@@ -34,7 +34,7 @@ func (c *Context) FindEdit(key []byte, t value.Type) (*value.Edit, error) {
 // OpenScan reads the arguments of HSCAN (values: NOVALUES is known), SSCAN or ZSCAN and finds the value. There is
 // nothing to scan if v does not exist: that is answered then, and the options are not looked at.
 //
-// Errors: ErrCursor, ErrWrongType, those of ParseScan.
+// Errors: ErrCursor, ErrWrongType, those of parseScan.
 func (c *Context) OpenScan(t value.Type, values bool) (v value.Value, cursor uint64, o Scan, err error) {
 	cursor, ok := ParseCursor(c.Args[2])
 	if !ok {
@@ -47,7 +47,7 @@ func (c *Context) OpenScan(t value.Type, values bool) (v value.Value, cursor uin
 		c.AnswerScan(0, 0)
 		return v, 0, o, nil
 	}
-	o, err = ParseScan(c.Args[3:], values)
+	o, err = parseScan(c.Args[3:], values)
 	return v, cursor, o, err
 }
 

@@ -59,7 +59,7 @@ func AppendCommandInfo(r *protocol.Reply, s *Spec) {
 	r.BulkString(s.Full)
 	r.Int(int64(s.Arity))
 	appendFlags(r, s.Flags)
-	first, last, step := s.FirstLastStep()
+	first, last, step := s.firstLastStep()
 	r.Int(int64(first))
 	r.Int(int64(last))
 	r.Int(int64(step))

@@ -56,8 +56,8 @@ func legacyRange(s *Spec) (KeySpec, Flags) {
 	return KeySpec{Index: first, LastKey: last, Step: 1}, flags
 }
 
-// FirstLastStep is COMMAND INFO's old way to say where keys stand: 0, 0, 0 for none.
-func (s *Spec) FirstLastStep() (first, last, step int) {
+// firstLastStep is COMMAND INFO's old way to say where keys stand: 0, 0, 0 for none.
+func (s *Spec) firstLastStep() (first, last, step int) {
 	first, last, step = s.legacy.Index, s.legacy.LastKey, s.legacy.Step
 	if last >= 0 {
 		last += first

@@ -15,10 +15,10 @@ type Scan struct {
 	NoValues bool
 }
 
-// ParseScan reads the options of HSCAN (values) or of one of the others.
+// parseScan reads the options of HSCAN (values) or of one of the others.
 //
 // Errors: ErrSyntax, ErrNotInteger, ErrNoValues.
-func ParseScan(args [][]byte, values bool) (s Scan, err error) {
+func parseScan(args [][]byte, values bool) (s Scan, err error) {
 	s.Count = 10
 	for i := 0; i < len(args); i++ {
 		more := i+1 < len(args)

@@ -69,8 +69,8 @@ func (c *Context) MaxFilter() uint64 {
 	return most
 }
 
-// LazyExpire says whether the end of an expired key is told to the sinks as UNLINK instead of DEL.
-func (c *Context) LazyExpire() bool { return c.Settings != nil && c.Settings.LazyfreeExpire.Get() }
+// lazyExpire says whether the end of an expired key is told to the sinks as UNLINK instead of DEL.
+func (c *Context) lazyExpire() bool { return c.Settings != nil && c.Settings.LazyfreeExpire.Get() }
 
 // HasPassed says whether a key given this deadline (Unix ms) is to be removed at once. A replica waits for its primary
 // to remove it, and loading removes nothing.
@@ -85,7 +85,7 @@ var (
 
 // Removal is the command that tells the sinks of an expired key's end.
 func (c *Context) Removal() []byte {
-	if c.LazyExpire() {
+	if c.lazyExpire() {
 		return wordUnlink
 	}
 	return wordDel

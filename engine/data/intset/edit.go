@@ -21,7 +21,7 @@ func AppendEmpty(dst []byte) []byte { return append(dst, 2, 0, 0, 0, 0, 0, 0, 0)
 // Insert plans the insertion of n; ok is false if the set has it.
 func Insert(set []byte, n int64) (s Splice, ok bool) {
 	width, length := Width(set), Len(set)
-	if need := WidthOf(n); need > width {
+	if need := widthOf(n); need > width {
 		// n is beyond one end, because every other integer fits the old width.
 		s = Splice{Off: HeaderLen, Del: width * length, Ins: need * (length + 1), Width: need, Len: length + 1, Widen: true}
 		return s, true

@@ -43,8 +43,8 @@ func Len(set []byte) int { return int(binary.LittleEndian.Uint32(set[4:])) }
 // Bytes is the length of the whole intset.
 func Bytes(set []byte) int { return HeaderLen + Width(set)*Len(set) }
 
-// WidthOf returns the least width that holds n.
-func WidthOf(n int64) int {
+// widthOf returns the least width that holds n.
+func widthOf(n int64) int {
 	switch {
 	case n >= math.MinInt16 && n <= math.MaxInt16:
 		return 2

@@ -127,7 +127,7 @@ func TestModel(t *testing.T) {
 				set, _ = remove(set, n)
 			}
 			if ok && insert {
-				width = max(width, WidthOf(n))
+				width = max(width, widthOf(n))
 			}
 			if Width(set) != width {
 				t.Fatalf("intset.I3: width %d, want %d", Width(set), width)

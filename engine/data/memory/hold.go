@@ -97,8 +97,8 @@ func (d *Hold) Passed(db int, prefix uint8) {
 	}
 }
 
-// PassedDB is Passed for every prefix of db.
-func (d *Hold) PassedDB(db int) {
+// passedDB is Passed for every prefix of db.
+func (d *Hold) passedDB(db int) {
 	if set := d.passedOf(db); set != nil {
 		for i := range set {
 			set[i].Store(^uint64(0))

@@ -101,7 +101,7 @@ func testHoldsModel(t *testing.T, seed uint64) {
 		case op < 952 && len(views) > 0:
 			v := views[rng.IntN(len(views))]
 			clear(v[db].want)
-			v[db].hold.PassedDB(db)
+			v[db].hold.passedDB(db)
 		case op < 955 && len(views) > 0:
 			i := rng.IntN(len(views))
 			views[i][0].hold.Close()
@@ -187,7 +187,7 @@ func TestPassedMemoryReturns(t *testing.T) {
 	if h.UsedBy(Keys) != full*3/4 {
 		t.Fatalf("%d of %d bytes are left with a quarter passed by both", h.UsedBy(Keys), full)
 	}
-	older.PassedDB(0)
+	older.passedDB(0)
 	retire(128, 256) // passed by both holds: freed at once
 	reclaim(t, h, nil)
 	if used := h.Used(); used != 0 {

@@ -35,8 +35,8 @@ type ClassStats struct {
 	Waste int64 // bytes of its slabs that no live block uses
 }
 
-// Fragmentation is Active / Used: 1 means none.
-func (s *Stats) Fragmentation() float64 {
+// fragmentation is Active / Used: 1 means none.
+func (s *Stats) fragmentation() float64 {
 	if s.Used == 0 {
 		return 1
 	}

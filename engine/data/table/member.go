@@ -105,8 +105,8 @@ func Score(ref memory.Ref) float64 { return math.Float64frombits(*memory.Word(re
 // SetScore gives a Scored block another score (table.M1).
 func SetScore(ref memory.Ref, score float64) { *memory.Word(ref) = math.Float64bits(score) }
 
-// FieldSize returns the bytes that a Field block needs. Alloc may give more.
-func FieldSize(field, val int, volatile bool) int {
+// fieldSize returns the bytes that a Field block needs. Alloc may give more.
+func fieldSize(field, val int, volatile bool) int {
 	n := lenBytes(field) + field + lenBytes(val) + val
 	if volatile {
 		n += fieldLen
@@ -116,7 +116,7 @@ func FieldSize(field, val int, volatile bool) int {
 
 // NewField returns a new block of h for a field of a hash. deadline is in Unix ms, 0 for none.
 func NewField(h *memory.Heap, field, val []byte, deadline int64) memory.Ref {
-	n := FieldSize(len(field), len(val), deadline != 0)
+	n := fieldSize(len(field), len(val), deadline != 0)
 	ref := h.Alloc(n, memory.Values)
 	b := memory.Bytes(ref, n)
 	if deadline != 0 {

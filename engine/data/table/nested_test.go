@@ -37,7 +37,7 @@ func TestNestedBlocks(t *testing.T) {
 				}
 				for _, c := range lens {
 					other := []byte(strings.Repeat("w", c))
-					fits := memory.GoodSize(FieldSize(a, c, deadline != 0)) == memory.UsableSize(f)
+					fits := memory.GoodSize(fieldSize(a, c, deadline != 0)) == memory.UsableSize(f)
 					if OverwriteValue(f, other) != fits {
 						t.Fatalf("%d bytes over %d: not %t", c, b, fits)
 					}

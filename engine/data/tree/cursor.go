@@ -126,8 +126,10 @@ func (s *State) At(c *Cursor, rank uint64) bool {
 // the last.
 func (s *State) SeekGE(c *Cursor, p Probe) bool { return s.seekCursor(c, &p, false) }
 
-// SeekGT moves c to the first record after the probe. It returns false if there is none; c is then after the last.
-func (s *State) SeekGT(c *Cursor, p Probe) bool { return s.seekCursor(c, &p, true) }
+// seekGT moves c to the first record after the probe. It returns false if there is none; c is then after the last.
+//
+// Proof: the model test of records seeks on both sides of a record.
+func (s *State) seekGT(c *Cursor, p Probe) bool { return s.seekCursor(c, &p, true) }
 
 // Find moves c to the record at the probe. If there is none, it moves c to the next one after it and returns false.
 func (s *State) Find(c *Cursor, p Probe) bool {

@@ -202,8 +202,8 @@ func (m *recordsModel) step(op byte, a, b uint64) {
 		if found {
 			i++
 		}
-		tree.SeekGT(&c, m.probe(r))
-		m.stands(&c, i, "SeekGT")
+		tree.seekGT(&c, m.probe(r))
+		m.stands(&c, i, "seekGT")
 		for range b % 100 {
 			if more := c.Next(); i < n {
 				if i++; more != (i < n) {
@@ -476,8 +476,8 @@ func TestProbes(t *testing.T) {
 		if !tree.SeekGE(&c, p) || c.Rank() != at {
 			t.Errorf("SeekGE(%d) is at %d", at, c.Rank())
 		}
-		if tree.SeekGT(&c, p); c.Rank() != at+1 {
-			t.Errorf("SeekGT(%d) is at %d", at, c.Rank())
+		if tree.seekGT(&c, p); c.Rank() != at+1 {
+			t.Errorf("seekGT(%d) is at %d", at, c.Rank())
 		}
 	}
 }

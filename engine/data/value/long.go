@@ -309,8 +309,8 @@ func (s *Store) extend(l *long, end int) {
 	l.count, l.length = uint32(count), uint64(end)
 }
 
-// CopyLong returns the root of a string with the same content.
-func (s *Store) CopyLong(root memory.Ref) memory.Ref {
+// copyLong returns the root of a string with the same content.
+func (s *Store) copyLong(root memory.Ref) memory.Ref {
 	from := longAt(root)
 	r := s.newRoot(int(from.count))
 	l := longAt(r)

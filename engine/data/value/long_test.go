@@ -93,7 +93,7 @@ func TestLongModel(t *testing.T) {
 			t.Fatal("the string differs from what was written")
 		}
 	}
-	copied := s.CopyLong(root)
+	copied := s.copyLong(root)
 	if !bytes.Equal(content(copied), want) {
 		t.Error("a copy differs")
 	}

@@ -157,7 +157,7 @@ func (s *Store) Count(v Value) int {
 func (s *Store) CopyRoot(v Value) memory.Ref {
 	root := v.Root()
 	if v.Type() == String {
-		return s.CopyLong(root)
+		return s.copyLong(root)
 	}
 	kind := HeaderAt(root).Kind()
 	if kind == KindPacked {

@@ -13,14 +13,14 @@ type Purpose struct {
 	Bytes int64
 }
 
-// PurposeNames are the names of all purposes, in order.
+// purposeNames are the names of all purposes, in order.
 //
 //	off the Go heap: keys … other-data are live blocks, fragmentation is the room between them, empty-pages wait for use,
 //	                 allocator is its own records
 //	Go:              go-heap is live objects, go-free is kept for new ones, go-stacks, go-runtime
 //	program          its own pages, from its file
 //	unaccounted      what is left of the resident set; below 0 if parts are not resident
-var PurposeNames = []string{"keys", "values", "index", "clients", "replication", "other-data",
+var purposeNames = []string{"keys", "values", "index", "clients", "replication", "other-data",
 	"fragmentation", "empty-pages",
 	"allocator", "go-heap", "go-free", "go-stacks", "go-runtime", "program", "unaccounted"}
 
@@ -60,7 +60,7 @@ func Purposes(space *keyspace.Keyspace) (list []Purpose) {
 		}
 	}
 	left := resident
-	for _, name := range PurposeNames[:len(PurposeNames)-1] {
+	for _, name := range purposeNames[:len(purposeNames)-1] {
 		list = append(list, Purpose{name, bytes[name]})
 		left -= bytes[name]
 	}

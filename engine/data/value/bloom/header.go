@@ -94,7 +94,7 @@ func FromHeader(s *value.Store, header []byte, b *Bound) (memory.Ref, error) {
 			PerItem: math.Float64frombits(le.Uint64(b[32:])), Hashes: le.Uint32(b[40:]),
 			Capacity: le.Uint64(b[44:]), Power: b[52],
 		}
-		if bytes += min(l.Bytes, MaxBytes+1); !l.Sound() || l.Items > math.MaxUint64-items || bytes > MaxBytes {
+		if bytes += min(l.Bytes, MaxBytes+1); !l.sound() || l.Items > math.MaxUint64-items || bytes > MaxBytes {
 			return 0, ErrHeader
 		}
 		links[i] = l
@@ -132,9 +132,9 @@ func (l Link) Usable() bool {
 		mod > 0 && mod <= l.Bytes*8 && l.Hashes > 0 && l.Hashes <= maxHashes
 }
 
-// Sound reports whether l is a filter as RedisBloom has made them since 2.0, which BF.LOADCHUNK requires. It is Usable,
+// sound reports whether l is a filter as RedisBloom has made them since 2.0, which BF.LOADCHUNK requires. It is Usable,
 // and its figures agree.
-func (l Link) Sound() bool {
+func (l Link) sound() bool {
 	return l.Usable() && l.Bits == l.Bytes*8 && math.Ceil(ln2*l.PerItem) == float64(l.Hashes)
 }
 

@@ -66,7 +66,7 @@ func TestPlan(t *testing.T) {
 			if got != c.want {
 				t.Errorf("%s:\n%+v, want\n%+v", c.name, got, c.want)
 			}
-			if d := got.describe(); !d.Usable() || d.Power == 0 && !d.Sound() {
+			if d := got.describe(); !d.Usable() || d.Power == 0 && !d.sound() {
 				t.Errorf("%s: a header may not say %+v", c.name, d)
 			}
 		}
