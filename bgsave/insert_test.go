@@ -536,8 +536,8 @@ func TestReplacedPlain(t *testing.T) {
 	}
 }
 
-// FuzzRestoreNewer: a payload of a newer server is refused without a trace, or is a value whose own payload restores the
-// same value. Replicas get one that they can read.
+// FuzzRestoreNewer: a payload of a newer server is refused without a trace, or is a value whose own payload restores
+// the same value. Replicas get one that they can read.
 func FuzzRestoreNewer(f *testing.F) {
 	hash2 := "\x16\x02\x01a\x01x\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x01b\x01y\xff\xff\xff\xff\xff\xff\xff\xff"
 	for body, version := range map[string]int{

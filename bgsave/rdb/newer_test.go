@@ -240,7 +240,7 @@ func FuzzNewer(f *testing.F) {
 		whole, err := read(bytes.NewReader(file), DecoderOptions{NoChecksum: true, Relaxed: true})
 		cut, errCut := read(iotest.OneByteReader(bytes.NewReader(file)), DecoderOptions{NoChecksum: true, Live: true, Relaxed: true})
 		if (err == nil) != (errCut == nil) || fmt.Sprint(whole) != fmt.Sprint(cut) {
-			t.Fatalf("how the bytes come changes what is read: %v, %v\n%q\n%q", err, errCut, whole, cut)
+			t.Fatalf("how the bytes come changes the records: %v, %v\n%q\n%q", err, errCut, whole, cut)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func words(line string) (list []any) {
 }
 
 // TestExchange: each server loads the other's log to the same data set. The base may be of commands or an RDB file,
-// and annotations may be on or off. SPINDLE_REFERENCES may name newer servers: their RDB files have forms of their own.
+// and annotations may be on or off. SPINDLE_REFERENCES may name newer servers: their RDB files have other forms.
 func TestExchange(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		for _, preamble := range []string{"yes", "no"} {
@@ -109,8 +109,8 @@ func fillVolatile(s *testkit.Server, p testkit.Peer, prefix string) {
 	}
 }
 
-// content returns the digest of each key, in order. Digests of Valkey leave out the deadlines of fields, so hashes that
-// have them are told in words.
+// content returns the digest of each key, in order. Digests of Valkey leave out the deadlines of fields, so hashes
+// that have them are told in words.
 func content(s *testkit.Server, p testkit.Peer) (lines []string) {
 	for _, db := range []int{0, 3} {
 		s.Do("SELECT", db)

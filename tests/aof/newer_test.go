@@ -1,8 +1,6 @@
 package aof
 
 import (
-	"os/exec"
-	"strings"
 	"testing"
 
 	"spindle/tests/testkit"
@@ -39,12 +37,8 @@ var newerFields = []string{
 func TestNewerCommands(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		t.Run(p.Name, func(t *testing.T) {
-			version, err := exec.Command(p.Program, "--version").Output()
-			if err != nil {
-				t.Fatal(err)
-			}
 			calls := newer
-			if old := strings.Contains(string(version), "v=7.0.") || strings.Contains(string(version), "v=7.2."); !old {
+			if p.FieldDeadlines() && !p.Valkey() { // Valkey's digests leave the deadlines out
 				calls = append(calls[:len(calls):len(calls)], newerFields...)
 			}
 			s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes")
@@ -66,7 +60,7 @@ func TestNewerCommands(t *testing.T) {
 			r := testkit.Launch(t, testkit.Spec{Redis: true, Program: p.Program, Dir: s.Dir,
 				Args: []string{"--appendonly", "yes", "--enable-debug-command", "yes"}})
 			if got := r.Do("DEBUG", "DIGEST").Text; got != want {
-				t.Errorf("%s has %d keys of %d, and another digest", version, r.Do("DBSIZE").Int, keys)
+				t.Errorf("it has %d keys of %d, and another digest", r.Do("DBSIZE").Int, keys)
 			}
 		})
 	}

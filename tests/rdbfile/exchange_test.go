@@ -96,7 +96,7 @@ func differ(t *testing.T, what string, was, is []string) {
 
 var withoutLag = regexp.MustCompile(`"lag" \((int\) -?\d+|nil\)) `)
 
-// byFile saves from's data, and has to load that file in place of its own.
+// byFile saves from's data, and has to load that file.
 func byFile(t *testing.T, from, to *testkit.Server) {
 	t.Helper()
 	if v := from.Do("SAVE"); v.Text != "OK" {

@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A generator writes a random file of a newer server from the public layout, without the product's code: Redis's
-// versions 13 to 15, or Valkey's 80. No server of the tests writes 13 to 15.
+// A generator writes a random file of a newer server from the public layout, without the product's code. The versions
+// are 13 to 15 of Redis, which no server of the tests writes, and 80 of Valkey.
 type generator struct {
 	rng     *rand.Rand
 	version int
@@ -409,7 +409,7 @@ func (g *generator) hash2() {
 	g.hash(name, names, values)
 }
 
-// templateHash writes a hash of a template of the file, or of its own.
+// templateHash writes a hash of a template, which is in the file or in the value.
 func (g *generator) templateHash(kind byte) {
 	name := g.key(kind, "template")
 	id, names := g.template()

@@ -112,7 +112,7 @@ func hostile(t *testing.T, program string, version, rounds int) {
 const lastKind10 = 19
 
 // told returns what is compared of a value that both accepted. The reference turns old lists into quicklists,
-// however short they are. Valkey has encodings of its own, and its digests leave out the deadlines of fields.
+// however short they are. Valkey has other encodings, and its digests leave out the deadlines of fields.
 func told(s *testkit.Server, kind byte, version int) string {
 	if version == 80 && kind == 22 {
 		var fields []string

@@ -17,7 +17,7 @@ import (
 func encoding(s *testkit.Server, key string, version int) string {
 	name := s.Do("OBJECT", "ENCODING", key).Text
 	if version == 80 {
-		return "" // Valkey has encodings of its own
+		return "" // Valkey has other encodings
 	}
 	if version < 11 && name == "listpack" && s.Do("TYPE", key).Text == "list" {
 		return "quicklist"
