@@ -137,8 +137,8 @@ func content(s *testkit.Server, p testkit.Peer) (lines []string) {
 	return lines
 }
 
-// TestBaseOfCommandsForOlder: a base of commands has only commands that rdb-write-version allows. There, a stream with a
-// pending entry of a deleted message is a RESTORE. redis-server 7.0 must be able to read its payload.
+// TestBaseOfCommandsForOlder: a base of commands has only commands that rdb-write-version allows. There, a stream with
+// a pending entry of a deleted message is a RESTORE. redis-server 7.0 must be able to read its payload.
 func TestBaseOfCommandsForOlder(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		t.Run(p.Name, func(t *testing.T) {
