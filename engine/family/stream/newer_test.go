@@ -383,7 +383,7 @@ func (r *rivals) nack(group string, g *plainGroup) {
 			x.count = 7
 		case mode == "FATAL":
 			x.count = math.MaxInt64
-		case mode == "SILENT":
+		case mode == "SILENT" && x.count < math.MaxInt64: // the greatest count stays (streams.Pending)
 			x.count = max(x.count-1, 0)
 		}
 		x.who, x.time = "", 0
