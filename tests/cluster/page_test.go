@@ -17,65 +17,73 @@ import (
 )
 
 // TestClusterPage follows doc/cluster.md to the letter, except for the ports, while clients count in each shard.
-// They see no error but MOVED, and the counts are right in the end.
+// They see no error but MOVED, and the counts are right in the end. Redis 8 and Valkey 9 take redis-server's place,
+// too.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../doc/cluster.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := "set -e\n"
-	for line := range strings.Lines(string(page)) {
-		if command, ok := strings.CutPrefix(line, "    "); ok {
-			script += command
-		}
-	}
-	dir, first := t.TempDir(), freePorts(t, 6)
-	testkit.PageServers(t, dir)
-	var nodes []*testkit.Server
-	for i := range 6 {
-		port := strconv.Itoa(first + i)
-		script = strings.ReplaceAll(script, strconv.Itoa(7000+i), port)
-		folder := filepath.Join(dir, "node-"+port)
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		nodes = append(nodes, testkit.Launch(t, testkit.Spec{Redis: true, Dir: folder, Port: first + i, Args: []string{
-			"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs)}}))
-		t.Cleanup(func() { testkit.ShutDown(t, first+i) })
-	}
-	create(t, nodes, 1)
-	synced(t, nodes[3:]...)
-	stop := make(chan struct{})
-	var counting sync.WaitGroup
-	counters := make([]*counter, 3)
-	for i := range counters {
-		counters[i] = &counter{t: t, key: keyIn(i), at: first + i}
-		counting.Go(func() { counters[i].run(stop) })
-	}
-	out, code := testkit.Run(t, testkit.Slowly(4*time.Minute), "cd "+dir+"\nPATH=$PWD:$PATH\n"+script, "/bin/sh")
-	close(stop)
-	counting.Wait()
-	if code != 0 {
-		t.Fatalf("the page ends with %d: %s", code, out)
-	}
-	if n := strings.Count(out, "All 16384 slots covered"); n < 2 {
-		t.Errorf("redis-cli --cluster check was content %d times: %s", n, out)
-	}
-	for i := range 6 {
-		if v, err := ask(first+i, "INFO", "server"); err != nil || strings.Contains(v.Text, "spindle") {
-			t.Errorf("the node on port %d is no redis-server: %v", first+i, err)
-		}
-	}
-	for i, c := range counters {
-		v, err := ask(c.at, "GET", c.key)
-		if err != nil || v.Text != strconv.FormatInt(c.acked.Load(), 10) || c.acked.Load() == 0 {
-			t.Errorf("shard %d: counted to %d, and there is %q, %v", i, c.acked.Load(), v.Text, err)
-		}
-		if c.moves.Load() < 2 {
-			t.Errorf("shard %d: its counter moved %d times, want twice at least", i, c.moves.Load())
-		}
-		t.Logf("shard %d: %d writes, moved %d times", i, c.acked.Load(), c.moves.Load())
+	for _, kind := range []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			page, err := os.ReadFile("../../doc/cluster.md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			script := "set -e\n"
+			for line := range strings.Lines(string(page)) {
+				if command, ok := strings.CutPrefix(line, "    "); ok {
+					script += command
+				}
+			}
+			dir, first := t.TempDir(), freePorts(t, 6)
+			testkit.PageServers(t, dir, kind)
+			var nodes []*testkit.Server
+			for i := range 6 {
+				port := strconv.Itoa(first + i)
+				script = strings.ReplaceAll(script, strconv.Itoa(7000+i), port)
+				folder := filepath.Join(dir, "node-"+port)
+				if err := os.Mkdir(folder, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				spec := testkit.Kind(t, kind)
+				spec.Dir, spec.Port = folder, first+i
+				spec.Args = []string{"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs)}
+				nodes = append(nodes, testkit.Launch(t, spec))
+				t.Cleanup(func() { testkit.ShutDown(t, first+i) })
+			}
+			create(t, nodes, 1)
+			synced(t, nodes[3:]...)
+			stop := make(chan struct{})
+			var counting sync.WaitGroup
+			counters := make([]*counter, 3)
+			for i := range counters {
+				counters[i] = &counter{t: t, key: keyIn(i), at: first + i}
+				counting.Go(func() { counters[i].run(stop) })
+			}
+			out, code := testkit.Run(t, testkit.Slowly(4*time.Minute), "cd "+dir+"\nPATH=$PWD:$PATH\n"+script, "/bin/sh")
+			close(stop)
+			counting.Wait()
+			if code != 0 {
+				t.Fatalf("the page ends with %d: %s", code, out)
+			}
+			if n := strings.Count(out, "All 16384 slots covered"); n < 2 {
+				t.Errorf("redis-cli --cluster check was content %d times: %s", n, out)
+			}
+			for i := range 6 {
+				if v, err := ask(first+i, "INFO", "server"); err != nil || strings.Contains(v.Text, "spindle") {
+					t.Errorf("the node on port %d is no redis-server: %v", first+i, err)
+				}
+			}
+			for i, c := range counters {
+				v, err := ask(c.at, "GET", c.key)
+				if err != nil || v.Text != strconv.FormatInt(c.acked.Load(), 10) || c.acked.Load() == 0 {
+					t.Errorf("shard %d: counted to %d, and there is %q, %v", i, c.acked.Load(), v.Text, err)
+				}
+				if c.moves.Load() < 2 {
+					t.Errorf("shard %d: its counter moved %d times, want twice at least", i, c.moves.Load())
+				}
+				t.Logf("shard %d: %d writes, moved %d times", i, c.acked.Load(), c.moves.Load())
+			}
+		})
 	}
 }
 

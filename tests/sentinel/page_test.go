@@ -16,58 +16,66 @@ import (
 )
 
 // TestPage follows doc/replication.md about Sentinel to the letter, except for the ports. Meanwhile a client that
-// asks Sentinels for the primary counts. No acknowledged write is lost, in either direction of the migration.
+// asks Sentinels for the primary counts. No acknowledged write is lost, in either direction of the
+// migration. Redis 8 and Valkey 9 take redis-server's place, too.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../doc/replication.md")
-	if err != nil {
-		t.Fatal(err)
+	for _, kind := range []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			page, err := os.ReadFile("../../doc/replication.md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, part, _ := strings.Cut(string(page), "\n## Under Sentinel\n")
+			part, _, _ = strings.Cut(part, "\n## ")
+			var script strings.Builder
+			for line := range strings.Lines(part) {
+				if command, ok := strings.CutPrefix(line, "    "); ok {
+					script.WriteString(command)
+				}
+			}
+			dir := t.TempDir()
+			testkit.PageServers(t, dir, kind)
+			ports := map[string]string{}
+			for _, name := range []string{"6379", "6380", "6381", "26379", "26380", "26381"} {
+				port := testkit.FreePort(t)
+				ports[name] = strconv.Itoa(port)
+				t.Cleanup(func() { testkit.ShutDown(t, port) })
+			}
+			g := redisPair(t, dir, kind, ports)
+			c := startCounter(t, ports["26379"], ports["26380"], ports["26381"])
+			text := regexp.MustCompile(`\b2?63(79|80|81)\b`).ReplaceAllStringFunc(script.String(),
+				func(s string) string { return ports[s] })
+			out, code := testkit.Run(t, testkit.Slowly(4*time.Minute), "set -e\ncd "+dir+"\nPATH=$PWD:$PATH\n"+text, "/bin/sh")
+			if code != 0 {
+				t.Fatalf("the page ends with %d: %s", code, out)
+			}
+			c.settle()
+			for _, s := range g.sentinels {
+				if !s.Ended() {
+					t.Error("a Sentinel that the page replaces still runs")
+				}
+			}
+			if at := c.primary(); at != "127.0.0.1:"+ports["6380"] {
+				t.Errorf("in the end the primary is %s", at)
+			}
+			if moves := c.moves.Load(); moves != 2 {
+				t.Errorf("the primary moved %d times, want twice", moves)
+			}
+			t.Logf("%d writes acknowledged, %d in doubt", c.acked.Load(), c.doubts.Load())
+		})
 	}
-	_, part, _ := strings.Cut(string(page), "\n## Under Sentinel\n")
-	part, _, _ = strings.Cut(part, "\n## ")
-	var script strings.Builder
-	for line := range strings.Lines(part) {
-		if command, ok := strings.CutPrefix(line, "    "); ok {
-			script.WriteString(command)
-		}
-	}
-	dir := t.TempDir()
-	testkit.PageServers(t, dir)
-	ports := map[string]string{}
-	for _, name := range []string{"6379", "6380", "6381", "26379", "26380", "26381"} {
-		port := testkit.FreePort(t)
-		ports[name] = strconv.Itoa(port)
-		t.Cleanup(func() { testkit.ShutDown(t, port) })
-	}
-	g := redisPair(t, dir, ports)
-	c := startCounter(t, ports["26379"], ports["26380"], ports["26381"])
-	text := regexp.MustCompile(`\b2?63(79|80|81)\b`).ReplaceAllStringFunc(script.String(),
-		func(s string) string { return ports[s] })
-	out, code := testkit.Run(t, testkit.Slowly(4*time.Minute), "set -e\ncd "+dir+"\nPATH=$PWD:$PATH\n"+text, "/bin/sh")
-	if code != 0 {
-		t.Fatalf("the page ends with %d: %s", code, out)
-	}
-	c.settle()
-	for _, s := range g.sentinels {
-		if !s.Ended() {
-			t.Error("a Sentinel that the page replaces still runs")
-		}
-	}
-	if at := c.primary(); at != "127.0.0.1:"+ports["6380"] {
-		t.Errorf("in the end the primary is %s", at)
-	}
-	if moves := c.moves.Load(); moves != 2 {
-		t.Errorf("the primary moved %d times, want twice", moves)
-	}
-	t.Logf("%d writes acknowledged, %d in doubt", c.acked.Load(), c.doubts.Load())
 }
 
-// redisPair starts the servers that the page begins with: two redis-servers and three of Redis's Sentinels.
-func redisPair(t *testing.T, dir string, ports map[string]string) (g group) {
+// redisPair starts the servers that the page begins with: two servers and three Sentinels of a kind.
+func redisPair(t *testing.T, dir, kind string, ports map[string]string) (g group) {
 	t.Helper()
 	for _, name := range []string{"6379", "6380"} {
 		port, _ := strconv.Atoi(ports[name])
-		s := testkit.Launch(t, testkit.Spec{Redis: true, Port: port})
+		spec := testkit.Kind(t, kind)
+		spec.Port = port
+		s := testkit.Launch(t, spec)
 		if len(g.servers) > 0 {
 			s.Do("REPLICAOF", "127.0.0.1", ports["6379"])
 			s.AwaitInfo(patience, "replication", "master_link_status", "up")
@@ -82,9 +90,9 @@ func redisPair(t *testing.T, dir string, ports map[string]string) (g group) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s := testkit.Launch(t, testkit.Spec{Bare: true, Redis: true, Dir: dir, Port: port,
-			Args: []string{file, "--sentinel"}})
-		g.sentinels = append(g.sentinels, watched{s, file})
+		spec := testkit.Kind(t, kind)
+		spec.Bare, spec.Dir, spec.Port, spec.Args = true, dir, port, []string{file, "--sentinel"}
+		g.sentinels = append(g.sentinels, watched{testkit.Launch(t, spec), file})
 	}
 	for _, s := range g.sentinels {
 		testkit.Until(t, patience, "the Sentinels to know each other", func() error {

@@ -7,11 +7,15 @@ import (
 	"testing"
 )
 
-// PageServers writes programs spindle and redis-server into dir, for the commands of a page. They begin full copies
-// at once: by default a primary waits five seconds for more replicas.
-func PageServers(t testing.TB, dir string) {
+// PageServers writes programs spindle and redis-server into dir, for the commands of a page. redis-server is a server
+// of the named kind. They begin full copies at once: by default a primary waits five seconds for more replicas.
+func PageServers(t testing.TB, dir, kind string) {
 	t.Helper()
-	for name, program := range map[string]string{"spindle": Spindle(t), "redis-server": Program(t, "redis-server")} {
+	theirs := Kind(t, kind).Program
+	if theirs == "" {
+		theirs = Program(t, "redis-server")
+	}
+	for name, program := range map[string]string{"spindle": Spindle(t), "redis-server": theirs} {
 		text := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *--sentinel*) exec %[1]s \"$@\" ;; esac\n"+
 			"exec %[1]s \"$@\" --repl-diskless-sync-delay 0\n", program)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {

@@ -14,46 +14,54 @@ import (
 )
 
 // TestReplicationPage follows doc/replication.md to the letter up to Sentinel, except for the ports, while a client
-// counts. The count is right in the end, and all writes are kept.
+// counts. The count is right in the end, and all writes are kept. Redis 8 and Valkey 9 take redis-server's place, too.
 func TestReplicationPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../doc/replication.md")
-	must2(t, err)
-	script := "set -e\n"
-	plain, _, _ := strings.Cut(string(page), "\n## Under Sentinel\n") // tests/sentinel has that part
-	for line := range strings.Lines(plain) {
-		if command, ok := strings.CutPrefix(line, "    "); ok {
-			script += command
-		}
-	}
-	dir := t.TempDir()
-	testkit.PageServers(t, dir)
-	a := testkit.Redis(t)
-	b := attach(t, a)
-	testkit.Pipe(t, a.Dial(), 5000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
-	ports := map[string]int{"6379": a.Port, "6380": b.Port, "6381": testkit.FreePort(t)}
-	for name, port := range ports {
-		script = strings.ReplaceAll(script, name, strconv.Itoa(port))
-		t.Cleanup(func() { testkit.ShutDown(t, port) })
-	}
-	c := startWanderer(t, ports["6379"], ports["6381"], ports["6380"])
-	out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "cd "+dir+"\nPATH=$PWD:$PATH\n"+script, "/bin/sh")
-	if c.stop(); code != 0 {
-		t.Fatalf("the page ends with %d: %s", code, out)
-	}
-	for _, name := range []string{"6380", "6379"} {
-		conn := c.dial(ports[name])
-		if strings.Contains(conn.Must("INFO", "server").Text, "spindle") {
-			t.Errorf("%s is no redis-server", name)
-		}
-		testkit.Until(t, testkit.Slowly(20*time.Second), "all that was written", func() error {
-			got := conn.Must("GET", "wanderer").Text + " " + strconv.FormatInt(conn.Must("DBSIZE").Int, 10)
-			return testkit.Equal(got, strconv.FormatInt(c.acked.Load(), 10)+" 5001")
+	for _, kind := range []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			page, err := os.ReadFile("../../doc/replication.md")
+			must2(t, err)
+			script := "set -e\n"
+			plain, _, _ := strings.Cut(string(page), "\n## Under Sentinel\n") // tests/sentinel has that part
+			for line := range strings.Lines(plain) {
+				if command, ok := strings.CutPrefix(line, "    "); ok {
+					script += command
+				}
+			}
+			dir := t.TempDir()
+			testkit.PageServers(t, dir, kind)
+			spec := testkit.Kind(t, kind)
+			a := testkit.Launch(t, spec)
+			spec.Args = []string{"--replicaof", "127.0.0.1 " + strconv.Itoa(a.Port)}
+			b := testkit.Launch(t, spec)
+			up(t, b)
+			testkit.Pipe(t, a.Dial(), 5000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
+			ports := map[string]int{"6379": a.Port, "6380": b.Port, "6381": testkit.FreePort(t)}
+			for name, port := range ports {
+				script = strings.ReplaceAll(script, name, strconv.Itoa(port))
+				t.Cleanup(func() { testkit.ShutDown(t, port) })
+			}
+			c := startWanderer(t, ports["6379"], ports["6381"], ports["6380"])
+			out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "cd "+dir+"\nPATH=$PWD:$PATH\n"+script, "/bin/sh")
+			if c.stop(); code != 0 {
+				t.Fatalf("the page ends with %d: %s", code, out)
+			}
+			for _, name := range []string{"6380", "6379"} {
+				conn := c.dial(ports[name])
+				if strings.Contains(conn.Must("INFO", "server").Text, "spindle") {
+					t.Errorf("%s is no redis-server", name)
+				}
+				testkit.Until(t, testkit.Slowly(20*time.Second), "all that was written", func() error {
+					got := conn.Must("GET", "wanderer").Text + " " + strconv.FormatInt(conn.Must("DBSIZE").Int, 10)
+					return testkit.Equal(got, strconv.FormatInt(c.acked.Load(), 10)+" 5001")
+				})
+			}
+			t.Logf("%d writes, at %d primaries", c.acked.Load(), c.moves.Load()+1)
+			if c.moves.Load() != 2 {
+				t.Errorf("the writer moved %d times, want twice", c.moves.Load())
+			}
 		})
-	}
-	t.Logf("%d writes, at %d primaries", c.acked.Load(), c.moves.Load()+1)
-	if c.moves.Load() != 2 {
-		t.Errorf("the writer moved %d times, want twice", c.moves.Load())
 	}
 }
 
