@@ -52,9 +52,9 @@ func equal(t *testing.T, s, r *testkit.Server) {
 }
 
 // digestsAlike reports whether equal data give equal digests on both servers. Valkey leaves deadlines of hash fields
-// out of its digest, and Redis does not.
+// out of its digest, and Redis does not. A Valkey replica counts fields that have passed and that its primary hides.
 func digestsAlike(a, b *testkit.Server) bool {
-	return (a.Info("server")["valkey_version"] == "") == (b.Info("server")["valkey_version"] == "")
+	return a.Info("server")["valkey_version"] == "" && b.Info("server")["valkey_version"] == ""
 }
 
 // differences returns the differences between two servers, one per line.
@@ -140,8 +140,8 @@ func structure(c *respclient.Client, name string) string {
 	case "hash":
 		pairs := slices.Collect(slices.Chunk(parts, 2))
 		ask := []any{"HPEXPIRETIME", name, "FIELDS", len(pairs)}
-		for _, pair := range pairs {
-			ask = append(ask, pair[0])
+		for i := 0; i < len(v.Elems); i += 2 {
+			ask = append(ask, v.Elems[i].Text)
 		}
 		deadlines, err := c.Do(ask...) // an error: the server is older, or the hash has expired
 		for i := range pairs {
