@@ -114,6 +114,8 @@ func (r *Rights) verdict(row *command.Spec) verdict {
 }
 
 // checkKey reports whether the user may use key in the ways of use, with any command.
+//
+// Proof: the tests of key patterns ask for one key.
 func (r *Rights) checkKey(key []byte, use command.KeyFlags) bool {
 	for _, s := range r.selectors {
 		if s.allKeys || s.keyIndex.allow(key, wanted(use)) {

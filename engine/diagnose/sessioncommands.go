@@ -133,8 +133,8 @@ func (f *family) stopSession(c *command.Context) error {
 	return nil
 }
 
-// sessionOrTop is HOTKEYS GET. After START it is the session in Redis's form: an array of one map. Else, or with COUNT, it is
-// SPINDLE HOTKEYS GET.
+// sessionOrTop is HOTKEYS GET. After START it is the session in Redis's form: an array of one map. Else, or with COUNT,
+// it is SPINDLE HOTKEYS GET.
 func (f *family) sessionOrTop(c *command.Context) error {
 	s := f.session()
 	if s == nil || len(c.Args) != 2 {
@@ -144,8 +144,8 @@ func (f *family) sessionOrTop(c *command.Context) error {
 	return nil
 }
 
-// resetSession is HOTKEYS RESET. It drops the results of the last session, or the samples of the always-on figures if there
-// was none. Replies: OK.
+// resetSession is HOTKEYS RESET. It drops the results of the last session, or the samples of the always-on figures if
+// there was none. Replies: OK.
 func (f *family) resetSession(c *command.Context) error {
 	switch s := f.session(); {
 	case s == nil:

@@ -35,14 +35,6 @@ type ClassStats struct {
 	Waste int64 // bytes of its slabs that no live block uses
 }
 
-// fragmentation is Active / Used: 1 means none.
-func (s *Stats) fragmentation() float64 {
-	if s.Used == 0 {
-		return 1
-	}
-	return float64(s.Active) / float64(s.Used)
-}
-
 // Stats fills s. O(classes + holds × shelves).
 func (h *Heap) Stats(s *Stats) {
 	*s = Stats{Used: h.Used(), Peak: h.Peak(), Holds: len(h.holds), Runs: h.runs.live,
