@@ -17,6 +17,9 @@ import (
 // matching entry applies.
 var shows = map[string]string{
 	"redis-cli INFO commandstats": "cmdstat_sort:", "redis-cli HOTKEYS GET": "numbers",
+	"redis-cli HOTKEYS START":                    "OK",
+	"redis-cli HOTKEYS STOP":                     "OK",
+	"redis-cli HOTKEYS RESET":                    "OK",
 	"redis-cli INFO replylatency":                "reply_usec_sort:",
 	"go tool pprof -tags":                        "sort",
 	"go tool pprof -top -nodecount=15 http":      "flat%",
