@@ -60,7 +60,7 @@ func (c *Core) retry(p *parked) {
 		}
 		if ctx.Reply.Len() > 0 {
 			c.noteRead(p.cl, p.spec, p.args)
-		} else if p.wait.Again != nil {
+		} else if p.wait.Again != nil && !p.over {
 			c.waiting.postpone(p, p.wait.Again(ctx))
 		}
 	})
@@ -91,8 +91,8 @@ func (c *Core) refuseParked(p *parked, err error) {
 // unblocking is what the latency monitor calls a reply that no key brought.
 const unblocking = "command-unblocking"
 
-// answerParked lets f reply for a parked client. If it replied, the client continues and its call is booked, with the
-// time before the wait and the time for the reply. event is what the latency monitor calls the latter.
+// answerParked lets f reply for a parked client. If it replied, or called EndWait, the client continues. Its call is
+// booked with the time before the wait and the time for the reply. event is what the latency monitor calls the latter.
 func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	c.assertHeld()
 	cl, began := p.cl, c.wall.Nanos()
@@ -118,7 +118,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 		}
 	}
 	cl.Out, c.space.NoTouch = outer, quiet // reply belongs to the loop now
-	if reply.Len() == 0 {
+	if reply.Len() == 0 && !p.over {
 		reply.Discard()
 		return
 	}
@@ -191,6 +191,14 @@ func (c *Core) Wake(cl *client.Client) {
 	c.assertHeld()
 	if p := c.waiting.byClient[cl]; p != nil && p.wait.Retry != nil {
 		c.retry(p)
+	}
+}
+
+// EndWait is for a Retry that does not reply: the wait is over. PSYNC may reply in a later turn.
+func (c *Core) EndWait(cl *client.Client) {
+	c.assertHeld()
+	if p := c.waiting.byClient[cl]; p != nil {
+		p.over = true
 	}
 }
 

@@ -85,6 +85,7 @@ type parked struct {
 	index  int    // in timeouts; -1 if it waits forever
 
 	againMs int64 // when Retry is due although no key is ready: Unix ms; 0: never
+	over    bool  // EndWait was called
 
 	unbooked bool  // its call is booked when the wait ends
 	took     int64 // by the command until it waited, in nanos

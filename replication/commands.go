@@ -96,17 +96,20 @@ func (e *Ends) sync(c *command.Context) error {
 	return nil
 }
 
-// psync is PSYNC <id> <offset>: +CONTINUE [<id>] and the rest of the stream; or +FULLRESYNC <id> <offset>, then
-// as SYNC.
+// psync is PSYNC <id> <offset> [FAILOVER]: +CONTINUE [<id>] and the rest of the stream; or +FULLRESYNC <id> <offset>,
+// then as SYNC. With FAILOVER this server first takes the place of its primary.
 func (e *Ends) psync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
 	}
 	if len(c.Args) > 3 && command.Is(c.Args[3], "FAILOVER") {
-		if err := e.failover.takeOver(c); err != nil {
-			return err
-		}
+		return e.failover.takeOver(c, e.resync)
 	}
+	return e.resync(c)
+}
+
+// resync answers PSYNC. The answer may come in a later turn.
+func (e *Ends) resync(c *command.Context) error {
 	if e.feed.following && !e.follower.Up() {
 		return errNoLink
 	}
@@ -129,7 +132,10 @@ func (e *Ends) psync(c *command.Context) error {
 	if string(c.Args[1]) != "?" {
 		e.feed.refused++
 	}
-	r.psync, r.answer = true, c.Reply
+	r.psync = true
+	if !c.Client.Is(client.Blocked) { // else c.Reply leaves after the first bytes of the copy
+		r.answer = c.Reply
+	}
 	e.feed.request(r)
 	r.answer = nil
 	return nil

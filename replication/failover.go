@@ -20,6 +20,10 @@ type failover struct {
 	to       Address // empty: the first replica that has the whole stream
 	force    bool
 	untilMs  int64 // by Core.SteadyMs; 0: no limit
+
+	// Of takeOver:
+	read int64 // the progress of the primary's stream at the last look
+	idle int   // the looks since then
 }
 
 type failoverStage uint8
@@ -181,16 +185,70 @@ func (x *failover) end() {
 	x.core.Unpause(engine.PauseFailover)
 }
 
-// takeOver is PSYNC with FAILOVER: the primary wants this server in its place.
-func (x *failover) takeOver(c *command.Context) error {
+// takeOver is PSYNC with FAILOVER: the primary wants this server in its place. resync answers after the promotion.
+//
+// The primary has stopped its writes. Its last bytes may still be unread on the old link, which has its own goroutine.
+// They are applied before the promotion, if they come: without them acknowledged writes would be lost.
+func (x *failover) takeOver(c *command.Context, resync func(*command.Context) error) error {
 	x.log.Warning("Failover request received for replid %s.", c.Args[1])
-	if !x.follower.on {
-		return errFailover
+	try := func(c *command.Context) (done bool, err error) {
+		if err := x.mayTakeOver(c.Args[1]); err != nil {
+			return true, err
+		}
+		if missing := x.missing(c.Args[2]); missing > 0 {
+			if now := x.progress(); now != x.read {
+				x.read, x.idle = now, 0
+			}
+			if x.idle++; x.idle < idleLooks {
+				return false, nil
+			}
+			x.log.Warning("The primary's stream has not come to its end: %d bytes are missing.", missing)
+		}
+		x.follower.Promote()
+		x.log.Notice("MASTER MODE enabled (failover request from '%s')", describe(c.Client))
+		return true, resync(c)
 	}
-	if !strings.EqualFold(string(c.Args[1]), x.feed.ID) {
-		return errFailoverID
+	if done, err := try(c); done {
+		return err
 	}
-	x.follower.Promote()
-	x.log.Notice("MASTER MODE enabled (failover request from '%s')", describe(c.Client))
+	c.Core.Block(c, command.Wait{
+		Busy:  true, // only the connection's end ends this wait from outside
+		Again: func(c *command.Context) int64 { return c.Now + 1 },
+		Retry: func(c *command.Context) error {
+			done, err := try(c)
+			if done {
+				x.core.EndWait(c.Client)
+			}
+			return err
+		},
+	})
 	return nil
 }
+
+// idleLooks is how often in a row takeOver looks for bytes of the stream and finds none: for about a second. Looks are
+// counted, not time: a script that holds the turn stops both the stream and the looks. A primary whose patience ends
+// first asks again, and the count continues.
+const idleLooks = 500
+
+// mayTakeOver says why this server cannot take the place of the primary whose history is id.
+func (x *failover) mayTakeOver(id []byte) error {
+	switch {
+	case !x.follower.on:
+		return errFailover
+	case !strings.EqualFold(string(id), x.feed.ID):
+		return errFailoverID
+	}
+	return nil
+}
+
+// missing returns how many bytes of the stream before offset can still come over the link. offset is PSYNC's.
+func (x *failover) missing(offset []byte) int64 {
+	n, err := command.Int(offset)
+	if err != nil || !x.follower.Up() {
+		return 0
+	}
+	return max(n, 0) - 1 - x.feed.offset
+}
+
+// progress is a figure that grows when bytes of the primary are read or applied.
+func (x *failover) progress() int64 { return x.follower.inputBytes() + x.feed.offset }

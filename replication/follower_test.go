@@ -274,6 +274,108 @@ func TestPromotionBranches(t *testing.T) {
 	}
 }
 
+// TestTakeOverAwaitsTheStream: a primary asks this replica to take over, and the last bytes of its stream are not read
+// yet. The replica applies them first and continues the stream, so that no write is lost.
+func TestTakeOverAwaitsTheStream(t *testing.T) {
+	first, last := wire("SET a 1"), wire("SET b 2")
+	end := int64(len(first + last))
+	// begin makes a replica that has applied first, and a client that asks it to take over at end.
+	begin := func(t *testing.T) (p *primary, s *source, asker *client.Client, answers *socket) {
+		p = newPrimary(t)
+		s = newSource(t, p)
+		stop := make(chan struct{})
+		t.Cleanup(func() { close(stop) })
+		go p.RunDuties(stop)
+		p.Do(func() { p.follower.Follow(s.address()) })
+		s.greet()
+		s.say("+FULLRESYNC " + otherHistory + " 0\r\n$0\r\n" + first)
+		s.awaitAck(int64(len(first)))
+		asker, answers = p.arrive()
+		p.do(asker, "REPLCONF capa eof capa psync2")
+		if got := p.do(asker, fmt.Sprintf("PSYNC %s %d FAILOVER", otherHistory, end+1)); got != "" {
+			t.Fatalf("%q, and %d bytes are not read yet", got, len(last))
+		}
+		return p, s, asker, answers
+	}
+	promoted := func(t *testing.T, p *primary, answer, want string, offset int64) {
+		t.Helper()
+		p.Do(func() {
+			if p.follower.Following() || !strings.HasPrefix(answer, want+" "+p.feed.ID) || p.feed.secondOffset != offset+1 {
+				t.Errorf("%q, want %s; a replica: %t; the old history ends before %d, want %d", answer, want,
+					p.follower.Following(), p.feed.secondOffset, offset+1)
+			}
+		})
+	}
+	t.Run("which come in pieces", func(t *testing.T) {
+		p, s, asker, answers := begin(t)
+		reader, _ := p.arrive()
+		for i := range last {
+			if answer := p.do(reader, "PING"); answer != "+PONG\r\n" {
+				t.Fatal(answer)
+			}
+			s.say(last[i : i+1])
+		}
+		promoted(t, p, answers.take(t, "\r\n"), "+CONTINUE", end)
+		if got := p.do(reader, "GET b"); got != "$1\r\n2\r\n" {
+			t.Errorf("the last write is lost: %q", got)
+		}
+		p.do(reader, "SET c 3")
+		if got, want := answers.take(t, wire("SET c 3")), wire("SELECT 0")+wire("SET c 3"); got != want {
+			t.Errorf("the stream continues with %q, want %q", got, want)
+		}
+		p.Do(func() {
+			if asker.Is(client.Blocked) || p.Clients().Len() != 2 {
+				t.Errorf("the new replica waits: %t; %d clients", asker.Is(client.Blocked), p.Clients().Len())
+			}
+		})
+	})
+	t.Run("and the link ends before them", func(t *testing.T) {
+		p, s, asker, answers := begin(t)
+		s.listener.Close()
+		s.conn.Close()
+		promoted(t, p, answers.take(t, "\r\n"), "+FULLRESYNC", int64(len(first)))
+		p.waitFor("the copy", func() bool { return asker.ReplicaState.(*replica).state != waiting })
+	})
+	t.Run("and they never come", func(t *testing.T) {
+		p, _, asker, answers := begin(t)
+		p.Do(func() { p.settings.SyncDelay.Set(1) }) // PSYNC has no answer yet, and its client waits no longer
+		p.waitFor("the promotion", func() bool { return !p.follower.Following() && !asker.Is(client.Blocked) })
+		p.waitFor("the copy", func() bool {
+			p.feed.Tick(p.SteadyMs() + 1100)
+			return asker.ReplicaState.(*replica).state != waiting
+		})
+		answer := answers.take(t, "+FULLRESYNC")
+		promoted(t, p, strings.TrimLeft(answer, "\n"), "+FULLRESYNC", int64(len(first)))
+	})
+	t.Run("and the asker leaves", func(t *testing.T) {
+		p, s, asker, _ := begin(t)
+		p.Closed(asker)
+		s.say(last)
+		s.awaitAck(end)
+		p.Do(func() {
+			if !p.follower.Following() || p.Core.BlockedClients() != 0 {
+				t.Errorf("a replica: %t; %d clients wait", p.follower.Following(), p.Core.BlockedClients())
+			}
+		})
+	})
+	t.Run("and an operator promotes the replica", func(t *testing.T) {
+		p, _, _, answers := begin(t)
+		operator, _ := p.arrive()
+		p.do(operator, "REPLICAOF NO ONE")
+		if got := answers.take(t, "\r\n"); got != "-ERR PSYNC FAILOVER can't be sent to a master.\r\n" {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("and a pause holds them", func(t *testing.T) {
+		p, s, _, answers := begin(t)
+		p.Do(func() { p.PauseFor(engine.PauseByClient, false, 1_000_000) })
+		s.say(last)
+		p.waitFor("the hold", func() bool { return p.follower.primary.Is(client.Blocked) })
+		p.Do(func() { p.Unpause(engine.PauseByClient) })
+		promoted(t, p, answers.take(t, "\r\n"), "+CONTINUE", end)
+	})
+}
+
 // TestKilledLinkComesBack: CLIENT KILL of the link is as if the primary had closed it.
 func TestKilledLinkComesBack(t *testing.T) {
 	p := newPrimary(t)
