@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func names(t *testing.T, file string) map[string]bool {
 // and Redis 7.4 has not is called here.
 func TestNewer(t *testing.T) {
 	s := testkit.Start(t)
-	node := testkit.Start(t, "--cluster-enabled", "yes")
+	node := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
 
 	commands, older := map[string]bool{}, map[string]bool{}
 	for _, name := range s.Do("COMMAND", "LIST").Strings() {

@@ -324,7 +324,8 @@ func TestHotKeysOfAllCommands(t *testing.T) {
 // TestHotKeysSession: HOTKEYS START, GET and STOP count what keys cost, in the map that client libraries parse. The
 // always-on figures stay available, as HOTKEYS GET COUNT and as SPINDLE HOTKEYS GET.
 func TestHotKeysSession(t *testing.T) {
-	s := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
+	s := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)),
+		"--cluster-require-full-coverage", "no")
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	testkit.Await(t, testkit.Slowly(10*time.Second), "the slots to be served", func() bool {
 		return strings.Contains(s.Do("CLUSTER", "INFO").Text, "cluster_state:ok")

@@ -3,6 +3,7 @@ package pushes
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,7 +128,10 @@ func TestShutdownIsAnnounced(t *testing.T) {
 // TestSlotMoveIsAnnounced: clients of the old node hear that a slot moves, and where it has gone.
 func TestSlotMoveIsAnnounced(t *testing.T) {
 	t.Parallel()
-	a, b := testkit.Start(t, "--cluster-enabled", "yes"), testkit.Start(t, "--cluster-enabled", "yes")
+	node := func() *testkit.Server {
+		return testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
+	}
+	a, b := node(), node()
 	a.Do("CLUSTER", "ADDSLOTS", 7)
 	a.Do("CLUSTER", "MEET", "127.0.0.1", b.Port)
 	id := b.Do("CLUSTER", "MYID").Text
