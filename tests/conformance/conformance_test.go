@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,6 +132,43 @@ func TestRecords(t *testing.T) {
 		if got := steadyName(name); got != want {
 			t.Errorf("%s becomes %s", name, got)
 		}
+	}
+}
+
+// TestErrorsBeforeAHang: a file with a hanging test is run again without it. An error of an earlier run counts, also if
+// the test passes in the last run.
+func TestErrorsBeforeAHang(t *testing.T) {
+	runs := []struct {
+		records []record
+		hangs   string
+	}{
+		{[]record{{status: statusOK, name: "a"}, {status: statusErr, name: "b", detail: "why"}}, "c"},
+		{[]record{{status: statusOK, name: "a"}, {status: statusOK, name: "b"}}, "d"},
+		{[]record{{status: statusErr, name: "a", detail: "late"}, {status: statusOK, name: "b"},
+			{status: statusSkip, name: "c"}, {status: statusOK, name: "e"}}, ""},
+	}
+	n := 0
+	got, err := withoutHanging(func(hung []string) (*results, string, error) {
+		if len(hung) != n {
+			t.Errorf("run %d leaves out %q", n, hung)
+		}
+		r := newResults()
+		for _, rec := range runs[n].records {
+			r.add(rec)
+		}
+		n++
+		return r, runs[n-1].hangs, nil
+	})
+	if err != nil || n != len(runs) {
+		t.Fatalf("%d runs: %v", n, err)
+	}
+	want := map[string]record{
+		"a": {status: statusErr, name: "a", detail: "late"}, "b": {status: statusErr, name: "b", detail: "why"},
+		"c": {status: statusHang, name: "c", detail: "did not end"},
+		"d": {status: statusHang, name: "d", detail: "did not end"}, "e": {status: statusOK, name: "e"},
+	}
+	if !maps.Equal(got.of, want) {
+		t.Errorf("%v, want %v", got.of, want)
 	}
 }
 

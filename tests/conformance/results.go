@@ -75,6 +75,16 @@ func (r *results) count(s status) (n int) {
 	return n
 }
 
+// errors returns the records of the tests that failed.
+func (r *results) errors() (failed []record) {
+	for _, name := range r.names {
+		if rec := r.of[name]; rec.status == statusErr {
+			failed = append(failed, rec)
+		}
+	}
+	return failed
+}
+
 // readResults reads the results that resume.tcl wrote.
 func readResults(file string) (*results, error) {
 	f, err := os.Open(file)
