@@ -16,8 +16,10 @@ type Parts struct {
 	Freeze   func() View    // keyspace.Keyspace.Freeze, called in a turn
 	Dirty    func() int64   // changes since the start (engine.Core.Dirty), called in a turn
 	Turn     func(f func()) // runs f in its own turn (engine.Core.Do); called by savers
-	Between  func(f func()) // runs f when no unit is open (engine.Core.Between); called in a turn; nil: at once
-	Header   func() Header  // facts about the server for the file, called in a turn
+	// BeforeReply runs f when no unit is open, and before the reply of the open one leaves (engine.Core.BeforeReply). It
+	// is called in a turn. Nil: at once.
+	BeforeReply func(f func())
+	Header      func() Header // facts about the server for the file, called in a turn
 	// Clock runs in the turn that freezes; savers call its result (Options.Clock). If one of both is nil, no clocks are
 	// written.
 	Clock func() ClockFunc
@@ -84,8 +86,8 @@ func NewScheduler(p Parts) *Scheduler {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
-	if p.Between == nil {
-		p.Between = func(f func()) { f() }
+	if p.BeforeReply == nil {
+		p.BeforeReply = func(f func()) { f() }
 	}
 	return &Scheduler{parts: p, rules: p.Settings.Rules.Get, lastSave: p.Now()}
 }
@@ -350,7 +352,7 @@ func (s *Scheduler) Flushed(removed int64) {
 		return
 	}
 	counted := false
-	s.parts.Between(func() { // in a transaction or script it runs at the end of the unit
+	s.parts.BeforeReply(func() { // in a transaction or script it runs at the end of the unit
 		if s.Now() == nil && !counted { // a failure is logged; the changes stay counted, so that a rule tries again
 			s.savedDirty += removed
 		}

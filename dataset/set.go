@@ -108,7 +108,7 @@ func New(p Parts) *Set {
 	s := d.Settings
 	d.Scheduler = bgsave.NewScheduler(bgsave.Parts{
 		Settings: &s.Save, Log: d.Log, Freeze: func() bgsave.View { return d.Core.Freeze() }, Dirty: d.Core.Dirty,
-		Turn: d.Core.Do, Between: d.Core.Between, Header: d.header, Clock: d.clockOf, Retained: d.Heap.Retained,
+		Turn: d.Core.Do, BeforeReply: d.Core.BeforeReply, Header: d.header, Clock: d.clockOf, Retained: d.Heap.Retained,
 		Settled: func() { d.stopWrites() }, Streaming: func() bool { return d.Feed.Sending() }, Held: d.holdsFiles,
 		Busy: func() bool { return d.AOF.Rewriting() }, Forks: func() int64 { return d.AOF.Forks() },
 	})

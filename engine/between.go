@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"spindle/engine/data/keyspace"
 )
 
@@ -15,20 +17,25 @@ import (
 //
 // engine.B1. No unit is open when Between calls its function.
 // engine.B2. Functions that wait for the same unit run in the order of their arrival. They run in the turn that ends
-// the unit, after its effects were told and before other commands.
+// the unit, after its effects were told and before other commands. Those of BeforeReply come first if it was lent.
 
 // unitIsOpen says whether a command that is not over may have written. A command at depth 1 that asks has not written
 // yet: its row takes care of that.
 func (c *Core) unitIsOpen() bool { return c.lent != nil || c.stack.depth > 1 }
 
 // Between runs f while no unit is open: at once, or in the turn that ends the open one. Turn only.
-func (c *Core) Between(f func()) {
+func (c *Core) Between(f func()) { c.awaitUnit(awaiting{f: f}) }
+
+// BeforeReply is Between for what a client relies on after the unit's reply: f runs before the reply leaves. Turn only.
+func (c *Core) BeforeReply(f func()) { c.awaitUnit(awaiting{f, true}) }
+
+func (c *Core) awaitUnit(w awaiting) {
 	c.assertHeld()
 	switch {
 	case !c.unitIsOpen():
-		f()
+		w.f()
 	case !c.hasHalted(): // else the unit never ends
-		c.between = append(c.between, f)
+		c.between = append(c.between, w)
 	}
 }
 
@@ -57,11 +64,25 @@ func (c *Core) unitEnded() {
 		c.gate.UnitEnded(c.number)
 	}
 	for len(c.between) > 0 {
-		f := c.between[0]
+		w := c.between[0]
 		if c.between = c.between[1:]; len(c.between) == 0 {
 			c.between = nil
 		}
-		f()
+		w.f()
+	}
+}
+
+// runBefore runs the functions of BeforeReply. The lent unit has ended, and its reply leaves next. The reply of any
+// other unit leaves after the turn.
+func (c *Core) runBefore() {
+	for i := 0; i < len(c.between); {
+		w := c.between[i]
+		if !w.before {
+			i++
+			continue
+		}
+		c.between = slices.Delete(c.between, i, i+1)
+		w.f()
 	}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"spindle/engine/client"
+	"spindle/engine/command"
 	"spindle/internal/invariant"
 	"spindle/protocol"
 )
@@ -49,6 +51,41 @@ func TestBetweenWaitsForTheUnit(t *testing.T) {
 	want := "first after MULTI | 0:SET a 1 | 0:SET k v | 0:SET k v | EXEC; second after "
 	if got := strings.Join(order, "; "); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestBeforeReply: its functions run after the unit's effects were told, and before the client has the reply. Those of
+// Between run after them.
+func TestBeforeReply(t *testing.T) {
+	var end atomic.Bool
+	var order []string
+	var h *testCore
+	var conn *fakeConn
+	note := func(what string) func() {
+		return func() {
+			h.Core.Freeze().Close() // asserts that no unit is open
+			order = append(order, what+" after "+strings.Trim(h.sink.take(), " .|")+", then "+conn.take())
+		}
+	}
+	wait := command.Spec{Name: "wait", Arity: 1, Run: func(c *command.Context) error {
+		h.Between(note("between"))
+		h.BeforeReply(note("before"))
+		c.Reply.OK()
+		return nil
+	}}
+	h = newTestCore(t, append(lendRows(&end), wait)...)
+	var long *client.Client
+	long, conn = h.arrive()
+	other, _ := h.arrive()
+	h.Do(func() { h.BeforeReply(note("at once")) })
+	h.batch(long, "MULTI", "WAIT", "LONG k", "EXEC")
+	h.Do(func() { h.BeforeReply(note("also before")) })
+	h.do(other, "ENDLONG")
+	eventually(t, "the end", func() bool { defer h.hold()(); return len(order) == 4 })
+	want := []string{"at once after , then ", "before after MULTI | 0:SET k v | 0:SET k v | EXEC, then ",
+		"also before after , then ", "between after , then post *2\r\n+OK\r\n$4\r\nover\r\n; resume"}
+	if !slices.Equal(order, want) {
+		t.Errorf("got %q, want %q", order, want)
 	}
 }
 

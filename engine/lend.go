@@ -196,6 +196,7 @@ func (c *Core) over(l *lent) {
 	cl.Out = nil
 	c.nanos, c.nowMs = c.wall.Now()
 	c.space.SetNow(c.nowMs)
+	c.runBefore()
 	c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + l.took, last: p.took + l.took})
 	c.watchLent(l)
 	if c.waiting.byClient[cl] == p { // else it has left meanwhile

@@ -56,8 +56,8 @@ type Core struct {
 	pushes   pushes
 	channel  []byte // Notify's
 	duties   duties
-	later    []func() // at the end of this turn
-	between  []func() // at the end of the open unit: Between
+	later    []func()   // at the end of this turn
+	between  []awaiting // the end of the open unit: Between
 	gate     *protocol.Gate
 	gated    bool // the gate knows of the open unit
 	eviction eviction

@@ -108,6 +108,12 @@ type lent struct {
 	pushes []byte // to its client, after the reply (engine.O2)
 }
 
+// An awaiting is a function that waits for the end of the open unit.
+type awaiting struct {
+	f      func()
+	before bool // BeforeReply
+}
+
 // refusal is what others are told when the threshold is over. It goes by the command that has lent, inside EXEC too.
 func (l *lent) refusal() error {
 	frame := &l.stack.frames[max(l.stack.depth-1, 0)]

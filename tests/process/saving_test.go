@@ -88,6 +88,23 @@ func TestSaveAfterFlush(t *testing.T) {
 	})
 }
 
+// TestScriptFlushesTheFile: after the reply of a long script with FLUSHALL no restart brings the old keys back.
+func TestScriptFlushesTheFile(t *testing.T) {
+	s := testkit.Start(t, "--save", "3600 1")
+	for round := range 10 {
+		s.Do("SET", "old", round)
+		s.Do("SAVE")
+		file := testkit.Sum(t, s.File("dump.rdb"))
+		if v := s.Do("EVAL", "redis.call('FLUSHALL') for i = 1, 1000000 do end return 'done'", "0"); v.Text != "done" {
+			t.Fatal(v)
+		}
+		if testkit.Sum(t, s.File("dump.rdb")) == file {
+			t.Fatalf("round %d: the file still has the old key", round)
+		}
+	}
+	savedKeys(t, s, 0)
+}
+
 // TestNoSaveWhileLoading: save rules are not applied until the data set is whole. Otherwise a partial file would
 // replace the whole one.
 func TestNoSaveWhileLoading(t *testing.T) {
