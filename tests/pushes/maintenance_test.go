@@ -128,12 +128,11 @@ func TestShutdownIsAnnounced(t *testing.T) {
 // TestSlotMoveIsAnnounced: clients of the old node hear that a slot moves, and where it has gone.
 func TestSlotMoveIsAnnounced(t *testing.T) {
 	t.Parallel()
-	node := func() *testkit.Server {
-		return testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
-	}
-	a, b := node(), node()
+	bus := testkit.FreePort(t)
+	a := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
+	b := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus))
 	a.Do("CLUSTER", "ADDSLOTS", 7)
-	a.Do("CLUSTER", "MEET", "127.0.0.1", b.Port)
+	a.Do("CLUSTER", "MEET", "127.0.0.1", b.Port, bus)
 	id := b.Do("CLUSTER", "MYID").Text
 	testkit.Await(t, testkit.Slowly(20*time.Second), "the nodes to know each other", func() bool {
 		v, err := a.Ask("CLUSTER", "SETSLOT", 7, "MIGRATING", id)
