@@ -121,6 +121,7 @@ func (s *scene) payload(fields int) string {
 	for i := range fields {
 		args = append(args, "field:"+strconv.Itoa(i), "some value that is not short: "+strconv.Itoa(i))
 	}
+	s.p.Do("DEL", "whole:payload") // a takeover may have lost an earlier DEL
 	s.p.Do(args...)
 	text := s.p.Do("DUMP", "whole:payload").Text
 	s.p.Do("DEL", "whole:payload")
