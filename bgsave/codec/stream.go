@@ -12,7 +12,7 @@ import (
 // streamCodec reads and writes streams: the nodes, the stream's other fields, then each group. Version 2 adds the first
 // ID, the greatest deleted ID and the numbers of entries added and read. Version 3 adds when a consumer was last
 // active. Version 4 adds producers with their message IDs, which are read over: nothing here uses them. Version 5 adds
-// the pending entries that were given back and have no consumer.
+// the pending entries that were given back and have no consumer. They become what XNACK makes of an entry.
 //
 //	nodes: n, n × (key: 16 bytes in a string, listpack), length, last ID, [2: first ID, max deleted ID, added]
 //	groups: n, n × (name, last ID, [2: read], pending: n, n × (16 bytes, u64 delivered at, count),
@@ -324,7 +324,7 @@ func (b *streamBuilder) consumerHead(w *stream.Writer) error {
 		}
 		b.givenBack = false
 		if !g.Assigned() {
-			return rdb.Corrupt("an entry is pending with nobody")
+			return rdb.Corrupt("an entry is pending without a consumer")
 		}
 		b.part = (*streamBuilder).groupHead
 		return nil
@@ -354,22 +354,13 @@ func (b *streamBuilder) consumerHead(w *stream.Writer) error {
 	return err
 }
 
-// givenBackHead begins to read the pending entries without a consumer. Here each pending entry has one: they go to a
-// consumer of this name, from which XCLAIM and XAUTOCLAIM get them.
-func (b *streamBuilder) givenBackHead(w *stream.Writer) (err error) {
+// givenBackHead begins to read the pending entries without a consumer.
+func (b *streamBuilder) givenBackHead(*stream.Writer) (err error) {
 	b.givenBack = true
-	if b.own, err = b.r.Count(16); err != nil || b.own == 0 {
-		return err
-	}
-	g := w.Group(b.group)
-	if b.consumer = append(b.consumer[:0], givenBackName...); g.Consumer(b.consumer) == nil {
-		w.CreateConsumer(g, b.consumer, 0)
-	}
+	b.own, err = b.r.Count(16)
 	b.part = (*streamBuilder).ownEntry
-	return nil
+	return err
 }
-
-const givenBackName = "(given back)"
 
 // producersHead reads what stands before the producers.
 func (b *streamBuilder) producersHead(*stream.Writer) error {
@@ -417,8 +408,13 @@ func (b *streamBuilder) ownEntry(w *stream.Writer) error {
 	if err != nil {
 		return err
 	}
-	g := w.Group(b.group)
-	if !w.Assign(g, w.Consumer(g, b.consumer), idOf(raw)) {
+	g, ok := w.Group(b.group), false
+	if b.givenBack {
+		ok = w.AssignGiven(g, idOf(raw))
+	} else {
+		ok = w.Assign(g, w.Consumer(g, b.consumer), idOf(raw))
+	}
+	if !ok {
 		return rdb.Corrupt("an entry is pending with a consumer and not in its group, or with two consumers")
 	}
 	return nil

@@ -169,8 +169,8 @@ const (
 		never + "\x00\x00" + streamProducers
 )
 
-// TestStreamNewer: streams of Redis 8.6 and 8.8 are read. Entries that were given back belong to a consumer of a fixed
-// name, and producers are read over.
+// TestStreamNewer: streams of Redis 8.6 and 8.8 are read. Entries that were given back are as after XNACK: they belong
+// to the consumer with an empty name, which no client sees. Producers are read over.
 func TestStreamNewer(t *testing.T) {
 	k := newSpace(t)
 	for _, c := range []struct {
@@ -178,7 +178,7 @@ func TestStreamNewer(t *testing.T) {
 		raw, want string
 	}{
 		{rdb.KindStream4, stream4Bytes, ", bob seen"},
-		{rdb.KindStream5, stream5Bytes, "6-0 (given back) 1700000000000 3, (given back) seen 0 has 1, ann seen"},
+		{rdb.KindStream5, stream5Bytes, "6-0  0 3,  seen 0 has 1, ann seen"},
 	} {
 		if err := restore(k, c.kind.String(), c.kind, []byte(c.raw), Env{}); err != nil {
 			t.Errorf("%s: %v", c.kind, err)
@@ -262,8 +262,8 @@ func TestStreamRefused(t *testing.T) {
 		"two groups of a name":           group("\x02\x01g\x05\x00\x01\x00\x00\x01g\x05\x00\x01\x00\x00"),
 		"pending twice": group("\x01\x01g\x05\x00\x01\x02" + id11 + at622 + "\x01" + id11 +
 			at622 + "\x01\x00"),
-		"pending with nobody": group("\x01\x01g\x05\x00\x01\x01" + id11 + at622 + "\x01\x00"),
-		"not pending":         group("\x01\x01g\x05\x00\x01\x00\x01\x01c" + at622 + at622 + "\x01" + id11),
+		"pending without a consumer": group("\x01\x01g\x05\x00\x01\x01" + id11 + at622 + "\x01\x00"),
+		"not pending":                group("\x01\x01g\x05\x00\x01\x00\x01\x01c" + at622 + at622 + "\x01" + id11),
 		"pending with two": group("\x01\x01g\x05\x00\x01\x01" + id11 + at622 + "\x01\x02\x01c" + at622 + at622 +
 			"\x01" + id11 + "\x01d" + at622 + at622 + "\x01" + id11),
 		"two consumers of a name": group("\x01\x01g\x05\x00\x01\x00\x02\x01c" + at622 + at622 + "\x00\x01c" + at622 +

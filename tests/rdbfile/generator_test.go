@@ -252,10 +252,14 @@ func (g *generator) stream(version int) {
 		g.length(uint64(1 + i))
 		owner := "ann"
 		if i >= pending-back {
-			owner = "(given back)"
+			owner = ""
 		}
-		lines = append(lines, fmt.Sprintf("pending %d-0 %s %d", 1000+i, owner, 1+i))
+		lines = append(lines, fmt.Sprintf("pending %d-0 %q %d", 1000+i, owner, 1+i))
 	}
+	if back > 0 {
+		lines = append(lines, fmt.Sprintf("given back %d", back))
+	}
+	lines = append(lines, "consumers 1")
 	g.length(1)
 	g.text("ann")
 	g.u64(far - 2)
@@ -470,7 +474,17 @@ func found(s *testkit.Server, key string) string {
 			texts = append(texts, e.Elems[0].Text+" "+e.Elems[1].Elems[0].Text+" "+e.Elems[1].Elems[1].Text)
 		}
 		for _, e := range s.Do("XPENDING", key, "group", "-", "+", 100).Elems {
-			texts = append(texts, fmt.Sprintf("pending %s %s %d", e.Elems[0].Text, e.Elems[1].Text, e.Elems[3].Int))
+			texts = append(texts, fmt.Sprintf("pending %s %q %d", e.Elems[0].Text, e.Elems[1].Text, e.Elems[3].Int))
+		}
+		full := s.Do("XINFO", "STREAM", key, "FULL").Elems
+		group := full[len(full)-1].Elems[0].Elems
+		for i := 0; i+1 < len(group); i += 2 {
+			switch group[i].Text {
+			case "nacked-count":
+				texts = append(texts, fmt.Sprint("given back ", group[i+1].Int))
+			case "consumers":
+				texts = append(texts, fmt.Sprint("consumers ", len(group[i+1].Elems)))
+			}
 		}
 		return strings.Join(texts, ", ")
 	}

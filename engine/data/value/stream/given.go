@@ -6,11 +6,27 @@ var noName = []byte{}
 // GiveBack makes id pending without an owner, with this number of deliveries. It need not have been pending. g is
 // from Writer.Group.
 func (w *Writer) GiveBack(g *Group, id ID, count uint64) {
-	c := w.Consumer(g, noName)
-	if c == nil {
-		c = w.CreateConsumer(g, noName, 0)
+	w.Deliver(g, w.noOwner(g), id, 0, count)
+}
+
+// AssignGiven makes a pending entry of Expect one that was given back. It returns false if it is not pending, or has a
+// consumer.
+func (w *Writer) AssignGiven(g *Group, id ID) bool {
+	var p Pending
+	if !w.Assign(g, w.noOwner(g), id) {
+		return false
 	}
-	w.Deliver(g, c, id, 0, count)
+	g.Lookup(id, &p)
+	w.Redeliver(g, &p, 0, p.Count)
+	return true
+}
+
+// noOwner finds or makes the consumer that has the entries that were given back.
+func (w *Writer) noOwner(g *Group) *Consumer {
+	if c := w.Consumer(g, noName); c != nil {
+		return c
+	}
+	return w.CreateConsumer(g, noName, 0)
 }
 
 // Hidden reports whether c only holds entries that were given back. No client has ever asked as this consumer.
