@@ -26,7 +26,11 @@ var (
 	// the same queries in another order, sometimes with options that exclude each other
 	question = oneOf(seq(center, around, geoExtra), seq(around, center, geoExtra), seq(geoExtra, center, around),
 		seq(center, around, geoOdd))
-	filed = oneOf(seq(center, around, someOf, nearFar), seq(around, someOf, center), seq(center, around, geoOdd))
+	corners = oneOf(times(3, 3, nearPoint), times(3, 8, nearPoint), times(2, 3, nearPoint))
+	polygon = only("valkey-9", oneOf(polygonOf(corners), polygonOf(corners), polygonOf(corners),
+		seq(lit("BYPOLYGON"), oneOf(few, integer, short), corners)))
+	widePolygon = only("valkey-9", polygonOf(oneOf(times(3, 5, anyPoint), times(2, 4, lonLat))))
+	filed       = oneOf(seq(center, around, someOf, nearFar), seq(around, someOf, center), seq(center, around, geoOdd))
 )
 
 var geoTemplates = []template{
@@ -40,12 +44,26 @@ var geoTemplates = []template{
 	{5, "geohash", []arg{key, times(0, 3, geoMember)}},
 	{12, "geosearch", []arg{key, question}},
 	{6, "geosearchstore", []arg{key, key, filed}},
+	{4, "geosearch", []arg{key, oneOf(seq(polygon, geoExtra), seq(geoExtra, polygon), seq(polygon, geoOdd),
+		seq(widePolygon, geoExtra))}},
+	{2, "geosearchstore", []arg{key, key, oneOf(seq(polygon, someOf, nearFar), seq(someOf, polygon, geoOdd))}},
 	{5, "georadius", []arg{key, lonLat, circle, oneOf(geoExtra, seq(someOf, nearFar, into), geoOdd)}},
 	{5, "georadiusbymember", []arg{key, short, circle, oneOf(geoExtra, seq(someOf, nearFar, into), geoOdd)}},
 	{2, "georadius_ro", []arg{key, lonLat, circle, oneOf(geoExtra, geoOdd)}},
 	{2, "georadiusbymember_ro", []arg{key, short, circle, oneOf(geoExtra, geoOdd)}},
 	{2, "zremrangebyrank", []arg{key, index, index}},
 	{1, "del", []arg{key}},
+}
+
+// polygonOf is BYPOLYGON, the number of corners and the corners.
+func polygonOf(corners arg) arg {
+	return func(g *generator) {
+		at := len(g.args)
+		g.add(g.anyCase("BYPOLYGON"))
+		g.add("")
+		corners(g)
+		g.args[at+1] = strconv.Itoa((len(g.args) - at - 2) / 2)
+	}
 }
 
 func (g *generator) addDegrees(x float64) { g.add(strconv.FormatFloat(x, 'f', g.rng.IntN(9), 64)) }

@@ -25,7 +25,7 @@ var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expir
 	"sets", "sets_move", "sets_combine",
 	"stream", "stream_read", "stream_group", "stream_claim", "stream_refs", "stream_bounds", "stream_nack",
 	"zset", "zset_range", "zset_combine", "zset_pop",
-	"geo", "geo_search", "geo_store",
+	"geo", "geo_search", "geo_store", "geo_polygon",
 	"hash", "hash_scan", "hash_expire", "hash_lapse", "hash_several", "hash_several_lapse",
 	"set_compare", "delex", "msetex", "increx", "bitop_newer", "zset_count", "sets_card",
 	"list_several"}

@@ -2,20 +2,24 @@ package geo
 
 import "math"
 
-// A shape is the area of a search: a circle or a box. A box has two sides along parallels and two, bent, along
-// meridians. Lengths are in unit.
+// A shape is the area of a search: a circle, a box or a polygon. A box has two sides along parallels and two, bent,
+// along meridians. Lengths are in unit.
 type shape struct {
 	center        point
 	unit          float64 // in meters
 	radius        float64
 	box           bool
 	width, height float64
+	polygon       *polygon // nil: a circle or a box
 }
 
 // bounds is the range of longitudes and latitudes of the shape.
 //
 // It measures a side in degrees at the shape's edge nearest a pole, where parallels are shortest.
 func (s *shape) bounds() (lon, lat extent) {
+	if s.polygon != nil {
+		return s.polygon.lon, s.polygon.lat
+	}
 	up, aside := s.radius, s.radius
 	if s.box {
 		up, aside = s.height/2, s.width/2
@@ -32,7 +36,10 @@ func (s *shape) bounds() (lon, lat extent) {
 
 // reach is the distance in meters from the center to the shape's farthest point.
 func (s *shape) reach() float64 {
-	if !s.box {
+	switch {
+	case s.polygon != nil:
+		return s.polygon.reach(s.center)
+	case !s.box:
 		return s.radius * s.unit
 	}
 	w, h := s.width/2, s.height/2
@@ -42,7 +49,16 @@ func (s *shape) reach() float64 {
 // holds reports whether q is in the shape. meters is the distance from the center; it is only right if exact and in are
 // both true.
 func (s *shape) holds(q point, exact bool) (meters float64, in bool) {
-	if !s.box {
+	switch {
+	case s.polygon != nil:
+		if !s.polygon.holds(q) {
+			return 0, false
+		}
+		if exact {
+			meters = distance(s.center, q)
+		}
+		return meters, true
+	case !s.box:
 		return within(s.center, q, s.radius*s.unit, exact)
 	}
 	if distanceNorth(q.lat, s.center.lat) > s.height*s.unit/2 {
@@ -88,11 +104,18 @@ var around = [9][2]int{{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}
 // cover is the cells that a search in s visits.
 func (s *shape) cover() (all cells) {
 	lon, lat := s.bounds()
-	step := stepFor(s.reach(), s.center.lat)
-	middle := cellOf(s.center, step)
+	step, center := stepFor(s.reach(), s.center.lat), s.center
+	if s.polygon != nil {
+		center = onMap(center)
+	}
+	middle := cellOf(center, step)
 	if step > 1 && tooSmall(middle, lon, lat) {
 		step--
-		middle = cellOf(s.center, step)
+		middle = cellOf(center, step)
+	}
+	for s.polygon != nil && step > 1 && !reachesOver(middle, lon, lat) {
+		step--
+		middle = cellOf(center, step)
 	}
 	areaLon, areaLat := middle.area()
 	for i, d := range around {
@@ -113,4 +136,12 @@ func tooSmall(c cell, lon, lat extent) bool {
 	east, _ := c.beside(1, 0).area()
 	west, _ := c.beside(-1, 0).area()
 	return north.max < lat.max || south.min > lat.min || east.max < lon.max || west.min > lon.min
+}
+
+// reachesOver reports whether c and the cells beside it cover lon and lat, without a turn round the map.
+func reachesOver(c cell, lon, lat extent) bool {
+	areaLon, areaLat := c.area()
+	width, height := areaLon.max-areaLon.min, areaLat.max-areaLat.min
+	return areaLon.min-width <= lon.min && areaLon.max+width >= lon.max &&
+		areaLat.min-height <= lat.min && areaLat.max+height >= lat.max
 }

@@ -4,7 +4,7 @@
 // Never: keeps lent bytes, blocks, or knows another family.
 // Start here: a row a command. add.go makes scores of points; position.go answers for single members. search.go parses
 // a search, collect.go runs it, order.go sorts, result.go replies or stores. number.go parses and prints numbers and
-// units. cell.go, area.go, distance.go and trig.go are the arithmetic, which knows no command.
+// units. cell.go, area.go, polygon.go, distance.go and trig.go are the arithmetic, which knows no command.
 package geo
 
 import (
@@ -27,6 +27,7 @@ type commands struct {
 	digits []byte // the texts of members that are integers
 	packed []byte // a listpack under construction
 	args   [][]byte
+	area   polygon
 }
 
 func Family() command.Family {

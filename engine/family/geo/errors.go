@@ -10,6 +10,8 @@ var (
 	errWidth       = &protocol.Error{Code: "ERR", Text: "need numeric width"}
 	errHeight      = &protocol.Error{Code: "ERR", Text: "need numeric height"}
 	errBoxSigned   = &protocol.Error{Code: "ERR", Text: "height or width cannot be negative"}
+	errCorners     = &protocol.Error{Code: "ERR", Text: "invalid number of vertices"}
+	errFewCorners  = &protocol.Error{Code: "ERR", Text: "GEOSEARCH BYPOLYGON must have at least 3 vertices"}
 	errMember      = &protocol.Error{Code: "ERR", Text: "could not decode requested zset member"}
 	errCount       = &protocol.Error{Code: "ERR", Text: "COUNT must be > 0"}
 	errAny         = &protocol.Error{Code: "ERR", Text: "the ANY argument requires COUNT argument"}

@@ -90,6 +90,28 @@ func (s *shape) rectangle(width, height, unit []byte) (err error) {
 	return err
 }
 
+// read reads a number of corners and as many points, and returns the number.
+//
+// Errors: errCorners, errFewCorners, also for a number above that of the points, and those of parsePoint.
+func (p *polygon) read(args [][]byte) (n int, err error) {
+	n, err = command.Int32(args[0])
+	switch points := args[1:]; {
+	case err != nil:
+		return 0, errCorners
+	case n < 3 || n > len(points)/2:
+		return 0, errFewCorners
+	}
+	p.reset() // a second BYPOLYGON replaces the first
+	for i := range n {
+		corner, err := parsePoint(args[1+2*i], args[2+2*i])
+		if err != nil {
+			return 0, err
+		}
+		p.add(corner)
+	}
+	return n, nil
+}
+
 // appendDistance appends x with four decimals. Ties are rounded to the even digit.
 func appendDistance(dst []byte, x float64) []byte {
 	n := signed(math.RoundToEven(x * 10_000))

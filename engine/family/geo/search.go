@@ -64,8 +64,9 @@ func (g *commands) radiusByMemberRead(c *command.Context) error { return g.aroun
 //
 //	GEOSEARCH key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius M|KM|FT|MI |
 //	  BYBOX width height M|KM|FT|MI [ASC|DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]
+//	GEOSEARCH key BYPOLYGON corners longitude latitude [longitude latitude …] [ASC|DESC] …
 //
-// See radius.
+// See radius. A polygon's distances are in meters, from the mean of its corners.
 func (g *commands) search(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -118,7 +119,8 @@ func (g *commands) aroundMember(c *command.Context, f form) error {
 
 // finish reads the options, runs the search and replies or stores.
 func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]byte, f form) error {
-	if err := q.options(c, v, args, f); err != nil {
+	defer g.area.reset()
+	if err := q.options(g, c, v, args, f); err != nil {
 		return err
 	}
 	switch {
@@ -142,11 +144,13 @@ func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]
 
 // options reads all arguments after the key or the unit.
 //
+// A polygon's corners are kept in g.
+//
 // Errors: ErrSyntax, ErrNotInteger, errCount, errAny, errStoreRadius, errStoreSearch. Named center and shape add those
 // of parsePoint and of the shapes, errMember, and "exactly one of …". An error in an argument comes before one about
 // the call as a whole.
-func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form) (err error) {
-	var member, lonLat, radius, box bool
+func (q *query) options(g *commands, c *command.Context, v value.Value, args [][]byte, f form) (err error) {
+	var member, lonLat, radius, box, corners bool
 	for i := 0; i < len(args); i++ {
 		left := len(args) - i - 1
 		switch word := args[i]; {
@@ -172,7 +176,7 @@ func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form
 			q.store, q.storeDist = c.Args[destination(c.Args)], len(word) > len("STORE")
 		case f&alwaysStore != 0 && command.Is(word, "STOREDIST"):
 			q.storeDist = true
-		case f&named != 0 && !lonLat && left >= 1 && command.Is(word, "FROMMEMBER"):
+		case f&named != 0 && !lonLat && !corners && left >= 1 && command.Is(word, "FROMMEMBER"):
 			i++
 			member = true
 			if !v.Exists() { // the reply will be that of a missing key
@@ -182,24 +186,32 @@ func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form
 			if q.center, ok = locate(v, args[i]); !ok {
 				return errMember
 			}
-		case f&named != 0 && !member && left >= 2 && command.Is(word, "FROMLONLAT"):
+		case f&named != 0 && !member && !corners && left >= 2 && command.Is(word, "FROMLONLAT"):
 			if q.center, err = parsePoint(args[i+1], args[i+2]); err != nil {
 				return err
 			}
 			lonLat = true
 			i += 2
-		case f&named != 0 && !box && left >= 2 && command.Is(word, "BYRADIUS"):
+		case f&named != 0 && !box && !corners && left >= 2 && command.Is(word, "BYRADIUS"):
 			if err = q.circle(args[i+1], args[i+2]); err != nil {
 				return err
 			}
 			radius = true
 			i += 2
-		case f&named != 0 && !radius && left >= 3 && command.Is(word, "BYBOX"):
+		case f&named != 0 && !radius && !corners && left >= 3 && command.Is(word, "BYBOX"):
 			if err = q.rectangle(args[i+1], args[i+2], args[i+3]); err != nil {
 				return err
 			}
 			box = true
 			i += 3
+		case f&named != 0 && !radius && !box && !member && !lonLat && left >= 2 && command.Is(word, "BYPOLYGON"):
+			n, err := g.area.read(args[i+1:])
+			if err != nil {
+				return err
+			}
+			q.polygon, q.center, q.unit = &g.area, g.area.center(), 1
+			corners = true
+			i += 1 + 2*n
 		default:
 			return protocol.ErrSyntax
 		}
@@ -210,9 +222,9 @@ func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form
 		return errStoreSearch
 	case q.store != nil && with:
 		return errStoreRadius
-	case f&named != 0 && !member && !lonLat:
+	case f&named != 0 && !member && !lonLat && !corners:
 		return errOneCenter(c.Args[0])
-	case f&named != 0 && !radius && !box:
+	case f&named != 0 && !radius && !box && !corners:
 		return errOneShape(c.Args[0])
 	case q.any && q.count == 0:
 		return errAny
