@@ -100,23 +100,24 @@ func (c *Cluster) runSaver() {
 	}
 }
 
-// write writes nodes.conf, unless a newer save was written, and calls the waiters of this save.
+// write writes nodes.conf, unless a newer save was written, and calls the waiters of this save. With best-effort, a
+// save that cannot be written counts as written.
 func (c *Cluster) write(save *state.Save, no uint64) {
 	s := &c.saver
 	s.writing.Lock()
-	var err error
 	if no > s.written {
-		if err = c.writeFile(save.Text); err == nil {
-			s.written = no
-			c.durable.Store(max(c.durable.Load(), save.Count))
+		if err := c.writeFile(save.Text); err != nil {
+			c.log.Warning("Could not write the cluster config file: %s", reason.Of(err))
+			if c.settings.Saves.Get() == savesOrEnds {
+				s.writing.Unlock()
+				c.parts.Fatal("Fatal: can't update cluster config file.")
+				return
+			}
 		}
+		s.written = no
+		c.durable.Store(max(c.durable.Load(), save.Count))
 	}
 	s.writing.Unlock()
-	if err != nil {
-		c.log.Warning("Could not write the cluster config file: %s", reason.Of(err))
-		c.parts.Fatal("Fatal: can't update cluster config file.")
-		return
-	}
 	s.mu.Lock()
 	s.settled = max(s.settled, no)
 	var done []waiter

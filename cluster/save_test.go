@@ -3,13 +3,16 @@ package cluster
 import (
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"spindle/cluster/state"
 	"spindle/internal/disk"
+	"spindle/internal/disk/faulty"
 )
 
 // counting is a disk that counts the files written.
@@ -65,5 +68,29 @@ func holds(t *testing.T, text string) {
 	file, err := os.ReadFile("nodes.conf")
 	if err != nil || !strings.Contains(string(file), text) {
 		t.Errorf("nodes.conf is %q, %v; want %q in it", file, err, text)
+	}
+}
+
+// TestSavesBestEffort: with best-effort a save that fails holds nothing up, and the next one is written. With sync it
+// ends the process.
+func TestSavesBestEffort(t *testing.T) {
+	c, d := alone(t), faulty.New(1)
+	c.parts.Disk = d
+	ended := 0
+	c.parts.Fatal = func(string) { ended++ }
+	for try, behavior := range []saves{savesIfItCan, savesOrEnds} {
+		c.settings.Saves.Set(behavior)
+		heal := d.Fail(faulty.Fault{Op: faulty.Sync, Err: syscall.EIO})
+		c.with(func(s *state.State) { s.Take([]int{7 + 2*try}) })
+		c.saveNow()
+		heal()
+		if saved := c.saved(func() {}); ended != try || saved != (behavior == savesIfItCan) {
+			t.Errorf("behaviour %d: ended %d times, counts as saved: %v", behavior, ended, saved)
+		}
+		c.with(func(s *state.State) { s.Take([]int{8 + 2*try}) })
+		c.saveNow()
+		if text, _ := d.Content("nodes.conf"); !strings.Contains(string(text), " 7-"+strconv.Itoa(8+2*try)+"\n") {
+			t.Errorf("nodes.conf is %q", text)
+		}
 	}
 }

@@ -17,7 +17,18 @@ type Settings struct {
 	Port, BusPort, AnnouncePort, AnnounceTLS, Barrier, Validity, NodeTimeout, PingEvery setting.Int
 	Endpoint                                                                            setting.Enum[slots.EndpointType]
 	LinkLimit                                                                           setting.Uint
+	ForgetFor                                                                           setting.Int // seconds
+	ManualTimeout                                                                       setting.Int // ms
+	Saves                                                                               setting.Enum[saves]
 }
+
+// saves is what a node does when it cannot write its configuration.
+type saves int
+
+const (
+	savesOrEnds  saves = iota // it ends: no node may hear of a decision that a restart would forget
+	savesIfItCan              // it continues, and writes the next decision
+)
 
 // Rows returns their rows, and sets every value to its default.
 func (s *Settings) Rows() []setting.Row {
@@ -48,6 +59,11 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("cluster-replica-validity-factor", &s.Validity, 10, setting.Between(0, math.MaxInt32),
 			setting.Also("cluster-slave-validity-factor")),
 		setting.NewMemoryUint("cluster-link-sendbuf-limit", &s.LinkLimit, 0),
+		setting.NewInt("cluster-blacklist-ttl", &s.ForgetFor, 60, setting.Between(math.MinInt64, math.MaxInt64)),
+		setting.NewInt("cluster-manual-failover-timeout", &s.ManualTimeout, 5000, setting.Between(1, math.MaxInt32)),
+		setting.NewEnum("cluster-config-save-behavior", &s.Saves, savesOrEnds, []setting.Choice[saves]{
+			{Name: "sync", Value: savesOrEnds}, {Name: "best-effort", Value: savesIfItCan},
+		}),
 	}
 }
 
@@ -119,6 +135,7 @@ func (c *Cluster) terms() state.Terms {
 	return state.Terms{
 		NodeTimeout: s.NodeTimeout.Get(), PingInterval: s.PingEvery.Get(), ReplicationPing: c.parts.ReplicationPing(),
 		ValidityFactor: s.Validity.Get(), MigrationBarrier: s.Barrier.Get(), AllowMigration: s.Migration.Get(),
+		ForgetSeconds: min(max(s.ForgetFor.Get(), 0), math.MaxInt32), ManualTimeout: s.ManualTimeout.Get(),
 		NoFailover: s.NoFailover.Get(), FullCoverage: s.Coverage.Get(), ReadsWhenDown: s.ReadsDown.Get(),
 		ShardsWhenDown: s.ShardsDown.Get(), Endpoints: s.Endpoint.Get(), LinkLimit: s.LinkLimit.Get(),
 		AnnounceIP: s.AnnounceIP.Get(), Hostname: s.Hostname.Get(), HumanName: s.HumanName.Get(),

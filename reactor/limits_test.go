@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -421,7 +422,8 @@ func TestUnixSocket(t *testing.T) {
 		}
 		unix.Close(fd)
 		h := newTestHandler()
-		r, err := New(Options{Handler: h, Backend: b, UnixSocket: path, UnixPerm: 0o600})
+		r, err := New(Options{Handler: h, Backend: b, UnixSocket: path, UnixPerm: 0o600,
+			UnixGroup: strconv.Itoa(os.Getgid())})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -438,6 +440,13 @@ func TestUnixSocket(t *testing.T) {
 		}
 		if _, err := New(Options{Handler: h, Backend: b, UnixSocket: path}); err == nil {
 			t.Error("a living server's socket was taken")
+		}
+		other := path + "2"
+		if _, err := New(Options{Handler: h, Backend: b, UnixSocket: other, UnixGroup: "no such"}); err == nil {
+			t.Error("an unknown group was taken")
+		}
+		if _, err := os.Stat(other); err == nil {
+			t.Error("the socket without its group is still there")
 		}
 		r.Stop(time.Second)
 		if _, err := os.Stat(path); err == nil {

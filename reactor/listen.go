@@ -45,7 +45,7 @@ func listenAll(o *Options) ([]*listener, error) {
 	}
 	listeners = append(listeners, secure...)
 	if o.UnixSocket != "" {
-		l, err := listenUnix(o.UnixSocket, o.UnixPerm, o.Backlog)
+		l, err := listenUnix(o.UnixSocket, o.UnixPerm, o.UnixGroup, o.Backlog)
 		if err != nil {
 			closeAll(listeners)
 			return nil, fmt.Errorf("Failed opening Unix socket: %s", reason.InContext(err))

@@ -49,6 +49,7 @@ type Options struct {
 	Backlog    int      // tcp-backlog; 0 means 511
 	UnixSocket string   // "": none
 	UnixPerm   uint32   // 0: what the umask leaves
+	UnixGroup  string   // "": that of the process
 	Mark       int      // socket-mark-id; 0: none
 
 	// TLS is what connections to TLSPort are greeted with; SetTLS changes it. It is not copied, and must not change.

@@ -16,6 +16,7 @@ type ListenSettings struct {
 	TLSPort        setting.Int // 0: no TLS
 	UnixSocket     setting.String
 	UnixSocketPerm setting.Int // a file mode; 0 leaves it to the umask
+	UnixGroup      setting.String
 	Backlog        setting.Int // tcp-backlog
 	MarkID         setting.Int // socket-mark-id
 	Loops          setting.Int // io-threads
@@ -33,6 +34,7 @@ func (s *ListenSettings) Rows() []setting.Row {
 		setting.NewInt("port", &s.Port, 6379, setting.Between(0, math.MaxUint16)),
 		setting.NewInt("tls-port", &s.TLSPort, 0, setting.Between(0, math.MaxUint16)),
 		setting.NewString("unixsocket", &s.UnixSocket, "", setting.Immutable),
+		setting.NewString("unixsocketgroup", &s.UnixGroup, "", setting.Immutable),
 		setting.NewOctal("unixsocketperm", &s.UnixSocketPerm, 0, setting.Between(0, 0o777), setting.Immutable),
 		setting.NewInt("tcp-backlog", &s.Backlog, 511, setting.Between(0, math.MaxInt32), setting.Immutable),
 		setting.NewInt("socket-mark-id", &s.MarkID, 0, setting.Between(0, math.MaxUint32), setting.Immutable),

@@ -3,13 +3,15 @@ package reactor
 import (
 	"fmt"
 	"os"
+	"os/user"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// listenUnix opens a Unix socket with the given permissions. It removes a socket file without a server, which a killed
-// server has left. Any other file stays, and the start fails.
-func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
+// listenUnix opens a Unix socket with the given permissions and group; "": the group of the process. It removes a
+// socket file without a server, which a killed server has left. Any other file stays, and the start fails.
+func listenUnix(path string, perm uint32, group string, backlog int) (*listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
@@ -21,13 +23,11 @@ func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
 		unix.Close(fd)
 		return nil, fmt.Errorf("bind: %w", err)
 	}
-	if perm != 0 {
-		// Before listen: no client can connect while the permissions are not right.
-		if err := os.Chmod(path, os.FileMode(perm)); err != nil {
-			unix.Close(fd)
-			unix.Unlink(path)
-			return nil, err
-		}
+	// Before listen: no client can connect while the rights are not right.
+	if err := setRights(path, perm, group); err != nil {
+		unix.Close(fd)
+		unix.Unlink(path)
+		return nil, err
 	}
 	if err := unix.Listen(fd, backlog); err != nil {
 		unix.Close(fd)
@@ -35,6 +35,27 @@ func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	return &listener{fd: fd, name: path, addr: path, unix: true}, nil
+}
+
+// setRights gives a socket its permissions and its group, a name or a number.
+func setRights(path string, perm uint32, group string) error {
+	if group != "" {
+		id := group
+		if g, err := user.LookupGroup(group); err == nil {
+			id = g.Gid
+		}
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			return fmt.Errorf("no group %s", group)
+		}
+		if err := os.Chown(path, -1, n); err != nil {
+			return err
+		}
+	}
+	if perm != 0 {
+		return os.Chmod(path, os.FileMode(perm))
+	}
+	return nil
 }
 
 // removeStale makes path free to bind to.

@@ -74,7 +74,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		"cluster-announce-human-nodename", "cluster-preferred-endpoint-type", "cluster-require-full-coverage",
 		"cluster-allow-reads-when-down", "cluster-allow-pubsubshard-when-down", "cluster-allow-replica-migration",
 		"cluster-migration-barrier", "cluster-replica-no-failover", "cluster-replica-validity-factor",
-		"cluster-link-sendbuf-limit", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period")}
+		"cluster-link-sendbuf-limit", "cluster-blacklist-ttl", "cluster-manual-failover-timeout", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period")}
 	p.Check = func() error { return logged(in.log, c.CheckPort()) }
 	p.Open = func() error {
 		if err := c.Open(); err != nil {

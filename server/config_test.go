@@ -2,8 +2,10 @@ package server
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -310,4 +312,34 @@ func FuzzConfig(f *testing.F) {
 			t.Fatalf("%q, rewritten again, is %q", rewritten, twice)
 		}
 	})
+}
+
+// TestNewerFile: a file with every directive of Redis 7.4, Redis 8.0 and Valkey 9.1 is accepted. The settings without
+// an effect are known as such.
+func TestNewerFile(t *testing.T) {
+	rows := append(reference(t), newer(t)...)
+	t.Chdir(t.TempDir())
+	var file strings.Builder
+	file.WriteString("events-per-io-thread 2\n") // Valkey 9 withdrew it
+	for _, row := range rows {
+		if name, value := row[0], row[1]; name != "dir" && name != "replicaof" && name != "slaveof" {
+			file.WriteString(name + " " + setting.Quote(value) + "\n")
+		}
+	}
+	if _, err := load(t, newRegistry(t), file.String()); err != nil {
+		t.Error(err)
+	}
+	registry := newRegistry(t)
+	idle := map[string]string{"hash-seed": "x", "mptcp": "yes", "rdma-port": "7", "import-mode": "yes",
+		"repl-rdb-channel": "no", "cluster-compatibility-sample-ratio": "1", "rdma-bind": "::1 10.0.0.1"}
+	var lines strings.Builder
+	for name, value := range idle {
+		lines.WriteString(name + " " + value + "\n")
+	}
+	if _, err := load(t, registry, lines.String()); err != nil {
+		t.Error(err)
+	}
+	if got := registry.Idle(); !slices.Equal(got, slices.Sorted(maps.Keys(idle))) {
+		t.Errorf("without effect: %v", got)
+	}
 }

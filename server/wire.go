@@ -151,7 +151,8 @@ func (in *instance) listen() (err error) {
 	options := reactor.Options{
 		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.Loops.Get()),
 		Bind: n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
-		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), Mark: int(n.MarkID.Get()),
+		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()),
+		UnixGroup: n.UnixGroup.Get(), Mark: int(n.MarkID.Get()),
 		Gate: in.gate,
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)

@@ -190,9 +190,6 @@ func (s *State) replacePrimary() {
 // Manual failover: a replica takes over from a healthy primary. The primary pauses writes, and the replica waits until
 // it has all data.
 
-// manualTimeout is the longest manual failover, in ms. The primary pauses writes for at most twice as long.
-const manualTimeout = 5000
-
 // resetManual ends a manual failover, successful or not.
 func (s *State) resetManual() {
 	if s.manualNode != nil {
@@ -207,8 +204,8 @@ func (s *State) startHolding(l *Link, n *Node) {
 		return
 	}
 	s.resetManual()
-	s.manualEnd, s.manualNode = s.now+manualTimeout, n
-	s.out.Ask(Errand{Kind: Pause, UntilMs: s.now + 2*manualTimeout})
+	s.manualEnd, s.manualNode = s.now+s.Terms.ManualTimeout, n
+	s.out.Ask(Errand{Kind: Pause, UntilMs: s.now + 2*s.Terms.ManualTimeout})
 	s.log(logging.LevelNotice, "Manual failover requested by replica %s.", n.label())
 }
 

@@ -265,12 +265,8 @@ func (s *State) takeExtensions(n *Node, m *bus.Message) {
 	s.setShard(n, shard)
 }
 
-// forgetSeconds is how long a forgotten node is not added again. maxForgottenSeconds is the longest time accepted from
-// a peer.
-const (
-	forgetSeconds       = 60
-	maxForgottenSeconds = 24 * 3600
-)
+// maxForgottenSeconds is the longest time accepted from a peer.
+const maxForgottenSeconds = 24 * 3600
 
 // forgotten reports whether id must not be added yet.
 func (s *State) forgotten(id string) bool {

@@ -167,7 +167,7 @@ func (s *State) Bump() (raised bool, epoch uint64) {
 	return raised, s.me.Epoch
 }
 
-// Forget removes a node from the table. It cannot be added again for a minute.
+// Forget removes a node from the table. It cannot be added again for ForgetSeconds.
 func (s *State) Forget(id string) error {
 	n := s.byID[id]
 	switch {
@@ -181,7 +181,7 @@ func (s *State) Forget(id string) error {
 		return errForgetPrimary
 	}
 	s.forgotten(id)
-	s.black[id] = s.now/1000 + forgetSeconds
+	s.black[id] = s.now/1000 + s.Terms.ForgetSeconds
 	s.remove(n)
 	s.settled()
 	return nil
@@ -217,7 +217,7 @@ func (s *State) Failover(force, takeover bool) error {
 		return errPrimaryDown
 	}
 	s.resetManual()
-	s.manualEnd = s.now + manualTimeout
+	s.manualEnd = s.now + s.Terms.ManualTimeout
 	switch {
 	case takeover:
 		s.log(logging.LevelNotice, "Taking over the master (user request).")

@@ -115,7 +115,7 @@ func ip(i int) string { return fmt.Sprintf("10.0.0.%d", i+1) }
 
 func (h *host) terms() Terms {
 	return Terms{NodeTimeout: simulationTimeout, ReplicationPing: 1000, ValidityFactor: 10, MigrationBarrier: 1,
-		AllowMigration: true, FullCoverage: true, Port: 7000, BusPort: 17000}
+		AllowMigration: true, FullCoverage: true, ForgetSeconds: 60, ManualTimeout: 5000, Port: 7000, BusPort: 17000}
 }
 
 func (h *host) clock() int64 { return h.w.net.Now() + h.skew }
@@ -315,7 +315,7 @@ func (h *host) Ask(e Errand) {
 		case Promote:
 			h.follows = -1
 		case Pause:
-			h.pausedMs = h.w.net.Now() + 2*manualTimeout
+			h.pausedMs = h.w.net.Now() + 2*h.terms().ManualTimeout
 			h.use(func() { h.s.Paused() })
 		case Unpause:
 			h.pausedMs = 0

@@ -25,6 +25,8 @@ type Terms struct {
 	ReplicationPing           int64 // how often a primary pings its replicas
 	ValidityFactor            int64
 	MigrationBarrier          int64
+	ForgetSeconds             int64 // how long a forgotten node is not added again
+	ManualTimeout             int64 // the longest manual failover; the primary pauses writes for at most twice as long
 	AllowMigration            bool
 	NoFailover                bool
 	FullCoverage              bool

@@ -20,7 +20,7 @@ func (quiet) Offset() int64                     { return 0 }
 func (quiet) DataAge() int64                    { return 0 }
 func (quiet) Log(logging.Level, string, ...any) {}
 func fresh() *State {
-	return New(quiet{}, Terms{NodeTimeout: 2000, Port: 7000, BusPort: 17000}, 1_700_000_000_000,
+	return New(quiet{}, Terms{NodeTimeout: 2000, ForgetSeconds: 60, ManualTimeout: 5000, Port: 7000, BusPort: 17000}, 1_700_000_000_000,
 		rand.New(rand.NewPCG(1, 2)))
 }
 
@@ -47,5 +47,27 @@ func TestUnknownExtensions(t *testing.T) {
 	}
 	if out.lines != 4 {
 		t.Errorf("%d lines for two types of two nodes", out.lines)
+	}
+}
+
+// TestForgetFor: a forgotten node may be added again after ForgetSeconds.
+func TestForgetFor(t *testing.T) {
+	for _, seconds := range []int64{5, 600} {
+		s := fresh()
+		s.Begin()
+		s.Terms.ForgetSeconds = seconds
+		n := &Node{ID: "a"}
+		s.byID[n.ID] = n
+		if err := s.Forget(n.ID); err != nil || !s.forgotten(n.ID) {
+			t.Fatalf("%v", err)
+		}
+		s.At(s.now + seconds*1000)
+		if !s.forgotten(n.ID) {
+			t.Errorf("after %d s: may be added again", seconds)
+		}
+		s.At(s.now + 2000)
+		if s.forgotten(n.ID) {
+			t.Errorf("after %d s: still forgotten", seconds+2)
+		}
 	}
 }

@@ -102,7 +102,8 @@ func (l *loader) lines(text *source) error {
 var errBadDirective = errors.New("Bad directive or wrong number of arguments")
 
 // withdrawn are directives of older versions that have no meaning today. Each has one argument.
-var withdrawn = []string{"list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"}
+var withdrawn = []string{"list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands",
+	"events-per-io-thread"}
 
 func (l *loader) line(line string) error {
 	if strings.IndexByte(line, 0) >= 0 {

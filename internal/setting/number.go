@@ -93,6 +93,9 @@ func (c *intCodec) get() string { return formatNumber(c.unit, c.v.Get()) }
 
 func (c *intCodec) set(args []string, _ How) error {
 	n, err := parseNumber(c.unit, args[0])
+	if below, ok := parseInt(args[0]); ok && below < 0 && c.unit == memory && c.min < 0 {
+		n, err = below, nil // a number below zero switches something off
+	}
 	if err == errTooBig {
 		return c.outside()
 	}
@@ -131,7 +134,7 @@ func (c *intCodec) outside() error {
 
 func (c *intCodec) lines() []string {
 	n := c.v.Get()
-	if c.unit == memory || c.unit == memoryPercent && n >= 0 {
+	if n >= 0 && (c.unit == memory || c.unit == memoryPercent) {
 		return []string{FormatMemory(uint64(n))}
 	}
 	return []string{c.get()}
