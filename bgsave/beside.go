@@ -94,7 +94,16 @@ func (b *besideRestore) run(cl *client.Client, store *value.Store, check rdb.Che
 	default:
 		b.runValue(kind, body, store, counted)
 	}
+	b.lower()
 	b.h.Writable(func() { b.end(cl, store) })
+}
+
+// lower gives the payload a footer that older replicas read. Otherwise forOlder would copy the payload in the turn.
+func (b *besideRestore) lower() {
+	if kind, ok := rdb.KindOf(b.payload); ok && b.err == nil && lowest(kind) <= codec.CommonVersion &&
+		rdb.PayloadVersion(b.payload) > codec.CommonVersion {
+		b.payload = rdb.Restamp(b.payload, lowest(kind))
+	}
 }
 
 // runString copies the bytes of a string to their final block.

@@ -255,7 +255,7 @@ func TestRestoreReplies(t *testing.T) {
 func TestRestoreEffects(t *testing.T) {
 	b := newTestServer(t)
 	b.common.Rows()
-	p := rdb11("\x00\x01v")
+	p := string(rdb.AppendFooter([]byte("\x00\x01v"), 0, 10))
 	steps := []struct{ args, key, told, event string }{
 		{"k 0 PAYLOAD", "embstr v @0", "=", "new 0 k,restore 0 k"},
 		{"k 500 PAYLOAD REPLACE IDLETIME 7", "embstr v @1000500", "restore k 1000500 PAYLOAD REPLACE IDLETIME 7 ABSTTL",
@@ -283,6 +283,7 @@ func TestRestoreEffects(t *testing.T) {
 func TestRestoreNewer(t *testing.T) {
 	b := newTestServer(t)
 	b.common.Rows()
+	const stream3 = "\x00\x00\x05\x01\x00\x00\x00\x00\x05\x00"
 	hash2 := "\x16\x02\x01a\x01x\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x01b\x01y\xff\xff\xff\xff\xff\xff\xff\xff"
 	for _, c := range []struct {
 		body    string
@@ -292,9 +293,14 @@ func TestRestoreNewer(t *testing.T) {
 	}{
 		{"\x00\x01v", 15, rdb.KindString, 9},
 		{"\x00\x01v", 80, rdb.KindString, 9},
-		{"\x00\x01v", 12, rdb.KindString, 12}, // as it came: Redis 7.4 reads it
-		{"\x14\x0a\x0a\x00\x00\x00\x01\x00\x81m\x02\xff", 80, rdb.KindSetListpack, 11},
+		{"\x00\x01v", 12, rdb.KindString, 9},
+		{"\x00\x01v", 10, rdb.KindString, 10}, // as it came: Redis 7.0 reads it
+		{"\x14\x0a\x0a\x00\x00\x00\x01\x00\x81m\x02\xff", 80, rdb.KindSet, 9},
+		{"\x14\x0a\x0a\x00\x00\x00\x01\x00\x81m\x02\xff", 10, rdb.KindSet, 9}, // Redis 7.0 has no such kind
+		{"\x15" + stream3, 11, rdb.KindStream2, 10}, {"\x15" + stream3, 80, rdb.KindStream2, 10},
 		{hash2, 80, rdb.KindHashTTLListpack, 12},
+		{"\x19\x00\x00\x00\x00\x00\x00\x00\x00\x0f\x0f\x00\x00\x00\x03\x00\x81f\x02\x81v\x02\x00\x01\xff", 12,
+			rdb.KindHash, 9}, // no field has a deadline
 		{"\x1f\x01\x01\x01a\x01x", 15, rdb.KindHashListpack, 10},
 	} {
 		for _, ttl := range []string{"0", "5000"} {
@@ -320,7 +326,7 @@ func TestRestoreNewer(t *testing.T) {
 			}
 			was := b.dumped("k")
 			b.run("restore", "again", ttl, string(told), "REPLACE")
-			if got := b.dumped("again"); got != was {
+			if got := b.dumped("again"); got != was && c.kind != rdb.KindHash { // that gets another encoding
 				t.Errorf("%q is %q, and %q where it was told", c.body, was, got)
 			}
 		}

@@ -76,7 +76,7 @@ func (h *Commands) dump(c *command.Context) error {
 		p = make([]byte, 0, v.Len()+64)
 	}
 	p, kind := h.packer.append(p, v, h.newest())
-	p = rdb.AppendFooter(p, 0, max(codec.OldestVersion, kind.Since()))
+	p = rdb.AppendFooter(p, 0, lowest(kind))
 	if len(p) > protocolLend {
 		c.Reply.LendBulk(len(p), nil, p) // nothing else refers to p
 		return nil
@@ -228,24 +228,36 @@ func (h *Commands) place(c *command.Context, o *restoreOptions, began int64, put
 	return nil
 }
 
-// forOlder returns the payload that replicas and the log get. A payload of Valkey, or of a Redis newer than 7.4,
-// becomes one of ours for the value at key: other is true. Most values need only another footer.
+// forOlder returns the payload that replicas and the log get. A payload whose version or kind is newer than
+// rdb-write-version allows becomes one of ours for the value at key: other is true. It has the lowest form that can
+// hold the value. Most values need only another footer.
 func (h *Commands) forOlder(c *command.Context, key, payload []byte) (_ []byte, other bool) {
-	if c.Effects.Unheard || rdb.PayloadVersion(payload) <= codec.NewestVersion {
-		return payload, false
+	most := h.newest()
+	if rdb.DialectOf(most) == rdb.Valkey {
+		most = codec.CommonVersion // replicas may be of both families
 	}
-	if kind, ok := rdb.KindOf(payload); ok && kind.Since() <= codec.NewestVersion {
-		body := slices.Clone(rdb.PayloadBody(payload))
-		return rdb.AppendFooter(body, 0, max(codec.OldestVersion, kind.Since())), true
+	kind, ok := rdb.KindOf(payload)
+	low := ok && kind.Since() <= most
+	switch {
+	case c.Effects.Unheard, low && rdb.PayloadVersion(payload) <= most:
+		return payload, false
+	case low:
+		return rdb.Restamp(slices.Clone(payload), lowest(kind)), true
 	}
 	v := c.DB.Peek(key)
 	if !v.Exists() { // it has expired; the primary's deletion comes
 		return payload, false
 	}
+	if codec.Kind(v, most).Since() > most {
+		most = h.newest()
+	}
 	h.packer.w.Compress = h.Settings.Compress.Get()
-	p, kind := h.packer.append(nil, v, h.newest())
-	return rdb.AppendFooter(p, 0, max(codec.OldestVersion, kind.Since())), true
+	p, kind := h.packer.append(nil, v, most)
+	return rdb.AppendFooter(p, 0, lowest(kind)), true
 }
+
+// lowest is the lowest version of payloads with this kind.
+func lowest(kind rdb.Kind) int { return max(codec.OldestVersion, kind.Since()) }
 
 // A restoredValue is the value that a payload holds, before the key exists.
 type restoredValue struct {

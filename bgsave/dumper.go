@@ -31,7 +31,7 @@ func (d *Dumper) Append(dst []byte, v value.Value) []byte {
 	from, compress := len(dst), d.packer.w.Compress
 	dst, kind := d.packer.append(dst, v, d.newest)
 	d.packer.w.Compress = compress
-	return rdb.AppendFooter(dst, from, max(codec.OldestVersion, kind.Since()))
+	return rdb.AppendFooter(dst, from, lowest(kind))
 }
 
 // Size returns how many bytes Write will write for v.
@@ -68,7 +68,7 @@ func (d *Dumper) Write(v value.Value, w io.Writer) error {
 		return d.err
 	}
 	var footer [rdb.FooterLen]byte
-	binary.LittleEndian.PutUint16(footer[:], uint16(max(codec.OldestVersion, kind.Since())))
+	binary.LittleEndian.PutUint16(footer[:], uint16(lowest(kind)))
 	binary.LittleEndian.PutUint64(footer[2:], crc.Update64(d.sum, footer[:2]))
 	_, err := w.Write(footer[:])
 	return err

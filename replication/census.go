@@ -7,6 +7,7 @@ import (
 
 	"spindle/engine"
 	"spindle/engine/client"
+	"spindle/engine/command"
 	"spindle/protocol"
 )
 
@@ -74,7 +75,7 @@ func (s *census) spotEffect(db int, effect []byte) {
 		return
 	}
 	switch string([]byte{effect[at] &^ 0x20, effect[at+1] &^ 0x20}) {
-	case "HE", "HP", "BF", "RE": // the first letters of special commands
+	case "HE", "HP", "BF", "RE", "FU": // the first letters of special commands
 		if _, err := s.parser.Parse(effect); err == nil && len(s.parser.Requests) == 1 {
 			s.spot(db, s.parser.Requests[0].Args)
 		}
@@ -88,6 +89,9 @@ func (s *census) spot(db int, args [][]byte) {
 		return
 	}
 	x := Find{db, string(args[1]), forms}
+	if command.Is(args[0], "FUNCTION") {
+		x.DB = noDB
+	}
 	s.specialAt = s.stream.offset + 1
 	for _, r := range s.roster.replicas {
 		switch {

@@ -171,9 +171,11 @@ func (e *Ends) replconf(c *command.Context) error {
 			case bytes.EqualFold(value, []byte("psync2")):
 				r.psync2 = true
 			case bytes.EqualFold(value, []byte(capaFieldDeadlines)):
-				r.reads |= FieldDeadlines | redisFields
+				r.reads |= FieldDeadlines | redisFields | payload11 | payload12
 			case bytes.EqualFold(value, []byte(capaBlooms)):
 				r.reads |= Blooms
+			case bytes.EqualFold(value, []byte(capaPayloads)):
+				r.reads |= payloads
 			}
 		case "version":
 			if !r.sayVersion(string(value)) {

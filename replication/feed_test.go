@@ -263,7 +263,7 @@ func (p *primary) waitFor(what string, done func() bool) {
 }
 
 func wire(line string) string {
-	words := strings.Fields(line)
+	words := strings.Split(line, " ")
 	text := fmt.Sprintf("*%d\r\n", len(words))
 	for _, w := range words {
 		text += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)

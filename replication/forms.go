@@ -9,20 +9,33 @@ import (
 )
 
 // Forms is a set of forms of data that only some servers read.
-type Forms uint8
+type Forms uint16
 
 const (
 	FieldDeadlines Forms = 1 << iota // of hashes: Redis 7.4 and Valkey 9 know them, each with its own RDB form
 	Blooms                           // Bloom filters: a server with the module bf reads them
 	redisFields                      // a payload with deadlines of fields in Redis's form
 	valkeyFields                     // the same in Valkey's form
+	payload11                        // a payload of RDB version 11; those of later versions follow
+	payload12
+	payload13
+	payload14
+	payload15
+	payload80 // a payload of Valkey 9
+
+	payloads = payload11 | payload12 | payload13 | payload14 | payload15 | payload80
 )
 
 // Their words in REPLCONF capa.
 const (
 	capaFieldDeadlines = "hash-field-deadlines"
 	capaBlooms         = "bloom"
+	capaPayloads       = "rdb-15" // payloads up to this version, and Valkey's
 )
+
+// readsPayload are the first versions of Redis that read payloads of RDB versions 11 to 15. Valkey has read those of 11
+// from its beginning.
+var readsPayload = [...]struct{ major, minor int }{{7, 2}, {7, 4}, {8, 6}, {8, 8}, {8, 10}}
 
 // String names the first of the forms, and the servers that read it.
 func (f Forms) String() string {
@@ -33,9 +46,22 @@ func (f Forms) String() string {
 		return "deadlines of fields in Redis's form, which Valkey does not read"
 	case f&valkeyFields != 0:
 		return "deadlines of fields in Valkey's form, which Redis does not read"
+	case f&Blooms != 0:
+		return "a Bloom filter, which needs the module bf"
+	case f&payload80 != 0:
+		return "a payload of RDB version 80, which Valkey reads from 9.0 on"
 	}
-	return "a Bloom filter, which needs the module bf"
+	for i, since := range readsPayload {
+		if f&(payload11<<i) != 0 {
+			return fmt.Sprintf("a payload of RDB version %d, which Redis reads from version %d.%d on",
+				11+i, since.major, since.minor)
+		}
+	}
+	return "a form that is not known"
 }
+
+// noDB is the database of a Find that is no key: FUNCTION RESTORE's payload.
+const noDB = -1
 
 // A Find is a key that holds one of the forms.
 type Find struct {
@@ -46,6 +72,9 @@ type Find struct {
 
 // String is for operators.
 func (x Find) String() string {
+	if x.DB == noDB {
+		return "FUNCTION RESTORE has " + x.Forms.String()
+	}
 	return fmt.Sprintf("key '%.100s' of database %d has %s", x.Key, x.DB, x.Forms)
 }
 
@@ -56,7 +85,12 @@ func lacking(version, modules string) (lacks Forms) {
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
 		return 0
 	}
-	lacks = valkeyFields
+	lacks = valkeyFields | payload80
+	for i, since := range readsPayload {
+		if major < since.major || major == since.major && minor < since.minor {
+			lacks |= payload11 << i
+		}
+	}
 	if major < 7 || major == 7 && minor < 4 {
 		lacks |= FieldDeadlines | redisFields
 	}
@@ -71,10 +105,11 @@ const firstWithFields = 9
 
 // lackingValkey returns what a Valkey of that version cannot read. Its module for Bloom filters has another form.
 func lackingValkey(major int) Forms {
+	lacks := Blooms | redisFields | payloads&^payload11
 	if major < firstWithFields {
-		return Blooms | FieldDeadlines | redisFields | valkeyFields
+		return lacks | FieldDeadlines | valkeyFields
 	}
-	return Blooms | redisFields
+	return lacks &^ payload80
 }
 
 // special returns the forms that a server must read to carry out a command; 0: all servers can.
@@ -88,10 +123,25 @@ func special(args [][]byte) Forms {
 	case command.Is(name, "HEXPIRE"), command.Is(name, "HPEXPIRE"), command.Is(name, "HEXPIREAT"),
 		command.Is(name, "HPEXPIREAT"), command.Is(name, "HPERSIST"):
 		return FieldDeadlines
-	case command.Is(name, "RESTORE") && len(args) > 3 && len(args[3]) > 0:
+	case (command.Is(name, "RESTORE") || command.Is(name, "RESTORE-ASKING")) && len(args) > 3 && len(args[3]) > 0:
 		if kind, ok := rdb.KindOf(args[3]); ok {
-			return FormsOf(kind)
+			return FormsOf(kind) | payloadForm(rdb.PayloadVersion(args[3]))
 		}
+	case command.Is(name, "FUNCTION") && command.Is(args[1], "RESTORE") && len(args) > 2:
+		return payloadForm(rdb.PayloadVersion(args[2]))
+	}
+	return 0
+}
+
+// payloadForm returns what a payload of that version needs of its reader.
+func payloadForm(version int) Forms {
+	switch {
+	case version >= rdb.ValkeyVersion:
+		return payload80
+	case version > rdb.MaxVersion:
+		return payload15
+	case version > 10:
+		return payload11 << (version - 11)
 	}
 	return 0
 }
@@ -104,7 +154,7 @@ func FormsOf(kind rdb.Kind) Forms {
 		return Blooms
 	case kind == rdb.KindHash2:
 		return FieldDeadlines | valkeyFields
-	case kind.Since() >= rdb.KindHashTTL.Since():
+	case kind.Since() == rdb.KindHashTTL.Since(): // later kinds are in no data of ours
 		return FieldDeadlines | redisFields
 	}
 	return 0

@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"strings"
@@ -9,7 +8,7 @@ import (
 )
 
 func TestSpecial(t *testing.T) {
-	const footer = "\x0e\x00checksum" // of Redis; \x50 is Valkey's
+	const footer, newer = "\x0a\x00checksum", "\x0c\x00checksum" // of Redis 7.0 and 7.4; \x50 is Valkey's
 	for _, c := range []struct {
 		line string
 		want Forms
@@ -18,9 +17,15 @@ func TestSpecial(t *testing.T) {
 		{"HPERSIS h", 0},
 		{"BF.ADD b x", Blooms}, {"bf.reserve b 0.1 5", Blooms}, {"BF.", 0}, {"BFX a", 0}, {"RENAME a b", 0},
 		{"RESTORE k 0", 0},
-		{"RESTORE k 0 \x00v" + footer, 0}, {"RESTORE k 0 \x07v" + footer, Blooms}, {"restore k 0 \x19v" + footer + " REPLACE", FieldDeadlines | redisFields},
-		{"RESTORE k 0 \x18v" + footer, FieldDeadlines | redisFields}, {"RESTORE k 0 \xffv" + footer, 0},
-		{"RESTORE k 0 \x16v\x50\x00checksum", FieldDeadlines | valkeyFields}, {"RESTORE k 0 \x18v\x50\x00checksum", 0}, {"PING", 0}, {"H", 0},
+		{"RESTORE k 0 \x00v" + footer, 0}, {"RESTORE k 0 \x07v" + footer, Blooms},
+		{"restore k 0 \x19v" + newer + " REPLACE", FieldDeadlines | redisFields | payload12},
+		{"RESTORE k 0 \x18v" + newer, FieldDeadlines | redisFields | payload12}, {"RESTORE k 0 \xffv" + newer, 0},
+		{"RESTORE k 0 \x16v\x50\x00checksum", FieldDeadlines | valkeyFields | payload80},
+		{"RESTORE k 0 \x18v\x50\x00checksum", 0}, {"RESTORE k 0 \x00v\x50\x00checksum", payload80},
+		{"RESTORE-ASKING k 0 \x00v" + newer, payload12}, {"RESTORE k 0 \x00v\x0b\x00checksum", payload11},
+		{"RESTORE k 0 \x1bv\x0f\x00checksum", payload15}, {"RESTORE k 0 \x1bv\x11\x00checksum", payload15},
+		{"FUNCTION RESTORE v" + newer + " FLUSH", payload12}, {"FUNCTION RESTORE v" + footer, 0}, {"FUNCTION FLUSH", 0},
+		{"FUNCTION RESTORE", 0}, {"PING", 0}, {"H", 0},
 	} {
 		p := newPrimary(t)
 		p.Do(func() {
@@ -30,8 +35,8 @@ func TestSpecial(t *testing.T) {
 			}
 		})
 		var args [][]byte
-		for word := range bytes.FieldsSeq([]byte(c.line)) {
-			args = append(args, word)
+		for word := range strings.SplitSeq(c.line, " ") {
+			args = append(args, []byte(word))
 		}
 		if got := special(args); got != c.want {
 			t.Errorf("%q: %d, want %d", c.line, got, c.want)
@@ -40,15 +45,19 @@ func TestSpecial(t *testing.T) {
 }
 
 func TestLacking(t *testing.T) {
-	const old = FieldDeadlines | redisFields | valkeyFields
+	const seven4 = valkeyFields | payloads&^payload11&^payload12
+	const seven2 = FieldDeadlines | redisFields | payload12 | seven4
+	const old = seven2 | payload11
 	const none = "# Modules\r\n"
 	const bf = none + "module:name=bf,ver=20800,api=1,filters=0,usedby=[],using=[],options=[]\r\n"
 	for _, c := range []struct {
 		version, modules string
 		want             Forms
 	}{
-		{"7.0.15", none, old | Blooms}, {"7.2.4", bf, old}, {"7.4.1", none, valkeyFields | Blooms}, {"7.4.1", bf, valkeyFields},
-		{"7.10.0", bf, valkeyFields}, {"8.0.0", none, valkeyFields | Blooms}, {"6.2.14", bf, old}, {"", none, 0},
+		{"7.0.15", none, old | Blooms}, {"7.2.4", bf, seven2}, {"7.4.1", none, seven4 | Blooms}, {"7.4.1", bf, seven4},
+		{"7.10.0", bf, seven4}, {"8.0.0", none, seven4 | Blooms}, {"6.2.14", bf, old}, {"", none, 0},
+		{"8.6.1", bf, valkeyFields | payload14 | payload15 | payload80}, {"8.10.0", bf, valkeyFields | payload80},
+		{"9.0.0", bf, valkeyFields | payload80},
 		{"unstable", none, 0},
 	} {
 		if got := lacking(c.version, c.modules); got != c.want {
@@ -64,7 +73,8 @@ func TestSurvey(t *testing.T) {
 		lacks           Forms
 		fails           bool
 	}{
-		{"$37\r\n# Server\r\nredis_version:7.0.15\r\nx:y\r\n\r\n$0\r\n\r\n", "7.0.15", FieldDeadlines | redisFields | valkeyFields | Blooms, false},
+		{"$37\r\n# Server\r\nredis_version:7.0.15\r\nx:y\r\n\r\n$0\r\n\r\n", "7.0.15",
+			FieldDeadlines | redisFields | valkeyFields | Blooms | payloads, false},
 		{"-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n", "", 0, true},
 		{"$-1\r\n", "", 0, true}, {"$99999999999\r\n", "", 0, true}, {"$5\r\nab", "", 0, true}, {"", "", 0, true},
 		{strings.Repeat("x", 100_000), "", 0, true},

@@ -224,7 +224,7 @@ func (l *Link) greeted(line string, nowMs int64) {
 		l.steps = append(l.steps, step{words: []string{"REPLCONF", "ip-address", t.Address}})
 	}
 	l.steps = append(l.steps, step{words: []string{"REPLCONF", "capa", "eof", "capa", "psync2",
-		"capa", capaFieldDeadlines, "capa", capaBlooms}}, // the last two are ours; other servers ignore them
+		"capa", capaFieldDeadlines, "capa", capaBlooms, "capa", capaPayloads}}, // other servers ignore these three
 		step{words: []string{"REPLCONF", "version", likeVersion}, quiet: true})
 	for _, s := range l.steps {
 		l.other.Send(s.words...)

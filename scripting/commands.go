@@ -415,7 +415,8 @@ func (s *Scripts) functionDump(c *command.Context) error {
 	return nil
 }
 
-// functionRestore is FUNCTION RESTORE payload [FLUSH|APPEND|REPLACE]. Replies: OK. Propagates itself.
+// functionRestore is FUNCTION RESTORE payload [FLUSH|APPEND|REPLACE]. Replies: OK. Propagates itself with a payload of
+// ours: older replicas refuse those of newer servers.
 //
 // Errors: those of the payload and of its libraries; a library or function that exists. Then nothing has changed.
 func (s *Scripts) functionRestore(c *command.Context) error {
@@ -459,6 +460,9 @@ func (s *Scripts) functionRestore(c *command.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if !c.Effects.Unheard {
+		c.Propagate(append([][]byte{c.Args[0], c.Args[1], s.deps.Pack(sources)}, c.Args[3:]...)...)
 	}
 	c.Changed(1)
 	c.Reply.OK()

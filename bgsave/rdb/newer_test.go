@@ -225,6 +225,26 @@ func TestPayloadDialect(t *testing.T) {
 	}
 }
 
+// TestRestamp: a payload with another version is as if it had been made with it.
+func TestRestamp(t *testing.T) {
+	const meta, body = "\xf3\x01CLAS\x02\x05\x00", "\x00\x05hello"
+	for _, version := range []int{1, 9, 10, 12, 15, 16, 80, 255, 300} {
+		p := AppendFooter([]byte(body), 0, version)
+		if got, want := Restamp(p, 9), AppendFooter([]byte(body), 0, 9); !bytes.Equal(got, want) {
+			t.Errorf("of version %d: %q, want %q", version, got, want)
+		}
+	}
+	for name, p := range map[string][]byte{
+		"without a sum":        append(AppendFooter([]byte(body), 0, 15)[:len(body)+2], make([]byte, 8)...),
+		"with a module's data": AppendFooter([]byte(meta+body), 0, 13),
+		"with both":            append(AppendFooter([]byte(meta+body), 0, 15)[:len(meta+body)+2], make([]byte, 8)...),
+	} {
+		if got, want := Restamp(p, 10), AppendFooter([]byte(body), 0, 10); !bytes.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // FuzzNewer: any bytes after the header of a newer version are data or an error, however they arrive.
 func FuzzNewer(f *testing.F) {
 	for _, c := range newest {

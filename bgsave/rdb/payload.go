@@ -101,6 +101,26 @@ func (c Check) unwrap(p []byte) (body []byte, version int, err error) {
 // 8.10, for hashes of templates. Source: one independent reader, checked with that server; nothing else confirms it.
 const noSumSince = 15
 
+// Restamp gives p another version, of Redis, that has its kind. It returns a part of p, which it overwrites. A wrong
+// checksum stays wrong.
+func Restamp(p []byte, version int) []byte {
+	body, footer := PayloadBody(p), p[len(p)-FooterLen:]
+	if len(body)+FooterLen < len(p) || binary.LittleEndian.Uint64(footer[2:]) == 0 {
+		return AppendFooter(body, 0, version)
+	}
+	setVersion(footer, version)
+	return p
+}
+
+// setVersion changes the version in a footer, and the checksum by the checksum of the difference. So it need not read
+// the value.
+func setVersion(footer []byte, version int) {
+	difference := binary.LittleEndian.AppendUint16(nil, binary.LittleEndian.Uint16(footer)^uint16(version))
+	sum := binary.LittleEndian.Uint64(footer[2:]) ^ crc.Update64(0, difference)
+	binary.LittleEndian.PutUint16(footer, uint16(version))
+	binary.LittleEndian.PutUint64(footer[2:], sum)
+}
+
 // PayloadVersion returns the version in a payload's footer; 0 for a payload that is too short.
 func PayloadVersion(p []byte) int {
 	if len(p) < FooterLen {
