@@ -129,15 +129,13 @@ func TestCommandsInALog(t *testing.T) {
 	}
 }
 
-// TestOutcomesAreRedis runs each line of outcomes on the server that SPINDLE_REFERENCE names, which must be 7.4.1.
+// TestOutcomesAreRedis runs each line of outcomes on redis-server 7.4.1.
 func TestOutcomesAreRedis(t *testing.T) {
-	program := os.Getenv("SPINDLE_REFERENCE")
-	if program == "" {
-		t.Skip("SPINDLE_REFERENCE names no redis-server 7.4.1")
-	}
-	there := testkit.Launch(t, testkit.Spec{Program: program})
+	spec := testkit.Kind(t, testkit.Redis74)
+	program := spec.Program
+	there := testkit.Launch(t, spec)
 	if version := there.Info("server")["redis_version"]; version != "7.4.1" {
-		t.Skip("SPINDLE_REFERENCE is " + version)
+		t.Skip("it is " + version)
 	}
 	rows := map[string]bool{}
 	for _, c := range callsInLog(t) {

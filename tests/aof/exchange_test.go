@@ -43,7 +43,7 @@ func words(line string) (list []any) {
 }
 
 // TestExchange: each server loads the other's log to the same data set. The base may be of commands or an RDB file,
-// and annotations may be on or off. SPINDLE_REFERENCES may name newer servers: their RDB files have other forms.
+// and annotations may be on or off. RDB files of newer servers have other forms.
 func TestExchange(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		for _, preamble := range []string{"yes", "no"} {

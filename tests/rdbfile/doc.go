@@ -4,5 +4,5 @@
 // Owner: the tests; each runs its own processes. Never: knows the format. One server writes a file and the other
 // reads it. Start at roundtrip_test.go; data_test.go has the data.
 //
-// The references are redis-server from the PATH and, if it is set, SPINDLE_REFERENCE.
+// The references are redis-server from the PATH, and those that REDIS_SRC, REDIS_8 and VALKEY_9 name.
 package rdbfile

@@ -1,10 +1,7 @@
 package testkit
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -17,20 +14,15 @@ type Peer struct {
 	RDBVersion int
 }
 
-// Peers returns redis-server of PATH, the one that SPINDLE_REFERENCE names, and those that SPINDLE_REFERENCES lists,
-// separated by colons. A server that is not there is logged.
+// Peers returns redis-server of PATH, and the other servers of oracles.go that this host has.
 func Peers(t testing.TB) (found []Peer) {
 	programs := []string{Program(t, "redis-server")}
-	others := filepath.SplitList(os.Getenv("SPINDLE_REFERENCES"))
-	if one := os.Getenv("SPINDLE_REFERENCE"); one != "" && !slices.Contains(others, one) {
-		others = append(others, one)
-	}
-	for _, program := range others {
-		if _, err := os.Stat(program); err != nil {
-			t.Logf("not exchanged with: %v", err)
-			continue
+	for _, name := range []string{Redis74, Redis8, Valkey9} {
+		if spec, why := kind(name); why == "" {
+			programs = append(programs, spec.Program)
+		} else {
+			t.Logf("not exchanged with %s: %s", name, why)
 		}
-		programs = append(programs, program)
 	}
 	for _, program := range programs {
 		out, err := exec.Command(program, "--version").Output()
