@@ -67,6 +67,7 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 	ends := c.meter.turnBegan + turnTime
 	// A single request's key is kept in mind: the next turn, perhaps another client's, may well be about the same.
 	alone := len(b.Requests) == 1
+	end := b.From // of the request before
 	for b.Done < len(b.Requests) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)
@@ -80,12 +81,20 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 				b.Soon = c.lent != nil && c.lent.p.cl == cl // the requests after a script wait for that alone
 				return
 			}
+			if size := ahead[i].End - end; size >= c.large.request || ahead[i].Bulk != nil {
+				c.large.sent = size
+				if ahead[i].Bulk != nil {
+					c.large.sent = c.requestBytes(ahead[i].Args)
+				}
+			}
+			end = ahead[i].End
 			done := false
 			if i == sampled {
 				done = c.executeSampled(cl, &ahead[i], c.specs[i], weight)
 			} else {
 				done = c.execute(cl, &ahead[i], c.specs[i])
 			}
+			c.large.sent = 0
 			if !done {
 				c.lap()
 				b.Soon = c.lent != nil
@@ -276,6 +285,11 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	if lent {
 		c.lendTurn(cl, args, spec, mark)
 		return
+	}
+	if replied := cl.Out.Since(mark); c.large.sent != 0 || replied >= c.large.reply {
+		if !cl.Is(client.Blocked) { // else when its wait ends
+			c.noteSizes(cl, spec, args, c.large.sent, replied)
+		}
 	}
 	if len(c.pushes.pending) != 0 && cl.Flags&silenced == 0 {
 		c.flushPushes(cl) // engine.O2

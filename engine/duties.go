@@ -210,13 +210,6 @@ func (c *Core) tick(nanos int64) {
 	}
 }
 
-// ApplySlowlogLimit has every command timed alone when slowlog-log-slower-than is under a millisecond. Turn only.
-func (c *Core) ApplySlowlogLimit() {
-	c.assertHeld()
-	slow := c.settings.SlowlogSlowerThan.Get()
-	c.meter.precise = slow >= 0 && slow < 1000
-}
-
 // timeOutClients closes clients that have been silent for longer than the timeout setting, a few at each tick.
 func (c *Core) timeOutClients() {
 	limit := c.settings.Timeout.Get() * 1000

@@ -210,7 +210,11 @@ func newTestCoreOf(t *testing.T, o keyspace.Options, more ...command.Spec) *test
 	h.SetCatalogue(catalogue)
 	h.Subscribe(part.Listeners{
 		ExecRefused: h.watches.Abort, Gone: h.watches.Forget, Touched: h.watches.Touched,
-		Slow: func(_ *client.Client, args [][]byte, _ time.Duration) { h.slow = append(h.slow, string(args[0])) },
+		Logged: func(_ *client.Client, args [][]byte, m part.Measure) {
+			if m.Log == part.Slow {
+				h.slow = append(h.slow, string(args[0]))
+			}
+		},
 	})
 	h.AddOwnBarriers()
 	h.Do(func() { h.Core.AddSink(h.sink, client.ToReplicas) })

@@ -33,6 +33,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 		cl.Out.Rollback(mark)
 	}
 	c.noteRead(cl, spec, args)
+	c.noteSizes(cl, spec, args, 0, cl.Out.Since(mark))
 	c.countInner(cl, spec, args, began)
 	return false, err
 }
@@ -68,6 +69,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	lent, _ := c.invoke(cl, args, nil, spec, cl.Out.Mark())
 	invariant.That(!lent, "engine.N1: a command of a script has lent the turn")
 	c.noteRead(c.stack.frames[0].Client, spec, args)
+	c.noteSizes(cl, spec, args, 0, cl.Out.Built())
 	c.countInner(cl, spec, args, began)
 	return nil
 }

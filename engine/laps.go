@@ -5,6 +5,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/part"
 	"spindle/protocol"
 )
 
@@ -44,7 +45,9 @@ func (c *Core) done(cl *client.Client, spec *command.Spec, args [][]byte, r ran)
 	spec.Stats.Record(r.calls, r.took)
 	c.meter.commands += uint64(r.calls)
 	if r.calls == 1 && !r.shared {
-		c.watchSlowlog(cl, spec, args, r.took)
+		if limit := c.settings.SlowlogSlowerThan.Get(); limit >= 0 && r.took >= limit*1000 {
+			c.log(cl, spec, args, part.Measure{Log: part.Slow, Value: r.took / 1000})
+		}
 		event := r.event
 		if event == "" {
 			event = commandEvent(spec)
@@ -95,14 +98,6 @@ func (c *Core) readClock() (nanos int64) {
 		c.space.SetNow(ms)
 	}
 	return nanos
-}
-
-// watchSlowlog tells the slow log of a command that took so many nanos, if that is past slowlog-log-slower-than.
-func (c *Core) watchSlowlog(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
-	if limit := c.settings.SlowlogSlowerThan.Get(); limit >= 0 && took >= limit*1000 && c.hooks.Slow != nil &&
-		spec.Flags&command.SkipSlowlog == 0 {
-		c.hooks.Slow(cl, args, time.Duration(took))
-	}
 }
 
 // watchLatency tells the latency monitor of an event that took so many nanos, if that is past its threshold.

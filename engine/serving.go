@@ -126,6 +126,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	if p.unbooked {
 		took := c.wall.Nanos() - began
 		c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + took, last: took, event: event})
+		c.noteSizes(cl, p.spec, p.args, c.requestBytes(p.args), reply.Len())
 	}
 	c.postReply(cl, reply, nil)
 	cl.Conn.Resume()

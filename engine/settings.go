@@ -18,6 +18,8 @@ type Settings struct {
 	EnableModuleCommand setting.Enum[Permission]
 	Timeout             setting.Int // seconds; 0 keeps silent clients
 	SlowlogSlowerThan   setting.Int // µs; negative: never
+	LargeRequest        setting.Int // bytes that bring a request into COMMANDLOG; negative: never
+	LargeReply          setting.Int
 	LatencyThreshold    setting.Int // ms; 0: off
 	NotifyEvents        setting.Int // command.EventClass bits
 	LazyfreeEviction    setting.Bool
@@ -85,7 +87,10 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewEnum("enable-debug-command", &s.EnableDebugCommand, PermitNobody, Permissions, setting.Immutable),
 		setting.NewEnum("enable-module-command", &s.EnableModuleCommand, PermitNobody, Permissions, setting.Immutable),
 		setting.NewInt("timeout", &s.Timeout, 0, setting.Between(0, math.MaxInt32)),
-		setting.NewInt("slowlog-log-slower-than", &s.SlowlogSlowerThan, 10000, setting.Between(-1, math.MaxInt64)),
+		setting.NewInt("slowlog-log-slower-than", &s.SlowlogSlowerThan, 10000, setting.Between(-1, math.MaxInt64),
+			setting.Also("commandlog-execution-slower-than")),
+		setting.NewInt("commandlog-request-larger-than", &s.LargeRequest, 1<<20, setting.Between(-1, math.MaxInt64)),
+		setting.NewInt("commandlog-reply-larger-than", &s.LargeReply, 1<<20, setting.Between(-1, math.MaxInt64)),
 		setting.NewInt("latency-monitor-threshold", &s.LatencyThreshold, 0, setting.Between(0, math.MaxInt64)),
 		setting.NewLetters("notify-keyspace-events", &s.NotifyEvents, 0, eventLetters,
 			errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")),

@@ -43,6 +43,7 @@ type Core struct {
 	meter    meter
 	sampler  sampler
 	stalls   stallWatch
+	large    largeness
 	batch    *protocol.Batch // that wants to know what has run; nil: none does
 	sinks    []hearer
 	barriers []*part.Barrier
@@ -167,6 +168,12 @@ type stallWatch struct {
 	at      int64 // nanos, when the duty began that runs
 
 	processCPU func() int64 // clock.ProcessCPU
+}
+
+// A largeness is the limits of requests and replies in bytes. MaxInt is never reached.
+type largeness struct {
+	request, reply int
+	sent           int // bytes of the request that runs if it is large, else 0
 }
 
 // tickEvery is how long a tick is, in nanos: the reference's serverCron at hz 10.

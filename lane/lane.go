@@ -53,7 +53,7 @@ type Parts struct {
 	Connection  conn.Deps                      // turn only; Mode and Modules: any goroutine
 
 	Denials   *acl.Log
-	Slowlog   *diagnose.Slowlog
+	Logs      *diagnose.CommandLogs
 	Catalogue *command.Catalogue
 	Sections  []info.Section
 }

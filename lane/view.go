@@ -90,7 +90,7 @@ func (l *Lane) publish() {
 	deps.AuthFailed = func(c *command.Context, user []byte) {
 		l.deny(acl.Entry{Reason: acl.DeniedAuth, Object: string(c.Args[0]), User: string(user)}, errWrongPass)
 	}
-	figures := diagnose.Deps{Slowlog: l.Slowlog.Copy(), Stalls: func() *diagnose.Stalls { return stalls }}
+	figures := diagnose.Deps{Logs: l.Logs.Copy(), Stalls: func() *diagnose.Stalls { return stalls }}
 	for _, row := range slices.Concat(conn.Family(deps).Rows, diagnose.ServerRows(figures), diagnose.Family(figures).Rows) {
 		v.run[row.Name] = row.Run
 		for _, sub := range row.Subs {

@@ -30,11 +30,11 @@ type Sources struct {
 	Policy   func() string // maxmemory-policy
 }
 
-// Figures are what INFO, MEMORY, SLOWLOG and LATENCY show of all packages.
+// Figures are what INFO, MEMORY, COMMANDLOG and LATENCY show of all packages.
 type Figures struct {
 	Sources
-	Slowlog *diagnose.Slowlog
-	Events  *diagnose.Events
+	Logs   *diagnose.CommandLogs
+	Events *diagnose.Events
 
 	buffers               bufferPeak
 	inputRate, outputRate engine.Rate
@@ -43,8 +43,8 @@ type Figures struct {
 }
 
 // NewFigures makes the recorders. The server sets Sources before the first turn.
-func NewFigures(slowlogLen func() int64) *Figures {
-	return &Figures{Slowlog: diagnose.NewSlowlog(slowlogLen), Events: diagnose.NewEvents()}
+func NewFigures(s *diagnose.Settings) *Figures {
+	return &Figures{Logs: diagnose.NewCommandLogs(s), Events: diagnose.NewEvents()}
 }
 
 // Started notes how much memory is used before there are data.
@@ -55,8 +55,8 @@ func (o *Figures) Listeners() []part.Listeners {
 	o.buffers.clients = o.Clients
 	garbage := process.NewCollector()
 	list := []part.Listeners{{Order: part.Later, Tick: o.sampleRates, Latency: o.Latency,
-		Slow: func(cl *client.Client, args [][]byte, took time.Duration) {
-			o.Slowlog.Record(o.Core.Now(), cl, args, took)
+		Logged: func(cl *client.Client, args [][]byte, m part.Measure) {
+			o.Logs[m.Log].Record(o.Core.Now(), cl, args, m.Value)
 		}}}
 	for _, tick := range []func(nowMs int64){o.buffers.tick, o.measureProcess,
 		func(int64) { garbage.Tick(o.Limit()) }} {

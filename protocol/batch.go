@@ -36,6 +36,7 @@ type Bulk struct {
 type Batch struct {
 	Session  any // the session from Handler.Open
 	Requests []Request
+	From     int // offset of the first request, in the buffer that its End counts in
 	Reply    *Reply
 	Unread   int   // bytes after the last request that the loop holds (CLIENT LIST's qbuf)
 	Done     int   // set by the core

@@ -30,6 +30,7 @@ type Builder interface {
 	Mark() int                          // the number of values and headers so far
 	BeginAt(mark int, kind byte, n int) // Begin at mark
 	Rollback(mark int)                  // removes everything since mark
+	Size() int                          // how many bytes the reply would have
 	Full() bool                         // no more values are wanted
 }
 
@@ -37,6 +38,14 @@ type Builder interface {
 func (r *Reply) Build(b Builder) {
 	invariant.That(r.Len() == 0, "a reply of %d bytes cannot become values", r.Len())
 	r.into = b
+}
+
+// Built is Len, of a reply to a Builder too.
+func (r *Reply) Built() int {
+	if r.into != nil {
+		return r.into.Size()
+	}
+	return r.Len()
 }
 
 // lendInto copies a lent bulk string into the builder.

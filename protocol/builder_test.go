@@ -60,6 +60,7 @@ func (b *recorder) BeginAt(mark int, kind byte, n int) {
 }
 func (b *recorder) Mark() int         { return len(b.told) }
 func (b *recorder) Rollback(mark int) { b.told = b.told[:mark] }
+func (b *recorder) Size() int         { return len(b.encode()) }
 func (b *recorder) Full() bool        { return false }
 func (b *recorder) encode() []byte    { return bytes.Join(b.told, nil) }
 

@@ -136,6 +136,9 @@ func (w reader) apply(buf []byte, applied, parsed, consumed int, requests []prot
 	}
 	for at < len(requests) {
 		b := protocol.Batch{Session: w.cl, Requests: requests[at:], Reply: reply}
+		if at > 0 {
+			b.From = requests[at-1].End
+		}
 		stuck, gone := false, false
 		w.f.core.Follow(&b, func() {
 			stuck, gone = w.cl.Is(client.Blocked), w.cl.Is(client.CloseASAP) || w.f.wire != w.upstream

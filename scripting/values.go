@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"strconv"
 
+	"spindle/internal/number"
 	"spindle/protocol"
 	"spindle/scripting/lua"
 )
@@ -33,6 +34,7 @@ type values struct {
 	reply *protocol.Reply // RESP3 decides what a null is
 	limit int             // of the State's memory, in bytes; 0: none
 	items []item
+	size  int // of the reply in RESP
 }
 
 // An item is a value (kind 0), or the head of an aggregate of n values.
@@ -48,11 +50,18 @@ const keptItems = 4096
 
 func (b *values) add(v lua.Value) { b.items = append(b.items, item{v: v}) }
 
-func (b *values) Status(line string) { b.add(b.field(nameOK, b.state.String(line))) }
+func (b *values) Status(line string) {
+	b.size += len(line) + 3
+	b.add(b.field(nameOK, b.state.String(line)))
+}
 
-func (b *values) Error(e *protocol.Error) { b.refuse(e) }
+func (b *values) Error(e *protocol.Error) {
+	b.size += len(e.Code) + len(e.Text) + 4
+	b.refuse(e)
+}
 
 func (b *values) Room(n int) []byte {
+	b.size += n + number.IntLen(int64(n)) + 5
 	if n > maxRoom {
 		b.add(lua.False)
 		return make([]byte, n)
@@ -65,38 +74,56 @@ func (b *values) Room(n int) []byte {
 // maxRoom is the longest string that the machine can make.
 const maxRoom = 1<<31 - 64
 
-func (b *values) Int(n int64)   { b.add(lua.Number(float64(n))) }
-func (b *values) Uint(n uint64) { b.add(lua.Number(float64(n))) }
+func (b *values) Int(n int64) {
+	b.size += number.IntLen(n) + 3
+	b.add(lua.Number(float64(n)))
+}
+
+func (b *values) Uint(n uint64) {
+	b.size += number.UintLen(n) + 3
+	b.add(lua.Number(float64(n)))
+}
 
 // Null is false in RESP2, which scripts cannot tell from a boolean, and nil in RESP3.
 func (b *values) Null(bool) {
 	if b.reply.RESP3 {
+		b.size += len("_\r\n")
 		b.add(lua.Nil)
 	} else {
+		b.size += len("$-1\r\n")
 		b.add(lua.False)
 	}
 }
 
-func (b *values) Bool(v bool) { b.add(lua.Bool(v)) }
+func (b *values) Bool(v bool) {
+	b.size += len("#t\r\n")
+	b.add(lua.Bool(v))
+}
 
 func (b *values) Double(text string) {
+	b.size += len(text) + 3
 	f, _ := strconv.ParseFloat(text, 64)
 	b.add(b.field(nameDouble, lua.Number(f)))
 }
 
-func (b *values) BigNumber(digits string) { b.add(b.field(nameBig, b.state.String(digits))) }
+func (b *values) BigNumber(digits string) {
+	b.size += len(digits) + 3
+	b.add(b.field(nameBig, b.state.String(digits)))
+}
 
 func (b *values) Verbatim(format, text string) {
+	b.size += len(format) + 1 + len(text) + number.IntLen(int64(len(text))) + 5
 	t := b.state.NewTable(0, 0)
 	put(t, nameString, b.state.String(text))
 	put(t, nameFormat, b.state.String(format))
 	b.add(b.field(nameVerbatim, t.Value()))
 }
 
-func (b *values) Begin(kind byte, n int) { b.items = append(b.items, item{kind: kind, n: n}) }
+func (b *values) Begin(kind byte, n int) { b.BeginAt(len(b.items), kind, n) }
 func (b *values) Mark() int              { return len(b.items) }
 
 func (b *values) BeginAt(mark int, kind byte, n int) {
+	b.size += number.IntLen(int64(n)) + 3
 	b.items = append(b.items, item{})
 	copy(b.items[mark+1:], b.items[mark:])
 	b.items[mark] = item{kind: kind, n: n}
@@ -105,7 +132,11 @@ func (b *values) BeginAt(mark int, kind byte, n int) {
 func (b *values) Rollback(mark int) {
 	clear(b.items[mark:])
 	b.items = b.items[:mark]
+	b.size = 0 // a command takes back all that it has replied
 }
+
+// Size is the length of the reply in RESP.
+func (b *values) Size() int { return b.size }
 
 // Full reports whether the script has used up its memory. It fails after the command.
 func (b *values) Full() bool { return b.limit != 0 && b.state.Used() > b.limit }
@@ -116,6 +147,7 @@ func (b *values) result() lua.Value {
 	if len(b.items) > 0 {
 		v, _ = b.take(0)
 	}
+	b.size = 0
 	clear(b.items)
 	if b.items = b.items[:0]; cap(b.items) > keptItems {
 		b.items = nil

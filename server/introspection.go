@@ -42,7 +42,7 @@ func (in *instance) joinOverview() {
 	h.Core, h.Set, h.Sentinel, h.Ill = in.core, in.set, in.asSentinel, in.parts.Ill
 }
 
-// introspectionPart is INFO, MEMORY, MONITOR, COMMAND, DEBUG, SLOWLOG and LATENCY.
+// introspectionPart is INFO, MEMORY, MONITOR, COMMAND, DEBUG, COMMANDLOG, SLOWLOG and LATENCY.
 func (in *instance) introspectionPart() *part.Part {
 	return &part.Part{Name: "introspection", Rows: in.records.Rows(), Join: func(p *part.Part) error {
 		catalogue := func() *command.Catalogue { return in.catalogue }
@@ -72,7 +72,7 @@ func (in *instance) introspectionPart() *part.Part {
 			d.KillLinks = func(c *command.Context, direction, id []byte) error { return in.cluster.Debug(c, direction, id) }
 		}
 		p.Families = []command.Family{introspect.Family(d, diagnose.ServerRows(diagnose.Deps{
-			Catalogue: catalogue, Slowlog: in.figures.Slowlog, Events: in.figures.Events,
+			Catalogue: catalogue, Logs: in.figures.Logs, Events: in.figures.Events,
 			LatencyThreshold: in.engine.LatencyThreshold.Get})...)}
 		p.Follows = []part.Follow{
 			part.On(func() { in.catalogue.TrackLatency(in.records.LatencyTrack.Get()) }, "latency-tracking")}

@@ -72,7 +72,8 @@ func (in *instance) corePart() *part.Part {
 			part.On(in.core.ApplyMemoryLimit, "maxmemory", "maxmemory-policy", "maxmemory-samples", "lfu-log-factor",
 				"lfu-decay-time"),
 			part.On(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory"),
-			part.On(in.core.ApplySlowlogLimit, "slowlog-log-slower-than"),
+			part.On(in.core.ApplyLogLimits, "slowlog-log-slower-than", "commandlog-request-larger-than",
+				"commandlog-reply-larger-than"),
 		}
 		p.Listeners = []part.Listeners{{Order: part.ForgetKeys, Tick: func(int64) { in.beatMs.Store(in.core.SteadyMs()) }}}
 		p.Reset = in.core.ResetFigures

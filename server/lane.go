@@ -38,7 +38,7 @@ func (in *instance) startLane() error {
 			}
 			return "master"
 		},
-		Connection: in.connDeps(), Denials: &in.clientLog.Refused, Slowlog: in.figures.Slowlog, Catalogue: in.catalogue,
+		Connection: in.connDeps(), Denials: &in.clientLog.Refused, Logs: in.figures.Logs, Catalogue: in.catalogue,
 		Sections: in.sections,
 	}, reactor.Options{
 		Settings: &in.network, Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),

@@ -68,7 +68,7 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.rewriter = &config.Rewriter{Registry: in.registry, File: in.config.File, Log: in.log}
 	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
 	in.joinProcess()
-	in.figures = overview.NewFigures(in.records.SlowlogLen.Get)
+	in.figures = overview.NewFigures(&in.records)
 	in.set = in.newSet()
 	in.joinOverview()
 	in.joinScripts()

@@ -1,4 +1,5 @@
-// Package diagnose shows why a server is slow or large: SLOWLOG, LATENCY, HOTKEYS, BIGKEYS, STALLS, and their records.
+// Package diagnose shows why a server is slow or large: COMMANDLOG and SLOWLOG, LATENCY, HOTKEYS, BIGKEYS, STALLS, and
+// their records.
 //
 // Owner: the core; recorders and handlers run in a turn.
 // Never: decides what is measured (the core does), or grows with the data set; the keyspace keeps the big keys.
@@ -23,7 +24,7 @@ const Name = "insight"
 // Deps is what the feature shows. HotKeys, Stalls and LatencyThreshold are called in a turn, other functions by any
 // goroutine.
 type Deps struct {
-	Slowlog          *Slowlog
+	Logs             *CommandLogs
 	Events           *Events
 	LatencyThreshold func() int64 // latency-monitor-threshold, ms; 0 is off
 
@@ -52,7 +53,7 @@ func Join(p *part.Part, d Deps) {
 
 type family struct{ Deps }
 
-// ServerRows are LATENCY and SLOWLOG, which Redis counts among the server's commands.
+// ServerRows are COMMANDLOG, LATENCY and SLOWLOG, which Redis and Valkey count among the server's commands.
 func ServerRows(d Deps) []command.Spec {
 	f := &family{d}
 	const (
@@ -61,8 +62,16 @@ func ServerRows(d Deps) []command.Spec {
 		quiet = admin | command.NoScript
 	)
 	varying := []string{"nondeterministic_output", "request_policy:all_nodes", "response_policy:special"}
-	succeeded := "response_policy:all_succeeded"
+	shown := []string{"request_policy:all_nodes", "nondeterministic_output"}
+	summed := []string{"request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"}
+	succeeded := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
 	return []command.Spec{
+		{Name: "commandlog", Arity: -2, Subs: []command.Spec{
+			{Name: "get", Arity: 4, Flags: admin, Tips: shown, Run: f.commandlogGet},
+			{Name: "help", Arity: 2, Flags: plain, Run: commandlogHelp},
+			{Name: "len", Arity: 3, Flags: admin, Tips: summed, Run: f.commandlogLen},
+			{Name: "reset", Arity: 3, Flags: admin, Tips: succeeded, Run: f.commandlogReset},
+		}},
 		{Name: "latency", Arity: -2, Subs: []command.Spec{
 			{Name: "doctor", Arity: 2, Flags: quiet, Tips: varying, Run: f.latencyDoctor},
 			{Name: "graph", Arity: 3, Flags: quiet, Tips: varying, Run: f.latencyGraph},
@@ -74,12 +83,10 @@ func ServerRows(d Deps) []command.Spec {
 				Run: f.latencyReset},
 		}},
 		{Name: "slowlog", Arity: -2, Subs: []command.Spec{
-			{Name: "get", Arity: -2, Flags: admin, Tips: []string{"request_policy:all_nodes", "nondeterministic_output"},
-				Run: f.slowlogGet},
+			{Name: "get", Arity: -2, Flags: admin, Tips: shown, Run: f.slowlogGet},
 			{Name: "help", Arity: 2, Flags: plain, Run: slowlogHelp},
-			{Name: "len", Arity: 2, Flags: admin, Tips: []string{"request_policy:all_nodes",
-				"response_policy:agg_sum", "nondeterministic_output"}, Run: f.slowlogLen},
-			{Name: "reset", Arity: 2, Flags: admin, Tips: []string{"request_policy:all_nodes", succeeded}, Run: f.slowlogReset},
+			{Name: "len", Arity: 2, Flags: admin, Tips: summed, Run: f.slowlogLen},
+			{Name: "reset", Arity: 2, Flags: admin, Tips: succeeded, Run: f.slowlogReset},
 		}},
 	}
 }

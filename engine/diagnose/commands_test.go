@@ -11,29 +11,34 @@ import (
 	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/engine/part"
 )
 
 // newCore is a core with SLOWLOG, of two entries, and LATENCY.
-func newCore(t *testing.T) (*commandtest.Core, *client.Client, *Slowlog, *Events) {
+func newCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *Events) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow, events := NewSlowlog(func() int64 { return 2 }), NewEvents()
+	logs, events := &CommandLogs{}, NewEvents()
+	for i := range logs {
+		logs[i] = &CommandLog{most: func() int64 { return 2 }}
+	}
 	var core *commandtest.Core
 	rows := ServerRows(Deps{
-		Catalogue: func() *command.Catalogue { return core.Catalogue }, Slowlog: slow, Events: events,
+		Catalogue: func() *command.Catalogue { return core.Catalogue }, Logs: logs, Events: events,
 		LatencyThreshold: func() int64 { return 10 },
 	})
 	space := keyspace.New(heap, keyspace.Options{})
 	if core, err = commandtest.New(space, 1_700_000_000_000, command.Family{Name: "server", Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
-	return core, core.Client(2), slow, events
+	return core, core.Client(2), logs, events
 }
 
 func TestSlowlogKeepsAndTrims(t *testing.T) {
-	core, cl, slow, _ := newCore(t)
+	core, cl, logs, _ := newCore(t)
+	slow := logs[part.Slow]
 	long := [][]byte{[]byte("MSET"), []byte(strings.Repeat("a", 128)), []byte(strings.Repeat("b", 129))}
 	for len(long) < 40 {
 		long = append(long, []byte("x"))
@@ -43,7 +48,7 @@ func TestSlowlogKeepsAndTrims(t *testing.T) {
 		if i != 199 {
 			args = [][]byte{[]byte("GET"), fmt.Appendf(nil, "%d", i)}
 		}
-		slow.Record(core.Now()+int64(i)*1000, cl, args, time.Duration(i)*time.Millisecond)
+		slow.Record(core.Now()+int64(i)*1000, cl, args, int64(i)*1000)
 	}
 	for i := range long { // R2: the arguments are lent
 		clear(long[i])

@@ -14,7 +14,9 @@ var (
 	errActive       = &protocol.Error{Code: "ERR", Text: "a HOTKEYS session is active already"}
 	errResetActive  = &protocol.Error{Code: "ERR", Text: "a HOTKEYS session is active: stop it first"}
 	errNotSampling  = &protocol.Error{Code: "ERR", Text: "HOTKEYS START needs the setting hot-keys"}
-	errNewest       = &protocol.Error{Code: "ERR", Text: "count should be greater than or equal to -1"}
+	errLogType      = &protocol.Error{Code: "ERR",
+		Text: "type should be one of the following: slow, large-request, large-reply"}
+	errNewest = &protocol.Error{Code: "ERR", Text: "count should be greater than or equal to -1"}
 )
 
 func errNoSamples(event string) error {

@@ -6,20 +6,24 @@ import (
 	"strconv"
 	"strings"
 
+	"spindle/engine/part"
 	"spindle/internal/setting"
 )
 
 // Settings limit what is recorded and shown. engine.Settings decide what is measured.
 type Settings struct {
-	SlowlogLen   setting.Int              // slowlog-max-len
+	LogLens      [part.CommandLogs]setting.Int
 	LatencyTrack setting.Bool             // latency-tracking
 	Percentiles  setting.Value[[]float64] // latency-tracking-info-percentiles
 }
 
 // Rows are the settings for CONFIG and the configuration file. A call sets each to its default.
 func (s *Settings) Rows() []setting.Row {
+	length := setting.Between(0, math.MaxInt64)
 	return []setting.Row{
-		setting.NewInt("slowlog-max-len", &s.SlowlogLen, 128, setting.Between(0, math.MaxInt64)),
+		setting.NewInt("slowlog-max-len", &s.LogLens[part.Slow], 128, length, setting.Also("commandlog-slow-execution-max-len")),
+		setting.NewInt("commandlog-large-request-max-len", &s.LogLens[part.LargeRequest], 128, length),
+		setting.NewInt("commandlog-large-reply-max-len", &s.LogLens[part.LargeReply], 128, length),
 		setting.NewBool("latency-tracking", &s.LatencyTrack, true),
 		setting.NewValue("latency-tracking-info-percentiles", &s.Percentiles, []float64{50, 99, 99.9},
 			setting.Codec[[]float64]{Parse: parsePercentiles, Format: formatPercentiles}, setting.MultiArg, setting.AlwaysFile),

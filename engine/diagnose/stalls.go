@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"spindle/engine/command"
-	"spindle/internal/number"
 )
 
 // Kind is the cause of a stall.
@@ -97,9 +96,9 @@ func (f *family) stallsGet(c *command.Context) error {
 		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
 	}
 	if len(c.Args) == 3 {
-		n, ok := number.ParseInt(c.Args[2])
-		if !ok || n < -1 {
-			return errNewest
+		n, err := newest(c.Args[2])
+		if err != nil {
+			return err
 		}
 		count = min(n, 1<<30)
 	}

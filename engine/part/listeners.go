@@ -33,9 +33,9 @@ type Listeners struct {
 	Publish func(channel, payload []byte)
 	Heard   func() bool
 
-	// Slow: a command took longer than slowlog-log-slower-than. Latency: an event took longer than
+	// Logged: a command was slow, or its request or reply was large. args are lent. Latency: an event took longer than
 	// latency-monitor-threshold.
-	Slow    func(cl *client.Client, args [][]byte, took time.Duration)
+	Logged  func(cl *client.Client, args [][]byte, m Measure)
 	Latency func(event string, took time.Duration)
 
 	// Wrote: the sinks have received the effects of a command of cl.
@@ -71,6 +71,22 @@ type Listeners struct {
 	// Tick comes every 100 ms. Each call is bounded to some tens of µs.
 	Tick func(nowMs int64)
 }
+
+// A Measure is why a command is logged: microseconds for a slow one, or the bytes of its request or reply.
+type Measure struct {
+	Log   CommandLog
+	Value int64
+}
+
+// A CommandLog is one of the logs of commands.
+type CommandLog uint8
+
+const (
+	Slow CommandLog = iota
+	LargeRequest
+	LargeReply
+	CommandLogs
+)
 
 // An Order is a place among the listeners of one event.
 type Order int
@@ -112,7 +128,7 @@ func (e *Events) join(l *Listeners) {
 	e.Touched = both2(e.Touched, l.Touched)
 	e.Emptying, e.Swapping = both1(e.Emptying, l.Emptying), both2(e.Swapping, l.Swapping)
 	e.Renewing, e.Emptied = both(e.Renewing, l.Renewing), both1(e.Emptied, l.Emptied)
-	e.Slow, e.Latency = both3(e.Slow, l.Slow), both2(e.Latency, l.Latency)
+	e.Logged, e.Latency = both3(e.Logged, l.Logged), both2(e.Latency, l.Latency)
 	e.Wrote, e.Read = both1(e.Wrote, l.Wrote), both3(e.Read, l.Read)
 	e.Attack, e.Frozen, e.Lent, e.Laden = both1(e.Attack, l.Attack), both(e.Frozen, l.Frozen), both(e.Lent, l.Lent),
 		both(e.Laden, l.Laden)

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"math"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/part"
+	"spindle/internal/number"
+	"spindle/internal/setting"
+)
+
+// COMMANDLOG has slow commands (laps.go), large requests and large replies. Parsing has told where a request ends, and
+// a mark tells where its reply begins. So an ordinary call costs two comparisons.
+
+// ApplyLogLimits follows the limits of the command logs. Every command is timed alone when slowlog-log-slower-than is
+// under a millisecond. Turn only.
+func (c *Core) ApplyLogLimits() {
+	c.assertHeld()
+	slow := c.settings.SlowlogSlowerThan.Get()
+	c.meter.precise = slow >= 0 && slow < 1000
+	c.large.request, c.large.reply = limitOf(&c.settings.LargeRequest), limitOf(&c.settings.LargeReply)
+}
+
+// limitOf is a limit of the command logs. An empty reply is not logged, whatever the limit.
+func limitOf(s *setting.Int) int {
+	if n := s.Get(); n >= 0 {
+		return int(max(n, 1))
+	}
+	return math.MaxInt
+}
+
+// noteSizes logs a call that is over if its request or its reply is large. sent is 0 if the request is known to be
+// small. args are the request's.
+func (c *Core) noteSizes(cl *client.Client, spec *command.Spec, args [][]byte, sent, replied int) {
+	if sent >= c.large.request {
+		c.log(cl, spec, args, part.Measure{Log: part.LargeRequest, Value: int64(sent)})
+	}
+	if replied >= c.large.reply && cl.Flags&unheard == 0 {
+		c.log(cl, spec, args, part.Measure{Log: part.LargeReply, Value: int64(replied)})
+	}
+}
+
+// log tells the command logs of a call. A command of a script is logged as the client's that has called the script.
+func (c *Core) log(cl *client.Client, spec *command.Spec, args [][]byte, m part.Measure) {
+	if c.hooks.Logged == nil || spec.Flags&command.SkipSlowlog != 0 {
+		return
+	}
+	if cl.Is(client.InScript) {
+		cl = c.Current()
+	}
+	c.hooks.Logged(cl, args, m)
+}
+
+// requestBytes is the length of a request with these arguments. It is 0 if large requests are not logged.
+func (c *Core) requestBytes(args [][]byte) int {
+	if c.large.request == math.MaxInt {
+		return 0
+	}
+	header := func(n int) int { return number.IntLen(int64(n)) + 3 }
+	sum := header(len(args))
+	for _, a := range args {
+		sum += header(len(a)) + len(a) + 2
+	}
+	return sum
+}
