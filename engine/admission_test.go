@@ -8,6 +8,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
 	"spindle/engine/part"
 	"spindle/protocol"
 )
@@ -133,7 +134,7 @@ func TestEvictionUnderAView(t *testing.T) {
 	}
 	before := h.keys()
 	h.settings.MaxMemory.Set(uint64(h.UsedMemory()))
-	h.settings.Policy.Set(EvictionPolicy(5)) // allkeys-lru
+	h.settings.Policy.Set(EvictionPolicy(keyspace.AllKeysLRU))
 	h.Do(h.ApplyMemoryLimit)
 	view := h.Freeze()
 	for i := range 200 {
@@ -228,7 +229,7 @@ func TestDutiesAreWatched(t *testing.T) {
 			h.pass(2 * time.Millisecond)
 			h.dutySlice()
 		}
-		h.settings.Policy.Set(EvictionPolicy(5)) // allkeys-lru
+		h.settings.Policy.Set(EvictionPolicy(keyspace.AllKeysLRU))
 		h.settings.MaxMemory.Set(1)
 		h.Do(h.ApplyMemoryLimit)
 		h.dutySlice()

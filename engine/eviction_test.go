@@ -32,7 +32,8 @@ func TestEvictionEnds(t *testing.T) {
 			switch p := keyspace.Policy(policy.Value); p {
 			case keyspace.NoEviction:
 				left = 2 * keys
-			case keyspace.VolatileLRU, keyspace.VolatileLFU, keyspace.VolatileRandom, keyspace.VolatileTTL:
+			case keyspace.VolatileLRU, keyspace.VolatileLFU, keyspace.VolatileRandom, keyspace.VolatileTTL,
+				keyspace.VolatileLRM:
 				left = keys
 			}
 			h.settings.Tenacity.Set(100) // however long it takes

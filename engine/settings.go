@@ -70,10 +70,12 @@ type EvictionPolicy int
 var policies = []setting.Choice[EvictionPolicy]{
 	{Name: "volatile-lru", Value: EvictionPolicy(keyspace.VolatileLRU)},
 	{Name: "volatile-lfu", Value: EvictionPolicy(keyspace.VolatileLFU)},
+	{Name: "volatile-lrm", Value: EvictionPolicy(keyspace.VolatileLRM)},
 	{Name: "volatile-random", Value: EvictionPolicy(keyspace.VolatileRandom)},
 	{Name: "volatile-ttl", Value: EvictionPolicy(keyspace.VolatileTTL)},
 	{Name: "allkeys-lru", Value: EvictionPolicy(keyspace.AllKeysLRU)},
 	{Name: "allkeys-lfu", Value: EvictionPolicy(keyspace.AllKeysLFU)},
+	{Name: "allkeys-lrm", Value: EvictionPolicy(keyspace.AllKeysLRM)},
 	{Name: "allkeys-random", Value: EvictionPolicy(keyspace.AllKeysRandom)},
 	{Name: "noeviction", Value: EvictionPolicy(keyspace.NoEviction)},
 }

@@ -9,7 +9,7 @@ import "spindle/engine/data/value"
 //	| minute | count |     the minute of the last decay, modulo 2^16; count grows ever slower
 //	+--------+-------+
 //
-// Under all other policies it is the second of the last use, modulo 2^24.
+// Under all other policies it is the second of the last use, modulo 2^24. Under an LRM policy only changes are uses.
 const (
 	clockMask  = 1<<24 - 1
 	clockMs    = 1000
@@ -30,7 +30,7 @@ func (k *Keyspace) newClock() uint32 {
 
 // touch records a use of v.
 func (k *Keyspace) touch(v value.Value) {
-	if k.Policy.LFU() || k.NoTouch {
+	if k.Policy.in(countUses|timeChanges) || k.NoTouch {
 		k.touchSlow(v)
 		return
 	}
@@ -38,7 +38,7 @@ func (k *Keyspace) touch(v value.Value) {
 }
 
 func (k *Keyspace) touchSlow(v value.Value) {
-	if k.NoTouch {
+	if k.NoTouch || k.Policy.LRM() {
 		return
 	}
 	v.SetClock(k.minute()<<8 | k.grown(k.decayed(v.Clock())))
@@ -72,6 +72,13 @@ func (k *Keyspace) grown(count uint32) uint32 {
 
 // Renew gives v the clock of a new key. It is for a value that replaced another as if that had been deleted first.
 func (k *Keyspace) Renew(v value.Value) { v.SetClock(k.newClock()) }
+
+// modified records a change of key under an LRM policy, also for a client under CLIENT NO-TOUCH.
+func (db *DB) modified(key []byte) {
+	if v := db.find(key); v.Exists() {
+		v.SetClock(db.k.second())
+	}
+}
 
 // IdleMs is the time since v was last used (OBJECT IDLETIME). It has a meaning only if the policy is not LFU.
 func (k *Keyspace) IdleMs(v value.Value) int64 {

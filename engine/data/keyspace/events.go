@@ -53,9 +53,12 @@ func (db *DB) lapsed(key []byte) {
 	db.k.Lapsing = false
 }
 
-// touched calls Hooks.Touched if needed.
+// touched calls Hooks.Touched if needed. It also sets the clock that only changes set, unless the key lapses.
 func (db *DB) touched(key []byte) {
 	if db.k.Watching > 0 && db.k.Hooks.Touched != nil {
 		db.k.Hooks.Touched(db.index, key)
+	}
+	if db.k.Policy.LRM() && !db.k.Lapsing {
+		db.modified(key)
 	}
 }

@@ -15,16 +15,30 @@ const (
 	VolatileLFU
 	VolatileRandom
 	VolatileTTL
+	VolatileLRM // least recently modified
 	AllKeysLRU
 	AllKeysLFU
 	AllKeysRandom
+	AllKeysLRM
 )
 
+// Sets of policies, a bit each.
+const (
+	countUses   = 1<<VolatileLFU | 1<<AllKeysLFU
+	timeChanges = 1<<VolatileLRM | 1<<AllKeysLRM
+)
+
+// in reports whether p is in a set of policies.
+func (p Policy) in(set uint32) bool { return 1<<p&set != 0 }
+
 // LFU reports whether the policy counts how often keys are used, so that the clock is a counter.
-func (p Policy) LFU() bool { return p == VolatileLFU || p == AllKeysLFU }
+func (p Policy) LFU() bool { return p.in(countUses) }
+
+// LRM reports whether the clock is the time of the last change. Reads leave it alone.
+func (p Policy) LRM() bool { return p.in(timeChanges) }
 
 // volatileOnly reports whether the policy evicts only keys with a deadline.
-func (p Policy) volatileOnly() bool { return p >= VolatileLRU && p <= VolatileTTL }
+func (p Policy) volatileOnly() bool { return p >= VolatileLRU && p <= VolatileLRM }
 
 func (p Policy) random() bool { return p == VolatileRandom || p == AllKeysRandom }
 

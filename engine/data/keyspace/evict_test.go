@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -56,5 +57,49 @@ func TestEvictionByAge(t *testing.T) {
 				t.Logf("%.2f %% of the old keys are left", 100*share)
 			}
 		})
+	}
+}
+
+// TestLeastRecentlyModified: under the LRM policies the keys go in the order of their last change, whatever is read.
+func TestLeastRecentlyModified(t *testing.T) {
+	for _, policy := range []Policy{AllKeysLRM, VolatileLRM} {
+		k := open(t)
+		k.Policy, k.Samples = policy, 64
+		db := k.DB(0)
+		name := func(i int) []byte { return fmt.Append(nil, "key:", i) }
+		for i := range 10 {
+			db.SetString(name(i), []byte("v"), k.Now()+1_000_000_000)
+		}
+		db.SetString([]byte("stays"), nil, 0)
+		want := []int{3, 1, 4, 5, 9, 2, 6, 8, 7, 0}
+		for _, i := range want {
+			k.SetNow(k.Now() + 1000)
+			db.SetString(name(i), []byte("w"), KeepTTL)
+		}
+		k.SetNow(k.Now() + 1000)
+		k.NoTouch = true // it is about reads
+		db.SetString([]byte("stays"), nil, 0)
+		k.NoTouch = false
+		for i := range 10 {
+			k.SetNow(k.Now() + 1000)
+			db.Lookup(name(i))
+		}
+		var evicted []int
+		k.Hooks.Evicted = func(_ int, key []byte) {
+			var i int
+			if _, err := fmt.Sscanf(string(key), "key:%d", &i); err != nil {
+				i = -1
+			}
+			evicted = append(evicted, i)
+		}
+		for range want {
+			k.EvictOne()
+		}
+		if !slices.Equal(evicted, want) {
+			t.Errorf("policy %d: evicted %v, want %v", policy, evicted, want)
+		}
+		if _, ok := k.EvictOne(); ok != (policy == AllKeysLRM) {
+			t.Errorf("policy %d: the key without a deadline is evicted: %t", policy, ok)
+		}
 	}
 }

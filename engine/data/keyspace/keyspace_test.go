@@ -545,7 +545,7 @@ func TestClocks(t *testing.T) {
 
 // TestSavedClocks: if a key was used while a saver was at work, the saver reads that it was just used.
 func TestSavedClocks(t *testing.T) {
-	for _, policy := range []Policy{AllKeysLRU, VolatileLFU} {
+	for _, policy := range []Policy{AllKeysLRU, VolatileLFU, VolatileLRM} {
 		k := open(t)
 		k.Policy = policy
 		db, key := k.DB(0), []byte("k")
@@ -559,6 +559,7 @@ func TestSavedClocks(t *testing.T) {
 			if k.SetNow(k.Now() + c.during*1000); c.during != 0 {
 				count := k.Frequency(db.Peek(key))
 				db.Lookup(key)
+				db.Touched(key)                     // for LRM
 				k.SetFrequency(db.Peek(key), count) // a random step may have added one
 			}
 			idle, freq := clocks.Of(db.Peek(key))
@@ -579,7 +580,7 @@ func TestSavedClocks(t *testing.T) {
 // TestEviction checks which keys each policy evicts, and that it mostly evicts the worst.
 func TestEviction(t *testing.T) {
 	const n = 4000
-	for policy := NoEviction; policy <= AllKeysRandom; policy++ {
+	for policy := NoEviction; policy <= AllKeysLRM; policy++ {
 		t.Run(fmt.Sprint(policy), func(t *testing.T) {
 			k := open(t)
 			k.Policy = policy

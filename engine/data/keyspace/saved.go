@@ -27,7 +27,7 @@ func (c Clocks) Of(v value.Value) (idleSeconds int64, frequency int) {
 			count -= min(since(c.minute, clock>>8, 0xFFFF, aheadMinutes)/uint32(c.decay), count)
 		}
 		return -1, int(count)
-	case VolatileLRU, AllKeysLRU:
+	case VolatileLRU, AllKeysLRU, VolatileLRM, AllKeysLRM:
 		return int64(since(c.second, clock, clockMask, aheadSeconds)), -1
 	}
 	return -1, -1

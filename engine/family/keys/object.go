@@ -16,7 +16,8 @@ func objectEncoding(c *command.Context) error {
 	})
 }
 
-// objectIdleTime is OBJECT IDLETIME key. Replies: seconds since the last access, or nil. Errors: under an LFU policy.
+// objectIdleTime is OBJECT IDLETIME key. Replies: seconds since the last access, or under an LRM policy since the last
+// change; or nil. Errors: under an LFU policy.
 func objectIdleTime(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		if c.Space.Policy.LFU() {
@@ -61,7 +62,8 @@ func sharesIntegers(c *command.Context) bool {
 		return true
 	}
 	switch c.Space.Policy {
-	case keyspace.VolatileLRU, keyspace.AllKeysLRU, keyspace.VolatileLFU, keyspace.AllKeysLFU:
+	case keyspace.VolatileLRU, keyspace.AllKeysLRU, keyspace.VolatileLFU, keyspace.AllKeysLFU,
+		keyspace.VolatileLRM, keyspace.AllKeysLRM:
 		return false
 	}
 	return true
