@@ -167,6 +167,13 @@ func (in *instance) connDeps() conn.Deps {
 			in.notices.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
-		Databases: func() int { return int(in.engine.Databases.Get()) }, Mode: func() string { return in.mode }, Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
+		Databases: func() int { return int(in.engine.Databases.Get()) }, Mode: func() string { return in.mode },
+		Role: func() string {
+			if in.set.Follower.Following() {
+				return "replica"
+			}
+			return "master"
+		},
+		Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
 	}
 }

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -233,5 +234,19 @@ func TestRoleAndInfo(t *testing.T) {
 	s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "connected_slaves", "0")
 	if v, err := s.Ask("SET", "k", "x"); err != nil || !strings.HasPrefix(v.Text, "NOREPLICAS ") {
 		t.Errorf("SET without a replica: %v %v", v, err)
+	}
+}
+
+// TestHelloTellsTheRole: HELLO answers the role as Redis does, also while the link is down.
+func TestHelloTellsTheRole(t *testing.T) {
+	for _, start := range []func(testing.TB, ...string) *testkit.Server{testkit.Start, testkit.Redis} {
+		s := start(t)
+		for _, c := range []struct{ host, port, role string }{{"127.0.0.1", "1", "replica"}, {"NO", "ONE", "master"}} {
+			s.Do("REPLICAOF", c.host, c.port)
+			words := s.Do("HELLO", "2").Strings()
+			if at := slices.Index(words, "role"); at < 0 || at+1 == len(words) || words[at+1] != c.role {
+				t.Errorf("after REPLICAOF %s %s HELLO answers %q, want role %q", c.host, c.port, words, c.role)
+			}
+		}
 	}
 }
