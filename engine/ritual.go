@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"reflect"
+	"time"
+)
+
 // A turnKind says what a turn is for.
 type turnKind uint8
 
@@ -70,7 +75,35 @@ func (c *Core) settle() {
 }
 
 // Do runs f in a turn: for duties, loading and neighbours' goroutines. f must be short.
-func (c *Core) Do(f func()) { c.inTurn(doTurn, f) }
+func (c *Core) Do(f func()) { c.doFor(f, f) }
+
+// doFor runs f in a turn. The stall log names job.
+func (c *Core) doFor(job, f func()) {
+	c.inTurn(doTurn, func() {
+		c.stalls.job = reflect.ValueOf(job).Pointer()
+		f()
+	})
+}
+
+// DoWithin is Do for a caller that waits no longer than patience. If no turn is free within it, f runs later, and
+// DoWithin returns false. Until f has run, it takes no other function.
+func (c *Core) DoWithin(patience time.Duration, f func()) (ran bool) {
+	if !c.waitsWithin.CompareAndSwap(false, true) {
+		return false
+	}
+	done := make(chan struct{})
+	go c.doFor(f, func() {
+		f()
+		c.waitsWithin.Store(false)
+		close(done)
+	})
+	select {
+	case <-done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
 
 // DoBetween is Do with Between: it runs f in a turn and returns after that. It may wait as long as a script runs. It
 // says whether f has run: not after Halt.
@@ -83,7 +116,7 @@ func (c *Core) DoWhenWritable(f func()) (ran bool) { return c.doBy(c.WhenWritabl
 // doBy has door run f, and returns after f has run, or after Halt.
 func (c *Core) doBy(door func(func()), f func()) (ran bool) {
 	done := make(chan struct{})
-	c.Do(func() {
+	c.doFor(f, func() {
 		door(func() {
 			f()
 			close(done)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -139,23 +140,18 @@ func (c *Core) watchTick(nanos int64) {
 // tickLeast is how late a tick must be to count as a gap.
 const tickLeast = int64(20 * time.Millisecond)
 
-// watchDo looks at a function that Do ran.
+// closure is how the name of a function literal ends.
+var closure = regexp.MustCompile(`\.(func)?\d+$`)
+
+// watchDo looks at the function that a turn of Do was for.
 func (c *Core) watchDo(took int64) {
 	w := &c.stalls
 	covered := w.covered
 	if w.covered = 0; took-covered < w.limit {
 		return
 	}
-	what := ""
-	for skip := 3; ; skip++ { // the caller of Do, DoBetween or DoWhenWritable
-		pc, _, _, ok := runtime.Caller(skip)
-		if !ok {
-			break
-		}
-		if what = funcName(pc); !strings.HasPrefix(what, "engine.(*Core).") {
-			break
-		}
-	}
+	// A function literal is named "its function.func1": its function says more.
+	what := closure.ReplaceAllString(funcName(w.job), "")
 	c.noteStall(diagnose.Stall{Kind: diagnose.Other, What: what}, took, true)
 	w.covered = 0
 }

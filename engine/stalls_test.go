@@ -33,6 +33,7 @@ func TestStallsOfDuties(t *testing.T) {
 		})
 		return list
 	}
+	slowly := func() { h.pass(60 * time.Millisecond) }
 	for _, c := range []struct {
 		what  string
 		plant func()
@@ -44,8 +45,11 @@ func TestStallsOfDuties(t *testing.T) {
 			h.Do(func() { h.duties.lastTick, h.stalls.noted = -int64(time.Hour), int64(2*time.Hour) })
 			h.dutySlice()
 		}, diagnose.Duty, "TestStallsOfDuties"},
-		{"a slow turn", func() { h.Do(func() { h.pass(60 * time.Millisecond) }) }, diagnose.Other, "TestStallsOfDuties"},
-		{"slow work at a turn's end", func() { h.Do(func() { h.Later(func() { h.pass(60 * time.Millisecond) }) }) },
+		{"a slow turn", func() { h.Do(slowly) }, diagnose.Other, "engine.TestStallsOfDuties"},
+		{"a slow turn that is waited for", func() { h.DoWithin(time.Minute, slowly) }, diagnose.Other,
+			"engine.TestStallsOfDuties"},
+		{"a slow turn between units", func() { h.DoBetween(slowly) }, diagnose.Other, "engine.TestStallsOfDuties"},
+		{"slow work at a turn's end", func() { h.Do(func() { h.Later(slowly) }) },
 			diagnose.Other, "TestStallsOfDuties"},
 	} {
 		noted()

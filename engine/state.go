@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"spindle/engine/acl"
@@ -72,6 +73,8 @@ type Core struct {
 	anyInScripts bool          // DEBUG SET-DISABLE-DENY-SCRIPTS
 	replaying    bool          // a command of a log runs: no sink hears of its effects
 	replayed     replayed
+
+	waitsWithin atomic.Bool // DoWithin has a function that has not run
 
 	nudge  chan struct{}     // has RunDuties look at once
 	labels []context.Context // by command.Spec.ID, during a profile
@@ -161,11 +164,12 @@ type defrag struct {
 // A stallWatch is what the core remembers for the stall log.
 type stallWatch struct {
 	log     *diagnose.Stalls
-	limit   int64 // nanos; MaxInt64: off
-	covered int64 // nanos of what was noted inside the part that runs (engine.G1)
-	noted   int64 // nanos that were noted since the last tick
-	cpu     int64 // the process's, at the last tick
-	at      int64 // nanos, when the duty began that runs
+	limit   int64   // nanos; MaxInt64: off
+	covered int64   // nanos of what was noted inside the part that runs (engine.G1)
+	noted   int64   // nanos that were noted since the last tick
+	cpu     int64   // the process's, at the last tick
+	at      int64   // nanos, when the duty began that runs
+	job     uintptr // the code of the function that the turn of Do is for
 
 	processCPU func() int64 // clock.ProcessCPU
 }

@@ -3,9 +3,8 @@ package lane
 import "spindle/protocol"
 
 var (
-	errWrongPass = &protocol.Error{Code: "WRONGPASS"} // only for the counts
-	errWaits     = &protocol.Error{}                  // no reply: the request waits for Conn.Resume
-	errNoSave    = &protocol.Error{Code: "ERR", Text: "the admin lane serves SHUTDOWN only with NOSAVE"}
+	errWaits  = &protocol.Error{} // no reply: the request waits for Conn.Resume
+	errNoSave = &protocol.Error{Code: "ERR", Text: "the admin lane serves SHUTDOWN only with NOSAVE"}
 )
 
 // notServed is the reply to a command that only other addresses serve.

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"spindle/engine"
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -37,22 +38,17 @@ const (
 	unread   = 64 << 20             // bytes of replies that a client may leave unread
 )
 
-// Parts are the functions of the server that the lane uses.
+// Parts are what the lane uses of the server.
 type Parts struct {
-	Do        func(f func())                                          // runs f in a turn
-	NewClient func(protocol.Conn) (cl *client.Client, refusal []byte) // any goroutine
-	Came      func()                                                  // a client has connected
-	Full      func()                                                  // a client is closed for its unread replies
-	Kill      func(isEval bool) error                                 // SCRIPT KILL or FUNCTION KILL; any goroutine
-	End       func(asks protocol.Conn)                                // ends the process without a turn
+	Core       *engine.Core
+	Came       func()                         // a client has connected
+	Full       func()                         // a client is closed for its unread replies
+	Kill       func(isEval bool) error        // SCRIPT KILL or FUNCTION KILL; any goroutine
+	End        func(asks protocol.Conn)       // ends the process without a turn
+	Shutdown   func(refuse func(error)) error // SHUTDOWN NOSAVE; turn only, and so is refuse
+	Connection conn.Deps                      // turn only; Mode and Modules: any goroutine
 
-	Shutdown    func(refuse func(error)) error // SHUTDOWN NOSAVE; turn only, and so is refuse
-	CountErrors func(err error, n int64)       // turn only
-	Stalls      func() *diagnose.Stalls        // turn only
-	Role        func() string                  // turn only
-	Connection  conn.Deps                      // turn only; Mode and Modules: any goroutine
-
-	Denials   *acl.Log
+	Refused   *acl.Inbox
 	Logs      *diagnose.CommandLogs
 	Catalogue *command.Catalogue
 	Sections  []info.Section
@@ -63,23 +59,17 @@ type Lane struct {
 	Parts
 	Reactor *reactor.Reactor
 	open    map[protocol.Conn]*session
-	count   atomic.Int64 // the number of open ones
-	serving *session     // only during Serve
+	serving *session // only during Serve
 
-	report      *introspect.Report // turn only, like the next three
-	ticks       int
-	visit       int64   // the id of the next client to copy
-	shown, next clients // the complete copy, and the next one
-	view        atomic.Pointer[view]
-	waits       atomic.Bool // a goroutine of the lane waits for the turn
-
-	denied  chan denial  // refused calls that ACL LOG does not have yet
-	dropped atomic.Int64 // the number of refused calls that did not fit
+	report *introspect.Report // turn only, like the next two
+	ticks  int
+	copies *client.Copies
+	view   atomic.Pointer[view]
 }
 
 // A session is a client of the lane.
 type session struct {
-	protocol.Limiter // the limiter of cl
+	protocol.Limiter // of cl; the reactor must not see the other interfaces of a client of the core
 	cl               *client.Client
 	quits            bool
 	ending           chan error // a SHUTDOWN waits for replicas; it gets the error if the shutdown is given up
@@ -90,12 +80,12 @@ func Address(s any) string { return s.(*session).cl.Conn.RemoteAddr() }
 
 // Open publishes the first view, and serves on the addresses of o.
 func Open(p Parts, o reactor.Options) (l *Lane, err error) {
-	l = &Lane{Parts: p, open: map[protocol.Conn]*session{}, denied: make(chan denial, 1000), next: noClients()}
+	l = &Lane{Parts: p, open: map[protocol.Conn]*session{}, copies: client.NewCopies()}
 	o.Handler, o.MaxClients, o.Backend, o.Loops = l, Clients+Newcomers, reactor.Gnet, 1
 	if l.Reactor, err = reactor.New(o); err != nil {
 		return nil, err
 	}
-	l.Do(func() {
+	l.Core.Do(func() {
 		l.report = introspect.NewReport(l.Sections)
 		l.publish()
 	})
@@ -103,13 +93,10 @@ func Open(p Parts, o reactor.Options) (l *Lane, err error) {
 	return l, nil
 }
 
-// Connected returns the number of the lane's clients. Any goroutine.
-func (l *Lane) Connected() int { return int(l.count.Load()) }
-
 // Open implements protocol.Handler. A full lane closes a client for the newcomer: first one without a password,
 // then the one that has been idle for longest.
 func (l *Lane) Open(c protocol.Conn) (any, []byte) {
-	cl, refusal := l.NewClient(c)
+	cl, refusal := l.Core.NewClient(c)
 	if cl == nil {
 		return nil, refusal
 	}
@@ -124,7 +111,6 @@ func (l *Lane) Open(c protocol.Conn) (any, []byte) {
 	}
 	s := &session{Limiter: cl, cl: cl}
 	l.open[c] = s
-	l.count.Store(int64(len(l.open)))
 	l.Came()
 	return s, nil
 }
@@ -139,10 +125,7 @@ func (s *session) worth() int64 {
 }
 
 // Closed implements protocol.Handler.
-func (l *Lane) Closed(s any) {
-	delete(l.open, s.(*session).cl.Conn)
-	l.count.Store(int64(len(l.open)))
-}
+func (l *Lane) Closed(s any) { delete(l.open, s.(*session).cl.Conn) }
 
 // Malformed implements protocol.Handler.
 func (l *Lane) Malformed(any, *protocol.Error) protocol.Verdict { return protocol.Tell }
@@ -188,16 +171,14 @@ func (l *Lane) run(s *session, c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	users, open := l.view.Load().users, spec.Flags&command.NoAuth != 0
-	if !open && !s.cl.Authenticated && !users.DefaultIsOpen() {
+	users, rights := l.view.Load().users, s.cl.User.(*acl.User).Rights()
+	if !s.cl.Authenticated && spec.Flags&command.NoAuth == 0 && !users.DefaultIsOpen() {
 		return protocol.ErrNoAuth
 	}
-	rights := s.cl.User.(*acl.User).Rights()
 	s.cl.LastCommand, s.cl.LastMs, c.Spec = spec.Full, c.Now, spec
-	if d := users.Check(rights, spec, c.Args); !open && d.Refused() {
-		err := d.Error(rights, spec)
-		l.deny(acl.Entry{Reason: d.Reason, Object: d.Object(spec, c.Args), User: s.cl.UserName()}, err)
-		return err
+	if d := users.Check(rights, spec, c.Args); d.Refused() {
+		l.deny(d.Reason, d.Object(spec, c.Args), s.cl.UserName())
+		return d.Error(rights, spec)
 	}
 	return l.call(c)
 }

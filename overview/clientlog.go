@@ -14,11 +14,11 @@ import (
 
 // A ClientLog writes down what clients do: in ACL LOG, and in the log of the server.
 type ClientLog struct {
-	Core     *engine.Core
-	Hub      *pubsub.Hub
-	Log      *logging.Logger
-	Refused  acl.Log
-	BookLane func() // adds the refusals of the admin lane to Refused
+	Core    *engine.Core
+	Hub     *pubsub.Hub
+	Log     *logging.Logger
+	Refused acl.Log
+	OnLane  acl.Inbox // what the admin lane has refused
 }
 
 // Line returns a client as log lines show it.
@@ -34,7 +34,7 @@ func (w *ClientLog) LineNow(session any) (line string) {
 
 // Refusals returns ACL LOG and its counts.
 func (w *ClientLog) Refusals() *acl.Log {
-	w.BookLane()
+	w.OnLane.MoveTo(&w.Refused, w.Core.CountErrors)
 	return &w.Refused
 }
 
@@ -50,6 +50,7 @@ func (w *ClientLog) denied(cl *client.Client, e acl.Entry) {
 // Listeners are the events that are written down.
 func (w *ClientLog) Listeners() part.Listeners {
 	return part.Listeners{Order: part.Later, Denied: w.denied, Attack: w.attack(),
+		Tick:           func(int64) { w.Refusals() },
 		EvictingClient: func(cl *client.Client) { w.Log.Notice("Evicting client: %s", w.Line(cl)) },
 		Stuck:          func() { w.Log.Warning("Over client maxmemory after evicting all evictable clients") },
 		ManyCodes: func(codes []string) {

@@ -89,7 +89,7 @@ func (in *instance) makeParts() part.List {
 		}},
 		{Name: "admin lane", Join: func(p *part.Part) error {
 			p.Threads = func() part.Need {
-				if l := in.lane.Load(); l != nil && l.Connected() > 0 {
+				if l := in.lane.Load(); l != nil && l.Reactor.Stats().Open > 0 {
 					return part.Laden
 				}
 				return part.Idle

@@ -25,11 +25,6 @@ import (
 func (in *instance) joinOverview() {
 	log := &in.clientLog
 	log.Core, log.Hub, log.Log = in.core, in.hub, in.log
-	log.BookLane = func() {
-		if l := in.lane.Load(); l != nil {
-			l.Book()
-		}
-	}
 	in.figures.Sources = overview.Sources{
 		Core: in.core, Heap: in.heap, Clients: in.clients, Set: in.set,
 		Reactor:  func() *reactor.Reactor { return in.listening.reactor },

@@ -21,7 +21,7 @@ func (in *instance) startLane() error {
 		return nil
 	}
 	l, err := lane.Open(lane.Parts{
-		Do: in.core.Do, NewClient: in.core.NewClient, Came: in.threads.Spare,
+		Core: in.core, Came: in.threads.Spare,
 		Full: func() {
 			in.log.Notice("A client of the admin lane is closed: it does not read what it asks for.")
 		},
@@ -31,14 +31,7 @@ func (in *instance) startLane() error {
 		Shutdown: func(refuse func(error)) error {
 			return in.set.Shutdown.Request(process.ShutdownNoSave, refuse)
 		},
-		CountErrors: in.core.CountErrors, Stalls: in.core.Stalls,
-		Role: func() string {
-			if in.set.Follower.Following() {
-				return "replica"
-			}
-			return "master"
-		},
-		Connection: in.connDeps(), Denials: &in.clientLog.Refused, Logs: in.figures.Logs, Catalogue: in.catalogue,
+		Connection: in.connDeps(), Refused: &in.clientLog.OnLane, Logs: in.figures.Logs, Catalogue: in.catalogue,
 		Sections: in.sections,
 	}, reactor.Options{
 		Settings: &in.network, Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),

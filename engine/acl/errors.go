@@ -8,6 +8,10 @@ import (
 // Clients match these texts, so they are worded as in Redis.
 var (
 	errUserName = &protocol.Error{Code: "ERR", Text: "Usernames can't contain spaces or null characters"}
+
+	// Only for counts.
+	errWrongPass = &protocol.Error{Code: "WRONGPASS"}
+	errNoPerm    = &protocol.Error{Code: "NOPERM"}
 )
 
 func errParenthesis(rule []byte) error {

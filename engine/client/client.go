@@ -98,20 +98,6 @@ type Client struct {
 	account account
 }
 
-// Shown is a copy of the fields that CLIENT LIST and CLIENT KILL read, for a reader outside the turn. Turn only.
-func (c *Client) Shown() *Client {
-	shown := &Client{
-		ID: c.ID, Conn: c.Conn, Flags: c.Flags, DB: c.DB, User: c.User, Name: c.Name, LibName: c.LibName,
-		LibVersion: c.LibVersion, CreatedMs: c.CreatedMs, LastMs: c.LastMs, LastCommand: c.LastCommand,
-		Protocol: c.Protocol, Redirect: c.Redirect, Watched: c.Watched, Kept: c.Kept, CommandsRun: c.CommandsRun,
-		InputBytes: c.InputBytes, OutputBytes: c.OutputBytes,
-	}
-	if q := c.Queue; q != nil {
-		shown.Queue = &Queue{Commands: q.Commands, Bytes: q.Bytes}
-	}
-	return shown
-}
-
 // Is says whether any of f is set.
 func (c *Client) Is(f Flags) bool { return c.Flags&f != 0 }
 

@@ -17,13 +17,14 @@ const (
 
 var ofInstance = regexp.MustCompile(`(?m)^func \(\w+ \*?instance\) `)
 
-// TestTheRootIsSmall: server/ stays small.
-func TestTheRootIsSmall(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root, "server", "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
+// productFiles returns the texts of a folder's Go files, without tests.
+func productFiles(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	methods, lines := 0, 0
+	texts := map[string]string{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
@@ -32,8 +33,17 @@ func TestTheRootIsSmall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := strings.Count(string(text), "\n")
-		methods, lines = methods+len(ofInstance.FindAll(text, -1)), lines+n
+		texts[file] = string(text)
+	}
+	return texts
+}
+
+// TestTheRootIsSmall: server/ stays small.
+func TestTheRootIsSmall(t *testing.T) {
+	methods, lines := 0, 0
+	for file, text := range productFiles(t, "server") {
+		n := strings.Count(text, "\n")
+		methods, lines = methods+len(ofInstance.FindAllString(text, -1)), lines+n
 		if n > mostInFile {
 			t.Errorf("%s has %d lines, at most %d are allowed", file, n, mostInFile)
 		}
@@ -41,6 +51,20 @@ func TestTheRootIsSmall(t *testing.T) {
 	t.Logf("server: %d methods of instance (%d allowed), %d lines (%d allowed)", methods, mostMethods, lines, mostLines)
 	if methods == 0 || methods > mostMethods || lines > mostLines {
 		t.Error("the composition root is too large, or the test looks at the wrong place")
+	}
+}
+
+// mostOfLane bounds the lines of lane/. The lane answers few commands, and other packages have their functions.
+const mostOfLane = 350
+
+func TestTheLaneIsSmall(t *testing.T) {
+	lines := 0
+	for _, text := range productFiles(t, "lane") {
+		lines += strings.Count(text, "\n")
+	}
+	t.Logf("lane: %d lines (%d allowed)", lines, mostOfLane)
+	if lines == 0 || lines > mostOfLane {
+		t.Error("the lane is too large, or the test looks at the wrong place")
 	}
 }
 

@@ -20,7 +20,7 @@ var floors = []rule{
 	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/",
 		"scripting/", "sentinel", "lane", "admin/", "dataset", "overview", "server/"}},
 	{"overview", []string{"admin/", "dataset", "engine/", "scripting", "reactor", "protocol/"}},
-	{"lane", []string{"engine/acl", "engine/client", "engine/command", "engine/diagnose", "engine/family/conn",
+	{"lane", []string{"engine", "engine/acl", "engine/client", "engine/command", "engine/diagnose", "engine/family/conn",
 		"engine/family/introspect", "protocol/", "reactor"}},
 	{"admin", []string{"admin/", "engine/command", "scripting"}},
 	{"admin/live", []string{"protocol/"}},
