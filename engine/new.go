@@ -23,6 +23,7 @@ func New(p Parts) *Core {
 	if p.Clock != nil {
 		c.clock, c.wall = p.Clock, clock.WallBy(p.Clock)
 	}
+	c.turn.runOther, c.turn.clockNanos = c.runBatch, c.wall.Nanos
 	c.started = c.wall.Origin()
 	c.steady = clock.SteadyAt(c.started)
 	c.common.MaxMemory = &c.settings.MaxMemory

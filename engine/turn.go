@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"spindle/internal/invariant"
+	"spindle/protocol"
 )
 
 // A turn is the right to run commands: R1. At any instant at most one goroutine holds it.
@@ -12,12 +13,22 @@ import (
 // A loop that has parsed a batch takes the turn and runs the batch in place; ARCHITECTURE.md says what that was
 // measured against.
 //
+// With several loops a batch may find the turn taken. Its loop then publishes it in the loop's outbox, and the holder
+// runs it: combine.go.
+//
 // engine.T1. In builds that check, holder is the goroutine that holds the turn, or 0. A method that is for the turn
 // only asserts that its caller is the holder.
 type turn struct {
 	mu     sync.Mutex
 	number uint64 // of the turn that is held, or was held last; written while held
 	holder atomic.Uintptr
+
+	published  atomic.Int64                        // batches in outboxes
+	outboxes   atomic.Pointer[[]*protocol.Outbox]  // one a loop
+	joining    sync.Mutex                          // for writing outboxes
+	next       int                                 // the outbox that combine looks at first; turn only
+	runOther   func(*protocol.Batch) (nanos int64) // Core.runBatch
+	clockNanos func() int64                        // turn only
 }
 
 // take waits for the turn and numbers it.
@@ -26,15 +37,36 @@ func (t *turn) take() uint64 {
 		invariant.That(t.holder.Load() != invariant.Goroutine(), "engine.T1: the holder of the turn waits for it")
 	}
 	t.mu.Lock()
+	t.taken()
+	return t.number
+}
+
+// tryTake takes the turn if it is free.
+func (t *turn) tryTake() bool {
+	if !t.mu.TryLock() {
+		return false
+	}
+	t.taken()
+	return true
+}
+
+// taken numbers a turn that was just taken.
+func (t *turn) taken() {
 	if invariant.Enabled {
 		t.holder.Store(invariant.Goroutine())
 	}
 	t.number++
-	return t.number
 }
 
-// release lets go of the turn. Turn only.
+// release lets go of the turn. Loops that rest are woken for the batches that they have published. Turn only.
 func (t *turn) release() {
+	t.unlock()
+	if t.published.Load() != 0 {
+		t.ringForWork()
+	}
+}
+
+func (t *turn) unlock() {
 	t.assertHeld()
 	if invariant.Enabled {
 		t.holder.Store(0)

@@ -6,10 +6,12 @@
 // replies, errors.go has the errors that clients see.
 package protocol
 
+import "sync/atomic"
+
 // A Request is one command as the client sent it.
 //
 // Lifetime (R2): the arguments are views into the loop's read buffer, or into a Bulk. They are valid until
-// Handler.Serve returns. Code that keeps the bytes longer must copy them.
+// Handler.Serve returns, or the batch comes back (Outbox). Code that keeps the bytes longer must copy them.
 type Request struct {
 	Args [][]byte // Args[0] is the command's name as the client wrote it; never empty
 	End  int      // offset after this request in its buffer; 0 if it was streamed into Bulk
@@ -45,6 +47,9 @@ type Batch struct {
 	Turn     uint64 // set by the core: the number of the turn that decided these replies
 	Soon     bool   // set by the core: the rest will run soon, even if the peer closes meanwhile
 	NowMs    int64  // set by the core: the turn's last clock reading, Unix ms; 0: the loop reads the clock
+
+	next *Batch // in an Outbox.s list
+	back atomic.Bool
 }
 
 // A Ran counts calls of one command. Row is the number of the command's row.

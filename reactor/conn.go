@@ -39,7 +39,8 @@ type conn struct {
 	seenIn   int           // what usageIn, usageRoom and usageOut were set to
 	seenRoom int
 	seenOut  int
-	host     any // the backend's own
+	host     any    // the backend's own
+	away     *frame // of the batch that is away; nil: none is
 
 	class     atomic.Uint32
 	lastMoved atomic.Int64 // when bytes last arrived or left, Unix ms
@@ -198,6 +199,7 @@ func (c *conn) close() {
 // discard is close without a last write.
 func (c *conn) discard() {
 	l := c.loop
+	invariant.That(c.away == nil, "reactor.A1: a connection ends while its batch is away")
 	c.become(lifeClosed)
 	c.out.abandon(&l.replies)
 	c.endStream()

@@ -18,10 +18,9 @@ import (
 
 // sockets are the connections of one loop, by descriptor. On the loop.
 type sockets struct {
-	loop   *loop
-	poll   poller
-	conns  []*conn
-	buffer []byte // for the bytes read (reactor.L2)
+	loop  *loop
+	poll  poller
+	conns []*conn
 }
 
 // A poller reports edges of descriptors.
@@ -34,7 +33,8 @@ type poller interface {
 const heldBytes = 64 << 10
 
 func newSockets(l *loop, p poller) sockets {
-	return sockets{loop: l, poll: p, buffer: make([]byte, readBuffer)}
+	l.buffer = make([]byte, readBuffer)
+	return sockets{loop: l, poll: p}
 }
 
 // enter takes c's socket into the loop and opens c.
@@ -82,6 +82,10 @@ func (s *sockets) event(fd int, events uint32) {
 		return // closed by an earlier event of this iteration
 	}
 	c := s.conns[fd]
+	if c.away != nil {
+		c.away.events |= events // reactor.A1
+		return
+	}
 	if events&unix.EPOLLOUT != 0 && c.out.blocked {
 		c.writable()
 	}
@@ -113,7 +117,7 @@ func endOf(fd int) uint32 {
 }
 
 // readMore implements reader.
-func (s *sockets) readMore(c *conn) { c.readMore(s.buffer[:firstRead], s.buffer) }
+func (s *sockets) readMore(c *conn) { c.readMore(s.loop.buffer[:firstRead], s.loop.buffer) }
 
 // readMore reads once into first from a socket that may hold bytes, and more into rest if a long argument is awaited.
 func (c *conn) readMore(first, rest []byte) {

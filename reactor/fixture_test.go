@@ -249,7 +249,9 @@ func (h *testHandler) fan(s *testSession) {
 // serveHandler starts a reactor on a free port and stops it with the test.
 func serveHandler(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) {
 	t.Helper()
-	o.Handler = h
+	if o.Handler = h; apart {
+		o.Handler, o.Loops = newAwayHandler(h), max(o.Loops, 2)
+	}
 	o.Bind = []string{"127.0.0.1"}
 	if o.Logf == nil {
 		o.Logf = func(level Level, format string, args ...any) {

@@ -161,7 +161,7 @@ func (l *loop) passGate() {
 		switch {
 		case c.life == lifeClosed:
 		case c.out.pass(gate):
-			if c.out.gated = false; !c.out.blocked {
+			if c.out.gated = false; !c.out.blocked && c.away == nil {
 				c.markDirty()
 			}
 		default:

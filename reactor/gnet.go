@@ -78,6 +78,15 @@ func (h *gnetHost) ready(fd int, events uint32) {
 	case len(l.ready) == 0 && h.gather.TurnNow(len(l.conns) == 1): // those with more to do have one place in an iteration
 		l.turn()
 	}
+	h.ends(now)
+}
+
+// ends is the end of each call from the poller, which may sleep afterwards.
+func (h *gnetHost) ends(now int64) {
+	l := h.loop
+	for len(l.away) > 0 && !l.rest() { // reactor.A3
+		l.turn()
+	}
 	if l.pendingTurn() {
 		l.notify()
 	}
@@ -90,10 +99,7 @@ func (h *gnetHost) heard() {
 	l.armed.Store(false)
 	h.gather.Heard()
 	l.turn()
-	if l.pendingTurn() {
-		l.notify()
-	}
-	h.events.Yield(now)
+	h.ends(now)
 }
 
 func (h *gnetHost) wake() { h.events.Ring() }

@@ -41,19 +41,22 @@ const (
 	flowMore      // in loop.ready: pending may have complete requests
 	flowHeld      // waits for Resume
 	flowBusy      // waits for Resume, which comes when the core is no longer busy (protocol.Batch.Soon)
+	flowAway      // its batch is away (away.go)
 )
 
 // setFlow changes the flow. A connection is held only while requests are served, and flows again only through more.
 func (in *input) setFlow(to flow) {
 	if invariant.Enabled {
-		invariant.That(to != flowing || !in.isHeld(), "requests of a held connection are served")
+		invariant.That(to != flowing || !in.isHeld() || in.flow == flowAway, "requests of a held connection are served")
 		invariant.That(to != flowHeld || in.flow == flowing, "a connection is held from flow %d", in.flow)
 	}
 	in.flow = to
 }
 
-// isHeld reports whether the connection waits for Resume.
+// isHeld reports whether the connection waits for Resume, or for its batch.
 func (in *input) isHeld() bool { return in.flow >= flowHeld }
 
 // waits reports whether requests that were read will run soon (reactor.C2).
-func (in *input) waits() bool { return in.flow == flowBusy || in.flow == flowMore }
+func (in *input) waits() bool {
+	return in.flow == flowBusy || in.flow == flowMore || in.flow == flowAway
+}

@@ -51,6 +51,11 @@ type loop struct {
 
 	longReplies *chunkStore
 
+	combiner protocol.Combiner // nil: batches are not published
+	outbox   *protocol.Outbox
+	away     []*frame // of the batches that are away
+	frames   []*frame // spare ones
+
 	single bool // no other connection is on it
 	runner runner
 	atEnd  bool // turn reads the mail: no batch is under way
@@ -65,19 +70,16 @@ func newLoop(r *Reactor, id int) *loop {
 
 // A kit is what a loop works with and no connection owns between turns.
 type kit struct {
-	scratch protocol.Scratch
-	parser  *protocol.Parser   // for connections without a half-read request
+	*frame
 	parsers []*protocol.Parser // more of them
-	batch   protocol.Batch
 	replies bufferPool
 	chunks  chunkPool
 }
 
 // newKit makes a kit whose pools keep as much as one of n that a loop is entitled to.
 func newKit(n int) *kit {
-	k := &kit{}
+	k := &kit{frame: newFrame()}
 	k.chunks.most, k.replies.most = chunkIdle/n, replyPooled/n
-	k.parser = protocol.NewParser(&k.scratch)
 	return k
 }
 
@@ -120,6 +122,9 @@ func (l *loop) tell() {
 // turn ends an iteration: mail, unfinished connections, and one write for each dirty one.
 func (l *loop) turn() {
 	l.assertOn()
+	if len(l.away) > 0 {
+		l.bringBack()
+	}
 	if l.mayPass() {
 		l.passGate()
 	}
@@ -175,7 +180,7 @@ func (l *loop) relieve() {
 
 // pendingTurn says whether turn has something to do.
 func (l *loop) pendingTurn() bool {
-	return len(l.dirty) > 0 || len(l.ready) > 0 || l.waiting.Load() || l.mayPass()
+	return len(l.dirty) > 0 || len(l.ready) > 0 || l.waiting.Load() || l.mayPass() || len(l.away) > 0 && l.hasBack()
 }
 
 // notify has turn called soon (reactor.T1, reactor.T2). Any goroutine.

@@ -124,6 +124,14 @@ func (l *loop) readMail(at *conn, turn uint64) {
 	l.read = nil // a handler may post and be read again below us: it then finds no second half
 	l.waiting.Store(false)
 	l.mailMu.Unlock()
+	l.handle(mails, at, turn)
+	if cap(mails) <= 4096 {
+		l.read = mails[:0]
+	}
+}
+
+// handle does what the mails ask, and clears them. at and turn are as for readMail.
+func (l *loop) handle(mails []mail, at *conn, turn uint64) {
 	for i := 0; i < len(mails); i++ {
 		m := &mails[i]
 		switch {
@@ -133,6 +141,8 @@ func (l *loop) readMail(at *conn, turn uint64) {
 			i += n - 1
 		case m.c == nil:
 			l.readOwn(m)
+		case m.c.away != nil:
+			m.c.away.keepFor(*m)
 		case m.c.life == lifeClosed && m.kind != mailOpen:
 			m.refuse()
 		case m.c == at && protocol.TurnOf(m.turn) < turn && (m.kind == mailPost || m.kind == mailReply):
@@ -141,9 +151,6 @@ func (l *loop) readMail(at *conn, turn uint64) {
 			m.c.readMail(m)
 		}
 		mails[i] = mail{}
-	}
-	if cap(mails) <= 4096 {
-		l.read = mails[:0]
 	}
 }
 
@@ -170,6 +177,10 @@ func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 		c := to.(*conn)
 		switch {
 		case c.life == lifeClosed || to == first.except:
+		case c.away != nil:
+			for i := range mails[:n] {
+				c.away.keepFor(mail{kind: mailPost, c: c, turn: mails[i].turn, p: mails[i].p})
+			}
 		case c == at:
 			for i := range mails[:n] {
 				c.takeShared(&mails[i], turn)
@@ -214,12 +225,19 @@ func (l *loop) readOwn(m *mail) {
 	switch m.kind {
 	case mailStop:
 		l.stopping = true
-		for c := range l.conns {
-			c.closeAfterOutput()
-		}
+		l.forAll(mailCloseAfter)
 	case mailStopNow:
-		for c := range l.conns {
-			c.close()
+		l.forAll(mailClose)
+	}
+}
+
+// forAll has each connection read a mail of that kind.
+func (l *loop) forAll(kind mailKind) {
+	for c := range l.conns {
+		if m := (mail{kind: kind, c: c}); c.away != nil {
+			c.away.keepFor(m)
+		} else {
+			c.readMail(&m)
 		}
 	}
 }

@@ -320,6 +320,9 @@ func (r *Reactor) makeLoops(n int) {
 	for i := range n {
 		l := newLoop(r, i)
 		l.kit, l.longReplies = newKit(1), &chunkStore{}
+		if combiner, ok := r.handler.(protocol.Combiner); ok && n > 1 {
+			l.combiner, l.outbox = combiner, combiner.Join(l.notify)
+		}
 		r.loops = append(r.loops, l)
 	}
 }

@@ -76,7 +76,7 @@ func (c *conn) readOn(buffer []byte) (more bool) {
 // traffic is OnTraffic for bytes in a buffer of the loop (reactor.L2, reactor.L4).
 func (c *conn) traffic(data []byte) {
 	c.OnTraffic(data)
-	if invariant.Enabled {
+	if invariant.Enabled && c.away == nil {
 		poison(data[:len(data):len(data)])
 	}
 }

@@ -39,9 +39,12 @@ func (c *conn) OnTraffic(data []byte) {
 			c.servePending()
 			data = data[n:]
 		default:
-			c.keep(c.serve(data))
+			c.keep(c.serve(data, true))
 			data = nil
 		}
+	}
+	if c.away != nil {
+		return
 	}
 	c.moved() // now that a turn may have read the clock
 	c.noteInput()
@@ -83,7 +86,7 @@ func (c *conn) servePending() {
 	if c.parser != nil && len(c.pending)-c.served < c.parser.Need() {
 		return
 	}
-	rest := c.serve(c.pending[c.served:])
+	rest := c.serve(c.pending[c.served:], false)
 	if c.life == lifeClosed {
 		return // close has given the chunk back
 	}
@@ -91,15 +94,21 @@ func (c *conn) servePending() {
 	c.drained()
 }
 
-// serve runs the complete requests of buf, batch by batch, and returns the bytes that have to wait.
-func (c *conn) serve(buf []byte) (rest []byte) {
+// serve runs the complete requests of buf, batch by batch, and returns the bytes that have to wait. If lent, buf is the
+// loop's read buffer, and a batch may go away with it.
+func (c *conn) serve(buf []byte, lent bool) (rest []byte) {
 	p := c.parser
 	if p == nil {
 		p = c.loop.parser
 	}
 	p.Use(&c.loop.scratch)
 	c.setFlow(flowing)
-	for round := 1; ; round++ {
+	return c.serveRounds(p, buf, 1, lent)
+}
+
+// serveRounds is serve from a round on. If a batch goes away it returns nothing: bring continues.
+func (c *conn) serveRounds(p *protocol.Parser, buf []byte, round int, lent bool) (rest []byte) {
+	for ; ; round++ {
 		p.Limits = c.limits()
 		n, err := p.Parse(buf)
 		if err != nil {
@@ -110,44 +119,61 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 			}
 			return nil
 		}
+		done := 0
 		if len(p.Requests) > 0 {
-			done := c.run(p.Requests, len(buf)-n)
-			switch {
-			case !c.isOpen():
-				p.Reset() // an incomplete request after QUIT is dropped
+			away := false
+			if done, away = c.run(p.Requests, len(buf)-n, lent); away {
+				c.leave(p, buf, n, round)
 				return nil
-			case done < len(p.Requests):
-				if done > 0 {
-					buf = buf[p.Requests[done-1].End:]
-				}
-				p.Reset() // an incomplete request after them is parsed again
-				c.own(p)
-				return buf
 			}
 		}
+		if rest, over := c.afterRun(p, buf, n, done, round); over {
+			return rest
+		}
 		buf = buf[n:]
-		if size := p.Awaited(); size > 0 && c.pastLimit(size) {
-			c.beginExcess(buf[p.Need()-lineEnd-size:], size)
-			p.Reset()
+	}
+}
+
+// afterRun ends a round, in which done requests of the parsed bytes of buf were run. over: the others, and the bytes
+// after them, have to wait.
+func (c *conn) afterRun(p *protocol.Parser, buf []byte, parsed, done, round int) (rest []byte, over bool) {
+	if len(p.Requests) > 0 {
+		switch {
+		case !c.isOpen():
+			p.Reset() // an incomplete request after QUIT is dropped
+			return nil, true
+		case done < len(p.Requests):
+			if done > 0 {
+				buf = buf[p.Requests[done-1].End:]
+			}
+			p.Reset() // an incomplete request after them is parsed again
 			c.own(p)
-			return nil
-		}
-		if _, _, ok := p.Large(); ok {
-			p = c.own(p)
-			c.stream(p, buf)
-			return nil
-		}
-		if !p.More() {
-			c.own(p)
-			return buf
-		}
-		if round == servedAtOnce {
-			c.own(p)
-			c.setFlow(flowMore)
-			c.loop.later(c)
-			return buf
+			return buf, true
 		}
 	}
+	buf = buf[parsed:]
+	if size := p.Awaited(); size > 0 && c.pastLimit(size) {
+		c.beginExcess(buf[p.Need()-lineEnd-size:], size)
+		p.Reset()
+		c.own(p)
+		return nil, true
+	}
+	if _, _, ok := p.Large(); ok {
+		p = c.own(p)
+		c.stream(p, buf)
+		return nil, true
+	}
+	if !p.More() {
+		c.own(p)
+		return buf, true
+	}
+	if round == servedAtOnce {
+		c.own(p)
+		c.setFlow(flowMore)
+		c.loop.later(c)
+		return buf, true
+	}
+	return nil, false
 }
 
 // limits are the protocol limits of this client now.
@@ -175,13 +201,14 @@ func (c *conn) own(p *protocol.Parser) *protocol.Parser {
 	return p
 }
 
-// run has the handler serve one batch and puts its replies in their place. It returns how many requests were done.
-func (c *conn) run(requests []protocol.Request, unread int) int {
+// run has the handler serve one batch and puts its replies in their place. It returns how many requests were done. If
+// mayLeave, the batch may be away instead, and comes back to bring.
+func (c *conn) run(requests []protocol.Request, unread int, mayLeave bool) (done int, away bool) {
 	l := c.loop
 	if l.waiting.Load() {
 		l.readMail(nil, 0) // earlier posts leave first
 		if !c.isOpen() {
-			return len(requests)
+			return len(requests), false
 		}
 	}
 	reply := c.out.open(&l.replies)
@@ -191,13 +218,23 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	b.Session, b.Requests, b.Reply, b.Unread = c.session, requests, reply, unread
 	b.Done, b.Turn, b.NowMs, b.Soon = 0, 0, 0, false
 	b.Ran, b.Timed = b.Ran[:0], l.reactor.settings.ReplyLatency.Get()
-	l.handler.Serve(b)
+	if !mayLeave || l.combiner == nil {
+		l.handler.Serve(b)
+	} else if c.offer(b) {
+		return 0, true
+	}
+	return c.ran(l.frame), false
+}
+
+// ran takes a batch that has run. It returns how many requests were done.
+func (c *conn) ran(f *frame) (done int) {
+	l, b := c.loop, &f.batch
 	if l.nowMs == 0 {
 		l.nowMs = b.NowMs
 	}
-	done := b.Done
-	invariant.That(done >= 0 && done <= len(requests), "Done is %d of %d", done, len(requests))
-	if done < len(requests) {
+	done = b.Done
+	invariant.That(done >= 0 && done <= len(b.Requests), "Done is %d of %d", done, len(b.Requests))
+	if done < len(b.Requests) {
 		c.setFlow(flowHeld)
 		if b.Soon {
 			c.flow = flowBusy
@@ -206,7 +243,7 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	if len(b.Ran) > 0 {
 		c.noteRan(b.Ran)
 	}
-	c.deliver(b.Turn)
+	c.deliver(b.Turn, f)
 	if l.reactor.brimful.Load() != 0 {
 		l.slowDown()
 	}
@@ -214,7 +251,7 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 }
 
 // deliver takes the replies of a batch that ran in turn. Posts of earlier turns go before them, later ones after.
-func (c *conn) deliver(turn uint64) {
+func (c *conn) deliver(turn uint64, f *frame) {
 	c.loop.assertOn()
 	l := c.loop
 	full := c.out.tail.Full()
@@ -225,11 +262,14 @@ func (c *conn) deliver(turn uint64) {
 		c.cut(protocol.Class(c.class.Load()))
 		return
 	}
-	if l.waiting.Load() {
+	if len(f.mails) > 0 {
+		l.handle(f.takeMails(), c, turn)
+	}
+	if l.waiting.Load() && c.life != lifeClosed {
 		l.readMail(c, turn)
-		if c.life == lifeClosed {
-			return
-		}
+	}
+	if c.life == lifeClosed {
+		return
 	}
 	c.written()
 }
@@ -255,7 +295,7 @@ func (c *conn) before(m *mail) {
 // goOn does the connection's work that its socket does not report.
 func (c *conn) goOn() {
 	c.inReady = false
-	if c.life == lifeClosed {
+	if c.life == lifeClosed || c.away != nil {
 		return
 	}
 	if c.flow == flowMore {

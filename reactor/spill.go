@@ -96,7 +96,13 @@ func (c *conn) Chunk(n, _ int) (chunk []byte, release func()) {
 }
 
 // Outgrown implements protocol.Chunks.
-func (c *conn) Outgrown(b []byte) { c.loop.replies.giveBack(b) }
+func (c *conn) Outgrown(b []byte) {
+	if f := c.away; f != nil { // this may be another loop's goroutine
+		f.outgrown = append(f.outgrown, b)
+		return
+	}
+	c.loop.replies.giveBack(b)
+}
 
 // chunk lends room for n bytes. held is how many bytes the connection has to send; past its limit it gets none, and
 // will be cut. Any goroutine.

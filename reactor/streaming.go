@@ -83,7 +83,7 @@ func (c *conn) readIntoBulk(n int) {
 // Resume.
 func (c *conn) runStreamed(unread int) {
 	p := c.parser
-	done := c.run(p.Requests, unread)
+	done, _ := c.run(p.Requests, unread, false)
 	if done == 0 && c.isOpen() {
 		c.replay = true
 		return

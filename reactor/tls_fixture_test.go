@@ -36,7 +36,7 @@ func serverTLS() *tls.Config {
 // secured has serveHandler listen under TLS, and dial speak it.
 var secured bool
 
-// eachLink runs f as a subtest of each backend, bare and under TLS.
+// eachLink runs f as a subtest of each backend, bare and under TLS, and bare with batches that are away.
 func eachLink(t *testing.T, f func(t *testing.T, b Backend)) { onEachLink(t, eachBackend, f) }
 
 // eachLinkAtOnce is eachLink for a test that waits: backends are parallel.
@@ -49,6 +49,9 @@ func onEachLink(t *testing.T, each func(*testing.T, func(*testing.T, Backend)), 
 	secured = true
 	defer func() { secured = false }()
 	t.Run("TLS", func(t *testing.T) { each(t, f) })
+	secured, apart = false, true
+	defer func() { apart = false }()
+	t.Run("away", func(t *testing.T) { each(t, f) })
 }
 
 // secure puts TLS between p and the server.

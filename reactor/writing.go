@@ -40,7 +40,7 @@ func (c *conn) markDirty() {
 func (c *conn) flush() {
 	c.loop.assertOn()
 	c.out.dirty = false
-	if c.life == lifeClosed || c.out.blocked {
+	if c.life == lifeClosed || c.out.blocked || c.away != nil {
 		return
 	}
 	c.flushNow()

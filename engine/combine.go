@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"slices"
+
+	"spindle/engine/client"
+	"spindle/protocol"
+)
+
+// Combining: the holder of the turn runs the batches of loops that found it taken. A taken turn then costs a loop no
+// sleep, and the core's data stay in one processor's cache for several batches.
+//
+//	Offer ── the turn is free ──▶ run own ─▶ run published ─▶ unlock ─▶ is more published? ── no ──▶ done
+//	  │                                            ▲                            │ yes, and the turn is free
+//	  │ it is taken                                └────────────────────────────┘
+//	  └─▶ publish ─▶ is it free now? ── no ──▶ out: the holder looks at the outboxes after it has unlocked
+//
+// engine.S1. No published batch is forgotten. Its loop publishes before it finds the turn taken. So the holder at that
+// moment looks at the outboxes after the publication. It runs the batch, or finds a later holder, or rings the loop.
+// engine.S2. Only a loop runs the batches of others. Another holder only rings loops that rest; they then take the turn
+// themselves.
+// engine.S3. Each batch has a turn of its own, with its number. One goroutine combines no longer than turnTime, and then
+// serves its own sockets.
+
+// Join implements protocol.Combiner.
+func (t *turn) Join(ring func()) *protocol.Outbox {
+	o := protocol.NewOutbox(ring)
+	t.joining.Lock()
+	defer t.joining.Unlock()
+	var all []*protocol.Outbox
+	if was := t.outboxes.Load(); was != nil {
+		all = slices.Clone(*was)
+	}
+	all = append(all, o)
+	t.outboxes.Store(&all)
+	return o
+}
+
+// Offer implements protocol.Combiner.
+func (c *Core) Offer(b *protocol.Batch, o *protocol.Outbox) (ran bool) {
+	if !c.tryTake() {
+		return c.publish(b, o)
+	}
+	c.runBatch(b)
+	c.combine()
+	return true
+}
+
+// runBatch runs a batch in the turn that is held. It returns the turn's last reading of the clock.
+func (c *Core) runBatch(b *protocol.Batch) (nanos int64) {
+	c.within(batchTurn, func() { c.serve(b.Session.(*client.Client), b) })
+	return c.nanos
+}
+
+// publish hands b to the next holder of the turn. It returns true if b has come back already.
+func (t *turn) publish(b *protocol.Batch, o *protocol.Outbox) (ran bool) {
+	o.Publish(b)
+	t.published.Add(1)
+	t.Help()
+	return b.Back()
+}
+
+// Help implements protocol.Combiner.
+func (t *turn) Help() {
+	if t.published.Load() != 0 && t.tryTake() {
+		t.combine()
+	}
+}
+
+// combine runs what is published, and releases the turn. Turn only, on a loop.
+func (t *turn) combine() {
+	for ends := int64(0); ; {
+		var room [8]*protocol.Outbox
+		rings, over := room[:0], false
+		if t.published.Load() != 0 {
+			now := t.clockNanos()
+			if ends == 0 {
+				ends = now + turnTime
+			}
+			if now < ends {
+				rings, now = t.runPublished(rings, ends)
+			}
+			over = now >= ends
+		}
+		t.unlock()
+		for _, o := range rings {
+			o.Ring()
+		}
+		switch {
+		case t.published.Load() == 0:
+			return
+		case over: // engine.S3
+			t.ringForWork()
+			return
+		case !t.tryTake():
+			return // engine.S1: its holder looks
+		}
+	}
+}
+
+// runPublished runs the batches that are in the outboxes now, until ends. The next round begins at another outbox. It
+// appends the outboxes of batches that have run. Turn only.
+func (t *turn) runPublished(rings []*protocol.Outbox, ends int64) (ran []*protocol.Outbox, now int64) {
+	all := *t.outboxes.Load()
+	t.next = (t.next + 1) % len(all)
+	for i := range all {
+		o := all[(t.next+i)%len(all)]
+		b := o.Take()
+		if b == nil {
+			continue
+		}
+		rings = append(rings, o)
+		for b != nil {
+			next := b.Next()
+			t.published.Add(-1)
+			t.number++
+			now = t.runOther(b)
+			b.Return()
+			if b = next; now >= ends {
+				o.PutBack(b)
+				return rings, now
+			}
+		}
+	}
+	return rings, now
+}
+
+// ringForWork wakes the loops that rest while batches of theirs are published. Any goroutine.
+func (t *turn) ringForWork() {
+	for _, o := range *t.outboxes.Load() {
+		if o.HasWork() {
+			o.Ring()
+		}
+	}
+}
