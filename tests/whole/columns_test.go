@@ -233,7 +233,9 @@ var pairColumns = []*column{
 		c.p.Do("CONFIG", "SET", "save", "")
 		c.fill(fillers)
 	}},
-	{name: "swapdb", kind: pairs, weight: 30, rows: []*row{eval, fcall, exec, sorts, restore}, act: func(c *cell) {
+	{name: "swapdb", kind: pairs, weight: 30, rows: []*row{eval, fcall, exec, sorts, restore}, before: func(c *cell) {
+		c.p.Do("COPY", c.unit.key("src"), c.unit.key("src"), "DB", 9) // SWAPDB may run before the unit
+	}, act: func(c *cell) {
 		c.nap()
 		c.must(c.p, "SWAPDB", 0, 9)
 	}, after: func(c *cell) {
