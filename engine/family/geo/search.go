@@ -76,6 +76,8 @@ func (g *commands) search(c *command.Context) error {
 }
 
 // searchStore is GEOSEARCHSTORE destination source …, with STOREDIST instead of WITH… options; see search and radius.
+//
+// Propagates as written; with BYPOLYGON, which only Valkey knows since 9.0, DEL and ZADD of the result.
 func (g *commands) searchStore(c *command.Context) error {
 	v, err := lookup(c, c.Args[2])
 	if err != nil {
@@ -138,6 +140,9 @@ func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]
 		answerUnsorted(c.Reply, v, q)
 	default:
 		g.answerSorted(c.Reply, v, q)
+	}
+	if q.store != nil && q.polygon != nil && c.Dirty > 0 {
+		c.PropagateZSet(q.store)
 	}
 	return nil
 }

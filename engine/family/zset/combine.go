@@ -2,9 +2,7 @@ package zset
 
 import (
 	"spindle/engine/command"
-	"spindle/engine/data/listpack"
 	"spindle/engine/data/value/zset"
-	"spindle/internal/number"
 )
 
 // union is ZUNION numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX|COUNT] [WITHSCORES].
@@ -86,7 +84,7 @@ func (z *commands) storeAs(c *command.Context, op operation, event string) error
 		g.Discard()
 		storeNothing(c, key)
 		if m.counts && c.Dirty > 0 {
-			c.Propagate(wordDel, key)
+			c.PropagateZSet(key)
 		}
 		return nil
 	case limits(c).Holds(n, g.Longest()):
@@ -100,45 +98,10 @@ func (z *commands) storeAs(c *command.Context, op operation, event string) error
 	c.Notify(command.EventZSet, event, key)
 	c.Reply.Int(int64(n))
 	if m.counts {
-		propagateResult(c, key)
+		c.PropagateZSet(key)
 	}
 	return nil
 }
-
-// membersAtOnce is how many members propagateResult puts into one ZADD.
-const membersAtOnce = 512
-
-// propagateResult sends the sorted set at key, which is new, member by member.
-func propagateResult(c *command.Context, key []byte) {
-	c.Propagate(wordDel, key)
-	if c.Effects.Unheard {
-		return
-	}
-	v := c.DB.Peek(key)
-	args := make([][]byte, 0, 2+2*membersAtOnce)
-	args = append(args, wordZAdd, key)
-	var room [32]byte
-	zset.Each(v, 0, zset.Len(v), false, func(e listpack.Element, score float64) bool {
-		member := e.Bytes()
-		if e.IsInt {
-			member = c.Effects.Number(e.Int)
-		}
-		args = append(args, c.Effects.Keep(number.AppendDouble(room[:0], score)), member)
-		if len(args) == cap(args) {
-			c.Propagate(args...)
-			args = args[:2]
-		}
-		return true
-	})
-	if len(args) > 2 {
-		c.Propagate(args...)
-	}
-}
-
-var (
-	wordDel  = []byte("DEL")
-	wordZAdd = []byte("ZADD")
-)
 
 // done releases the buffers after a call.
 func (z *commands) done() { z.sources = command.Release(z.sources) }
