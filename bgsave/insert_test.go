@@ -558,6 +558,8 @@ func FuzzRestoreNewer(f *testing.F) {
 	b.settle()
 	f.Fuzz(func(t *testing.T, body []byte, valkey bool) {
 		b.t = t
+		b.space.DB(0).Delete([]byte("k")) // of a failed call
+		b.settle()
 		before, version := b.space.Heap().Used(), rdb.MaxVersion
 		if valkey {
 			version = rdb.ValkeyVersion
@@ -573,8 +575,16 @@ func FuzzRestoreNewer(f *testing.F) {
 				t.Fatalf("%q is told as %q", body, said)
 			}
 			was := b.dumped("k")
+			length := len(was)
+			if was[0] == byte(rdb.KindHash) { // its encoding may have room for deadlines, which the payload does not say
+				length = 0
+			}
 			for _, payload := range []string{told, was} {
-				if got := b.run("restore", "k", "0", payload, "REPLACE"); got != "+OK\r\n" || len(b.dumped("k")) != len(was) {
+				got := b.run("restore", "k", "0", payload, "REPLACE")
+				if length == 0 {
+					length = len(b.dumped("k"))
+				}
+				if got != "+OK\r\n" || len(b.dumped("k")) != length {
 					t.Fatalf("%q became %q: %s %q, was %q", body, payload, got, b.dumped("k"), was)
 				}
 			}
