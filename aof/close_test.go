@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit/faulty"
 )
 
 // shutDown is a shutdown. It returns what is left after a later power cut.

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"spindle/internal/disk"
-	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit/faulty"
 )
 
 // crashSeeds is how many seeds each policy has: SPINDLE_CRASH_SEEDS, or 500.

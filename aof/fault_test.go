@@ -14,8 +14,8 @@ import (
 	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/internal/disk"
-	"spindle/internal/disk/faulty"
 	"spindle/tests/testkit"
+	"spindle/tests/testkit/faulty"
 )
 
 // begin is a server with a log on a new disk.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"spindle/engine/client"
-	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit/faulty"
 )
 
 // TestGateWhileATurnRuns: what a turn posts before its effects are all told may not leave either. Another loop may read

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit/faulty"
 )
 
 // texts are the log's lines from the first one with from in it, without their heads. Lines that only spindle writes

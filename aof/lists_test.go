@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"spindle/engine/data/keyspace"
-	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit/faulty"
 )
 
 // listRounds is how many data sets TestListsUnderRewrites makes: with SPINDLE_CRASH_SEEDS as many as that.

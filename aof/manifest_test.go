@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit/faulty"
 )
 
 // TestManifestTexts: what Redis accepts is read, what it refuses is refused with the same words, in the same line.

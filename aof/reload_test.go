@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"spindle/internal/disk"
-	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit/faulty"
 )
 
 // spoil appends what is no whole command to the increment that a server writes.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"spindle/internal/disk"
-	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit/faulty"
 )
 
 const firstIncr = "appendonlydir/appendonly.aof.1.incr.aof"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"spindle/internal/disk/faulty"
 	"spindle/tests/testkit"
+	"spindle/tests/testkit/faulty"
 )
 
 // TestFlushedDuringASave: a cancelled save and the next one have different files. Only the second file is renamed to

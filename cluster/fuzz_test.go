@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"spindle/cluster/state"
-	"spindle/engine/command/commandtest"
 	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/internal/slots"
+	"spindle/tests/testkit/commandtest"
 )
 
 // noKeys is an empty keyspace.

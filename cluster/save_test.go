@@ -12,7 +12,7 @@ import (
 
 	"spindle/cluster/state"
 	"spindle/internal/disk"
-	"spindle/internal/disk/faulty"
+	"spindle/tests/testkit/faulty"
 )
 
 // counting is a disk that counts the files written.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"spindle/internal/authority"
+	"spindle/tests/testkit/authority"
 )
 
 // BenchmarkLink has one client ask and wait, bare and under TLS, with 16 requests at a time and alone. Both ends are

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"spindle/internal/authority"
+	"spindle/tests/testkit/authority"
 )
 
 // serverCertificate is a certificate of this test run's own, for 127.0.0.1.

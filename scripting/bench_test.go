@@ -5,8 +5,8 @@ import (
 
 	"spindle/engine/catalogue"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/scripting"
+	"spindle/tests/testkit/commandtest"
 )
 
 const tokenBucket = `

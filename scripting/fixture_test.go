@@ -7,8 +7,8 @@ import (
 	"spindle/engine/catalogue"
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/scripting"
+	"spindle/tests/testkit/commandtest"
 )
 
 // A server is a core with the commands on data and on scripts. It records the scripts' side effects.

@@ -11,8 +11,8 @@ import (
 
 	"spindle/internal/logging"
 	"spindle/internal/setting"
-	"spindle/internal/simnet"
 	"spindle/protocol/respclient"
+	"spindle/tests/testkit/simnet"
 )
 
 // This file has simulated Sentinels and servers on a simulated network. The Sentinels are real Machines. The servers

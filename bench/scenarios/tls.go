@@ -19,7 +19,7 @@ import (
 
 	"spindle/bench/process"
 	"spindle/bench/report"
-	"spindle/internal/authority"
+	"spindle/tests/testkit/authority"
 )
 
 // A keyKind is a kind of key that a certificate may have.

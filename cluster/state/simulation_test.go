@@ -8,8 +8,8 @@ import (
 
 	"spindle/cluster/bus"
 	"spindle/internal/logging"
-	"spindle/internal/simnet"
 	"spindle/internal/slots"
+	"spindle/tests/testkit/simnet"
 )
 
 // A simulation is a cluster on a simulated network. The states are real; links, disks and clocks fail as the seed

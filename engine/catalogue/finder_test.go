@@ -14,10 +14,10 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/family/tx"
 	"spindle/internal/invariant"
+	"spindle/tests/testkit/commandtest"
 )
 
 // TestFinder compares the key finder with the handlers, in random calls of all rows: SPINDLE_FINDER_CALLS of them, or

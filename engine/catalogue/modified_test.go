@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
+	"spindle/tests/testkit/commandtest"
 )
 
 // TestModified: under the LRM policies a command that changes a key makes it recent. One that reads it, or changes

@@ -8,10 +8,10 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/part"
+	"spindle/tests/testkit/commandtest"
 )
 
 // newCore is a core with SLOWLOG, of two entries, and LATENCY.

@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"spindle/internal/authority"
 	"spindle/internal/setting"
+	"spindle/tests/testkit/authority"
 )
 
 // A pair is a certificate and its key in files.

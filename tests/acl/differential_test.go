@@ -14,7 +14,6 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/diagnose"
 	aclfamily "spindle/engine/family/acl"
@@ -40,6 +39,7 @@ import (
 	"spindle/replication"
 	"spindle/scripting"
 	"spindle/tests/testkit"
+	"spindle/tests/testkit/commandtest"
 )
 
 // A pair is our engine and the reference server. Both get the same requests.

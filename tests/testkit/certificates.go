@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"testing"
 
-	"spindle/internal/authority"
+	"spindle/tests/testkit/authority"
 )
 
 // Certificates are an authority's certificate, ca.crt, and two that it has signed, server and client. Their files

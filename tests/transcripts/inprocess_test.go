@@ -11,11 +11,11 @@ import (
 	"spindle/engine/catalogue"
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/diagnose"
 	"spindle/engine/family/bloom"
 	"spindle/engine/family/tx"
 	"spindle/protocol"
+	"spindle/tests/testkit/commandtest"
 )
 
 // inProcess are the transcripts of families that need only data. Here their effects and events are compared with

@@ -2,6 +2,7 @@ package tidy
 
 import (
 	"go/ast"
+	"slices"
 	"strings"
 )
 
@@ -47,7 +48,6 @@ var floors = []rule{
 		"engine/part", "engine/data/", "protocol/"}},
 	{"engine/acl", []string{"engine/command", "engine/client", "protocol/"}},
 	{"engine/command", []string{"engine/client", "engine/data/", "protocol/"}},
-	{"engine/command/commandtest", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"engine/client", []string{"protocol/"}},
 	{"engine/data/keyspace", []string{"engine/data/value/", "engine/data/table", "engine/data/tree",
 		"engine/data/listpack", "engine/data/intset", "engine/data/memory"}},
@@ -58,7 +58,6 @@ var floors = []rule{
 	{"engine/data/tree", []string{"engine/data/listpack", "engine/data/memory"}},
 	{"engine/data/listpack", []string{"engine/data/memory"}},
 	{"engine/data/intset", []string{"engine/data/memory"}},
-	{"engine/data/memory/memorytest", []string{"engine/data/memory"}},
 	{"engine/data/memory", nil},
 	{"reactor", []string{"reactor/gnet", "reactor/netpoll", "protocol/"}},
 	{"reactor/gnet", nil},
@@ -69,12 +68,18 @@ var floors = []rule{
 	{"internal", nil},
 	{"tools/cli", []string{"aof", "bgsave/", "engine/data/", "protocol/"}},
 	{"tools", []string{"tools/cli", "protocol/", "bgsave/", "engine/", "reactor/", "server/"}},
-	{"bench", []string{"bench/", "protocol/"}},
+	{"bench", []string{"bench/", "protocol/", "tests/testkit/authority"}},
 	{"tests", []string{"tests/", "protocol/", "engine/", "bgsave/", "server/"}},
 }
 
-// neverImported are the folders that no package may import, except main, which imports tools/cli.
-var neverImported = []string{"tools/", "bench/", "tests/"}
+// besides are the folders whose packages are no part of the program. Its packages may not import them, but main imports
+// tools/cli.
+var besides = []string{"tools/", "bench/", "tests/"}
+
+// isBeside reports whether the package in dir is no part of the program.
+func isBeside(dir string) bool {
+	return dir != "tools/cli" && slices.ContainsFunc(besides, func(folder string) bool { return strings.HasPrefix(dir+"/", folder) })
+}
 
 // ruleFor returns the rule of the longest folder that contains dir.
 func ruleFor(dir string) *rule {

@@ -43,15 +43,34 @@ func TestImportsPointDown(t *testing.T) {
 			continue
 		}
 		for target, file := range p.Imports {
-			own := strings.SplitN(dir, "/", 2)[0]
-			for _, never := range neverImported {
-				if strings.HasPrefix(target, never) && own+"/" != never && !(dir == "." && target == "tools/cli") {
-					t.Errorf("%s/%s imports %s, which no package may import", dir, file, target)
-				}
+			if !isBeside(dir) && isBeside(target) {
+				t.Errorf("%s/%s imports %s, which no package of the program may import", dir, file, target)
 			}
 			if !r.allows(target) {
 				t.Errorf("%s/%s imports %s: not allowed on its floor (%s)", dir, file, target, r.folder)
 			}
+		}
+	}
+}
+
+// TestEveryPackageShips: the program has every package outside tools, bench and tests. Packages for tests stand below
+// tests/testkit.
+func TestEveryPackageShips(t *testing.T) {
+	packages, ships := read(t), map[string]bool{}
+	var visit func(dir string)
+	visit = func(dir string) {
+		if ships[dir] || packages[dir] == nil {
+			return
+		}
+		ships[dir] = true
+		for target := range packages[dir].Imports {
+			visit(target)
+		}
+	}
+	visit(".")
+	for dir, p := range packages {
+		if !ships[dir] && !isBeside(dir) && !onlyTests(p) {
+			t.Errorf("main does not import %s: remove it, or move it below tests/testkit", dir)
 		}
 	}
 }

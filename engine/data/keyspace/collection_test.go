@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"spindle/engine/data/memory"
-	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/table"
 	"spindle/engine/data/value"
 	"spindle/internal/invariant"
+	"spindle/tests/testkit/memorytest"
 )
 
 func fakeMember(i int) []byte { return strconv.AppendInt([]byte("m"), int64(i), 10) }

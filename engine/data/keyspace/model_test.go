@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"spindle/engine/data/memory"
-	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/value"
 	"spindle/internal/slots"
+	"spindle/tests/testkit/memorytest"
 )
 
 // modelKey is what the model knows of a key.

@@ -7,7 +7,7 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
+	"spindle/tests/testkit/commandtest"
 )
 
 // A server is a core with the family. It records what the family asked of the rest of the server.

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/str"
 	"spindle/internal/invariant"
+	"spindle/tests/testkit/commandtest"
 )
 
 // newCore is a core with the commands on bits, and those on strings to fill and read the keys.

@@ -11,13 +11,13 @@ import (
 	"testing"
 
 	"spindle/engine/client"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value/bloom"
 	"spindle/engine/family/keys"
 	"spindle/engine/family/str"
 	"spindle/internal/setting"
+	"spindle/tests/testkit/commandtest"
 )
 
 // No server with RedisBloom is available to record transcripts. The tables follow RedisBloom's documentation. Those

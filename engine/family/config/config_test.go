@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/internal/setting"
+	"spindle/tests/testkit/commandtest"
 )
 
 // TestConfig sends requests and compares the replies, in RESP2 unless the name says otherwise.

@@ -7,10 +7,10 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/protocol"
+	"spindle/tests/testkit/commandtest"
 )
 
 // A fakeConn is a connection without a socket.

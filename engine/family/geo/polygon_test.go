@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"spindle/engine/command/commandtest"
 	"spindle/engine/family/zset"
+	"spindle/tests/testkit/commandtest"
 )
 
 // anyPolygon is a list of corners: of a street's size or the world's, near an edge of the map or anywhere. Sides may

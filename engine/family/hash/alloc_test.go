@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"spindle/engine/command/commandtest"
+	"spindle/tests/testkit/commandtest"
 )
 
 func newCore(t testing.TB) *commandtest.Core {

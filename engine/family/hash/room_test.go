@@ -4,10 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
+	"spindle/tests/testkit/commandtest"
 )
 
 // TestNothingIsLeft: HSCAN empties the buffer that it keeps for the next call.

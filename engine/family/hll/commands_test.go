@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/str"
+	"spindle/tests/testkit/commandtest"
 )
 
 func newCore(t testing.TB) *commandtest.Core {

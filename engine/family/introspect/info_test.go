@@ -6,10 +6,10 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/internal/info"
+	"spindle/tests/testkit/commandtest"
 )
 
 // newInfoCore is a core with the family and some sections of INFO.

@@ -8,10 +8,10 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/protocol"
+	"spindle/tests/testkit/commandtest"
 )
 
 func newCore(t *testing.T, d Deps) (*commandtest.Core, *client.Client) {

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/tests/testkit/commandtest"
 )
 
 func newCore(t testing.TB) *commandtest.Core {

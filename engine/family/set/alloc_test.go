@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"testing"
 
-	"spindle/engine/command/commandtest"
 	"spindle/internal/invariant"
+	"spindle/tests/testkit/commandtest"
 )
 
 func newCore(t testing.TB) *commandtest.Core { return commandtest.Start(t, Family()) }

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/set"
+	"spindle/tests/testkit/commandtest"
 )
 
 // TestNothingIsLeft: every command empties the shared buffers, however it ends.

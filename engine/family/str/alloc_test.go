@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/tests/testkit/commandtest"
 )
 
 func newCore(t testing.TB) *commandtest.Core {

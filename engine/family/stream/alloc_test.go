@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/internal/invariant"
+	"spindle/tests/testkit/commandtest"
 )
 
 // newCore is a core whose streams have at most nodeEntries entries a node.

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"spindle/engine/client"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/value"
 	streams "spindle/engine/data/value/stream"
+	"spindle/tests/testkit/commandtest"
 )
 
 // A plainStream is a model of the stream "s": the IDs of its entries, and its groups.

@@ -2,7 +2,7 @@ package stream
 
 import (
 	"math"
-	"spindle/engine/command/commandtest"
+	"spindle/tests/testkit/commandtest"
 	"strconv"
 	"testing"
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/tests/testkit/commandtest"
 )
 
 // TestRoomIsLetGo: the shared buffers keep no argument, which is lent, and a large call does not leave large buffers.

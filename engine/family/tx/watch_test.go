@@ -8,9 +8,9 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/tests/testkit/commandtest"
 )
 
 // check proves tx.W1..tx.W5 for clients, which must be all there are.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/internal/invariant"
+	"spindle/tests/testkit/commandtest"
 )
 
 func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {

@@ -13,9 +13,9 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
-	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/hash"
+	"spindle/tests/testkit/memorytest"
 )
 
 // entry is what the model knows of a field.

@@ -15,10 +15,10 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
-	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/list"
 	"spindle/internal/invariant"
+	"spindle/tests/testkit/memorytest"
 )
 
 func random(t testing.TB) *rand.Rand {

@@ -14,10 +14,10 @@ import (
 
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
-	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/set"
 	"spindle/internal/invariant"
+	"spindle/tests/testkit/memorytest"
 )
 
 type members map[string]bool

@@ -15,9 +15,9 @@ import (
 
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
-	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/stream"
+	"spindle/tests/testkit/memorytest"
 )
 
 type ids = stream.ID

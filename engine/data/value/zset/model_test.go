@@ -14,9 +14,9 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
-	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/zset"
+	"spindle/tests/testkit/memorytest"
 )
 
 // scores is what the model knows of a sorted set. It is never changed in place, because views keep it.

@@ -1,6 +1,6 @@
 // Package memorytest drives a heap's evacuation for the model tests of structures that lie in heaps.
 //
-// Owner: tests alone. Never: part of the server.
+// Owner: one test. It changes heaps as the holder of the turn does.
 package memorytest
 
 import "spindle/engine/data/memory"

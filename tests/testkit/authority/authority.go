@@ -1,4 +1,4 @@
-// Package authority makes certificates that are valid for an hour, for tests and the bench. The server does not use it.
+// Package authority makes certificates that are valid for an hour, for tests and the bench.
 //
 // Owner: its caller; the package has no state.
 // Never: writes a file that it was not told to, or makes a certificate for use beyond this run.

@@ -1,9 +1,8 @@
 // Package simnet is a clock and a network in one goroutine. All events depend only on a seed and on the calls, so that
 // a failure can be replayed exactly.
 //
-// Owner: one test at a time. The server does not use it.
+// Owner: one test at a time.
 // Never: reads a real clock, starts a goroutine, or uses other random numbers.
-// Proof: simulators of code that decides by messages and times run on it; the package has no other use.
 // Start at Net; conn.go has the connections.
 package simnet
 

@@ -4,8 +4,6 @@
 // Owner: one test. Any goroutine may call its methods.
 // Never: fails unless it was told to, or uses randomness other than its seed.
 // Start at Disk; Crash is the power cut.
-//
-// Proof: tests of code that uses package disk.
 package faulty
 
 import (
