@@ -13,8 +13,8 @@ func (d *Set) Join(p *part.Part) {
 	p.Families = append([]command.Family{d.Shutdown.Family(), d.Ends.Family(), d.Feed.WaitFamily(), d.AOF.Family()},
 		d.Saver.Families()...)
 	p.Sections = slices.Concat(d.AOF.Sections(), d.Scheduler.Sections(&d.Loading), d.Saver.Sections(), d.Ends.Sections())
-	disk, replicas := d.diskBarrier(), d.replicasBarrier()
-	p.Barriers = append([]*part.Barrier{disk, replicas}, d.roleBarriers()...)
+	disk, replicas, role := d.diskBarrier(), d.replicasBarrier(), d.roleBarriers()
+	p.Barriers = append([]*part.Barrier{role[0], disk, replicas}, role[1:]...)
 	p.Listeners = []part.Listeners{
 		{Order: part.Streams, Gone: d.Feed.Gone, Wrote: d.Feed.Wrote},
 		{Order: part.Streams, Gone: d.Follower.Gone, Diverged: d.Follower.Diverged, Answered: d.Follower.Answered,

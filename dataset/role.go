@@ -23,8 +23,20 @@ func (d *Set) newFollower() *replication.Follower {
 }
 
 // roleBarriers are what a replica refuses: writes, and, if it is told to, everything that shows data while the link
-// is down.
+// is down. The first sends clients that have asked for it to the primary.
 func (d *Set) roleBarriers() (all []*part.Barrier) {
+	redirect := &part.Barrier{Name: "redirect", Redirects: true, Refuse: func(cl *client.Client, call part.Call) error {
+		const data = command.Write | command.ReadOnly
+		switch {
+		case !cl.Is(client.Redirects) || call.Flags&data == 0:
+			return nil
+		case cl.Is(client.ReadOnly) && call.Flags&command.Write == 0:
+			return nil
+		case d.Ends.HandingOver():
+			return command.ErrHold // both servers are replicas, and each would send the client to the other one
+		}
+		return replication.ErrRedirect(d.Settings.Follow.Of.Get())
+	}}
 	readOnly := &part.Barrier{Name: "read-only", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.Write == 0 || cl.Is(client.Primary) {
 			return nil
@@ -63,13 +75,14 @@ func (d *Set) roleBarriers() (all []*part.Barrier) {
 			d.AOF.Replaced()
 		}
 		d.Log.SetRole(map[bool]byte{false: 'M', true: 'S'}[on])
+		d.Core.Raise(redirect, on && !d.Cluster)
 		d.Core.Raise(readOnly, on && d.Settings.Follow.ReadOnly.Get())
 		d.Core.Raise(stale, d.isStale())
 		d.Core.Raise(beside, d.Loading.Beside.Load())
 		d.Core.IgnoreMemoryLimit(on && d.Settings.Follow.IgnoreMemory.Get())
 		d.Role(on)
 	}
-	return []*part.Barrier{readOnly, stale, beside}
+	return []*part.Barrier{redirect, readOnly, stale, beside}
 }
 
 // writeThrough is a primary's command on a replica whose disk fails: to refuse it would make the two differ.

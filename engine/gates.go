@@ -241,6 +241,8 @@ func (c *Core) gateBarriers(cl *client.Client, call part.Call) (verdict, error) 
 			case err == command.ErrHold && c.pause.on:
 				c.pause.hold(cl)
 				return hold, nil
+			case err != nil && b.Redirects && err != command.ErrHold:
+				return elsewhere, err
 			case err != nil:
 				return refuse, err
 			}

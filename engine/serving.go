@@ -149,9 +149,9 @@ func (c *Core) Unblock(cl *client.Client, asError bool) bool {
 	return true
 }
 
-// UnblockAll ends every wait of clients, but for those of commands that are at work. It answers err, and closes their
-// connections after that.
-func (c *Core) UnblockAll(err error) {
+// UnblockAll ends the waits of clients, but for those of commands that are at work. why gives the error that a client
+// gets, and whether it stays connected; without an error it waits on. onKeys: it waits for keys.
+func (c *Core) UnblockAll(why func(cl *client.Client, spec *command.Spec, onKeys bool) (err error, stays bool)) {
 	c.assertHeld()
 	var all []*parked
 	for _, p := range c.waiting.byClient {
@@ -160,9 +160,16 @@ func (c *Core) UnblockAll(err error) {
 		}
 	}
 	for _, p := range all {
-		if c.waiting.byClient[p.cl] == p {
-			c.meter.failed(p.spec, err)
-			c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(err) })
+		if c.waiting.byClient[p.cl] != p {
+			continue
+		}
+		err, stays := why(p.cl, p.spec, len(p.stands) > 0)
+		if err == nil {
+			continue
+		}
+		c.meter.failed(p.spec, err)
+		c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(err) })
+		if !stays {
 			c.Kill(p.cl, true)
 		}
 	}

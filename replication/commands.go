@@ -31,6 +31,9 @@ func (e *Ends) Tick(nowMs int64) {
 	e.follower.Tick(nowMs)
 }
 
+// HandingOver reports whether this server follows a replica that has yet to take over.
+func (e *Ends) HandingOver() bool { return e.failover.stage == failoverUnderWay }
+
 // State returns what a file says of the history: its name, offset and the stream's database. ok is false if no server
 // could continue it.
 func (e *Ends) State() (id string, offset int64, db int, ok bool) {

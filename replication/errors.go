@@ -17,6 +17,11 @@ var (
 	errNotBit      = refusal("value is out of range, value must between 0 and 1")
 )
 
+// ErrRedirect names the primary that serves a command in place of this replica.
+func ErrRedirect(primary Address) *protocol.Error {
+	return protocol.Errorf("REDIRECT", "%s:%d", primary.Host, primary.Port)
+}
+
 func errLongHost(length int) *protocol.Error {
 	return protocol.Errorf("ERR", "REPLCONF ip-address provided by replica instance is too long: %d bytes", length)
 }

@@ -135,7 +135,16 @@ func (f *Follower) Follow(of Address) {
 	f.feed.flush()
 	if !f.on {
 		f.known, f.db = true, 0 // of may have followed this server, and can then continue from here
-		f.core.UnblockAll(errUnblocked)
+		f.core.UnblockAll(func(cl *client.Client, spec *command.Spec, onKeys bool) (err error, stays bool) {
+			switch {
+			case f.parts.Clustered || !onKeys:
+			case cl.Is(client.ReadOnly) && spec.Flags&command.Write == 0:
+				return nil, true // a replica serves its command too
+			case cl.Is(client.Redirects):
+				return ErrRedirect(of), true
+			}
+			return errUnblocked, false
+		})
 	}
 	f.begin(of)
 }

@@ -24,7 +24,8 @@ const (
 	Primary                         // the link to our primary (M)
 	Monitor                         // MONITOR (O)
 	PubSub                          // RESP2 with subscriptions: few commands allowed (P)
-	ReadOnly                        // cluster READONLY (r)
+	ReadOnly                        // READONLY (r)
+	Redirects                       // CLIENT CAPA redirect: it understands -REDIRECT
 	NoEvict                         // CLIENT NO-EVICT (e)
 	NoTouch                         // CLIENT NO-TOUCH (T)
 	CloseASAP                       // closed as soon as the core is done with it (A)

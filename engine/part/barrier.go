@@ -14,7 +14,9 @@ type Barrier struct {
 	Refuse func(cl *client.Client, call Call) error
 	// Spares says that it lets every command of a script pass that has written: half of it would be worse.
 	Spares bool
-	Up     bool // only the core writes it
+	// Redirects says that it answers where a command is served instead. EXEC then answers that alone.
+	Redirects bool
+	Up        bool // only the core writes it
 }
 
 // A Call is what admission decides about: a request of a client's, or a command of a script.

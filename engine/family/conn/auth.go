@@ -198,7 +198,8 @@ func (f *family) reset(c *command.Context) error {
 	if f.Reset != nil {
 		f.Reset(cl)
 	}
-	const kept = client.Unix | client.CloseASAP | client.CloseAfter | client.ReplySkip | client.Paused
+	const kept = client.Unix | client.CloseASAP | client.CloseAfter | client.ReplySkip | client.Paused |
+		client.Redirects
 	cl.Flags &= kept
 	cl.DB, cl.Name = 0, ""
 	cl.Protocol, c.Reply.RESP3 = 2, false

@@ -5,20 +5,22 @@ import (
 	"spindle/engine/command"
 )
 
-// The flags that a client of a cluster node sets on its connection.
+// The flags that a client of a cluster node, or of a replica that redirects, sets on its connection.
 
 // asking is ASKING. The next command or transaction may use a slot that this node imports.
 func asking(c *command.Context) error { return mark(c, client.Asking, true) }
 
-// readOnly is READONLY. A replica then serves this connection's reads of its primary's slots.
+// readOnly is READONLY. A replica then serves this connection's reads. In a cluster they are those of its primary's
+// slots. Outside a cluster only a client that has sent CLIENT CAPA redirect needs it.
 func readOnly(c *command.Context) error { return mark(c, client.ReadOnly, true) }
 
 // readWrite is READWRITE. It undoes READONLY.
 func readWrite(c *command.Context) error { return mark(c, client.ReadOnly, false) }
 
-// mark sets or clears a flag that the router reads. Errors: errNoCluster outside cluster mode.
+// mark sets or clears a flag that the router reads. Errors: errNoCluster outside cluster mode, unless f is ReadOnly and
+// the client is redirected.
 func mark(c *command.Context, f client.Flags, on bool) error {
-	if !c.Space.BySlot() {
+	if !c.Space.BySlot() && (f != client.ReadOnly || !c.Client.Is(client.Redirects)) {
 		return errNoCluster
 	}
 	if on {

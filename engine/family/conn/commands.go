@@ -49,6 +49,7 @@ func Family(d Deps, more ...command.Spec) command.Family {
 	everywhere := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
 	varying := []string{"nondeterministic_output"}
 	subs := []command.Spec{
+		{Name: "capa", Arity: -3, Flags: quiet | command.AllowBusy, Run: f.capa},
 		{Name: "getname", Arity: 2, Flags: quiet | command.Sentinel, Run: f.getName},
 		{Name: "help", Arity: 2, Flags: plain | command.Sentinel, Run: f.help},
 		{Name: "id", Arity: 2, Flags: quiet | command.Sentinel, Run: f.id},

@@ -62,6 +62,18 @@ func (f *family) setInfo(c *command.Context) error {
 	return nil
 }
 
+// capa is CLIENT CAPA capability [capability …]: what this client can do. Of those only redirect is known. On a replica
+// it has the commands on data answered with the primary's address. A replica serves reads after READONLY.
+func (f *family) capa(c *command.Context) error {
+	for _, word := range c.Args[2:] {
+		if command.Is(word, "REDIRECT") {
+			c.Client.Flags |= client.Redirects
+		}
+	}
+	c.Reply.OK()
+	return nil
+}
+
 // onOff sets or clears flag as the argument ON or OFF says.
 func onOff(c *command.Context, flag client.Flags) error {
 	switch {
@@ -159,6 +171,8 @@ func (f *family) help(c *command.Context) error {
 	command.Help(c,
 		"CACHING (YES|NO)",
 		"    Whether the keys of the next command are tracked, in OPTIN and OPTOUT mode.",
+		"CAPA <capability> [<capability> [...]]",
+		"    Say what this connection can do. With redirect, a replica answers -REDIRECT <ip>:<port>.",
 		"GETNAME",
 		"    The name of this connection.",
 		"GETREDIR",
@@ -187,7 +201,8 @@ func (f *family) help(c *command.Context) error {
 		"      it is at least <maxage> seconds old",
 		"    * IDLE <seconds>",
 		"      it has sent nothing for so long",
-		"    * NAME <name>, LIB-NAME <name>, LIB-VER <version>, DB <index>, IP <ip>, FLAGS <flags>",
+		"    * NAME <name>, LIB-NAME <name>, LIB-VER <version>, DB <index>, IP <ip>, FLAGS <flags>,",
+		"      CAPA <capabilities>",
 		"      it has this, as CLIENT LIST shows it; of flags at least these",
 		"    * NOT-ID, NOT-ADDR, NOT-TYPE and so on, of all but MAXAGE, IDLE and SKIPME",
 		"      the opposite",

@@ -56,8 +56,13 @@ func errSecondsZero(option string) error {
 	return protocol.Errorf("ERR", "%s should be greater than 0", strings.ToLower(option))
 }
 
-func errFlags(flags string) error {
-	return protocol.Errorf("ERR", "Unknown flags found in the provided filter: %s", flags)
+// errLetters is about FLAGS and CAPA, and about NOT-FLAGS and NOT-CAPA.
+func errLetters(word, option, letters string) error {
+	filter := "provided"
+	if word != option {
+		filter = option
+	}
+	return protocol.Errorf("ERR", "Unknown %s found in the %s filter: %s", strings.ToLower(word), filter, letters)
 }
 
 func errDBNumber(option string) error {

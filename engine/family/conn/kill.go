@@ -119,12 +119,17 @@ func (f *family) parseCondition(word, option string, args [][]byte) (
 		holds = func(_ *command.Context, cl *client.Client) bool { return cl.User == client.User(user) }
 	case "FLAGS":
 		if i := strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune(everyFlag, r) }); i >= 0 {
-			return nil, 0, errFlags(text)
+			return nil, 0, errLetters(word, option, text)
 		}
 		holds = func(_ *command.Context, cl *client.Client) bool {
 			flags := appendFlags(nil, cl)
 			return !slices.ContainsFunc(value, func(b byte) bool { return !slices.Contains(flags, b) })
 		}
+	case "CAPA":
+		if strings.Trim(text, "r") != "" {
+			return nil, 0, errLetters(word, option, text)
+		}
+		holds = func(_ *command.Context, cl *client.Client) bool { return text == "" || cl.Is(client.Redirects) }
 	case "DB":
 		n, ok := number.ParseInt(value)
 		switch {

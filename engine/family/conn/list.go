@@ -118,8 +118,8 @@ func (f *family) line(b []byte, c *command.Context, cl *client.Client) []byte {
 // isOption reports whether an argument after ID begins the next option.
 func isOption(arg []byte) bool {
 	word := strings.TrimPrefix(strings.ToUpper(string(arg)), "NOT-")
-	return slices.Contains([]string{"ADDR", "DB", "FLAGS", "ID", "IDLE", "IP", "LADDR", "LIB-NAME", "LIB-VER", "MAXAGE",
-		"NAME", "SKIPME", "TYPE", "USER"}, word)
+	return slices.Contains([]string{"ADDR", "CAPA", "DB", "FLAGS", "ID", "IDLE", "IP", "LADDR", "LIB-NAME", "LIB-VER",
+		"MAXAGE", "NAME", "SKIPME", "TYPE", "USER"}, word)
 }
 
 // idleSeconds is how long cl has sent nothing.
@@ -172,6 +172,9 @@ func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, 
 	w.number(" idle=", idleSeconds(cl, nowMs))
 	w.text(" flags=", "")
 	w.b = appendFlags(w.b, cl)
+	if cl.Is(client.Redirects) {
+		w.text(" capa=", "r") // other clients have no such field in Redis 7.4
+	}
 	w.number(" db=", int64(cl.DB))
 	w.number(" sub=", int64(subscriptions[0]))
 	w.number(" psub=", int64(subscriptions[1]))
