@@ -58,6 +58,10 @@ func (b *testServer) Notify(_ command.EventClass, event string, db int, key []by
 	b.events = append(b.events, fmt.Sprintf("%s %d %.20s", event, db, key))
 }
 
+func (b *testServer) NotifySubkeys(class command.EventClass, event string, db int, key []byte, _ [][]byte, _ int) {
+	b.Notify(class, event, db, key)
+}
+
 // run returns a command's reply.
 func (b *testServer) run(args ...string) string {
 	b.t.Helper()

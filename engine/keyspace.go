@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"strconv"
 	"unsafe"
 
@@ -26,11 +27,14 @@ func (c *Core) evicted(db int, key []byte) {
 }
 
 // fieldExpired tells sinks that a field of the hash at key is about to go because its deadline has passed.
-func (c *Core) fieldExpired(db int, key, field []byte) { c.Effect(db, wordHDel, key, field) }
+func (c *Core) fieldExpired(db int, key, field []byte) (wanted bool) {
+	c.Effect(db, wordHDel, key, field)
+	return c.Notifies(command.EventSubkeys)
+}
 
 // fieldsExpired tells listeners of a hash that has lost fields so, and perhaps is gone with them.
-func (c *Core) fieldsExpired(db int, key []byte, _ int, emptied bool) {
-	c.Notify(command.EventHash, "hexpired", db, key)
+func (c *Core) fieldsExpired(db int, key []byte, fields [][]byte, emptied bool) {
+	c.NotifySubkeys(command.EventHash, "hexpired", db, key, fields, 1)
 	if emptied {
 		c.Notify(command.EventGeneric, "del", db, key)
 	}
@@ -54,10 +58,10 @@ func (c *Core) Notifies(classes command.EventClass) bool {
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
 	c.assertHeld()
 	wanted := command.EventClass(c.settings.NotifyEvents.Get())
-	if wanted&class == 0 || c.replaying || c.hooks.Publish == nil || c.hooks.Heard != nil && !c.hooks.Heard() {
+	if wanted&class == 0 || !c.hearsEvents() {
 		return
 	}
-	name := unsafe.Slice(unsafe.StringData(event), len(event)) // it is never written to
+	name := bytesOf(event)
 	if wanted&command.EventKeyspace != 0 {
 		c.channel = append(appendDB(append(c.channel[:0], "__keyspace@"...), db), key...)
 		c.hooks.Publish(c.channel, name)
@@ -69,6 +73,74 @@ func (c *Core) Notify(class command.EventClass, event string, db int, key []byte
 	if cap(c.channel) > keptChannel {
 		c.channel = nil
 	}
+}
+
+// hearsEvents reports whether keyspace events go anywhere.
+func (c *Core) hearsEvents() bool {
+	return !c.replaying && c.hooks.Publish != nil && (c.hooks.Heard == nil || c.hooks.Heard())
+}
+
+// bytesOf is an event's name, which must not be written to.
+func bytesOf(event string) []byte { return unsafe.Slice(unsafe.StringData(event), len(event)) }
+
+// NotifySubkeys implements command.Core: the event as Notify has it, and those with subkeys. names may contain one
+// twice.
+//
+//	S  __subkeyspace@db__:key           event|length:subkey,length:subkey…
+//	T  __subkeyevent@db__:event         length:key|length:subkey,…
+//	I  __subkeyspaceitem@db__:key\nsubkey   event; a message a subkey, unless key has a line feed
+//	V  __subkeyspaceevent@db__:event|key     length:subkey,…
+func (c *Core) NotifySubkeys(class command.EventClass, event string, db int, key []byte, names [][]byte, step int) {
+	c.Notify(class, event, db, key)
+	wanted := command.EventClass(c.settings.NotifyEvents.Get())
+	if wanted&class == 0 || wanted&command.EventSubkeys == 0 || len(names) == 0 || !c.hearsEvents() {
+		return
+	}
+	if wanted&command.EventSubkeyspace != 0 {
+		c.channel = append(appendDB(append(c.channel[:0], "__subkeyspace@"...), db), key...)
+		c.message = appendSubkeys(append(append(c.message[:0], event...), '|'), names, step)
+		c.hooks.Publish(c.channel, c.message)
+	}
+	if wanted&command.EventSubkeyevent != 0 {
+		c.channel = append(appendDB(append(c.channel[:0], "__subkeyevent@"...), db), event...)
+		c.message = appendSubkeys(append(appendSubkey(c.message[:0], key), '|'), names, step)
+		c.hooks.Publish(c.channel, c.message)
+	}
+	if wanted&command.EventSubkeyspaceItem != 0 && bytes.IndexByte(key, '\n') < 0 {
+		c.channel = append(append(appendDB(append(c.channel[:0], "__subkeyspaceitem@"...), db), key...), '\n')
+		n := len(c.channel)
+		for i := 0; i < len(names); i += step {
+			c.channel = append(c.channel[:n], names[i]...)
+			c.hooks.Publish(c.channel, bytesOf(event))
+		}
+	}
+	if wanted&command.EventSubkeyspaceEvent != 0 {
+		c.channel = append(appendDB(append(c.channel[:0], "__subkeyspaceevent@"...), db), event...)
+		c.channel = append(append(c.channel, '|'), key...)
+		c.message = appendSubkeys(c.message[:0], names, step)
+		c.hooks.Publish(c.channel, c.message)
+	}
+	if cap(c.channel) > keptChannel {
+		c.channel = nil
+	}
+	if cap(c.message) > keptChannel {
+		c.message = nil
+	}
+}
+
+// appendSubkeys appends every step-th name, each with its length, since a name may have any byte.
+func appendSubkeys(dst []byte, names [][]byte, step int) []byte {
+	for i := 0; i < len(names); i += step {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendSubkey(dst, names[i])
+	}
+	return dst
+}
+
+func appendSubkey(dst, name []byte) []byte {
+	return append(append(strconv.AppendInt(dst, int64(len(name)), 10), ':'), name...)
 }
 
 // keptChannel is how much room for a channel's name one event leaves to the next: a key may be long.

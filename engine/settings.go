@@ -121,7 +121,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// allEvents are the classes that A stands for: every one but m, n, o and c.
+// allEvents are the classes that A stands for: every one but m, n, o and c. K, E, S, T, I and V are channels.
 const allEvents = command.EventGeneric | command.EventString | command.EventList | command.EventSet |
 	command.EventHash |
 	command.EventZSet | command.EventExpired | command.EventEvicted | command.EventStream | command.EventModule
@@ -138,4 +138,6 @@ var eventLetters = []setting.Letter{
 	{Char: 'n', Bits: int64(command.EventNew)}, {Char: 'K', Bits: int64(command.EventKeyspace)},
 	{Char: 'E', Bits: int64(command.EventKeyevent)}, {Char: 'm', Bits: int64(command.EventKeyMiss)},
 	{Char: 'o', Bits: int64(command.EventOverwritten)}, {Char: 'c', Bits: int64(command.EventTypeChanged)},
+	{Char: 'S', Bits: int64(command.EventSubkeyspace)}, {Char: 'T', Bits: int64(command.EventSubkeyevent)},
+	{Char: 'I', Bits: int64(command.EventSubkeyspaceItem)}, {Char: 'V', Bits: int64(command.EventSubkeyspaceEvent)},
 }

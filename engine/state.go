@@ -57,6 +57,7 @@ type Core struct {
 	watchers map[*client.Client]*client.Seat // the clients under MONITOR, and their places in monitors
 	pushes   pushes
 	channel  []byte // Notify's
+	message  []byte // NotifySubkeys's
 	duties   duties
 	later    []func()   // at the end of this turn
 	between  []awaiting // the end of the open unit: Between

@@ -27,6 +27,10 @@ type Context struct {
 	Dirty   int64 // how many changes this call made: propagation and the save rules go by it
 	Core    Core
 	Effects Effects
+
+	// Named and Lapsed are subkeys of events that the call will publish: those it changes, and those past their
+	// deadline (Name, NotifyNamed).
+	Named, Lapsed keyspace.Names
 }
 
 // Core is what a handler may ask of the core. The core implements it; a fake of these tests a family alone.
@@ -57,6 +61,8 @@ type Core interface {
 	Notifies(classes EventClass) bool
 	// Notify publishes a keyspace event if notify-keyspace-events asks for its class.
 	Notify(class EventClass, event string, db int, key []byte)
+	// NotifySubkeys is Notify of an event about parts of a value: names[0], names[step], names[2*step] …
+	NotifySubkeys(class EventClass, event string, db int, key []byte, names [][]byte, step int)
 }
 
 // A CountedError is an error reply that was counted already, with a command that the failing one has run. It fails the
@@ -111,7 +117,15 @@ const (
 	EventKeyevent                           // E
 	EventOverwritten                        // o
 	EventTypeChanged                        // c
+
+	EventSubkeyspace      // S: events of a key, with subkeys: the fields of a hash
+	EventSubkeyevent      // T: keys of an event, with subkeys
+	EventSubkeyspaceItem  // I: events of a subkey
+	EventSubkeyspaceEvent // V: subkeys of an event of a key
 )
+
+// EventSubkeys are the classes that ask for subkeys.
+const EventSubkeys = EventSubkeyspace | EventSubkeyevent | EventSubkeyspaceItem | EventSubkeyspaceEvent
 
 // Effects is what one call sends to the sinks instead of its arguments.
 //
@@ -212,4 +226,31 @@ func (c *Context) Overwrites(key []byte, t value.Type) {
 // Notify publishes a keyspace event about key in the client's database.
 func (c *Context) Notify(class EventClass, event string, key []byte) {
 	c.Core.Notify(class, event, c.Client.DB, key)
+}
+
+// NotifySubkeys publishes an event about parts of the value at key: names[0], names[step], names[2*step] …
+func (c *Context) NotifySubkeys(class EventClass, event string, key []byte, names [][]byte, step int) {
+	c.Core.NotifySubkeys(class, event, c.Client.DB, key, names, step)
+}
+
+// Name adds a subkey to Named or Lapsed, if notify-keyspace-events asks for subkeys.
+func (c *Context) Name(list *keyspace.Names, subkey []byte) {
+	if c.Core.Notifies(EventSubkeys) {
+		list.Add(subkey)
+	}
+}
+
+// NameEach adds every step-th of names, as Name does.
+func (c *Context) NameEach(list *keyspace.Names, names [][]byte, step int) {
+	if c.Core.Notifies(EventSubkeys) {
+		for i := 0; i < len(names); i += step {
+			list.Add(names[i])
+		}
+	}
+}
+
+// NotifyNamed publishes an event about the subkeys in Named or Lapsed, and empties the list.
+func (c *Context) NotifyNamed(class EventClass, event string, key []byte, list *keyspace.Names) {
+	c.NotifySubkeys(class, event, key, list.All(), 1)
+	list.Reset()
 }

@@ -78,7 +78,8 @@ func newCollectionModel(t *testing.T, keys, large int) *collectionModel {
 	m.k.SetNow(m.now)
 	m.dbs = []map[string]contents{{}, {}}
 	m.k.Hooks.Expired = func(db int, key []byte) { delete(m.dbs[db], string(key)) }
-	m.k.Hooks.FieldExpired = func(db int, key, field []byte) {
+	var gone []string
+	m.k.Hooks.FieldExpired = func(db int, key, field []byte) bool {
 		y, ok := m.dbs[db][string(key)]
 		if at := y.expires[string(field)]; !ok || at == 0 || at >= m.now {
 			t.Fatalf("field %q of %q expires at %d; the model says %d", field, key, m.now, at)
@@ -87,8 +88,16 @@ func newCollectionModel(t *testing.T, keys, large int) *collectionModel {
 		delete(y.fields, string(field))
 		delete(y.expires, string(field))
 		m.dbs[db][string(key)] = y
+		gone = append(gone, string(field))
+		return true
 	}
-	m.k.Hooks.FieldsExpired = func(db int, key []byte, n int, emptied bool) {
+	m.k.Hooks.FieldsExpired = func(db int, key []byte, fields [][]byte, emptied bool) {
+		for i, name := range fields {
+			if len(fields) != len(gone) || string(name) != gone[i] {
+				t.Fatalf("of %q %q expired, and FieldsExpired gets %q", key, gone, fields)
+			}
+		}
+		gone = nil
 		if y := m.dbs[db][string(key)]; emptied != (len(y.fields) == 0) {
 			t.Fatalf("%q has %d fields left, emptied %t", key, len(y.fields), emptied)
 		}

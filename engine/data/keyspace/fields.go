@@ -131,8 +131,8 @@ func (db *DB) expireFields(key []byte) (next int64, n int) {
 	}
 	db.hand(e)
 	next, n = k.ExpireFields(e, k.now, expireFieldsAtOnce, func(field []byte) {
-		if k.Hooks.FieldExpired != nil {
-			k.Hooks.FieldExpired(db.index, key, field)
+		if k.Hooks.FieldExpired != nil && k.Hooks.FieldExpired(db.index, key, field) {
+			k.names.Add(field)
 		}
 	})
 	k.Stats.ExpiredFields += int64(n)
@@ -140,8 +140,9 @@ func (db *DB) expireFields(key []byte) (next int64, n int) {
 	if n > 0 {
 		db.lapsed(key)
 		if k.Hooks.FieldsExpired != nil {
-			k.Hooks.FieldsExpired(db.index, key, n, emptied)
+			k.Hooks.FieldsExpired(db.index, key, k.names.All(), emptied)
 		}
+		k.names.Reset()
 	}
 	if emptied {
 		e.Entry().Remove()

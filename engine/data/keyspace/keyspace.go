@@ -54,6 +54,8 @@ type Keyspace struct {
 	expireFrom int       // the database that ExpireDue begins with
 	due        table.Due // the buckets that ExpireDue is working on
 
+	names Names // of fields that expireFields is removing
+
 	big    bigKeys
 	handed *value.Edit   // the last Edit handed out
 	edits  [4]value.Edit // handed out in turn (value.Edit, keyspace.K1)
@@ -85,8 +87,10 @@ type Hooks struct {
 	// When the whole content of the database changes (SWAPDB, FLUSHDB), only while Blocking > 0.
 	Whole func(db int)
 
-	FieldExpired  func(db int, key, field []byte)               // before a field of a hash past its deadline is removed
-	FieldsExpired func(db int, key []byte, n int, emptied bool) // after n of key's fields; emptied: key goes too
+	// Before a field of a hash past its deadline is removed. wanted: FieldsExpired is to get its name.
+	FieldExpired func(db int, key, field []byte) (wanted bool)
+	// After fields of a hash. fields are the names that were wanted; emptied: key goes too.
+	FieldsExpired func(db int, key []byte, fields [][]byte, emptied bool)
 
 	Sought func(db int, key []byte) // at each search for a key, in builds that check (TestFinder of engine/catalogue)
 }

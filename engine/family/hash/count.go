@@ -39,7 +39,7 @@ func (h *commands) incrBy(c *command.Context) error {
 		return protocol.ErrOverflow
 	}
 	h.replace(c, e, key, field, number.AppendInt(h.text[:0], sum))
-	done(c, key, "hincrby", 1)
+	done(c, key, "hincrby", 1, c.Args[2:3], 1)
 	c.Reply.Int(sum)
 	return nil
 }
@@ -77,7 +77,7 @@ func (h *commands) incrByFloat(c *command.Context) error {
 	}
 	text := number.AppendLong(h.text[:0], sum)
 	h.replace(c, e, key, field, text)
-	done(c, key, "hincrbyfloat", 1)
+	done(c, key, "hincrbyfloat", 1, c.Args[2:3], 1)
 	c.Reply.Bulk(text)
 	c.Propagate(wordHSet, key, field, c.Effects.Keep(text))
 	if deadline != 0 {

@@ -137,8 +137,10 @@ func (d *deadlines) set(fields [][]byte, outcomes []hashes.Outcome) []hashes.Out
 		switch o {
 		case hashes.Done:
 			d.updated++
+			c.Name(&c.Named, field)
 		case hashes.Removed:
 			d.removed++
+			c.Name(&c.Named, field)
 			c.Space.Stats.ExpiredFields++
 			c.Propagate(wordHDel, d.key, field)
 		}
@@ -172,7 +174,7 @@ func (d *deadlines) end() {
 	c.Changed(d.updated + d.removed)
 	if hashes.Len(d.e.Value()) == 0 {
 		c.DB.Remove(d.e)
-		c.Notify(command.EventHash, "hdel", d.key)
+		c.NotifyNamed(command.EventHash, "hdel", d.key, &c.Named)
 		c.Notify(command.EventGeneric, "del", d.key)
 		return
 	}
@@ -182,7 +184,7 @@ func (d *deadlines) end() {
 	if d.removed > 0 {
 		event = "hdel"
 	}
-	c.Notify(command.EventHash, event, d.key)
+	c.NotifyNamed(command.EventHash, event, d.key, &c.Named)
 }
 
 // persist is HPERSIST key FIELDS n field [field …].
@@ -206,12 +208,16 @@ func persist(c *command.Context) error {
 		if e != nil {
 			o = hashes.Persist(e, field, c.Now)
 		}
-		changed = changed || o == hashes.Done
+		if o == hashes.Done {
+			changed = true
+			c.Name(&c.Named, field)
+		}
 		c.Reply.Int(int64(o))
 	}
 	if changed {
 		refresh(c, e, key)
-		done(c, key, "hpersist", 1)
+		done(c, key, "hpersist", 1, c.Named.All(), 1)
+		c.Named.Reset()
 	}
 	return nil
 }

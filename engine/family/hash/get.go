@@ -44,6 +44,7 @@ func mget(c *command.Context) error {
 			bulk(c, val)
 		default:
 			if c.Reply.Null(); removes(c) {
+				c.Name(&c.Lapsed, field)
 				deleted = lapse(c, key, field, false)
 				v = c.DB.Peek(key)
 			}
@@ -51,11 +52,12 @@ func mget(c *command.Context) error {
 		}
 	}
 	if lapsed { // one event for all; none if the first expired field was the only one, as in the reference
-		c.Notify(command.EventHash, "hexpired", key)
+		c.NotifyNamed(command.EventHash, "hexpired", key, &c.Lapsed)
 		if deleted {
 			c.Notify(command.EventGeneric, "del", key)
 		}
 	}
+	c.Lapsed.Reset()
 	return nil
 }
 

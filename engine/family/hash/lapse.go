@@ -56,6 +56,9 @@ func editField(c *command.Context, key, field []byte) (e *value.Edit, val listpa
 func lapse(c *command.Context, key, field []byte, notify bool) (gone bool) {
 	e := c.DB.Edit(key)
 	expired(c, key, field)
+	if notify {
+		c.Name(&c.Lapsed, field)
+	}
 	hashes.Delete(e, field)
 	return lapsed(c, e, key, hashes.Least(e.Value()), notify)
 }
@@ -68,7 +71,7 @@ func expired(c *command.Context, key, field []byte) {
 	}
 }
 
-// lapsed completes a removal of expired fields. least is the next deadline in the hash.
+// lapsed completes a removal of expired fields, which are in c.Lapsed. least is the next deadline in the hash.
 func lapsed(c *command.Context, e *value.Edit, key []byte, least int64, notify bool) (gone bool) {
 	gone = hashes.Len(e.Value()) == 0
 	if gone {
@@ -78,7 +81,7 @@ func lapsed(c *command.Context, e *value.Edit, key []byte, least int64, notify b
 		c.DB.Touched(key)
 	}
 	if notify {
-		c.Notify(command.EventHash, "hexpired", key)
+		c.NotifyNamed(command.EventHash, "hexpired", key, &c.Lapsed)
 		if gone {
 			c.Notify(command.EventGeneric, "del", key)
 		}
@@ -94,7 +97,10 @@ func lapseAll(c *command.Context, v value.Value, key []byte) value.Value {
 		return v
 	}
 	e := c.DB.Edit(key)
-	next, n := hashes.ExpirePast(e, c.Now, func(field []byte) { expired(c, key, field) })
+	next, n := hashes.ExpirePast(e, c.Now, func(field []byte) {
+		expired(c, key, field)
+		c.Name(&c.Lapsed, field)
+	})
 	if n > 0 && lapsed(c, e, key, next, true) {
 		return value.Value{}
 	}

@@ -41,7 +41,7 @@ func (h *commands) put(c *command.Context) (created int, err error) {
 	} else {
 		created = setAll(c, e, key, pairs, false, limits)
 	}
-	done(c, key, "hset", len(pairs)/2)
+	done(c, key, "hset", len(pairs)/2, pairs, 2)
 	return created, nil
 }
 
@@ -82,10 +82,10 @@ func setAll(c *command.Context, e *value.Edit, key []byte, pairs [][]byte, keep 
 	return created
 }
 
-// done publishes and propagates n changes.
-func done(c *command.Context, key []byte, event string, n int) {
+// done publishes and propagates n changes, of every step-th of fields.
+func done(c *command.Context, key []byte, event string, n int, fields [][]byte, step int) {
 	c.DB.Touched(key)
-	c.Notify(command.EventHash, event, key)
+	c.NotifySubkeys(command.EventHash, event, key, fields, step)
 	c.Changed(n)
 }
 
@@ -106,7 +106,7 @@ func (h *commands) setNX(c *command.Context) error {
 		setAll(c, e, key, pairs, false, limits)
 	}
 	c.Reply.Int(1)
-	done(c, key, "hset", 1)
+	done(c, key, "hset", 1, pairs, 2)
 	return nil
 }
 
@@ -123,6 +123,7 @@ func del(c *command.Context) error {
 		was, freed := hashes.Delete(e, field)
 		if was {
 			deleted++
+			c.Name(&c.Named, field)
 			fewer = fewer || freed
 			if empty = hashes.Len(e.Value()) == 0; empty {
 				break
@@ -136,7 +137,8 @@ func del(c *command.Context) error {
 		refresh(c, e, key)
 	}
 	if deleted > 0 {
-		done(c, key, "hdel", deleted)
+		done(c, key, "hdel", deleted, c.Named.All(), 1)
+		c.Named.Reset()
 		if empty {
 			c.Notify(command.EventGeneric, "del", key)
 		}

@@ -34,6 +34,7 @@ func (s *several) find(field []byte) (val listpack.Element, found bool) {
 	}
 	if removes(s.c) {
 		expired(s.c, s.key, field)
+		s.c.Name(&s.c.Lapsed, field)
 		hashes.Delete(s.e, field)
 		s.lapsed = true
 	}
@@ -55,7 +56,13 @@ func (s *several) reply(field []byte) (found bool) {
 func (s *several) remove(field []byte) {
 	hashes.Delete(s.e, field)
 	s.removed = true
+	s.change(field)
+}
+
+// change notes a field that was changed.
+func (s *several) change(field []byte) {
 	s.changed++
+	s.c.Name(&s.c.Named, field)
 }
 
 // end publishes the changes. event is the one of fields that were not removed.
@@ -72,13 +79,13 @@ func (s *several) end(event string) {
 		c.DB.Touched(s.key)
 	}
 	if s.lapsed {
-		c.Notify(command.EventHash, "hexpired", s.key)
+		c.NotifyNamed(command.EventHash, "hexpired", s.key, &c.Lapsed)
 	}
 	switch {
 	case s.removed:
-		c.Notify(command.EventHash, "hdel", s.key)
+		c.NotifyNamed(command.EventHash, "hdel", s.key, &c.Named)
 	case s.changed > 0:
-		c.Notify(command.EventHash, event, s.key)
+		c.NotifyNamed(command.EventHash, event, s.key, &c.Named)
 	}
 	if empty {
 		c.Notify(command.EventGeneric, "del", s.key)
@@ -160,9 +167,9 @@ func getEx(c *command.Context) error {
 			c.Propagate(wordHDel, key, field)
 		case timed:
 			hashes.Expire(e, field, max(when, 1), hashes.Always, false)
-			s.changed++
+			s.change(field)
 		case persists && hashes.Persist(e, field, c.Now) == hashes.Done:
-			s.changed++
+			s.change(field)
 		}
 	}
 	switch {
@@ -294,7 +301,7 @@ func (h *commands) setEx(c *command.Context) error {
 		return nil
 	}
 	if s.lapsed { // before the event of the fields that are set now
-		c.Notify(command.EventHash, "hexpired", key)
+		c.NotifyNamed(command.EventHash, "hexpired", key, &c.Lapsed)
 		s.lapsed = false
 	}
 	if limits := h.settings.Limits(); e == nil {
@@ -326,13 +333,14 @@ func (s *several) settle(o *setExOptions) {
 	c, key := s.c, s.key
 	passed := o.timed && c.HasPassed(o.when)
 	if o.timed {
-		c.Notify(command.EventHash, "hset", key)
+		c.NotifySubkeys(command.EventHash, "hset", key, o.pairs, 2)
 		hashes.AllowDeadlines(s.e)
 	}
 	if !passed {
 		var room [16][]byte
 		c.Propagate(append(append(room[:0], wordHSet, key), o.pairs...)...)
 		s.changed = len(o.pairs) / 2
+		c.NameEach(&c.Named, o.pairs, 2)
 	}
 	for i := 0; i < len(o.pairs); i += 2 {
 		field := o.pairs[i]

@@ -99,6 +99,7 @@ func lapse(c *command.Context, key, field []byte) {
 	if c.Space.Hooks.FieldExpired != nil {
 		c.Space.Hooks.FieldExpired(c.DB.Index(), key, field)
 	}
+	c.Name(&c.Lapsed, field)
 	hash.Delete(e, field)
 	emptied := hash.Len(e.Value()) == 0
 	if emptied {
@@ -107,7 +108,7 @@ func lapse(c *command.Context, key, field []byte) {
 		c.DB.SetFieldsDeadline(key, hash.Least(e.Value()))
 		c.DB.Touched(key)
 	}
-	c.Notify(command.EventHash, "hexpired", key)
+	c.NotifyNamed(command.EventHash, "hexpired", key, &c.Lapsed)
 	if emptied {
 		c.Notify(command.EventGeneric, "del", key)
 	}

@@ -25,6 +25,7 @@ type Core struct {
 	Mute    bool     // keep neither: what remains of a command's cost is its own
 	Effects []Effect // since the last Reset
 	Events  []Event
+	Subkeys []string // events about fields of hashes: "hset key field …"
 
 	Bulk *protocol.Bulk // the next command's large last argument
 
@@ -61,11 +62,12 @@ func New(space *keyspace.Keyspace, nowMs int64, families ...command.Family) (*Co
 		c.Effects = append(c.Effects, Effect{db, []string{"DEL", string(key)}})
 		c.Notify(command.EventExpired, "expired", db, key)
 	}
-	space.Hooks.FieldExpired = func(db int, key, field []byte) {
+	space.Hooks.FieldExpired = func(db int, key, field []byte) bool {
 		c.Effects = append(c.Effects, Effect{db, []string{"HDEL", string(key), string(field)}})
+		return true
 	}
-	space.Hooks.FieldsExpired = func(db int, key []byte, _ int, emptied bool) {
-		c.Notify(command.EventHash, "hexpired", db, key)
+	space.Hooks.FieldsExpired = func(db int, key []byte, fields [][]byte, emptied bool) {
+		c.NotifySubkeys(command.EventHash, "hexpired", db, key, fields, 1)
 		if emptied {
 			c.Notify(command.EventGeneric, "del", db, key)
 		}
@@ -98,7 +100,9 @@ type everyone struct{}
 func (everyone) Name() string { return "default" }
 
 // Reset forgets effects and events.
-func (c *Core) Reset() { c.Effects, c.Events = c.Effects[:0], c.Events[:0] }
+func (c *Core) Reset() {
+	c.Effects, c.Events, c.Subkeys = c.Effects[:0], c.Events[:0], c.Subkeys[:0]
+}
 
 // Do runs one command of cl and returns its reply as it would leave.
 func (c *Core) Do(cl *client.Client, args ...string) string {
@@ -239,4 +243,17 @@ func (c *Core) Notify(class command.EventClass, event string, db int, key []byte
 	if !c.Mute {
 		c.Events = append(c.Events, Event{db, class, event, string(key)})
 	}
+}
+
+// NotifySubkeys implements command.Core.
+func (c *Core) NotifySubkeys(class command.EventClass, event string, db int, key []byte, names [][]byte, step int) {
+	c.Notify(class, event, db, key)
+	if c.Mute || len(names) == 0 {
+		return
+	}
+	line := event + " " + string(key)
+	for i := 0; i < len(names); i += step {
+		line += " " + string(names[i])
+	}
+	c.Subkeys = append(c.Subkeys, line)
 }

@@ -59,14 +59,15 @@ func newModel(t *testing.T, words int) *model {
 		hashes: map[string]fields{}}
 	m.k = keyspace.New(h, keyspace.Options{Databases: 1, StartMs: m.now, Seed: seed})
 	m.k.SetNow(m.now)
-	m.k.Hooks.FieldExpired = func(_ int, key, field []byte) {
+	m.k.Hooks.FieldExpired = func(_ int, key, field []byte) bool {
 		at := m.hashes[string(key)][string(field)].deadline
 		if at == 0 || at >= m.now {
 			t.Fatalf("field %q of %q expires at %d; the model says %d", field, key, m.now, at)
 		}
 		delete(m.hashes[string(key)], string(field))
+		return false
 	}
-	m.k.Hooks.FieldsExpired = func(_ int, key []byte, _ int, emptied bool) {
+	m.k.Hooks.FieldsExpired = func(_ int, key []byte, _ [][]byte, emptied bool) {
 		if emptied != (len(m.hashes[string(key)]) == 0) {
 			t.Fatalf("%q has %d fields left, emptied %t", key, len(m.hashes[string(key)]), emptied)
 		}
