@@ -114,6 +114,7 @@ func (t *turn) runPublished(rings []*protocol.Outbox, ends int64) (ran []*protoc
 			next := b.Next()
 			t.published.Add(-1)
 			t.number++
+			t.combined++
 			now = t.runOther(b)
 			b.Return()
 			if b = next; now >= ends {

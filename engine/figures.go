@@ -25,6 +25,7 @@ type Figures struct {
 	LongestTurn, LongestTurnCPU time.Duration
 	LongTurns                   []LongTurn
 	MostCommandsPerTurn         uint64
+	Combined                    uint64 // batches that one loop has run for another
 	Clients, Blocked, Keys      int
 	Monitors                    int
 }
@@ -46,7 +47,7 @@ func (c *Core) Figures() Figures {
 		CodesFreed: m.codesFreed, Dirty: m.dirty,
 		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn),
 		LongestTurnCPU: time.Duration(m.longestTurnCPU),
-		LongTurns:      m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(),
+		LongTurns:      m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Combined: c.combined, Clients: c.clients.Len(),
 		Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
 		Monitors: c.monitors.Len(), ExpiryNanos: m.expiryNanos,
 	}
@@ -65,6 +66,7 @@ func (c *Core) Figures() Figures {
 func (c *Core) ResetFigures() {
 	c.assertHeld()
 	c.meter.reset()
+	c.combined = 0
 	c.stalls.log.ResetTotals()
 	c.eviction.reset()
 	c.resetDefrag()

@@ -26,6 +26,7 @@ type turn struct {
 	published  atomic.Int64                        // batches in outboxes
 	outboxes   atomic.Pointer[[]*protocol.Outbox]  // one a loop
 	joining    sync.Mutex                          // for writing outboxes
+	combined   uint64                              // batches that were run for other loops; turn only
 	next       int                                 // the outbox that combine looks at first; turn only
 	runOther   func(*protocol.Batch) (nanos int64) // Core.runBatch
 	clockNanos func() int64                        // turn only

@@ -21,8 +21,8 @@ var (
 		"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
 		"unsupported-directives"}
 	ownFields = []string{"duties_duration_sum", "expired_lag_*", "go_heap", "longest_turn_*", "memory_*", "module",
-		"most_commands_per_turn", "reply_usec_*", "spindle_version", "cmdstat_*", "errorstat_*",
-		"latency_percentiles_usec_*"}
+		"most_commands_per_turn", "turn_nsec_per_command", "batches_run_for_other_loops", "reply_usec_*",
+		"spindle_version", "cmdstat_*", "errorstat_*", "latency_percentiles_usec_*"}
 )
 
 // newer returns the lines of newer.txt of one kind: state by lower-case name. A container and its subcommand are

@@ -178,6 +178,7 @@ type Counters struct {
 	LongestTurn, LongestTurnCPU       time.Duration // wall time, and the thread's CPU time while measure-turn-cpu is set
 	LongTurns                         []LongTurn    // both times of the turns with the most CPU time, the longest first
 	MostCommandsPerTurn               uint64
+	Combined                          uint64 // batches that one loop has run for another
 	DutyTime                          time.Duration
 	DeniedAuth, DeniedCommands        uint64
 	DeniedKeys, DeniedChannels        uint64
@@ -264,6 +265,8 @@ func StatsSection(read func() Counters) info.Section {
 		// Our own fields, after the reference's.
 		micros("longest_turn_usec", &n.LongestTurn), micros("longest_turn_cpu_usec", &n.LongestTurnCPU),
 		count("most_commands_per_turn", &n.MostCommandsPerTurn),
+		info.Int("turn_nsec_per_command", func() int64 { return n.CommandTime.Nanoseconds() / max(int64(n.Commands), 1) }),
+		count("batches_run_for_other_loops", &n.Combined),
 		info.Lines("long_turns", func(w *info.Writer) { longTurns(w, n.LongTurns) }),
 		micros("duties_duration_sum", &n.DutyTime),
 	}}
