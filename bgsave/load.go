@@ -249,8 +249,8 @@ func Complain(err error, o LoadOptions) {
 		}
 	case errors.Is(err, ErrDatabases):
 		log.Warning("FATAL: Data file was created with a server configured to handle more databases. Exiting: %s", err)
-		log.Warning("What to do: raise 'databases' and start again. A node of a cluster has database 0 alone: have the server " +
-			"that wrote the file move the keys of the others there first.")
+		log.Warning("What to do: raise 'databases', or 'cluster-databases' of a node of a cluster, and start again. Or " +
+			"have the server that wrote the file move the keys to database 0 first.")
 	case errors.Is(err, context.Canceled):
 		last = "Loading was given up."
 	default:

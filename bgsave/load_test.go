@@ -103,7 +103,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"set", append(rdb.AppendHeader(nil, 9), "\x02\x05myset\x02\x01a\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...),
 			[]string{`two elements are equal at offset 9, reading set (table), key "myset" of database 0`, "check-rdb"},
 			corrupt},
-		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'", "database 0 alone"}, corrupt},
+		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'", "cluster-databases"}, corrupt},
 	}
 	for _, c := range cases {
 		_, log, err := load(t, c.file, newFakeInserter(), LoadOptions{})

@@ -70,11 +70,12 @@ type Header struct {
 	Functions     [][]byte        // library sources
 	Encodings     value.Encodings // encodings in use; they decide the file's version
 	Deadlines     bool            // some hash fields have deadlines; this also decides the version
-	Slots         []SlotSize      // sizes of database 0's slots in cluster mode; only version 12 has them
+	Slots         []SlotSize      // sizes of slots in cluster mode; only version 12 has them
 }
 
-// A SlotSize is the number of keys in a hash slot.
+// A SlotSize is the number of keys in a hash slot of a database.
 type SlotSize struct {
+	DB   int
 	Slot uint16
 	Keys int
 }
@@ -121,8 +122,8 @@ func WriteTo(ctx context.Context, w io.Writer, v View, o Options) (int64, error)
 			break
 		}
 		s.put(rdb.AppendSelectDB(nil, db, v.Len(db), v.Volatile(db)))
-		if db == 0 && s.version() >= 12 {
-			s.put(appendSlots(nil, s.o.Header.Slots))
+		if s.version() >= 12 {
+			s.put(appendSlots(nil, db, s.o.Header.Slots))
 		}
 		s.database(v, db)
 	}
@@ -130,10 +131,12 @@ func WriteTo(ctx context.Context, w io.Writer, v View, o Options) (int64, error)
 	return s.written, s.err
 }
 
-// appendSlots appends the sizes of slots. Readers may skip them.
-func appendSlots(dst []byte, sizes []SlotSize) []byte {
+// appendSlots appends the sizes of a database's slots. Readers may skip them.
+func appendSlots(dst []byte, db int, sizes []SlotSize) []byte {
 	for _, size := range sizes {
-		dst = rdb.AppendSlotInfo(dst, int(size.Slot), size.Keys, 0)
+		if size.DB == db {
+			dst = rdb.AppendSlotInfo(dst, int(size.Slot), size.Keys, 0)
+		}
 	}
 	return dst
 }

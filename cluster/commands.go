@@ -9,6 +9,7 @@ import (
 	"spindle/cluster/state"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/data/value"
 	"spindle/internal/logging"
 	"spindle/internal/slots"
 	"spindle/protocol"
@@ -213,7 +214,14 @@ func (c *Cluster) flushSlots(ctx *command.Context) error {
 }
 
 // empty reports whether this node holds no key.
-func empty(ctx *command.Context) bool { return ctx.Space.DB(0).Len() == 0 }
+func empty(ctx *command.Context) bool {
+	for i := range ctx.Space.Len() {
+		if ctx.Space.DB(i).Len() > 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // setSlot is SETSLOT slot MIGRATING id | IMPORTING id | STABLE | NODE id. Replies: OK.
 func (c *Cluster) setSlot(ctx *command.Context) error {
@@ -381,7 +389,7 @@ func (c *Cluster) keySlot(ctx *command.Context) error {
 	return nil
 }
 
-// countKeysInSlot is COUNTKEYSINSLOT slot. Replies: a number.
+// countKeysInSlot is COUNTKEYSINSLOT slot. Replies: the number of keys in the client's database.
 func (c *Cluster) countKeysInSlot(ctx *command.Context) error {
 	slot, err := command.Int(ctx.Args[2])
 	if err != nil {
@@ -390,11 +398,11 @@ func (c *Cluster) countKeysInSlot(ctx *command.Context) error {
 	if slot < 0 || slot >= slots.Count {
 		return errKeySlot
 	}
-	ctx.Reply.Int(int64(c.parts.Keys.Count(uint16(slot))))
+	ctx.Reply.Int(int64(ctx.DB.InSlot(uint16(slot))))
 	return nil
 }
 
-// getKeysInSlot is GETKEYSINSLOT slot count. Replies: at most count keys.
+// getKeysInSlot is GETKEYSINSLOT slot count. Replies: at most count keys of the client's database.
 func (c *Cluster) getKeysInSlot(ctx *command.Context) error {
 	slot, err := command.Int(ctx.Args[2])
 	if err != nil {
@@ -407,10 +415,10 @@ func (c *Cluster) getKeysInSlot(ctx *command.Context) error {
 	if slot < 0 || slot >= slots.Count || most < 0 {
 		return errKeySlots
 	}
-	most = min(most, int64(c.parts.Keys.Count(uint16(slot))))
+	most = min(most, int64(ctx.DB.InSlot(uint16(slot))))
 	mark, n := ctx.Reply.Mark(), 0
-	c.parts.Keys.Each(uint16(slot), int(most), func(key []byte) {
-		ctx.Reply.Bulk(key)
+	ctx.DB.EachInSlot(uint16(slot), int(most), func(v value.Value) {
+		ctx.Reply.Bulk(v.Key())
 		n++
 	})
 	ctx.Reply.ArrayAt(mark, n)

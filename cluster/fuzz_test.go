@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"spindle/cluster/state"
+	"spindle/engine/data/keyspace"
 	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/internal/slots"
@@ -17,16 +18,15 @@ import (
 // noKeys is an empty keyspace.
 type noKeys struct{}
 
-func (noKeys) Count(uint16) int                   { return 0 }
-func (noKeys) Each(uint16, int, func(key []byte)) {}
-func (noKeys) Drop([]uint16)                      {}
-func (noKeys) Moved(before, now *slots.Map)       {}
-func (noKeys) Deliver(channel, m []byte, _ bool)  {}
-func (noKeys) Follow(host string, port int)       {}
-func (noKeys) Promote()                           {}
-func (noKeys) Empty()                             {}
-func (noKeys) Pause(untilMs int64)                {}
-func (noKeys) Unpause()                           {}
+func (noKeys) Count(uint16) int                  { return 0 }
+func (noKeys) Drop([]uint16)                     {}
+func (noKeys) Moved(before, now *slots.Map)      {}
+func (noKeys) Deliver(channel, m []byte, _ bool) {}
+func (noKeys) Follow(host string, port int)      {}
+func (noKeys) Promote()                          {}
+func (noKeys) Empty()                            {}
+func (noKeys) Pause(untilMs int64)               {}
+func (noKeys) Unpause()                          {}
 
 // alone returns a node without sockets and goroutines. Its file is in the working directory.
 func alone(t testing.TB) *Cluster {
@@ -71,7 +71,7 @@ func FuzzCommands(f *testing.F) {
 	f.Cleanup(func() { _ = os.RemoveAll(folder) }) // the files left there are small
 	f.Chdir(folder)
 	c := alone(f)
-	core := commandtest.Start(f, Family(c))
+	core := commandtest.StartIn(f, keyspace.Options{Databases: 2, Slots: true}, Family(c))
 	f.Fuzz(func(t *testing.T, lines string) {
 		c.renew()
 		cl := core.Client(2 + len(lines)%2)

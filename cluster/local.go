@@ -6,7 +6,6 @@ import (
 
 	"spindle/engine"
 	"spindle/engine/data/keyspace"
-	"spindle/engine/data/value"
 	"spindle/engine/family/pubsub"
 	"spindle/internal/slots"
 )
@@ -37,10 +36,6 @@ type localKeys struct {
 }
 
 func (d *localKeys) Count(slot uint16) int { return d.local.Space.InSlot(slot) }
-
-func (d *localKeys) Each(slot uint16, limit int, yield func(key []byte)) {
-	d.local.Space.EachInSlot(slot, limit, func(v value.Value) { yield(v.Key()) })
-}
 
 // dropSlice is how long one turn deletes keys of slots that have left.
 const dropSlice = 300 * time.Microsecond

@@ -17,6 +17,7 @@ type Settings struct {
 	Port, BusPort, AnnouncePort, AnnounceTLS, Barrier, Validity, NodeTimeout, PingEvery setting.Int
 	Endpoint                                                                            setting.Enum[slots.EndpointType]
 	LinkLimit                                                                           setting.Uint
+	Databases                                                                           setting.Int
 	ForgetFor                                                                           setting.Int // seconds
 	ManualTimeout                                                                       setting.Int // ms
 	Saves                                                                               setting.Enum[saves]
@@ -59,6 +60,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("cluster-replica-validity-factor", &s.Validity, 10, setting.Between(0, math.MaxInt32),
 			setting.Also("cluster-slave-validity-factor")),
 		setting.NewMemoryUint("cluster-link-sendbuf-limit", &s.LinkLimit, 0),
+		setting.NewInt("cluster-databases", &s.Databases, 1, setting.Between(1, math.MaxInt32), setting.Immutable),
 		setting.NewInt("cluster-blacklist-ttl", &s.ForgetFor, 60, setting.Between(math.MinInt64, math.MaxInt64)),
 		setting.NewInt("cluster-manual-failover-timeout", &s.ManualTimeout, 5000, setting.Between(1, math.MaxInt32)),
 		setting.NewEnum("cluster-config-save-behavior", &s.Saves, savesOrEnds, []setting.Choice[saves]{

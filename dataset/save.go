@@ -70,9 +70,12 @@ func (d *Set) slotSizes() (sizes []bgsave.SlotSize) {
 	if !d.Space.BySlot() || !d.Space.FieldsHaveDeadlines() { // a file without them is not of version 12
 		return nil
 	}
-	for slot := range uint16(slots.Count) {
-		if n := d.Space.InSlot(slot); n > 0 {
-			sizes = append(sizes, bgsave.SlotSize{Slot: slot, Keys: n})
+	for i := range d.Space.Len() {
+		db := d.Space.DB(i)
+		for slot := uint16(0); slot < slots.Count && db.Len() > 0; slot++ {
+			if n := db.InSlot(slot); n > 0 {
+				sizes = append(sizes, bgsave.SlotSize{DB: i, Slot: slot, Keys: n})
+			}
 		}
 	}
 	return sizes

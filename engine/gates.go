@@ -214,7 +214,7 @@ func (c *Core) gateSlotsOfScript(cl *client.Client, call part.Call) (verdict, er
 	if c.slots == nil {
 		return pass, nil
 	}
-	return refusal(c.admitSlotsOfScript(cl.Script, call))
+	return refusal(c.admitSlotsOfScript(cl, call))
 }
 
 func (c *Core) gateReadOnlyScript(cl *client.Client, call part.Call) (verdict, error) {

@@ -50,7 +50,7 @@ func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) 
 		len(m.Importing) == 0 {
 		return nil // the usual case
 	}
-	r := c.routeOf(m, cl, callOf(cl, spec, args))
+	r := c.routeOf(m, cl, cl.DB, callOf(cl, spec, args))
 	if r.why == served {
 		return nil
 	}
@@ -78,16 +78,30 @@ func redirection(m *slots.Map, cl *client.Client, r route) error {
 	return errElsewhere(code, r.slot, m, r.to, protocol.IsSecure(cl.Conn))
 }
 
-// keysOf walks the keys of a call, shard channels among them, until each says stop.
-func (c *Core) keysOf(cl *client.Client, call part.Call, each func(spec *command.Spec, key []byte) (more bool)) {
+// A namedKey is a key of a call, or a shard channel.
+type namedKey struct {
+	key     []byte
+	db      int  // the database in which the call will look for it
+	crosses bool // and it has to do with another database, too
+}
+
+// keysOf walks the keys of a call, shard channels among them, until each says stop. In a transaction, SELECT counts for
+// the commands after it. db is the client's database.
+func (c *Core) keysOf(cl *client.Client, db int, call part.Call, each func(spec *command.Spec, k namedKey) (more bool)) {
 	walk := func(spec *command.Spec, args [][]byte) bool {
+		c.latches.dbs = spec.NamedDatabases(c.latches.dbs, args, c.space.Len())
+		named := c.latches.dbs
 		if !spec.HasKeys(command.IncludeNotKeys) {
+			if spec.Has(command.Selects) && len(named) > 0 {
+				db = named[0]
+			}
 			return true
 		}
 		found, _ := spec.AppendKeys(c.latches.found[:0], args, command.IncludeNotKeys) // on an error those at fixed places
 		c.latches.found = found[:0]
+		crosses := len(named) > 0 && named[len(named)-1] != db
 		for _, k := range found {
-			if !each(spec, args[k.Index]) {
+			if !each(spec, namedKey{args[k.Index], db, crosses}) {
 				return false
 			}
 		}
@@ -108,15 +122,17 @@ func (c *Core) keysOf(cl *client.Client, call part.Call, each func(spec *command
 	}
 }
 
-// routeOf decides about a call of cl's, or of a script's that cl has called.
-func (c *Core) routeOf(m *slots.Map, cl *client.Client, call part.Call) (r route) {
+// routeOf decides about a call of cl's, or of a script's that cl has called, in database db.
+func (c *Core) routeOf(m *slots.Map, cl *client.Client, db int, call part.Call) (r route) {
 	r.slot = -1
 	var owner *slots.Node
 	var first []byte
 	migrating, importing, several, shard := false, false, false, false
 	missing, existing := 0, 0
-	c.keysOf(cl, call, func(spec *command.Spec, key []byte) bool {
-		slot := slots.Of(key)
+	// With several databases only EXEC knows in which one a queued command will look.
+	later := cl.Is(client.Multi) && c.stack.depth == 0 && !call.Spec.Has(command.RunsQueue) && c.space.Len() > 1
+	c.keysOf(cl, db, call, func(spec *command.Spec, k namedKey) bool {
+		key, slot := k.key, slots.Of(k.key)
 		shard = shard || spec.Channels != 0
 		switch {
 		case r.slot < 0:
@@ -135,8 +151,12 @@ func (c *Core) routeOf(m *slots.Map, cl *client.Client, call part.Call) (r route
 		case importing && string(first) != string(key):
 			several = true
 		}
-		if (migrating || importing) && !shard {
-			if c.space.DB(0).Peek(key).Exists() {
+		if (migrating || importing) && k.crosses {
+			r.why = unstable
+			return false
+		}
+		if (migrating || importing) && !shard && !later {
+			if c.space.DB(k.db).Peek(key).Exists() {
 				existing++
 			} else {
 				missing++
@@ -192,7 +212,8 @@ func (c *Core) sendAway(cl *client.Client, spec *command.Spec, err error) {
 // Scripts: what they name without having declared it is judged call by call.
 
 // admitSlotsOfScript is admitSlots for a command of a script: as the client that has called the script.
-func (c *Core) admitSlotsOfScript(script *client.Script, call part.Call) error {
+func (c *Core) admitSlotsOfScript(cl *client.Client, call part.Call) error {
+	script := cl.Script
 	outer := c.stack.frames[0].Client
 	if outer.Is(client.Primary|client.Fake) || !call.Spec.HasKeys(command.IncludeNotKeys) {
 		return nil
@@ -201,7 +222,7 @@ func (c *Core) admitSlotsOfScript(script *client.Script, call part.Call) error {
 	if m == nil {
 		m = c.slots.Load()
 	}
-	r := c.routeOf(m, outer, call)
+	r := c.routeOf(m, outer, cl.DB, call)
 	switch r.why {
 	case served:
 	case crossSlot:
@@ -233,8 +254,8 @@ func (c *Core) admitSlotsOfScript(script *client.Script, call part.Call) error {
 func (c *Core) declaredSlot(otherwise int) (slot int) {
 	slot = otherwise
 	caller := &c.stack.frames[c.stack.depth-1]
-	c.keysOf(caller.Client, part.Call{Spec: caller.Spec, Args: caller.Args}, func(_ *command.Spec, key []byte) bool {
-		slot = int(slots.Of(key))
+	c.keysOf(caller.Client, 0, part.Call{Spec: caller.Spec, Args: caller.Args}, func(_ *command.Spec, k namedKey) bool {
+		slot = int(slots.Of(k.key))
 		return false
 	})
 	return slot

@@ -134,6 +134,7 @@ type latches struct {
 	keys   map[string]int // how many Latch calls hold each
 	passed bool           // engine.K3: a client was not served
 	found  []command.KeyPosition
+	dbs    []int // that a call names
 }
 
 // eviction is what the core remembers of making room, for data and for clients. Nanos count from the core's start.

@@ -5,6 +5,8 @@
 // Start here; context.go is what a handler sees, catalogue.go finds rows by name.
 package command
 
+import "slices"
+
 // A Handler runs one command. A returned error is the reply; what was appended to the reply before is rolled back.
 type Handler func(*Context) error
 
@@ -30,6 +32,9 @@ type Spec struct {
 	// GetKeys appends where the keys of a call stand, for rows whose Keys cannot tell: which option counts, or how a
 	// key is used. It reads the arguments exactly as the handler does.
 	GetKeys func(into []KeyPosition, args [][]byte) ([]KeyPosition, error)
+
+	// Databases appends the databases that a call names. It reads the arguments as the handler does. nil: it names none.
+	Databases func(into []int, args [][]byte) []int
 
 	Parent *Spec   // set by the catalogue
 	Full   string  // "client|list"; set by the catalogue
@@ -93,7 +98,28 @@ const (
 	Scripts                            // it runs or keeps scripts
 	RunsText                           // EVAL: its first argument is the text of a script
 	RunsFunction                       // FCALL
+	Selects                            // SELECT: the client goes to the database that the call names
 )
+
+// NamedDatabases returns in into those databases that a call names of the first n.
+func (s *Spec) NamedDatabases(into []int, args [][]byte, n int) []int {
+	if s.Databases == nil {
+		return into[:0]
+	}
+	return slices.DeleteFunc(s.Databases(into[:0], args), func(db int) bool { return db < 0 || db >= n })
+}
+
+// DatabaseAt is Databases of rows that name one in these arguments.
+func DatabaseAt(places ...int) func(into []int, args [][]byte) []int {
+	return func(into []int, args [][]byte) []int {
+		for _, at := range places {
+			if n, err := Int32(args[at]); err == nil {
+				into = append(into, n)
+			}
+		}
+		return into
+	}
+}
 
 // Mark gives traits to rows and their subcommands.
 func Mark(rows []Spec, t Traits) []Spec {

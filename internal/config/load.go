@@ -235,9 +235,9 @@ func (l *loader) checkWhole() error {
 	if l.value("replicaof") != "" {
 		return &Error{Reason: "replicaof directive not allowed in cluster mode"} // no single line is wrong
 	}
-	if n := l.value("databases"); n != "" && n != "1" {
-		l.to.Log.Warning("WARNING: Changing databases number from %s to 1 since we are in cluster mode", n)
-		if err := l.registry.Lookup("databases").Set([]string{"1"}, setting.FromFile); err != nil {
+	if n, want := l.value("databases"), l.value("cluster-databases"); n != "" && n != want {
+		l.to.Log.Warning("WARNING: Changing databases number from %s to %s since we are in cluster mode", n, want)
+		if err := l.registry.Lookup("databases").Set([]string{want}, setting.FromFile); err != nil {
 			return &Error{Reason: err.Error()}
 		}
 	}

@@ -2,11 +2,9 @@ package slots
 
 // Keys is the cluster's access to the keyspace, which implements it.
 type Keys interface {
-	// Count returns how many keys slot holds, with expired ones that are not removed yet. Any goroutine, without a
-	// turn.
+	// Count returns how many keys slot holds in all databases, with expired ones that are not removed yet. Any
+	// goroutine, without a turn.
 	Count(slot uint16) int
-	// Each calls yield with up to limit keys of slot, which are lent until yield returns. Turn only.
-	Each(slot uint16, limit int, yield func(key []byte))
 	// Drop deletes the keys of slots in slices of turns, and replicas get the deletions. It skips a slot that by then
 	// belongs to this node's shard again. Any goroutine; does not block.
 	Drop(slots []uint16)

@@ -265,6 +265,165 @@ func TestRepliesOfACluster(t *testing.T) {
 	}
 }
 
+// askedInDatabases are requests to the nodes of a cluster with 16 databases, which is laid out as for asked.
+const askedInDatabases = `
+0 SELECT 16
+0 SELECT -1
+0 SET a{bar} 0
+0 SET b{bar} 0
+0 SELECT 5
+0 SET c{bar} 5
+0 SET a{bar} 5
+0 DBSIZE
+0 CLUSTER COUNTKEYSINSLOT 5061
+0 CLUSTER GETKEYSINSLOT 5061 10
+0 KEYS *{bar}
+0 SCAN 0 MATCH c{bar}* COUNT 100
+0 SELECT 6
+0 CLUSTER COUNTKEYSINSLOT 5061
+0 CLUSTER GETKEYSINSLOT 5061 10
+0 MOVE a{bar} 5
+0 SELECT 5
+0 MOVE c{bar} 6
+0 MOVE c{bar} 6
+0 MOVE a{bar} 0
+0 MOVE a{bar} 16
+0 MOVE a{bar} 5
+0 COPY a{bar} a{bar} DB 6
+0 COPY a{bar} d{bar} DB 0
+0 COPY a{bar} other DB 6
+0 COPY a{bar} e{bar} DB 16
+0 SWAPDB 0 5
+0 SWAPDB 0 16
+0 SELECT 6
+0 MGET a{bar} c{bar}
+0 WAIT 1 5000
+2 SELECT 6
+2 GET a{bar}
+2 READONLY
+2 GET a{bar}
+2 GET {06S}
+1 SELECT 6
+1 GET a{bar}
+1 CLUSTER SETSLOT 5061 IMPORTING ID0
+0 CLUSTER SETSLOT 5061 MIGRATING ID1
+0 CLUSTER COUNTKEYSINSLOT 5061
+0 GET a{bar}
+0 GET c{bar}
+0 GET none{bar}
+0 SET none{bar} x
+0 MGET a{bar} none{bar}
+0 MGET a{bar} c{bar}
+0 MOVE a{bar} 7
+0 MOVE none{bar} 7
+0 COPY a{bar} f{bar} DB 7
+0 COPY a{bar} f{bar} DB 6
+0 COPY a{bar} c{bar} DB 6 REPLACE
+0 COPY none{bar} f{bar}
+0 SELECT 0
+0 GET c{bar}
+0 GET b{bar}
+0 MULTI
+0 GET b{bar}
+0 SELECT 6
+0 GET c{bar}
+0 EXEC
+0 SELECT 0
+0 MULTI
+0 SELECT 6
+0 GET b{bar}
+0 EXEC
+0 MULTI
+0 MOVE b{bar} 6
+0 EXEC
+0 MULTI
+0 SELECT 16
+0 GET b{bar}
+0 EXEC
+0 EVAL "redis.call('select', 6) return redis.call('get', KEYS[1])" 1 c{bar}
+0 MULTI
+0 EVAL "return redis.call('get', 'none{bar}')" 1 b{bar}
+0 EXEC
+0 EVAL "redis.call('select', 6) return redis.call('get', KEYS[1])" 1 a{bar}
+0 SELECT 0
+1 SELECT 0
+1 GET a{bar}
+1 ASKING
+1 GET a{bar}
+1 ASKING
+1 MOVE a{bar} 6
+1 ASKING
+1 COPY a{bar} a{bar} DB 6
+1 ASKING
+1 SET x{bar} 1
+1 ASKING
+1 MGET x{bar} y{bar}
+1 SELECT 6
+1 ASKING
+1 GET x{bar}
+1 ASKING
+1 MULTI
+1 SELECT 0
+1 GET x{bar}
+1 EXEC
+0 CLUSTER SETSLOT 5061 NODE ID1
+0 CLUSTER FLUSHSLOTS
+0 CLUSTER RESET
+0 SELECT 6
+0 MIGRATE 127.0.0.1 PORT1 "" 6 5000 KEYS a{bar} c{bar}
+0 MIGRATE 127.0.0.1 PORT1 none{bar} 6 5000
+0 MIGRATE 127.0.0.1 PORT1 d{bar} 16 5000
+0 SELECT 0
+0 CLUSTER COUNTKEYSINSLOT 5061
+0 CLUSTER SETSLOT 5061 NODE ID1
+0 MIGRATE 127.0.0.1 PORT1 "" 0 5000 KEYS a{bar} b{bar} d{bar}
+0 CLUSTER SETSLOT 5061 NODE ID1
+0 SELECT 5
+0 MIGRATE 127.0.0.1 PORT1 "" 5 5000 KEYS a{bar} b{bar} d{bar}
+0 CLUSTER SETSLOT 5061 NODE ID1
+1 CLUSTER SETSLOT 5061 NODE ID1
+1 CLUSTER COUNTKEYSINSLOT 5061
+1 SELECT 6
+1 CLUSTER COUNTKEYSINSLOT 5061
+1 MGET a{bar} c{bar}
+0 SELECT 3
+0 SET foo 3
+0 SELECT 0
+0 FLUSHDB
+0 CLUSTER FLUSHSLOTS
+0 CLUSTER RESET
+0 FLUSHALL
+0 SELECT 3
+0 DBSIZE
+0 WAIT 1 5000
+2 SELECT 3
+2 DBSIZE
+`
+
+// nonLocal matches the error of a script that names a key of another node.
+var nonLocal = regexp.MustCompile(`(?i)attempted to access a non local key in a cluster node`)
+
+// TestRepliesWithDatabases: nodes with several databases answer as those of Valkey 9 do.
+func TestRepliesWithDatabases(t *testing.T) {
+	t.Parallel()
+	program := testkit.Kind(t, testkit.Valkey9).Program
+	settings := []string{"--cluster-databases", "16"}
+	ours, theirs := answering(t, false, "", settings...), answering(t, true, program, settings...)
+	for line := range strings.SplitSeq(strings.TrimSpace(askedInDatabases), "\n") {
+		words, err := setting.SplitArgs(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := ours.answer(words, 0), theirs.answer(words, 0)
+		if nonLocal.MatchString(got) && nonLocal.MatchString(want) {
+			continue // Valkey words it otherwise
+		}
+		if got != want {
+			t.Errorf("%s:\n got %s\nwant %s", line, got, want)
+		}
+	}
+}
+
 // replying is a cluster whose nodes are asked, with one connection for each protocol.
 type replying struct {
 	t       *testing.T
@@ -274,13 +433,13 @@ type replying struct {
 }
 
 // answering makes the cluster.
-func answering(t *testing.T, redis bool, program string) *replying {
+func answering(t *testing.T, redis bool, program string, settings ...string) *replying {
 	t.Helper()
 	var nodes []*testkit.Server
 	for range 4 {
-		nodes = append(nodes, testkit.Launch(t, testkit.Spec{Redis: redis, Program: program, Args: []string{
+		nodes = append(nodes, testkit.Launch(t, testkit.Spec{Redis: redis, Program: program, Args: append([]string{
 			"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs), "--cluster-port",
-			strconv.Itoa(testkit.FreePort(t))}}))
+			strconv.Itoa(testkit.FreePort(t))}, settings...)}))
 	}
 	v := views{t: t, a: nodes[1], b: nodes[0]}
 	v.form(nodes[2], nodes[3])
@@ -316,6 +475,9 @@ func (r *replying) answer(words []string, version int) string {
 	for _, word := range words[1:] {
 		if len(word) == 3 && word[:2] == "ID" {
 			word = r.nodes[word[2]-'0'].Do("CLUSTER", "MYID").Text
+		}
+		if len(word) == 5 && word[:4] == "PORT" {
+			word = strconv.Itoa(r.nodes[word[4]-'0'].Port)
 		}
 		args = append(args, word)
 	}

@@ -369,7 +369,7 @@ func (db *DB) Flush() (removed int) {
 	root, due := db.d.t.Detach()
 	db.d.t.Ticks = 0
 	db.d.big = [8]*bigOrder{}
-	db.k.noteSlots()
+	db.k.noteSlots(db.index)
 	db.whole() // now, so that removed keys make no client ready
 	if due != 0 {
 		h.RetireTreeWide(due, value.KindDue, 0)

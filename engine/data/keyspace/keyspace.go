@@ -2,7 +2,6 @@ package keyspace
 
 import (
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"spindle/engine/data/memory"
@@ -35,8 +34,8 @@ type Keyspace struct {
 	ExpireFields func(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int)
 
 	heap   *memory.Heap
-	bySlot bool // Options.Slots
-	slots  atomic.Pointer[table.Slots]
+	bySlot bool         // Options.Slots
+	slots  []slotCounts // of each database in cluster mode
 	store  value.Store
 	now    int64
 	dbs    []DB // the databases that clients see
@@ -130,6 +129,9 @@ func New(h *memory.Heap, o Options) *Keyspace {
 	h.Register(value.KindTree, tree.Destroy)
 	k.register()
 	k.dbs = k.all[:o.Databases:o.Databases]
+	if o.Slots {
+		k.slots = make([]slotCounts, o.Databases)
+	}
 	for i := range k.dbs {
 		k.begin(i, o.StartMs)
 	}
@@ -159,7 +161,7 @@ func (k *Keyspace) begin(i int, startMs int64) {
 	d.fields.Init(k.heap, table.Entry, i)
 	d.fields.SetBase(startMs)
 	k.all[i] = DB{k: k, d: d, index: i}
-	k.noteSlots()
+	k.noteSlots(i)
 }
 
 // Beside returns the number of the first of Len hidden databases. A new data set is built there: DB(Beside()+i) will
@@ -206,7 +208,8 @@ func (k *Keyspace) Now() int64 { k.assertHeld(); return k.now }
 func (k *Keyspace) Swap(i, j int) {
 	k.assertHeld()
 	k.all[i].d, k.all[j].d = k.all[j].d, k.all[i].d
-	k.noteSlots()
+	k.noteSlots(i)
+	k.noteSlots(j)
 	k.all[i].whole()
 	k.all[j].whole()
 }

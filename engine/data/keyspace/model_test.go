@@ -424,31 +424,40 @@ func reclaim(k *Keyspace) {
 	}
 }
 
-// checkSlots compares the slots of database 0 with the model's keys.
+// checkSlots compares the slots of all databases with the model's keys.
 func (m *model) checkSlots() {
-	inSlots := map[uint16]int{}
-	for key := range m.dbs[0] {
-		inSlots[slots.Of([]byte(key))]++
+	all := map[uint16]int{}
+	for at := range m.dbs {
+		db, inSlots := m.k.DB(at), map[uint16]int{}
+		for key := range m.dbs[at] {
+			inSlots[slots.Of([]byte(key))]++
+			all[slots.Of([]byte(key))]++
+		}
+		for slot := range uint16(slots.Count) {
+			want := inSlots[slot]
+			if n := db.InSlot(slot); n != want {
+				m.t.Fatalf("slot %d of database %d has %d keys, should %d", slot, at, n, want)
+			}
+			if want == 0 && slot%64 != 0 {
+				continue
+			}
+			for _, limit := range []int{want + 1, want, want / 2} {
+				n := 0
+				db.EachInSlot(slot, limit, func(v value.Value) {
+					if _, ok := m.dbs[at][string(v.Key())]; !ok || slots.Of(v.Key()) != slot {
+						m.t.Fatalf("%q is not of slot %d of database %d", v.Key(), slot, at)
+					}
+					n++
+				})
+				if n != min(limit, want) {
+					m.t.Fatalf("%d keys of slot %d of database %d, should be %d", n, slot, at, min(limit, want))
+				}
+			}
+		}
 	}
 	for slot := range uint16(slots.Count) {
-		want := inSlots[slot]
-		if n := m.k.InSlot(slot); n != want {
-			m.t.Fatalf("slot %d has %d keys, should %d", slot, n, want)
-		}
-		if want == 0 && slot%64 != 0 {
-			continue
-		}
-		for _, limit := range []int{want + 1, want, want / 2} {
-			n := 0
-			m.k.EachInSlot(slot, limit, func(v value.Value) {
-				if _, ok := m.dbs[0][string(v.Key())]; !ok || slots.Of(v.Key()) != slot {
-					m.t.Fatalf("%q is not of slot %d", v.Key(), slot)
-				}
-				n++
-			})
-			if n != min(limit, want) {
-				m.t.Fatalf("%d keys of slot %d, should be %d", n, slot, min(limit, want))
-			}
+		if n := m.k.InSlot(slot); n != all[slot] {
+			m.t.Fatalf("slot %d has %d keys in all, should %d", slot, n, all[slot])
 		}
 	}
 }

@@ -169,7 +169,7 @@ func selectDB(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	if n != 0 && c.Space.BySlot() {
+	if n != 0 && c.Space.BySlot() && c.Space.Len() == 1 {
 		return errSelectInCluster
 	}
 	if n < 0 || n >= c.Space.Len() {

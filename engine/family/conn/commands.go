@@ -77,7 +77,8 @@ func Family(d Deps, more ...command.Spec) command.Family {
 		{Name: "readonly", Arity: 1, Flags: plain | command.Fast, Run: readOnly},
 		{Name: "readwrite", Arity: 1, Flags: plain | command.Fast, Run: readWrite},
 		{Name: "reset", Arity: 1, Traits: ends | command.ResetsDB, Flags: letsIn, Run: f.reset},
-		{Name: "select", Arity: 2, Traits: command.InLogs, Flags: plain | command.Fast, Run: selectDB},
+		{Name: "select", Arity: 2, Traits: command.InLogs | command.Selects, Flags: plain | command.Fast,
+			Databases: command.DatabaseAt(1), Run: selectDB},
 	}}
 }
 

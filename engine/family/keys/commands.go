@@ -25,7 +25,7 @@ var (
 
 var Family = command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []command.Spec{
 	{Name: "copy", Arity: -3, Flags: command.Write | command.DenyOOM,
-		Keys: fromTo(access, command.KeyOW|command.KeyUpdate), Run: copyKey},
+		Keys: fromTo(access, command.KeyOW|command.KeyUpdate), Databases: copyDatabases, Run: copyKey},
 	{Name: "del", Arity: -2, Flags: command.Write, Keys: command.EachArg(1, command.KeyRM|command.KeyDelete),
 		Tips: sumOfShards, Run: del},
 	{Name: "exists", Arity: -2, Flags: readFast, Keys: command.EachArg(1, command.KeyRO), Tips: sumOfShards, Run: exists},
@@ -36,7 +36,8 @@ var Family = command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []c
 		Tips:  []string{"request_policy:all_shards", "nondeterministic_output_order"},
 		Reads: command.ReadsAll("SCAN"), Run: keys},
 	{Name: "move", Arity: 3, Flags: writeFast,
-		Keys: command.FirstArg(command.KeyRW | command.KeyAccess | command.KeyUpdate), Run: move},
+		Keys:      command.FirstArg(command.KeyRW | command.KeyAccess | command.KeyUpdate),
+		Databases: command.DatabaseAt(2), Run: move},
 	{Name: "object", Arity: -2, Subs: []command.Spec{
 		{Name: "encoding", Arity: 3, Flags: command.ReadOnly, Keys: secondArg, Tips: changesByItself, Run: objectEncoding},
 		{Name: "freq", Arity: 3, Flags: command.ReadOnly, Keys: secondArg, Tips: changesByItself, Run: objectFreq},
@@ -70,7 +71,8 @@ var Databases = command.Family{Name: "server", ACL: command.ACLKeyspace, Rows: [
 	{Name: "dbsize", Arity: 1, Flags: readFast, Tips: sumOfAll, Run: dbSize},
 	{Name: "flushall", Arity: -1, Flags: command.Write, ACL: command.ACLDangerous, Tips: allSucceeded, Run: flushAll},
 	{Name: "flushdb", Arity: -1, Flags: command.Write, ACL: command.ACLDangerous, Tips: allSucceeded, Run: flushDB},
-	{Name: "swapdb", Arity: 3, Traits: command.AllKeys, Flags: writeFast, ACL: command.ACLDangerous, Run: swapDB},
+	{Name: "swapdb", Arity: 3, Traits: command.AllKeys, Flags: writeFast, ACL: command.ACLDangerous,
+		Databases: command.DatabaseAt(1, 2), Run: swapDB},
 }}
 
 var secondArg = []command.KeySpec{{Flags: command.KeyRO, Index: 2, LastKey: 0, Step: 1}}

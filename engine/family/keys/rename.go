@@ -55,7 +55,7 @@ func renameTo(c *command.Context, overwrite bool) (done bool, err error) {
 // Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same".
 // Propagates as written.
 func move(c *command.Context) error {
-	if c.Space.BySlot() {
+	if c.Space.BySlot() && c.Space.Len() == 1 {
 		return errMoveInCluster
 	}
 	to, err := database(c, c.Args[2])
@@ -90,7 +90,7 @@ func copyKey(c *command.Context) error {
 		switch {
 		case command.Is(c.Args[i], "REPLACE"):
 			overwrite = true
-		case command.Is(c.Args[i], "DB") && i+1 < len(c.Args):
+		case isCopyDB(c.Args, i):
 			i++
 			var err error
 			if to, err = database(c, c.Args[i]); err != nil {
@@ -100,7 +100,7 @@ func copyKey(c *command.Context) error {
 			return protocol.ErrSyntax
 		}
 	}
-	if to != c.DB && c.Space.BySlot() {
+	if to != c.DB && c.Space.BySlot() && c.Space.Len() == 1 {
 		return errCopyInCluster
 	}
 	key, copied := c.Args[1], c.Args[2]
@@ -128,6 +128,22 @@ func copyKey(c *command.Context) error {
 	c.NotifyOverwritten(to, copied, was, to.Peek(copied).Type())
 	c.Reply.Int(1)
 	return nil
+}
+
+// isCopyDB reports whether COPY's option DB, with its number, is at i.
+func isCopyDB(args [][]byte, i int) bool { return command.Is(args[i], "DB") && i+1 < len(args) }
+
+// copyDatabases returns the databases that COPY's options DB name. The last one counts.
+func copyDatabases(into []int, args [][]byte) []int {
+	for i := 3; i < len(args); i++ {
+		if isCopyDB(args, i) {
+			i++
+			if n, err := command.Int32(args[i]); err == nil {
+				into = append(into, n)
+			}
+		}
+	}
+	return into
 }
 
 // copySamples is the number of elements that the size of a copy is estimated from.

@@ -30,7 +30,7 @@ func keys(c *command.Context) error {
 	all := c.DB.All
 	if c.Space.BySlot() && !everything {
 		if slot, one := slots.OfPattern(pattern); one {
-			all = c.Space.AllInSlot(slot)
+			all = c.DB.AllInSlot(slot)
 		}
 	}
 	for v := range all {
@@ -70,7 +70,7 @@ func scan(c *command.Context) error {
 	if c.Space.BySlot() && o.pattern != nil {
 		if slot, one := slots.OfPattern(o.pattern); one {
 			walk = func(cursor uint64, count int, yield func(value.Value)) uint64 {
-				return c.Space.ScanSlot(slot, cursor, count, yield)
+				return c.DB.ScanSlot(slot, cursor, count, yield)
 			}
 		}
 	}

@@ -13,12 +13,18 @@ import (
 // ended.
 func Start(t testing.TB, families ...command.Family) *Core {
 	t.Helper()
+	return StartIn(t, keyspace.Options{Databases: 16}, families...)
+}
+
+// StartIn is Start with another keyspace.
+func StartIn(t testing.TB, options keyspace.Options, families ...command.Family) *Core {
+	t.Helper()
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(heap.Close)
-	core, err := New(keyspace.New(heap, keyspace.Options{Databases: 16}), 1_700_000_000_000, families...)
+	core, err := New(keyspace.New(heap, options), 1_700_000_000_000, families...)
 	if err != nil {
 		t.Fatal(err)
 	}
