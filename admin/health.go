@@ -29,8 +29,8 @@ type State struct {
 	HeardMs int64
 }
 
-// Tell takes over the state. Turn only.
-func (h *Health) Tell(s State) {
+// Set takes over the state. Turn only.
+func (h *Health) Set(s State) {
 	if known := h.state.Load(); known == nil || *known != s {
 		h.state.Store(&s)
 	}

@@ -22,13 +22,13 @@ import (
 //
 // Owner: the process that was started for it; no server uses the files meanwhile.
 type Check struct {
-	Disk  disk.System
-	Fix   bool
-	Until int64 // Unix seconds: cut off what came later; 0: nothing
-	Yes   bool  // do not ask before a change
-	In    io.Reader
-	Out   io.Writer
-	Tell  func(done, total int64) // of a long file; nil: not wanted
+	Disk     disk.System
+	Fix      bool
+	Until    int64 // Unix seconds: cut off what came later; 0: nothing
+	Yes      bool  // do not ask before a change
+	In       io.Reader
+	Out      io.Writer
+	Progress func(done, total int64) // of a long file; nil: not wanted
 
 	last bool // the file is the last of its log
 }
@@ -41,7 +41,7 @@ const checkUsage = "Usage: spindle check-aof [--fix|--truncate-to-timestamp $tim
 // CheckMain is the program check-aof, also called redis-check-aof. args are those after its name. It answers the exit
 // code.
 func CheckMain(args []string, in io.Reader, out io.Writer, tell func(done, total int64)) (code int) {
-	c := &Check{Disk: disk.OS, In: in, Out: out, Tell: tell}
+	c := &Check{Disk: disk.OS, In: in, Out: out, Progress: tell}
 	path := ""
 	switch {
 	case len(args) == 1:
@@ -277,8 +277,8 @@ func (c *Check) commands(s *text, size int64) (good int64, err error) {
 	s.until, s.strict = c.Until, true
 	for {
 		_, err := s.next()
-		if c.Tell != nil {
-			c.Tell(s.offset, size)
+		if c.Progress != nil {
+			c.Progress(s.offset, size)
 		}
 		switch {
 		case err == errLater:

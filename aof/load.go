@@ -127,7 +127,7 @@ func (l *load) file(p part, base, last bool) (cut int64, err error) {
 	}
 	defer file.Close()
 	l.as, l.passed = engine.NewReplayer(), map[string]int{}
-	defer l.tellPassed(p)
+	defer l.logPassed(p)
 	head := make([]byte, rdb.MarkLen)
 	n, err := io.ReadFull(file, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
@@ -271,8 +271,8 @@ func (l *load) commands(s *text) error {
 // nameOf is a command's name in capitals.
 func nameOf(args [][]byte) string { return strings.ToUpper(string(args[0])) }
 
-// tellPassed logs which commands of a file were not run.
-func (l *load) tellPassed(p part) {
+// logPassed logs which commands of a file were not run.
+func (l *load) logPassed(p part) {
 	if len(l.passed) == 0 {
 		return
 	}

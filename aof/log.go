@@ -77,10 +77,10 @@ type Log struct {
 	held    bool
 	holding atomic.Bool // held, for the writer
 
-	toldHeld time.Time // when the log last said so
-	refused  bool      // the barrier is up
-	delayed  int64
-	waits    []waiter // clients of WAITAOF, by offset
+	loggedHeld time.Time // when the log last said so
+	refused    bool      // the barrier is up
+	delayed    int64
+	waits      []waiter // clients of WAITAOF, by offset
 
 	rw rewrites
 }
@@ -192,8 +192,8 @@ func (l *Log) weigh() {
 
 // hold keeps writers back, as a pause does, until the disk has caught up. Each tick renews it.
 func (l *Log) hold() {
-	if now := l.parts.Now(); !l.held && now.Sub(l.toldHeld) >= logEvery {
-		l.toldHeld = now
+	if now := l.parts.Now(); !l.held && now.Sub(l.loggedHeld) >= logEvery {
+		l.loggedHeld = now
 		l.parts.Log.Warning("Clients that write are held until the disk takes more of the AOF: %d bytes wait, %d may. "+
 			"See aof-buffer-limit.", l.w.unwritten(), l.limit)
 	}

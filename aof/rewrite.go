@@ -231,7 +231,7 @@ func (l *Log) baseFile(name, temp string) bgsave.FileOptions {
 	dir, log := l.folder.dir, l.parts.Log
 	f := bgsave.FileOptions{Path: l.folder.path(name), Temp: temp, Disk: l.folder.disk, Log: log}
 	temp = filepath.Base(temp)
-	f.Told = func(step disk.Step, err error) {
+	f.StepDone = func(step disk.Step, err error) {
 		switch {
 		case step == disk.StepOpen:
 			log.Warning("Opening the temp file for AOF rewrite in rewriteAppendOnlyFile(): %s", reason.Of(err))

@@ -83,10 +83,10 @@ func (l *Log) firstBase(m *manifest) (err error) {
 	l.warnOfReaders(o.Header)
 	o.Header.AOFBase = true
 	file := l.baseFile(base.name, l.folder.rewriteTemporary())
-	told := file.Told
-	file.Told = func(step disk.Step, err error) {
+	stepDone := file.StepDone
+	file.StepDone = func(step disk.Step, err error) {
 		if err != nil { // no rewrite has ended
-			told(step, err)
+			stepDone(step, err)
 		}
 	}
 	if rdb {

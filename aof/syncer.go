@@ -114,7 +114,7 @@ func (w *writer) sync() {
 // confirmed notes that the disk has the log up to an offset, and tells a turn that waits for that.
 func (w *writer) confirmed(s *shared, at int64) {
 	if s.sync.confirm(at) {
-		w.tell()
+		w.notify()
 	}
 }
 
@@ -128,7 +128,7 @@ func (w *writer) open(s *shared) {
 func (w *writer) syncFailed(s *shared, err error) {
 	w.syncRefused(s, err)
 	s.trouble.bad = err
-	w.tell()
+	w.notify()
 }
 
 // syncRefused logs that a sync has failed. It ends the process if replies wait for a sync, or may begin to before a

@@ -246,10 +246,10 @@ func (w *writer) write(to int64) {
 	case s.trouble.failing != nil:
 		s.trouble.failing = nil
 		w.log.parts.Log.Notice("AOF write error looks solved, Redis can write again.")
-		w.tell()
+		w.notify()
 	}
 	if w.log.holding.Load() {
-		w.tell()
+		w.notify()
 	}
 }
 
@@ -273,11 +273,11 @@ func (w *writer) failed(s *shared, err error) {
 		l.parts.Fatal()
 	}
 	t.failing = err
-	w.tell()
+	w.notify()
 }
 
-// tell has a turn look at the news. Any goroutine.
-func (w *writer) tell() { go w.log.parts.Core.Do(w.log.look) }
+// notify has a turn look at the news. Any goroutine.
+func (w *writer) notify() { go w.log.parts.Core.Do(w.log.look) }
 
 // useFile has the log written to another file, of so many bytes; nil: to none.
 func (w *writer) useFile(file disk.File, size int64) {

@@ -21,15 +21,15 @@ type FileOptions struct {
 	Compression FileCompression
 	Disk        disk.System // nil: the operating system's
 	Log         *logging.Logger
-	// Told gets the end of each step instead of the log. nil: the log gets the lines of an RDB save. The steps are
+	// StepDone gets the end of each step instead of the log. nil: the log gets the lines of an RDB save. The steps are
 	// disk.StepOpen, StepWrite (with the sync), StepRename and StepSyncDir. A cancelled save tells nothing.
-	Told func(step disk.Step, err error)
+	StepDone func(step disk.Step, err error)
 }
 
 // done reports a step that succeeded.
 func (f FileOptions) done(step disk.Step) {
-	if f.Told != nil {
-		f.Told(step, nil)
+	if f.StepDone != nil {
+		f.StepDone(step, nil)
 	}
 }
 
@@ -149,8 +149,8 @@ func WriteFile(ctx context.Context, f FileOptions, fill func(w io.Writer) error)
 // fails reports a step that failed. part names the part of a write that failed.
 func (f FileOptions) fails(step disk.Step, part string, err error) {
 	switch why := reason.Of(err); {
-	case f.Told != nil:
-		f.Told(step, err)
+	case f.StepDone != nil:
+		f.StepDone(step, err)
 	case step == disk.StepOpen:
 		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s", f.Temp, workingDir(), why)
 	case step == disk.StepWrite:

@@ -79,7 +79,7 @@ type course struct {
 	active     bool
 	what       any       // the load or save: a save that follows at once is another one
 	began      time.Time // when it was first seen
-	told       time.Time // when the log last had a line
+	loggedAt   time.Time // when the log last had a line
 	done, work int64     // at the last look
 	start      int64     // done at the first look
 	moves      bool      // work has grown since the look before
@@ -88,7 +88,7 @@ type course struct {
 // at looks at a task that has done a part of total. work grows with every step. log says that a line of the log is due.
 func (c *course) at(now time.Time, what any, done, total, work int64) (text string, log bool) {
 	if !c.active || c.what != what || done < c.done {
-		*c = course{active: true, what: what, began: now, told: now, start: done, work: -1}
+		*c = course{active: true, what: what, began: now, loggedAt: now, start: done, work: -1}
 	}
 	c.moves, c.work, c.done = work > c.work, work, done
 	text = "size unknown"
@@ -100,8 +100,8 @@ func (c *course) at(now time.Time, what any, done, total, work int64) (text stri
 		left := time.Duration(float64(span) * float64(total-done) / float64(more))
 		text += fmt.Sprintf(", about %d seconds to go", 1+left/time.Second)
 	}
-	if log = now.Sub(c.told) >= reportToLog; log {
-		c.told = now
+	if log = now.Sub(c.loggedAt) >= reportToLog; log {
+		c.loggedAt = now
 	}
 	return text, log
 }

@@ -88,7 +88,7 @@ func (c *Cluster) dial(l *state.Link) {
 func (w *wire) run(open func() (net.Conn, error)) {
 	conn, err := open()
 	if err != nil {
-		w.tell(event{wire: w, err: err})
+		w.post(event{wire: w, err: err})
 		return
 	}
 	stop := context.AfterFunc(w.context, func() { _ = conn.Close() })
@@ -99,14 +99,14 @@ func (w *wire) run(open func() (net.Conn, error)) {
 		w.link.Peer, w.link.Local = hostOf(conn.RemoteAddr()), hostOf(conn.LocalAddr())
 	}
 	go w.write(conn)
-	if !w.tell(event{wire: w}) {
+	if !w.post(event{wire: w}) {
 		return
 	}
-	w.tell(event{wire: w, err: w.read(conn)})
+	w.post(event{wire: w, err: w.read(conn)})
 }
 
-// tell sends an event to run. It returns false when the wire is no longer used.
-func (w *wire) tell(e event) bool {
+// post sends an event to run. It returns false when the wire is no longer used.
+func (w *wire) post(e event) bool {
 	select {
 	case w.of.events <- e:
 		return true
@@ -145,10 +145,10 @@ func (w *wire) read(conn net.Conn) error {
 				w.of.log.Warning("%s", err)
 			}
 			typ := bus.TypeOf(p)
-			w.tell(event{wire: w, refused: &typ})
+			w.post(event{wire: w, refused: &typ})
 			continue
 		}
-		if !w.tell(event{wire: w, message: m}) {
+		if !w.post(event{wire: w, message: m}) {
 			return net.ErrClosed
 		}
 	}

@@ -67,11 +67,11 @@ func (d *localKeys) Moved(before, _ *slots.Map) {
 		return
 	}
 	d.pending, d.hasMoved = before, true
-	go d.tell()
+	go d.apply()
 }
 
-// tell makes the core and pub/sub use the current Map.
-func (d *localKeys) tell() {
+// apply makes the core and pub/sub use the current Map.
+func (d *localKeys) apply() {
 	d.mu.Lock()
 	before := d.pending
 	d.hasMoved = false

@@ -90,8 +90,8 @@ func (d *Set) writeThrough(call part.Call) {
 	if !d.Settings.Follow.IgnoreDiskErrors.Get() && !call.Spec.Has(command.Probes) {
 		panic("Replica was unable to write command to disk.")
 	}
-	if now := d.Core.Now(); now-d.diskToldMs > 10_000 {
-		d.diskToldMs = now
+	if now := d.Core.Now(); now-d.diskLoggedMs > 10_000 {
+		d.diskLoggedMs = now
 		d.Log.Warning("Replica is applying a command even though it is unable to write to disk.")
 	}
 }

@@ -54,13 +54,13 @@ func (c *Core) checkRights(cl *client.Client, call part.Call) (d acl.Decision) {
 
 // deny tells of a refused call. A script's client is shown as the one that called the script.
 func (c *Core) deny(cl *client.Client, d acl.Decision, from acl.Origin, call part.Call) {
-	c.told(cl, acl.Entry{Reason: d.Reason, Origin: from, Object: d.Object(call.Spec, call.Args), User: cl.UserName()})
+	c.logDenied(cl, acl.Entry{Reason: d.Reason, Origin: from, Object: d.Object(call.Spec, call.Args), User: cl.UserName()})
 }
 
 // DenyAuth tells of a wrong name or password. command is the name of the command that brought it.
 func (c *Core) DenyAuth(cl *client.Client, command, user []byte) {
 	c.assertHeld()
-	c.told(cl, acl.Entry{Reason: acl.DeniedAuth, Origin: originOf(cl), Object: string(command), User: string(user)})
+	c.logDenied(cl, acl.Entry{Reason: acl.DeniedAuth, Origin: originOf(cl), Object: string(command), User: string(user)})
 }
 
 // CountErrors books n replies with err that were given outside the turn. Turn only.
@@ -69,7 +69,7 @@ func (c *Core) CountErrors(err error, n int64) {
 	c.meter.countErrors(err, uint64(n))
 }
 
-func (c *Core) told(cl *client.Client, e acl.Entry) {
+func (c *Core) logDenied(cl *client.Client, e acl.Entry) {
 	if cl.Is(client.Fake) && c.stack.depth > 0 {
 		cl = c.stack.frames[0].Client
 	}

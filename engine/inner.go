@@ -61,8 +61,8 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	}
 	if call.Flags&command.Write != 0 {
 		cl.Script.Wrote = true
-		if told := cl.Script.Told; told != nil {
-			told.Store(true)
+		if writes := cl.Script.Writes; writes != nil {
+			writes.Store(true)
 		}
 	}
 	began := max(c.nanos, c.meter.innerNanos)

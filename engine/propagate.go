@@ -17,13 +17,13 @@ func (c *Core) book(ctx *command.Context) {
 	c.assertHeld()
 	c.meter.dirty += ctx.Dirty
 	if len(c.sinks) != 0 && !c.replaying {
-		c.tell(ctx)
+		c.addEffects(ctx)
 	}
 	ctx.Effects.Reset()
 }
 
-// tell adds a call's effects to the unit.
-func (c *Core) tell(ctx *command.Context) {
+// addEffects adds a call's effects to the unit.
+func (c *Core) addEffects(ctx *command.Context) {
 	to, e := addressees(ctx), &ctx.Effects
 	switch {
 	case to == 0:

@@ -15,8 +15,8 @@ type Health struct {
 	Shown    admin.Health
 }
 
-// Tell gives the present state to /healthz.
-func (h *Health) Tell() {
+// Publish gives the present state to /healthz.
+func (h *Health) Publish() {
 	s := admin.State{Role: "primary", Loading: h.Core.Loading(), Busy: h.Core.Lent()}
 	if h.Set.Follower.Following() {
 		s.Role, s.HeardMs, s.LinkUp = "replica", h.Set.Follower.HeardMs(), h.Set.Follower.Up()
@@ -27,5 +27,5 @@ func (h *Health) Tell() {
 	if s.Reason = h.Ill(); s.Loading {
 		s.Reason = "loading"
 	}
-	h.Shown.Tell(s)
+	h.Shown.Set(s)
 }

@@ -59,8 +59,8 @@ func (r *Reply) lendInto(total int, release func(), pieces [][]byte) {
 	}
 }
 
-// tell sends RESP bytes to a builder. The bytes are our own, so they are well formed.
-func tell(b Builder, p []byte) {
+// replay sends RESP bytes to a builder. The bytes are our own, so they are well formed.
+func replay(b Builder, p []byte) {
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\r')
 		line, rest := p[1:end], p[end+2:]

@@ -88,7 +88,7 @@ func TestBuilderHearsTheBytes(t *testing.T) {
 			t.Fatalf("seed %d: heard\n%q\nwritten\n%q", seed, got, want)
 		}
 		again := &recorder{}
-		tell(again, bytes.Join(pieces(written), nil))
+		replay(again, bytes.Join(pieces(written), nil))
 		if !bytes.Equal(again.encode(), want) {
 			t.Fatalf("seed %d: told\n%q\nwritten\n%q", seed, again.encode(), want)
 		}

@@ -81,7 +81,7 @@ func (g *Gate) UnitEnded(turn uint64) {
 	}
 	g.over.Store(turn)
 	g.open.Store(math.MaxUint64)
-	g.tell()
+	g.callWaiting()
 }
 
 // Halt tells that the open unit never ends, because the process ends. Its output never passes.
@@ -107,7 +107,7 @@ func (g *Gate) Shut(turn uint64) {
 // Open lets every turn before from pass, if it is over. math.MaxUint64 means all turns.
 func (g *Gate) Open(from uint64) {
 	g.from.Store(from)
-	g.tell()
+	g.callWaiting()
 }
 
 // Ended tells that a turn is over, and holds back all later turns until they are over. Loops may see posts of a running
@@ -115,17 +115,17 @@ func (g *Gate) Open(from uint64) {
 func (g *Gate) Ended(turn uint64) {
 	g.running.Store(turn + 1)
 	if turn < g.from.Load() {
-		g.tell()
+		g.callWaiting()
 	}
 }
 
 // Relax undoes Ended: only turns since Shut are held back.
 func (g *Gate) Relax() {
 	g.running.Store(math.MaxUint64)
-	g.tell()
+	g.callWaiting()
 }
 
-func (g *Gate) tell() {
+func (g *Gate) callWaiting() {
 	for _, f := range g.waiting {
 		f()
 	}

@@ -350,7 +350,7 @@ func (r *Reply) kind(c byte) byte {
 // Raw appends bytes that are RESP already.
 func (r *Reply) Raw(p []byte) {
 	if r.into != nil {
-		tell(r.into, p)
+		replay(r.into, p)
 		return
 	}
 	r.B = append(r.B, p...)
@@ -359,7 +359,7 @@ func (r *Reply) Raw(p []byte) {
 // Join moves everything from other to the end of r, with lent pieces.
 func (r *Reply) Join(other *Reply) {
 	if r.into != nil {
-		tell(r.into, slices.Concat(slices.Collect(other.Pieces)...))
+		replay(r.into, slices.Concat(slices.Collect(other.Pieces)...))
 		other.Reset()
 		return
 	}

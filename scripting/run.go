@@ -22,7 +22,7 @@ type run struct {
 	isEval   bool
 	obeys    bool // from our primary or a file
 	killed   bool
-	told     bool // the log has a line that this script is slow
+	logged   bool // the log has a line that this script is slow
 	began    int64
 	paused   int64 // nanoseconds between slices
 	pauses   int64 // how often it lent the turn
@@ -56,7 +56,7 @@ func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly 
 		AnySlot:    !declared || f&AllowCrossSlot != 0,
 		Slot:       client.NoSlot,
 		Targets:    client.ToAll,
-		Told:       &s.beside.wrote,
+		Writes:     &s.beside.wrote,
 	}
 	e.client.DB, e.client.User, e.client.Name = cl.DB, cl.User, cl.Name
 	e.client.Protocol, e.out.RESP3 = 2, false
@@ -181,14 +181,14 @@ func (s *Scripts) overdue() bool {
 // warn logs once that a script has run for longer than busy-reply-threshold.
 func (s *Scripts) warn(nanos int64) {
 	r := &s.run
-	if r.told || s.deps.BusyMs == nil || s.deps.Log == nil {
+	if r.logged || s.deps.BusyMs == nil || s.deps.Log == nil {
 		return
 	}
 	limit := s.deps.BusyMs()
 	if limit == 0 || nanos < limit*1e6 {
 		return
 	}
-	r.told = true
+	r.logged = true
 	by := "SCRIPT KILL"
 	if !r.isEval {
 		by = "FUNCTION KILL"

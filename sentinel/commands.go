@@ -277,7 +277,7 @@ func (s *Commands) addPrimary(c *command.Context, name, host string, port, quoru
 		return errReply(err)
 	}
 	err = s.saved(c)
-	m.tell(logging.LevelWarning, "+monitor", p, " quorum %d", p.quorum)
+	m.emit(logging.LevelWarning, "+monitor", p, " quorum %d", p.quorum)
 	return err
 }
 
@@ -289,7 +289,7 @@ func (s *Commands) myID(c *command.Context) error {
 
 // remove is SENTINEL REMOVE name.
 func (s *Commands) remove(c *command.Context, m *Machine, p *Instance) error {
-	m.tell(logging.LevelWarning, "-monitor", p, "")
+	m.emit(logging.LevelWarning, "-monitor", p, "")
 	m.release(p)
 	return s.saved(c)
 }
@@ -301,7 +301,7 @@ func (s *Commands) reset(c *command.Context) error {
 	for _, p := range m.primaries.list {
 		if matches(string(c.Args[2]), p.name) {
 			m.reset(p, false)
-			m.tell(logging.LevelWarning, "+reset-master", p, "")
+			m.emit(logging.LevelWarning, "+reset-master", p, "")
 			n++
 		}
 	}

@@ -32,11 +32,11 @@ func (m *Machine) checkSubjectively(i *Instance) {
 	restarted := i.is(rebooted) && m.now-i.rebootSince > i.rebootDownAfter
 	switch down := silent > i.downAfter || denies || restarted; {
 	case down && !i.is(subjectivelyDown):
-		m.tell(logging.LevelWarning, "+sdown", i, "")
+		m.emit(logging.LevelWarning, "+sdown", i, "")
 		i.downSince = m.now
 		i.flags |= subjectivelyDown
 	case !down && i.is(subjectivelyDown):
-		m.tell(logging.LevelWarning, "-sdown", i, "")
+		m.emit(logging.LevelWarning, "-sdown", i, "")
 		i.flags &^= subjectivelyDown | scriptKilled
 	}
 }
@@ -54,11 +54,11 @@ func (m *Machine) checkObjectively(p *Instance) {
 	}
 	switch down := agree >= p.quorum && agree > 0; {
 	case down && !p.is(objectivelyDown):
-		m.tell(logging.LevelWarning, "+odown", p, " #quorum %d/%d", agree, p.quorum)
+		m.emit(logging.LevelWarning, "+odown", p, " #quorum %d/%d", agree, p.quorum)
 		p.flags |= objectivelyDown
 		p.odownSince = m.now
 	case !down && p.is(objectivelyDown):
-		m.tell(logging.LevelWarning, "-odown", p, "")
+		m.emit(logging.LevelWarning, "-odown", p, "")
 		p.flags &^= objectivelyDown
 	}
 }

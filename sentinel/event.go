@@ -8,9 +8,9 @@ import (
 	"spindle/internal/logging"
 )
 
-// tell emits an event about an instance. Its text is "master NAME IP PORT", or the same for a replica or Sentinel and,
+// emit reports an event about an instance. Its text is "master NAME IP PORT", or the same for a replica or Sentinel and,
 // after an @, its primary's name and address. The formatted text follows.
-func (m *Machine) tell(level logging.Level, event string, i *Instance, format string, args ...any) {
+func (m *Machine) emit(level logging.Level, event string, i *Instance, format string, args ...any) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s %d", i.kind, i.name, m.shown(i.at), i.at.port)
 	if p := i.primary; p != nil {

@@ -56,13 +56,13 @@ func (m *Machine) startFailover(p *Instance) {
 	p.failoverEpoch = m.epoch
 	m.enter(p, waitStart)
 	m.say(logging.LevelWarning, "+new-epoch", p, strconv.FormatUint(m.epoch, 10))
-	m.tell(logging.LevelWarning, "+try-failover", p, "")
+	m.emit(logging.LevelWarning, "+try-failover", p, "")
 	p.failoverStart = m.now + m.rng.Int64N(desyncMs)
 }
 
 // abort ends a failover that has changed nothing yet.
 func (m *Machine) abort(p *Instance, why string) {
-	m.tell(logging.LevelWarning, why, p, "")
+	m.emit(logging.LevelWarning, why, p, "")
 	p.flags &^= failingOver | forced
 	m.enter(p, failoverNone)
 	if p.chosen != nil {
@@ -100,13 +100,13 @@ func (m *Machine) awaitElection(p *Instance) {
 		}
 		return
 	}
-	m.tell(logging.LevelWarning, "+elected-leader", p, "")
+	m.emit(logging.LevelWarning, "+elected-leader", p, "")
 	if m.crashOnElection {
 		m.crash()
 		return
 	}
 	m.enter(p, selectReplica)
-	m.tell(logging.LevelWarning, "+failover-state-select-slave", p, "")
+	m.emit(logging.LevelWarning, "+failover-state-select-slave", p, "")
 }
 
 // crash does what SENTINEL SIMULATE-FAILURE asked for.
@@ -123,11 +123,11 @@ func (m *Machine) choose(p *Instance) {
 		m.abort(p, "-failover-abort-no-good-slave")
 		return
 	}
-	m.tell(logging.LevelWarning, "+selected-slave", r, "")
+	m.emit(logging.LevelWarning, "+selected-slave", r, "")
 	r.flags |= promoted
 	p.chosen = r
 	m.enter(p, sendPromotion)
-	m.tell(logging.LevelNotice, "+failover-state-send-slaveof-noone", r, "")
+	m.emit(logging.LevelNotice, "+failover-state-send-slaveof-noone", r, "")
 }
 
 // best returns the replica to promote, or nil. It must have had its primary until recently.
@@ -177,7 +177,7 @@ func compareRunIDs(a, b string) int {
 // promote makes the chosen replica a primary.
 func (m *Machine) promote(p *Instance) {
 	if !p.chosen.link.disconnected && m.sendReplicaOf(p.chosen, nil) {
-		m.tell(logging.LevelNotice, "+failover-state-wait-promotion", p.chosen, "")
+		m.emit(logging.LevelNotice, "+failover-state-wait-promotion", p.chosen, "")
 		m.enter(p, waitPromotion)
 		return
 	}
@@ -211,12 +211,12 @@ func (m *Machine) promotionSeen(p, r *Instance) {
 	p.configEpoch = p.failoverEpoch
 	m.enter(p, reconfReplicas)
 	_ = m.save() // save logs the error
-	m.tell(logging.LevelWarning, "+promoted-slave", r, "")
+	m.emit(logging.LevelWarning, "+promoted-slave", r, "")
 	if m.crashOnPromotion {
 		m.crash()
 		return
 	}
-	m.tell(logging.LevelWarning, "+failover-state-reconf-slaves", p, "")
+	m.emit(logging.LevelWarning, "+failover-state-reconf-slaves", p, "")
 	m.reconfigureClients(p, true, p.at, r.at)
 	m.hurryHello(p)
 }
@@ -228,7 +228,7 @@ func (m *Machine) reconfigureNext(p *Instance) {
 		if r.is(reconfSent) && m.now-r.reconfSentAt > m.reconfTimeout {
 			// It is corrected later, like any replica that follows the wrong server. In Redis it would delay the
 			// others.
-			m.tell(logging.LevelNotice, "-slave-reconf-sent-timeout", r, "")
+			m.emit(logging.LevelNotice, "-slave-reconf-sent-timeout", r, "")
 			r.flags = r.flags&^reconfSent | reconfDone
 		}
 		if r.is(reconfSent | reconfUnderWay) {
@@ -245,7 +245,7 @@ func (m *Machine) reconfigureNext(p *Instance) {
 		if m.sendReplicaOf(r, &p.chosen.at) {
 			r.flags |= reconfSent
 			r.reconfSentAt = m.now
-			m.tell(logging.LevelNotice, "+slave-reconf-sent", r, "")
+			m.emit(logging.LevelNotice, "+slave-reconf-sent", r, "")
 			underWay++
 		}
 	}
@@ -260,20 +260,20 @@ func (m *Machine) endFailoverIfDone(p *Instance) {
 	}
 	timeout := m.now-p.stateSince > p.failoverTimeout
 	if timeout {
-		m.tell(logging.LevelWarning, "+failover-end-for-timeout", p, "")
+		m.emit(logging.LevelWarning, "+failover-end-for-timeout", p, "")
 	} else if slices.ContainsFunc(p.replicas.list, func(r *Instance) bool {
 		return !r.is(promoted | reconfDone | subjectivelyDown)
 	}) {
 		return
 	}
-	m.tell(logging.LevelWarning, "+failover-end", p, "")
+	m.emit(logging.LevelWarning, "+failover-end", p, "")
 	m.enter(p, updateConfig)
 	if !timeout {
 		return
 	}
 	for _, r := range p.replicas.list {
 		if !r.is(promoted|reconfDone|reconfSent) && !r.link.disconnected && m.sendReplicaOf(r, &p.chosen.at) {
-			m.tell(logging.LevelNotice, "+slave-reconf-sent-be", r, "")
+			m.emit(logging.LevelNotice, "+slave-reconf-sent-be", r, "")
 			r.flags |= reconfSent
 		}
 	}

@@ -104,10 +104,10 @@ func (m *Machine) meet(p *Instance, h hello) *Instance {
 	}
 	moved := m.removeSentinel(p, h.id)
 	if moved {
-		m.tell(logging.LevelNotice, "+sentinel-address-switch", p, " ip %s port %d for %s", h.host, h.port, h.id)
+		m.emit(logging.LevelNotice, "+sentinel-address-switch", p, " ip %s port %d for %s", h.host, h.port, h.id)
 	} else if old := m.findSentinel(p, &at, ""); old != nil {
 		// A new Sentinel uses the address of an old one that is gone.
-		m.tell(logging.LevelNotice, "+sentinel-invalid-addr", old, "")
+		m.emit(logging.LevelNotice, "+sentinel-invalid-addr", old, "")
 		for _, each := range m.primaries.each() {
 			m.removeSentinel(each, old.runID)
 		}
@@ -120,7 +120,7 @@ func (m *Machine) meet(p *Instance, h hello) *Instance {
 		return nil
 	}
 	if !moved {
-		m.tell(logging.LevelNotice, "+sentinel", s, "")
+		m.emit(logging.LevelNotice, "+sentinel", s, "")
 	}
 	s.runID = h.id
 	m.share(s)
@@ -146,7 +146,7 @@ func (m *Machine) moveSentinel(s *Instance) {
 		}
 	}
 	if n > 0 {
-		m.tell(logging.LevelNotice, "+sentinel-address-update", s, " %d additional matching instances", n)
+		m.emit(logging.LevelNotice, "+sentinel-address-update", s, " %d additional matching instances", n)
 	}
 }
 
@@ -163,7 +163,7 @@ func (m *Machine) follow(p, from *Instance, h hello) {
 		return // a later hello may come after the name is resolved
 	}
 	p.configEpoch = h.configEpoch
-	m.tell(logging.LevelWarning, "+config-update-from", from, "")
+	m.emit(logging.LevelWarning, "+config-update-from", from, "")
 	m.switched(p, m.shown(old), old.port, h.primaryHost, h.primaryPort)
 	_ = m.changeAddress(p, h.primaryHost, h.primaryPort) // the address was just checked
 	m.reconfigureClients(p, false, old, p.at)

@@ -154,7 +154,7 @@ func (m *Machine) learn(i *Instance, r report) {
 		if says == (i.kind == primary) {
 			word = "+role-change"
 		}
-		m.tell(logging.LevelVerbose, word, i, " new reported role is %s", role)
+		m.emit(logging.LevelVerbose, word, i, " new reported role is %s", role)
 	}
 	if m.tilt || i.kind != replica {
 		return // a primary that reports itself a replica will soon count as down
@@ -172,7 +172,7 @@ func (m *Machine) learnIdentity(i *Instance, r report) {
 		return
 	}
 	if i.runID != "" {
-		m.tell(logging.LevelNotice, "+reboot", i, "")
+		m.emit(logging.LevelNotice, "+reboot", i, "")
 		if i.kind == primary && i.rebootDownAfter != 0 {
 			i.flags |= rebooted
 			i.rebootSince = m.now
@@ -191,7 +191,7 @@ func (m *Machine) learnReplica(p *Instance, at place) {
 		return
 	}
 	if r, err := m.create(replica, "", at.host, at.port, p.quorum, p); err == nil {
-		m.tell(logging.LevelNotice, "+slave", r, "")
+		m.emit(logging.LevelNotice, "+slave", r, "")
 		_ = m.save() // save logs the error
 	}
 }
@@ -227,7 +227,7 @@ func (m *Machine) replicaIsPrimary(i *Instance) {
 	// Another Sentinel's failover may be announced meanwhile.
 	wait := 4 * m.publish
 	if !i.is(promoted) && m.looksSane(p) && m.upFor(i, wait) && m.now-i.roleSince > wait && m.sendReplicaOf(i, &p.at) {
-		m.tell(logging.LevelNotice, "+convert-to-slave", i, "")
+		m.emit(logging.LevelNotice, "+convert-to-slave", i, "")
 	}
 }
 
@@ -237,16 +237,16 @@ func (m *Machine) checkFollowing(i *Instance) {
 	if i.primaryPort != p.at.port || !m.isAt(p.at, i.primaryHost) {
 		wait := p.failoverTimeout
 		if m.looksSane(p) && m.upFor(i, wait) && m.now-i.followsSince > wait && m.sendReplicaOf(i, &p.at) {
-			m.tell(logging.LevelNotice, "+fix-slave-config", i, "")
+			m.emit(logging.LevelNotice, "+fix-slave-config", i, "")
 		}
 	}
 	if i.is(reconfSent) && p.chosen != nil && i.primaryPort == p.chosen.at.port && m.isAt(p.chosen.at, i.primaryHost) {
 		i.flags = i.flags&^reconfSent | reconfUnderWay
-		m.tell(logging.LevelNotice, "+slave-reconf-inprog", i, "")
+		m.emit(logging.LevelNotice, "+slave-reconf-inprog", i, "")
 	}
 	if i.is(reconfUnderWay) && i.primaryUp {
 		i.flags = i.flags&^reconfUnderWay | reconfDone
-		m.tell(logging.LevelNotice, "+slave-reconf-done", i, "")
+		m.emit(logging.LevelNotice, "+slave-reconf-done", i, "")
 	}
 }
 

@@ -279,7 +279,7 @@ func (m *Machine) changeAddress(p *Instance, host string, port int) error {
 	p.at, p.odownSince, p.downSince = to, 0, 0
 	for _, at := range keep {
 		if r, err := m.create(replica, "", at.host, at.port, p.quorum, p); err == nil {
-			m.tell(logging.LevelNotice, "+slave", r, "")
+			m.emit(logging.LevelNotice, "+slave", r, "")
 		}
 	}
 	_ = m.save() // save logs the error

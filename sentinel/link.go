@@ -168,7 +168,7 @@ func (m *Machine) connect(i *Instance) {
 func (m *Machine) dial(i *Instance) {
 	l := i.link
 	if i.at.ip == "" {
-		m.tell(logging.LevelDebug, "-cmd-link-reconnection", i, " #the host name is not resolved")
+		m.emit(logging.LevelDebug, "-cmd-link-reconnection", i, " #the host name is not resolved")
 		return
 	}
 	if l.commands == nil {

@@ -127,7 +127,7 @@ func (m *Machine) Start(nowMs int64) error {
 	}
 	m.out.Log(logging.LevelNotice, "Sentinel ID is "+m.id)
 	for _, p := range m.primaries.list {
-		m.tell(logging.LevelWarning, "+monitor", p, " quorum %d", p.quorum)
+		m.emit(logging.LevelWarning, "+monitor", p, " quorum %d", p.quorum)
 	}
 	return err
 }
@@ -240,6 +240,6 @@ func (m *Machine) Lost(w *Wire, why string, nowMs int64) {
 		if w.subscribes {
 			word = "-pubsub-link-reconnection"
 		}
-		m.tell(logging.LevelDebug, word, w.of, " #%s", why)
+		m.emit(logging.LevelDebug, word, w.of, " #%s", why)
 	}
 }

@@ -38,7 +38,7 @@ type Parts struct {
 	Open func(ctx context.Context, address string) (net.Conn, error)
 	// Write puts the state on disk.
 	Write func() error
-	Tell  func(channel, message string)
+	Push  func(channel, message string)
 	Line  func(level logging.Level, text string)
 	Here  func() int    // the port of this Sentinel
 	Pass  func() string // requirepass
@@ -57,7 +57,7 @@ func nowMs() int64 { return clock.Steady() }
 
 func (n *Net) Save() error { return n.Write() }
 
-func (n *Net) Publish(channel, message string) { n.Tell(channel, message) }
+func (n *Net) Publish(channel, message string) { n.Push(channel, message) }
 
 func (n *Net) Log(level logging.Level, text string) { n.Line(level, text) }
 

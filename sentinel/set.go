@@ -87,7 +87,7 @@ func (s *Commands) setAll(c *command.Context, m *Machine, p *Instance, changed *
 			if err := p.rename(name, string(args[1]), string(args[2])); err != nil {
 				return err
 			}
-			m.tell(logging.LevelWarning, "+set", p, " %s %s %s", name, args[1], args[2])
+			m.emit(logging.LevelWarning, "+set", p, " %s %s %s", name, args[1], args[2])
 			*changed, args = true, args[3:]
 			continue
 		}
@@ -104,7 +104,7 @@ func (s *Commands) setAll(c *command.Context, m *Machine, p *Instance, changed *
 		if options[at].secret {
 			value = "******"
 		}
-		m.tell(logging.LevelWarning, "+set", p, " %s %s", name, value)
+		m.emit(logging.LevelWarning, "+set", p, " %s %s", name, value)
 		*changed, args = true, args[2:]
 	}
 	return nil

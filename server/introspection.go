@@ -72,7 +72,7 @@ func (in *instance) introspectionPart() *part.Part {
 		p.Follows = []part.Follow{
 			part.On(func() { in.catalogue.TrackLatency(in.records.LatencyTrack.Get()) }, "latency-tracking")}
 		p.Listeners = append(in.figures.Listeners(),
-			part.Listeners{Order: part.Later, Lent: in.health.Tell}) // no tick comes until the command is over
+			part.Listeners{Order: part.Later, Lent: in.health.Publish}) // no tick comes until the command is over
 		p.Reset = in.figures.Reset
 		figures := in.figures
 		sections := []info.Section{

@@ -30,7 +30,7 @@ func (in *instance) sentinelPart() *part.Part {
 				return in.dialPrimary(ctx, address, in.storage.Follow.Source.Get())
 			},
 			Write: func() error { return in.rewriter.Write(false) },
-			Tell:  func(channel, message string) { in.hub.Publish([]byte(channel), []byte(message)) },
+			Push:  func(channel, message string) { in.hub.Publish([]byte(channel), []byte(message)) },
 			Line:  func(level logging.Level, text string) { in.log.At(level, "%s", text) },
 			Here:  func() int { return in.listening.replicaPort(in.tls.Replication.Get()) }, Pass: in.engine.RequirePass.Get,
 		})
@@ -56,7 +56,7 @@ func (in *instance) sentinelPart() *part.Part {
 func (in *instance) watch(stop <-chan struct{}) {
 	in.core.Do(func() {
 		in.core.SetLoading(false)
-		in.health.Tell()
+		in.health.Publish()
 		in.threads.Count()
 		_ = in.watcher.Start(time.Now().UnixMilli()) // it has told the log
 	})

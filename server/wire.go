@@ -131,7 +131,7 @@ func (in *instance) newSet() *dataset.Set {
 		Serve:  func() { in.listening.reactor.Serve() },
 		Loaded: in.parts.Loaded,
 		Changed: func() {
-			in.health.Tell()
+			in.health.Publish()
 			in.threads.Count()
 		},
 		Role:         func(replica bool) { _ = in.oom.Apply(replica) }, // it has told the log
@@ -205,8 +205,8 @@ func (in *instance) startAdmin() error {
 		scheme, address.TLS = "https", in.certificates.Admin()
 	}
 	in.core.Do(func() {
-		in.health.Tell()
-		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: func(int64) { in.health.Tell() }})
+		in.health.Publish()
+		in.core.Subscribe(part.Listeners{Order: part.Later, Tick: func(int64) { in.health.Publish() }})
 	})
 	in.health.Shown.BeatMs = in.beatMs.Load
 	address.Serve(listener)

@@ -223,13 +223,13 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 func (s *State) takeExtensions(n *Node, m *bus.Message) {
 	e := &m.Extensions
 	for _, kind := range e.Unknown {
-		if n.toldOf[kind] {
+		if n.loggedTypes[kind] {
 			continue // each heartbeat of a newer node has it
 		}
-		if n.toldOf == nil {
-			n.toldOf = map[uint16]bool{}
+		if n.loggedTypes == nil {
+			n.loggedTypes = map[uint16]bool{}
 		}
-		n.toldOf[kind] = true
+		n.loggedTypes[kind] = true
 		s.log(logging.LevelWarning, "Received unknown extension type %d", kind)
 	}
 	for _, f := range e.Forgotten {

@@ -36,7 +36,7 @@ type Node struct {
 	gossiped       uint64 // the last ping whose gossip had it
 	reports        []report
 	Link, Incoming *Link
-	toldOf         map[uint16]bool // unknown extension types that were logged
+	loggedTypes    map[uint16]bool // unknown extension types that were logged
 	extends        bool            // it knows extensions besides the host name, so it is 7.2 or later
 }
 

@@ -73,7 +73,7 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 	case bus.Ping, bus.Pong, bus.Meet:
 		s.heartbeat(l, sender, m)
 	case bus.Fail:
-		s.told(sender, m)
+		s.hearFailed(sender, m)
 	case bus.Publish, bus.PublishShard:
 		if sender != nil {
 			s.out.Ask(Errand{Kind: Deliver, Channel: bytes.Clone(m.Channel), Payload: bytes.Clone(m.Payload),
@@ -370,8 +370,8 @@ func (s *State) compareSlots(n *Node, m *bus.Message) {
 	}
 }
 
-// told handles a FAIL message.
-func (s *State) told(sender *Node, m *bus.Message) {
+// hearFailed handles a FAIL message.
+func (s *State) hearFailed(sender *Node, m *bus.Message) {
 	if sender == nil {
 		s.log(logging.LevelNotice, "Ignoring FAIL message from unknown node %q about %q", m.Sender, m.About)
 		return

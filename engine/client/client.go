@@ -149,7 +149,7 @@ type Script struct {
 	AllowStale bool         // it may read from a replica whose link is down
 	AnySlot    bool         // each of its commands may have keys of another hash slot
 	Slot       int          // of its keys, NoSlot at first: all its commands' have this one, unless AnySlot
-	Told       *atomic.Bool // set with Wrote, for a reader outside the turn; nil: there is none
+	Writes     *atomic.Bool // set with Wrote, for a reader outside the turn; nil: there is none
 	// It has run a command that may write: it is not refused for memory any more, and cannot be killed.
 	Wrote   bool
 	Targets Targets // the sinks that get its writes (redis.set_repl)

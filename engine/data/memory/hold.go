@@ -19,12 +19,12 @@ import (
 // its position.
 // memory.E3. Passed is final: no reader of the hold reads that (db, prefix) again.
 type Hold struct {
-	h      *Heap
-	epoch  uint64
-	ended  bool // the turn's: told, as read at the start of this sweep
-	closed atomic.Bool
-	told   atomic.Bool                 // set last by Close: it touches the heap no more
-	passed []atomic.Pointer[prefixSet] // by db; nil: nothing passed
+	h        *Heap
+	epoch    uint64
+	ended    bool // the turn's: finished, as read at the start of this sweep
+	closed   atomic.Bool
+	finished atomic.Bool                 // set last by Close: it touches the heap no more
+	passed   []atomic.Pointer[prefixSet] // by db; nil: nothing passed
 
 	// The core's: shelves of the blocks retired while this was the newest hold that could read them.
 	shelves []*[256]shelf // by db; nil: nothing retired
@@ -135,7 +135,7 @@ func (d *Hold) hasPassed(db int, prefix uint8) bool {
 func (d *Hold) Close() {
 	if !d.closed.Swap(true) {
 		d.h.news.Store(1)
-		d.told.Store(true)
+		d.finished.Store(true)
 	}
 }
 
@@ -243,7 +243,7 @@ func (d *Hold) shelf(db int, prefix uint8) *shelf {
 func (h *Heap) sweepHolds() {
 	h.news.Store(0)
 	for _, d := range h.holds {
-		d.ended = d.told.Load() // read once: a hold that closes during this sweep is left to the next
+		d.ended = d.finished.Load() // read once: a hold that closes during this sweep is left to the next
 		if !d.ended && d.closed.Load() {
 			h.news.Store(1) // Close may have set it before this sweep cleared it
 		}

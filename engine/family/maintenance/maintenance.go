@@ -96,7 +96,7 @@ func (n *Notices) Clients() int { return len(n.asked) }
 
 // FailingOver says that the role is about to move.
 func (n *Notices) FailingOver() {
-	n.tell("FAILING_OVER", func(r *protocol.Reply, _ endpoint) int { r.Int(windowSeconds); return 1 })
+	n.push("FAILING_OVER", func(r *protocol.Reply, _ endpoint) int { r.Int(windowSeconds); return 1 })
 }
 
 // HandingOver notes that this server follows the other one, which does not have the role yet.
@@ -112,7 +112,7 @@ func (n *Notices) FailedOver() {
 		return
 	}
 	n.moved, n.hands = "", false
-	n.tell("FAILED_OVER", nil)
+	n.push("FAILED_OVER", nil)
 }
 
 // Moved says that the server at host:port has the role now. Stranded is then true for clients that asked.
@@ -120,11 +120,11 @@ func (n *Notices) Moved(host string, port int) {
 	if n == nil {
 		return
 	}
-	n.tell("FAILED_OVER", nil)
+	n.push("FAILED_OVER", nil)
 	n.hands = false
 	n.moved = net.JoinHostPort(host, strconv.Itoa(port))
 	isIP := net.ParseIP(host) != nil
-	n.tell("MOVING", func(r *protocol.Reply, kind endpoint) int {
+	n.push("MOVING", func(r *protocol.Reply, kind endpoint) int {
 		r.Int(windowSeconds)
 		if kind == same || kind == byIP && !isIP {
 			r.Null()
@@ -137,7 +137,7 @@ func (n *Notices) Moved(host string, port int) {
 
 // Leaving says that this server is about to end.
 func (n *Notices) Leaving() {
-	n.tell("MOVING", func(r *protocol.Reply, _ endpoint) int {
+	n.push("MOVING", func(r *protocol.Reply, _ endpoint) int {
 		r.Int(windowSeconds)
 		r.Null()
 		return 2
@@ -146,11 +146,11 @@ func (n *Notices) Leaving() {
 
 // Waits reports whether a write of cl waits for the end of the hand-over, instead of an error.
 func (n *Notices) Waits(cl *client.Client) bool {
-	return n != nil && n.hands && n.told(cl)
+	return n != nil && n.hands && n.hears(cl)
 }
 
-// told reports whether cl gets the pushes.
-func (n *Notices) told(cl *client.Client) bool {
+// hears reports whether cl gets the pushes.
+func (n *Notices) hears(cl *client.Client) bool {
 	_, asked := n.asked[cl]
 	return asked && cl.Protocol == 3
 }
@@ -158,17 +158,17 @@ func (n *Notices) told(cl *client.Client) bool {
 // Stranded reports whether cl was told to move, and sends a write to this server all the same. Its connection is closed
 // instead of an error, because its library then sends the write again to the new primary.
 func (n *Notices) Stranded(cl *client.Client) bool {
-	return n != nil && n.moved != "" && n.told(cl)
+	return n != nil && n.moved != "" && n.hears(cl)
 }
 
 // SlotMigrating says that a slot is about to move to another node.
 func (n *Notices) SlotMigrating(slot int) {
-	n.tell("SMIGRATING", func(r *protocol.Reply, _ endpoint) int { r.BulkString(strconv.Itoa(slot)); return 1 })
+	n.push("SMIGRATING", func(r *protocol.Reply, _ endpoint) int { r.BulkString(strconv.Itoa(slot)); return 1 })
 }
 
 // SlotMigrated says that a slot has moved. from and to are "host:port".
 func (n *Notices) SlotMigrated(from, to string, slot int) {
-	n.tell("SMIGRATED", func(r *protocol.Reply, _ endpoint) int {
+	n.push("SMIGRATED", func(r *protocol.Reply, _ endpoint) int {
 		r.Array(1)
 		r.Array(3)
 		r.BulkString(from)
@@ -178,9 +178,9 @@ func (n *Notices) SlotMigrated(from, to string, slot int) {
 	})
 }
 
-// tell pushes a notification to every client that asked and speaks RESP3. more writes what follows the number of the
+// push pushes a notification to every client that asked and speaks RESP3. more writes what follows the number of the
 // notification, and returns how many elements that is; it may be nil.
-func (n *Notices) tell(name string, more func(r *protocol.Reply, kind endpoint) int) {
+func (n *Notices) push(name string, more func(r *protocol.Reply, kind endpoint) int) {
 	if n == nil || len(n.asked) == 0 {
 		return
 	}

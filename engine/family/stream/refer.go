@@ -111,7 +111,7 @@ func (h *commands) delEx(c *command.Context) error {
 	for _, id := range h.ids {
 		c.Reply.Int(h.deleteOne(&w, id, refs))
 	}
-	h.told(c, key)
+	h.propagateChanges(c, key)
 	return nil
 }
 
@@ -166,21 +166,21 @@ func (h *commands) ackDel(c *command.Context) error {
 		}
 		c.Reply.Int(code)
 	}
-	h.told(c, key)
+	h.propagateChanges(c, key)
 	return nil
 }
 
-// told propagates h.deleted and h.acked, and tells of a deletion.
-func (h *commands) told(c *command.Context, key []byte) {
-	h.tellAcked(c, key)
+// propagateChanges propagates h.deleted and h.acked, and tells of a deletion.
+func (h *commands) propagateChanges(c *command.Context, key []byte) {
+	h.propagateAcked(c, key)
 	if len(h.deleted) > 0 {
-		h.tellDeleted(c, key)
+		h.propagateDeleted(c, key)
 		c.DB.Touched(key)
 		c.Notify(command.EventStream, "xdel", key)
 	}
 }
 
-func (h *commands) tellDeleted(c *command.Context, key []byte) {
+func (h *commands) propagateDeleted(c *command.Context, key []byte) {
 	h.args = append(h.args[:0], wordXDel, key)
 	for _, id := range h.deleted {
 		h.args = append(h.args, keepID(c, id))
@@ -199,8 +199,8 @@ type ackedEntry struct {
 
 func (l *ackList) add(group []byte, id streams.ID) { *l = append(*l, ackedEntry{group, id}) }
 
-// tellAcked propagates h.acked: an XACK for each run of entries of one group.
-func (h *commands) tellAcked(c *command.Context, key []byte) {
+// propagateAcked propagates h.acked: an XACK for each run of entries of one group.
+func (h *commands) propagateAcked(c *command.Context, key []byte) {
 	for i := 0; i < len(h.acked); {
 		group := h.acked[i].group
 		h.args = append(h.args[:0], wordXAck, key, c.Effects.Keep(group))
@@ -217,7 +217,7 @@ func (h *commands) tellAcked(c *command.Context, key []byte) {
 func (h *commands) forget(c *command.Context, w *streams.Writer, last streams.ID) {
 	h.acked = h.acked[:0]
 	w.Forget(streams.ID{}, last, h.acked.add)
-	h.tellAcked(c, c.Args[1])
+	h.propagateAcked(c, c.Args[1])
 }
 
 // propagateTrim propagates that the entries before the first one went.
@@ -269,7 +269,7 @@ func (h *commands) trimAcked(c *command.Context, o *options, w *streams.Writer) 
 		w.Delete(id)
 	}
 	if len(h.deleted) > 0 {
-		h.tellDeleted(c, c.Args[1])
+		h.propagateDeleted(c, c.Args[1])
 	}
 	return removed
 }

@@ -166,7 +166,7 @@ func (t *Tracker) broadcast() {
 	}
 	slices.SortFunc(heard, func(a, b *prefix) int { return strings.Compare(a.text, b.text) })
 	for _, p := range heard {
-		t.tell(p, name)
+		t.sendChanged(p, name)
 		p.changed = nil
 	}
 	clear(c.list)
@@ -176,8 +176,8 @@ func (t *Tracker) broadcast() {
 	}
 }
 
-// tell sends one prefix's message. NOLOOP clients each get their own message.
-func (t *Tracker) tell(p *prefix, name func(int) []byte) {
+// sendChanged sends one prefix's message. NOLOOP clients each get their own message.
+func (t *Tracker) sendChanged(p *prefix, name func(int) []byte) {
 	to := t.to[:0]
 	t.names = t.names[:0]
 	for _, i := range p.changed {
