@@ -10,6 +10,7 @@
 //	bench report           writes BENCHMARKS.md again from bench/results
 //	bench pgo              writes default.pgo
 //	bench list             names the scenarios
+//	bench simulate         what more loops would do on more cores: doc/loops.md
 //
 // Start at bench/scenarios; bench/load is the generator, bench/report the text.
 package main
@@ -33,6 +34,7 @@ import (
 	"spindle/bench/process"
 	"spindle/bench/report"
 	"spindle/bench/scenarios"
+	"spindle/bench/simulate"
 )
 
 func main() {
@@ -98,11 +100,14 @@ var subcommands = map[string]options{
 // ownRedis is the reference unless another is named.
 const ownRedis = "redis-server"
 
-const usage = "usage: bench quick|full|run|report|pgo|list [flags] [scenario…]"
+const usage = "usage: bench quick|full|run|report|pgo|list|simulate [flags] [scenario…]"
 
 func run(args []string) error {
 	if len(args) == 0 {
 		return errors.New(usage)
+	}
+	if args[0] == "simulate" {
+		return simulate.Main(args[1:], os.Stdout)
 	}
 	o, ok := subcommands[args[0]]
 	if !ok {

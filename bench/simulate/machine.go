@@ -1,0 +1,181 @@
+// Package simulate says what several loops of a server would do on a machine that is not there.
+//
+// It runs the combining turn of engine/combine.go with given costs on given cores, and closed-loop clients beside it.
+// Owner: the caller; one goroutine runs everything.
+// Never: measures anything. The costs come from runs of the bench.
+// Start at loops.go, which has the server; machine.go has the cores and the threads. doc/loops.md has the results.
+package simulate
+
+import (
+	"container/heap"
+	"iter"
+)
+
+// Nanos is a time or a duration of the simulation.
+type Nanos int64
+
+// A machine is cores that run threads, one each at a time. A thread that has used up its slice goes behind those that
+// wait, as with a fair scheduler and equal weights.
+type machine struct {
+	now     Nanos
+	slice   Nanos // how long a thread keeps its core while others wait
+	wakeup  Nanos // from a wake to the first instruction, on a free core
+	free    int   // cores without a thread
+	waiting []*thread
+	events  events
+	order   uint64
+}
+
+// A thread is a coroutine of the simulation. Its program yields how long it works next; 0 means that it sleeps.
+type thread struct {
+	next  func() (Nanos, bool)
+	stop  func()
+	left  Nanos // of the present work
+	since Nanos // when it got its core
+	cpu   Nanos
+	state threadState
+	woken bool // during work: it does not sleep next
+}
+
+type threadState int8
+
+const (
+	asleep threadState = iota
+	queued
+	running
+)
+
+// start adds a thread. program calls work for each piece of work, and sleep to wait for a wake.
+func (m *machine) start(program func(work func(Nanos), sleep func())) *thread {
+	t := &thread{}
+	t.next, t.stop = iter.Pull(func(yield func(Nanos) bool) {
+		type over struct{}
+		defer func() {
+			if r := recover(); r != nil {
+				if _, is := r.(over); !is {
+					panic(r)
+				}
+			}
+		}()
+		give := func(n Nanos) {
+			if !yield(n) {
+				panic(over{})
+			}
+		}
+		program(func(n Nanos) {
+			if n > 0 {
+				give(n)
+			}
+		}, func() { give(0) })
+	})
+	m.wake(t)
+	return t
+}
+
+// wake has a sleeping thread go on. Otherwise its next sleep ends at once.
+func (m *machine) wake(t *thread) {
+	if t.state != asleep {
+		t.woken = true
+		return
+	}
+	if t.state = queued; m.free > 0 {
+		m.free--
+		m.at(m.now+m.wakeup, func() { m.begin(t) })
+		return
+	}
+	m.waiting = append(m.waiting, t)
+}
+
+// begin gives a core to t.
+func (m *machine) begin(t *thread) {
+	t.state, t.since = running, m.now
+	m.work(t)
+}
+
+// work runs t until its work or its slice is over.
+func (m *machine) work(t *thread) {
+	for t.left == 0 {
+		n, more := t.next()
+		if more && n > 0 {
+			t.left = n
+			break
+		}
+		if more && t.woken {
+			t.woken = false
+			continue
+		}
+		t.state = asleep
+		m.leave()
+		return
+	}
+	n := t.left
+	if left := t.since + m.slice - m.now; left < n {
+		n = max(left, 0)
+	}
+	m.at(m.now+n, func() {
+		t.left -= n
+		t.cpu += n
+		if m.now-t.since >= m.slice {
+			if len(m.waiting) > 0 {
+				t.state = queued
+				m.waiting = append(m.waiting, t)
+				m.leave()
+				return
+			}
+			t.since = m.now
+		}
+		m.work(t)
+	})
+}
+
+// leave gives a core to the thread that has waited for longest.
+func (m *machine) leave() {
+	if len(m.waiting) == 0 {
+		m.free++
+		return
+	}
+	t := m.waiting[0]
+	m.waiting = m.waiting[1:]
+	m.begin(t)
+}
+
+// at has f run at a time.
+func (m *machine) at(when Nanos, f func()) {
+	m.order++
+	heap.Push(&m.events, event{when, m.order, f})
+}
+
+// run plays all events until a time.
+func (m *machine) run(until Nanos) {
+	for len(m.events) > 0 && m.events[0].when <= until {
+		e := heap.Pop(&m.events).(event)
+		m.now = e.when
+		e.f()
+	}
+	m.now = until
+}
+
+type event struct {
+	when  Nanos
+	order uint64 // events of one time come in the order in which they were made
+	f     func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	if e[i].when != e[j].when {
+		return e[i].when < e[j].when
+	}
+	return e[i].order < e[j].order
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	(*e)[last] = event{}
+	*e = (*e)[:last]
+	return x
+}

@@ -1,0 +1,65 @@
+package simulate
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Measured are costs of this tree on the machine of BENCHMARKS.md; doc/loops.md says how they were taken.
+var Measured = Costs{
+	Before: 2600, BeforeEach: 40, After: 2500, AfterEach: 10, Turn: 110, TurnEach: 140,
+	Moved: 400, Foreign: 300, Publish: 150, Ring: 1500, Client: 2500, ClientEach: 60,
+}
+
+// Main is `bench simulate`: it prints what 1 to 32 loops would do, each on a core of its own.
+func Main(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("bench simulate", flag.ContinueOnError)
+	r := Run{Costs: Measured, Slice: 3e6, Wakeup: 5000, Watch: 300}
+	for _, f := range []struct {
+		name, of string
+		at       *Nanos
+	}{
+		{"before", "a batch, outside the turn before it", &r.Before},
+		{"before-each", "each of its requests there", &r.BeforeEach},
+		{"after", "a batch's replies", &r.After},
+		{"after-each", "each reply", &r.AfterEach},
+		{"turn", "a batch inside the turn", &r.Turn},
+		{"turn-each", "each of its requests there", &r.TurnEach},
+		{"moved", "a turn after another loop's turn", &r.Moved},
+		{"foreign", "running another loop's batch", &r.Foreign},
+		{"publish", "publishing a batch", &r.Publish},
+		{"ring", "waking a loop", &r.Ring},
+		{"client", "the load generator, a batch", &r.Client},
+		{"client-each", "the load generator, a request", &r.ClientEach},
+		{"wakeup", "a wake, until the thread runs", &r.Wakeup},
+		{"slice", "the scheduler's slice", &r.Slice},
+	} {
+		flags.Int64Var((*int64)(f.at), f.name, int64(*f.at), "`nanoseconds` of "+f.of)
+	}
+	cores := flags.Int("cores", 0, "`cores` that loops and load generator share; 0: each thread has its own")
+	clients := flags.Int("clients", 50, "`clients` of each loop, or of all with -cores")
+	loads := flags.Int("loads", 1, "`threads` of the load generator with -cores")
+	flags.BoolVar(&r.Alone, "alone", false, "no loop runs another's batches: it sleeps until it has the turn")
+	span := flags.Duration("time", 200*time.Millisecond, "simulated `time` of each line")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	r.Time, r.Pre = Nanos(*span), Nanos(*span/5)
+	fmt.Fprintf(out, "%-9s %-6s %12s %10s %10s %8s %9s %9s\n", "pipeline", "loops", "requests/s", "median µs", "p99 µs",
+		"CPU µs", "combined", "turn held")
+	for _, r.Pipeline = range []int{1, 10, 16, 50} {
+		for _, r.Loops = range []int{1, 2, 4, 8, 16, 32} {
+			if r.Cores, r.Loads, r.Apart, r.Clients = *cores, *loads, false, *clients; *cores == 0 {
+				r.Cores, r.Loads, r.Apart, r.Clients = r.Loops, 3*r.Loops, true, *clients*r.Loops
+			} else if r.Loops > 4 {
+				continue
+			}
+			p := r.Play()
+			fmt.Fprintf(out, "%-9d %-6d %12.0f %10.1f %10.1f %8.2f %8.1f%% %8.1f%%\n", r.Pipeline, r.Loops, p.PerSecond,
+				float64(p.Median)/1e3, float64(p.P99)/1e3, float64(p.CPU)/1e3, 100*p.Combined, 100*p.Busy)
+		}
+	}
+	return nil
+}
