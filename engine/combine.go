@@ -15,11 +15,11 @@ import (
 //	  │ it is taken                                └────────────────────────────┘
 //	  └─▶ publish ─▶ is it free now? ── no ──▶ out: the holder looks at the outboxes after it has unlocked
 //
-// engine.S1. No published batch is forgotten. Its loop publishes before it finds the turn taken. So the holder at that
+// engine.H1. No published batch is forgotten. Its loop publishes before it finds the turn taken. So the holder at that
 // moment looks at the outboxes after the publication. It runs the batch, or finds a later holder, or rings the loop.
-// engine.S2. Only a loop runs the batches of others. Another holder only rings loops that rest; they then take the turn
+// engine.H2. Only a loop runs the batches of others. Another holder only rings loops that rest; they then take the turn
 // themselves.
-// engine.S3. Each batch has a turn of its own, with its number. One goroutine combines no longer than turnTime, and then
+// engine.H3. Each batch has its own turn, with its number. One goroutine combines no longer than turnTime, and then
 // serves its own sockets.
 
 // Join implements protocol.Combiner.
@@ -89,11 +89,11 @@ func (t *turn) combine() {
 		switch {
 		case t.published.Load() == 0:
 			return
-		case over: // engine.S3
+		case over: // engine.H3
 			t.ringForWork()
 			return
 		case !t.tryTake():
-			return // engine.S1: its holder looks
+			return // engine.H1: its holder looks
 		}
 	}
 }
@@ -124,13 +124,4 @@ func (t *turn) runPublished(rings []*protocol.Outbox, ends int64) (ran []*protoc
 		}
 	}
 	return rings, now
-}
-
-// ringForWork wakes the loops that rest while batches of theirs are published. Any goroutine.
-func (t *turn) ringForWork() {
-	for _, o := range *t.outboxes.Load() {
-		if o.HasWork() {
-			o.Ring()
-		}
-	}
 }

@@ -117,8 +117,8 @@ func TestCombining(t *testing.T) {
 }
 
 // TestCombiningInEveryOrder explores a model of combine.go: all orders of the atomic steps of 2 and 3 loops beside a
-// holder that is no loop. In no order a batch is lost, is run twice, or a loop sleeps for ever (engine.S1, protocol.S1
-// to S3). Planted faults show that the model would find them.
+// holder that is no loop. In no order a batch is lost, is run twice, or a loop sleeps for ever (engine.H1, protocol.S1
+// to protocol.S3). Planted faults show that the model would find them.
 func TestCombiningInEveryOrder(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -203,7 +203,7 @@ const (
 	offer   step = iota // take the turn for the next batch, or find it taken
 	pushIt              // the batch is in the outbox
 	count               // published grows
-	help                // published is not 0: go on to retake
+	help                // published is not 0: continue with retake
 	retake              // take the turn, or not
 	scan                // combine: is anything published?
 	lookAt              // take what is in one outbox
@@ -236,7 +236,7 @@ func (m *model) start() (s state) {
 	return s
 }
 
-// explore takes every step that can be taken in s, and goes on from there.
+// explore takes every step that can be taken in s, and continues there.
 func (m *model) explore(s state) {
 	if m.problem != "" || m.seen[s] {
 		return
@@ -249,7 +249,7 @@ func (m *model) explore(s state) {
 			moved = true
 			m.explore(next)
 		}
-		if a := s.actors[i]; a.at == again && s.published != 0 { // its time may be over (engine.S3)
+		if a := s.actors[i]; a.at == again && s.published != 0 { // its time may be over (engine.H3)
 			next = s
 			m.ringForWork(&next)
 			m.goOn(&next, i)

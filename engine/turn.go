@@ -75,6 +75,15 @@ func (t *turn) unlock() {
 	t.mu.Unlock()
 }
 
+// ringForWork wakes the loops that rest while batches of theirs are published. Any goroutine.
+func (t *turn) ringForWork() {
+	for _, o := range *t.outboxes.Load() {
+		if o.HasWork() {
+			o.Ring()
+		}
+	}
+}
+
 // OnBehalf is for the holder of the turn, while another goroutine does a part of its work (DEBUG RELOAD). Each of the
 // two does what is for the turn inside run, one at a time. The other must have ended before the holder continues alone.
 func (t *turn) OnBehalf() (run func(f func())) {

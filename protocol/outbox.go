@@ -3,7 +3,7 @@ package protocol
 import "sync/atomic"
 
 // An Outbox is where one loop publishes batches that found the turn taken. The holder of the turn runs them in the
-// loop's place. The loop goes on with other sockets, and the batches come back to it.
+// loop's place. The loop serves other sockets, and the batches come back to it.
 //
 //	loop:    parse ─▶ publish ─▶ other sockets … ─▶ Back? ─▶ deliver
 //	                     │                            ▲

@@ -8,15 +8,15 @@ import (
 )
 
 // Batches that are away: with several loops a batch that finds the turn taken is published, and the turn's holder runs
-// it (protocol.Outbox). The loop goes on with other sockets meanwhile.
+// it (protocol.Outbox). The loop serves other sockets meanwhile.
 //
 //	       Offer: the turn is taken          Back
 //	loop ────────────────────────────▶ away ──────▶ bring: deliver, then what has come for the connection meanwhile
 //
-// reactor.A1. A connection is away from Offer until bring. Meanwhile the loop neither reads its socket, nor writes its
+// reactor.Y1. A connection is away from Offer until bring. Meanwhile the loop neither reads its socket, nor writes its
 // output, nor closes it. Events and mails for it are kept in the frame.
-// reactor.A2. The frame goes with the batch: the bytes, the parsed requests and the parser stay as they are.
-// reactor.A3. A loop that has batches away does not sleep before it has asked the handler to rest: see rest.
+// reactor.Y2. The frame goes with the batch: the bytes, the parsed requests and the parser stay as they are.
+// reactor.Y3. A loop that has batches away does not sleep before it has asked the handler to rest: see rest.
 
 // A frame is what one batch needs from its bytes to its replies.
 type frame struct {
@@ -44,7 +44,7 @@ func newFrame() *frame {
 
 const (
 	awayMost = 64  // batches of a loop that may be away; the next one waits for the turn
-	watching = 300 // looks at a published batch before the loop goes on: less than a microsecond
+	watching = 300 // looks at a published batch before the loop continues: less than a microsecond
 )
 
 // offer has the handler run the batch. away: another goroutine may do so at any time, until bring.
@@ -170,7 +170,7 @@ func (l *loop) rest() bool {
 	return true
 }
 
-// keepFor keeps a mail for a connection that is away (reactor.A1).
+// keepFor keeps a mail for a connection that is away (reactor.Y1).
 func (f *frame) keepFor(m mail) { f.mails = append(f.mails, m) }
 
 // takeMails returns what keepFor has kept.

@@ -12,7 +12,7 @@ import (
 // apart has serveHandler run most batches on other goroutines than their loop's.
 var apart bool
 
-// An awayHandler is a Combiner that publishes most batches. Goroutines of its own run them, at once or slightly later.
+// An awayHandler is a Combiner that publishes most batches. Its own goroutines run them, at once or slightly later.
 type awayHandler struct {
 	protocol.Handler
 	mu       sync.Mutex

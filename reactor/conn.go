@@ -199,7 +199,7 @@ func (c *conn) close() {
 // discard is close without a last write.
 func (c *conn) discard() {
 	l := c.loop
-	invariant.That(c.away == nil, "reactor.A1: a connection ends while its batch is away")
+	invariant.That(c.away == nil, "reactor.Y1: a connection ends while its batch is away")
 	c.become(lifeClosed)
 	c.out.abandon(&l.replies)
 	c.endStream()

@@ -83,7 +83,7 @@ func (s *sockets) event(fd int, events uint32) {
 	}
 	c := s.conns[fd]
 	if c.away != nil {
-		c.away.events |= events // reactor.A1
+		c.away.events |= events // reactor.Y1
 		return
 	}
 	if events&unix.EPOLLOUT != 0 && c.out.blocked {

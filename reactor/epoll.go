@@ -152,7 +152,7 @@ func (h *epollHost) wait() int {
 	}
 	l.armed.Store(false) // reactor.P1
 	n := 0
-	if len(l.away) > 0 && !l.rest() { // reactor.A3
+	if len(l.away) > 0 && !l.rest() { // reactor.Y3
 		n, _ = epollWait(h.epoll, h.events, 0)
 	} else if !l.waiting.Load() {
 		if h.raw {

@@ -84,7 +84,7 @@ func (h *gnetHost) ready(fd int, events uint32) {
 // ends is the end of each call from the poller, which may sleep afterwards.
 func (h *gnetHost) ends(now int64) {
 	l := h.loop
-	for len(l.away) > 0 && !l.rest() { // reactor.A3
+	for len(l.away) > 0 && !l.rest() { // reactor.Y3
 		l.turn()
 	}
 	if l.pendingTurn() {

@@ -106,7 +106,7 @@ func (c *conn) serve(buf []byte, lent bool) (rest []byte) {
 	return c.serveRounds(p, buf, 1, lent)
 }
 
-// serveRounds is serve from a round on. If a batch goes away it returns nothing: bring continues.
+// serveRounds is serve that begins with a round. If a batch goes away it returns nothing: bring continues.
 func (c *conn) serveRounds(p *protocol.Parser, buf []byte, round int, lent bool) (rest []byte) {
 	for ; ; round++ {
 		p.Limits = c.limits()

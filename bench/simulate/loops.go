@@ -22,12 +22,12 @@ type Run struct {
 	Cores     int
 	Loops     int
 	Loads     int  // threads of the load generator
-	Apart     bool // the load generator has cores of its own
+	Apart     bool // the load generator has its own cores
 	Clients   int
 	Pipeline  int
 	Slice     Nanos // of the kernel's scheduler
 	Wakeup    Nanos
-	Watch     Nanos // how long a loop looks at a published batch before it goes on
+	Watch     Nanos // how long a loop looks at a published batch before it continues
 	Alone     bool  // no loop runs another's batches: it waits for the turn
 	Time, Pre Nanos // simulated, and left out before that
 }

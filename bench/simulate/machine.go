@@ -14,7 +14,7 @@ import (
 // Nanos is a time or a duration of the simulation.
 type Nanos int64
 
-// A machine is cores that run threads, one each at a time. A thread that has used up its slice goes behind those that
+// A machine is cores that run threads, one each at a time. A thread that has used up its slice comes after those that
 // wait, as with a fair scheduler and equal weights.
 type machine struct {
 	now     Nanos
@@ -72,7 +72,7 @@ func (m *machine) start(program func(work func(Nanos), sleep func())) *thread {
 	return t
 }
 
-// wake has a sleeping thread go on. Otherwise its next sleep ends at once.
+// wake ends the sleep of a thread. Otherwise its next sleep ends at once.
 func (m *machine) wake(t *thread) {
 	if t.state != asleep {
 		t.woken = true

@@ -13,7 +13,7 @@ var Measured = Costs{
 	Moved: 400, Foreign: 300, Publish: 150, Ring: 1500, Client: 2500, ClientEach: 60,
 }
 
-// Main is `bench simulate`: it prints what 1 to 32 loops would do, each on a core of its own.
+// Main is `bench simulate`: it prints what 1 to 32 loops would do, each on its own core.
 func Main(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench simulate", flag.ContinueOnError)
 	r := Run{Costs: Measured, Slice: 3e6, Wakeup: 5000, Watch: 300}
