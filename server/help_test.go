@@ -56,7 +56,7 @@ func TestHelp(t *testing.T) {
 		t.Errorf("help has %d lines that state a default, of %d", stated, lines)
 	}
 	for line := range strings.Lines(text) {
-		if len(line) > 130 {
+		if len(line) > 130 && strings.Contains(strings.TrimSpace(line), " ") { // a list of values is one word
 			t.Errorf("a long line: %s", line)
 		}
 	}
