@@ -8,7 +8,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// emit reports an event about an instance. Its text is "master NAME IP PORT", or the same for a replica or Sentinel and,
+// emit reports an event of an instance. Its text is "master NAME IP PORT", or the same for a replica or Sentinel and,
 // after an @, its primary's name and address. The formatted text follows.
 func (m *Machine) emit(level logging.Level, event string, i *Instance, format string, args ...any) {
 	var b strings.Builder
