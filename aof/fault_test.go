@@ -504,7 +504,7 @@ func TestSyncFailsAtTheCut(t *testing.T) {
 		turn := uint64(0)
 		s.freezing = func() { // in the turn of the freeze
 			turn = s.TurnNumber()
-			s.aof.Take([]engine.Effect{{Command: increment}})
+			s.aof.Append([]engine.Effect{{Command: increment}})
 			d.Fail(faulty.Fault{Op: faulty.Sync, Name: old, Err: syscall.EIO, Times: 1})
 		}
 		s.Do(s.aof.startRewrite)
@@ -531,7 +531,7 @@ func TestLastSyncFails(t *testing.T) {
 			var turn uint64
 			s.Do(func() { // the command and the end in one turn
 				turn = s.TurnNumber()
-				s.aof.Take([]engine.Effect{{Command: increment}})
+				s.aof.Append([]engine.Effect{{Command: increment}})
 				end(s)
 			})
 			s.waitFor("the end", func() bool { return !s.gate.Holds(turn) })

@@ -114,7 +114,7 @@ func (w *writer) change(j *rewriting) {
 	}
 	if err != nil {
 		w.log.parts.Log.Warning("Can't go on in the AOF incr file %s: %s", j.name, reason.Of(err))
-		if w.takeBack() {
+		if w.restoreManifest() {
 			w.dropIncr(j)
 		} else { // it stays, empty
 			_ = j.file.Close()
@@ -134,9 +134,9 @@ func (w *writer) change(j *rewriting) {
 	_ = old.Close()
 }
 
-// takeBack writes the present manifest in the place of one whose writing failed. That one may be on disk all the same,
-// when only its folder could not be synced. It reports whether the files that the failed one names may go.
-func (w *writer) takeBack() bool {
+// restoreManifest writes the present manifest in the place of one whose writing failed. That one may be on disk all the
+// same, when only its folder could not be synced. It reports whether the files that the failed one names may go.
+func (w *writer) restoreManifest() bool {
 	f := w.folder
 	if w.manifest.empty() {
 		err := f.disk.Remove(f.manifestPath())
@@ -214,7 +214,7 @@ func (w *writer) adopt(j *rewriting) {
 		err, wrote = w.persist(next), true
 	}
 	if err != nil {
-		back := !wrote || w.takeBack()
+		back := !wrote || w.restoreManifest()
 		if renamed && back {
 			_ = f.disk.Rename(f.path(next.incrs[0].name), f.path(f.temporaryIncr()))
 		}

@@ -110,8 +110,8 @@ func (l *Log) Locate() {
 	l.w.move(l.folder)
 }
 
-// Take implements engine.Sink.
-func (l *Log) Take(unit []engine.Effect) {
+// Append implements engine.Sink.
+func (l *Log) Append(unit []engine.Effect) {
 	l.fresh = true
 	if l.set.Timestamps.Get() {
 		l.stamp()

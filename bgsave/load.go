@@ -353,7 +353,7 @@ func (l *loader) run() error {
 	for j := range jobs {
 		if err == nil {
 			end := j.end // take may change end for a compressed file
-			err = metBefore(l.take(j), end)
+			err = metBefore(l.insertBatch(j), end)
 		}
 		if err != nil {
 			// The splitter sees the closed channel and stops. If it hangs in a Read, the caller has to end that.
@@ -451,8 +451,8 @@ func (j *job) read(r *rdb.Record) error {
 	return nil
 }
 
-// take inserts a batch's keys and handles its opcodes. Consecutive keys are inserted together.
-func (l *loader) take(j *job) error {
+// insertBatch inserts a batch's keys and handles its opcodes. Consecutive keys are inserted together.
+func (l *loader) insertBatch(j *job) error {
 	<-j.ready
 	records, plain, written := j.batch.Records, j.batch.Plain, j.written
 	from := 0 // the first record that is not inserted yet

@@ -277,17 +277,17 @@ func (s *save) database(v View, db int) {
 	}
 	go func() { wait.Wait(); close(pieces) }()
 	for p := range pieces { // to the end, also after a failure: savers wait for their buffers
-		s.take(p.buf)
+		s.writeBuffer(p.buf)
 		if p.more != nil {
 			for b := range p.more {
-				s.take(b)
+				s.writeBuffer(b)
 			}
 		}
 	}
 }
 
-// take writes a buffer and returns it to its saver.
-func (s *save) take(b *buffer) {
+// writeBuffer writes a buffer and returns it to its saver.
+func (s *save) writeBuffer(b *buffer) {
 	s.put(b.p)
 	b.p = b.p[:0]
 	if cap(b.p) > 2*bufferSize {

@@ -315,7 +315,7 @@ func (c *Cluster) run() {
 			c.closeLinks()
 			return
 		case e := <-events:
-			c.take(e)
+			c.handle(e)
 		case <-tick.C:
 			if events != nil {
 				c.step(func(s *state.State) { s.Tick() })
@@ -347,8 +347,8 @@ func (c *Cluster) step(f func(s *state.State)) {
 	c.finish()
 }
 
-// take handles one event.
-func (c *Cluster) take(e event) {
+// handle handles one event.
+func (c *Cluster) handle(e event) {
 	c.step(func(s *state.State) {
 		w := e.wire
 		switch {

@@ -142,7 +142,7 @@ func (h *choice) carryOut(s *state.State) {
 	if h.release {
 		s.Release(h.list)
 	} else {
-		s.Take(h.list)
+		s.Assign(h.list)
 	}
 }
 

@@ -54,8 +54,8 @@ func (s *saver) offer(save *state.Save, no uint64) {
 // each slot.
 const saveEvery = 25 * time.Millisecond
 
-// take waits for a save to write; nil: the saver is closed. began is when the last write began.
-func (s *saver) take(began time.Time) (save *state.Save, no uint64) {
+// await waits for a save to write; nil: the saver is closed. began is when the last write began.
+func (s *saver) await(began time.Time) (save *state.Save, no uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.next == nil && !s.closed {
@@ -91,7 +91,7 @@ func (c *Cluster) runSaver() {
 	defer c.stopped.Done()
 	var began time.Time
 	for {
-		save, no := c.saver.take(began)
+		save, no := c.saver.await(began)
 		if save == nil {
 			return
 		}

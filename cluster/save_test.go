@@ -49,13 +49,13 @@ func TestSavesAreGathered(t *testing.T) {
 	}
 	done := make(chan struct{})
 	began = time.Now()
-	c.with(func(s *state.State) { s.Take([]int{7}) })
+	c.with(func(s *state.State) { s.Assign([]int{7}) })
 	if !c.saved(func() { close(done) }) {
 		<-done
 	}
 	t.Logf("a critical save took %v", time.Since(began))
 	holds(t, " 7\n")
-	c.with(func(s *state.State) { s.Take([]int{9}) })
+	c.with(func(s *state.State) { s.Assign([]int{9}) })
 	c.with(func(s *state.State) { s.Release([]int{7}) })
 	c.saver.close()
 	c.stopped.Wait()
@@ -81,13 +81,13 @@ func TestSavesBestEffort(t *testing.T) {
 	for try, behavior := range []saves{savesIfItCan, savesOrEnds} {
 		c.settings.Saves.Set(behavior)
 		heal := d.Fail(faulty.Fault{Op: faulty.Sync, Err: syscall.EIO})
-		c.with(func(s *state.State) { s.Take([]int{7 + 2*try}) })
+		c.with(func(s *state.State) { s.Assign([]int{7 + 2*try}) })
 		c.saveNow()
 		heal()
 		if saved := c.saved(func() {}); ended != try || saved != (behavior == savesIfItCan) {
 			t.Errorf("behaviour %d: ended %d times, counts as saved: %v", behavior, ended, saved)
 		}
-		c.with(func(s *state.State) { s.Take([]int{8 + 2*try}) })
+		c.with(func(s *state.State) { s.Assign([]int{8 + 2*try}) })
 		c.saveNow()
 		if text, _ := d.Content("nodes.conf"); !strings.Contains(string(text), " 7-"+strconv.Itoa(8+2*try)+"\n") {
 			t.Errorf("nodes.conf is %q", text)

@@ -11,16 +11,16 @@ import (
 	"spindle/replication"
 )
 
-// A taker receives full copies.
-type taker struct{ d *Set }
+// A copyLoader receives full copies.
+type copyLoader struct{ d *Set }
 
 var (
 	errMark    = errors.New("the mark after the copy is not the announced one")
 	errGivenUp = errors.New("the link was given up before the copy was loaded")
 )
 
-// Take implements replication.Taker.
-func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) error {
+// Load implements replication.CopyLoader.
+func (t copyLoader) Load(c *replication.Copy, begin func() bool, done func(db int)) error {
 	d := t.d
 	how, empty := d.Settings.Follow.Load.Get(), true
 	d.Core.Do(func() {
@@ -67,7 +67,7 @@ func (d *Set) checkHeader(c *replication.Copy) error {
 
 // byDisk receives the copy into a temporary file and loads it from there. Only a copy that was loaded takes the place
 // of this server's own file.
-func (t taker) byDisk(c *replication.Copy, begin func() bool, done func(db int)) error {
+func (t copyLoader) byDisk(c *replication.Copy, begin func() bool, done func(db int)) error {
 	d := t.d
 	path := d.Settings.Save.FileName.Get()
 	file, err := bgsave.ReceiveFile(path, func(w io.Writer) error { return receive(w, c) })
@@ -130,7 +130,7 @@ func (d *Set) endCopy(file *bgsave.CopyFile, l bgsave.Loaded, err error) {
 }
 
 // copyOptions returns the options for reading a full copy.
-func (t taker) copyOptions(size int64) bgsave.LoadOptions {
+func (t copyLoader) copyOptions(size int64) bgsave.LoadOptions {
 	o := t.d.loadOptions("the primary's copy")
 	o.KeepExpired, o.Size = true, max(size, 0) // only the primary removes expired keys
 	return o
@@ -141,14 +141,14 @@ const smallCopy = 64 << 10
 
 // fitsATurn reports whether a copy of this size is read in one turn. It is not if settings ask for shorter turns,
 // or for a pause after each key.
-func (t taker) fitsATurn(size int64) bool {
+func (t copyLoader) fitsATurn(size int64) bool {
 	save := &t.d.Settings.Save
 	interval := save.LoadingInterval.Get()
 	return size <= smallCopy && (interval == 0 || size <= interval) && save.LoadDelay.Get() == 0
 }
 
 // wholly is inPlace within one turn, for a small copy in a file.
-func (t taker) wholly(begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
+func (t copyLoader) wholly(begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
 	read reader) (err error) {
 	t.d.Core.DoBetween(func() { err = t.inPlace(t.d.Core.OnBehalf(), begin, done, size, file, read) })
 	return err
@@ -164,7 +164,7 @@ type reader func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)
 // client is served meanwhile. turn runs a function in a turn.
 //
 // The files on disk, including the append-only file, stay as they are until the copy has been loaded.
-func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
+func (t copyLoader) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
 	read reader) error {
 	d := t.d
 	still, from := true, "disk"
@@ -217,7 +217,7 @@ func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), 
 
 // beside reads the copy into hidden databases, and then exchanges all databases in one turn. If the copy is of the same
 // history, clients read the old data meanwhile.
-func (t taker) beside(c *replication.Copy, begin func() bool, done func(db int)) error {
+func (t copyLoader) beside(c *replication.Copy, begin func() bool, done func(db int)) error {
 	d := t.d
 	d.Log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
 	first, staged, still := 0, d.Scripts.Stage(), true

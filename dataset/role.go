@@ -12,7 +12,7 @@ import (
 // newFollower makes this server's side as a replica.
 func (d *Set) newFollower() *replication.Follower {
 	return replication.NewFollower(d.Core, d.Feed, &d.Settings.Follow, replication.FollowerParts{
-		Taker: taker{d}, Dial: d.Dial, Port: d.Port,
+		Loader: copyLoader{d}, Dial: d.Dial, Port: d.Port,
 		Changed:    func() { d.roleChanged() },
 		Fatal:      func(why string) { panic(why) },
 		PatienceMs: func() int64 { return d.Settings.Feed.Timeout.Get() * 1000 },

@@ -105,7 +105,7 @@ type recorder struct {
 	fresh bool
 }
 
-func (r *recorder) Take(unit []Effect) {
+func (r *recorder) Append(unit []Effect) {
 	r.fresh = true
 	for _, e := range unit {
 		words := strings.Split(string(e.Command), "\r\n")

@@ -87,7 +87,7 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 		reply: &protocol.Reply{RESP3: cl.Protocol == 3, Chunks: cl.Conn.Chunks()}}
 	cl.Out.Cut(mark, l.reply)
 	l.pushes = append(l.pushes, c.pushes.pending...)
-	c.takePending()
+	c.dropPending()
 	l.p = c.parkBusy(cl, args, spec)
 	cl.Out = l.reply
 	for i := range s.frames[:s.depth] {

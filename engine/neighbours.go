@@ -7,9 +7,9 @@ package engine
 // Both methods run inside the turn and must not block (R5). The effects of a turn reach every sink before
 // the turn's replies leave.
 type Sink interface {
-	// Take receives one unit, which a reader must apply whole: one effect, or several between MULTI and EXEC.
-	// Lifetime: unit and its bytes are lent until Take returns.
-	Take(unit []Effect)
+	// Append receives one unit, which a reader must apply whole: one effect, or several between MULTI and EXEC.
+	// Lifetime: unit and its bytes are lent until Append returns.
+	Append(unit []Effect)
 	// TurnDone says that the turn has no more effects, so that what was collected can leave in one piece.
 	TurnDone()
 }

@@ -82,7 +82,7 @@ func (c *Core) flushUnit() {
 			u.list, listed = u.appendFor(u.list[:0], s.is), s.is
 		}
 		if len(u.list) > 0 {
-			s.Take(u.list)
+			s.Append(u.list)
 		}
 	}
 	clear(u.list)

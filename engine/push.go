@@ -114,11 +114,11 @@ func (c *Core) pushHere(p []byte) {
 // flushPushes puts the pushes of the batch's client to itself after its reply.
 func (c *Core) flushPushes(cl *client.Client) {
 	cl.Out.Raw(c.pushes.pending)
-	c.takePending()
+	c.dropPending()
 }
 
-// takePending forgets the pending pushes, which the caller has copied.
-func (c *Core) takePending() {
+// dropPending forgets the pending pushes, which the caller has copied.
+func (c *Core) dropPending() {
 	if cap(c.pushes.pending) > keptPending {
 		c.pushes.pending = nil
 	}

@@ -51,7 +51,7 @@ func (o *Page) observe(words ...string) (reply []byte, err error) {
 	o.Core.Do(func() {
 		guest := engine.NewGuest(nil)
 		if err = o.Core.Observe(guest, args); err == nil {
-			reply, err = takeReply(guest, longestReply)
+			reply, err = copyReply(guest, longestReply)
 		}
 	})
 	return reply, err
@@ -78,7 +78,7 @@ func (o *Page) Consult(name, from string, args [][]byte) (reply []byte, err erro
 		guest := engine.NewGuest(user)
 		guest.Name, guest.From, guest.Out.Chunks = "console", from, bounded(longestConsole)
 		if err = o.Core.Consult(guest, args); err == nil {
-			reply, err = takeReply(guest, longestConsole)
+			reply, err = copyReply(guest, longestConsole)
 		}
 	})
 	return reply, err
@@ -98,8 +98,8 @@ func (b bounded) Chunk(n, held int) (chunk []byte, release func()) {
 // Outgrown implements protocol.Chunks.
 func (bounded) Outgrown([]byte) {}
 
-// takeReply copies a guest's reply of at most most bytes, and gives lent memory back.
-func takeReply(guest *client.Client, most int) (reply []byte, err error) {
+// copyReply copies a guest's reply of at most most bytes, and gives lent memory back.
+func copyReply(guest *client.Client, most int) (reply []byte, err error) {
 	defer guest.Out.Reset()
 	n := guest.Out.Len()
 	if n > most {

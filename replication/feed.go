@@ -18,7 +18,7 @@ import (
 
 // A Feed is this server's stream and all that replicas have of it.
 //
-//	core ── Take ──▶ stream ── give ──▶ roster ──▶ replicas' connections
+//	core ── Append ──▶ stream ── give ──▶ roster ──▶ replicas' connections
 //	                   └─ backlog ────────┘
 //	copies: a view for replicas that cannot continue      census: what each may get      waiters: WAIT
 type Feed struct {
@@ -49,8 +49,8 @@ func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
 	return f
 }
 
-// Take implements engine.Sink.
-func (f *Feed) Take(unit []engine.Effect) {
+// Append implements engine.Sink.
+func (f *Feed) Append(unit []engine.Effect) {
 	for _, e := range unit {
 		f.enter(e.DB)
 		f.spotEffect(e.DB, e.Command)

@@ -38,7 +38,7 @@ type Follower struct {
 	over    func(accepted bool) // told how a primary took a PSYNC that asked it to take over
 	connect func(host string, port int) *upstream
 
-	taking    sync.Mutex   // held around Take
+	taking    sync.Mutex   // held around Load
 	copied    atomic.Int64 // bytes read of the full copy
 	size      int64        // of the full copy; 0: unknown
 	contactMs atomic.Int64 // for HeardMs
@@ -52,7 +52,7 @@ type Follower struct {
 
 // FollowerParts are what a Follower needs of the rest of the server.
 type FollowerParts struct {
-	Taker      Taker
+	Loader     CopyLoader
 	Dial       Dialer
 	Port       func() int       // where this server listens
 	Changed    func()           // called when the role changes, or the link goes up or down; turn only
@@ -63,12 +63,12 @@ type FollowerParts struct {
 	Clustered  bool                 // the cluster decides which server this one follows; clients cannot
 }
 
-// A Taker puts a full copy in the place of the data.
-type Taker interface {
-	// Take reads the copy, outside turns. It calls done in the turn in which the copy is in place; db is the database of
+// A CopyLoader puts a full copy in the place of the data.
+type CopyLoader interface {
+	// Load reads the copy, outside turns. It calls done in the turn in which the copy is in place; db is the database of
 	// the stream after it. It calls begin in an earlier turn, after which the data here are not whole. begin returns false
 	// if the link was given up: the data stay. After an error done was not called. One call at a time.
-	Take(c *Copy, begin func() (still bool), done func(db int)) error
+	Load(c *Copy, begin func() (still bool), done func(db int)) error
 }
 
 // A Copy is a full copy on its way.

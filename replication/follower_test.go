@@ -22,7 +22,7 @@ import (
 // A gulp is a Taker that reads a copy and keeps nothing of it.
 type gulp struct{ p *primary }
 
-func (g gulp) Take(c *Copy, begin func() bool, done func(db int)) error {
+func (g gulp) Load(c *Copy, begin func() bool, done func(db int)) error {
 	g.p.Do(func() { begin() })
 	if _, err := io.CopyN(io.Discard, c.Stream, c.Size); err != nil {
 		return err
@@ -40,7 +40,7 @@ type source struct {
 }
 
 func newSource(t *testing.T, p *primary) *source {
-	p.follower.parts.Taker = gulp{p}
+	p.follower.parts.Loader = gulp{p}
 	stop := make(chan struct{})
 	t.Cleanup(func() { close(stop) })
 	go func() { // time passes, acknowledgements are due at once, and no link rests
@@ -442,7 +442,7 @@ func FuzzStream(f *testing.F) {
 	f.Add(strings.Repeat(wire("APPEND k "+strings.Repeat("v", 100)), 900), uint16(3))
 	f.Fuzz(func(t *testing.T, stream string, offset uint16) {
 		p := newPrimary(t)
-		p.follower.parts.Taker = gulp{p}
+		p.follower.parts.Loader = gulp{p}
 		var calls atomic.Int32
 		p.follower.parts.Dial = func(context.Context, string, string) (net.Conn, error) {
 			if calls.Add(1) > 1 {

@@ -39,10 +39,10 @@ func (f *Follower) readCopy(w *upstream) error {
 		return errReplaced
 	}
 	defer w.beat()()
-	f.taking.Lock() // an earlier Take, whose link was given up, ends first
+	f.taking.Lock() // an earlier Load, whose link was given up, ends first
 	defer f.taking.Unlock()
 	taken := false
-	err = f.parts.Taker.Take(c, func() (still bool) {
+	err = f.parts.Loader.Load(c, func() (still bool) {
 		if still = f.wire == w; still {
 			f.known = false
 			f.feed.shown.Store(0) // the data count for nothing until the copy is in place

@@ -145,7 +145,7 @@ func (b *values) Full() bool { return b.limit != 0 && b.state.Used() > b.limit }
 func (b *values) result() lua.Value {
 	v := lua.Nil
 	if len(b.items) > 0 {
-		v, _ = b.take(0)
+		v, _ = b.value(0)
 	}
 	b.size = 0
 	clear(b.items)
@@ -155,8 +155,8 @@ func (b *values) result() lua.Value {
 	return v
 }
 
-// take makes the value that begins at item i. It returns the index of the next one.
-func (b *values) take(i int) (lua.Value, int) {
+// value makes the value that begins at item i. It returns the index of the next one.
+func (b *values) value(i int) (lua.Value, int) {
 	if i >= len(b.items) {
 		return lua.Nil, i
 	}
@@ -167,15 +167,15 @@ func (b *values) take(i int) (lua.Value, int) {
 		return it.v, i
 	case '|': // scripts get the value, but not its attributes
 		for range it.n {
-			_, i = b.take(i)
+			_, i = b.value(i)
 		}
-		return b.take(i)
+		return b.value(i)
 	case '%':
 		t := b.state.NewTable(0, 0)
 		for range it.n / 2 {
 			var key, v lua.Value
-			key, i = b.take(i)
-			v, i = b.take(i)
+			key, i = b.value(i)
+			v, i = b.value(i)
 			put(t, key, v)
 		}
 		return b.field(nameMap, t.Value()), i
@@ -183,7 +183,7 @@ func (b *values) take(i int) (lua.Value, int) {
 		t := b.state.NewTable(0, 0)
 		for range it.n {
 			var key lua.Value
-			key, i = b.take(i)
+			key, i = b.value(i)
 			put(t, key, lua.True)
 		}
 		return b.field(nameSet, t.Value()), i
@@ -191,7 +191,7 @@ func (b *values) take(i int) (lua.Value, int) {
 	t, whole := b.state.NewTable(grown(it.n), 0), true
 	for j := range it.n {
 		var v lua.Value
-		v, i = b.take(i)
+		v, i = b.value(i)
 		if whole && v.IsNil() { // the end that # finds depends on how the table has grown
 			whole = false
 			t = b.regrown(t, j)

@@ -62,7 +62,7 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)
-	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Take)
+	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Parse)
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
 	in.notices.Push = in.core.Push
 	in.rewriter = &config.Rewriter{Registry: in.registry, File: in.config.File, Log: in.log}

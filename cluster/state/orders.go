@@ -33,8 +33,8 @@ func (s *State) Meet(ip string, port, busPort int64) error {
 // Owner returns a slot's owner; nil: none.
 func (s *State) Owner(slot int) *Node { return s.owners[slot] }
 
-// Take assigns slots without owner to this node. The caller has checked them.
-func (s *State) Take(list []int) {
+// Assign assigns slots without owner to this node. The caller has checked them.
+func (s *State) Assign(list []int) {
 	for _, slot := range list {
 		delete(s.coming, slot)
 		s.assign(s.me, slot)

@@ -36,7 +36,7 @@ func cluster(t testing.TB, seed uint64, primaries int) *simulation {
 			for slot := i * slots.Count / primaries; slot < (i+1)*slots.Count/primaries; slot++ {
 				list = append(list, slot)
 			}
-			h.s.Take(list)
+			h.s.Assign(list)
 		})
 	}
 	for _, h := range w.hosts[1:] {

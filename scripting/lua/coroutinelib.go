@@ -103,8 +103,8 @@ func coroutineResume(c *Call) Outcome {
 	return o
 }
 
-// take moves the values of the stopped coroutine onto the stack.
-func (c *Call) take() (n int, failed bool) {
+// pushResults moves the values of the stopped coroutine onto the stack.
+func (c *Call) pushResults() (n int, failed bool) {
 	o := c.state.outcome
 	co := o.thread
 	n = co.top - o.first
@@ -117,7 +117,7 @@ func (c *Call) take() (n int, failed bool) {
 
 func afterResume(c *Call) Outcome {
 	c.Push(True)
-	n, failed := c.take()
+	n, failed := c.pushResults()
 	if failed {
 		c.t.stack[c.t.top-n-1] = False
 	}
@@ -141,7 +141,7 @@ func (c *Call) wrapError(v Value) Outcome {
 }
 
 func afterWrap(c *Call) Outcome {
-	n, failed := c.take()
+	n, failed := c.pushResults()
 	if failed {
 		return c.wrapError(c.t.stack[c.t.top-1])
 	}

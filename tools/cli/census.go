@@ -172,7 +172,7 @@ func (c *census) count(db int, key []byte, deadlineMs int64, w *bgsave.Weight) {
 	c.lifetimes[c.lifetime(deadlineMs)].add(w)
 	c.prefix(key).add(w)
 	if len(c.largest) < c.o.top || w.Bytes > c.largest[0].Bytes {
-		c.largest.take(largeKey{DB: db, Key: bytes.Clone(key), Weight: *w, DeadlineMs: deadlineMs}, c.o.top)
+		c.largest.add(largeKey{DB: db, Key: bytes.Clone(key), Weight: *w, DeadlineMs: deadlineMs}, c.o.top)
 	}
 	if c.o.keys {
 		c.line(db, key, deadlineMs, w)
@@ -267,8 +267,8 @@ func (l *largestKeys) Pop() any {
 	return last
 }
 
-// take adds k, and drops the smallest if there are more than most.
-func (l *largestKeys) take(k largeKey, most int) {
+// add adds k, and drops the smallest if there are more than most.
+func (l *largestKeys) add(k largeKey, most int) {
 	heap.Push(l, k)
 	if len(*l) > most {
 		heap.Pop(l)

@@ -318,7 +318,7 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	if v.Rooted() {
 		db.k.store.MoveRoot(v.Type(), v.Root())
 	}
-	e.Take()
+	e.Detach()
 	db.touched(from)
 	dst.adopt(to, ref, fields)
 }

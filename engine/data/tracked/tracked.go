@@ -56,8 +56,8 @@ func (t *Table) Add(key []byte, id int64) {
 	}
 }
 
-// Take removes key and appends the ids of the clients that have read it, in no order.
-func (t *Table) Take(key []byte, into []int64) []int64 {
+// Pop removes key and appends the ids of the clients that have read it, in no order.
+func (t *Table) Pop(key []byte, into []int64) []int64 {
 	p, ref := t.t.Find(table.Hash(key), key)
 	if ref == 0 {
 		return into

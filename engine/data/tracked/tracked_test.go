@@ -82,7 +82,7 @@ func TestTableModel(t *testing.T) {
 						}
 					}
 				}
-				ids := got.Take([]byte(key), nil)
+				ids := got.Pop([]byte(key), nil)
 				slices.Sort(ids)
 				var expect []int64
 				for id := range want[key] {

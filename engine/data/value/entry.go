@@ -238,8 +238,8 @@ func (e *Entry) Remove() {
 	e.unlink(e.keys.Remove(&e.place), true)
 }
 
-// Take removes the key from the database. Its root stays: it moves to another key.
-func (e *Entry) Take() {
+// Detach removes the key from the database. Its root stays: it moves to another key.
+func (e *Entry) Detach() {
 	e.locate()
 	e.unlink(e.keys.Remove(&e.place), false)
 }

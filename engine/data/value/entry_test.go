@@ -156,7 +156,7 @@ func (m *entryModel) step() {
 		if v.Rooted() {
 			m.s.MoveRoot(v.Type(), v.Root())
 		}
-		e.Take()
+		e.Detach()
 		delete(m.want, key)
 		delete(m.held, key)
 		m.entry(to).Put(ref)

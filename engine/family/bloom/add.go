@@ -23,10 +23,10 @@ type Defaults struct {
 // growth is the capacity of the next filter of a key, as a multiple of the last one's.
 const growth = 2
 
-// Take reads the arguments of the loadmodule line that names the module: ERROR_RATE rate, INITIAL_SIZE n.
+// Parse reads the arguments of the loadmodule line that names the module: ERROR_RATE rate, INITIAL_SIZE n.
 //
 // Errors: the module's own texts. It refuses CF_MAX_EXPANSIONS, because there are no cuckoo filters here.
-func (d *Defaults) Take(args []string) error {
+func (d *Defaults) Parse(args []string) error {
 	if len(args)%2 != 0 {
 		return errors.New("Invalid number of arguments passed")
 	}

@@ -24,7 +24,7 @@ type Module struct {
 	Path    string   // from the loadmodule line that named it, if any
 	Args    []string // of that line
 
-	take func(args []string) error
+	parse func(args []string) error
 }
 
 // Modules are the modules of a server.
@@ -37,7 +37,7 @@ type Modules struct {
 func New(warn func(text string), bloom func(args []string) error) *Modules {
 	return &Modules{warn: warn, list: []*Module{
 		// The release that came with Redis 7.4.
-		{Name: "bf", Version: 20802, Files: []string{"redisbloom", "bf"}, take: bloom},
+		{Name: "bf", Version: 20802, Files: []string{"redisbloom", "bf"}, parse: bloom},
 	}}
 }
 
@@ -54,7 +54,7 @@ func (m *Modules) Configure(path string, args []string) (*Module, error) {
 	if module == nil {
 		return nil, &Unknown{path, "native modules cannot be loaded; built in are: " + m.names()}
 	}
-	if err := module.take(args); err != nil {
+	if err := module.parse(args); err != nil {
 		return nil, &Unknown{path, err.Error()}
 	}
 	module.Path, module.Args = path, args

@@ -55,8 +55,8 @@ func (x *claiming) drop(p *streams.Pending) {
 	x.c.Changed(1)
 }
 
-// take assigns a pending entry to x.owner and replies it.
-func (x *claiming) take(p *streams.Pending) {
+// assign assigns a pending entry to x.owner and replies it.
+func (x *claiming) assign(p *streams.Pending) {
 	p.Time = x.time
 	if x.retries >= 0 {
 		p.Count = uint64(x.retries)
@@ -136,7 +136,7 @@ func (h *commands) claim(c *command.Context) error {
 		if !was && !o.force || was && x.idleMs > 0 && c.Now-p.Time < x.idleMs && !p.Given() {
 			continue
 		}
-		x.take(&p)
+		x.assign(&p)
 		moved = false
 		n++
 	}
@@ -285,7 +285,7 @@ func (h *commands) sweep(x *claiming, from streams.ID, count int64) {
 		if x.g.Lookup(s.id, &p); s.gone {
 			x.drop(&p)
 		} else {
-			x.take(&p)
+			x.assign(&p)
 		}
 	}
 	r.Array(gone)

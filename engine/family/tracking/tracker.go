@@ -120,7 +120,7 @@ func (t *Tracker) Touched(_ int, key []byte) {
 
 // invalidate notifies the clients that may have cached key. by is skipped if it uses NOLOOP.
 func (t *Tracker) invalidate(key []byte, by *client.Client) {
-	t.ids = t.table.Take(key, t.ids[:0])
+	t.ids = t.table.Pop(key, t.ids[:0])
 	if len(t.ids) == 0 {
 		return
 	}
