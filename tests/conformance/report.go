@@ -76,7 +76,8 @@ var own = []string{
 	"DUMP refuses a payload beyond `proto-max-bulk-len`; 7.4 makes it, and no client can send it back.",
 	"Files are written for Redis 7.0 by default (`rdb-write-version`): they do not have the time when a stream's consumer last got an entry.",
 	"Fixes of 7.4.2 and later are included: the lag of XINFO GROUPS and a group's entries-read beside deleted and trimmed " +
-		"entries, SORT GET # in cluster mode, XREAD with + where the last entry was deleted or there is none.",
+		"entries, SORT GET # in cluster mode, XREAD with + where the last entry was deleted or there is none. " +
+		"PFCOUNT of several keys and PFMERGE refuse a sparse HyperLogLog with bytes after its last register.",
 	"Commands in an append-only file that change neither data nor scripts (CONFIG SET, CLIENT …) are ignored, and " +
 		"the log counts them; 7.4 runs them, although no server writes them. A log from before 7.0 is moved into its folder " +
 		"after it was loaded; in 7.4 before.",

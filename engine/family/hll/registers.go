@@ -22,14 +22,13 @@ func maxOfBytes(a, b uint64) uint64 {
 	return b ^ (a^b)&keep
 }
 
-// mergeSparse raises r to the registers of a sparse sketch. It returns false if hll.S1 does not hold, unless only VALs
-// follow the last register; then r is invalid.
+// mergeSparse raises r to the registers of a sparse sketch. It returns false if hll.S1 does not hold; then r is invalid.
 func (r *registers) mergeSparse(s []byte) bool {
 	first := 0
 	for at := headerSize; at < len(s); {
 		length, rank, size := opAt(s, at)
 		if first+length > registerCount {
-			return rank != 0 && first == registerCount
+			return false
 		}
 		if rank != 0 {
 			for i, held := range r[first : first+length] {

@@ -8,8 +8,8 @@ package hll
 //
 // hll.S1. The runs add up to 16384 registers.
 //
-// APPEND can add bytes after the last register, which breaks hll.S1. Only a count of one sketch always detects this.
-// For toDense and mergeSparse, a VAL after the last register ends the body, as in Redis.
+// APPEND can add bytes after the last register, which breaks hll.S1. A count, toDense and mergeSparse detect this, as in
+// Redis 7.4.5 and later.
 //
 // Different opcodes may encode the same registers. As in Redis, the order of changes alone decides which ones a sketch
 // has. So the bytes are equal on a primary, its replicas and the original server (see raise).
@@ -166,7 +166,7 @@ func addRuns(h *histogram, s []byte) bool {
 }
 
 // toDense converts the sparse sketch s to a dense one and keeps the header's estimate. It returns false if hll.S1 does
-// not hold, unless only VALs follow the last register.
+// not hold.
 func toDense(dst *[denseSize]byte, s []byte) bool {
 	clear(dst[:])
 	copy(dst[:], s[:headerSize])
@@ -175,7 +175,7 @@ func toDense(dst *[denseSize]byte, s []byte) bool {
 	for at := headerSize; at < len(s); {
 		length, rank, size := opAt(s, at)
 		if first+length > registerCount {
-			return rank != 0 && first == registerCount
+			return false
 		}
 		if rank != 0 {
 			for i := first; i < first+length; i++ {
