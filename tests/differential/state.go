@@ -30,7 +30,8 @@ func (p *pair) sameState(rng *rand.Rand) (what string, err error) {
 			return fmt.Sprintf("database %d: %s", db, what), err
 		}
 	}
-	if digests, err = p.ask("DEBUG", "DIGEST"); err != nil || equal(digests[0], digests[1]) || p.digestsByScore() {
+	if digests, err = p.ask("DEBUG", "DIGEST"); err != nil || equal(digests[0], digests[1]) || p.digestsByScore() ||
+		differ && p.digestsOfFields() {
 		return "", err
 	}
 	return fmt.Sprintf("DEBUG DIGEST: %v, %v; but no key differs", digests[0], digests[1]), nil
@@ -132,12 +133,40 @@ func (p *pair) sameValue(key string) (what string, err error) {
 			return "", err
 		}
 	}
+	if p.digestsOfFields() {
+		if what, err := p.sameFields(key); err != nil || what == "" {
+			return "", err
+		}
+	}
 	return fmt.Sprintf("DEBUG DIGEST-VALUE %.300q: %v, %v", key, digests[0], digests[1]), nil
+}
+
+// sameFields compares the fields of a hash, and their deadlines.
+func (p *pair) sameFields(key string) (what string, err error) {
+	pairs, err := p.ask("HGETALL", key)
+	if err != nil {
+		return "", err
+	}
+	if pairs[0].Kind == '-' || !samePairs(nil, pairs[0], pairs[1]) {
+		return fmt.Sprintf("HGETALL %.300q: %.1000v, %.1000v", key, pairs[0], pairs[1]), nil
+	}
+	args := []any{"HPEXPIRETIME", key, "FIELDS", len(pairs[0].Elems) / 2}
+	for i := 0; i < len(pairs[0].Elems); i += 2 {
+		args = append(args, pairs[0].Elems[i].Text)
+	}
+	times, err := p.ask(args...)
+	if err != nil || timesWithin(2000)(nil, times[0], times[1]) || equal(times[0], times[1]) {
+		return "", err
+	}
+	return fmt.Sprintf("HPEXPIRETIME %.300q: %.1000v, %.1000v", key, times[0], times[1]), nil
 }
 
 // digestsByScore reports whether the reference formats scores differently in a digest: 7.0 with 17 digits, 7.4 with as
 // few as needed.
 func (p *pair) digestsByScore() bool { return strings.HasPrefix(p.ref.version, "7.0") }
+
+// digestsOfFields reports whether the reference leaves deadlines of fields out of a digest. Valkey does.
+func (p *pair) digestsOfFields() bool { return strings.HasPrefix(p.ref.version, "valkey") }
 
 // maxPayload is the longest argument for both servers: their proto-max-bulk-len is 1 MB.
 const maxPayload = 1 << 20
@@ -160,8 +189,7 @@ func (p *pair) crossRestore(key string) (what string, err error) {
 		return "", nil
 	}
 	for i, s := range []*side{p.reference, p.subject} {
-		if s == p.reference && !readable(p.ref.version, dumps[1-i].Text) ||
-			s == p.subject && payloadVersion(dumps[1-i].Text) > newestRead {
+		if s == p.reference && !readable(p.ref.version, dumps[1-i].Text) {
 			continue
 		}
 		ttl := 0
@@ -187,9 +215,6 @@ func (p *pair) crossRestore(key string) (what string, err error) {
 	}
 	return "", nil
 }
-
-// newestRead is the highest payload version that spindle reads.
-const newestRead = 12
 
 // newestRDB are the highest payload versions of references; one that is not listed reads all.
 var newestRDB = []struct {
