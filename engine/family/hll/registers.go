@@ -22,7 +22,8 @@ func maxOfBytes(a, b uint64) uint64 {
 	return b ^ (a^b)&keep
 }
 
-// mergeSparse raises r to the registers of a sparse sketch. It returns false if hll.S1 does not hold; then r is invalid.
+// mergeSparse raises r to the registers of a sparse sketch. It returns false if hll.S1 does not hold. Then r is
+// invalid.
 func (r *registers) mergeSparse(s []byte) bool {
 	first := 0
 	for at := headerSize; at < len(s); {

@@ -8,8 +8,8 @@ package hll
 //
 // hll.S1. The runs add up to 16384 registers.
 //
-// APPEND can add bytes after the last register, which breaks hll.S1. A count, toDense and mergeSparse detect this, as in
-// Redis 7.4.5 and later.
+// APPEND can add bytes after the last register, which breaks hll.S1. A count, toDense and mergeSparse detect this, as
+// in Redis 7.4.5 and later.
 //
 // Different opcodes may encode the same registers. As in Redis, the order of changes alone decides which ones a sketch
 // has. So the bytes are equal on a primary, its replicas and the original server (see raise).
