@@ -17,6 +17,7 @@ import (
 
 	"spindle/cluster/bus"
 	"spindle/cluster/state"
+	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/internal/clock"
 	"spindle/internal/disk"
@@ -56,6 +57,9 @@ type Parts struct {
 	HeardMs func() int64
 	// BeatMs returns when the core last ran its periodic work, by clock.Steady. Any goroutine.
 	BeatMs func() int64
+
+	// SlotStat returns what a slot has cost; on is false while nothing is counted. Turn only.
+	SlotStat func(slot uint16) (s engine.SlotStat, on bool)
 
 	Ports           func() (port, tlsPort int) // 0: none
 	Bind            func() []string

@@ -60,6 +60,8 @@ func Family(c *Cluster) command.Family {
 		sub("setslot", -4, changes, nil, (*Cluster).setSlot),
 		sub("shards", 2, command.Loading|command.Stale, varies, (*Cluster).shards),
 		sub("slaves", 3, asks, varies, (*Cluster).replicas),
+		sub("slot-stats", -4, command.Loading|command.Stale, []string{"nondeterministic_output", "request_policy:all_shards"},
+			(*Cluster).slotStats),
 		sub("slots", 2, command.Loading|command.Stale, varies, (*Cluster).slots),
 	}}}}
 }

@@ -12,7 +12,7 @@ import (
 
 // Settings are the cluster-* parameters.
 type Settings struct {
-	Enabled, Coverage, ReadsDown, ShardsDown, Migration, NoFailover                     setting.Bool
+	Enabled, Coverage, ReadsDown, ShardsDown, Migration, NoFailover, SlotStats          setting.Bool
 	File, AnnounceIP, Hostname, HumanName                                               setting.String
 	Port, BusPort, AnnouncePort, AnnounceTLS, Barrier, Validity, NodeTimeout, PingEvery setting.Int
 	Endpoint                                                                            setting.Enum[slots.EndpointType]
@@ -59,6 +59,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("cluster-replica-no-failover", &s.NoFailover, false, setting.Also("cluster-slave-no-failover")),
 		setting.NewInt("cluster-replica-validity-factor", &s.Validity, 10, setting.Between(0, math.MaxInt32),
 			setting.Also("cluster-slave-validity-factor")),
+		setting.NewBool("cluster-slot-stats-enabled", &s.SlotStats, false),
 		setting.NewMemoryUint("cluster-link-sendbuf-limit", &s.LinkLimit, 0),
 		setting.NewInt("cluster-databases", &s.Databases, 1, setting.Between(1, math.MaxInt32), setting.Immutable),
 		setting.NewInt("cluster-blacklist-ttl", &s.ForgetFor, 60, setting.Between(math.MinInt64, math.MaxInt64)),

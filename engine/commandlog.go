@@ -18,8 +18,11 @@ import (
 func (c *Core) ApplyLogLimits() {
 	c.assertHeld()
 	slow := c.settings.SlowlogSlowerThan.Get()
-	c.meter.precise = slow >= 0 && slow < 1000
+	c.meter.precise = slow >= 0 && slow < 1000 || c.slotStats != nil
 	c.large.request, c.large.reply = limitOf(&c.settings.LargeRequest), limitOf(&c.settings.LargeReply)
+	if c.large.noted = c.large.request; c.slotStats != nil {
+		c.large.noted = 1
+	}
 }
 
 // limitOf is a limit of the command logs. An empty reply is not logged, whatever the limit.
@@ -31,13 +34,28 @@ func limitOf(s *setting.Int) int {
 }
 
 // noteSizes logs a call that is over if its request or its reply is large. sent is 0 if the request is known to be
-// small. args are the request's.
-func (c *Core) noteSizes(cl *client.Client, spec *command.Spec, args [][]byte, sent, replied int) {
+// small. args are the request's. It counts the bytes for the slot n.
+func (c *Core) noteSizes(cl *client.Client, spec *command.Spec, args [][]byte, n counted, sent, replied int) {
+	if cl.Flags&(unheard|client.Primary) != 0 {
+		replied = 0
+	}
 	if sent >= c.large.request {
 		c.log(cl, spec, args, part.Measure{Log: part.LargeRequest, Value: int64(sent)})
 	}
-	if replied >= c.large.reply && cl.Flags&unheard == 0 {
+	if replied >= c.large.reply {
 		c.log(cl, spec, args, part.Measure{Log: part.LargeReply, Value: int64(replied)})
+	}
+	if spec.Has(command.RunsQueue) {
+		sent += len(multiBytes)
+	}
+	c.countBytes(n, sent, replied)
+}
+
+// countBytes counts a request and a reply for the slot n.
+func (c *Core) countBytes(n counted, in, out int) {
+	if n > uncounted && c.slotStats != nil {
+		s := &c.slotStats.of[n-1]
+		s.In, s.Out = s.In+uint64(in), s.Out+uint64(out)
 	}
 }
 
@@ -52,9 +70,9 @@ func (c *Core) log(cl *client.Client, spec *command.Spec, args [][]byte, m part.
 	c.hooks.Logged(cl, args, m)
 }
 
-// requestBytes is the length of a request with these arguments. It is 0 if large requests are not logged.
+// requestBytes is the length of a request with these arguments. It is 0 if no request is noted.
 func (c *Core) requestBytes(args [][]byte) int {
-	if c.large.request == math.MaxInt {
+	if c.large.noted == math.MaxInt {
 		return 0
 	}
 	header := func(n int) int { return number.IntLen(int64(n)) + 3 }

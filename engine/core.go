@@ -81,7 +81,7 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 				b.Soon = c.lent != nil && c.lent.p.cl == cl // the requests after a script wait for that alone
 				return
 			}
-			if size := ahead[i].End - end; size >= c.large.request || ahead[i].Bulk != nil {
+			if size := ahead[i].End - end; size >= c.large.noted || ahead[i].Bulk != nil {
 				c.large.sent = size
 				if ahead[i].Bulk != nil {
 					c.large.sent = c.requestBytes(ahead[i].Args)
@@ -277,6 +277,9 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	if c.labels != nil {
 		pprof.SetGoroutineLabels(c.labels[spec.ID])
 	}
+	if c.slotStats != nil {
+		c.stack.counted = c.countedOf(cl, spec, args) // EXEC's queue is still there
+	}
 	mark := cl.Out.Mark()
 	lent, _ := c.invoke(cl, args, bulk, spec, mark)
 	if c.monitors.Len() != 0 {
@@ -288,7 +291,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 	if replied := cl.Out.Since(mark); c.large.sent != 0 || replied >= c.large.reply {
 		if !cl.Is(client.Blocked) { // else when its wait ends
-			c.noteSizes(cl, spec, args, c.large.sent, replied)
+			c.noteSizes(cl, spec, args, c.stack.counted, c.large.sent, replied)
 		}
 	}
 	if len(c.pushes.pending) != 0 && cl.Flags&silenced == 0 {
@@ -324,6 +327,9 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	if many || spec.Flags&(command.Fast|command.Brief) == 0 || c.meter.precise {
 		c.lap()
 	}
+	if c.slotStats != nil {
+		c.stack.counted = uncounted
+	}
 }
 
 // reject answers a request that was not run.
@@ -343,6 +349,9 @@ func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 
 // enqueue keeps a copy of a command for EXEC: the request's bytes are lent (R2).
 func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
+	if c.slotStats != nil {
+		c.countBytes(c.countedOf(cl, spec, args), c.large.sent, 0)
+	}
 	if cl.Flags&(client.DirtyCAS|client.DirtyExec) != 0 {
 		cl.Out.Simple("QUEUED") // EXEC will not run it: keeping it would only cost memory
 		return

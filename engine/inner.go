@@ -33,7 +33,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 		cl.Out.Rollback(mark)
 	}
 	c.noteRead(cl, spec, args)
-	c.noteSizes(cl, spec, args, 0, cl.Out.Since(mark))
+	c.noteSizes(cl, spec, args, uncounted, 0, cl.Out.Since(mark))
 	c.countInner(cl, spec, args, began)
 	return false, err
 }
@@ -65,11 +65,14 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 			writes.Store(true)
 		}
 	}
+	if c.slotStats != nil {
+		c.countScript(cl, spec, args)
+	}
 	began := max(c.nanos, c.meter.innerNanos)
 	lent, _ := c.invoke(cl, args, nil, spec, cl.Out.Mark())
 	invariant.That(!lent, "engine.N1: a command of a script has lent the turn")
 	c.noteRead(c.stack.frames[0].Client, spec, args)
-	c.noteSizes(cl, spec, args, 0, cl.Out.Built())
+	c.noteSizes(cl, spec, args, uncounted, 0, cl.Out.Built())
 	c.countInner(cl, spec, args, began)
 	return nil
 }

@@ -25,7 +25,7 @@ func (c *Core) lap() {
 	took := now - c.nanos
 	c.nanos = now
 	c.noteRan(m.calls)
-	c.done(m.client, m.spec, m.args, ran{calls: m.calls, took: took, last: took, held: took})
+	c.done(m.client, m.spec, m.args, ran{calls: m.calls, took: took, last: took, held: took, slot: c.stack.counted})
 	m.calls, m.unanswered, m.client, m.args = 0, 0, nil, nil
 }
 
@@ -37,6 +37,7 @@ type ran struct {
 	last   int64  // the latency monitor's share of took: what comes after a wait
 	event  string // what the latency monitor calls it; "" is commandEvent
 	held   int64  // how long they held the turn at a stretch; 0 if that is watched elsewhere
+	slot   counted
 }
 
 // done books calls that are over: those of clients, guests, transactions and scripts. cl and args belong to the first
@@ -44,6 +45,9 @@ type ran struct {
 func (c *Core) done(cl *client.Client, spec *command.Spec, args [][]byte, r ran) {
 	spec.Stats.Record(r.calls, r.took)
 	c.meter.commands += uint64(r.calls)
+	if r.slot > uncounted && c.slotStats != nil {
+		c.slotStats.of[r.slot-1].Nanos += r.took
+	}
 	if r.calls == 1 && !r.shared {
 		if limit := c.settings.SlowlogSlowerThan.Get(); limit >= 0 && r.took >= limit*1000 {
 			c.log(cl, spec, args, part.Measure{Log: part.Slow, Value: r.took / 1000})

@@ -177,7 +177,7 @@ func (c *Core) step(l *lent) (over bool) {
 	if !ended.inner {
 		return true
 	}
-	c.noteSizes(ctx.Client, ctx.Spec, ctx.Args, 0, ctx.Reply.Since(ended.mark))
+	c.noteSizes(ctx.Client, ctx.Spec, ctx.Args, uncounted, 0, ctx.Reply.Since(ended.mark))
 	c.done(ctx.Client, ctx.Spec, ctx.Args, ran{calls: 1, took: ended.took, last: ended.took})
 	return false
 }
@@ -198,8 +198,9 @@ func (c *Core) over(l *lent) {
 	c.nanos, c.nowMs = c.wall.Now()
 	c.space.SetNow(c.nowMs)
 	c.runBefore()
-	c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + l.took, last: p.took + l.took})
-	c.noteSizes(cl, p.spec, p.args, c.requestBytes(p.args), l.reply.Len())
+	c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + l.took, last: p.took + l.took, slot: c.stack.counted})
+	c.noteSizes(cl, p.spec, p.args, c.stack.counted, c.requestBytes(p.args), l.reply.Len())
+	c.stack.counted = uncounted
 	c.watchLent(l)
 	if c.waiting.byClient[cl] == p { // else it has left meanwhile
 		c.unpark(cl)

@@ -39,7 +39,7 @@ func New(p Parts) *Core {
 	c.sampler.init(uint64(c.started.UnixNano()))
 	c.stalls.log = diagnose.NewStalls(c.settings.StallsKept.Get)
 	c.stalls.limit, c.stalls.processCPU = math.MaxInt64, clock.ProcessCPU
-	c.large.request, c.large.reply = math.MaxInt, math.MaxInt
+	c.large = largeness{request: math.MaxInt, reply: math.MaxInt, noted: math.MaxInt}
 	c.takeJob = c.nextJob
 	c.eviction.barrier, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
 	c.installKeyspaceHooks()

@@ -76,6 +76,9 @@ func (c *Core) Dirty() int64 {
 func (c *Core) flushUnit() {
 	c.assertHeld()
 	u := &c.stack.unit
+	if c.stack.counted > uncounted {
+		c.countStream()
+	}
 	listed := client.Targets(0)
 	for _, s := range c.sinks {
 		if listed != s.is {

@@ -32,8 +32,11 @@ type route struct {
 	to   *slots.Node // of moved and asked
 }
 
-// RouteBy has calls routed by the Map of current. Before the first Serve, in cluster mode only.
-func (c *Core) RouteBy(current *slots.Current) { c.slots = current }
+// RouteBy has calls routed by the Map of current. replicas counts the replicas that get the stream. Before the first
+// Serve, in cluster mode only.
+func (c *Core) RouteBy(current *slots.Current, replicas func() int) {
+	c.slots, c.replicas = current, replicas
+}
 
 // admitSlots refuses a call whose keys this server does not serve. EXEC is judged by what was queued; one that is
 // refused ends its transaction.

@@ -22,7 +22,7 @@ func newNode(t *testing.T, more ...command.Spec) (h *testCore,
 	publish func(change func(d *slots.Draft, me, other *slots.Node))) {
 	h = newTestCoreOf(t, keyspace.Options{Databases: 1, Slots: true}, more...)
 	current := &slots.Current{}
-	h.RouteBy(current)
+	h.RouteBy(current, func() int { return 0 })
 	publish = func(change func(d *slots.Draft, me, other *slots.Node)) {
 		me, other := &slots.Node{ID: "me", IP: "10.0.0.1", Port: 7001},
 			&slots.Node{ID: "other", IP: "10.0.0.2", Port: 7002, TLSPort: 7102, Hostname: "other.example"}

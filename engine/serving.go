@@ -104,6 +104,11 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, p.args, nil, reply, p.spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(p.db), c.nowMs, 0
 	ctx.Effects.Unheard = len(c.sinks) == 0
+	before := c.stack.counted
+	if c.stack.counted = uncounted; c.slotStats != nil {
+		c.stack.counted = c.countedOf(cl, p.spec, p.args)
+	}
+	slot := c.stack.counted
 	c.pushes.parked = true
 	defer c.sendDeferred() // engine.O2
 	f(ctx)
@@ -117,6 +122,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 			c.hooks.Wrote(cl)
 		}
 	}
+	c.stack.counted = before
 	cl.Out, c.space.NoTouch = outer, quiet // reply belongs to the loop now
 	if reply.Len() == 0 && !p.over {
 		reply.Discard()
@@ -125,8 +131,8 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	c.unpark(cl)
 	if p.unbooked {
 		took := c.wall.Nanos() - began
-		c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + took, last: took, event: event})
-		c.noteSizes(cl, p.spec, p.args, c.requestBytes(p.args), reply.Len())
+		c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + took, last: took, event: event, slot: slot})
+		c.noteSizes(cl, p.spec, p.args, slot, c.requestBytes(p.args), reply.Len())
 	}
 	c.postReply(cl, reply, nil)
 	cl.Conn.Resume()

@@ -31,42 +31,44 @@ type Core struct {
 	lazy      *lazyfree.Queue
 	takeJob   func() lazyfree.Job
 
-	clock    func() time.Time
-	started  time.Time // the origin of nanos
-	steady   int64     // clock.Steady at started
-	wall     clock.Wall
-	nanos    int64  // monotonic, at the last reading of the clock in this turn
-	nowMs    int64  // Unix ms: of the command that runs, and of all commands inside one
-	stack    *stack // of the command that runs: one of stacks
-	stacks   [2]stack
-	lent     *lent                        // the command that has lent the turn, if one has
-	specs    [prefetchAhead]*command.Spec // of the requests looked at ahead
-	meter    meter
-	sampler  sampler
-	stalls   stallWatch
-	large    largeness
-	batch    *protocol.Batch // that wants to know what has run; nil: none does
-	sinks    []hearer
-	barriers []*part.Barrier
-	raised   int // barriers that are up
-	pause    pause
-	latches  latches
-	slots    *slots.Current // the node of each slot; nil outside cluster mode
-	waiting  waiting
-	monitors client.Audience
-	watchers map[*client.Client]*client.Seat // the clients under MONITOR, and their places in monitors
-	pushes   pushes
-	channel  []byte // Notify's
-	message  []byte // NotifySubkeys's
-	duties   duties
-	later    []func()   // at the end of this turn
-	between  []awaiting // the end of the open unit: Between
-	gate     *protocol.Gate
-	gated    bool // the gate knows of the open unit
-	eviction eviction
-	defrag   defrag
-	loading  *part.Barrier
-	shortage *part.Barrier
+	clock     func() time.Time
+	started   time.Time // the origin of nanos
+	steady    int64     // clock.Steady at started
+	wall      clock.Wall
+	nanos     int64  // monotonic, at the last reading of the clock in this turn
+	nowMs     int64  // Unix ms: of the command that runs, and of all commands inside one
+	stack     *stack // of the command that runs: one of stacks
+	stacks    [2]stack
+	lent      *lent                        // the command that has lent the turn, if one has
+	specs     [prefetchAhead]*command.Spec // of the requests looked at ahead
+	meter     meter
+	sampler   sampler
+	stalls    stallWatch
+	large     largeness
+	batch     *protocol.Batch // that wants to know what has run; nil: none does
+	sinks     []hearer
+	barriers  []*part.Barrier
+	raised    int // barriers that are up
+	pause     pause
+	latches   latches
+	slots     *slots.Current // the node of each slot; nil outside cluster mode
+	replicas  func() int     // how many get the stream; nil outside cluster mode
+	slotStats *slotStats     // nil: slots are not counted
+	waiting   waiting
+	monitors  client.Audience
+	watchers  map[*client.Client]*client.Seat // the clients under MONITOR, and their places in monitors
+	pushes    pushes
+	channel   []byte // Notify's
+	message   []byte // NotifySubkeys's
+	duties    duties
+	later     []func()   // at the end of this turn
+	between   []awaiting // the end of the open unit: Between
+	gate      *protocol.Gate
+	gated     bool // the gate knows of the open unit
+	eviction  eviction
+	defrag    defrag
+	loading   *part.Barrier
+	shortage  *part.Barrier
 
 	streamBytes, streamExcess int64 // NoteStream
 
@@ -179,7 +181,20 @@ type stallWatch struct {
 // A largeness is the limits of requests and replies in bytes. MaxInt is never reached.
 type largeness struct {
 	request, reply int
-	sent           int // bytes of the request that runs if it is large, else 0
+	noted          int // the least request that sent has
+	sent           int // bytes of the request that runs if it is noted, else 0
+}
+
+// A SlotStat is what the calls on the keys of a slot have cost.
+type SlotStat struct {
+	Nanos   int64
+	In, Out uint64 // bytes of requests; of replies, of the stream to replicas and of messages of shard channels
+}
+
+// slotStats are those of all slots, for CLUSTER SLOT-STATS.
+type slotStats struct {
+	of    [slots.Count]SlotStat
+	under *slots.Map // the Map at the last count
 }
 
 // tickEvery is how long a tick is, in nanos: the reference's serverCron at hz 10.

@@ -72,7 +72,17 @@ type stack struct {
 	unit   unit
 	lends  []lending  // of its frames, those that continue by a step, the outermost first
 	slots  *slots.Map // that the outermost command was admitted by; nil: it names no keys
+
+	counted counted // for the outermost command, while slots are counted
 }
+
+// counted is the slot that a call counts for, plus one.
+type counted int16
+
+const (
+	uncounted    counted = 0
+	severalSlots counted = -1
+)
 
 // lending is how the command of a frame continues; nil if its handler has done all.
 func (s *stack) lending(frame *command.Context) *lending {

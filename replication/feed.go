@@ -108,6 +108,9 @@ func (f *Feed) Tick(nowMs int64) {
 	f.flush()
 }
 
+// Replicas is how many replicas there are, in any state.
+func (f *Feed) Replicas() int { return len(f.replicas) }
+
 // Prompt asks every replica how far it is. The feed sends no PING until Resume: replicas would have to catch up with
 // it.
 func (f *Feed) Prompt() {

@@ -48,7 +48,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		Settings: &in.clustering, Current: &in.slots, Keys: local.Keys(), Messages: local.Messages(),
 		Disk: disk.OS, Log: in.log,
 		Between: in.core.Between, DoBetween: in.core.DoBetween, AtUnitEnd: in.core.AtUnitEnd, Turn: in.core.TurnNumber,
-		Gate:          in.gate,
+		Gate: in.gate, SlotStat: in.core.SlotStat,
 		Wake:          func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
 		SlotMigrating: in.notices.SlotMigrating, SlotMigrated: in.notices.SlotMigrated,
 		Role: in.set.ClusterRole(), Offset: in.set.Feed.Offset, HeardMs: in.set.Follower.HeardMs, BeatMs: in.beatMs.Load,
@@ -63,8 +63,8 @@ func (in *instance) joinCluster(p *part.Part) {
 		},
 	})
 	in.figures.Links = in.cluster.LinkBytes
-	in.core.RouteBy(&in.slots)
-	in.hub.Bus = in.cluster
+	in.core.RouteBy(&in.slots, in.set.Feed.Replicas)
+	in.hub.Bus, in.hub.Sent = in.cluster, in.core.CountShardMessage
 	c := in.cluster
 	p.Sections = append(p.Sections,
 		info.Section{Name: "Clients", Fields: []info.Field{info.Int("cluster_connections", c.Connections)}},
@@ -75,6 +75,9 @@ func (in *instance) joinCluster(p *part.Part) {
 		"cluster-allow-reads-when-down", "cluster-allow-pubsubshard-when-down", "cluster-allow-replica-migration",
 		"cluster-migration-barrier", "cluster-replica-no-failover", "cluster-replica-validity-factor",
 		"cluster-link-sendbuf-limit", "cluster-blacklist-ttl", "cluster-manual-failover-timeout", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period")}
+	p.Follows = append(p.Follows, part.On(func() { in.core.CountSlots(in.clustering.SlotStats.Get()) },
+		"cluster-slot-stats-enabled"))
+	p.Reset = in.core.ResetSlotStats
 	p.Check = func() error { return logged(in.log, c.CheckPort()) }
 	p.Open = func() error {
 		if err := c.Open(); err != nil {

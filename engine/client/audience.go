@@ -103,6 +103,18 @@ func (a *Audience) Speaks() (resp2, resp3 bool) {
 	return resp2, resp3
 }
 
+// Lens is how many clients speak each protocol.
+func (a *Audience) Lens() (resp2, resp3 int) {
+	for _, g := range a.groups {
+		if g.resp3 {
+			resp3 += len(g.to)
+		} else {
+			resp2 += len(g.to)
+		}
+	}
+	return resp2, resp3
+}
+
 // Send posts a message that was decided in that turn to all but except, which may be nil, to each in its protocol.
 //
 // Lifetime: the bytes must not change again. Those of a protocol that no client speaks may be nil.

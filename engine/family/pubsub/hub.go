@@ -43,6 +43,9 @@ type Core interface {
 type Hub struct {
 	Bus slots.Bus // sends messages to the cluster's other nodes; nil outside cluster mode
 
+	// Sent hears how many bytes the subscribers of a shard channel get; nil outside cluster mode.
+	Sent func(channel []byte, bytes int)
+
 	core        Core
 	topics      [kinds]map[string]*topic
 	patterns    []*topic // in no defined order

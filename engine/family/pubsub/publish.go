@@ -96,6 +96,10 @@ func (h *Hub) send(t *topic, k Kind, word string, channel, payload []byte) {
 		r.Bulk(payload)
 		made[i] = r.B
 	}
+	if k == Shard && h.Sent != nil {
+		n2, n3 := t.audience.Lens()
+		h.Sent(channel, n2*len(made[0])+n3*len(made[1]))
+	}
 	h.core.PushAll(&t.audience, h.hears(h.core.Here(), t, k), made[0], made[1])
 }
 
