@@ -73,8 +73,8 @@ func (c *Core) countedOf(cl *client.Client, spec *command.Spec, args [][]byte) (
 	if at := spec.OneKey(); at > 0 && at < len(args) {
 		return counted(slots.Of(args[at])) + 1
 	}
-	c.keysOf(cl, part.Call{Spec: spec, Args: args}, func(_ *command.Spec, key []byte) bool {
-		n = counted(slots.Of(key)) + 1
+	c.keysOf(cl, cl.DB, part.Call{Spec: spec, Args: args}, func(_ *command.Spec, k namedKey) bool {
+		n = counted(slots.Of(k.key)) + 1
 		return false
 	})
 	return n
