@@ -226,7 +226,10 @@ func TestImposters(t *testing.T) {
 			}
 			p.tell("NO", "ONE")
 			testkit.Until(t, testkit.Slowly(20*time.Second), "the sockets of before", func() error {
-				return testkit.Equal(len(p.replica.Sockets()), sockets)
+				if n := len(p.replica.Sockets()); n > sockets { // the server may not have closed an older one yet
+					return fmt.Errorf("%d, were %d", n, sockets)
+				}
+				return nil
 			})
 			p.invite("PSYNC")
 			p.say(fullResync("100"), sized(copied))
