@@ -7,6 +7,8 @@
 //	16320:M 21 Nov 2026 08:50:01.123 * Ready to accept connections tcp
 //	^pid  ^role                      ^level: . debug  - verbose  * notice  # warning
 //	      M primary, S replica, X sentinel, C a process on its way to another
+//
+// In place of this form a line may be logfmt or JSON (form.go).
 package logging
 
 import (
@@ -14,7 +16,7 @@ import (
 	"io"
 	"log/syslog"
 	"os"
-	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +39,7 @@ const levelMarks = ".-*#"
 type Logger struct {
 	level atomic.Int64
 	role  atomic.Int64
+	form  atomic.Int64 // Format and Stamp
 	pid   int
 
 	mu     sync.Mutex // keeps lines apart
@@ -100,10 +103,14 @@ func (l *Logger) Raw(text string) {
 	l.put([]byte(text))
 }
 
-// Signal writes a line about a signal, in the form that a signal handler uses.
+// Signal writes a line about a signal. In the legacy format that is the form of Redis's signal handler.
 func (l *Logger) Signal(level Level, text string) {
-	if l.Enabled(level) {
+	switch {
+	case !l.Enabled(level):
+	case l.Format() == FormatLegacy:
 		l.Raw(fmt.Sprintf("%d:signal-handler (%d) %s\n", l.pid, l.now().Unix(), text))
+	default:
+		l.At(level, "%s", strings.TrimSpace(text))
 	}
 }
 
@@ -111,22 +118,16 @@ func (l *Logger) write(level Level, format string, args []any) {
 	if !l.Enabled(level) {
 		return
 	}
-	line := strconv.AppendInt(make([]byte, 0, 128), int64(l.pid), 10)
-	line = append(line, ':', byte(l.role.Load()), ' ')
-	line = l.now().AppendFormat(line, "02 Jan 2006 15:04:05.000")
-	line = append(line, ' ', levelMarks[level], ' ')
-	text := len(line)
-	if len(args) == 0 {
-		line = append(line, format...)
-	} else {
-		line = fmt.Appendf(line, format, args...)
+	text := format
+	if len(args) != 0 {
+		text = fmt.Sprintf(format, args...)
 	}
-	line = append(line, '\n')
+	line := l.appendLine(make([]byte, 0, 128), level, text)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.put(line)
 	if l.syslog != nil {
-		l.toSyslog(level, string(line[text:len(line)-1]))
+		l.toSyslog(level, text)
 	}
 }
 

@@ -13,14 +13,18 @@ import (
 	"spindle/internal/version"
 )
 
-// OpenLog opens the log that the settings name. Its level follows loglevel.
+// OpenLog opens the log that the settings name. Its level and form follow the settings.
 func OpenLog(log *logging.Logger, s *Settings, registry *setting.Registry) {
 	log.ToFile(s.logPath())
 	if s.SyslogEnabled.Get() {
 		log.ToSyslog(s.SyslogIdent.Get(), syslog.Priority(s.SyslogFacility.Get()))
 	}
-	log.SetLevel(s.LogLevel.Get())
-	registry.Follow(func() { log.SetLevel(s.LogLevel.Get()) }, "loglevel")
+	follow := func() {
+		log.SetLevel(s.LogLevel.Get())
+		log.SetForm(s.LogFormat.Get(), s.LogStamp.Get())
+	}
+	follow()
+	registry.Follow(follow, "loglevel", "log-format", "log-timestamp-format")
 	registry.LogWarnings(log.Warning)
 }
 
@@ -55,7 +59,7 @@ func LogStart(log *logging.Logger, program string, bare bool) {
 // port if there is no TCP port.
 func LogMode(log *logging.Logger, s *Settings, mode string, port int64) {
 	terminal := s.LogFile.Get() == "" && !s.SyslogEnabled.Get() && isTerminal(os.Stdout)
-	if !terminal && !s.AlwaysShowLogo.Get() {
+	if !terminal && !s.AlwaysShowLogo.Get() || s.LogFormat.Get() != logging.FormatLegacy {
 		log.Notice("Running mode=%s, port=%d.", mode, port)
 		return
 	}

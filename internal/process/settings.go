@@ -19,6 +19,8 @@ type Settings struct {
 	Supervised     setting.Enum[supervision]
 	PidFile        setting.String
 	LogLevel       setting.Enum[logging.Level]
+	LogFormat      setting.Enum[logging.Format]
+	LogStamp       setting.Enum[logging.Stamp]
 	LogFile        setting.String
 	SyslogEnabled  setting.Bool
 	SyslogIdent    setting.String
@@ -97,6 +99,14 @@ func (s *Settings) Rows() []setting.Row {
 			{Name: "debug", Value: logging.LevelDebug}, {Name: "verbose", Value: logging.LevelVerbose},
 			{Name: "notice", Value: logging.LevelNotice}, {Name: "warning", Value: logging.LevelWarning},
 			{Name: "nothing", Value: logging.LevelNothing},
+		}),
+		setting.NewEnum("log-format", &s.LogFormat, logging.FormatLegacy, []setting.Choice[logging.Format]{
+			{Name: "legacy", Value: logging.FormatLegacy}, {Name: "logfmt", Value: logging.FormatLogfmt},
+			{Name: "json", Value: logging.FormatJSON},
+		}),
+		setting.NewEnum("log-timestamp-format", &s.LogStamp, logging.StampLegacy, []setting.Choice[logging.Stamp]{
+			{Name: "legacy", Value: logging.StampLegacy}, {Name: "iso8601", Value: logging.StampISO8601},
+			{Name: "milliseconds", Value: logging.StampMilliseconds},
 		}),
 		setting.NewString("logfile", &s.LogFile, "", setting.Immutable, setting.KeepEmpty),
 		setting.NewBool("syslog-enabled", &s.SyslogEnabled, false, setting.Immutable),

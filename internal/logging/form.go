@@ -1,0 +1,123 @@
+package logging
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// A Format is how a line is written. Logfmt and JSON have the same fields: pid, role, timestamp, level and message.
+type Format int
+
+const (
+	FormatLegacy Format = iota
+	FormatLogfmt
+	FormatJSON
+)
+
+// A Stamp is how a line's time is written.
+type Stamp int
+
+const (
+	StampLegacy       Stamp = iota // 21 Nov 2026 08:50:01.123
+	StampISO8601                   // 2026-11-21T08:50:01.123+00:00
+	StampMilliseconds              // since 1970
+)
+
+// stamps is how many Stamps there are, for the logger's one word.
+const stamps = 3
+
+// SetForm sets how lines are written.
+func (l *Logger) SetForm(f Format, s Stamp) { l.form.Store(int64(f)*stamps + int64(s)) }
+
+// Format returns how lines are written.
+func (l *Logger) Format() Format { return Format(l.form.Load() / stamps) }
+
+// Names of roles and levels in logfmt and JSON.
+var (
+	roleNames  = map[byte]string{'X': "sentinel", 'C': "RDB/AOF", 'S': "replica", 'M': "primary"}
+	levelNames = [...]string{LevelDebug: "debug", LevelVerbose: "info", LevelNotice: "notice", LevelWarning: "warning"}
+)
+
+// appendLine appends a whole line.
+func (l *Logger) appendLine(line []byte, level Level, text string) []byte {
+	form, role := l.form.Load(), byte(l.role.Load())
+	stamp := func() { line = appendStamp(line, Stamp(form%stamps), l.now()) }
+	switch Format(form / stamps) {
+	case FormatLogfmt:
+		line = strconv.AppendInt(append(line, "pid="...), int64(l.pid), 10)
+		line = append(append(line, " role="...), roleNames[role]...)
+		line = append(line, ` timestamp="`...)
+		stamp()
+		line = append(append(line, `" level=`...), levelNames[level]...)
+		line = append(appendPlain(append(line, ` message="`...), text), '"', '\n')
+	case FormatJSON:
+		line = strconv.AppendInt(append(line, `{"pid":`...), int64(l.pid), 10)
+		line = append(append(line, `,"role":"`...), roleNames[role]...)
+		line = append(line, `","timestamp":"`...)
+		stamp()
+		line = append(append(line, `","level":"`...), levelNames[level]...)
+		line = append(appendJSON(append(line, `","message":"`...), text), '"', '}', '\n')
+	default:
+		line = strconv.AppendInt(line, int64(l.pid), 10)
+		line = append(line, ':', role, ' ')
+		stamp()
+		line = append(line, ' ', levelMarks[level], ' ')
+		line = append(append(line, text...), '\n')
+	}
+	return line
+}
+
+func appendStamp(line []byte, s Stamp, t time.Time) []byte {
+	switch s {
+	case StampISO8601:
+		return t.AppendFormat(line, "2006-01-02T15:04:05.000-07:00")
+	case StampMilliseconds:
+		return strconv.AppendInt(line, t.UnixMilli(), 10)
+	}
+	return t.AppendFormat(line, "02 Jan 2006 15:04:05.000")
+}
+
+// appendPlain appends a text without the characters that end a value of logfmt. As in Valkey, a single quote stands for
+// a double one, and a blank for a line's end.
+func appendPlain(line []byte, text string) []byte {
+	for i := range len(text) {
+		switch c := text[i]; c {
+		case '"':
+			line = append(line, '\'')
+		case '\n', '\r':
+			line = append(line, ' ')
+		default:
+			line = append(line, c)
+		}
+	}
+	return line
+}
+
+// appendJSON appends a text with JSON's escapes. Bytes that are no UTF-8 become U+FFFD.
+func appendJSON(line []byte, text string) []byte {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == '"' || r == '\\':
+			line = append(line, '\\', byte(r))
+		case r == '\n':
+			line = append(line, '\\', 'n')
+		case r == '\r':
+			line = append(line, '\\', 'r')
+		case r == '\t':
+			line = append(line, '\\', 't')
+		case r == '\b':
+			line = append(line, '\\', 'b')
+		case r == '\f':
+			line = append(line, '\\', 'f')
+		case r < ' ':
+			line = append(line, `\u00`...)
+			line = append(line, "0123456789abcdef"[r>>4], "0123456789abcdef"[r&15])
+		default:
+			line = utf8.AppendRune(line, r)
+		}
+		i += size
+	}
+	return line
+}
