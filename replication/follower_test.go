@@ -448,7 +448,7 @@ func FuzzStream(f *testing.F) {
 			if calls.Add(1) > 1 {
 				return nil, io.ErrClosedPipe
 			}
-			return recording{text: strings.NewReader(fmt.Sprintf("+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+FULLRESYNC %s %d\r\n$3\r\nRDB%s",
+			return recording{text: strings.NewReader(fmt.Sprintf("+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+FULLRESYNC %s %d\r\n$3\r\nRDB%s",
 				otherHistory, offset, stream))}, nil
 		}
 		p.Do(func() { p.follower.Follow(Address{"h", 1}) })

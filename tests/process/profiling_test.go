@@ -25,7 +25,7 @@ var shows = map[string]string{
 	"go tool pprof -top -nodecount=15 http":      "flat%",
 	"go tool pprof -top -nodecount=15 -tagfocus": "ort",
 	"redis-cli SCRIPT STATS":                     "calls", "redis-cli STALLS GET": "cpu-usec",
-	"redis-cli SLOWLOG GET": "127.0.0.1:", "redis-cli INFO stats": "longest_turn_usec:",
+	"redis-cli SLOWLOG GET": "127.0.0.1:", "redis-cli INFO stats": "longest_turn_usec:", "redis-cli COMMANDLOG GET": "",
 	"curl -s http://127.0.0.1:9121/healthz": `"held":`, "curl -s -o": "", "go tool trace": "", "go tool pprof -top -nodecount=10 s": "flat%",
 	"perf record": "", "perf report": "%", "redis-cli INFO memory": "memory_purpose_go_heap:",
 	"redis-cli BIGKEYS GET": "numbers",

@@ -77,9 +77,10 @@ func TestPrometheusExporter(t *testing.T) {
 		"GET string", "LLEN list", "SCARD set", "ZCARD zset", "HLEN hash", "XLEN stream", "SELECT 1", "TYPE other",
 		"MEMORY USAGE other", "SELECT 0", "SCAN 0 MATCH s* COUNT 1000", "XINFO STREAM stream",
 		"XINFO GROUPS stream", "XINFO CONSUMERS stream group", "SLOWLOG LEN", "SLOWLOG GET 1",
-		"COMMAND INFO COMMANDLOG", "CONFIG GET commandlog-*", "CLIENT LIST", "INFO MODULES",
+		"COMMAND INFO COMMANDLOG", "CONFIG GET commandlog-*", "COMMANDLOG LEN slow", "COMMANDLOG GET 1 large-request",
+		"CLIENT LIST", "INFO MODULES",
 	)
-	if missing := s.Do("COMMAND", "INFO", "COMMANDLOG"); len(missing.Elems) != 1 || !missing.Elems[0].Null {
+	if missing := s.Do("COMMAND", "INFO", "NOSUCH"); len(missing.Elems) != 1 || !missing.Elems[0].Null {
 		t.Errorf("COMMAND INFO of what is not there: %v", missing)
 	}
 	// A script collects its groups of keys: a scan, the memory of each key, Lua patterns.
