@@ -64,6 +64,7 @@ type Parts struct {
 	Ports           func() (port, tlsPort int) // 0: none
 	Bind            func() []string
 	Source          func() string // bind-source-addr
+	Zone            func() string // availability-zone
 	ReplicationPing func() int64  // ms
 	TLSReplication  func() bool
 	TLSCluster      func() bool

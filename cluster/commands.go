@@ -600,6 +600,9 @@ func (c *Cluster) describeEndpoint(r *protocol.Reply, n *state.Node, secure bool
 	if kind != slots.EndpointHostname && n.Hostname != "" {
 		others = append(others, "hostname", n.Hostname)
 	}
+	if n.Zone != "" {
+		others = append(others, "availability-zone", n.Zone)
+	}
 	r.Map(len(others) / 2)
 	for _, text := range others {
 		r.BulkString(text)
@@ -678,6 +681,9 @@ func (c *Cluster) describeMember(s *state.State, r *protocol.Reply, n *state.Nod
 		text("health", "loading")
 	default:
 		text("health", "online")
+	}
+	if n.Zone != "" {
+		text("availability-zone", n.Zone)
 	}
 	r.MapAt(mark, fields)
 }

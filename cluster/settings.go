@@ -142,6 +142,7 @@ func (c *Cluster) terms() state.Terms {
 		NoFailover: s.NoFailover.Get(), FullCoverage: s.Coverage.Get(), ReadsWhenDown: s.ReadsDown.Get(),
 		ShardsWhenDown: s.ShardsDown.Get(), Endpoints: s.Endpoint.Get(), LinkLimit: s.LinkLimit.Get(),
 		AnnounceIP: s.AnnounceIP.Get(), Hostname: s.Hostname.Get(), HumanName: s.HumanName.Get(),
+		Zone: c.parts.Zone(),
 		Port: port, TLSPort: tls, BusPort: bus, TLS: c.parts.TLSCluster(), TLSReplication: c.parts.TLSReplication(),
 	}
 }

@@ -53,7 +53,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		SlotMigrating: in.notices.SlotMigrating, SlotMigrated: in.notices.SlotMigrated,
 		Role: in.set.ClusterRole(), Offset: in.set.Feed.Offset, HeardMs: in.set.Follower.HeardMs, BeatMs: in.beatMs.Load,
 		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },
-		Bind:  in.sockets.Bind.Get, Source: in.storage.Follow.Source.Get,
+		Bind:  in.sockets.Bind.Get, Source: in.storage.Follow.Source.Get, Zone: in.settings.Process.Zone.Get,
 		ReplicationPing: func() int64 { return in.storage.Feed.PingPeriod.Get() * 1000 },
 		TLSReplication:  in.tls.Replication.Get, TLSCluster: in.tls.Cluster.Get,
 		TLS: in.certificates.Bus,
@@ -74,7 +74,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		"cluster-announce-human-nodename", "cluster-preferred-endpoint-type", "cluster-require-full-coverage",
 		"cluster-allow-reads-when-down", "cluster-allow-pubsubshard-when-down", "cluster-allow-replica-migration",
 		"cluster-migration-barrier", "cluster-replica-no-failover", "cluster-replica-validity-factor",
-		"cluster-link-sendbuf-limit", "cluster-blacklist-ttl", "cluster-manual-failover-timeout", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period")}
+		"cluster-link-sendbuf-limit", "availability-zone", "cluster-blacklist-ttl", "cluster-manual-failover-timeout", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period")}
 	p.Follows = append(p.Follows, part.On(func() { in.core.CountSlots(in.clustering.SlotStats.Get()) },
 		"cluster-slot-stats-enabled"))
 	p.Reset = in.core.ResetSlotStats

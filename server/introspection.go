@@ -111,6 +111,7 @@ func (in *instance) serverFacts() introspect.ServerFacts {
 		RunID:      hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
 		Port: in.listening.port, Uptime: in.core.Uptime,
+		Zone:    in.settings.Process.Zone.Get,
 		Threads: func() bool { return in.sockets.Loops.Get() > 1 }, Hz: in.settings.Idle.Hz.Get,
 		Listeners: func(w *info.Writer) {
 			for _, l := range in.listening.reactor.Listeners() {

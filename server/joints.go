@@ -167,7 +167,7 @@ func (in *instance) connDeps() conn.Deps {
 			in.notices.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
-		Databases: func() int { return int(in.engine.Databases.Get()) }, Mode: func() string { return in.mode },
+		Databases: func() int { return int(in.engine.Databases.Get()) }, Mode: func() string { return in.mode }, Zone: in.settings.Process.Zone.Get,
 		Role: func() string {
 			if in.set.Follower.Following() {
 				return "replica"

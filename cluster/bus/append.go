@@ -107,5 +107,6 @@ func appendExtensions(dst []byte, e *Extensions) ([]byte, uint16) {
 		begin(extShardID, IDBytes)
 		dst = appendFixed(dst, e.ShardID, IDBytes)
 	}
+	text(extZone, e.Zone, e.HasZone)
 	return dst, n
 }

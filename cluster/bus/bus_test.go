@@ -24,6 +24,7 @@ func every() (all []*Message) {
 		case Ping, Pong, Meet:
 			m.Gossip = []Gossip{{id, 1, 2, "10.0.0.1", 1, 2, 3, MaybeFailed}, {strings.Repeat("a", 40), 0, 0, "", 0, 0, 0, 0}}
 			m.Extensions = Extensions{Asks: t == Meet, Hostname: "a.example", HumanName: "shard1-a", ShardID: id, Present: true,
+				Zone: "us-east-1a", HasZone: true,
 				Forgotten: []Forgotten{{id, 60}, {strings.Repeat("b", 40), 1}}}
 		case Fail:
 			m.About = id
@@ -63,11 +64,11 @@ func TestRoundTrip(t *testing.T) {
 func TestLayout(t *testing.T) {
 	m := every()[Ping]
 	p := Append(nil, m)
-	if len(p) != 2256+2*104+(8+16)+(8+16)+2*(8+48)+(8+40) {
+	if len(p) != 2256+2*104+(8+16)+(8+16)+2*(8+48)+(8+40)+(8+16) {
 		t.Errorf("a ping of %d bytes", len(p))
 	}
 	for at, want := range map[int]string{
-		0: "RCmb", 8: "\x00\x01\x1b\x58\x00\x00\x00\x02", 40: id, 2128: "ffff", 2168: "2001:db8::1\x00", 2214: "\x00\x05",
+		0: "RCmb", 8: "\x00\x01\x1b\x58\x00\x00\x00\x02", 40: id, 2128: "ffff", 2168: "2001:db8::1\x00", 2214: "\x00\x06",
 		2246: "\x1d\x13\x42\x68\x00\x11\x01\x07", 2256: id, 2256 + 48: "10.0.0.1",
 		2256 + 94: "\x00\x01\x00\x03\x00\x04\x00\x02\x00\x00",
 		2464:      "\x00\x00\x00\x18\x00\x00\x00\x00a.example\x00",

@@ -165,6 +165,8 @@ type Extensions struct {
 	HumanName string
 	Forgotten []Forgotten
 	ShardID   string
+	Zone      string   // availability-zone
+	HasZone   bool     // the sender knows of zones
 	Unknown   []uint16 // types that this version does not know; only in parsed messages
 	Present   bool     // the parsed message had extensions
 }
@@ -181,6 +183,7 @@ const (
 	extHumanName
 	extForgotten
 	extShardID
+	extZone uint16 = 8 // Valkey's; 4 to 7 are not used here, because Redis and Valkey have 4 for different things
 )
 
 // ValidID reports whether id can be a node's ID: 40 digits and small letters.

@@ -161,6 +161,8 @@ func (e *Extensions) take(kind uint16, body []byte) {
 		e.Forgotten = append(e.Forgotten, Forgotten{string(body[:IDBytes]), binary.BigEndian.Uint64(body[IDBytes:])})
 	case kind == extShardID && len(body) >= IDBytes:
 		e.ShardID = string(body[:IDBytes])
+	case kind == extZone:
+		e.Zone, e.HasZone = untilZero(body), true
 	case kind > extShardID:
 		e.Unknown = append(e.Unknown, kind)
 	}

@@ -334,6 +334,7 @@ func (s *State) loadAddress(n *Node, text string, shards map[*Node]bool) string 
 		case "tls-port":
 			n.TLSPort, err = loadPort(value)
 			tls = true
+		case "availability-zone": // Valkey 9.1's; nodes tell their zones, and nodes.conf is for Redis too
 		default:
 			return "an auxiliary field is not known"
 		}

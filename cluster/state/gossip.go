@@ -111,6 +111,9 @@ func (s *State) extensions(l *Link) bus.Extensions {
 		return e
 	}
 	e.HumanName, e.ShardID = s.me.HumanName, s.me.ShardID
+	if l.zoned || l.Node != nil && l.Node.zoned {
+		e.Zone, e.HasZone = s.me.Zone, true // Redis, and Valkey before 9.1, log each message that has it
+	}
 	for id, until := range s.black {
 		if left := until - s.now/1000; left >= 0 {
 			e.Forgotten = append(e.Forgotten, bus.Forgotten{ID: id, TTLSeconds: uint64(left)})
@@ -249,6 +252,9 @@ func (s *State) takeExtensions(n *Node, m *bus.Message) {
 		n.Hostname = e.Hostname
 		s.Changed = true
 		s.save(false)
+	}
+	if e.HasZone && saneZone(e.Zone) {
+		n.Zone = e.Zone
 	}
 	if e.Asks && e.ShardID == "" {
 		return // the rest comes after it learns that we know extensions

@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	"spindle/cluster/bus"
 	"spindle/internal/slots"
@@ -15,6 +16,7 @@ type Node struct {
 	Epoch               uint64 // configEpoch
 	IP                  string
 	Hostname, HumanName string
+	Zone                string // availability-zone
 	Port, TLSPort       int
 	BusPort             int
 	Primary             *Node // of a replica; nil if unknown
@@ -38,6 +40,7 @@ type Node struct {
 	Link, Incoming *Link
 	loggedTypes    map[uint16]bool // unknown extension types that were logged
 	extends        bool            // it knows extensions besides the host name, so it is 7.2 or later
+	zoned          bool            // it knows zones: it is one of ours, or it has told its own
 }
 
 // A report is a primary's claim that a node does not answer.
@@ -234,6 +237,11 @@ func saneName(text string) bool {
 	return len(text) < 256 && strings.IndexFunc(text, func(r rune) bool {
 		return r <= ' ' || r == 0x7f || strings.ContainsRune("!#$%&()*+:;<>?@[]^{|}~,=\"'\\", r)
 	}) < 0
+}
+
+// saneZone reports whether a zone's name can be shown to clients.
+func saneZone(text string) bool {
+	return len(text) < 256 && strings.IndexFunc(text, unicode.IsControl) < 0
 }
 
 // Map returns the current slot map.

@@ -158,6 +158,12 @@ func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 			news, sender.extends = !sender.extends, true
 		}
 	}
+	if m.Extensions.Asks || m.Extensions.HasZone {
+		l.zoned = true
+		if sender != nil {
+			sender.zoned = true
+		}
+	}
 	if m.Type != bus.Pong {
 		s.answer(l, sender, m)
 	}
@@ -209,7 +215,7 @@ func (s *State) answer(l *Link, sender *Node, m *bus.Message) {
 			n.IP = l.Peer
 		}
 		n.Port, n.TLSPort = s.ports(m.Port, m.Port2)
-		n.BusPort, n.extends = m.BusPort, l.extends
+		n.BusPort, n.extends, n.zoned = m.BusPort, l.extends, l.zoned
 		s.add(n)
 		s.save(false)
 		s.takeGossip(l, m) // a peer that sends MEET is trusted
@@ -237,7 +243,7 @@ func (s *State) identify(l *Link, sender *Node, m *bus.Message) bool {
 			return false
 		}
 		s.rename(n, m.Sender)
-		n.extends = l.extends
+		n.extends, n.zoned = l.extends, l.zoned
 		n.Flags = n.Flags&^bus.Handshake | m.Flags&(bus.Primary|bus.Replica)
 		s.save(false)
 	case n.ID != m.Sender:

@@ -36,6 +36,7 @@ type Terms struct {
 	LinkLimit                 uint64 // bytes queued on a link; 0: no limit
 	AnnounceIP                string // "": found from links
 	Hostname, HumanName       string
+	Zone                      string
 	Port, TLSPort, BusPort    int // as announced
 	TLS                       bool
 	TLSReplication            bool
@@ -94,6 +95,7 @@ type Link struct {
 	Handle        any // the driver's
 	closed, ready bool
 	extends       bool // like Node.extends, while the link's node may be unknown
+	zoned         bool // like Node.zoned
 }
 
 // State is one node's view of the cluster. One caller at a time; At sets the time of each call.
@@ -200,6 +202,7 @@ func (s *State) Apply(t Terms) {
 		me.Hostname, me.HumanName = t.Hostname, t.HumanName
 		s.save(false)
 	}
+	me.Zone = t.Zone
 	flags := me.Flags &^ bus.NoFailover
 	if t.NoFailover {
 		flags |= bus.NoFailover

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"spindle/internal/logging"
 	"spindle/internal/reason"
@@ -28,6 +29,7 @@ type Settings struct {
 	AlwaysShowLogo setting.Bool
 	SetProcTitle   setting.Bool
 	TitleTemplate  setting.String
+	Zone           setting.String // availability-zone
 	OomScoreAdj    setting.Enum[oomMode]
 	OomValues      setting.Value[[3]int]
 	OnSigInt       setting.Enum[ShutdownMode]
@@ -116,6 +118,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("set-proc-title", &s.SetProcTitle, true, setting.Immutable),
 		setting.NewString("proc-title-template", &s.TitleTemplate,
 			"{title} {listen-addr} {server-mode}", setting.CheckString(checkTitle)),
+		setting.NewString("availability-zone", &s.Zone, "", setting.CheckString(checkZone)),
 		setting.NewEnum("oom-score-adj", &s.OomScoreAdj, oomLeave, []setting.Choice[oomMode]{
 			{Name: "no", Value: oomLeave}, {Name: "yes", Value: oomRelative},
 			{Name: "relative", Value: oomRelative}, {Name: "absolute", Value: oomAbsolute},
@@ -144,6 +147,17 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("watchdog-period", &u.watchdog, 0, setting.Between(0, math.MaxInt32), setting.Adjust(watchdogPeriod),
 			setting.Hidden, setting.Nothing("execution traces and pprof show what is slow")),
 	}
+}
+
+// zoneMax is the longest name of a zone that nodes tell each other.
+const zoneMax = 255
+
+// checkZone refuses a name that INFO cannot show in one line.
+func checkZone(zone string) error {
+	if len(zone) > zoneMax || strings.ContainsFunc(zone, unicode.IsControl) {
+		return errors.New("availability-zone must have at most 255 characters, and no control characters")
+	}
+	return nil
 }
 
 // facilities are those of <syslog.h>, with its numbers.

@@ -34,8 +34,8 @@ func TestLogIsJSON(t *testing.T) {
 		text, _ := fields["message"].(string)
 		all = append(all, text)
 	}
-	for _, want := range []string{"Redis is starting", "DEBUG LOG: say \"this\"\nand that", "Received SIGTERM scheduling shutdown...",
-		"bye bye"} {
+	for _, want := range []string{"Redis is starting", "DEBUG LOG: say \"this\"\nand that",
+		"Received SIGTERM scheduling shutdown...", "bye bye"} {
 		if !strings.Contains(strings.Join(all, "|"), want) {
 			t.Errorf("no line has %q", want)
 		}

@@ -109,11 +109,17 @@ func (f *family) hello(c *command.Context) error {
 	if f.Role != nil {
 		role = f.Role()
 	}
-	if mode == "sentinel" {
-		r.Map(6)
-	} else {
-		r.Map(7)
+	fields, zone := 7, ""
+	if f.Zone != nil {
+		zone = f.Zone()
 	}
+	if mode == "sentinel" {
+		fields--
+	}
+	if zone != "" {
+		fields++
+	}
+	r.Map(fields)
 	r.BulkString("server")
 	r.BulkString("redis")
 	r.BulkString("version")
@@ -133,6 +139,10 @@ func (f *family) hello(c *command.Context) error {
 		r.Array(0)
 	} else {
 		f.Modules(r)
+	}
+	if zone != "" {
+		r.BulkString("availability_zone")
+		r.BulkString(zone)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ type Deps struct {
 	Databases     func() int
 	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
 	Role          func() string // "master", "replica"; nil is master
+	Zone          func() string // availability-zone; nil is ""
 	Subscriptions func(c *client.Client) (channels, patterns, shards int)
 	Speaks        func(c *client.Client)  // called after c has changed its protocol; may be nil
 	Modules       func(r *protocol.Reply) // writes HELLO's list of modules; nil: none

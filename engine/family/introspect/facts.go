@@ -24,6 +24,7 @@ type ServerFacts struct {
 	Executable, ConfigFile      string
 	ProcessID                   int
 	Port                        func() int64
+	Zone                        func() string // availability-zone
 	Uptime                      func() time.Duration
 	Threads                     func() bool // several loops read and write
 	Listeners                   func(w *info.Writer)
@@ -67,6 +68,9 @@ func ServerSection(f ServerFacts) info.Section {
 	}
 	if f.Threads != nil {
 		fields = append(fields, info.Bool("io_threads_active", f.Threads))
+	}
+	if f.Zone != nil {
+		fields = append(fields, info.Text("availability_zone", f.Zone))
 	}
 	if f.Listeners != nil {
 		fields = append(fields, info.Lines("listener0", f.Listeners))
