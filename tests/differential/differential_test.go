@@ -23,8 +23,9 @@ var (
 )
 
 // limits are both servers' options. The largest string is 1 MB, so that calls can reach and exceed it. The reference
-// checks often for clients whose wait is over.
-var limits = []string{"--proto-max-bulk-len", "1mb", "--hz", "500", "--loglevel", "warning"}
+// checks often for clients whose wait is over. Valkey's defaults would tell replicas UNLINK instead of DEL.
+var limits = []string{"--proto-max-bulk-len", "1mb", "--hz", "500", "--loglevel", "warning", "--lazyfree-lazy-expire",
+	"no", "--lazyfree-lazy-server-del", "no", "--lazyfree-lazy-user-del", "no", "--lazyfree-lazy-eviction", "no"}
 
 // TestDifferential compares spindle with the reference. Every `go test` makes a short run; flags make it a long one.
 func TestDifferential(t *testing.T) {

@@ -58,9 +58,13 @@ var hashTemplates = []template{
 	{3, "hpexpiretime", []arg{key, fieldsOf}},
 	{4, "hpersist", []arg{key, fieldsOf}},
 	{2, "object|encoding", []arg{key}},
-	{4, "hgetdel", []arg{only("8", key, fieldsOf)}},
-	{6, "hgetex", []arg{only("8", key, maybe(70, oneOf(fieldExpiry, lit("PERSIST"))), fieldsOf)}},
-	{8, "hsetex", []arg{only("8", key, shuffled(fieldExpiry, lit("KEEPTTL"), lit("FNX"), lit("FXX")), fieldPairs)}},
+	{4, "hgetdel", []arg{only("8 valkey", key, fieldsOf)}},
+	{6, "hgetex", []arg{only("8 valkey", key, maybe(70, oneOf(fieldExpiry, lit("PERSIST"))), fieldsOf)}},
+	{8, "hsetex", []arg{
+		only("8", key, shuffled(fieldExpiry, lit("KEEPTTL"), lit("FNX"), lit("FXX")), fieldPairs),
+		only("valkey", key, maybe(25, anyOf("NX", "XX")), maybe(40, anyOf("FNX", "FXX")),
+			maybe(60, oneOf(fieldExpiry, fieldExpiry, lit("KEEPTTL"))), fieldPairs),
+	}},
 }
 
 // tameDraw limits the replies of HRANDFIELD and similar commands.

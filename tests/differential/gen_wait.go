@@ -140,7 +140,7 @@ var scarcities = []scarcity{
 				lit("STREAMS"), waitKey, exactly(">")}},
 			{2, "xreadgroup", []arg{exactly("GROUP"), exactly("g"), anyConsumer, planBlock, lit("STREAMS"), waitKey, waitKey,
 				exactly(">"), exactly(">")}},
-			{1, "xread", []arg{planBlock, lit("STREAMS"), waitKey, exactly("+")}},
+			{1, "xread", []arg{planBlock, lit("STREAMS"), waitKey, lastEntry}},
 			{2, "xread", []arg{planBlock, lit("STREAMS"), waitKey, waitKey, oneOf(exactly("$"), entryID), exactly("$")}},
 		}},
 		gives: family{templates: []template{
@@ -192,3 +192,6 @@ var stores = family{name: "stores", templates: []template{
 	{1, "zunionstore", []arg{exactly("d"), exactly("2"), exactly("a"), exactly("b")}},
 	{1, "zrangestore", []arg{exactly("d"), exactly("a"), exactly("0"), exactly("-1")}},
 }}
+
+// lastEntry is +, unless known.go has another word for the reference.
+func lastEntry(g *generator) { g.add(mendFor(g.reference, false, []string{"xread", "+"})[1]) }

@@ -144,7 +144,7 @@ func (p *pair) reset() error {
 			}
 		}
 	}
-	p.queues, p.ref.sorted = [connections]queue{}, false
+	p.queues, p.ref.sorted, p.ref.parted = [connections]queue{}, false, new(bool)
 	return nil
 }
 

@@ -30,7 +30,8 @@ func (r *runner) run(round uint64, calls int) (stopped uint64, sent []call, d *d
 	return round, nil, nil, nil
 }
 
-// round plays one round: n calls from empty servers, then the comparison of states.
+// round plays one round: n calls from empty servers, then the comparison of states. It ends early after a known
+// difference that parts the data.
 func (r *runner) round(round uint64, n int) (sent []call, d *difference, err error) {
 	if err := r.pair.reset(); err != nil {
 		return nil, nil, err
@@ -49,7 +50,12 @@ func (r *runner) round(round uint64, n int) (sent []call, d *difference, err err
 			sent = append(sent, call{conn, args, inline})
 			r.perName[sent[len(sent)-1].name()]++
 		}
-		if d := r.pair.play(sent[from:]); d != nil {
+		d := r.pair.play(sent[from:])
+		if *r.pair.ref.parted {
+			r.sent += len(sent) - from
+			return nil, nil, nil
+		}
+		if d != nil {
 			d.at += from
 			return sent[:d.at+1], d, nil
 		}
