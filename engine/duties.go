@@ -78,7 +78,7 @@ func (c *Core) idleFor() time.Duration {
 		return expirySlice
 	}
 	next := c.duties.lastTick + tickEvery - c.nanos
-	if c.duties.draining {
+	if c.duties.draining || c.duties.forgetting {
 		next = 0
 	}
 	if c.space.Heap().Evacuation() != memory.EvacuationOver {
@@ -116,6 +116,10 @@ func (c *Core) runDuties() {
 		if c.duties.behind {
 			c.duties.at = c.wall.Nanos() + int64(c.clientsShare())
 		}
+		c.dutyDone("expiry")
+	}
+	if c.duties.forgetting {
+		c.duties.forgetting = c.space.ForgetDue(expirySlice)
 		c.dutyDone("expiry")
 	}
 	if c.eviction.barrier.Up {
@@ -198,6 +202,7 @@ func (c *Core) tick(nanos int64) {
 	if c.duties.ticks++; c.duties.ticks%ageTicks == 0 {
 		c.space.Heap().Age()
 	}
+	c.duties.forgetting = !c.duties.activeOff && !c.space.Hiding && !c.space.Trusting
 	c.defragDue()
 	c.meter.sample(nanos)
 	c.sampler.tick(nanos, c.meter.commands)

@@ -211,9 +211,10 @@ type duties struct {
 	loading    bool
 	behind     bool // more keys are past their deadline than the last slice could take
 	// Reclaimers have freed more than the last slice took back, or are touching memory or giving it back to the system.
-	draining bool
-	laden    bool // what Hooks.Laden was last told
-	ticks    uint64
+	draining   bool
+	laden      bool // what Hooks.Laden was last told
+	forgetting bool // streams may have messages to forget
+	ticks      uint64
 }
 
 // Turns is how many turns there have been. Turn only.

@@ -27,6 +27,7 @@ type data struct {
 	at     value.Entry  // of DB.at
 	big    [8]*bigOrder // by type (bigkeys.go)
 	fields table.Table  // the least deadline of each hash with volatile fields, by key; no view reads it (fields.go)
+	sent   table.Table  // the same of each stream that remembers messages of producers
 }
 
 func (db *DB) Index() int { return db.index }
@@ -310,7 +311,8 @@ func (db *DB) MoveTo(key []byte, dst *DB) bool {
 // transfer removes the value at from from db and puts it into dst under the key to.
 func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	e := db.at(from)
-	v, fields := e.Value(), db.FieldsDeadline(from)
+	v := e.Value()
+	parts := db.partsDeadline(v.Type(), from)
 	if v.Type() != value.String {
 		db.leaving(from, v.Type())
 	}
@@ -320,7 +322,7 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	}
 	e.Detach()
 	db.touched(from)
-	dst.adopt(to, ref, fields)
+	dst.adopt(to, ref, parts)
 }
 
 // CopyTo copies the value at key, with its deadline, to dstKey of dst, and replaces any value there. It returns false
@@ -334,13 +336,13 @@ func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
 	if v.Rooted() {
 		value.At(ref).SetRoot(db.k.store.CopyRoot(v))
 	}
-	dst.adopt(dstKey, ref, db.FieldsDeadline(key))
+	dst.adopt(dstKey, ref, db.partsDeadline(v.Type(), key))
 	return true
 }
 
-// adopt makes the entry at ref, which is in no table, that of key, and replaces any value there. fields is as for
-// SetFieldsDeadline.
-func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
+// adopt makes the entry at ref, which is in no table, that of key, and replaces any value there. parts is
+// the deadline of the value's parts.
+func (db *DB) adopt(key []byte, ref memory.Ref, parts int64) {
 	e := db.at(key)
 	db.vacate(e)
 	e.Put(ref)
@@ -351,8 +353,8 @@ func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 	if db.k.Blocking > 0 {
 		db.arrived(key, e.Value().Type())
 	}
-	if fields != 0 {
-		db.SetFieldsDeadline(key, fields)
+	if parts != 0 {
+		db.setDeadlineIn(db.d.partsOf(e.Value().Type()), key, parts)
 	}
 	db.touched(key)
 }
@@ -361,7 +363,8 @@ func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 func (db *DB) Flush() (removed int) {
 	db.k.assertHeld()
 	removed = db.Len()
-	db.flushFields()
+	db.flushParts(&db.d.fields)
+	db.flushParts(&db.d.sent)
 	if removed == 0 && !db.d.t.Indexed() {
 		return 0
 	}

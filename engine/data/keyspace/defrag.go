@@ -16,7 +16,7 @@ type Defrag struct {
 	spot  table.Spot
 	key   []byte // of the collection that is moved in steps; empty: none
 	inner table.Spot
-	then  bool // the database's keys are done; its fields table is next
+	then  int // of the database, its keys, its fields and its sent are done
 }
 
 // Defragment continues d until all is done, or until stop returns true. It calls stop several times per millisecond. It
@@ -37,20 +37,24 @@ func (k *Keyspace) Defragment(d *Defrag, stop func() bool) (done bool) {
 
 // defragment continues with a database.
 func (db *DB) defragment(d *Defrag, stop func() bool) (done bool) {
-	if !d.then {
+	if d.then == 0 {
 		halt := func() bool { return len(d.key) > 0 || stop() }
 		if !db.d.t.Relocate(&d.spot, func(ref memory.Ref) memory.Ref { return db.relocate(d, ref) }, halt) {
 			return len(d.key) > 0 // if so, the caller comes again
 		}
-		d.then, d.spot = true, table.Spot{}
+		d.then, d.spot = 1, table.Spot{}
 		if len(d.key) > 0 {
 			return true
 		}
 	}
-	if !db.d.fields.Relocate(&d.spot, db.relocateIndex, stop) {
-		return false
+	for _, t := range []*table.Table{&db.d.fields, &db.d.sent}[d.then-1:] {
+		if !t.Relocate(&d.spot, db.relocateIndex, stop) {
+			return false
+		}
+		d.then++
+		d.spot = table.Spot{}
 	}
-	d.db, d.then, d.spot = d.db+1, false, table.Spot{}
+	d.db, d.then = d.db+1, 0
 	return true
 }
 

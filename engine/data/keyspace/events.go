@@ -31,10 +31,10 @@ func (db *DB) arrived(key []byte, t value.Type) {
 
 // leaving handles that the collection at key is about to be removed or moved.
 func (db *DB) leaving(key []byte, t value.Type) {
-	switch {
-	case t == value.Hash && db.d.fields.Len() > 0:
-		db.SetFieldsDeadline(key, 0)
-	case t == value.Stream && db.k.Blocking > 0 && db.k.Hooks.Gone != nil:
+	if parts := db.d.partsOf(t); parts != nil {
+		db.setDeadlineIn(parts, key, 0)
+	}
+	if t == value.Stream && db.k.Blocking > 0 && db.k.Hooks.Gone != nil {
 		db.k.Hooks.Gone(db.index, key)
 	}
 }

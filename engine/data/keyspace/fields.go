@@ -8,33 +8,74 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Deadlines of fields of hashes. Each database has a table of the hashes with volatile fields. Its entries have a key
-// and a deadline, the least of the hash's fields, but no value. So the index of deadlines finds a hash when its first
-// field is due, to the tick.
+// Deadlines of parts of values. Each database has a table of the hashes with volatile fields, and one of the streams
+// that remember messages of producers. Their entries have a key and a deadline, the least of the value's parts, but no
+// value. So the index of deadlines finds a hash when its first field is due, to the tick.
 //
-// keyspace.F1. A key is in fields only if it is a hash. It is removed there when the hash is removed or replaced. It
-// moves along when the hash is moved.
-// keyspace.F2. The deadline there is at most the least of the hash's fields. It may be earlier, and becomes exact when
+// keyspace.F1. A key is in fields only if it is a hash, and in sent only if it is a stream. It is removed there when
+// the value is removed or replaced. It moves along when the value is moved.
+// keyspace.F2. The deadline there is at most the least of the value's parts. It may be earlier, and becomes exact when
 // it comes.
-// keyspace.F3. No view reads fields: its blocks are edited and freed at once, whatever their slots' shared marks say.
+// keyspace.F3. No view reads the two: blocks are edited and freed at once, whatever their slots' shared marks say.
 
 // FieldsDeadline returns the deadline that SetFieldsDeadline set for key; 0 for none.
 func (db *DB) FieldsDeadline(key []byte) int64 {
 	db.k.assertHeld()
-	if db.d.fields.Len() == 0 {
+	return deadlineIn(&db.d.fields, key)
+}
+
+// SetFieldsDeadline sets when the first field of the hash at key is due, in Unix ms; 0: none has a deadline. Commands
+// that change or remove deadlines of fields call it. A deadline that is too early does no harm.
+func (db *DB) SetFieldsDeadline(key []byte, ms int64) { db.setDeadlineIn(&db.d.fields, key, ms) }
+
+// SentDeadline returns the deadline that SetSentDeadline set for key; 0 for none.
+func (db *DB) SentDeadline(key []byte) int64 {
+	db.k.assertHeld()
+	return deadlineIn(&db.d.sent, key)
+}
+
+// SetSentDeadline sets when the stream at key forgets the first message of a producer, in Unix ms; 0: it has none. A
+// deadline that is too early does no harm.
+func (db *DB) SetSentDeadline(key []byte, ms int64) { db.setDeadlineIn(&db.d.sent, key, ms) }
+
+// SetPartsDeadline is SetFieldsDeadline or SetSentDeadline of the value at key, of type t.
+func (db *DB) SetPartsDeadline(t value.Type, key []byte, ms int64) {
+	if parts := db.d.partsOf(t); parts != nil {
+		db.setDeadlineIn(parts, key, ms)
+	}
+}
+
+// partsOf is the table with the deadlines of parts of values of type t, or nil.
+func (d *data) partsOf(t value.Type) *table.Table {
+	switch t {
+	case value.Hash:
+		return &d.fields
+	case value.Stream:
+		return &d.sent
+	}
+	return nil
+}
+
+// partsDeadline is the deadline of the parts of the value at key, of type t; 0 for none.
+func (db *DB) partsDeadline(t value.Type, key []byte) int64 {
+	if parts := db.d.partsOf(t); parts != nil {
+		return deadlineIn(parts, key)
+	}
+	return 0
+}
+
+func deadlineIn(t *table.Table, key []byte) int64 {
+	if t.Len() == 0 {
 		return 0
 	}
-	if _, ref := db.d.fields.Find(table.Hash(key), key); ref != 0 {
+	if _, ref := t.Find(table.Hash(key), key); ref != 0 {
 		return value.At(ref).Deadline()
 	}
 	return 0
 }
 
-// SetFieldsDeadline sets when the first field of the hash at key is due, in Unix ms; 0: none has a deadline. Commands
-// that change or remove deadlines of fields call it. A deadline that is too early does no harm.
-func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
+func (db *DB) setDeadlineIn(t *table.Table, key []byte, ms int64) {
 	db.k.assertHeld()
-	t := &db.d.fields
 	if t.Len() == 0 && ms == 0 {
 		return
 	}
@@ -71,9 +112,19 @@ func (k *Keyspace) FieldsHaveDeadlines() bool {
 	return false
 }
 
-// flushFields empties fields in O(1).
-func (db *DB) flushFields() {
-	t := &db.d.fields
+// MessagesRemembered reports whether a stream remembers messages of producers.
+func (k *Keyspace) MessagesRemembered() bool {
+	k.assertHeld()
+	for i := range k.dbs {
+		if k.dbs[i].d.sent.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// flushParts empties a table of deadlines of parts in O(1).
+func (db *DB) flushParts(t *table.Table) {
 	if t.Len() == 0 && !t.Indexed() {
 		return
 	}
@@ -84,13 +135,50 @@ func (db *DB) flushFields() {
 	db.k.heap.RetireTreeWide(root, value.KindFields, 0)
 }
 
-// expireFieldsAtOnce is the most fields of one hash that are removed before other hashes follow, and before
-// expireFieldsDue checks the time.
+// expireFieldsAtOnce is the most parts of one value that are removed before other keys follow, and before partsDue
+// checks the time.
 const expireFieldsAtOnce = 128
 
 // expireFieldsDue removes due fields, hash by hash, until the time stop. out means that it stopped early.
 func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
-	k, t := db.k, &db.d.fields
+	return db.partsDue(&db.d.fields, stop, db.expireFields)
+}
+
+// ForgetDue has streams forget the messages of producers that are due, for at most limit. Each server does so, also a
+// replica. more means that the time ran out.
+func (k *Keyspace) ForgetDue(limit time.Duration) (more bool) {
+	k.assertHeld()
+	var stop time.Time
+	for i := range k.dbs {
+		db := &k.dbs[i]
+		t := &db.d.sent
+		if t.Least() > t.TickNow(k.now) {
+			continue
+		}
+		if stop.IsZero() {
+			stop = time.Now().Add(limit)
+		}
+		if _, more = db.partsDue(t, stop, db.forget); more {
+			return true
+		}
+	}
+	return false
+}
+
+// forget has the stream at key forget some messages that are due.
+func (db *DB) forget(key []byte) (next int64, n int) {
+	if e := db.edit(key); e.Value().Exists() && db.k.Forget != nil {
+		db.hand(e)
+		return db.k.Forget(e, db.k.now, expireFieldsAtOnce)
+	}
+	return 0, 0
+}
+
+// partsDue calls remove for each key in t whose deadline has come, until the time stop. remove removes some parts that
+// are due, and returns when the next one is, 0 if none is left, and their number. out means that it stopped early.
+func (db *DB) partsDue(t *table.Table, stop time.Time, remove func(key []byte) (next int64, n int)) (
+	removed int, out bool) {
+	k := db.k
 	now := t.TickNow(k.now)
 	d := &k.due
 	d.Most = 0
@@ -101,8 +189,8 @@ func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 				d.Stays(i, t.Tick(deadline))
 				continue
 			}
-			next, n := db.expireFields(at.Key())
-			expired += n
+			next, n := remove(at.Key())
+			removed += n
 			if next == 0 {
 				t.Drop(d, i)
 				k.heap.Free(d.Refs[i], memory.Index)
@@ -115,10 +203,10 @@ func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 		t.Settle(d)
 		out = out || time.Now().After(stop) // also if all deadlines found had been postponed
 		if out {
-			return expired, t.Least() <= now
+			return removed, t.Least() <= now
 		}
 	}
-	return expired, false
+	return removed, false
 }
 
 // expireFields removes some due fields of the hash at key. It returns when the next one is due, and 0 if none is left;

@@ -32,6 +32,9 @@ type Keyspace struct {
 	// It returns the least deadline that is left (0: none, Emptied: no field either) and the number of fields. It
 	// leaves an emptied hash in place. register sets it.
 	ExpireFields func(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int)
+	// Forget removes up to budget messages of producers that the stream e has remembered for long enough. It returns when
+	// the next one is due (Unix ms, 0: none is left) and the number of messages.
+	Forget func(e *value.Edit, now int64, budget int) (next int64, n int)
 
 	heap   *memory.Heap
 	bySlot bool         // Options.Slots
@@ -158,8 +161,10 @@ func (k *Keyspace) begin(i int, startMs int64) {
 	if k.bySlot {
 		d.t.CountSlots()
 	}
-	d.fields.Init(k.heap, table.Entry, i)
-	d.fields.SetBase(startMs)
+	for _, t := range []*table.Table{&d.fields, &d.sent} {
+		t.Init(k.heap, table.Entry, i)
+		t.SetBase(startMs)
+	}
 	k.all[i] = DB{k: k, d: d, index: i}
 	k.noteSlots(i)
 }

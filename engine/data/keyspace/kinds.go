@@ -19,7 +19,7 @@ func (k *Keyspace) register() {
 	k.store.Register(value.KindHash, hash.Structure)
 	k.store.Register(value.KindList, list.Structure)
 	k.store.Register(value.KindBloom, bloom.Structure)
-	k.ExpireFields = hash.ExpireDue
+	k.ExpireFields, k.Forget = hash.ExpireDue, stream.Forget
 }
 
 var _ [0]struct{} = [Emptied - hash.Emptied]struct{}{}

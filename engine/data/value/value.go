@@ -49,6 +49,10 @@ const (
 	HashTable
 	SkipList
 	StreamTree
+
+	// StreamProducers is no encoding of a value. Encodings note it of streams that remember producers' messages, which
+	// few forms of files can hold.
+	StreamProducers
 )
 
 // String is the encoding's name as OBJECT ENCODING replies it.

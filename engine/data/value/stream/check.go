@@ -7,11 +7,12 @@ import (
 
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
 	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
 )
 
-// Check proves stream.S1 to stream.S4 and stream.N1 to stream.N3, for tests. O(n).
+// Check proves stream.S1 to stream.S4, stream.S7 and stream.N1 to stream.N3, for tests. O(n).
 func (s Stream) Check(h *memory.Heap) error {
 	t := tree.OpenBlocks(h, value.KindTree, s.r.entries, false)
 	if err := t.Check(); err != nil {
@@ -49,6 +50,52 @@ func (s Stream) Check(h *memory.Heap) error {
 		if err := g.check(h); err != nil {
 			return fmt.Errorf("group %q: %w", name, err)
 		}
+	}
+	return s.checkMemo(h)
+}
+
+// checkMemo proves stream.S7.
+func (s Stream) checkMemo(h *memory.Heap) error {
+	if s.r.memo == 0 {
+		return nil
+	}
+	m := memoAt(s.r.memo)
+	if err := checkNames(h, m.producers); err != nil {
+		return err
+	}
+	messages, size := uint64(0), uint64(0)
+	var c, each, at tree.Cursor
+	for ok := m.producers.First(&c); ok; ok = c.Next() {
+		ref := memory.Ref(c.Record()[1])
+		p := producerAt(ref)
+		name := table.MemberKey(p.name)
+		size += uint64(memory.UsableSize(ref) + memory.UsableSize(p.name))
+		for _, s := range []tree.State{p.order, p.messages} {
+			t := tree.OpenRecords(h, value.KindTree, s, nameWidth, false)
+			var tie func(a, b uint64) int
+			if s == p.messages {
+				tie = func(a, b uint64) int { return bytes.Compare(sentName(memory.Ref(a)), sentName(memory.Ref(b))) }
+			}
+			if err := t.Check(tie); err != nil {
+				return fmt.Errorf("producer %q: %w", name, err)
+			}
+		}
+		if p.order.Len() == 0 || p.order.Len() != p.messages.Len() || p.order.Len() > uint64(m.limits.Most) {
+			return fmt.Errorf("stream.S7: producer %q has %d messages in order, %d by name", name, p.order.Len(), p.messages.Len())
+		}
+		for more := p.order.First(&each); more; more = each.Next() {
+			ref := memory.Ref(each.Record()[1])
+			x := messageAt(ref)
+			messages++
+			size += uint64(memory.UsableSize(ref))
+			if x.producer != p.name || x.number != each.Record()[0] || p.find(&at, sentName(ref)) != ref ||
+				!m.ages.Find(&at, tree.Probe{Word0: x.time, Word1: uint64(ref)}) {
+				return fmt.Errorf("stream.S7: message %q of producer %q", sentName(ref), name)
+			}
+		}
+	}
+	if messages != m.ages.Len() || size != m.bytes {
+		return fmt.Errorf("stream.S7: %d messages of %d bytes, noted %d of %d", messages, size, m.ages.Len(), m.bytes)
 	}
 	return nil
 }

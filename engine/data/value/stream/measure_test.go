@@ -15,7 +15,8 @@ func TestMeasure(t *testing.T) {
 	for _, c := range []struct {
 		entries, groups int
 		first           int // bytes of the first entry's value
-	}{{1, 0, 0}, {0, 6, 0}, {20_000, 0, 0}, {20_000, 40, 0}, {20_000, 0, 1 << 20}} {
+		messages        int // of producers
+	}{{1, 0, 0, 0}, {0, 6, 0, 0}, {20_000, 0, 0, 0}, {20_000, 40, 0, 0}, {20_000, 0, 1 << 20, 0}, {1, 0, 0, 5000}} {
 		m := newModel(t, 1)
 		heap := m.k.Heap()
 		reclaim(m.k, 1000)
@@ -33,11 +34,16 @@ func TestMeasure(t *testing.T) {
 			w := stream.Edit(e)
 			w.CreateGroup(fmt.Appendf(nil, "group %02d", i), ids{}, 0)
 		}
+		for i := range c.messages {
+			w := stream.Edit(e)
+			w.Remember(fmt.Appendf(nil, "producer %d", i%50), fmt.Appendf(nil, "%d", i), ids{1, 1}, 1000, stream.Recall{Seconds: 9, Most: 99})
+		}
 		took := heap.Used() - empty
 		hold := heap.Freeze()
 		m.db.Delete([]byte("s"))
 		if kept := heap.Retained(); kept < took*7/10 || kept > took*13/10+512 {
-			t.Errorf("%d entries and %d groups: %d bytes are reported as retained, %d are", c.entries, c.groups, kept, took)
+			t.Errorf("%d entries, %d groups and %d messages: %d bytes are reported as retained, %d are", c.entries, c.groups,
+				c.messages, kept, took)
 		}
 		hold.Close()
 		reclaim(m.k, 1000)

@@ -28,6 +28,19 @@ type plain struct {
 	last, first, maxDeleted ids
 	added                   uint64
 	groups                  map[string]*plainGroup
+	memo                    *plainMemo // nil: there is none
+}
+
+type plainMemo struct {
+	limits            stream.Recall
+	added, duplicates uint64
+	producers         map[string][]plainMessage
+}
+
+type plainMessage struct {
+	name  string
+	entry ids
+	time  int64
 }
 
 type plainEntry struct {
@@ -57,7 +70,34 @@ func (p *plain) clone() *plain {
 	for name, g := range p.groups {
 		c.groups[name] = &plainGroup{g.last, g.read, maps.Clone(g.pending), maps.Clone(g.consumers)}
 	}
+	if p.memo != nil {
+		memo := *p.memo
+		memo.producers = map[string][]plainMessage{}
+		for name, all := range p.memo.producers {
+			memo.producers[name] = slices.Clone(all)
+		}
+		c.memo = &memo
+	}
 	return &c
+}
+
+// text is what textOf writes of the same memory.
+func (m *plainMemo) text(b *strings.Builder) {
+	if m == nil {
+		return
+	}
+	messages := 0
+	for _, all := range m.producers {
+		messages += len(all)
+	}
+	fmt.Fprintf(b, "memo %+v\n", stream.Recalled{Recall: m.limits, Producers: uint64(len(m.producers)),
+		Messages: uint64(messages), Added: m.added, Duplicates: m.duplicates})
+	for _, name := range slices.Sorted(maps.Keys(m.producers)) {
+		fmt.Fprintf(b, "producer %s %d\n", name, len(m.producers[name]))
+		for _, x := range m.producers[name] {
+			fmt.Fprintf(b, " %s %v\n", x.name, x.entry)
+		}
+	}
 }
 
 func (p *plain) text() string {
@@ -85,6 +125,7 @@ func (p *plain) text() string {
 			fmt.Fprintf(&b, " consumer %s %d %d %v\n", who, c.seen, c.active, own)
 		}
 	}
+	p.memo.text(&b)
 	return b.String()
 }
 
@@ -120,6 +161,16 @@ func textOf(s stream.Stream) string {
 			}
 			fmt.Fprintf(&b, " consumer %s %d %d %v\n", c.Name(), c.Seen(), c.Active(), own)
 		}
+	}
+	if s.Recalls() {
+		fmt.Fprintf(&b, "memo %+v\n", s.Recalled())
+	}
+	for name, n := range s.Producers {
+		fmt.Fprintf(&b, "producer %s %d\n", name, n)
+		s.MessagesOf(name, func(name []byte, entry ids) bool {
+			fmt.Fprintf(&b, " %s %v\n", name, entry)
+			return true
+		})
 	}
 	return b.String()
 }
@@ -340,6 +391,105 @@ func (m *model) groups(w *stream.Writer, p *plain) {
 	pg.consumers[who] = pc
 }
 
+// memo changes and asks the memory of producers' messages.
+func (m *model) memo(e *value.Edit, p *plain) {
+	w := stream.Edit(e)
+	presets := stream.Recall{Seconds: 1, Most: 5}
+	pm := p.memo
+	switch op := m.rng.IntN(12); {
+	case op == 0:
+		limits := stream.Recall{Seconds: 1 + m.rng.Uint32N(2), Most: 1 + m.rng.Uint32N(30)}
+		if pm == nil {
+			pm = &plainMemo{limits: presets}
+		}
+		if changed := w.SetRecall(limits, presets); changed != (limits != pm.limits) {
+			m.t.Fatalf("limits %+v after %+v: changed is %t", limits, pm.limits, changed)
+		} else if changed || pm.producers == nil {
+			pm.producers, pm.limits = map[string][]plainMessage{}, limits
+		}
+	case op == 1 && pm != nil:
+		w.Duplicate()
+		pm.duplicates++
+	case op == 2:
+		m.now += m.rng.Int64N(1500)
+		m.k.SetNow(m.now)
+	case op < 5:
+		m.forget(e, p)
+	default:
+		if pm == nil {
+			pm = &plainMemo{limits: presets, producers: map[string][]plainMessage{}}
+		}
+		for range 1 + m.rng.IntN(20) {
+			producer, name := m.word(12), m.word(40)
+			entry := ids{uint64(m.now + m.rng.Int64N(300) - 250), m.rng.Uint64N(3)}
+			all := pm.producers[producer]
+			at := slices.IndexFunc(all, func(x plainMessage) bool { return x.name == name })
+			if m.rng.IntN(2) == 0 {
+				want := at >= 0 && all[at].time+int64(pm.limits.Seconds)*1000 > m.now
+				if got, ok := w.Sent([]byte(producer), []byte(name), m.now); ok != want || ok && got != all[at].entry {
+					m.t.Fatalf("message %q of %q is %v, %t; should %t", name, producer, got, ok, want)
+				}
+				continue
+			}
+			w.Remember([]byte(producer), []byte(name), entry, m.now, presets)
+			p.memo = pm
+			if at >= 0 {
+				all = slices.Delete(all, at, at+1)
+			}
+			all = append(all, plainMessage{name, entry, min(int64(entry.Ms), m.now)})
+			pm.producers[producer] = all[max(len(all)-int(pm.limits.Most), 0):]
+			pm.added++
+		}
+		return
+	}
+	p.memo = pm
+}
+
+// forget compares which messages are too old.
+func (m *model) forget(e *value.Edit, p *plain) {
+	budget := 1 + m.rng.IntN(30)
+	next, n := stream.Forget(e, m.now, budget)
+	if p.memo == nil {
+		if next != 0 || n != 0 {
+			m.t.Fatalf("%d messages forgotten without a memory of them", n)
+		}
+		return
+	}
+	old, left := 0, int64(0)
+	kept := 0
+	for _, all := range p.memo.producers {
+		for _, x := range all {
+			if due := x.time + int64(p.memo.limits.Seconds)*1000; due <= m.now {
+				old++
+			} else if kept++; left == 0 || due < left {
+				left = due
+			}
+		}
+	}
+	if n != min(old, budget) || n == old && next != left || n < old && (next == 0 || next > m.now) {
+		m.t.Fatalf("%d messages forgotten of %d that are too old, the next at %d; %d kept, the next at %d", n, old, next,
+			kept, left)
+	}
+	// Messages of the same age may go in any order. Read them back.
+	s := stream.Of(e.Value())
+	for name, all := range p.memo.producers {
+		var kept []plainMessage
+		s.MessagesOf([]byte(name), func(have []byte, _ ids) bool {
+			at := slices.IndexFunc(all, func(x plainMessage) bool { return x.name == string(have) })
+			kept = append(kept, all[at])
+			return true
+		})
+		for _, x := range all {
+			if x.time+int64(p.memo.limits.Seconds)*1000 > m.now && !slices.Contains(kept, x) {
+				m.t.Fatalf("message %q of %q is forgotten too early", x.name, name)
+			}
+		}
+		if p.memo.producers[name] = kept; len(kept) == 0 {
+			delete(p.memo.producers, name)
+		}
+	}
+}
+
 func (m *model) step() {
 	if m.rng.IntN(16) == 0 {
 		m.relocate()
@@ -359,7 +509,9 @@ func (m *model) step() {
 	m.want[key] = p
 	w := stream.Edit(e)
 	l := stream.Limits{NodeBytes: int64(m.rng.IntN(2) * 700), NodeEntries: int64(m.rng.IntN(3) * 9)}
-	switch op := m.rng.IntN(42); {
+	switch op := m.rng.IntN(50); {
+	case op >= 42:
+		m.memo(e, p)
 	case op < 12:
 		for range 1 + m.rng.IntN(m.large) {
 			m.append(&w, p, l)

@@ -3,7 +3,8 @@
 // Owner: the core writes, through a [Writer]. Any goroutine may read a [Stream] of a frozen value (R4).
 // Never: knows commands, clients or replies, or keeps anything on the Go heap.
 // Start here: the picture. node.go is the content of a leaf, range.go walks, append.go and trim.go change. group.go and
-// pending.go are consumer groups. structure.go is the keyspace's functions for roots.
+// pending.go are consumer groups, producers.go is the memory of messages. structure.go is the keyspace's functions for
+// roots.
 package stream
 
 import (
@@ -45,9 +46,10 @@ type root struct {
 	groups     tree.State
 	last       ID // the greatest ID ever given out
 	first      ID
-	maxDeleted ID     // the greatest ID ever deleted by XDEL
-	added      uint64 // entries ever added
-	destroyed  uint64 // groups that Destroy has freed
+	maxDeleted ID         // the greatest ID ever deleted by XDEL
+	added      uint64     // entries ever added
+	destroyed  uint64     // groups that Destroy has freed
+	memo       memory.Ref // of producers' messages (producers.go); 0: none
 }
 
 const rootBytes = int(unsafe.Sizeof(root{}))
@@ -88,8 +90,9 @@ func New(s *value.Store) memory.Ref { return s.NewRoot(value.KindStream, rootByt
 // A Writer is a stream while the core changes it. It is a value for the stack.
 type Writer struct {
 	Stream
-	heap *memory.Heap
-	wide bool
+	heap  *memory.Heap
+	store *value.Store
+	wide  bool
 }
 
 // Edit opens e's stream.
@@ -97,12 +100,14 @@ type Writer struct {
 // Lifetime: until the next call of another Edit of the same key (value.Edit, value.K1 to value.K3).
 func Edit(e *value.Edit) Writer {
 	ref := e.Root()
-	return Writer{Stream{rootAt(ref)}, e.Heap(), e.Wide()}
+	return Writer{Stream{rootAt(ref)}, e.Heap(), e.Store(), e.Wide()}
 }
 
 // Build opens the stream at root, which is in no keyspace yet. It is for loaders, over several turns, between which
 // views may come and go.
-func Build(s *value.Store, root memory.Ref) Writer { return Writer{Stream{rootAt(root)}, s.Heap, true} }
+func Build(s *value.Store, root memory.Ref) Writer {
+	return Writer{Stream{rootAt(root)}, s.Heap, s, true}
+}
 
 func (w *Writer) blocks() tree.Blocks {
 	return tree.OpenBlocks(w.heap, value.KindTree, w.r.entries, w.wide)

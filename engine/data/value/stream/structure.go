@@ -20,6 +20,9 @@ var Structure = value.Structure{
 func count(ref memory.Ref) int {
 	s := At(ref)
 	n := s.r.entries.Len()
+	if s.r.memo != 0 {
+		n += memoAt(s.r.memo).ages.Len() + 1
+	}
 	if s.GroupCount() > 4 {
 		return int(n) + 16*int(s.GroupCount())
 	}
@@ -46,6 +49,13 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 	if done {
 		var n int
 		done, n = s.groups.Destroy(r, budget-spent)
+		spent += n
+	}
+	if done && s.memo != 0 {
+		var n int
+		if done, n = destroyMemo(r, s.memo, budget-spent); done {
+			s.memo = 0
+		}
 		spent += n
 	}
 	if !done {
@@ -98,7 +108,7 @@ const measured = 4
 // length.
 func measure(ref memory.Ref) int64 {
 	s := At(ref)
-	total := float64(memory.UsableSize(ref)) + float64(s.r.entries.Bytes())
+	total := float64(memory.UsableSize(ref)) + float64(s.r.entries.Bytes()) + float64(s.memoCost())
 	if s.GroupCount() > 0 {
 		var seen, bytes uint64
 		for g := range s.Groups {
@@ -120,7 +130,7 @@ const (
 // cost estimates the bytes of the stream from the first samples nodes; 0: all.
 func cost(ref memory.Ref, samples int) int {
 	s := At(ref)
-	n := memory.UsableSize(ref)
+	n := memory.UsableSize(ref) + s.memoCost()
 	var p tree.Path
 	seen, sum := 0, 0
 	for ok := s.r.entries.FirstLeaf(&p); ok && (samples == 0 || seen < samples); ok = p.Next() {
@@ -172,6 +182,7 @@ func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	for g := range from.Groups {
 		w.copyGroup(g)
 	}
+	w.copyMemo(from)
 	return to
 }
 
