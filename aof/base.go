@@ -187,7 +187,7 @@ func (b *basis) key(v value.Value) {
 	case value.Hash:
 		b.hash(key, v)
 	case value.Stream:
-		if s := stream.Of(v); claimable(s) {
+		if s := stream.Of(v); claimable(s) && codec.Kind(v, b.newest) != rdb.KindStream4 {
 			b.stream(key, s)
 		} else {
 			b.restore(key, v)

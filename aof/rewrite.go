@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"spindle/bgsave"
+	"spindle/bgsave/codec"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/value"
 	"spindle/internal/disk"
@@ -177,7 +178,7 @@ func (l *Log) freeze(j *rewriting) {
 	o, rdb := l.parts.Base(), l.set.Preamble.Get()
 	o.Header.AOFBase, o.Progress = true, nil
 	view := l.parts.Core.Freeze()
-	l.warnOfReaders(o.Header)
+	l.warnOfReaders(o)
 	if j.first {
 		l.attach()
 	}
@@ -195,9 +196,12 @@ func (l *Log) freeze(j *rewriting) {
 
 // warnOfReaders logs which servers can load a base of the described data set, if not every one of Redis 7 can. Bloom
 // filters count until the data set is emptied, also if they are deleted.
-func (l *Log) warnOfReaders(of bgsave.Header) {
-	needs := ""
-	if of.Deadlines {
+func (l *Log) warnOfReaders(o bgsave.Options) {
+	needs, of := "", o.Header
+	switch {
+	case codec.Version(of.Encodings, o.Newest, false) == codec.MemoryVersion:
+		needs = "Redis 8.6 or later, for the messages of a stream's producers"
+	case of.Deadlines:
 		needs = "Redis 7.4 or later, for the deadlines of hash fields"
 	}
 	if of.Encodings.Any(value.Module) {

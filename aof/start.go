@@ -80,7 +80,7 @@ func (l *Log) firstBase(m *manifest) (err error) {
 	var o bgsave.Options
 	l.parts.Core.Do(func() { o, view = l.parts.Base(), l.parts.Core.Freeze() })
 	defer view.Close()
-	l.warnOfReaders(o.Header)
+	l.warnOfReaders(o)
 	o.Header.AOFBase = true
 	file := l.baseFile(base.name, l.folder.rewriteTemporary())
 	stepDone := file.StepDone

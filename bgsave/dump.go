@@ -331,7 +331,7 @@ func (h *Commands) PayloadCheck() rdb.Check {
 
 // env returns the limits for reading a client's payload.
 func (h *Commands) env(c *command.Context) codec.Env {
-	return codec.Env{Limits: h.limits(), MaxFilter: c.MaxFilter()}
+	return codec.Env{Limits: h.limits(), MaxFilter: c.MaxFilter(), Now: c.Now}
 }
 
 // refused returns the error for a payload that holds no valid value. Only the log gets the reason.

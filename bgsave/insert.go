@@ -335,6 +335,7 @@ func (in *Into) build(r *rdb.Record) (err error) {
 					err = duplicate(r.DB, r.Key)
 					return
 				}
+				in.env.Now = in.Space.Now()
 				b = codec.Start(r.Kind, r.Raw, readyOf(r), in.Space.Store(), &in.env)
 			}
 			done, err = p.build(b, buildTurn)
@@ -361,7 +362,7 @@ func (in *Into) build(r *rdb.Record) (err error) {
 // finish stores a complete structure under key.
 func finish(db *keyspace.DB, key []byte, t value.Type, enc value.Encoding, b codec.Builder, deadline int64) {
 	db.PutRoot(key, t, enc, b.Root(), deadline)
-	if d, ok := b.(codec.Deadlines); ok && d.FieldsDeadline() != 0 {
-		db.SetFieldsDeadline(key, d.FieldsDeadline())
+	if d, ok := b.(codec.Deadlines); ok && d.PartsDeadline() != 0 {
+		db.SetPartsDeadline(t, key, d.PartsDeadline())
 	}
 }

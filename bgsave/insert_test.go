@@ -540,10 +540,10 @@ func TestReplacedPlain(t *testing.T) {
 // the same value. Replicas get one that they can read.
 func FuzzRestoreNewer(f *testing.F) {
 	hash2 := "\x16\x02\x01a\x01x\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x01b\x01y\xff\xff\xff\xff\xff\xff\xff\xff"
+	stream4 := "\x1a" + strings.Repeat("\x00", 10) + "\x40\x64\x0a\x01\x02p1\x01\x02id\x05\x01\x07\x08"
 	for body, version := range map[string]int{
-		hash2: 80, "\x16\x01\x01a@A" + strings.Repeat("x", 65) + "\x00\xd8\xc3\x2c\xbb\x03\x00\x00": 80,
+		hash2: 80, stream4: 15, "\x16\x01\x01a@A" + strings.Repeat("x", 65) + "\x00\xd8\xc3\x2c\xbb\x03\x00\x00": 80,
 		"\x1f\x01\x02\x01a\x01b\x01x\xc0\x01": 15, "\x1d\x01\x01\x01a\x0c\x0c\x00\x00\x00\x02\x00\x05\x01\x81x\x02\xff": 15,
-		"\x1a" + strings.Repeat("\x00", 10) + "\x40\x64\x0a\x01\x02p1\x01\x02id\x05\x01\x07\x08": 15,
 		"\x1b\x00\x00\x05\x01\x00\x00\x00\x00\x05\x01\x01g\x05\x01\x05\x01" + strings.Repeat("\x00", 15) + "\x01" +
 			strings.Repeat("\x00", 8) + "\x02\x00\x01" + strings.Repeat("\x00", 15) + "\x01\x00\x00\x00\x00\x00": 15,
 		"\xf3\x01CLAS\x02\x05\x00\x00\x01v": 13, "\x1c\x01\x00\x00\x00\x01x": 14,
@@ -554,6 +554,8 @@ func FuzzRestoreNewer(f *testing.F) {
 	b.AnyChecksum = true
 	b.Settings.ModuleData.Set(SkipModuleData)
 	b.run("restore", "k", "0", string(rdb.AppendFooter([]byte(hash2), 0, 80)))
+	b.space.DB(0).Delete([]byte("k"))
+	b.run("restore", "k", "0", string(rdb.AppendFooter([]byte(stream4), 0, 15))) // tables keep their first segments
 	b.space.DB(0).Delete([]byte("k"))
 	b.settle()
 	f.Fuzz(func(t *testing.T, body []byte, valkey bool) {

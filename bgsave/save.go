@@ -47,6 +47,7 @@ type Options struct {
 	Compress bool // LZF for strings longer than 20 bytes
 	// The RDB version that readers know (rdb-version). Newer kinds are avoided where possible. 0: the newest.
 	Newest   int
+	Memory   bool // streams keep their memory of producers' messages, whatever Newest is
 	Checksum bool // without it the checksum is 0, which readers do not check
 	Savers   int  // goroutines that encode; 0: chosen by WriteTo
 	Delay    int64
@@ -231,6 +232,9 @@ func (s *save) version() int {
 	if len(s.o.Header.Functions) > 0 {
 		version = max(version, 10)
 	}
+	if s.o.Memory {
+		version = max(version, codec.MemoryVersion)
+	}
 	return version
 }
 
@@ -348,6 +352,9 @@ func (sv *saver) key(v value.Value) bool {
 		a.Idle, a.Freq = sv.s.o.Clock(v)
 	}
 	kind := codec.Kind(v, sv.s.o.Newest)
+	if sv.s.o.Memory && codec.Remembers(v) {
+		kind = rdb.KindStream4
+	}
 	sv.w.Buf = sv.w.AppendKey(sv.w.Buf, a, kind, v.Key())
 	codec.Write(&sv.w, kind, v)
 	if sv.w.Err != nil {

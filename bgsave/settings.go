@@ -105,7 +105,7 @@ func (s *Settings) Rows() []setting.Row {
 			{Name: "refuse", Value: RefuseUnsupportedKeys}, {Name: "skip", Value: SkipUnsupportedKeys}}),
 		setting.NewEnum("rdb-write-version", &s.Version, codec.CommonVersion, []setting.Choice[Version]{
 			{Name: "10", Value: codec.CommonVersion}, {Name: "11", Value: 11}, {Name: "12", Value: codec.NewestVersion},
-			{Name: "80", Value: codec.ValkeyVersion}}, setting.Also("rdb-version")),
+			{Name: "13", Value: codec.MemoryVersion}, {Name: "80", Value: codec.ValkeyVersion}}, setting.Also("rdb-version")),
 		setting.NewEnum("rdb-version-check", &s.VersionCheck, VersionStrict, []setting.Choice[VersionCheck]{
 			{Name: "strict", Value: VersionStrict}, {Name: "relaxed", Value: VersionRelaxed}}),
 	}

@@ -75,11 +75,29 @@ func (s *census) spotEffect(db int, effect []byte) {
 		return
 	}
 	switch string([]byte{effect[at] &^ 0x20, effect[at+1] &^ 0x20}) {
+	case "XA", "XC", "XI": // others begin so, too
+		if !mayNameMessage(effect[at:]) {
+			return
+		}
+		fallthrough
 	case "HE", "HP", "BF", "RE", "FU": // the first letters of special commands
 		if _, err := s.parser.Parse(effect); err == nil && len(s.parser.Requests) == 1 {
 			s.spot(db, s.parser.Requests[0].Args)
 		}
 	}
+}
+
+// mayNameMessage reports whether a command may be about messages of producers. If not, it need not be parsed. effect is
+// the stream's bytes, beginning with the command's name, which begins with an X.
+func mayNameMessage(effect []byte) bool {
+	name, rest, _ := bytes.Cut(effect, []byte("\r\n"))
+	if !command.Is(name, "XADD") {
+		return command.Is(name, "XCFGSET") || command.Is(name, "XIDMPRECORD")
+	}
+	digits, rest, _ := bytes.Cut(rest, []byte("\r\n"))
+	n, err := strconv.Atoi(string(bytes.TrimPrefix(digits, []byte("$"))))
+	const next = "\r\n$4\r\n"
+	return err == nil && len(rest) > n+len(next)+4 && command.Is(rest[n+len(next):n+len(next)+4], "IDMP")
 }
 
 // spot looks whether args, the stream's next command, needs a form that a replica cannot read.

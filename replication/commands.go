@@ -179,6 +179,8 @@ func (e *Ends) replconf(c *command.Context) error {
 				r.reads |= Blooms
 			case bytes.EqualFold(value, []byte(capaPayloads)):
 				r.reads |= payloads
+			case bytes.EqualFold(value, []byte(capaMessages)):
+				r.reads |= Messages
 			}
 		case "version":
 			if !r.sayVersion(string(value)) {

@@ -143,7 +143,7 @@ func (c *copies) start(g *group, as form) {
 	out := c.roster.sender(c.core.TurnNumber(), g.members...)
 	ctx, cancel := context.WithCancel(context.Background())
 	g.giveUp, g.began = cancel, time.Now()
-	go c.send(g, out, view, c.saver.Prepare(ctx, c.stream.ID, offset, as.filter, as.valkey))
+	go c.send(g, out, view, c.saver.Prepare(ctx, c.stream.ID, offset, as.filter, as.dialect))
 }
 
 // send streams view to the group and closes it. It has its own goroutine.

@@ -112,9 +112,9 @@ type scribe struct {
 	valkey bool // the last copy was asked for in Valkey's form
 }
 
-func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter, valkey bool) func(
+func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter, dialect Dialect) func(
 	io.Writer, *keyspace.View) error {
-	s.valkey = valkey
+	s.valkey = dialect == ValkeyDialect
 	if s.prepared != nil {
 		s.prepared()
 	}

@@ -22,6 +22,7 @@ const (
 	payload14
 	payload15
 	payload80 // a payload of Valkey 9
+	Messages  // a stream's memory of producers' messages: Redis knows it from 8.6 on
 
 	payloads = payload11 | payload12 | payload13 | payload14 | payload15 | payload80
 )
@@ -31,6 +32,7 @@ const (
 	capaFieldDeadlines = "hash-field-deadlines"
 	capaBlooms         = "bloom"
 	capaPayloads       = "rdb-15" // payloads up to this version, and Valkey's
+	capaMessages       = "stream-messages"
 )
 
 // readsPayload are the first versions of Redis that read payloads of RDB versions 11 to 15. Valkey has read those of 11
@@ -48,6 +50,8 @@ func (f Forms) String() string {
 		return "deadlines of fields in Valkey's form, which Redis does not read"
 	case f&Blooms != 0:
 		return "a Bloom filter, which needs the module bf"
+	case f&Messages != 0:
+		return "messages of producers (XADD IDMP), which Redis knows from version 8.6 on, and Valkey does not"
 	case f&payload80 != 0:
 		return "a payload of RDB version 80, which Valkey reads from 9.0 on"
 	}
@@ -91,6 +95,9 @@ func lacking(version, modules string) (lacks Forms) {
 			lacks |= payload11 << i
 		}
 	}
+	if major < 8 || major == 8 && minor < 6 {
+		lacks |= Messages
+	}
 	if major < 7 || major == 7 && minor < 4 {
 		lacks |= FieldDeadlines | redisFields
 	}
@@ -105,7 +112,7 @@ const firstWithFields = 9
 
 // lackingValkey returns what a Valkey of that version cannot read. Its module for Bloom filters has another form.
 func lackingValkey(major int) Forms {
-	lacks := Blooms | redisFields | payloads&^payload11
+	lacks := Blooms | Messages | redisFields | payloads&^payload11
 	if major < firstWithFields {
 		return lacks | FieldDeadlines | valkeyFields
 	}
@@ -123,6 +130,9 @@ func special(args [][]byte) Forms {
 	case command.Is(name, "HEXPIRE"), command.Is(name, "HPEXPIRE"), command.Is(name, "HEXPIREAT"),
 		command.Is(name, "HPEXPIREAT"), command.Is(name, "HPERSIST"):
 		return FieldDeadlines
+	case command.Is(name, "XADD") && len(args) > 2 && command.Is(args[2], "IDMP"), // where the primary puts it
+		command.Is(name, "XCFGSET"), command.Is(name, "XIDMPRECORD"):
+		return Messages
 	case (command.Is(name, "RESTORE") || command.Is(name, "RESTORE-ASKING")) && len(args) > 3 && len(args[3]) > 0:
 		if kind, ok := rdb.KindOf(args[3]); ok {
 			return FormsOf(kind) | payloadForm(rdb.PayloadVersion(args[3]))

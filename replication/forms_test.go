@@ -26,6 +26,10 @@ func TestSpecial(t *testing.T) {
 		{"RESTORE k 0 \x1bv\x0f\x00checksum", payload15}, {"RESTORE k 0 \x1bv\x11\x00checksum", payload15},
 		{"FUNCTION RESTORE v" + newer + " FLUSH", payload12}, {"FUNCTION RESTORE v" + footer, 0}, {"FUNCTION FLUSH", 0},
 		{"FUNCTION RESTORE", 0}, {"PING", 0}, {"H", 0},
+		{"XADD s IDMP p m 1-1 f v", Messages}, {"xadd s idmp p m 1-1 f v", Messages}, {"XADD s 1-1 IDMP IDMP", 0},
+		{"XADD s MAXLEN = 5 1-1 f v", 0}, {"XADD IDMP 1-1 f v", 0}, {"XADD s IDMPX", 0}, {"XADD s", 0}, {"XADD", 0},
+		{"XACK s g 1-1", 0}, {"XCLAIM s g c 0 1-1", 0}, {"XAUTOCLAIM s", 0}, {"X", 0}, {"XA", 0},
+		{"XCFGSET s IDMP-DURATION 5", Messages}, {"XIDMPRECORD s p m 1-1", Messages},
 	} {
 		p := newPrimary(t)
 		p.Do(func() {
@@ -45,7 +49,7 @@ func TestSpecial(t *testing.T) {
 }
 
 func TestLacking(t *testing.T) {
-	const seven4 = valkeyFields | payloads&^payload11&^payload12
+	const seven4 = Messages | valkeyFields | payloads&^payload11&^payload12
 	const seven2 = FieldDeadlines | redisFields | payload12 | seven4
 	const old = seven2 | payload11
 	const none = "# Modules\r\n"
@@ -74,7 +78,7 @@ func TestSurvey(t *testing.T) {
 		fails           bool
 	}{
 		{"$37\r\n# Server\r\nredis_version:7.0.15\r\nx:y\r\n\r\n$0\r\n\r\n", "7.0.15",
-			FieldDeadlines | redisFields | valkeyFields | Blooms | payloads, false},
+			FieldDeadlines | redisFields | valkeyFields | Blooms | payloads | Messages, false},
 		{"-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n", "", 0, true},
 		{"$-1\r\n", "", 0, true}, {"$99999999999\r\n", "", 0, true}, {"$5\r\nab", "", 0, true}, {"", "", 0, true},
 		{strings.Repeat("x", 100_000), "", 0, true},

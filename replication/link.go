@@ -225,8 +225,9 @@ func (l *Link) greeted(line string, nowMs int64) {
 	}
 	// A server that wants a password closes a connection whose request has more than ten words.
 	l.steps = append(l.steps, step{words: []string{"REPLCONF", "capa", "eof", "capa", "psync2"}},
-		// Other servers ignore these three.
-		step{words: []string{"REPLCONF", "capa", capaFieldDeadlines, "capa", capaBlooms, "capa", capaPayloads}, quiet: true},
+		// Other servers ignore these four.
+		step{words: []string{"REPLCONF", "capa", capaFieldDeadlines, "capa", capaBlooms, "capa", capaPayloads, "capa",
+			capaMessages}, quiet: true},
 		step{words: []string{"REPLCONF", "version", likeVersion}, quiet: true})
 	for _, s := range l.steps {
 		l.other.Send(s.words...)

@@ -75,7 +75,7 @@ func TestLinkHandshake(t *testing.T) {
 	s.expect(t, "PING")
 	l.Line("-NOAUTH Authentication required.", 1002)
 	s.expect(t, "AUTH u p", "REPLCONF listening-port 7000", "REPLCONF ip-address 10.0.0.9",
-		"REPLCONF capa eof capa psync2", "REPLCONF capa hash-field-deadlines capa bloom capa rdb-15",
+		"REPLCONF capa eof capa psync2", "REPLCONF capa hash-field-deadlines capa bloom capa rdb-15 capa stream-messages",
 		"REPLCONF version "+likeVersion)
 	for _, line := range []string{"+OK", "-ERR unknown", "+OK", "+OK", "+OK"} {
 		l.Line(line, 1003)

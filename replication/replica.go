@@ -98,10 +98,19 @@ func (r *replica) awaitsView() bool { return r.state == waiting && !r.cl.Is(clie
 type form struct {
 	eof, rdbOnly bool
 	filter       Filter
-	valkey       bool // deadlines of fields are in Valkey's form
+	dialect      Dialect
 }
 
-func (r *replica) form() form { return form{r.eof, r.rdbOnly, r.filter, r.wantsValkey()} }
+func (r *replica) form() form {
+	f := form{r.eof, r.rdbOnly, r.filter, CommonDialect}
+	switch {
+	case r.wantsValkey():
+		f.dialect = ValkeyDialect
+	case r.reads&Messages != 0:
+		f.dialect = MemoryDialect
+	}
+	return f
+}
 
 // setFilter is REPLCONF rdb-filter-only, whose value lists the contents of the RDB stream. Only functions can be asked
 // for, so every filter leaves out the keys.

@@ -32,14 +32,22 @@ type Disk interface {
 type Saver interface {
 	// Prepare is called in the turn that freezes view. The function it returns writes the whole view to w. It may run on
 	// any goroutine, and more than once. It writes the same number of bytes each time, and ends early when ctx does.
-	// valkey: deadlines of fields are written in Valkey's form.
-	Prepare(ctx context.Context, replID string, offset int64, only Filter, valkey bool) func(
+	Prepare(ctx context.Context, replID string, offset int64, only Filter, dialect Dialect) func(
 		w io.Writer, view *keyspace.View) error
 	// Holds returns the forms that may be among the data, of those that only some servers read. Turn only.
 	Holds() Forms
 	// Find looks for a key of the view that holds one of forms. Any goroutine.
 	Find(view *keyspace.View, forms Forms) (x Find, found bool)
 }
+
+// A Dialect is the form of an RDB stream.
+type Dialect uint8
+
+const (
+	CommonDialect Dialect = iota // as rdb-write-version says, but of Redis
+	ValkeyDialect                // with deadlines of fields in Valkey's form
+	MemoryDialect                // as CommonDialect, with the memory of producers' messages, which a spindle reads
+)
 
 // A Filter is what a replica wants left out of its RDB stream.
 type Filter struct{ NoKeys, NoFunctions bool }

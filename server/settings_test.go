@@ -38,7 +38,9 @@ var ownSettingNames = []string{"admin-address", "admin-bind", "admin-console-use
 	"bf-max-size", "big-keys", "hot-keys", "kept-memory-limit", "lua-enable-deprecated-api", "measure-turn-cpu",
 	"module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-unsupported-keys", "rdb-version", "rdb-version-check",
 	"rdb-write-version", "reactor-backend",
-	"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold", "unsupported-directives"}
+	"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
+	"stream-idmp-duration", "stream-idmp-maxsize", // no release that the tests have knows these two
+	"unsupported-directives"}
 
 // ownDefaults are other than the reference's, whose allocator leaves more to tune.
 var ownDefaults = map[string]string{"activedefrag": "yes", "active-defrag-ignore-bytes": "8388608"}

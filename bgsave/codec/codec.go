@@ -75,15 +75,16 @@ type Builder interface {
 	Root() memory.Ref
 }
 
-// Deadlines is implemented by hash builders. When the hash is done, it returns the earliest deadline of a field; 0:
-// none.
-type Deadlines interface{ FieldsDeadline() int64 }
+// Deadlines is implemented by builders of hashes and streams. When the value is done, it returns when the first field
+// or message is due; 0: none.
+type Deadlines interface{ PartsDeadline() int64 }
 
 // Env is what reading depends on besides the bytes. Hash fields are read even if they have expired: the keyspace
 // handles expiry.
 type Env struct {
 	Limits    Limits
 	MaxFilter uint64 // the most bytes of a Bloom filter that a client may restore; 0: no bound, for files
+	Now       int64  // Unix ms, when Start is called
 }
 
 // Limits are the sizes up to which values are packed, as set by the settings of these names.

@@ -65,11 +65,11 @@ func restore(k *keyspace.Keyspace, key string, kind rdb.Kind, raw []byte, env En
 		}
 		db.PutRoot([]byte(key), t, ready.Encoding, b.Root(), 0)
 		if d, ok := b.(Deadlines); ok {
-			least = d.FieldsDeadline()
+			least = d.PartsDeadline()
 		}
 	}
 	if least != 0 {
-		db.SetFieldsDeadline([]byte(key), least)
+		db.SetPartsDeadline(t, []byte(key), least)
 	}
 	return nil
 }

@@ -294,7 +294,7 @@ func startHash(s Source) Builder {
 
 func (b *hashBuilder) Root() memory.Ref { return b.filling.Root() }
 
-func (b *hashBuilder) FieldsDeadline() int64 { return b.filling.Least() }
+func (b *hashBuilder) PartsDeadline() int64 { return b.filling.Least() }
 
 func (b *hashBuilder) Step(n int) (done bool, err error) {
 	if b.Root() == 0 {

@@ -11,14 +11,14 @@ import (
 
 // streamCodec reads and writes streams: the nodes, the stream's other fields, then each group. Version 2 adds the first
 // ID, the greatest deleted ID and the numbers of entries added and read. Version 3 adds when a consumer was last
-// active. Version 4 adds producers with their message IDs, which are read over: nothing here uses them. Version 5 adds
-// the pending entries that were given back and have no consumer. They become what XNACK makes of an entry.
+// active. Version 4 adds the memory of producers' messages. Version 5 adds the pending entries that were given back and
+// have no consumer. They become what XNACK makes of an entry. It is not written.
 //
 //	nodes: n, n × (key: 16 bytes in a string, listpack), length, last ID, [2: first ID, max deleted ID, added]
 //	groups: n, n × (name, last ID, [2: read], pending: n, n × (16 bytes, u64 delivered at, count),
 //	                consumers: n, n × (name, u64 seen, [3: u64 active], pending: n, n × 16 bytes),
 //	                [5: given back: n, n × 16 bytes])
-//	[4: duration, most IDs, producers: n, n × (name, n, n × (message ID in a string, ID)), IDs added, duplicates]
+//	[4: seconds, most messages, producers: n, n × (name, n, n × (message's name, ID)), messages added, duplicates]
 var streamCodec = Codec{
 	Type:  value.Stream,
 	Kinds: []rdb.Kind{rdb.KindStream, rdb.KindStream2, rdb.KindStream3, rdb.KindStream4, rdb.KindStream5},
@@ -28,12 +28,18 @@ var streamCodec = Codec{
 	Start: startStream,
 }
 
-func streamKind(_ value.Value, newest int) rdb.Kind {
-	if newest >= 11 {
+func streamKind(v value.Value, newest int) rdb.Kind {
+	switch {
+	case newest >= MemoryVersion && rdb.DialectOf(newest) == rdb.Redis && Remembers(v):
+		return rdb.KindStream4
+	case newest >= 11:
 		return rdb.KindStream3
 	}
 	return rdb.KindStream2
 }
+
+// Remembers reports whether v is a stream with a memory of producers' messages.
+func Remembers(v value.Value) bool { return v.Type() == value.Stream && stream.Of(v).Recalls() }
 
 func writeStream(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 	s := stream.Of(v)
@@ -56,6 +62,31 @@ func writeStream(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 		}
 		writeGroup(w, kind, g)
 	}
+	if kind == rdb.KindStream4 {
+		writeMemory(w, s)
+	}
+}
+
+// writeMemory writes what s remembers of producers' messages.
+func writeMemory(w *rdb.Writer, s stream.Stream) {
+	x := s.Recalled()
+	w.Length(uint64(x.Seconds))
+	w.Length(uint64(x.Most))
+	w.Length(x.Producers)
+	for name, n := range s.Producers {
+		w.Text(name)
+		w.Length(n)
+		s.MessagesOf(name, func(message []byte, entry stream.ID) bool {
+			w.Text(message)
+			writeID(w, entry)
+			return !w.Stopped()
+		})
+		if w.Stopped() {
+			return
+		}
+	}
+	w.Length(x.Added)
+	w.Length(x.Duplicates)
 }
 
 func writeGroup(w *rdb.Writer, kind rdb.Kind, g *stream.Group) {
@@ -75,7 +106,7 @@ func writeGroup(w *rdb.Writer, kind rdb.Kind, g *stream.Group) {
 	for c := range g.All {
 		w.Text(c.Name())
 		w.Uint64(uint64(c.Seen()))
-		if kind == rdb.KindStream3 {
+		if kind >= rdb.KindStream3 {
 			w.Uint64(uint64(c.Active()))
 		}
 		w.Length(c.Pending())
@@ -157,6 +188,7 @@ type streamBuilder struct {
 	nodes, groups, pending, consumers, own, producers int // how many are left
 
 	givenBack       bool // the own entries are those without a consumer
+	recall          stream.Recall
 	length          uint64
 	last            stream.ID // last ID of the previous node
 	group, consumer []byte    // names of the current ones
@@ -362,41 +394,78 @@ func (b *streamBuilder) givenBackHead(*stream.Writer) (err error) {
 	return err
 }
 
-// producersHead reads what stands before the producers.
-func (b *streamBuilder) producersHead(*stream.Writer) error {
-	for range 2 { // the limits of their message IDs: a duration and a number
-		if _, err := b.r.Length(); err != nil {
-			return err
-		}
+// producersHead reads what stands before the producers: the limits of their messages. Greater ones than a client may
+// set become the greatest.
+func (b *streamBuilder) producersHead(w *stream.Writer) error {
+	seconds, err := b.r.Length()
+	if err != nil {
+		return err
 	}
-	n, err := b.r.Count(2)
-	b.producers, b.part = n, (*streamBuilder).producer
+	most, err := b.r.Length()
+	if err != nil {
+		return err
+	}
+	b.recall = stream.Recall{Seconds: uint32(min(max(seconds, 1), stream.MaxRecallSeconds)),
+		Most: uint32(min(max(most, 1), stream.MaxRecall))}
+	b.producers, err = b.r.Count(2)
+	b.part = (*streamBuilder).producerHead
 	return err
 }
 
-// producer reads over a producer, or over what stands after all of them.
-func (b *streamBuilder) producer(*stream.Writer) error {
+// presets are Redis's limits, unless a stream has others. It writes them for each stream. A stream that has had no
+// producer needs no memory of messages.
+var presets = stream.Recall{Seconds: 100, Most: 100}
+
+// producerHead reads the head of a producer, or what stands after all of them.
+func (b *streamBuilder) producerHead(w *stream.Writer) error {
 	if b.producers == 0 {
-		b.done = true
-		for range 2 { // message IDs added, and duplicates among them
-			if _, err := b.r.Length(); err != nil {
-				return err
-			}
+		added, err := b.r.Length()
+		if err != nil {
+			return err
 		}
-		return nil
-	}
-	b.producers--
-	if _, err := b.r.Text(); err != nil {
+		duplicates, err := b.r.Length()
+		if err == nil && (w.Recalls() || added > 0 || duplicates > 0 || b.recall != presets) {
+			w.Restore(b.recall)
+			w.RestoreCounts(added, duplicates)
+		}
+		b.done = true
 		return err
 	}
-	n, err := b.r.Count(3)
-	for b.spent = n + 1; err == nil && n > 0; n-- {
-		if _, err = b.r.Text(); err == nil {
-			_, err = b.id()
-		}
+	b.producers--
+	name, err := b.text()
+	if err != nil {
+		return err
 	}
+	b.group = append(b.group[:0], name...)
+	b.own, err = b.r.Count(3)
+	b.part = (*streamBuilder).message
 	return err
 }
+
+// message reads a message of the producer whose name is b.group.
+func (b *streamBuilder) message(w *stream.Writer) error {
+	if b.own == 0 {
+		b.part = (*streamBuilder).producerHead
+		return nil
+	}
+	b.own--
+	name, err := b.text()
+	if err != nil {
+		return err
+	}
+	entry, err := b.id()
+	if err != nil {
+		return err
+	}
+	w.Restore(b.recall)
+	if !w.RestoreMessage(b.group, name, entry, b.source.Env.Now) {
+		return errDuplicate
+	}
+	return nil
+}
+
+// PartsDeadline is when the first message is forgotten.
+func (b *streamBuilder) PartsDeadline() int64 { return stream.At(b.root).Forgets() }
 
 func (b *streamBuilder) ownEntry(w *stream.Writer) error {
 	if b.own == 0 {

@@ -170,7 +170,7 @@ const (
 )
 
 // TestStreamNewer: streams of Redis 8.6 and 8.8 are read. Entries that were given back are as after XNACK: they belong
-// to the consumer with an empty name, which no client sees. Producers are read over.
+// to the consumer with an empty name, which no client sees.
 func TestStreamNewer(t *testing.T) {
 	k := newSpace(t)
 	for _, c := range []struct {
@@ -197,6 +197,78 @@ func TestStreamNewer(t *testing.T) {
 	twice := strings.Replace(stream5Bytes, "\x01"+id60+"\x01h", "\x02"+id60+id60+"\x01h", 1)
 	none := strings.Replace(stream5Bytes, "\x01"+id60+"\x01h", "\x00\x01h", 1)
 	refused(t, rdb.KindStream5, stream5Bytes, map[string]string{"owned, too": owned, "twice": twice, "not listed": none})
+}
+
+// memoryText returns what a stream remembers of producers' messages.
+func memoryText(v value.Value) string {
+	s := stream.Of(v)
+	text := fmt.Sprintf("%+v", s.Recalled())
+	for name, n := range s.Producers {
+		text += fmt.Sprintf(" | %s %d:", name, n)
+		s.MessagesOf(name, func(message []byte, entry stream.ID) bool {
+			text += fmt.Sprintf(" %q %v", message, entry)
+			return true
+		})
+	}
+	return text
+}
+
+// TestStreamMemory: the memory of producers' messages is written for readers of version 13, and only for them. It is
+// read with its limits and counts. A message's age is that of its entry, or of the load if that is ahead.
+func TestStreamMemory(t *testing.T) {
+	const now = 1_700_000_000_000
+	k := newSpace(t)
+	makeStream(k, "k", 30, 2)
+	e := k.DB(0).Edit([]byte("k"))
+	w := stream.Edit(e)
+	w.SetRecall(stream.Recall{Seconds: 50, Most: 7}, stream.Recall{})
+	for i := range 40 {
+		id := stream.ID{Ms: uint64(now - 20_000 + i), Seq: uint64(i)}
+		if i == 39 {
+			id.Ms = now * 2
+		}
+		w.Remember(fmt.Appendf(nil, "producer %d", i%4), fmt.Appendf(nil, "%d\x00", i), id, now, stream.Recall{})
+	}
+	w.Duplicate()
+	v := k.DB(0).Peek([]byte("k"))
+	for _, c := range []struct {
+		newest int
+		kind   rdb.Kind
+	}{{10, rdb.KindStream2}, {11, rdb.KindStream3}, {12, rdb.KindStream3}, {13, rdb.KindStream4}, {80, rdb.KindStream3}} {
+		kind, version := Kind(v, c.newest), Version(k.Store().Used, c.newest, false)
+		if kind != c.kind || version != c.kind.Since() {
+			t.Errorf("for readers of %d: %s in a file of version %d; want %s", c.newest, kind, version, c.kind)
+		}
+	}
+	wr := rdb.Writer{}
+	Write(&wr, rdb.KindStream4, v)
+	if err := restore(k, "copy", rdb.KindStream4, wr.Buf, Env{Now: now + 1000}); err != nil {
+		t.Fatal(err)
+	}
+	dup := k.DB(0).Peek([]byte("copy"))
+	if got, want := memoryText(dup), memoryText(v); got != want || streamTextActive(dup) != streamTextActive(v) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if err := stream.Of(dup).Check(k.Heap()); err != nil {
+		t.Error(err)
+	}
+	if got, want := stream.Of(dup).Forgets(), stream.Of(v).Forgets(); got != want {
+		t.Errorf("the first message is forgotten at %d, want %d", got, want)
+	}
+	if _, ok := stream.Of(dup).Sent([]byte("producer 3"), []byte("39\x00"), now+50_999); !ok {
+		t.Error("a message whose ID is ahead of the clock is forgotten too early")
+	}
+	if _, ok := stream.Of(dup).Sent([]byte("producer 3"), []byte("39\x00"), now+51_000); ok {
+		t.Error("a message whose ID is ahead of the clock is never forgotten")
+	}
+
+	raw := string(wr.Buf)
+	for what, bad := range map[string]string{"cut": raw[:len(raw)-1], "behind": raw + "x",
+		"twice": strings.Replace(raw, "\x0335\x00", "\x0331\x00", 1)} {
+		if err := restore(k, "bad", rdb.KindStream4, []byte(bad), Env{}); err == nil {
+			t.Errorf("%s: read", what)
+		}
+	}
 }
 
 // TestStreamShortGroup: a group of the first version without name and consumers takes only five bytes.

@@ -11,6 +11,7 @@ const (
 	OldestVersion = 9  // strings, deadlines and clocks
 	CommonVersion = 10 // of Redis 7.0; all later servers read it
 	NewestVersion = 12 // of Redis 7.4
+	MemoryVersion = 13 // of Redis 8.6: streams keep their memory of producers' messages
 	ValkeyVersion = rdb.ValkeyVersion
 )
 
@@ -30,8 +31,11 @@ func Version(used value.Encodings, newest int, deadlines bool) int {
 	need(10, value.List, value.Listpack, value.Quicklist)
 	need(min(11, newest), value.Set, value.Listpack) // an older reader gets single members
 	need(max(10, min(11, newest)), value.Stream, value.StreamTree)
-	if newest == NewestVersion { // without deadlines, other readers get single fields
-		need(12, value.Hash, value.ListpackEx)
+	if redis := rdb.DialectOf(newest) == rdb.Redis; redis && newest >= NewestVersion {
+		need(12, value.Hash, value.ListpackEx) // without deadlines, other readers get single fields
+		if newest >= MemoryVersion {
+			need(MemoryVersion, value.Stream, value.StreamProducers)
+		}
 	}
 	switch {
 	case deadlines && newest == ValkeyVersion:

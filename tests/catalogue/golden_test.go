@@ -55,16 +55,18 @@ func readRows(t *testing.T, path string, rows map[string]row) {
 
 // unrecorded are rows of servers that no test machine has. They follow the public documentation.
 var unrecorded = map[string]string{
-	"blmovem":    "Redis 8.10",
-	"delex":      "Redis 8.4",
-	"digest":     "Redis 8.4",
-	"increx":     "Redis 8.8",
-	"lmovem":     "Redis 8.10",
-	"sdiffcard":  "Redis 8.10",
-	"sunioncard": "Redis 8.10",
-	"xackdel":    "Redis 8.2",
-	"xdelex":     "Redis 8.2",
-	"xnack":      "Redis 8.8",
+	"blmovem":     "Redis 8.10",
+	"delex":       "Redis 8.4",
+	"digest":      "Redis 8.4",
+	"increx":      "Redis 8.8",
+	"lmovem":      "Redis 8.10",
+	"sdiffcard":   "Redis 8.10",
+	"sunioncard":  "Redis 8.10",
+	"xackdel":     "Redis 8.2",
+	"xcfgset":     "Redis 8.6",
+	"xdelex":      "Redis 8.2",
+	"xidmprecord": "Redis 8.8",
+	"xnack":       "Redis 8.8",
 }
 
 // decode reads one RESP3 value: strings, float64 for integers as in JSON, []any, and map[string]any.

@@ -74,7 +74,8 @@ var own = []string{
 		"one that all may read. REPLICAOF and REPLCONF ip-address refuse a host with blanks, quotes or line breaks. " +
 		"MIGRATE keeps a connection for callers with the same password. A bus message with the node's own ID is dropped.",
 	"DUMP refuses a payload beyond `proto-max-bulk-len`; 7.4 makes it, and no client can send it back.",
-	"Files are written for Redis 7.0 by default (`rdb-write-version`): they do not have the time when a stream's consumer last got an entry.",
+	"Files are written for Redis 7.0 by default (`rdb-write-version`): they do not have the time when a stream's consumer last got an entry, " +
+		"nor what streams remember of producers' messages (XADD IDMP). Full copies between spindles have that.",
 	"Fixes of 7.4.2 and later are included: the lag of XINFO GROUPS and a group's entries-read beside deleted and trimmed " +
 		"entries, SORT GET # in cluster mode, XREAD with + where the last entry was deleted or there is none. " +
 		"PFCOUNT of several keys and PFMERGE refuse a sparse HyperLogLog with bytes after its last register.",

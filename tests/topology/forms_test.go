@@ -9,9 +9,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPeersThatCannotRead: a redis-server without deadlines of fields or Bloom filters gets neither a full copy
-// with them nor such an effect. The log names the key and the version, and attempts do not repeat quickly. Once the
-// key is deleted, the replica follows.
+// TestPeersThatCannotRead: a redis-server without deadlines of fields, Bloom filters or messages of producers gets
+// neither a full copy with them nor such an effect. The log names the key and the version, and attempts do not repeat
+// quickly. Once the key is deleted, the replica follows.
 func TestPeersThatCannotRead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -21,6 +21,8 @@ func TestPeersThatCannotRead(t *testing.T) {
 		{"field deadlines", "secret", "key 'secret' of database 2 has deadlines of fields",
 			[]any{"HPEXPIRE", "secret", 1_000_000, "FIELDS", 1, "f"}},
 		{"Bloom filter", "filter", "key 'filter' of database 2 has a Bloom filter", []any{"BF.ADD", "filter", "x"}},
+		{"producers' messages", "orders", "key 'orders' of database 2 has messages of producers",
+			[]any{"XADD", "orders", "IDMPAUTO", "p", "*", "f", "v"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := testkit.Start(t)

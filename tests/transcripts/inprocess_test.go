@@ -23,7 +23,7 @@ import (
 var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "errors", "scan", "sort",
 	"sort_range", "object", "multi", "hll", "bitmap", "bitcount", "bitop", "bitfield", "list", "list_encoding",
 	"sets", "sets_move", "sets_combine",
-	"stream", "stream_read", "stream_group", "stream_claim", "stream_refs", "stream_bounds", "stream_nack",
+	"stream", "stream_read", "stream_group", "stream_claim", "stream_refs", "stream_bounds", "stream_nack", "stream_message",
 	"zset", "zset_range", "zset_combine", "zset_pop",
 	"geo", "geo_search", "geo_store", "geo_polygon",
 	"hash", "hash_scan", "hash_expire", "hash_lapse", "hash_several", "hash_several_lapse",

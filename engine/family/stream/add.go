@@ -20,6 +20,10 @@ type options struct {
 	refs     references
 	newer    bool // there are words that Redis 7.4 does not know
 
+	sent              bool   // IDMP or IDMPAUTO
+	producer, message []byte // the names of both; of IDMPAUTO, message comes later
+	unusual           bool   // the stream got limits that replicas do not assume
+
 	noMkStream bool
 	idAt       int // index of the entry's ID
 	given      bool
@@ -62,6 +66,13 @@ func (o *options) parse(c *command.Context, adding bool, nodeEntries int64) erro
 			}
 			limit, limited = n, true
 			continue
+		case adding && more > 1 && command.Is(arg, "IDMP"), adding && more > 0 && command.Is(arg, "IDMPAUTO"):
+			n, err := o.parseMessage(args[i:])
+			if err != nil {
+				return err
+			}
+			i += n
+			continue
 		case adding && command.Is(arg, "NOMKSTREAM"):
 			o.noMkStream = true
 			continue
@@ -75,6 +86,9 @@ func (o *options) parse(c *command.Context, adding bool, nodeEntries int64) erro
 			var err error
 			if o.id, o.autoSeq, err = parseAddID(arg); err != nil {
 				return err
+			}
+			if o.sent && !c.Obeys() {
+				return errMessageID
 			}
 			o.given = true
 		default:
@@ -102,6 +116,27 @@ func (o *options) parse(c *command.Context, adding bool, nodeEntries int64) erro
 	return nil
 }
 
+// parseMessage reads IDMP producer message or IDMPAUTO producer, and returns the number of words after the first.
+func (o *options) parseMessage(args [][]byte) (n int, err error) {
+	auto := command.Is(args[0], "IDMPAUTO")
+	switch {
+	case o.sent:
+		return 0, errTwoMessages
+	case auto && len(args[1]) == 0:
+		return 0, errNoAuto
+	case len(args[1]) == 0:
+		return 0, errNoProducer
+	case !auto && len(args[2]) == 0:
+		return 0, errNoMessage
+	}
+	o.sent, o.producer = true, args[1]
+	if auto {
+		return 1, nil
+	}
+	o.message = args[2]
+	return 2, nil
+}
+
 func (o *options) bound(arg []byte) (err error) {
 	if o.trimming.ByID {
 		o.trimming.MinID, err = parseID(arg, 0)
@@ -117,13 +152,15 @@ func (o *options) bound(arg []byte) (err error) {
 
 // add is
 //
-//	XADD key [NOMKSTREAM] [KEEPREF|DELREF|ACKED] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id
-//	  field value [field value …]
+//	XADD key [NOMKSTREAM] [KEEPREF|DELREF|ACKED] [IDMPAUTO producer | IDMP producer message]
+//	  [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value …]
 //
-// Replies: the entry's ID, or null if NOMKSTREAM prevented a new stream.
+// Replies: the entry's ID, or null if NOMKSTREAM prevented a new stream. For a message that the producer has sent
+// before, it is the ID of the entry that it became then. With IDMPAUTO the same fields and values are the same message.
 // Errors: of the options, ErrWrongType, errZeroID, errSmallID, errExhausted, errTooLarge; then nothing has changed.
 // Propagates with the entry's ID, and with "= threshold" for the entries that "~" removed. With DELREF or ACKED it
-// propagates the trimming on its own (trimRefs).
+// propagates the trimming on its own (trimRefs). With IDMP it propagates IDMP producer message before the other
+// options. A message that is not added is not propagated.
 func (h *commands) add(c *command.Context) error {
 	var o options
 	if err := o.parse(c, true, h.settings.NodeEntries.Get()); err != nil {
@@ -151,6 +188,9 @@ func (h *commands) add(c *command.Context) error {
 		}
 		e = create(c, key)
 	}
+	if o.sent && h.known(c, &o, e, c.Args[first:]) {
+		return nil
+	}
 	id, err := o.next(streams.Of(e.Value()).LastID(), uint64(c.Now))
 	if err != nil {
 		return err
@@ -158,6 +198,10 @@ func (h *commands) add(c *command.Context) error {
 	w := streams.Edit(e)
 	if !w.Append(id, c.Args[first:], h.settings.Limits()) {
 		return errTooLarge
+	}
+	if o.sent {
+		o.unusual = !w.Recalls() && h.recall(c) != usualRecall
+		h.remember(c, &w, o.producer, o.message, id)
 	}
 	var room [streams.MaxIDLen]byte
 	text := id.Append(room[:0])
@@ -197,7 +241,7 @@ func (o *options) next(last streams.ID, nowMs uint64) (id streams.ID, err error)
 // rewrite trims the stream and propagates the request with its actual effects.
 func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id []byte) {
 	if o.newer {
-		h.addOnly(c, o, id)
+		h.addOnly(c, o, nil, id)
 	}
 	if o.trim && h.cut(c, o, w) > 0 {
 		c.Notify(command.EventStream, "xtrim", c.Args[1])
@@ -205,9 +249,13 @@ func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id
 	if o.newer || o.given && !o.autoSeq && !o.trimming.Whole {
 		return
 	}
+	if o.sent {
+		h.addOnly(c, o, w, id)
+		return
+	}
 	h.args = append(h.args[:0], c.Args...)
 	if o.trimming.Whole {
-		o.exact(c, h.args, w.Stream)
+		o.exact(c, h.args, o.boundAt, w.Stream)
 	}
 	if !o.given || o.autoSeq {
 		h.args[o.idAt] = c.Effects.Keep(id)
@@ -215,11 +263,30 @@ func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id
 	c.Propagate(h.args...)
 }
 
-// addOnly propagates the new entry without the options of the request. XADD key id field value [field value …].
-func (h *commands) addOnly(c *command.Context, o *options, id []byte) {
-	h.args = append(h.args[:0], c.Args[0], c.Args[1], c.Effects.Keep(id))
+// addOnly propagates the new entry, with options that newer servers need. If w is not nil, it adds an exact trimming as
+// the request has it. XADD key [IDMP producer message] [MAXLEN|MINID = threshold] id field value [field value …].
+// If the stream got limits that replicas do not assume, XCFGSET comes between the entry and its message.
+func (h *commands) addOnly(c *command.Context, o *options, w *streams.Writer, id []byte) {
+	h.args = append(h.args[:0], c.Args[0], c.Args[1])
+	if o.sent && !o.unusual {
+		h.args = append(h.args, wordIDMP, o.producer, o.message)
+	}
+	if o.trim && w != nil {
+		h.args = append(h.args, nil, wordEquals, c.Args[o.boundAt])
+		if o.trimming.Whole {
+			o.exact(c, h.args, len(h.args)-1, w.Stream)
+		}
+		if h.args[len(h.args)-3] = wordMaxLen; o.trimming.ByID {
+			h.args[len(h.args)-3] = wordMinID
+		}
+	}
+	h.args = append(h.args, c.Effects.Keep(id))
 	h.args = append(h.args, c.Args[o.idAt+1:]...)
 	c.Propagate(h.args...)
+	if o.unusual {
+		h.propagateRecall(c, h.recall(c))
+		c.Propagate(wordXIDMPRecord, c.Args[1], o.producer, o.message, c.Effects.Keep(id))
+	}
 }
 
 // cut trims the stream as o asks, and returns how many entries it removed. If the request has newer words, it also
@@ -245,14 +312,14 @@ func (h *commands) cut(c *command.Context, o *options, w *streams.Writer) (remov
 	return removed
 }
 
-// exact replaces the trimming of whole nodes in args by an exact bound. Replicas then trim the same entries, whatever
-// their nodes are.
-func (o *options) exact(c *command.Context, args [][]byte, s streams.Stream) {
-	args[o.boundAt-1] = wordEquals
+// exact replaces the trimming of whole nodes, whose bound is args[at], by an exact one. Replicas then trim the same
+// entries, whatever their nodes are.
+func (o *options) exact(c *command.Context, args [][]byte, at int, s streams.Stream) {
+	args[at-1] = wordEquals
 	if o.trimming.ByID {
-		args[o.boundAt] = keepID(c, s.Edge())
+		args[at] = keepID(c, s.Edge())
 	} else {
-		args[o.boundAt] = c.Effects.Number(int64(s.Len()))
+		args[at] = c.Effects.Number(int64(s.Len()))
 	}
 }
 
@@ -283,7 +350,7 @@ func (h *commands) trim(c *command.Context) error {
 			c.Notify(command.EventStream, "xtrim", key)
 			if o.trimming.Whole && !o.newer {
 				h.args = append(h.args[:0], c.Args...)
-				o.exact(c, h.args, w.Stream)
+				o.exact(c, h.args, o.boundAt, w.Stream)
 				c.Propagate(h.args...)
 			}
 			c.DB.Touched(key)

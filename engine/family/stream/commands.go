@@ -19,19 +19,38 @@ import (
 type Settings struct {
 	NodeBytes   setting.Int // stream-node-max-bytes; 0: no limit
 	NodeEntries setting.Int // stream-node-max-entries; 0: no limit
+
+	// How long and how many messages of each producer a stream remembers, unless XCFGSET says otherwise.
+	RecallSeconds setting.Int // stream-idmp-duration
+	RecallMost    setting.Int // stream-idmp-maxsize
 }
 
 const (
 	defaultNodeBytes   = 4096
 	defaultNodeEntries = 100
 	maxLong            = 1<<63 - 1
+
+	defaultRecall = 100
 )
 
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewMemory("stream-node-max-bytes", &s.NodeBytes, defaultNodeBytes, setting.Between(0, maxLong)),
 		setting.NewInt("stream-node-max-entries", &s.NodeEntries, defaultNodeEntries, setting.Between(0, maxLong)),
+		setting.NewInt("stream-idmp-duration", &s.RecallSeconds, defaultRecall, setting.Between(1, streams.MaxRecallSeconds)),
+		setting.NewInt("stream-idmp-maxsize", &s.RecallMost, defaultRecall, setting.Between(1, streams.MaxRecall)),
 	}
+}
+
+// usualRecall are the limits that replicas and the log assume. A primary with others tells them.
+var usualRecall = streams.Recall{Seconds: defaultRecall, Most: defaultRecall}
+
+// recall are the limits of a stream without others.
+func (h *commands) recall(c *command.Context) streams.Recall {
+	if c.Obeys() {
+		return usualRecall
+	}
+	return streams.Recall{Seconds: uint32(h.settings.RecallSeconds.Get()), Most: uint32(h.settings.RecallMost.Get())}
 }
 
 func (s *Settings) Limits() streams.Limits {
@@ -81,6 +100,7 @@ func (h *commands) family() command.Family {
 		{Name: "xadd", Arity: -5, Flags: write | command.Fast, Keys: addKey, Tips: anyOutput, Run: h.run(h.add)},
 		{Name: "xautoclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(remove), Tips: anyOutput,
 			Run: h.run(h.autoClaim)},
+		{Name: "xcfgset", Arity: -2, Flags: fast, Keys: command.FirstArg(update), Run: h.run(h.setRecall)},
 		{Name: "xclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(update), Tips: anyOutput, Run: h.run(h.claim),
 			GetKeys: claimKeys},
 		{Name: "xdel", Arity: -3, Flags: fast, Keys: command.FirstArg(remove), Run: h.run(h.del)},
@@ -93,6 +113,7 @@ func (h *commands) family() command.Family {
 			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: groupHelp},
 			{Name: "setid", Arity: -5, Flags: command.Write, Keys: second(update), Run: groupSetID},
 		}},
+		{Name: "xidmprecord", Arity: 5, Flags: write | command.Fast, Keys: command.FirstArg(update), Run: h.run(h.record)},
 		{Name: "xinfo", Arity: -2, Subs: []command.Spec{
 			{Name: "consumers", Arity: 4, Flags: command.ReadOnly, Keys: second(access), Tips: anyOutput, Run: infoConsumers},
 			{Name: "groups", Arity: 3, Flags: command.ReadOnly, Keys: second(access), Run: infoGroups},

@@ -20,9 +20,19 @@ var (
 		Text: "The ID specified in XADD is equal or smaller than the target stream top item"}
 	errExhausted = &protocol.Error{Code: "ERR",
 		Text: "The stream has exhausted the last possible ID, unable to add more items"}
-	errTooLarge   = &protocol.Error{Code: "ERR", Text: "Elements are too large to be stored"}
-	errAddedSign  = &protocol.Error{Code: "ERR", Text: "entries_added must be positive"}
-	errBelowGiven = &protocol.Error{Code: "ERR",
+	errTwoMessages = &protocol.Error{Code: "ERR", Text: "IDMP/IDMPAUTO specified multiple times"}
+	errMessageID   = &protocol.Error{Code: "ERR", Text: "IDMP/IDMPAUTO can be used only with auto-generated IDs"}
+	errNoProducer  = &protocol.Error{Code: "ERR", Text: "IDMP requires a non-empty producer ID"}
+	errNoMessage   = &protocol.Error{Code: "ERR", Text: "IDMP requires a non-empty idempotent ID"}
+	errNoAuto      = &protocol.Error{Code: "ERR", Text: "IDMPAUTO requires a non-empty producer ID"}
+	errNoEntry     = &protocol.Error{Code: "ERR", Text: "The stream has no entry with this ID"}
+	errOtherEntry  = &protocol.Error{Code: "ERR", Text: "The idempotent ID belongs to another entry"}
+	errNothingSet  = &protocol.Error{Code: "ERR", Text: "At least one parameter must be specified"}
+	errSeconds     = &protocol.Error{Code: "ERR", Text: "IDMP-DURATION must be between 1 and 86400"}
+	errMostRecall  = &protocol.Error{Code: "ERR", Text: "IDMP-MAXSIZE must be between 1 and 10000"}
+	errTooLarge    = &protocol.Error{Code: "ERR", Text: "Elements are too large to be stored"}
+	errAddedSign   = &protocol.Error{Code: "ERR", Text: "entries_added must be positive"}
+	errBelowGiven  = &protocol.Error{Code: "ERR",
 		Text: "The ID specified in XSETID is smaller than the provided max_deleted_entry_id"}
 	errBelowDeleted = &protocol.Error{Code: "ERR",
 		Text: "The ID specified in XSETID is smaller than current max_deleted_entry_id"}

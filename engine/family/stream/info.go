@@ -112,7 +112,7 @@ func infoStream(c *command.Context) error {
 	}
 	r := c.Reply
 	if len(c.Args) == 3 {
-		r.Map(10)
+		r.Map(10 + recalledPairs(s))
 		replyShape(r, s)
 		r.BulkString("groups")
 		r.Int(int64(s.GroupCount()))
@@ -134,7 +134,7 @@ func infoStream(c *command.Context) error {
 			count = 10
 		}
 	}
-	r.Map(9)
+	r.Map(9 + recalledPairs(s))
 	replyShape(r, s)
 	r.BulkString("entries")
 	var it streams.Iterator
@@ -148,7 +148,7 @@ func infoStream(c *command.Context) error {
 	return nil
 }
 
-// replyShape replies the first seven pairs of both forms of XINFO STREAM.
+// replyShape replies the first pairs of both forms of XINFO STREAM: seven, and those of replyRecalled.
 func replyShape(r *protocol.Reply, s streams.Stream) {
 	r.BulkString("length")
 	r.Int(int64(s.Len()))
@@ -165,6 +165,32 @@ func replyShape(r *protocol.Reply, s streams.Stream) {
 	r.Int(int64(s.Added()))
 	r.BulkString("recorded-first-entry-id")
 	replyID(r, s.FirstID())
+	replyRecalled(r, s)
+}
+
+// recalledPairs is the number of pairs of replyRecalled.
+func recalledPairs(s streams.Stream) int {
+	if s.Recalls() {
+		return 6
+	}
+	return 0
+}
+
+// replyRecalled replies what the stream remembers of producers' messages. Servers before Redis 8.6 do not have these
+// fields, and some clients refuse fields that they do not know. So a stream without such a memory does not show them.
+func replyRecalled(r *protocol.Reply, s streams.Stream) {
+	if !s.Recalls() {
+		return
+	}
+	x := s.Recalled()
+	for _, f := range [...]struct {
+		name string
+		n    uint64
+	}{{"idmp-duration", uint64(x.Seconds)}, {"idmp-maxsize", uint64(x.Most)}, {"pids-tracked", x.Producers},
+		{"iids-tracked", x.Messages}, {"iids-added", x.Added}, {"iids-duplicates", x.Duplicates}} {
+		r.BulkString(f.name)
+		r.Uint(f.n)
+	}
 }
 
 // replyOutermost replies the first entry, or the last if reverse; null for an empty stream.
