@@ -250,7 +250,7 @@ func (c *Cluster) begin() {
 
 // finish comes after each use of the state, under mu. It publishes the slot map and hands over messages and saves.
 func (c *Cluster) finish() {
-	if save := c.state.Settle(); save != nil {
+	if save := c.state.Finish(); save != nil {
 		c.saveNo++
 		c.saves = save
 		c.saver.offer(save, c.saveNo)

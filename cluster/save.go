@@ -200,7 +200,7 @@ func (c *Cluster) load() error {
 	}
 	if len(text) == 0 {
 		c.state.Begin()
-		save := c.state.Settle()
+		save := c.state.Finish()
 		if err := c.writeFile(save.Text); err != nil {
 			return fmt.Errorf("Fatal: can't update cluster config file: %s", reason.Of(err))
 		}

@@ -105,7 +105,7 @@ func (c *Core) runDuties() {
 		return // engine.N2
 	}
 	if c.pause.on {
-		c.settlePause()
+		c.applyPause()
 	}
 	c.duties.behind = false
 	c.dutiesBegin(int64(began))

@@ -40,8 +40,8 @@ func (p *pause) begin(by PausePurpose, all bool, untilMs int64) {
 // end takes the purpose's pause out of force.
 func (p *pause) end(by PausePurpose) { p.until[by], p.all[by] = 0, false }
 
-// settle ends what is over at nowMs. It says whether the pause has become weaker, so that held clients may ask again.
-func (p *pause) settle(nowMs int64) (weaker bool) {
+// endOver ends what is over at nowMs. It says whether the pause has become weaker, so that held clients may ask again.
+func (p *pause) endOver(nowMs int64) (weaker bool) {
 	was, wasEvery := p.on, p.every
 	p.on, p.every = false, false
 	for by := range p.until {

@@ -120,7 +120,7 @@ func TestPauseEndsInTime(t *testing.T) {
 func TestPauseIgnoresTheWallClock(t *testing.T) {
 	h := newTestCore(t)
 	paused := func() (on bool) {
-		h.settlePause()
+		h.applyPause()
 		on, _ = h.Paused()
 		return on
 	}

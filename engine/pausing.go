@@ -7,7 +7,7 @@ import "math"
 func (c *Core) Pause(by PausePurpose, all bool, untilMs int64) {
 	c.assertHeld()
 	c.pause.begin(by, all, untilMs)
-	c.settlePause()
+	c.applyPause()
 }
 
 // PauseFor is Pause for the next ms milliseconds. Turn only.
@@ -20,14 +20,14 @@ func (c *Core) PauseFor(by PausePurpose, all bool, ms int64) {
 func (c *Core) Unpause(by PausePurpose) {
 	c.assertHeld()
 	c.pause.end(by)
-	c.settlePause()
+	c.applyPause()
 }
 
-// settlePause has the core go by the pause that is in force.
-func (c *Core) settlePause() {
+// applyPause has the core go by the pause that is in force.
+func (c *Core) applyPause() {
 	c.assertHeld()
 	was := c.pause.on
-	weaker := c.pause.settle(c.SteadyMs())
+	weaker := c.pause.endOver(c.SteadyMs())
 	switch {
 	case c.pause.on && !was:
 		c.raised++ // admission must look

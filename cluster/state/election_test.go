@@ -22,13 +22,13 @@ func TestLateVotesDoNotCount(t *testing.T) {
 		n := s.byID[by]
 		s.Receive(&Link{Node: n, Inbound: true, ready: true},
 			&bus.Message{Type: bus.Vote, Sender: by, CurrentEpoch: epoch, Flags: bus.Primary})
-		s.Settle()
+		s.Finish()
 	}
 	begin := func() {
 		for now := s.now; !s.asked; now += 100 {
 			s.At(now)
 			s.tryFailover()
-			s.Settle()
+			s.Finish()
 		}
 	}
 	s.updateState()
@@ -37,7 +37,7 @@ func TestLateVotesDoNotCount(t *testing.T) {
 	for s.asked { // no node votes in time
 		s.At(s.now + 100)
 		s.tryFailover()
-		s.Settle()
+		s.Finish()
 	}
 	vote(idC, first)
 	begin()

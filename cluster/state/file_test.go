@@ -141,7 +141,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		s.At(s.now + 100)
 		s.Tick()
-		s.Settle()
+		s.Finish()
 	})
 }
 
@@ -174,9 +174,9 @@ func FuzzReceive(f *testing.F) {
 		l := s.Accept("10.0.0.2", "127.0.0.1", nil, nil)
 		before := len(s.nodes)
 		s.Receive(l, m)
-		s.Settle()
+		s.Finish()
 		s.Tick()
-		s.Settle()
+		s.Finish()
 		if _, err := loaded(string(s.Describe())); err != nil && stranger {
 			t.Errorf("nodes.conf cannot be read any more: %v", err)
 		}

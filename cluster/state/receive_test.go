@@ -21,7 +21,7 @@ func TestOwnID(t *testing.T) {
 		l := s.Accept("127.0.0.1", "127.0.0.9", nil, func() int64 { return 0 })
 		s.Receive(l, &bus.Message{Type: typ, Sender: idA, Primary: idB, Flags: bus.Replica, CurrentEpoch: 100,
 			ConfigEpoch: 100, IP: "127.0.0.7", Port: 1, BusPort: 2})
-		s.Settle()
+		s.Finish()
 		if l.Node != nil {
 			t.Errorf("type %d: the link is %s's", typ, l.Node.ID)
 		}
@@ -43,7 +43,7 @@ func TestMeetsItself(t *testing.T) {
 	l := &Link{Node: n, ready: true}
 	n.Link = l
 	s.Receive(l, &bus.Message{Type: bus.Pong, Sender: idA, Flags: bus.Primary})
-	s.Settle()
+	s.Finish()
 	if len(s.nodes) != 1 {
 		t.Errorf("%d nodes", len(s.nodes))
 	}
@@ -83,7 +83,7 @@ func TestFlagBitsOfOthers(t *testing.T) {
 				m.Primary = idC
 			}
 			s.Receive(s.Accept("127.0.0.1", "127.0.0.9", nil, func() int64 { return 0 }), m)
-			s.Settle()
+			s.Finish()
 		}
 	}
 	for _, n := range s.nodes {

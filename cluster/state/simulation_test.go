@@ -126,7 +126,7 @@ func (h *host) start() {
 	h.s = New(h, h.terms(), h.clock(), rand.New(rand.NewPCG(h.w.rng.Uint64(), uint64(h.at))))
 	if h.disk == "" {
 		h.s.Begin()
-		save := h.s.Settle()
+		save := h.s.Finish()
 		h.disk, h.durable = string(save.Text), save.Count
 	} else {
 		if err := h.s.Load(h.disk); err != nil {
@@ -200,7 +200,7 @@ func (h *host) use(f func()) {
 			n.votedMs = 0
 		}
 	}
-	save := h.s.Settle()
+	save := h.s.Finish()
 	if replica && !h.s.IsReplica() {
 		h.w.elections++
 	}

@@ -150,7 +150,7 @@ type State struct {
 	LimitExceeded  int64
 }
 
-// todo is the work left for Settle.
+// todo is the work left for Finish.
 type todo uint8
 
 const (
@@ -231,8 +231,8 @@ type Save struct {
 	Count uint64 // the critical count that is on disk after this save
 }
 
-// Settle does the work that earlier calls left. The driver calls it after each of them. A nil Save: nothing to write.
-func (s *State) Settle() *Save {
+// Finish does the work that earlier calls left. The driver calls it after each of them. A nil Save: nothing to write.
+func (s *State) Finish() *Save {
 	for s.todo&^(todoSave|todoSync) != 0 {
 		todo := s.todo
 		s.todo &= todoSave | todoSync

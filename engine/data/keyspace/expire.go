@@ -143,7 +143,7 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 				out = d.Most == 1 && time.Now().After(stop)
 			}
 		}
-		t.Settle(d)
+		t.EndDue(d)
 		if out {
 			return expired, t.Least() <= now
 		}

@@ -285,7 +285,7 @@ func expireFakeFields(e *value.Edit, now int64, budget int, gone func([]byte)) (
 			t.Release(ref, t.Drop(&d, i))
 			n++
 		}
-		t.Settle(&d)
+		t.EndDue(&d)
 	}
 	root.members = t.State()
 	if t.Len() == 0 {

@@ -200,7 +200,7 @@ func (db *DB) partsDue(t *table.Table, stop time.Time, remove func(key []byte) (
 			}
 			out = time.Now().After(stop)
 		}
-		t.Settle(d)
+		t.EndDue(d)
 		out = out || time.Now().After(stop) // also if all deadlines found had been postponed
 		if out {
 			return removed, t.Least() <= now

@@ -145,7 +145,7 @@ const dueBuckets = 8
 // A Due holds some buckets of one segment with keys that may be past their deadline.
 type Due struct {
 	Refs    [dueBuckets * slots]memory.Ref // the volatile keys' blocks
-	N       int                            // of Refs; 0: bounds were too low, and Settle corrects them
+	N       int                            // of Refs; 0: bounds were too low, and EndDue corrects them
 	Most    int                            // the most buckets wanted; 0 or above dueBuckets: dueBuckets
 	at      [dueBuckets * slots]uint16     // where Refs are: index in buckets<<3 | slot
 	buckets [dueBuckets]uint8
@@ -157,7 +157,7 @@ type Due struct {
 }
 
 // NextDue finds buckets with a bound at or below now, in the segment with the least minimum. It starts fetching their
-// blocks. The caller reads the deadlines, calls Drop or Stays for each key and ends with Settle. It writes nothing else
+// blocks. The caller reads the deadlines, calls Drop or Stays for each key and ends with EndDue. It writes nothing else
 // to the table in between. False means that nothing is due. Cost: at most dueBuckets buckets, whatever they hold.
 func (t *Table) NextDue(now uint32, d *Due) bool {
 	if t.due.least > now {
@@ -220,8 +220,8 @@ func (d *Due) Stays(i int, tick uint32) {
 	*left = min(*left, tick)
 }
 
-// Settle corrects the bounds of d's buckets and ends the work on d.
-func (t *Table) Settle(d *Due) {
+// EndDue corrects the bounds of d's buckets and ends the work on d.
+func (t *Table) EndDue(d *Due) {
 	s := segmentAt(d.seg)
 	if s.sidecar != 0 { // otherwise its last volatile key was dropped
 		minima := s.minima()

@@ -202,7 +202,7 @@ func (n *nested) expire(t *Table) {
 			delete(n.want, key)
 			t.Release(ref, t.Drop(&d, i))
 		}
-		t.Settle(&d)
+		t.EndDue(&d)
 	}
 	for key, e := range n.want {
 		if e.deadline != 0 && e.deadline+tickMs < n.now {

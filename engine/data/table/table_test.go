@@ -271,7 +271,7 @@ func TestDueIsSmall(t *testing.T) {
 		for i := range d.N {
 			d.Stays(i, k.table.Tick(1_000_000))
 		}
-		k.table.Settle(&d)
+		k.table.EndDue(&d)
 	}
 	if groups < n/slots || empty == 0 {
 		t.Errorf("%d groups, %d of them without a volatile key", groups, empty)
@@ -320,7 +320,7 @@ func TestDue(t *testing.T) {
 				k.table.Drop(&d, i)
 				k.h.Free(ref, memory.Keys)
 			}
-			k.table.Settle(&d)
+			k.table.EndDue(&d)
 		}
 		if step%100 == 0 {
 			k.check()

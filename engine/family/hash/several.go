@@ -311,7 +311,7 @@ func (h *commands) setEx(c *command.Context) error {
 		setAll(c, e, key, o.pairs, o.keepTTL, limits)
 	}
 	c.Reply.Int(1)
-	s.settle(&o)
+	s.publish(&o)
 	return nil
 }
 
@@ -328,8 +328,8 @@ func (s *several) allow(o *setExOptions) bool {
 	return true
 }
 
-// settle gives the fields that were set their deadline, propagates the call and publishes the changes.
-func (s *several) settle(o *setExOptions) {
+// publish gives the fields that were set their deadline, propagates the call and publishes the changes.
+func (s *several) publish(o *setExOptions) {
 	c, key := s.c, s.key
 	passed := o.timed && c.HasPassed(o.when)
 	if o.timed {

@@ -69,14 +69,14 @@ func rem(c *command.Context) error {
 	if removed > 0 {
 		c.Changed(removed)
 		c.Notify(command.EventSet, "srem", key)
-		settle(c, key, e)
+		afterRemoval(c, key, e)
 	}
 	c.Reply.Int(int64(removed))
 	return nil
 }
 
-// settle completes a removal of members from e: if none is left it removes the key.
-func settle(c *command.Context, key []byte, e *value.Edit) {
+// afterRemoval completes a removal of members from e: if none is left it removes the key.
+func afterRemoval(c *command.Context, key []byte, e *value.Edit) {
 	if set.Len(e) == 0 {
 		c.DB.Remove(e)
 		c.Notify(command.EventGeneric, "del", key)
@@ -113,7 +113,7 @@ func (s *commands) move(c *command.Context) error {
 		return nil
 	}
 	c.Notify(command.EventSet, "srem", from)
-	settle(c, from, src)
+	afterRemoval(c, from, src)
 	c.Changed(1)
 	added := 1
 	if dst == nil {

@@ -38,7 +38,7 @@ func (s *commands) pop(c *command.Context) error {
 	c.Propagate(wordSRem, key, c.Effects.Keep(s.text))
 	c.Reply.Bulk(s.text)
 	s.text = command.Release(s.text)
-	settle(c, key, e)
+	afterRemoval(c, key, e)
 	return nil
 }
 

@@ -166,7 +166,7 @@ func expireDueFields(e *value.Edit, now int64, budget int, gone func(field []byt
 			t.Release(ref, t.Drop(&d, i))
 			n++
 		}
-		t.Settle(&d)
+		t.EndDue(&d)
 	}
 	r.fields = t.State()
 	return n
