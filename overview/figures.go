@@ -106,7 +106,7 @@ func (o *Figures) Memory() introspect.MemoryFigures {
 		mail = r.Stats().MailBytes
 	}
 	o.peakUsed = max(o.peakUsed, used, o.Heap.Peak())
-	scripts, libraries := o.Scripts.Kept()
+	scripts, libraries := o.Scripts.StoredBytes()
 	stream, excess := o.Set.Feed.StreamBytes()
 	links := int64(0)
 	if o.Links != nil {

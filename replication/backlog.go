@@ -105,8 +105,8 @@ func (b *backlog) newest() *block {
 	return fresh
 }
 
-// kept is how many bytes lie in blocks, those before begin included.
-func (b *backlog) kept() int64 {
+// filled is how many bytes lie in blocks, those before begin included.
+func (b *backlog) filled() int64 {
 	n := len(b.blocks)
 	if n == 0 {
 		return 0
@@ -118,7 +118,7 @@ func (b *backlog) kept() int64 {
 func (b *backlog) trim() {
 	b.length = min(b.length, max(b.limit, b.end-b.floor))
 	var gone []*block
-	for len(b.blocks) > 0 && b.kept()-int64(b.blocks[0].used) >= b.length {
+	for len(b.blocks) > 0 && b.filled()-int64(b.blocks[0].used) >= b.length {
 		first := b.blocks[0]
 		b.blocks[0] = nil
 		b.blocks = b.blocks[1:]
@@ -173,7 +173,7 @@ func (b *backlog) rebase(at int64) {
 
 // read copies the bytes after offset from into p, begin() <= from <= end. It returns how many these were.
 func (b *backlog) read(p []byte, from int64) (n int) {
-	at := b.kept() - (b.end - from)
+	at := b.filled() - (b.end - from)
 	for i := int(at / blockBytes); i < len(b.blocks) && n < len(p); i++ {
 		n += copy(p[n:], b.blocks[i].memory[at%blockBytes:b.blocks[i].used])
 		at += blockBytes - at%blockBytes

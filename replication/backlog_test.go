@@ -37,8 +37,8 @@ func TestBacklogKeepsTheEnd(t *testing.T) {
 			t.Fatalf("seed %d, step %d: replication.B1: begins at %d, ends at %d, limit %d, stream of %d", seed, step, b.begin(),
 				b.end, b.limit, len(stream))
 		}
-		if b.kept()-b.length >= blockBytes {
-			t.Fatalf("seed %d, step %d: replication.B2: %d bytes lie in blocks, %d are kept", seed, step, b.kept(), b.length)
+		if b.filled()-b.length >= blockBytes {
+			t.Fatalf("seed %d, step %d: replication.B2: %d bytes lie in blocks, %d are kept", seed, step, b.filled(), b.length)
 		}
 		from := b.begin() + rng.Int64N(b.length+1)
 		p := make([]byte, rng.IntN(200_000))

@@ -16,7 +16,7 @@ type library struct {
 	name      string
 	code      string // the source with its first line
 	functions map[string]*function
-	kept      int64 // bytes of the stored library without its compiled form
+	stored    int64 // bytes of the stored library without its compiled form
 	bytes     int   // bytes of the compiled form that stay
 }
 
@@ -34,11 +34,11 @@ type function struct {
 // names it matters only within a library.
 //
 // scripting.L1. functions holds exactly the functions of all libraries, by their names in lower case.
-// scripting.L2. kept is the sum of the libraries' kept.
+// scripting.L2. stored is the sum of the libraries' stored.
 type registry struct {
 	libraries map[string]*library
 	functions map[string]*function
-	kept      int64 // bytes, of all libraries
+	stored    int64 // bytes, of all libraries
 }
 
 func newRegistry() *registry {
@@ -47,7 +47,7 @@ func newRegistry() *registry {
 
 func (g *registry) link(l *library) {
 	g.libraries[l.name] = l
-	g.kept += l.kept
+	g.stored += l.stored
 	for name, f := range l.functions {
 		g.functions[strings.ToLower(name)] = f
 	}
@@ -55,7 +55,7 @@ func (g *registry) link(l *library) {
 
 func (g *registry) unlink(l *library) {
 	delete(g.libraries, l.name)
-	g.kept -= l.kept
+	g.stored -= l.stored
 	for name := range l.functions {
 		delete(g.functions, strings.ToLower(name))
 	}
@@ -191,9 +191,9 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 	if len(l.functions) == 0 {
 		return "", errNoFunctions
 	}
-	l.kept = int64(len(l.name)+len(l.code)) + scriptBytes
+	l.stored = int64(len(l.name)+len(l.code)) + scriptBytes
 	for _, f := range l.functions {
-		l.kept += int64(len(f.name)+len(f.description)) + scriptBytes
+		l.stored += int64(len(f.name)+len(f.description)) + scriptBytes
 	}
 	if old != nil {
 		g.unlink(old)

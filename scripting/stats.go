@@ -141,14 +141,14 @@ func (s *Scripts) Sections() []info.Section {
 			info.Int("used_memory_lua", func() int64 { return s.eval.bytes() }),
 			info.Int("used_memory_vm_eval", func() int64 { return s.eval.bytes() }),
 			info.Text("used_memory_lua_human", func() string { return string(info.AppendHuman(nil, s.eval.bytes())) }),
-			info.Int("used_memory_scripts_eval", s.keptScripts),
+			info.Int("used_memory_scripts_eval", s.scriptsBytes),
 			info.Int("number_of_cached_scripts", func() int64 { return int64(len(s.cache.byDigest)) }),
 			info.Int("number_of_functions", func() int64 { return int64(len(s.libraries.functions)) }),
 			info.Int("number_of_libraries", func() int64 { return int64(len(s.libraries.libraries)) }),
 			info.Int("used_memory_vm_functions", func() int64 { return s.functions.bytes() }),
 			info.Bytes("used_memory_vm_total", func() int64 { return s.eval.bytes() + s.functions.bytes() }),
-			info.Int("used_memory_functions", func() int64 { return s.libraries.kept }),
-			info.Bytes("used_memory_scripts", func() int64 { return s.keptScripts() + s.libraries.kept }),
+			info.Int("used_memory_functions", func() int64 { return s.libraries.stored }),
+			info.Bytes("used_memory_scripts", func() int64 { return s.scriptsBytes() + s.libraries.stored }),
 		}},
 		{Name: "Stats", Fields: []info.Field{
 			info.Int("evicted_scripts", func() int64 { return s.figures.EvictedScripts }),
@@ -159,13 +159,13 @@ func (s *Scripts) Sections() []info.Section {
 // scriptBytes is the cost of a script, library or function besides its texts: entries in two maps, and an object.
 const scriptBytes = 256
 
-// Kept is the bytes of the stored scripts and libraries: their texts and indexes, without the machines' memory. Turn
-// only.
-func (s *Scripts) Kept() (scripts, libraries int64) {
-	return int64(s.cache.bytes + len(s.cache.byDigest)*scriptBytes), s.libraries.kept
+// StoredBytes is the bytes of the stored scripts and libraries: their texts and indexes, without the machines' memory.
+// Turn only.
+func (s *Scripts) StoredBytes() (scripts, libraries int64) {
+	return int64(s.cache.bytes + len(s.cache.byDigest)*scriptBytes), s.libraries.stored
 }
 
-func (s *Scripts) keptScripts() int64 {
-	scripts, _ := s.Kept()
+func (s *Scripts) scriptsBytes() int64 {
+	scripts, _ := s.StoredBytes()
 	return scripts
 }

@@ -295,7 +295,7 @@ func (m *Machine) Lines() (lines []setting.Grouped) {
 
 func (m *Machine) addPrimary(add func(format string, args ...any), p *Instance) {
 	at, name := p.current(), word(p.name)
-	add("monitor %s %s %d %d", name, word(m.kept(at)), at.port, p.quorum)
+	add("monitor %s %s %d %d", name, word(m.fileAddress(at)), at.port, p.quorum)
 	defaults := defaultPeriods()
 	for _, period := range []struct {
 		directive  string
@@ -327,11 +327,11 @@ func (m *Machine) addPrimary(add func(format string, args ...any), p *Instance) 
 		if to.same(at) {
 			to = p.at // it was promoted, and the old primary is its replica
 		}
-		add("known-replica %s %s %d", name, word(m.kept(to)), to.port)
+		add("known-replica %s %s %d", name, word(m.fileAddress(to)), to.port)
 	}
 	for _, s := range p.sentinels.list {
 		if s.runID != "" {
-			add("known-sentinel %s %s %d %s", name, word(m.kept(s.at)), s.at.port, word(s.runID))
+			add("known-sentinel %s %s %d %s", name, word(m.fileAddress(s.at)), s.at.port, word(s.runID))
 		}
 	}
 	for _, r := range p.renamed {
@@ -339,8 +339,8 @@ func (m *Machine) addPrimary(add func(format string, args ...any), p *Instance) 
 	}
 }
 
-// kept returns an address for the file: the name if the IP is unknown.
-func (m *Machine) kept(a address) string {
+// fileAddress returns an address for the file: the name if the IP is unknown.
+func (m *Machine) fileAddress(a address) string {
 	if shown := m.shown(a); shown != "" {
 		return shown
 	}

@@ -66,7 +66,7 @@ func (in *instance) makeParts() part.List {
 		{Name: "scripts", Rows: in.scriptSettings.Rows(), Join: func(p *part.Part) error {
 			p.Families, p.Sections = []command.Family{in.scripts.Family()}, in.scripts.Sections()
 			p.Listeners = []part.Listeners{{Order: part.Later, OtherMemory: func() (used, spared int64) {
-				scripts, libraries := in.scripts.Kept()
+				scripts, libraries := in.scripts.StoredBytes()
 				return scripts + libraries, 0
 			}}}
 			p.Reset = in.scripts.ResetStats

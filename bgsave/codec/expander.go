@@ -58,8 +58,8 @@ func (x *Expander) Text(r *rdb.Reader) (text []byte, err error) {
 	return text, err
 }
 
-// kept reads the next string. It is valid until Reset.
-func (x *Expander) kept(r *rdb.Reader) ([]byte, error) {
+// readKept reads the next string. It is valid until Reset.
+func (x *Expander) readKept(r *rdb.Reader) ([]byte, error) {
 	t, err := r.Text()
 	if err != nil || t.Form == rdb.Verbatim {
 		return t.Bytes, err
@@ -81,7 +81,7 @@ const errOdd = rdb.Corrupt("the number of elements is not a multiple of what bel
 // multiple of per. With distinct, the elements at 0, per, 2·per and so on must differ.
 // Errors: ErrEmpty.
 func (x *Expander) Listpack(r *rdb.Reader, per int, distinct bool) (lp []byte, n int, err error) {
-	if lp, err = x.kept(r); err != nil {
+	if lp, err = x.readKept(r); err != nil {
 		return nil, 0, err
 	}
 	n, err = x.Proven(lp, per, distinct)
@@ -119,7 +119,7 @@ func (x *Expander) Proven(lp []byte, per int, distinct bool) (n int, err error) 
 
 // Ziplist reads a string that must be a ziplist, and converts it to a listpack. It checks what Listpack checks.
 func (x *Expander) Ziplist(r *rdb.Reader, per int, distinct bool) (lp []byte, n int, err error) {
-	b, err := x.kept(r)
+	b, err := x.readKept(r)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -135,7 +135,7 @@ func (x *Expander) Ziplist(r *rdb.Reader, per int, distinct bool) (lp []byte, n 
 // Zipmap reads a string that must be a zipmap, and converts it to a listpack of fields and values. It checks what
 // Listpack checks.
 func (x *Expander) Zipmap(r *rdb.Reader) (lp []byte, n int, err error) {
-	b, err := x.kept(r)
+	b, err := x.readKept(r)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -150,7 +150,7 @@ func (x *Expander) Zipmap(r *rdb.Reader) (lp []byte, n int, err error) {
 
 // Intset reads a string that must be an intset of n integers. Errors: ErrEmpty.
 func (x *Expander) Intset(r *rdb.Reader) (set []byte, n int, err error) {
-	if set, err = x.kept(r); err != nil {
+	if set, err = x.readKept(r); err != nil {
 		return nil, 0, err
 	}
 	if err = intset.Validate(set, true); err != nil {

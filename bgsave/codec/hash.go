@@ -235,11 +235,11 @@ func (x *Expander) fewFields(h hashHead, r *rdb.Reader) (ready Ready, err error)
 		if err != nil {
 			return Ready{}, err
 		}
-		field, err := x.kept(r)
+		field, err := x.readKept(r)
 		if err != nil {
 			return Ready{}, err
 		}
-		val, err := x.kept(r)
+		val, err := x.readKept(r)
 		if err != nil {
 			return Ready{}, err
 		}

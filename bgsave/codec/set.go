@@ -81,7 +81,7 @@ func packedSet(enc value.Encoding, packed []byte, fits bool) Ready {
 func (x *Expander) fewMembers(r *rdb.Reader, n int) (Ready, error) {
 	members, integers, longest := x.Distinct(n), n, 0
 	for i := range n {
-		text, err := x.kept(r)
+		text, err := x.readKept(r)
 		if err != nil {
 			return Ready{}, err
 		}

@@ -158,7 +158,7 @@ func (x *Expander) fewScored(kind rdb.Kind, r *rdb.Reader, n int) (Ready, error)
 	limits := zset.Limits{Entries: x.Limits.ZSetEntries, Value: x.Limits.ZSetValue}
 	x.scored = x.scored[:0]
 	for range n {
-		text, err := x.kept(r)
+		text, err := x.readKept(r)
 		if err != nil {
 			return Ready{}, err
 		}

@@ -91,7 +91,7 @@ type Client struct {
 	CommandsRun             uint64
 	InputBytes, OutputBytes uint64
 	ReplicaState            any   // replication's own; nil for others
-	Kept                    int   // bytes that families keep for the client: watched keys, subscriptions
+	FamilyBytes             int   // bytes that families keep for the client: watched keys, subscriptions
 	StreamOffset            int64 // how long the replicas' stream was when the client had last added to it (WAIT)
 	LogOffset               int64 // the same of the append-only file (WAITAOF)
 

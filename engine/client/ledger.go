@@ -92,7 +92,7 @@ func (c *Client) standingOf() standing {
 // OwnBytes is what the client costs beside its connection's buffers: itself, its names, its transaction and what
 // families keep for it.
 func (c *Client) OwnBytes() int {
-	n := int(unsafe.Sizeof(*c)) + len(c.Name) + len(c.LibName) + len(c.LibVersion) + c.Kept
+	n := int(unsafe.Sizeof(*c)) + len(c.Name) + len(c.LibName) + len(c.LibVersion) + c.FamilyBytes
 	if c.Queue != nil {
 		n += c.Queue.Bytes
 	}

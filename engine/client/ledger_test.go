@@ -90,7 +90,7 @@ func TestLedgerModel(t *testing.T) {
 			all[rng.IntN(len(all))].Account(n, rng.IntN(n+1))
 		default:
 			c := all[rng.IntN(len(all))]
-			c.Flags, c.Kept = roles[rng.IntN(len(roles))], rng.IntN(1<<rng.IntN(20))
+			c.Flags, c.FamilyBytes = roles[rng.IntN(len(roles))], rng.IntN(1<<rng.IntN(20))
 			c.Queue = []*Queue{nil, {Bytes: rng.IntN(1 << 20)}}[rng.IntN(2)]
 			c.Note()
 		}
@@ -169,7 +169,7 @@ func TestLedgerOnManyLoops(t *testing.T) {
 				c.Account(1<<(n%20), n%2)
 			}
 		})
-		c.Kept += 1000
+		c.FamilyBytes += 1000
 		c.Note()
 		if c.ID%3 == 0 {
 			r.Remove(c)

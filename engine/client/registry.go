@@ -57,15 +57,15 @@ func (r *Registry) Add(c *Client) {
 
 // compact closes the holes. Cost: a few ns a place, once in as many arrivals.
 func (r *Registry) compact() {
-	kept := r.list[:0]
+	present := r.list[:0]
 	for _, c := range r.list {
 		if c != nil {
-			c.place = len(kept)
-			kept = append(kept, c)
+			c.place = len(present)
+			present = append(present, c)
 		}
 	}
-	clear(r.list[len(kept):])
-	r.list = kept
+	clear(r.list[len(present):])
+	r.list = present
 }
 
 // Remove forgets c. O(1).

@@ -43,7 +43,7 @@ func pieces(c *command.Context, v value.Value) string {
 		size += p.Size
 		return true
 	})
-	nodes, kept := list.LeafCount(v), list.Kept(v)
+	nodes, kept := list.LeafCount(v), list.LimitsOf(v)
 	return fmt.Sprintf(" ql_nodes:%d ql_avg_node:%.2f ql_listpack_max:%d ql_compressed:%d ql_uncompressed_size:%d",
 		nodes, float64(c.Space.Store().Count(v))/float64(nodes), kept.Fill, min(kept.Depth, 1), size)
 }

@@ -167,7 +167,7 @@ func (h *Hub) join(cl *client.Client, k Kind, name []byte) {
 	}
 	h.numbers++
 	s.of[k][t.name] = subscription{t, t.audience.Add(cl), h.numbers}
-	cl.Kept += subscriptionBytes + len(name)
+	cl.FamilyBytes += subscriptionBytes + len(name)
 }
 
 // leave ends a subscription of cl, if it exists.
@@ -191,7 +191,7 @@ func (h *Hub) leave(cl *client.Client, k Kind, name string) {
 		}
 	}
 	delete(s.of[k], name)
-	cl.Kept -= subscriptionBytes + len(name)
+	cl.FamilyBytes -= subscriptionBytes + len(name)
 	if len(s.of[Channel])+len(s.of[Pattern])+len(s.of[Shard]) == 0 {
 		delete(h.subscribers, cl)
 		cl.Flags &^= client.PubSub

@@ -173,9 +173,9 @@ func TestHubAgainstAModel(t *testing.T) {
 				}
 			}
 			subscribed := channels+patterns+shards > 0
-			if c.cl.Is(client.PubSub) != subscribed || (c.cl.Kept > 0) != subscribed ||
+			if c.cl.Is(client.PubSub) != subscribed || (c.cl.FamilyBytes > 0) != subscribed ||
 				(c.box.class == protocol.ClassPubSub) != subscribed {
-				t.Fatalf("seed %d: flags %v, kept %d, class %v with %v", seed, c.cl.Flags, c.cl.Kept, c.box.class, c.of)
+				t.Fatalf("seed %d: flags %v, kept %d, class %v with %v", seed, c.cl.Flags, c.cl.FamilyBytes, c.box.class, c.of)
 			}
 			if rng.IntN(5) == 0 {
 				receive()

@@ -55,7 +55,7 @@ func (t *Tracker) join(cl *client.Client, text string) {
 	}
 	p.at[cl] = len(p.clients)
 	p.clients = append(p.clients, cl)
-	cl.Kept += prefixBytes + len(text)
+	cl.FamilyBytes += prefixBytes + len(text)
 }
 
 // leave removes cl from the prefix text. It does not change cl's own list.
@@ -71,7 +71,7 @@ func (t *Tracker) leave(cl *client.Client, text string) {
 		delete(t.prefixes, text)
 		t.count(len(text), -1)
 	}
-	cl.Kept -= prefixBytes + len(text)
+	cl.FamilyBytes -= prefixBytes + len(text)
 }
 
 // count adds more to the number of prefixes of this length.

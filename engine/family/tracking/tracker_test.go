@@ -73,20 +73,20 @@ func TestWatchingFollowsTracking(t *testing.T) {
 	if tr.space.Watching != 1 {
 		t.Errorf("%d watch when one tracks twice", tr.space.Watching)
 	}
-	kept := cl.Kept
+	kept := cl.FamilyBytes
 	tr.Forget(cl)
 	tr.Forget(cl)
 	if tr.space.Watching != 0 || tr.table.Len() != 0 || cl.Flags&client.AllTracking != 0 {
 		t.Errorf("%d watch, %d keys, flags %b when no client tracks", tr.space.Watching, tr.table.Len(), cl.Flags)
 	}
 	tr.enable(cl, &options{modes: client.TrackingBcast, prefixes: [][]byte{[]byte("a"), []byte("b")}})
-	if cl.Kept <= kept || len(tr.prefixes) != 2 {
-		t.Errorf("%d bytes kept for %d prefixes", cl.Kept-kept, len(tr.prefixes))
+	if cl.FamilyBytes <= kept || len(tr.prefixes) != 2 {
+		t.Errorf("%d bytes kept for %d prefixes", cl.FamilyBytes-kept, len(tr.prefixes))
 	}
 	tr.Forget(cl)
-	if cl.Kept != kept || len(tr.prefixes) != 0 || len(tr.lengths) != 0 {
+	if cl.FamilyBytes != kept || len(tr.prefixes) != 0 || len(tr.lengths) != 0 {
 		t.Errorf("%d bytes kept for %d prefixes of %d lengths that are no more",
-			cl.Kept-kept, len(tr.prefixes), len(tr.lengths))
+			cl.FamilyBytes-kept, len(tr.prefixes), len(tr.lengths))
 	}
 }
 

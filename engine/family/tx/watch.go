@@ -96,7 +96,7 @@ func (w *Watches) add(cl *client.Client, db *keyspace.DB, key []byte) {
 		watched.Past = db.Stored(key).Exists()
 	}
 	cl.Watched = append(cl.Watched, watched)
-	cl.Kept += watchCost(key)
+	cl.FamilyBytes += watchCost(key)
 	w.dbs[n][watched.Key] = append(list, watcher{cl, len(cl.Watched) - 1})
 	w.space.Watching++
 }
@@ -120,7 +120,7 @@ func (w *Watches) Forget(cl *client.Client) {
 		return
 	}
 	for i, watched := range cl.Watched {
-		cl.Kept -= watchCost(watched.Key)
+		cl.FamilyBytes -= watchCost(watched.Key)
 		list := w.dbs[watched.DB][watched.Key]
 		last := len(list) - 1
 		invariant.That(list[watched.At] == watcher{cl, i}, "tx.W5: %q, place %d", watched.Key, watched.At)

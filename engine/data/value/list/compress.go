@@ -193,5 +193,5 @@ func (t *nodes) addCopy(p *tree.Path, ref memory.Ref, count int) {
 	t.addLeaf(p, dup, count, Tail)
 }
 
-// Kept returns list-max-listpack-size and list-compress-depth as a quicklist keeps them.
-func Kept(v value.Value) Limits { return rootAt(v.Root()).limits() }
+// LimitsOf returns list-max-listpack-size and list-compress-depth as a quicklist keeps them.
+func LimitsOf(v value.Value) Limits { return rootAt(v.Root()).limits() }

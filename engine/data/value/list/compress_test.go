@@ -30,7 +30,7 @@ func expand(t testing.TB, p list.Piece) []byte {
 // idle returns how many leaves between the outermost ones are uncompressed, though they would be smaller compressed.
 func idle(v value.Value) (n int) {
 	var c lzf.Compressor
-	depth, leaves, i := list.Kept(v).Depth, list.LeafCount(v), -1
+	depth, leaves, i := list.LimitsOf(v).Depth, list.LeafCount(v), -1
 	list.Leaves(v, func(p list.Piece) bool {
 		if i++; depth == 0 || min(i, leaves-1-i) < depth || p.Compressed() || p.Size < 48 || p.Size > 256<<10 {
 			return true
@@ -195,7 +195,7 @@ func TestDeep(t *testing.T) {
 		list.Push(e, limits, list.Tail, [][]byte{bytes.Repeat(numbered(i), 3)})
 	}
 	v := k.DB(0).Peek([]byte("l"))
-	if got := list.Kept(v).Depth; got != 1<<16-1 {
+	if got := list.LimitsOf(v).Depth; got != 1<<16-1 {
 		t.Errorf("the depth is %d", got)
 	}
 	if err := list.Check(h, v); err != nil || idle(v) != 0 {
