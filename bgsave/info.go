@@ -27,8 +27,8 @@ func (s *Scheduler) Sections(l *Loading) []info.Section {
 	}
 	return []info.Section{
 		{Name: "Persistence", Fields: []info.Field{
-			info.Bool("loading", func() bool { return l.Active.Load() && !l.Beside.Load() }),
-			info.Bool("async_loading", l.Beside.Load),
+			info.Bool("loading", func() bool { return l.Active.Load() && !l.ServesOld.Load() }),
+			info.Bool("async_loading", l.ServesOld.Load),
 			info.Int("current_cow_peak", func() int64 { s.watch(); return s.currentPeak() }),
 			info.Int("current_cow_size", retained),
 			info.Constant("current_cow_size_age", "0"), // it is computed when it is read

@@ -103,7 +103,7 @@ type Loaded struct {
 // Loading is the progress of a load. Any goroutine may read it.
 type Loading struct {
 	Active                          atomic.Bool
-	Beside                          atomic.Bool // the old data set is served meanwhile
+	ServesOld                       atomic.Bool // the old data set is served meanwhile
 	StartUnix, Total, Read          atomic.Int64
 	UsedMemory                      atomic.Int64 // memory use of the server that wrote the file
 	LastKeysLoaded, LastKeysExpired atomic.Int64
@@ -128,11 +128,11 @@ var (
 
 // An UnsupportedError names something that this server cannot read yet.
 type UnsupportedError struct {
-	What   string
-	Offset int64
-	DB     int
-	Key    string
-	Beside bool // it is not a value, and LoadOptions.SkipModuleData skips it
+	What      string
+	Offset    int64
+	DB        int
+	Key       string
+	Skippable bool // it is not a value, and LoadOptions.SkipModuleData skips it
 }
 
 func (e *UnsupportedError) Error() string {
@@ -241,10 +241,10 @@ func Complain(err error, o LoadOptions) {
 		log.Warning("Internal error in RDB reading offset %d -> %s", unsupported.Offset, unsupported)
 		log.Warning("What to do: load %s with the server that wrote it, remove or convert that key there, and save again.",
 			o.Name)
-		if unsupported.Key != "" && !unsupported.Beside {
+		if unsupported.Key != "" && !unsupported.Skippable {
 			log.Warning("Or go without it: 'rdb-unsupported-keys skip' loads the other keys, and logs those that it skips.")
 		}
-		if unsupported.Beside {
+		if unsupported.Skippable {
 			log.Warning("Or pass over it: 'module-aux-data skip' loads the keys without what modules keep beside them.")
 		}
 	case errors.Is(err, ErrDatabases):
@@ -510,7 +510,7 @@ func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 	}
 	if r.Meta && !l.o.SkipModuleData {
 		return false, &UnsupportedError{What: "what modules keep beside a key", Offset: r.Offset, DB: r.DB, Key: string(r.Key),
-			Beside: true}
+			Skippable: true}
 	}
 	if r.DB-l.o.First >= l.to.Databases() {
 		return false, fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB-l.o.First, r.Offset)
@@ -686,7 +686,7 @@ func (l *loader) opcode(r *rdb.Record) error {
 		name, version := rdb.ModuleName(r.Keys)
 		what := fmt.Sprintf("data of module type %q (version %d)", name, version)
 		if !l.o.SkipModuleData {
-			return &UnsupportedError{What: what, Offset: r.Offset, Beside: true}
+			return &UnsupportedError{What: what, Offset: r.Offset, Skippable: true}
 		}
 		l.o.Log.Warning("Skipping %s, at offset %d: module-aux-data is skip", what, r.Offset)
 	case rdb.OpSlotImport:

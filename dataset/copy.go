@@ -44,7 +44,7 @@ func (t copyLoader) Load(c *replication.Copy, begin func() bool, done func(db in
 		return err
 	}
 	if bySocket && how == replication.LoadBeside {
-		return t.beside(c, begin, done)
+		return t.intoHidden(c, begin, done)
 	}
 	if bySocket {
 		return t.inPlace(d.turnBetween, begin, done, c.Size, nil,
@@ -215,13 +215,13 @@ func (t copyLoader) inPlace(turn func(func()), begin func() bool, done func(db i
 	return err
 }
 
-// beside reads the copy into hidden databases, and then exchanges all databases in one turn. If the copy is of the same
-// history, clients read the old data meanwhile.
-func (t copyLoader) beside(c *replication.Copy, begin func() bool, done func(db int)) error {
+// intoHidden reads the copy into hidden databases, and then exchanges all databases in one turn. If the copy is of the
+// same history, clients read the old data meanwhile.
+func (t copyLoader) intoHidden(c *replication.Copy, begin func() bool, done func(db int)) error {
 	d := t.d
 	d.Log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
 	first, staged, still := 0, d.Scripts.Stage(), true
-	d.Loading.Beside.Store(c.Same)
+	d.Loading.ServesOld.Store(c.Same)
 	d.Loading.Begin(max(c.Size, 0))
 	d.Core.DoBetween(func() {
 		if !c.Same {
@@ -231,13 +231,13 @@ func (t copyLoader) beside(c *replication.Copy, begin func() bool, done func(db 
 			d.Core.SetLoading(true)
 		}
 		d.beginCopy()
-		first = d.Space.Beside()
+		first = d.Space.Hidden()
 		d.roleChanged()
 		d.Changed()
 	})
 	if !still {
 		d.Loading.Active.Store(false)
-		d.Loading.Beside.Store(false)
+		d.Loading.ServesOld.Store(false)
 		return errGivenUp
 	}
 	o := t.copyOptions(c.Size)
@@ -249,7 +249,7 @@ func (t copyLoader) beside(c *replication.Copy, begin func() bool, done func(db 
 			return err
 		}}, o)
 	d.Loading.Active.Store(false)
-	d.Loading.Beside.Store(false)
+	d.Loading.ServesOld.Store(false)
 	if err == nil {
 		d.Log.Notice("MASTER <-> REPLICA sync: Swapping active DB with loaded DB")
 	} else {

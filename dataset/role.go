@@ -59,7 +59,7 @@ func (d *Set) roleBarriers() (all []*part.Barrier) {
 		}
 		return protocol.ErrPrimaryDown
 	}}
-	beside := &part.Barrier{Name: "async-loading", Refuse: func(cl *client.Client, call part.Call) error {
+	asyncLoading := &part.Barrier{Name: "async-loading", Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.NoAsyncLoading == 0 || cl.Is(client.Primary) {
 			return nil
 		}
@@ -78,11 +78,11 @@ func (d *Set) roleBarriers() (all []*part.Barrier) {
 		d.Core.Raise(redirect, on && !d.Cluster)
 		d.Core.Raise(readOnly, on && d.Settings.Follow.ReadOnly.Get())
 		d.Core.Raise(stale, d.isStale())
-		d.Core.Raise(beside, d.Loading.Beside.Load())
+		d.Core.Raise(asyncLoading, d.Loading.ServesOld.Load())
 		d.Core.IgnoreMemoryLimit(on && d.Settings.Follow.IgnoreMemory.Get())
 		d.Role(on)
 	}
-	return []*part.Barrier{redirect, readOnly, stale, beside}
+	return []*part.Barrier{redirect, readOnly, stale, asyncLoading}
 }
 
 // writeThrough is a primary's command on a replica whose disk fails: to refuse it would make the two differ.

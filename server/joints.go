@@ -53,7 +53,7 @@ func (in *instance) configPart() *part.Part {
 		p.Families = []command.Family{family.Family(family.Parts{
 			Registry:   in.registry,
 			MayProtect: func(local bool) bool { return in.own.Protected.Get().Allows(local) },
-			Loading:    func() bool { return in.core.Loading() || in.set.Loading.Beside.Load() },
+			Loading:    func() bool { return in.core.Loading() || in.set.Loading.ServesOld.Load() },
 			Rewrite:    func() error { return in.rewriter.Rewrite(false) },
 			ResetStat:  in.parts.Reset,
 			Await: func(cl *client.Client, pairs []setting.Pair) bool {

@@ -16,15 +16,15 @@ import (
 // ErrTooFewFiles ends a start: the limit of open files leaves no descriptor for a client. The log has the details.
 var ErrTooFewFiles = errors.New("too few open files allowed")
 
-// FitOpenFiles raises the limit of open files so that maxClients fit in addition to the other descriptors, beside.
+// FitOpenFiles raises the limit of open files so that maxClients fit in addition to the other descriptors, others.
 // It returns the number of clients that fit, and logs each change.
-func FitOpenFiles(maxClients int64, beside uint64, log *logging.Logger) (int64, error) {
-	need := uint64(maxClients) + beside
+func FitOpenFiles(maxClients int64, others uint64, log *logging.Logger) (int64, error) {
+	need := uint64(maxClients) + others
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		log.Warning("Unable to obtain the current NOFILE limit (%s), assuming 1024 and setting the max clients "+
 			"configuration accordingly.", reason.Of(err))
-		return max(1, 1024-int64(beside)), nil
+		return max(1, 1024-int64(others)), nil
 	}
 	if limit.Cur >= need {
 		return maxClients, nil
@@ -34,12 +34,12 @@ func FitOpenFiles(maxClients int64, beside uint64, log *logging.Logger) (int64, 
 		log.Notice("Increased maximum number of open files to %d (it was originally set to %d).", need, limit.Cur)
 		return maxClients, nil
 	}
-	if best <= beside {
+	if best <= others {
 		log.Warning("Your current 'ulimit -n' of %d is not enough for the server to start. Please increase your open file "+
 			"limit to at least %d. Exiting.", limit.Cur, need)
 		return 0, ErrTooFewFiles
 	}
-	fit := int64(best - beside)
+	fit := int64(best - others)
 	log.Warning("You requested maxclients of %d requiring at least %d max file descriptors.", maxClients, need)
 	log.Warning("Server can't set maximum open files to %d because of OS error: %s.", need, reason.Of(cause))
 	log.Warning("Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. If "+
@@ -61,10 +61,10 @@ func raiseOpenFiles(now unix.Rlimit, need uint64) (best uint64, cause error) {
 
 // CheckMaxClients is the hook of CONFIG SET maxclients. It refuses a number that the limit of open files does not
 // allow, and then restores that limit.
-func CheckMaxClients(maxClients int64, beside uint64, log *logging.Logger) error {
+func CheckMaxClients(maxClients int64, others uint64, log *logging.Logger) error {
 	var before unix.Rlimit
 	known := unix.Getrlimit(unix.RLIMIT_NOFILE, &before) == nil
-	fit, err := FitOpenFiles(maxClients, beside, log)
+	fit, err := FitOpenFiles(maxClients, others, log)
 	if err != nil || fit != maxClients {
 		if known {
 			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &before) // part of it may be raised; lowering is always allowed

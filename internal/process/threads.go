@@ -29,9 +29,9 @@ import (
 //
 // Owner: the turn, and the main goroutine before turns begin.
 type Threads struct {
-	base   int
-	beside int  // how many threads there are in addition to the loops' now
-	fixed  bool // the environment sets the number
+	base  int
+	extra int  // how many threads there are in addition to the loops' now
+	fixed bool // the environment sets the number
 
 	waits bool // loops give up their place while they wait
 	turns uint64
@@ -47,13 +47,13 @@ type Threads struct {
 }
 
 const (
-	besideLoops = 3 // for savers, reclaimers and duties: the kernel then shares the core fairly
-	whileLaden  = 1 // for a reclaimer in a call to the kernel, or with much to free
-	whileCalm   = 1
-	fewTurns    = 1000 // of 100 ms
-	rareTurns   = 12   // of 100 ms: some waits are longer than 10 ms
-	greetTicks  = 20   // threads for handshakes stay for this long afterwards
-	calmTicks   = 5    // needed in a row: a pause between two loads is shorter
+	whileWorking = 3 // for savers, reclaimers and duties: the kernel then shares the core fairly
+	whileLaden   = 1 // for a reclaimer in a call to the kernel, or with much to free
+	whileCalm    = 1
+	fewTurns     = 1000 // of 100 ms
+	rareTurns    = 12   // of 100 ms: some waits are longer than 10 ms
+	greetTicks   = 20   // threads for handshakes stay for this long afterwards
+	calmTicks    = 5    // needed in a row: a pause between two loads is shorter
 	// The Go heap holds connections and buffers, a few megabytes. The collector runs after four heaps of garbage.
 	gcPercent = 400
 )
@@ -105,23 +105,23 @@ func (t *Threads) Spare() {
 
 // Follow says which work runs: savers and other long work, or only reclaimers with much to free.
 func (t *Threads) Follow(working, laden bool) {
-	beside := 0
+	extra := 0
 	switch {
 	case working:
-		beside = besideLoops
+		extra = whileWorking
 	case laden:
-		beside = whileLaden
+		extra = whileLaden
 	case t.waits && t.calm >= calmTicks && (t.base > 1 || t.still < calmTicks):
-		beside = whileCalm
+		extra = whileCalm
 	}
 	if t.greeting > 0 {
-		beside = max(beside, t.greeters)
+		extra = max(extra, t.greeters)
 	}
-	if t.fixed || beside == t.beside {
+	if t.fixed || extra == t.extra {
 		return
 	}
-	t.beside = beside
-	t.wanted.Store(int32(t.base + beside))
+	t.extra = extra
+	t.wanted.Store(int32(t.base + extra))
 	t.under.Go(t.apply)
 }
 

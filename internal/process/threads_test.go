@@ -58,7 +58,7 @@ func TestThreadsWhileCalm(t *testing.T) {
 			turns += n
 			x.Tick(turns)
 			x.Follow(false, false)
-			return x.beside
+			return x.extra
 		}
 		for range calmTicks {
 			if got := tick(fewTurns); got != 0 {
@@ -95,7 +95,7 @@ func TestThreadsWhileStill(t *testing.T) {
 			turns += n
 			x.Tick(turns)
 			x.Follow(working, false)
-			return x.beside
+			return x.extra
 		}
 		still := 0
 		if loops > 1 {
@@ -123,8 +123,8 @@ func TestThreadsWhileStill(t *testing.T) {
 		for range 9 {
 			tick(0, false)
 		}
-		if got := tick(0, true); got != besideLoops {
-			t.Errorf("%d loops: %d beside rare turns while a saver works, want %d", loops, got, besideLoops)
+		if got := tick(0, true); got != whileWorking {
+			t.Errorf("%d loops: %d extra with rare turns while a saver works, want %d", loops, got, whileWorking)
 		}
 		x.under.Wait()
 	}
@@ -143,17 +143,17 @@ func TestThreadsForHandshakes(t *testing.T) {
 		busy += 2 * fewTurns
 		x.Tick(busy)
 		x.Follow(false, false)
-		return x.beside
+		return x.extra
 	}
 	if n := tick(); n != 0 {
 		t.Fatalf("%d threads beside a busy loop", n)
 	}
 	x.Greet(2)
-	if x.Follow(false, false); x.beside != 2 {
-		t.Errorf("%d threads for two handshakes at a time", x.beside)
+	if x.Follow(false, false); x.extra != 2 {
+		t.Errorf("%d threads for two handshakes at a time", x.extra)
 	}
-	if x.Follow(true, false); x.beside != besideLoops {
-		t.Errorf("%d threads for them and savers", x.beside)
+	if x.Follow(true, false); x.extra != whileWorking {
+		t.Errorf("%d threads for them and savers", x.extra)
 	}
 	for i := range greetTicks - 1 {
 		if n := tick(); n != 2 {

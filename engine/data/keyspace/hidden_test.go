@@ -20,7 +20,7 @@ func TestHiddenDatabases(t *testing.T) {
 	for i := range 4 {
 		k.DB(i).SetString([]byte("old"), fmt.Append(nil, i), 0)
 	}
-	first := k.Beside()
+	first := k.Hidden()
 	if first != 4 || k.Len() != 4 {
 		t.Fatalf("the first is %d, of %d that clients see", first, k.Len())
 	}

@@ -169,10 +169,10 @@ func (k *Keyspace) begin(i int, startMs int64) {
 	k.noteSlots(i)
 }
 
-// Beside returns the number of the first of Len hidden databases. A new data set is built there: DB(Beside()+i) will
+// Hidden returns the number of the first of Len hidden databases. A new data set is built there: DB(Hidden()+i) will
 // replace DB(i) by Swap. No view includes them, and no key in them expires or is evicted. They need a heap with twice
 // as many databases.
-func (k *Keyspace) Beside() int {
+func (k *Keyspace) Hidden() int {
 	k.assertHeld()
 	for i := len(k.dbs); i < len(k.all); i++ {
 		if k.all[i].d == nil {

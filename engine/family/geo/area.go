@@ -124,17 +124,17 @@ func (s *shape) cover() (all cells) {
 			d[0] < 0 && areaLon.min < lon.min || d[0] > 0 && areaLon.max > lon.max) {
 			continue
 		}
-		all[i] = middle.beside(d[0], d[1])
+		all[i] = middle.neighbor(d[0], d[1])
 	}
 	return all
 }
 
 // tooSmall reports whether the cells around c end before lon and lat do.
 func tooSmall(c cell, lon, lat extent) bool {
-	_, north := c.beside(0, 1).area()
-	_, south := c.beside(0, -1).area()
-	east, _ := c.beside(1, 0).area()
-	west, _ := c.beside(-1, 0).area()
+	_, north := c.neighbor(0, 1).area()
+	_, south := c.neighbor(0, -1).area()
+	east, _ := c.neighbor(1, 0).area()
+	west, _ := c.neighbor(-1, 0).area()
 	return north.max < lat.max || south.min > lat.min || east.max < lon.max || west.min > lon.min
 }
 

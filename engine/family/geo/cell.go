@@ -87,8 +87,8 @@ const (
 	latBits = 0x5555555555555555
 )
 
-// beside is the neighbor of c: east and north are -1, 0 or 1. The map wraps around.
-func (c cell) beside(east, north int) cell {
+// neighbor is the neighbor of c: east and north are -1, 0 or 1. The map wraps around.
+func (c cell) neighbor(east, north int) cell {
 	unused := 64 - 2*c.step
 	lon, lat := c.bits&lonBits, c.bits&latBits
 	if east != 0 {

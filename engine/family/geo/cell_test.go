@@ -52,7 +52,7 @@ func TestNeighbors(t *testing.T) {
 	for lon := range uint32(8) {
 		for lat := range uint32(8) {
 			for _, d := range around {
-				got := cell{interleave(lat, lon), 3}.beside(d[0], d[1])
+				got := cell{interleave(lat, lon), 3}.neighbor(d[0], d[1])
 				want := cell{interleave((lat+uint32(d[1]))%8, (lon+uint32(d[0]))%8), 3}
 				if got != want {
 					t.Fatalf("beside column %d, row %d: %b is %v of it; want %b", lon, lat, got.bits, d, want.bits)
@@ -122,7 +122,7 @@ func checkCell(t *testing.T, p point, step uint8) {
 		t.Fatalf("%v: score %d is at %v, whose score is %d", p, score, pointOf(float64(score)), again)
 	}
 	for _, d := range around {
-		if there := c.beside(d[0], d[1]); there.beside(-d[0], -d[1]) != c {
+		if there := c.neighbor(d[0], d[1]); there.neighbor(-d[0], -d[1]) != c {
 			t.Fatalf("%b of %d steps: by way of %v back to another", c.bits, step, d)
 		}
 	}
