@@ -67,9 +67,9 @@ const (
 // errAdminOpen is for an address that other machines reach, and that asks for no token.
 var errAdminOpen = errors.New("it is reached from other machines and needs admin-token, or admin-open yes")
 
-// Place is the socket that address names. Without a host it is all of this machine's, IPv4 and IPv6. An IPv4
+// Resolve is the socket that address names. Without a host it is all of this machine's, IPv4 and IPv6. An IPv4
 // address has no IPv6 socket, nor the other way round. Only a loopback address may be open without a token.
-func Place(address, token string, open bool) (network string, at *net.TCPAddr, err error) {
+func Resolve(address, token string, open bool) (network string, at *net.TCPAddr, err error) {
 	network = "tcp"
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		host, _, _ = strings.Cut(host, "%")

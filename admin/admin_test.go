@@ -50,7 +50,7 @@ func TestAdminBind(t *testing.T) {
 		{"0.0.0.0:0", "", false, "", "needs admin-token"}, {"[::]:0", "", false, "", "needs admin-token"},
 		{"0.0.0.0:0", "t", false, "4", ""}, {"0.0.0.0:0", "", true, "4", ""}, {"[::]:0", "t", false, "6", ""},
 	} {
-		network, place, err := Place(c.address, c.token, c.open)
+		network, place, err := Resolve(c.address, c.token, c.open)
 		var l net.Listener
 		if err == nil {
 			l, err = net.ListenTCP(network, place)

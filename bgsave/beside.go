@@ -216,7 +216,7 @@ func (b *besideRestore) finish(c *command.Context) error {
 		return err
 	}
 	c.Args[3] = b.payload
-	return b.h.place(c, &b.o, b.began, func(deadline int64) {
+	return b.h.storeRestored(c, &b.o, b.began, func(deadline int64) {
 		key := c.Args[1]
 		if b.root != 0 {
 			c.DB.PutLong(key, b.root, len(b.v.text.Bytes), deadline)

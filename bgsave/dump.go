@@ -173,7 +173,7 @@ func (h *Commands) restore(c *command.Context) error {
 		return err
 	}
 	taken := false
-	err = h.place(c, &o, c.Now, func(deadline int64) {
+	err = h.storeRestored(c, &o, c.Now, func(deadline int64) {
 		taken = true
 		v.put(c.DB, c.Args[1], deadline)
 	})
@@ -183,11 +183,11 @@ func (h *Commands) restore(c *command.Context) error {
 	return err
 }
 
-// place stores a restored value: it calls put with the deadline that the arguments give. A relative ttl counts from
-// began (Unix ms). If the deadline has passed, place deletes the old key and does not call put.
+// storeRestored stores a restored value: it calls put with the deadline that the arguments give. A relative ttl counts
+// from began (Unix ms). If the deadline has passed, it deletes the old key and does not call put.
 //
 // Errors: errBusyKey, if the key was created since restore looked for it.
-func (h *Commands) place(c *command.Context, o *restoreOptions, began int64, put func(deadline int64)) error {
+func (h *Commands) storeRestored(c *command.Context, o *restoreOptions, began int64, put func(deadline int64)) error {
 	key := c.Args[1]
 	old := c.DB.LookupWrite(key).Exists()
 	if old && !o.replace {

@@ -241,9 +241,9 @@ type CopyFile struct {
 	Name string // the temporary file
 	Size int64
 
-	path   string   // the server's own file
-	old    *os.File // the server's own file, kept open so that Place frees no blocks; nil: there is none
-	placed bool
+	path    string   // the server's own file
+	old     *os.File // the server's own file, kept open so that Rename frees no blocks; nil: there is none
+	renamed bool
 }
 
 // ReceiveFile calls fill to write a copy into a temporary file in the folder of path, and syncs it. After an error no
@@ -276,18 +276,18 @@ func ReceiveFile(path string, fill func(io.Writer) error) (*CopyFile, error) {
 	return c, nil
 }
 
-// Place renames the copy to the server's own file. It only renames, so a turn may call it.
-func (c *CopyFile) Place() error {
+// Rename renames the copy to the server's own file. It only renames, so a turn may call it.
+func (c *CopyFile) Rename() error {
 	replacing.Lock()
 	defer replacing.Unlock()
 	err := disk.OS.Rename(c.Name, c.path)
-	c.placed = err == nil
+	c.renamed = err == nil
 	return err
 }
 
-// Close syncs the folder after Place, or removes a copy that was not placed. It is too slow for a turn.
+// Close syncs the folder after Rename, or removes a copy that was not renamed. It is too slow for a turn.
 func (c *CopyFile) Close() (err error) {
-	if c.placed {
+	if c.renamed {
 		err = disk.OS.SyncDir(filepath.Dir(c.path))
 	} else {
 		_ = disk.OS.Remove(c.Name)

@@ -152,7 +152,7 @@ func TestCopyDuringASave(t *testing.T) {
 	if c.Size != int64(len("the copy")) || !filepath.IsAbs(c.Name) {
 		t.Errorf("%d bytes in %s", c.Size, c.Name)
 	}
-	must(c.Place())
+	must(c.Rename())
 	must(c.Close())
 	is("the copy")
 	unplaced, err := ReceiveFile("dump.rdb", func(io.Writer) error { return nil })

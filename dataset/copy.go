@@ -121,7 +121,7 @@ func (d *Set) endCopy(file *bgsave.CopyFile, l bgsave.Loaded, err error) {
 	d.AOF.Replaced()
 	if file == nil {
 		d.Scheduler.Replaced(l.Keys)
-	} else if err := file.Place(); err != nil {
+	} else if err := file.Rename(); err != nil {
 		d.Log.Warning("The copy of the MASTER is loaded, but cannot become this server's RDB file: %s", err)
 		d.Scheduler.Replaced(l.Keys)
 	} else {

@@ -16,7 +16,7 @@ type script struct {
 	body     string
 	flags    Flags
 	function lua.Value     // in EVAL's environment
-	place    *list.Element // in cache.evaluated; nil for SCRIPT LOAD
+	recent   *list.Element // in cache.evaluated; nil for SCRIPT LOAD
 	figures  *Figures
 	code     int // bytes of the compiled form
 }
@@ -88,7 +88,7 @@ func (s *Scripts) define(body []byte, stays bool) (*script, error) {
 			delete(s.figures.scripts, oldest.digest)
 			s.figures.EvictedScripts++
 		}
-		sc.place = s.cache.evaluated.PushBack(sc)
+		sc.recent = s.cache.evaluated.PushBack(sc)
 	}
 	s.cache.add(sc)
 	e.hold(sc.function, sc.code)
@@ -169,8 +169,8 @@ func (s *Scripts) runScript(c *command.Context, sc *script, readOnly bool) error
 
 // touch marks sc as the most recently used script.
 func (s *Scripts) touch(sc *script) {
-	if sc.place != nil {
-		s.cache.evaluated.MoveToBack(sc.place)
+	if sc.recent != nil {
+		s.cache.evaluated.MoveToBack(sc.recent)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 // A report holds the fields of an INFO that a Sentinel uses.
 type report struct {
 	runID       string
-	replicas    []place // of a primary
-	linkDown    int64   // ms
-	role        string  // "master", "slave", or empty
+	replicas    []hostPort // of a primary
+	linkDown    int64      // ms
+	role        string     // "master", "slave", or empty
 	primaryHost string
 	primaryPort int
 	primaryUp   bool
@@ -21,8 +21,8 @@ type report struct {
 	announced   *bool
 }
 
-// A place is a host and a port.
-type place struct {
+// A hostPort is a host and a port.
+type hostPort struct {
 	host string
 	port int
 }
@@ -46,7 +46,7 @@ func parseReport(info string) (r report) {
 				r.linkDown = 1 << 50 // it was never connected, or not for a very long time
 			}
 		case len(name) > 5 && strings.HasPrefix(name, "slave") && name[5] >= '0' && name[5] <= '9':
-			if at, ok := parsePlace(value); ok {
+			if at, ok := parseHostPort(value); ok {
 				r.replicas = append(r.replicas, at)
 			}
 		case r.role == "slave":
@@ -82,8 +82,8 @@ func (r *report) ofReplica(name, value string) {
 	}
 }
 
-// parsePlace reads a primary's line for a replica: ip=…,port=…,… or the IP,PORT,… of old servers.
-func parsePlace(value string) (p place, ok bool) {
+// parseHostPort reads a primary's line for a replica: ip=…,port=…,… or the IP,PORT,… of old servers.
+func parseHostPort(value string) (p hostPort, ok bool) {
 	fields := strings.Split(value, ",")
 	if !strings.Contains(value, "ip=") {
 		if len(fields) < 3 {
@@ -185,7 +185,7 @@ func (m *Machine) learnIdentity(i *Instance, r report) {
 const replicasMax = 4096
 
 // learnReplica adds a replica of a primary, unless it is known.
-func (m *Machine) learnReplica(p *Instance, at place) {
+func (m *Machine) learnReplica(p *Instance, at hostPort) {
 	to, err := m.address(at.host, at.port, false)
 	if err != nil || p.replicas.find(m.shownWithPort(to)) != nil || p.replicas.len() >= replicasMax {
 		return

@@ -78,10 +78,10 @@ func (s *ownSettings) files(n *reactor.ListenSettings, sentinel bool) uint64 {
 	return filesBeside(n.Loops.Get(), s.hasLane(sentinel), len(s.LaneBind.Get()), s.Admin.Get() != "")
 }
 
-// adminPlace is the socket of admin-address.
-func (s *ownSettings) adminPlace() (network string, at *net.TCPAddr, err error) {
+// adminSocket is the socket of admin-address.
+func (s *ownSettings) adminSocket() (network string, at *net.TCPAddr, err error) {
 	address := s.Admin.Get()
-	network, at, err = admin.Place(address, s.AdminToken.Get(), s.AdminOpen.Get())
+	network, at, err = admin.Resolve(address, s.AdminToken.Get(), s.AdminOpen.Get())
 	if err != nil {
 		err = fmt.Errorf("admin-address %s: %w", address, err)
 	}

@@ -115,7 +115,7 @@ func (in *instance) try(args config.Arguments, stdin io.Reader) (err error) {
 		}
 	}
 	if in.own.Admin.Get() != "" {
-		if _, _, err := in.own.adminPlace(); err != nil {
+		if _, _, err := in.own.adminSocket(); err != nil {
 			c.Note(c.Explain(err, in.config.At("admin-address")))
 		}
 	}

@@ -181,7 +181,7 @@ func (in *instance) startAdmin() error {
 	if in.own.Admin.Get() == "" {
 		return nil
 	}
-	network, at, err := in.own.adminPlace()
+	network, at, err := in.own.adminSocket()
 	if err != nil {
 		return err
 	}

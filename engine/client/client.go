@@ -95,7 +95,7 @@ type Client struct {
 	StreamOffset            int64 // how long the replicas' stream was when the client had last added to it (WAIT)
 	LogOffset               int64 // the same of the append-only file (WAITAOF)
 
-	place   int // in its Registry's list
+	index   int // in its Registry's list
 	account account
 }
 

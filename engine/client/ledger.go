@@ -169,7 +169,7 @@ func (l *Ledger) enter(c *Client) {
 		buffers, reserved = u.Total, u.Reserved
 	}
 	c.account.toldStanding, c.account.toldOwn = c.standingOf(), int64(c.OwnBytes())
-	wake := l.place(c, c.account.toldStanding, int64(buffers), int64(reserved), c.account.toldOwn)
+	wake := l.update(c, c.account.toldStanding, int64(buffers), int64(reserved), c.account.toldOwn)
 	l.mu.Unlock()
 	l.call(wake)
 }
@@ -178,7 +178,7 @@ func (l *Ledger) enter(c *Client) {
 func (l *Ledger) leave(c *Client) {
 	l.assertHeld()
 	l.mu.Lock()
-	l.place(c, absent, 0, 0, 0)
+	l.update(c, absent, 0, 0, 0)
 	l.mu.Unlock()
 	c.account.toldStanding = absent
 }
@@ -197,7 +197,7 @@ func (c *Client) Note() {
 	a.toldOwn, a.toldStanding = own, standing
 	l := a.ledger
 	l.mu.Lock()
-	wake := l.place(c, standing, a.buffers, a.reserved, own)
+	wake := l.update(c, standing, a.buffers, a.reserved, own)
 	l.mu.Unlock()
 	l.call(wake)
 }
@@ -210,7 +210,7 @@ func (c *Client) Account(bytes, reserved int) {
 	l.mu.Lock()
 	wake := false
 	if a.standing != absent {
-		wake = l.place(c, a.standing, int64(bytes), int64(reserved), a.own)
+		wake = l.update(c, a.standing, int64(bytes), int64(reserved), a.own)
 	}
 	l.mu.Unlock()
 	l.call(wake)
@@ -226,13 +226,13 @@ func (c *Client) Reserve(n int) {
 	}
 	l.mu.Lock()
 	if a.standing != absent {
-		l.place(c, a.standing, a.buffers, max(0, a.reserved+int64(n)), a.own)
+		l.update(c, a.standing, a.buffers, max(0, a.reserved+int64(n)), a.own)
 	}
 	l.mu.Unlock()
 }
 
-// place gives c a new standing and cost, and says whether to wake the core. Under mu.
-func (l *Ledger) place(c *Client, standing standing, buffers, reserved, own int64) bool {
+// update gives c a new standing and cost, and says whether to wake the core. Under mu.
+func (l *Ledger) update(c *Client, standing standing, buffers, reserved, own int64) bool {
 	a := &c.account
 	was, is := a.buffers+a.own, buffers+own
 	l.add(a.standing, -was, -a.reserved)

@@ -8,7 +8,7 @@ import (
 
 // Registry is every client by id, and in order of the ids. Turn only (client.H1).
 //
-// client.G1. byID[c.ID] == c just when list[c.place] == c.
+// client.G1. byID[c.ID] == c just when list[c.index] == c.
 // client.G2. list ascends by id. A client that left leaves a hole, which has no id.
 // client.H1. The holder of the turn alone calls methods that say "turn only". Builds that check assert it, once HeldBy
 // has been told how.
@@ -41,17 +41,17 @@ func (r *Registry) Add(c *Client) {
 		r.compact() // instead of growing
 	}
 	r.byID[c.ID] = c
-	c.place = len(r.list)
+	c.index = len(r.list)
 	if c.ID < r.newest {
-		c.place = r.after(c.ID)
-		for _, behind := range r.list[c.place:] {
+		c.index = r.after(c.ID)
+		for _, behind := range r.list[c.index:] {
 			if behind != nil {
-				behind.place++
+				behind.index++
 			}
 		}
 	}
 	r.newest = max(r.newest, c.ID)
-	r.list = slices.Insert(r.list, c.place, c)
+	r.list = slices.Insert(r.list, c.index, c)
 	r.Costs.enter(c)
 }
 
@@ -60,7 +60,7 @@ func (r *Registry) compact() {
 	present := r.list[:0]
 	for _, c := range r.list {
 		if c != nil {
-			c.place = len(present)
+			c.index = len(present)
 			present = append(present, c)
 		}
 	}
@@ -76,7 +76,7 @@ func (r *Registry) Remove(c *Client) {
 	}
 	delete(r.byID, c.ID)
 	r.Costs.leave(c)
-	r.list[c.place] = nil
+	r.list[c.index] = nil
 }
 
 // Get finds a client by id; nil if there is none.

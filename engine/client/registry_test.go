@@ -16,8 +16,8 @@ func (r *Registry) check(t *testing.T) {
 			continue
 		}
 		n++
-		if c.place != i || r.byID[c.ID] != c {
-			t.Fatalf("client.G1: client %d at %d, says %d", c.ID, i, c.place)
+		if c.index != i || r.byID[c.ID] != c {
+			t.Fatalf("client.G1: client %d at %d, says %d", c.ID, i, c.index)
 		}
 		if c.ID <= last {
 			t.Fatalf("client.G2: %d after %d", c.ID, last)

@@ -113,7 +113,7 @@ func (x *index) add(name string, row *Spec) bool {
 		x.slots, x.shift = make([]indexSlot, n), uint(64-bits.Len(uint(n-1)))
 		for _, s := range old {
 			if s.row != nil {
-				x.place(s)
+				x.insert(s)
 			}
 		}
 	}
@@ -126,12 +126,12 @@ func (x *index) add(name string, row *Spec) bool {
 	if len(folded) > 16 {
 		s.second, s.before = middle(folded)
 	}
-	x.place(s)
+	x.insert(s)
 	x.size++
 	return true
 }
 
-func (x *index) place(s indexSlot) {
+func (x *index) insert(s indexSlot) {
 	mask := uint64(len(x.slots) - 1)
 	for i := x.home(s.word, s.last, s.size); ; i++ {
 		if x.slots[i&mask].row == nil {

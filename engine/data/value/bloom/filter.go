@@ -36,7 +36,7 @@ func (b *Bound) spent() bool { return b != nil && b.Probes < 0 }
 func (b *Bound) allows(bytes uint64) bool { return b == nil || bytes <= b.Bytes }
 
 // in reports whether all bits of p are set in l, and how many it tested.
-func (p place) in(l *link) (in bool, probes int) {
+func (p itemBits) in(l *link) (in bool, probes int) {
 	mod := l.modulus()
 	for i := range uint64(l.hashes) {
 		bit := (p.a + i*p.b) % mod
@@ -60,7 +60,7 @@ func modulus(bits uint64, power uint8) uint64 {
 
 // has reports whether an item at p is in the chain. It begins with the newest link, which holds the most items. It
 // subtracts the tested bits from b.
-func (r *root) has(p place, b *Bound) bool {
+func (r *root) has(p itemBits, b *Bound) bool {
 	for i := int(r.links) - 1; i >= 0; i-- {
 		in, probes := p.in(r.link(i))
 		if b.spend(probes); in {
@@ -84,7 +84,7 @@ func Add(e *value.Edit, item []byte, b *Bound) (added bool, err error) {
 		return false, ErrWork
 	}
 	r := rootAt(e.Value().Root())
-	p := placeOf(item, r.options)
+	p := bitsOf(item, r.options)
 	if r.has(p, b) {
 		return false, nil
 	}

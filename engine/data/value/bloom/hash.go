@@ -2,8 +2,8 @@ package bloom
 
 import "spindle/internal/murmur"
 
-// A place gives an item's bits in a filter: bit (a + i*b) mod bits for each i below hashes.
-type place struct{ a, b uint64 }
+// itemBits gives an item's bits in a filter: bit (a + i*b) mod bits for each i below hashes.
+type itemBits struct{ a, b uint64 }
 
 // The seeds belong to the format: the same hash must find the items of filters made elsewhere.
 const (
@@ -11,13 +11,13 @@ const (
 	seed32 = 0x9747b28c
 )
 
-// placeOf returns the place of item in filters of a chain with these options (only those of RedisBloom 1.0 are not
+// bitsOf returns the bits of item in filters of a chain with these options (only those of RedisBloom 1.0 are not
 // Wide). It uses the same hash twice; the first result is the second's seed.
-func placeOf(item []byte, o Options) place {
+func bitsOf(item []byte, o Options) itemBits {
 	if o&Wide != 0 {
 		a := murmur.Hash64A(item, seed64)
-		return place{a, murmur.Hash64A(item, a)}
+		return itemBits{a, murmur.Hash64A(item, a)}
 	}
 	a := murmur.Hash2(item, seed32)
-	return place{uint64(a), uint64(murmur.Hash2(item, a))}
+	return itemBits{uint64(a), uint64(murmur.Hash2(item, a))}
 }

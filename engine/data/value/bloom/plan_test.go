@@ -19,10 +19,10 @@ func TestHash(t *testing.T) {
 		{"abcdefghi", 0xdb106fbe, 0x9cc85bc8, 0xa2c004e44bd0a465, 0x28459a22cef68950},
 		{"the quick brown fox", 0x7f5162c1, 0x83c8d31b, 0x69419952d279467, 0x22365b36b926bced},
 	} {
-		if got, want := placeOf([]byte(c.item), Exact), (place{c.a32, c.b32}); got != want {
+		if got, want := bitsOf([]byte(c.item), Exact), (itemBits{c.a32, c.b32}); got != want {
 			t.Errorf("%q: %x, want %x", c.item, got, want)
 		}
-		if got, want := placeOf([]byte(c.item), Exact|Wide), (place{c.aWide, c.bWide}); got != want {
+		if got, want := bitsOf([]byte(c.item), Exact|Wide), (itemBits{c.aWide, c.bWide}); got != want {
 			t.Errorf("%q, wide: %x, want %x", c.item, got, want)
 		}
 	}

@@ -16,7 +16,7 @@ func Read(v value.Value) Reader {
 }
 
 // Has reports whether item is in the chain, or seems to be.
-func (r Reader) Has(item []byte) bool { return r.root.has(placeOf(item, r.root.options), nil) }
+func (r Reader) Has(item []byte) bool { return r.root.has(bitsOf(item, r.root.options), nil) }
 
 // HasWithin is Has within the bound b, for a call of several items.
 //
@@ -25,7 +25,7 @@ func (r Reader) HasWithin(item []byte, b *Bound) (bool, error) {
 	if b.spent() {
 		return false, ErrWork
 	}
-	return r.root.has(placeOf(item, r.root.options), b), nil
+	return r.root.has(bitsOf(item, r.root.options), b), nil
 }
 
 // Items is the number of items added.
