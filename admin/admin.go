@@ -2,7 +2,7 @@
 // profiles and the console.
 //
 // Owner: goroutines of the HTTP server. A function that needs the turn is handed in (Parts).
-// Start at Serve; crowd.go bounds the connections.
+// Start at Serve; connections.go bounds the connections.
 package admin
 
 import (
@@ -46,9 +46,9 @@ type Parts struct {
 // execution traces. Without a token it asks for no password.
 type Server struct {
 	Parts
-	profiles int // that run or have been asked for; turn only
-	http     http.Server
-	crowd    crowd
+	profiles    int // that run or have been asked for; turn only
+	http        http.Server
+	connections connections
 }
 
 // Bounds on the cost of clients.
@@ -110,10 +110,10 @@ func (a *Server) Serve(listener net.Listener) {
 	if a.TLS != nil {
 		listener = tls.NewListener(listener, a.TLS)
 	}
-	a.crowd.most = Conns
-	a.crowd.knows = func(r *http.Request) bool { return a.Page.Token != "" && a.Page.Opens(r) }
+	a.connections.most = Conns
+	a.connections.knows = func(r *http.Request) bool { return a.Page.Token != "" && a.Page.Opens(r) }
 	a.http = http.Server{
-		Handler: endOnPanic(a.crowd.whole(mux)), ConnState: a.crowd.note, ConnContext: a.crowd.join,
+		Handler: endOnPanic(a.connections.whole(mux)), ConnState: a.connections.note, ConnContext: a.connections.join,
 		MaxHeaderBytes: adminHeaders, ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout: adminRequest, WriteTimeout: adminReply, IdleTimeout: adminIdle,
 	}

@@ -66,7 +66,7 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		report.LinkUp, report.Lag = &s.LinkUp, sinceMs(s.HeardMs)
 	}
 	wrong := ""
-	report.Reason, wrong = report.judge(s.Reason, query)
+	report.Reason, wrong = report.check(s.Reason, query)
 	if wrong != "" {
 		http.Error(w, wrong, http.StatusBadRequest)
 		return
@@ -89,8 +89,8 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// judge is why the server is not what the query asks for, and what is wrong with the query.
-func (h *healthReport) judge(reason string, query url.Values) (_, wrong string) {
+// check is why the server is not what the query asks for, and what is wrong with the query.
+func (h *healthReport) check(reason string, query url.Values) (_, wrong string) {
 	for name, values := range query {
 		value := values[len(values)-1]
 		limit, err := strconv.ParseFloat(value, 64)

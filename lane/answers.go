@@ -81,5 +81,5 @@ func (s *session) ended() error {
 func (l *Lane) deny(why acl.Reason, object, user string) {
 	now := time.Now().UnixMilli()
 	line := conn.AppendLine(nil, l.serving.cl, now, nil)
-	l.Refused.Add(acl.Entry{Reason: why, Object: object, User: user, Client: string(bytes.TrimSuffix(line, []byte("\n")))}, now)
+	l.Refusals.Add(acl.Entry{Reason: why, Object: object, User: user, Client: string(bytes.TrimSuffix(line, []byte("\n")))}, now)
 }

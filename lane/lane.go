@@ -48,7 +48,7 @@ type Parts struct {
 	Shutdown   func(refuse func(error)) error // SHUTDOWN NOSAVE; turn only, and so is refuse
 	Connection conn.Deps                      // turn only; Mode and Modules: any goroutine
 
-	Refused   *acl.Inbox
+	Refusals  *acl.Inbox
 	Logs      *diagnose.CommandLogs
 	Catalogue *command.Catalogue
 	Sections  []info.Section

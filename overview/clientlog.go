@@ -14,11 +14,11 @@ import (
 
 // A ClientLog writes down what clients do: in ACL LOG, and in the log of the server.
 type ClientLog struct {
-	Core    *engine.Core
-	Hub     *pubsub.Hub
-	Log     *logging.Logger
-	Refused acl.Log
-	OnLane  acl.Inbox // what the admin lane has refused
+	Core         *engine.Core
+	Hub          *pubsub.Hub
+	Log          *logging.Logger
+	aclLog       acl.Log
+	LaneRefusals acl.Inbox // what the admin lane has refused
 }
 
 // Line returns a client as log lines show it.
@@ -34,8 +34,8 @@ func (w *ClientLog) LineNow(session any) (line string) {
 
 // Refusals returns ACL LOG and its counts.
 func (w *ClientLog) Refusals() *acl.Log {
-	w.OnLane.MoveTo(&w.Refused, w.Core.CountErrors)
-	return &w.Refused
+	w.LaneRefusals.MoveTo(&w.aclLog, w.Core.CountErrors)
+	return &w.aclLog
 }
 
 // denied books a refusal of cl or of a script that cl called.

@@ -208,7 +208,7 @@ func (s *Commands) isDown(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	down, leader, of := m.judge(string(c.Args[2]), port, epoch, string(c.Args[5]))
+	down, leader, of := m.isDownReply(string(c.Args[2]), port, epoch, string(c.Args[5]))
 	c.Reply.Array(3)
 	c.Reply.Int(down)
 	c.Reply.BulkString(leader)

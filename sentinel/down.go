@@ -105,9 +105,9 @@ func (m *Machine) answeredDown(s *Instance, v respclient.Value) {
 	}
 }
 
-// judge answers another Sentinel. down is 1 if this one sees the primary at host:port down. If a candidate is given,
-// leader is this Sentinel's vote and of the vote's epoch. leader is "*" without a vote.
-func (m *Machine) judge(host string, port, epoch int64, candidate string) (down int64, leader string, of uint64) {
+// isDownReply answers another Sentinel. down is 1 if this one sees the primary at host:port down. If a candidate is
+// given, leader is this Sentinel's vote and of the vote's epoch. leader is "*" without a vote.
+func (m *Machine) isDownReply(host string, port, epoch int64, candidate string) (down int64, leader string, of uint64) {
 	p := m.findPrimary(host, port)
 	if p == nil {
 		return 0, "*", 0

@@ -107,7 +107,7 @@ func TestTilt(t *testing.T) {
 	if !b.has("+tilt") || b.has("+sdown") {
 		t.Errorf("in TILT: %v", b.q.events)
 	}
-	if down, _, _ := b.judge("10.0.0.1", 6379, 0, "*"); down != 0 {
+	if down, _, _ := b.isDownReply("10.0.0.1", 6379, 0, "*"); down != 0 {
 		t.Error("a Sentinel in TILT calls a primary down")
 	}
 	b.pass(30_000, "", nil)
@@ -121,20 +121,20 @@ func TestVoteIsWrittenFirst(t *testing.T) {
 	b := newTestMachine(t)
 	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
 	b.q.cannot = true
-	if _, leader, of := b.judge("10.0.0.1", 6379, 4, one); leader != "*" || of != 0 || b.epoch != 0 {
+	if _, leader, of := b.isDownReply("10.0.0.1", 6379, 4, one); leader != "*" || of != 0 || b.epoch != 0 {
 		t.Errorf("with a bad disk: a vote for %s in %d, epoch %d", leader, of, b.epoch)
 	}
 	b.q.cannot = false
 	before := b.q.saves
-	if _, leader, of := b.judge("10.0.0.1", 6379, 4, one); leader != one || of != 4 || b.q.saves == before {
+	if _, leader, of := b.isDownReply("10.0.0.1", 6379, 4, one); leader != one || of != 4 || b.q.saves == before {
 		t.Errorf("a vote for %s in %d, %d saves", leader, of, b.q.saves-before)
 	}
 	for _, epoch := range []int64{3, 4} {
-		if _, leader, of := b.judge("10.0.0.1", 6379, epoch, two); leader != one || of != 4 {
+		if _, leader, of := b.isDownReply("10.0.0.1", 6379, epoch, two); leader != one || of != 4 {
 			t.Errorf("in epoch %d another vote: for %s in %d", epoch, leader, of)
 		}
 	}
-	if _, leader, _ := b.judge("10.0.0.9", 6379, 9, two); leader != "*" {
+	if _, leader, _ := b.isDownReply("10.0.0.9", 6379, 9, two); leader != "*" {
 		t.Error("a vote about a primary that is not watched")
 	}
 }

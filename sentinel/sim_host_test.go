@@ -105,7 +105,7 @@ func (w *simHost) answer(m *Machine, words []string) respclient.Value {
 		m.now = w.sim.net.Now()
 		port, _ := strconv.ParseInt(words[3], 10, 64)
 		epoch, _ := strconv.ParseInt(words[4], 10, 64)
-		down, leader, of := m.judge(words[2], port, epoch, words[5])
+		down, leader, of := m.isDownReply(words[2], port, epoch, words[5])
 		return respclient.Value{Kind: '*', Elems: []respclient.Value{
 			{Kind: ':', Int: down}, {Kind: '$', Text: leader}, {Kind: ':', Int: int64(of)},
 		}}

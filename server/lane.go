@@ -31,7 +31,7 @@ func (in *instance) startLane() error {
 		Shutdown: func(refuse func(error)) error {
 			return in.set.Shutdown.Request(process.ShutdownNoSave, refuse)
 		},
-		Connection: in.connDeps(), Refused: &in.clientLog.OnLane, Logs: in.figures.Logs, Catalogue: in.catalogue,
+		Connection: in.connDeps(), Refusals: &in.clientLog.LaneRefusals, Logs: in.figures.Logs, Catalogue: in.catalogue,
 		Sections: in.sections,
 	}, reactor.Options{
 		Settings: &in.network, Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),

@@ -48,10 +48,10 @@ func (d Decision) Verbose(r *Rights, row *command.Spec, args [][]byte) string {
 	return d.text(r, row)
 }
 
-// A Judge checks calls. It keeps a buffer, so it allocates nothing in steady state.
+// A Checker checks calls. It keeps a buffer, so it allocates nothing in steady state.
 //
 // Owner: one goroutine at a time; the core's is Users.
-type Judge struct{ keys []command.KeyPosition }
+type Checker struct{ keys []command.KeyPosition }
 
 // Check decides whether the user may call row with args; args[0] is the name.
 //
@@ -59,17 +59,17 @@ type Judge struct{ keys []command.KeyPosition }
 // then the later argument. If not all keys of a call can be found, those at fixed places are checked. The handler then
 // refuses the call.
 // Cost: one byte for a row that is always or never allowed; no allocation once the buffer has grown.
-func (j *Judge) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
+func (k *Checker) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
 	switch r.verdict(row) {
 	case always:
 		return Decision{}
 	case never:
 		return Decision{Reason: DeniedCommand}
 	}
-	j.find(row, args)
+	k.find(row, args)
 	worst := Decision{Reason: DeniedCommand}
 	for _, s := range r.selectors {
-		d := s.check(row, args, j.keys)
+		d := s.check(row, args, k.keys)
 		if d.Reason == Allowed {
 			return d
 		}
@@ -82,14 +82,14 @@ func (j *Judge) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
 
 // CheckWithAnyKey is Check for a call that may also read keys it does not name: SORT BY and GET. One selector must
 // allow both.
-func (j *Judge) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use command.KeyFlags) bool {
+func (k *Checker) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use command.KeyFlags) bool {
 	if r.full {
 		return true
 	}
-	j.find(row, args)
+	k.find(row, args)
 	want := wanted(use)
 	for _, s := range r.selectors {
-		if (s.allKeys || hasText(s.keys, anyKey, want)) && s.check(row, args, j.keys).Reason == Allowed {
+		if (s.allKeys || hasText(s.keys, anyKey, want)) && s.check(row, args, k.keys).Reason == Allowed {
 			return true
 		}
 	}
@@ -98,11 +98,11 @@ func (j *Judge) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use
 
 var anyKey = []byte("*")
 
-// find stores the call's keys in j.keys. If not all can be found, it stores those at fixed places.
-func (j *Judge) find(row *command.Spec, args [][]byte) {
-	j.keys = j.keys[:0]
+// find stores the call's keys in k.keys. If not all can be found, it stores those at fixed places.
+func (k *Checker) find(row *command.Spec, args [][]byte) {
+	k.keys = k.keys[:0]
 	if row.HasKeys(0) {
-		j.keys, _ = row.AppendKeys(j.keys, args, 0)
+		k.keys, _ = row.AppendKeys(k.keys, args, 0)
 	}
 }
 

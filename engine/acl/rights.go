@@ -87,7 +87,7 @@ func (r *Rights) seal() *Rights {
 	r.full = true
 	r.verdicts = make([]verdict, r.catalogue.IDs())
 	for id, row := range r.catalogue.All() {
-		r.verdicts[id] = r.judge(row)
+		r.verdicts[id] = r.verdictFor(row)
 		r.full = r.full && r.verdicts[id] == always
 	}
 	// If no row has keys or channels, the verdicts say nothing about patterns, which checkKey needs.
@@ -97,8 +97,8 @@ func (r *Rights) seal() *Rights {
 	return r
 }
 
-// judge computes acl.R3 for one row.
-func (r *Rights) judge(row *command.Spec) verdict {
+// verdictFor computes acl.R3 for one row.
+func (r *Rights) verdictFor(row *command.Spec) verdict {
 	best := never
 	for _, s := range r.selectors {
 		runs := s.runs(row)

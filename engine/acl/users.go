@@ -28,7 +28,7 @@ func (u *User) Rights() *Rights { return u.rights.Load() }
 //
 // Owner: the holder of the turn. Call Begin first.
 type Users struct {
-	Judge
+	Checker
 	catalogue   *command.Catalogue
 	byName      map[string]*User
 	fallback    *User

@@ -11,16 +11,16 @@ import (
 	"sync"
 )
 
-// A crowd is the connections of the admin address. When it is full, a newcomer takes the place of another connection:
-// first of one that has not given the token, see victim. The newcomer itself always stays.
-type crowd struct {
+// connections are the connections of the admin address. When all places are taken, a newcomer gets the place of another
+// connection: first of one that has not given the token, see victim. The newcomer itself always stays.
+type connections struct {
 	most  int
 	knows func(*http.Request) bool // the request gives the token that is set
 	mu    sync.Mutex
 	all   []*member // the one that has waited or worked for longest comes first
 }
 
-// A member is a connection of the crowd.
+// A member is one of the connections.
 type member struct {
 	conn  net.Conn
 	leave context.CancelFunc // ends its request
@@ -32,7 +32,7 @@ type member struct {
 type memberKey struct{}
 
 // join takes in a connection: http.Server's ConnContext.
-func (o *crowd) join(ctx context.Context, c net.Conn) context.Context {
+func (o *connections) join(ctx context.Context, c net.Conn) context.Context {
 	ctx, leave := context.WithCancel(ctx)
 	m := &member{conn: c, leave: leave}
 	o.mu.Lock()
@@ -47,7 +47,7 @@ func (o *crowd) join(ctx context.Context, c net.Conn) context.Context {
 // victim is the connection to close for a newcomer. A quarter of the places is for connections that wait for a request.
 // If more wait, it is the one that has waited for longest; otherwise the one that works for longest. So neither half
 // requests nor long ones keep newcomers out. A connection that has given the token is taken only if all have.
-func (o *crowd) victim() *member {
+func (o *connections) victim() *member {
 	for _, known := range []bool{false, true} {
 		var waiting, busy []*member
 		for _, m := range o.all {
@@ -70,7 +70,7 @@ func (o *crowd) victim() *member {
 }
 
 // drop closes a connection, without a wait for what it has not read, and ends its request.
-func (o *crowd) drop(m *member) {
+func (o *connections) drop(m *member) {
 	if t, ok := m.conn.(*tls.Conn); ok {
 		t.NetConn().Close()
 	} else {
@@ -79,13 +79,13 @@ func (o *crowd) drop(m *member) {
 	o.remove(m)
 }
 
-func (o *crowd) remove(m *member) {
+func (o *connections) remove(m *member) {
 	m.leave()
 	o.all = slices.DeleteFunc(o.all, func(other *member) bool { return other == m })
 }
 
 // note follows the connections: http.Server's ConnState.
-func (o *crowd) note(c net.Conn, state http.ConnState) {
+func (o *connections) note(c net.Conn, state http.ConnState) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	i := slices.IndexFunc(o.all, func(m *member) bool { return m.conn == c })
@@ -94,14 +94,14 @@ func (o *crowd) note(c net.Conn, state http.ConnState) {
 	}
 	switch state {
 	case http.StateIdle:
-		o.turn(o.all[i], false)
+		o.setBusy(o.all[i], false)
 	case http.StateClosed:
 		o.remove(o.all[i])
 	}
 }
 
-// turn notes that m begins to work, or to wait.
-func (o *crowd) turn(m *member, busy bool) {
+// setBusy notes that m begins to work, or to wait.
+func (o *connections) setBusy(m *member, busy bool) {
 	if i := slices.Index(o.all, m); i >= 0 && m.busy != busy {
 		m.busy = busy
 		o.all = append(slices.Delete(o.all, i, i+1), m)
@@ -110,7 +110,7 @@ func (o *crowd) turn(m *member, busy bool) {
 
 // whole reads a request's body before next serves the request. Until then the connection counts as waiting. The reply
 // has to leave soon, unless Guard.Locked allows it more time.
-func (o *crowd) whole(next http.Handler) http.Handler {
+func (o *connections) whole(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body []byte
 		var err error
@@ -120,7 +120,7 @@ func (o *crowd) whole(next http.Handler) http.Handler {
 		}
 		m := r.Context().Value(memberKey{}).(*member)
 		o.mu.Lock()
-		o.turn(m, true)
+		o.setBusy(m, true)
 		m.known = m.known || o.knows(r)
 		o.mu.Unlock()
 		replySoon(w)
