@@ -328,6 +328,13 @@ func (c *Cluster) replicate(ctx *command.Context) error {
 func (c *Cluster) failover(ctx *command.Context) error {
 	force, takeover := false, false
 	switch {
+	case len(ctx.Args) == 5 && command.Is(ctx.Args[2], "force") && command.Is(ctx.Args[3], "replicaid") &&
+		ctx.Client.Is(client.Primary): // a primary that ends has chosen its heir
+		if !c.isMe(string(ctx.Args[4])) {
+			ctx.Reply.OK()
+			return nil
+		}
+		force = true
 	case len(ctx.Args) > 3:
 		return command.ErrSubcommandSyntax(ctx.Args[0], ctx.Args[1])
 	case len(ctx.Args) == 2:
@@ -342,6 +349,30 @@ func (c *Cluster) failover(ctx *command.Context) error {
 		c.log.Verbose("CLUSTER FAILOVER from %s", ctx.Client.UserName())
 	}
 	return c.order(ctx, func(s *state.State) error { return s.Failover(force, takeover) }, nil)
+}
+
+// isMe reports whether id is this node's.
+func (c *Cluster) isMe(id string) (is bool) {
+	c.look(func(s *state.State) { is = s.Me().ID == id })
+	return is
+}
+
+// ReplicaAt returns the ID of this node's replica at an address for clients; "" if there is none. Turn only.
+func (c *Cluster) ReplicaAt(host string, port int) (id string) {
+	c.look(func(s *state.State) {
+		for _, r := range s.Me().Replicas {
+			if r.IP == host && (r.Port == port || r.TLSPort == port) {
+				id = r.ID
+			}
+		}
+	})
+	return id
+}
+
+// Serves reports whether this node is a primary with slots. Turn only.
+func (c *Cluster) Serves() (serves bool) {
+	c.look(func(s *state.State) { serves = !s.IsReplica() && s.Me().NumSlots > 0 })
+	return serves
 }
 
 // setConfigEpoch is SET-CONFIG-EPOCH epoch. Replies: OK.

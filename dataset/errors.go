@@ -10,6 +10,7 @@ import (
 var (
 	errShutdown      = protocol.Errorf("ERR", "Errors trying to SHUTDOWN. Check logs.")
 	errNoShutdown    = protocol.Errorf("ERR", "No shutdown in progress.")
+	errNoCluster     = protocol.Errorf("ERR", "SHUTDOWN FAILOVER is only supported in cluster mode.")
 	errShutdownWaits = protocol.Errorf("ERR", "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
 	errLoadDump      = protocol.Errorf("ERR", "Error trying to load the RDB dump, check server logs.")
 	errLoadLog       = protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")

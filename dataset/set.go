@@ -71,7 +71,9 @@ type Parts struct {
 	Changed func()             // the loading state or the work outside the turns has changed. In a turn.
 	Role    func(replica bool) // the role has changed. In a turn.
 
-	ShutdownWait func() int64 // seconds
+	Heir         func(at replication.Address) (id string) // the cluster's name of a replica of this node; "": none
+	Serves       func() bool                              // this node is a primary with slots
+	ShutdownWait func() int64                             // seconds
 	Supervisor   func() *process.Supervisor
 	Refused      func() // a signal's shutdown was given up
 }

@@ -14,8 +14,9 @@ import (
 
 // A Shutdown brings the server to the point where no data can be lost any more.
 //
-// It runs in turns. If replicas lag, it first pauses writes and gives the replicas shutdown-timeout seconds. Then
-// it saves, if the client asked for that or save rules exist. Only then the process may end.
+// It runs in turns. If replicas lag, it first pauses writes and gives the replicas shutdown-timeout seconds. With
+// FAILOVER a replica that has the whole stream is told to take over then, and this server waits until it has. Then it
+// saves, if the client asked for that or save rules exist. Only then the process may end.
 type Shutdown struct {
 	d       *Set
 	log     *logging.Logger
@@ -23,6 +24,8 @@ type Shutdown struct {
 	asked   bool // a signal waits for the next tick, because DEBUG PAUSE-CRON holds ticks back
 	askedAs process.ShutdownMode
 	waiting bool
+	handing int64         // by Core.SteadyMs: the end of the wait for the heir; 0: none was told
+	handed  bool          // an heir has taken over
 	until   int64         // by Core.SteadyMs: the end of the wait for lagging replicas
 	refuse  []func(error) // what tells the clients in SHUTDOWN that it is given up
 	over    bool
@@ -38,8 +41,8 @@ func (s *Shutdown) Family() command.Family {
 	}}
 }
 
-// run is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. It replies only if there is no shutdown, or if the shutdown
-// is given up.
+// run is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [SAFE] [FAILOVER] [ABORT]. It replies only if there is no shutdown, or if
+// the shutdown is given up.
 func (s *Shutdown) run(c *command.Context) error {
 	mode, abort := process.ShutdownMode(0), false
 	for _, arg := range c.Args[1:] {
@@ -52,6 +55,10 @@ func (s *Shutdown) run(c *command.Context) error {
 			mode |= process.ShutdownNow
 		case command.Is(arg, "FORCE"):
 			mode |= process.ShutdownForce
+		case command.Is(arg, "SAFE"):
+			mode |= process.ShutdownSafe
+		case command.Is(arg, "FAILOVER"):
+			mode |= process.ShutdownFailover
 		case command.Is(arg, "ABORT") && len(c.Args) == 2:
 			abort = true
 		default:
@@ -60,6 +67,9 @@ func (s *Shutdown) run(c *command.Context) error {
 	}
 	if abort {
 		return s.abort(c)
+	}
+	if mode&process.ShutdownFailover != 0 && !s.d.Cluster {
+		return errNoCluster
 	}
 	if c.Client.Is(client.DenyBlocking | client.Multi) {
 		return errShutdownWaits
@@ -98,11 +108,13 @@ func (s *Shutdown) Request(mode process.ShutdownMode, refuse func(error)) error 
 	if !s.waiting {
 		s.log.Notice("User requested shutdown...")
 		s.d.Notices.Leaving()
-		if lagging := s.d.Feed.Lagging(); lagging > 0 && mode&process.ShutdownNow == 0 &&
-			s.d.ShutdownWait() > 0 {
+		lagging := s.d.Feed.Lagging()
+		if (lagging > 0 || s.handsOver()) && mode&process.ShutdownNow == 0 && s.d.ShutdownWait() > 0 {
 			s.waiting = true
 			s.until = s.d.Core.SteadyMs() + s.d.ShutdownWait()*1000
-			s.log.Notice("Waiting for replicas before shutting down.")
+			if lagging > 0 {
+				s.log.Notice("Waiting for replicas before shutting down.")
+			}
 			s.d.Core.Pause(engine.PauseShutdown, false, s.until+1000)
 			s.d.Feed.Prompt()
 		}
@@ -134,13 +146,51 @@ func (s *Shutdown) tick(int64) {
 		s.asked = false
 		s.Signalled(s.askedAs)
 	}
-	if !s.waiting || (s.Remaining() > 0 && s.d.Feed.Lagging() > 0) {
+	if !s.waiting || s.handing == 0 && s.Remaining() > 0 && s.d.Feed.Lagging() > 0 || s.handOver() {
 		return
 	}
 	if !s.finish() {
 		s.fail()
 		s.d.Refused()
 	}
+}
+
+// handsOver reports whether the shutdown hands over to a replica, if there is one.
+func (s *Shutdown) handsOver() bool {
+	return s.mode&process.ShutdownFailover != 0 && s.d.Cluster && !s.d.Follower.Following() && s.d.Feed.Replicas() > 0
+}
+
+// handOverMs is how long an heir may take to win its election.
+const handOverMs = 5000
+
+// handOver tells an heir to take over, once. It returns whether the shutdown still waits for the heir.
+func (s *Shutdown) handOver() (waits bool) {
+	now := s.d.Core.SteadyMs()
+	switch {
+	case s.handing != 0 && !s.handed && s.d.Follower.Following():
+		s.handed = true
+		s.d.Core.Unpause(engine.PauseShutdown)
+		return true // until the next tick: clients whose writes were held hear where to go
+	case !s.handsOver():
+		return false
+	case s.handing != 0:
+		return now < s.handing
+	}
+	s.handing = now
+	at, ok := s.d.Feed.Heir()
+	id := ""
+	if ok {
+		id = s.d.Heir(at)
+	}
+	if id == "" {
+		s.log.Warning("No replica can take over: none has the whole stream and understands the order.")
+		return false
+	}
+	s.log.Notice("Telling replica %s (%s:%d) to take over before this server ends.", id, at.Host, at.Port)
+	s.handing = now + handOverMs
+	s.d.Core.Pause(engine.PauseShutdown, false, s.handing+1000)
+	s.d.Core.TellReplicas([]byte("CLUSTER"), []byte("FAILOVER"), []byte("FORCE"), []byte("REPLICAID"), []byte(id))
+	return true
 }
 
 // fail gives up a shutdown that failed. The log already has the reason.
@@ -152,6 +202,15 @@ func (s *Shutdown) fail() {
 // finish saves and lets the process end. It returns false if the save failed: then the server continues.
 func (s *Shutdown) finish() bool {
 	s.d.Feed.LogLag()
+	if s.mode&process.ShutdownSafe != 0 && s.d.Serves() {
+		s.log.Warning("This primary serves slots, and the cluster may go down without it. Can't exit.")
+		if s.mode&process.ShutdownForce == 0 {
+			return false
+		}
+	}
+	if s.handing != 0 && (s.d.Core.Loading() || s.d.holdsFiles()) { // of the new primary's copy
+		s.mode = s.mode&^process.ShutdownSave | process.ShutdownNoSave
+	}
 	endLog, ok := s.endLog()
 	if !ok {
 		return false
@@ -198,7 +257,7 @@ func (s *Shutdown) abort(c *command.Context) error {
 
 // release ends the pause of writes, because the shutdown is given up.
 func (s *Shutdown) release(err error) {
-	s.waiting, s.until = false, 0
+	s.waiting, s.until, s.handing, s.handed = false, 0, 0, false
 	s.d.Core.Unpause(engine.PauseShutdown)
 	s.d.Feed.Resume()
 	for _, refuse := range s.refuse {

@@ -59,6 +59,13 @@ func (c *Core) Effect(db int, args ...[]byte) {
 	}
 }
 
+// TellReplicas books an effect for replicas alone. Between only.
+func (c *Core) TellReplicas(args ...[]byte) {
+	c.assertNothingTold("replicas are told")
+	c.stack.unit.add(0, args, client.ToReplicas)
+	c.flushUnit()
+}
+
 // Changed says that something was changed beside any command: n changes, which Effect told of. Turn only.
 func (c *Core) Changed(n int) {
 	c.assertHeld()

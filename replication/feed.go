@@ -12,6 +12,9 @@
 package replication
 
 import (
+	"strconv"
+	"strings"
+
 	"spindle/engine"
 	"spindle/engine/client"
 )
@@ -110,6 +113,18 @@ func (f *Feed) Tick(nowMs int64) {
 
 // Replicas is how many replicas there are, in any state.
 func (f *Feed) Replicas() int { return len(f.replicas) }
+
+// Heir returns a replica that has the whole stream and understands the order to take over, as of Valkey 9.
+func (f *Feed) Heir() (at Address, ok bool) {
+	f.flush()
+	for _, r := range f.replicas {
+		major, _, _ := strings.Cut(r.version, ".")
+		if n, err := strconv.Atoi(major); err == nil && n >= 9 && r.state == online && r.ackOffset == f.offset {
+			return r.address(), true
+		}
+	}
+	return at, false
+}
 
 // Prompt asks every replica how far it is. The feed sends no PING until Resume: replicas would have to catch up with
 // it.

@@ -135,6 +135,8 @@ func (in *instance) newSet() *dataset.Set {
 			in.threads.Count()
 		},
 		Role:         func(replica bool) { _ = in.oom.Apply(replica) }, // it has told the log
+		Heir:         func(at replication.Address) string { return in.cluster.ReplicaAt(at.Host, at.Port) },
+		Serves:       func() bool { return in.cluster != nil && in.cluster.Serves() },
 		ShutdownWait: in.settings.Process.ShutdownWait.Get,
 		Supervisor:   func() *process.Supervisor { return in.supervisor },
 		Refused:      func() { in.signals.Refused() },

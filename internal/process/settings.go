@@ -60,15 +60,18 @@ type facility int
 type ShutdownMode int
 
 const (
-	ShutdownSave   ShutdownMode = 1 << iota // save even if no save rule exists
-	ShutdownNoSave                          // do not save even if a save rule exists
-	ShutdownNow                             // do not wait for replicas
-	ShutdownForce                           // end even if saving has failed
+	ShutdownSave     ShutdownMode = 1 << iota // save even if no save rule exists
+	ShutdownNoSave                            // do not save even if a save rule exists
+	ShutdownNow                               // do not wait for replicas
+	ShutdownForce                             // end even if saving has failed
+	ShutdownSafe                              // not if this is a primary of a cluster that serves slots
+	ShutdownFailover                          // in a cluster, hand over to a replica first
 )
 
 var shutdownWords = []setting.Choice[ShutdownMode]{
 	{Name: "default", Value: 0}, {Name: "save", Value: ShutdownSave}, {Name: "nosave", Value: ShutdownNoSave},
 	{Name: "now", Value: ShutdownNow}, {Name: "force", Value: ShutdownForce},
+	{Name: "safe", Value: ShutdownSafe}, {Name: "failover", Value: ShutdownFailover},
 }
 
 func checkShutdown(m ShutdownMode) error {
