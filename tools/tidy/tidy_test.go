@@ -203,6 +203,35 @@ func TestPlacesAreReal(t *testing.T) {
 	}
 }
 
+// TestTheMapIsWhole: the map has a row for every folder at the top and for every folder of engine.
+func TestTheMapIsWhole(t *testing.T) {
+	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows, found := strings.Cut(string(text), "## The map")
+	rows, _, end := strings.Cut(rows, "\n## ")
+	if !found || !end {
+		t.Fatal("ARCHITECTURE.md has no map")
+	}
+	folders := map[string]bool{}
+	for dir := range read(t) {
+		names := strings.Split(dir, "/")
+		if dir == "." {
+			continue
+		}
+		folders[names[0]+"/"] = true
+		if names[0] == "engine" && len(names) > 1 {
+			folders["engine/"+names[1]+"/"] = true
+		}
+	}
+	for folder := range folders {
+		if !strings.Contains(rows, "`"+folder) {
+			t.Errorf("the map in ARCHITECTURE.md does not name %s", folder)
+		}
+	}
+}
+
 // TestTheWalkIsShort: the walk of one SET goes through at most five files.
 func TestTheWalkIsShort(t *testing.T) {
 	text, err := os.ReadFile(root + "/ARCHITECTURE.md")

@@ -14,6 +14,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
 	"spindle/internal/slots"
+	"spindle/tests/testkit"
 	"spindle/tests/testkit/memorytest"
 )
 
@@ -496,11 +497,12 @@ func (m *model) end(empty int64) {
 	}
 }
 
+// scaled returns the steps of a model test: a quarter with -short, and SPINDLE_TEST_SCALE times as many in make soak.
 func scaled(n int) int {
 	if testing.Short() {
 		return n / 4
 	}
-	return n
+	return n * testkit.Scale()
 }
 
 func TestModelSmall(t *testing.T) { newModel(t, 3, 40, true).run(scaled(8_000), 5) }

@@ -17,6 +17,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/stream"
+	"spindle/tests/testkit"
 	"spindle/tests/testkit/memorytest"
 )
 
@@ -729,11 +730,12 @@ func (m *model) run(steps, every int) {
 	}
 }
 
+// scaled returns the steps of a model test: a quarter with -short, and SPINDLE_TEST_SCALE times as many in make soak.
 func scaled(n int) int {
 	if testing.Short() {
 		return n / 4
 	}
-	return n
+	return n * testkit.Scale()
 }
 
 func TestModelSmall(t *testing.T) { newModel(t, 3).run(scaled(12_000), 3) }
