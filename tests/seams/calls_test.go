@@ -96,6 +96,16 @@ var calls = []call{
 	{before: entries, line: "XTRIM $1 MINID 3 ACKED"},
 	{before: entries, line: "XREADGROUP GROUP g bob CLAIM 0 MAXCOUNT 2 STREAMS $1 >"},
 	{before: entries, line: "XREAD MAXCOUNT 1 MAXSIZE 1000 STREAMS $1 0", reads: "1"},
+	{before: entries, line: "XADD $1 IDMP p m * f d", full: true, touches: "1"},
+	{before: entries + "; XADD $1 IDMPAUTO p * f d", line: "XADD $1 IDMPAUTO p MAXLEN 1 * f d", full: true},
+	{before: entries, line: "XCFGSET $1 IDMP-DURATION 10 IDMP-MAXSIZE 20", touches: "1"},
+	{before: entries, line: "XCFGSET $1 IDMP-DURATION 100"},
+	{before: entries, line: "XIDMPRECORD $1 p m 3-0", full: true, touches: "1"},
+}
+
+// newForm reports whether the call makes data that no other server can read.
+func (c *call) newForm() bool {
+	return strings.Contains(c.line, "IDMP")
 }
 
 // keys is the number of keys that the call names.

@@ -44,8 +44,8 @@ func everywhere(t *testing.T, test func(t *testing.T, s *testkit.Server, has fun
 			t.Parallel()
 			s := testkit.Launch(t, testkit.Kind(t, name))
 			test(t, s, func(c *call) bool {
-				if name == testkit.Ours {
-					return true
+				if name == testkit.Ours || c.newForm() {
+					return name == testkit.Ours
 				}
 				s.Do("FLUSHALL")
 				c.prepare(t, s, "{k}")
@@ -273,15 +273,17 @@ func contents(s *testkit.Server) map[string]string {
 }
 
 // TestReplicas: calls alone, in transactions and in scripts reach replicas of other servers, with all deadlines. They
-// also reach the log. Redis 7.0 gets no deadlines of fields.
+// also reach the log. Redis 7.0 gets no deadlines of fields, and no other server gets forms that are ours alone.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	newer := []string{testkit.Ours, testkit.Redis74, testkit.Redis8, testkit.Valkey9}
 	newer = slices.DeleteFunc(newer, func(name string) bool { return !testkit.Has(name) })
+	common := slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.newForm() })
 	hashes := func(c call) bool { return c.line[0] == 'H' }
-	t.Run("newer", func(t *testing.T) { replicate(t, calls, newer) })
+	t.Run("ours", func(t *testing.T) { replicate(t, calls, []string{testkit.Ours}) })
+	t.Run("newer", func(t *testing.T) { replicate(t, common, newer) })
 	t.Run("7.0", func(t *testing.T) {
-		replicate(t, slices.DeleteFunc(slices.Clone(calls), hashes), []string{testkit.Redis70})
+		replicate(t, slices.DeleteFunc(slices.Clone(common), hashes), []string{testkit.Redis70})
 	})
 }
 

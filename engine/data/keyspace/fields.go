@@ -40,6 +40,7 @@ func (db *DB) SetSentDeadline(key []byte, ms int64) { db.setDeadlineIn(&db.d.sen
 
 // SetPartsDeadline is SetFieldsDeadline or SetSentDeadline of the value at key, of type t.
 func (db *DB) SetPartsDeadline(t value.Type, key []byte, ms int64) {
+	db.k.assertHeld()
 	if parts := db.d.partsOf(t); parts != nil {
 		db.setDeadlineIn(parts, key, ms)
 	}
