@@ -10,6 +10,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
 )
 
@@ -386,8 +387,8 @@ func TestSwappedDatabasesServeBlockedClients(t *testing.T) {
 	for _, how := range []string{"SWAPDB 0 1", "RENAME t s", "COPY t s", "STREAM s"} {
 		h := newTestCore(t, streamRows...)
 		h.Do(func() {
-			h.space.DB(0).PutPacked([]byte("t"), value.List, value.Listpack, []byte("any"), 0)
-			h.space.DB(1).PutPacked([]byte("s"), value.List, value.Listpack, []byte("any"), 0)
+			h.space.DB(0).PutPacked([]byte("t"), value.List, value.Listpack, listpack.Close(listpack.Begin(nil), 0, 0), 0)
+			h.space.DB(1).PutPacked([]byte("s"), value.List, value.Listpack, listpack.Close(listpack.Begin(nil), 0, 0), 0)
 		})
 		_, parked := h.parkAll(1, "PARK s")
 		cl, _ := h.arrive()

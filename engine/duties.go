@@ -146,6 +146,7 @@ func (c *Core) runDuties() {
 	c.defragSliceDue()
 	c.dutyDone("defragmentation")
 	if int64(began)-c.duties.lastTick >= tickEvery && !c.duties.cronPaused {
+		c.space.CheckSizes(2000) // in builds that check
 		c.tick(int64(began))
 	}
 	c.nanos = c.wall.Nanos()

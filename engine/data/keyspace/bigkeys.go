@@ -120,21 +120,23 @@ func (k *Keyspace) written(d *data, hash uint64, v value.Value) {
 	}
 }
 
-// writtenEdit records that the collection at key was changed, through the last Edit handed out or another.
+// writtenEdit records that the value at key was changed in place, through the last Edit handed out or otherwise.
 func (db *DB) writtenEdit(key []byte) {
 	k, keys := db.k, &db.d.t
-	if !k.big.on {
-		return
-	}
 	if e := k.handed; e != nil && e.Holds(keys) && string(e.Key()) == string(key) {
-		if v := e.Value(); mayBeBig(v) {
+		v := e.Value()
+		db.resize(v)
+		if mayBeBig(v) {
 			k.written(db.d, e.Hash(), v)
 		}
 		return
 	}
 	hash := keys.HashOf(key)
 	_, ref := keys.Find(hash, key)
-	k.written(db.d, hash, value.At(ref))
+	if v := value.At(ref); v.Exists() {
+		db.resize(v)
+		k.written(db.d, hash, v)
+	}
 }
 
 // weighPending weighs a key that was written, and updates the order.

@@ -17,6 +17,7 @@ func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 	}
 	e := db.at(key)
 	e.Patch(max(n, v.Len()), nil)
+	db.resize(e.Value())
 	return e.Value()
 }
 
@@ -24,7 +25,11 @@ func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 // longer if needed. It calls no hook: the caller calls Touch.
 //
 // Cost: the entry, or the one or two chunks that data falls into. They are copied first if a view reads them.
-func (db *DB) Patch(key []byte, off int, data []byte) { db.at(key).Patch(off, data) }
+func (db *DB) Patch(key []byte, off int, data []byte) {
+	e := db.at(key)
+	e.Patch(off, data)
+	db.resize(e.Value())
+}
 
 // Touch calls the hook for a changed key.
 func (db *DB) Touch(key []byte) { db.Touched(key) }

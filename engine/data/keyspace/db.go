@@ -152,8 +152,14 @@ func (db *DB) setValue(key []byte, f *value.Form, word memory.Ref, val []byte, d
 	e := db.at(key)
 	payload, created := db.writeEntry(e, key, f, deadline)
 	f.Fill(payload, word, val)
+	v := e.Value()
+	if f.Type != value.String || f.Rooted || f.Encoding == value.Int {
+		db.resize(v)
+	} else if c := value.ClassOf(uint64(f.Inline)); c != v.SizeClass() {
+		db.d.t.Resize(v, c)
+	}
 	if f.Rooted || f.Inline >= bigLeast {
-		db.k.written(db.d, e.Hash(), e.Value())
+		db.k.written(db.d, e.Hash(), v)
 	}
 	db.touched(key)
 	return created
@@ -228,6 +234,7 @@ func (db *DB) Append(key, suffix []byte) int {
 	}
 	n, e := v.Len(), db.at(key)
 	e.Patch(n, suffix)
+	db.resize(e.Value())
 	db.k.written(db.d, e.Hash(), e.Value())
 	db.touched(key)
 	return n + len(suffix)
@@ -242,6 +249,7 @@ func (db *DB) SetRange(key []byte, off int, data []byte) int {
 	}
 	n, e := max(v.Len(), off+len(data)), db.at(key)
 	e.Patch(off, data)
+	db.resize(e.Value())
 	db.k.written(db.d, e.Hash(), e.Value())
 	db.touched(key)
 	return n
@@ -260,6 +268,7 @@ func (db *DB) setZeros(key []byte, n int) value.Value {
 	payload, _ := db.writeEntry(e, key, &f, 0)
 	f.Fill(payload, root, nil)
 	clear(value.PayloadBytes(payload, f.Inline))
+	db.resize(e.Value())
 	return e.Value()
 }
 
@@ -346,6 +355,7 @@ func (db *DB) adopt(key []byte, ref memory.Ref, parts int64) {
 	e := db.at(key)
 	db.vacate(e)
 	e.Put(ref)
+	db.resize(e.Value())
 	db.k.written(db.d, e.Hash(), e.Value())
 	if db.k.Replica && e.Value().Volatile() {
 		db.noteOwn(key)
@@ -370,7 +380,6 @@ func (db *DB) Flush() (removed int) {
 	}
 	h, bytes := db.k.heap, db.share()
 	root, due := db.d.t.Detach()
-	db.d.t.Ticks = 0
 	db.d.big = [8]*bigOrder{}
 	db.k.noteSlots(db.index)
 	db.whole() // now, so that removed keys make no client ready

@@ -227,6 +227,7 @@ func (db *DB) expireFields(key []byte) (next int64, n int) {
 	k.Stats.ExpiredFields += int64(n)
 	emptied := next == Emptied
 	if n > 0 {
+		db.resize(e.Value())
 		db.lapsed(key)
 		if k.Hooks.FieldsExpired != nil {
 			k.Hooks.FieldsExpired(db.index, key, k.names.All(), emptied)

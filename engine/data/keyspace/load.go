@@ -143,6 +143,7 @@ func (l *Loader) Settle() (duplicate []byte) {
 			t.Discard(w.hash, w.ref())
 			continue
 		}
+		t.Count(value.Type(w.word>>writtenType&7), value.SizeClass(w.word>>writtenClass))
 		if w.word&mayBeLarge != 0 {
 			l.db.k.written(l.db.d, w.hash, value.At(w.ref()))
 		}

@@ -183,6 +183,7 @@ func (m *model) step() {
 				m.t.Fatalf("Counter gives %s, want %q", got, old.text)
 			}
 			*at = n
+			db.Touched(key)
 			m.put(i, key, strconv.FormatInt(n, 10), old.deadline)
 			break
 		}
@@ -381,6 +382,7 @@ func (m *model) readView(mv modelView) {
 }
 
 func (m *model) check() {
+	m.k.CheckSizes(1 << 20)
 	for i, want := range m.dbs {
 		db := m.k.DB(i)
 		if err := db.d.t.Check(); err != nil {

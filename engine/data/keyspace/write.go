@@ -68,9 +68,13 @@ type Written struct {
 const (
 	isVolatile = 1 << iota
 	mayBeLarge // bigkeys.go
+
+	writtenType  = 48 // shift: the value's type
+	writtenClass = 56 // shift: its size class (keyspace.Z2)
+	writtenRef   = 1<<writtenType - 8
 )
 
-func (w *Written) ref() memory.Ref { return memory.Ref(w.word &^ (isVolatile | mayBeLarge)) }
+func (w *Written) ref() memory.Ref { return memory.Ref(w.word & writtenRef) }
 
 // Writer makes a Writer. turn runs a function inside a turn. Close ends the Writer.
 func (k *Keyspace) Writer(turn func(f func())) *Writer {
@@ -191,7 +195,10 @@ func (w *Writer) freeBlocks(refs []memory.Ref) {
 func (k *Keyspace) compose(ref memory.Ref, key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64,
 	clock uint32) Written {
 	f.Fill(value.Compose(ref, f, key, deadline, clock), word, inline)
-	w := Written{table.HashOf(key, k.bySlot), uint64(ref)}
+	v := value.At(ref)
+	class := k.store.SizeOf(v)
+	v.SetSizeClass(class)
+	w := Written{table.HashOf(key, k.bySlot), uint64(ref) | uint64(f.Type)<<writtenType | uint64(class)<<writtenClass}
 	if f.Volatile {
 		w.word |= isVolatile
 	}

@@ -65,6 +65,12 @@ func Count(lp []byte) int {
 	return CountRange(lp, HeaderLen, End(lp))
 }
 
+// KnownCount is Count of the listpack with this header, unless that costs a walk.
+func KnownCount(header *[HeaderLen]byte) (n int, known bool) {
+	n = headerCount(header[:])
+	return n, n != countUnknown
+}
+
 // CountRange is the number of elements from offset from to offset to.
 func CountRange(lp []byte, from, to int) (n int) {
 	for ; from < to; from = skip(lp, from) {

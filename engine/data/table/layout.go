@@ -17,8 +17,8 @@ const (
 	//	+-------------+-------------+---------+-----------+---------+----------------+
 	//	| clock  u32  | shape  u32  | wide    | deadline  | key     | payload        |
 	//	+-------------+-------------+---------+-----------+---------+----------------+
-	//	  24 bits used                u32 klen  i64 Unix ms           inline bytes, or
-	//	  (LRU or LFU)                u32 vlen  if volatile           i64 integer, or
+	//	  24 bits of LRU or LFU,      u32 klen  i64 Unix ms           inline bytes, or
+	//	  8 of size class             u32 vlen  if volatile           i64 integer, or
 	//	                              if wide                         u64 Ref of a root
 	//
 	//	shape: bits 0-2 type, 3-6 encoding, 7 volatile, 8 rooted, 9 wide, 10-17 klen, 18-31 vlen

@@ -27,6 +27,9 @@ type State struct {
 
 const StateBytes = 56
 
+// StateLen is where a State has its number of keys, a u64.
+const StateLen = int(unsafe.Offsetof(State{}.count))
+
 var _ [StateBytes]byte = [unsafe.Sizeof(State{})]byte{}
 
 // New returns an empty nested table. base is the time of tick 0 of deadlines, in Unix ms.

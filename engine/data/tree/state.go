@@ -23,6 +23,9 @@ var _ [40]byte = [unsafe.Sizeof(State{})]byte{}
 
 func (s *State) Len() uint64 { return s.count }
 
+// StateLen is where a State has its count, a u64.
+const StateLen = int(unsafe.Offsetof(State{}.count))
+
 // Leaves is the number of leaves. O(leaves / 63).
 func (s *State) Leaves() int {
 	if s.root == 0 {

@@ -15,13 +15,20 @@ type Keys struct {
 	Ticks uint64 // the sum of the volatile keys' ticks (value.E4)
 
 	store *Store
+	sizes *Sizes // nil: no key was counted yet
 }
 
 // Init makes s an empty index. home is as for table.Table.Init.
 func (s *Keys) Init(store *Store, home int) {
 	s.Table.Init(store.Heap, table.Entry, home)
 	s.SetBase(store.Base)
-	s.store, s.Ticks = store, 0
+	s.store, s.Ticks, s.sizes = store, 0, nil
+}
+
+// Detach is Table.Detach: the keys are neither counted nor known any more.
+func (s *Keys) Detach() (root, due memory.Ref) {
+	s.Ticks, s.sizes = 0, nil
+	return s.Table.Detach()
 }
 
 // Add adds an entry made by NewEntry or Compose, unless its key is there. It reports whether it did. hash is the key's.
@@ -56,6 +63,8 @@ func (s *Keys) Discard(hash uint64, ref memory.Ref) {
 // value.E6. A place is valid while Table.Moves is unchanged. Otherwise the Entry searches its block again, by the hash,
 // before it needs the place.
 // value.E7. Code that gives a key another value changes Table.Moves, so that other holders of the entry search again.
+// value.E8. A key is counted in Keys.Sizes under its type and the size class in its entry. Entry keeps that true when
+// keys are removed, replaced or get another block. Package keyspace sets the class when the size has changed.
 //
 // Lifetime: until the key is removed or gets another value by other means.
 type Entry struct {
@@ -159,6 +168,9 @@ func (e *Entry) Write(f *Form, key []byte, deadline int64, clock uint32) (payloa
 		return unsafe.Add(v.p, 8+f.KeyLen)
 	}
 	t, root := v.Type(), v.Root()
+	if t != f.Type {
+		e.keys.Resize(v, 0)
+	}
 	payload = e.reform(f, deadline, 0)
 	e.changed()
 	if root != 0 {
@@ -181,8 +193,12 @@ func (e *Entry) Put(ref memory.Ref) {
 		e.insert(ref, At(ref).Deadline())
 		return
 	}
-	v := At(e.ref)
+	v, next := At(e.ref), At(ref)
 	t, root := v.Type(), v.Root()
+	if c := v.SizeClass(); t != next.Type() || c != next.SizeClass() {
+		e.keys.add(t, c, -1)
+		e.keys.add(next.Type(), next.SizeClass(), 1)
+	}
 	e.replace(ref)
 	if root != 0 {
 		e.dropRoot(t, root)
@@ -253,6 +269,7 @@ func (e *Entry) unlink(shared, root bool) {
 	if v.Volatile() {
 		e.keys.Ticks -= uint64(e.keys.Tick(v.Deadline()))
 	}
+	e.keys.add(v.Type(), v.SizeClass(), -1)
 	if root {
 		e.release(shared)
 	} else {
@@ -296,6 +313,8 @@ func (e *Entry) insert(ref memory.Ref, deadline int64) {
 		s.Ticks += uint64(tick)
 	}
 	s.Insert(e.place.Hash(), ref, tick)
+	v := At(ref)
+	s.add(v.Type(), v.SizeClass(), 1)
 	e.ref, e.moves = ref, 0
 }
 
@@ -332,11 +351,11 @@ func (e *Entry) belongs(f *Form) bool {
 	return memory.GoodSize(size) == memory.GoodSize(v.Size())
 }
 
-// fresh returns a new entry of form f for the same key, with its clock (value.E3). replace puts it into the table when
-// its payload is written.
+// fresh returns a new entry of form f for the same key, with its clock (value.E3) and size class. replace puts it into
+// the table when its payload is written.
 func (e *Entry) fresh(f *Form, deadline int64) (ref memory.Ref, payload unsafe.Pointer) {
 	v := At(e.ref)
-	return e.keys.store.NewEntry(f, v.Key(), deadline, v.Clock())
+	return e.keys.store.NewEntry(f, v.Key(), deadline, v.word())
 }
 
 // replace makes the block at ref the key's entry, and frees the old one.

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"unsafe"
 
+	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
 	"spindle/internal/compress/lzf"
 	"spindle/internal/invariant"
@@ -95,6 +96,8 @@ type Store struct {
 	Relocations int64     // blocks, and whole values, that Relocate has moved
 	// The encodings of collections since the data set was last empty. They decide the version of an RDB file.
 	Used Encodings
+	// Counts a listpack of so many elements that its header cannot tell. Tests whose collections hold anything replace it.
+	CountMany func(lp []byte) int
 
 	pins    pins
 	kinds   [kinds]Structure
@@ -105,7 +108,7 @@ type Store struct {
 
 // Init prepares s.
 func (s *Store) Init(h *memory.Heap) {
-	s.Heap = h
+	s.Heap, s.CountMany = h, listpack.Count
 	h.Register(KindLong, destroyLong)
 	h.Measure(KindLong, longMeasure)
 }

@@ -68,6 +68,8 @@ const (
 type Structure struct {
 	// Number of elements, which lazyfree counts. The turn itself frees up to FreeAtOnce.
 	Count func(root memory.Ref) int
+	// Where the root has the number of elements, a u64; 0: keys of this kind are not counted in Keys.Sizes.
+	LenAt int
 	// Frees root and all that hangs off it (purpose Values); any goroutine.
 	Destroy memory.Destroy
 	Measure func(root memory.Ref) int64            // about how many bytes, quickly

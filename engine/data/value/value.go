@@ -279,13 +279,16 @@ func (v Value) Chunks(yield func([]byte) bool) {
 }
 
 // Clock is the 24-bit LRU clock or LFU counter. A frozen entry's clock also shows the present state (table.N1).
-func (v Value) Clock() uint32 { return atomic.LoadUint32((*uint32)(v.p)) & 0xFFFFFF }
+func (v Value) Clock() uint32 { return atomic.LoadUint32((*uint32)(v.p)) & clockMask }
+
+const clockMask = 1<<sizeShift - 1
 
 // SetClock writes the clock, in a turn. It also writes to frozen entries: savers read this one word as it is
 // (table.N1).
 func (v Value) SetClock(clock uint32) {
-	if c := (*uint32)(v.p); *c != clock {
-		atomic.StoreUint32(c, clock)
+	c := (*uint32)(v.p)
+	if word := *c&^clockMask | clock; *c != word {
+		atomic.StoreUint32(c, word)
 	}
 }
 

@@ -282,6 +282,7 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 		return info.Int(name, func() int64 { return pick(k.Lag()) })
 	}
 	return []info.Section{
+		SizesSection(k),
 		{Name: "Keyspace", Fields: []info.Field{info.Lines("db0", func(w *info.Writer) {
 			for i := range k.Len() {
 				db := k.DB(i)

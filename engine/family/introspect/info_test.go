@@ -69,13 +69,13 @@ func TestReportOrder(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	const plain = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace"
+	const plain = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace Keysizes"
 	const all = "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats " +
-		"Cluster Keyspace Spindle"
+		"Cluster Keyspace Keysizes Spindle"
 	for wanted, want := range map[string]string{"": plain, "default": plain, "all": all, "Everything": all,
 		"cpu server": "Server CPU",
 		"default commandstats": "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats " +
-			"Cluster Keyspace"} {
+			"Cluster Keyspace Keysizes"} {
 		if got := headers(text(strings.Fields(wanted)...)); got != want {
 			t.Errorf("INFO %s: %s", wanted, got)
 		}

@@ -86,6 +86,8 @@ var layout = []sectionLayout{
 	`},
 	{"Keyspace", true, `
 	`},
+	{"Keysizes", true, `
+	`},
 	{"Debug", false, `
 		eventloop_duration_aof_sum=0 eventloop_duration_cron_sum=0 eventloop_duration_max=0 eventloop_cmd_per_cycle_max=0
 		allocator_allocated_lua=0 allocator_active_lua=0 allocator_resident_lua=0 allocator_frag_bytes_lua=0

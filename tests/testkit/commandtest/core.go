@@ -104,6 +104,9 @@ func (c *Core) Reset() {
 	c.Effects, c.Events, c.Subkeys = c.Effects[:0], c.Events[:0], c.Subkeys[:0]
 }
 
+// checkedSizes is up to how many keys builds that check count after each command.
+const checkedSizes = 1000
+
 // Do runs one command of cl and returns its reply as it would leave.
 func (c *Core) Do(cl *client.Client, args ...string) string {
 	request := make([][]byte, len(args))
@@ -112,6 +115,7 @@ func (c *Core) Do(cl *client.Client, args ...string) string {
 	}
 	cl.Out.Reset()
 	c.Serve(cl, request)
+	c.Space.CheckSizes(checkedSizes)
 	for i := range request { // R2: what a handler keeps of them shows
 		for j := range request[i] {
 			request[i][j] = 0xDB

@@ -85,6 +85,7 @@ const perField = 64
 // Structure is the keyspace's functions for the root of a hashtable.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return rootAt(ref).fields.Len() },
+	LenAt:   int(unsafe.Offsetof(root{}.fields)) + table.StateLen,
 	Destroy: destroy,
 	Measure: func(ref memory.Ref) int64 { return int64(rootAt(ref).fields.Len()) * perField },
 	Cost: func(ref memory.Ref, samples int) int {

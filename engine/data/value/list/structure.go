@@ -1,6 +1,8 @@
 package list
 
 import (
+	"unsafe"
+
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
@@ -11,6 +13,7 @@ import (
 // Structure is the keyspace's functions for the root of a quicklist.
 var Structure = value.Structure{
 	Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate,
+	LenAt: int(unsafe.Offsetof(root{}.nodes)) + tree.StateLen,
 	Relocate: func(s *value.Store, ref memory.Ref, at *table.Spot, stop func() bool) (done bool) {
 		return rootAt(ref).nodes.Relocate(s.Heap, &at.At, stop)
 	},

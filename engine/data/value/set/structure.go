@@ -31,6 +31,7 @@ const fewSamples = 16
 // Structure is the keyspace's functions for roots of sets.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return rootAt(ref).members.Len() },
+	LenAt:   int(unsafe.Offsetof(root{}.members)) + table.StateLen,
 	Destroy: destroy,
 	Measure: func(ref memory.Ref) int64 { return int64(cost(ref, fewSamples)) },
 	Cost:    cost,

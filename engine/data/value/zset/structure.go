@@ -1,6 +1,8 @@
 package zset
 
 import (
+	"unsafe"
+
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
 	"spindle/engine/data/tree"
@@ -16,6 +18,7 @@ const perRecord = 20
 // Structure is the keyspace's functions for the root of a skiplist.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return rootAt(ref).members.Len() },
+	LenAt:   int(unsafe.Offsetof(root{}.members)) + table.StateLen,
 	Destroy: destroy,
 	Measure: func(ref memory.Ref) int64 { return int64(rootAt(ref).members.Len()) * perMember },
 	Cost: func(ref memory.Ref, samples int) int {

@@ -1,0 +1,68 @@
+package keyspace
+
+import (
+	"spindle/engine/data/value"
+	"spindle/internal/invariant"
+)
+
+// The sizes of keys, as INFO keysizes shows them: for each type and power of two, how many keys are as large. The size of
+// a string is its length, that of a collection the number of its elements. Streams and modules' types are not counted.
+//
+// keyspace.Z1. Between commands each key is counted under its present size. Code that gives a key a value, and Touched,
+// call resize.
+// keyspace.Z2. A key that a Writer or Loader has written is counted when it enters the table (keyspace.L1).
+
+// resize counts the key of v under the size that v has now (keyspace.Z1).
+func (db *DB) resize(v value.Value) {
+	if c := db.k.store.SizeOf(v); c != v.SizeClass() {
+		db.d.t.Resize(v, c)
+	}
+}
+
+// Sizes yields the bins of type t that have keys. A bin's sizes begin with least and end before twice as much. least is 0
+// for empty strings.
+func (db *DB) Sizes(t value.Type) func(yield func(least uint64, keys int64) bool) {
+	db.k.assertHeld()
+	return func(yield func(least uint64, keys int64) bool) {
+		sizes := db.d.t.Sizes()
+		if sizes == nil || db.Len() == 0 {
+			return
+		}
+		for c, n := range sizes[t] {
+			if n != 0 && !yield(value.SizeClass(c).Least(), n) {
+				return
+			}
+		}
+	}
+}
+
+// CheckSizes proves keyspace.Z1 by counting all keys, if there are at most most. Only in builds that check.
+func (k *Keyspace) CheckSizes(most int) {
+	if !invariant.Enabled {
+		return
+	}
+	for i := range k.dbs {
+		if most -= k.dbs[i].Len(); most < 0 {
+			return
+		}
+	}
+	for i := range k.dbs {
+		db := &k.dbs[i]
+		var counted value.Sizes
+		for v := range db.All {
+			c := k.store.SizeOf(v)
+			if c != v.SizeClass() {
+				invariant.That(false, "keyspace.Z1: %q, a %s of size class %d, is counted under %d", v.Key(), v.TypeName(), c,
+					v.SizeClass())
+			}
+			if c != 0 {
+				counted[v.Type()][c]++
+			}
+		}
+		if sizes := db.d.t.Sizes(); sizes != nil {
+			invariant.That(*sizes == counted, "keyspace.Z1: database %d has %v, and counts %v", i, counted, *sizes)
+		} else {
+			invariant.That(counted == value.Sizes{}, "keyspace.Z1: database %d has %v, and counts nothing", i, counted)
+		}
+	}
+}
