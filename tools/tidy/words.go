@@ -95,7 +95,7 @@ func plainFile(root, file string) (findings []Finding, err error) {
 func unplain(sentence string) string {
 	bare := cited.ReplaceAllString(sentence, "X")
 	if len(strings.Fields(bare)) > maxWords {
-		return "over 25 words"
+		return tooLong
 	}
 	if whatOpens.MatchString(bare) && !strings.HasSuffix(bare, "?") {
 		return clause
