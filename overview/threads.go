@@ -47,10 +47,10 @@ func (c *Threads) Listeners() part.Listeners {
 }
 
 // BusyThreads returns the number of threads of a busy server, one for each loop. waits is true if the Go runtime knows
-// when a loop waits. It does not know for our epoll loop. netpoll's goroutines run on any free thread.
+// when a loop waits. It does not know for our loops of epoll and io_uring. netpoll's goroutines run on any free thread.
 func BusyThreads(loops int, backend reactor.Backend) (n int, waits bool) {
 	switch backend {
-	case reactor.Epoll:
+	case reactor.Epoll, reactor.IOUring:
 		return loops + 1, false
 	case reactor.Netpoll:
 		return max(loops, runtime.NumCPU()), false

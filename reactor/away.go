@@ -31,6 +31,7 @@ type frame struct {
 	bytes    []byte           // begin with the batch's requests
 	parsed   int              // of bytes
 	round    int              // serveRounds continues with the next one
+	room     int              // of the host's buffer that bytes lie in, plus 1; 0: bytes are in buffer
 	events   uint32           // of the socket, not handled yet
 	mails    []mail           // for the connection, not read yet
 	outgrown [][]byte         // reply buffers that were too small
@@ -137,12 +138,18 @@ func (l *loop) bring(f *frame) {
 		c.away.events |= events
 		return
 	}
+	if c.life != lifeClosed {
+		c.keep(rest)
+	}
+	switch {
+	case f.room > 0:
+		l.host.(lender).takeBack(f.room - 1)
+		f.room = 0
+	case invariant.Enabled:
+		poison(bytes[:len(bytes):len(bytes)])
+	}
 	if c.life == lifeClosed {
 		return
-	}
-	c.keep(rest)
-	if invariant.Enabled {
-		poison(bytes[:len(bytes):len(bytes)])
 	}
 	c.moved()
 	if c.noteInput(); c.life == lifeClosed {
@@ -158,6 +165,9 @@ func (l *loop) bring(f *frame) {
 
 // A socketHost is a host that reads its sockets itself, after their events.
 type socketHost interface{ event(fd int, events uint32) }
+
+// A lender is a host whose own buffers batches point into.
+type lender interface{ takeBack(buffer int) }
 
 // rest prepares a sleep while batches are away. It returns false if one has come back meanwhile (protocol.S3).
 func (l *loop) rest() bool {

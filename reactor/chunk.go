@@ -8,9 +8,11 @@ import (
 
 // Read chunks: where bytes lie between the socket and the handler.
 //
-// reactor.L1. A request's arguments are views. Bytes served as they came are in the loop's read buffer, bytes that had
-// to wait in the connection's chunk, long arguments in a Bulk. The views hold until Handler.Serve returns.
-// reactor.L2. The read buffer belongs to the loop and is overwritten by the next read of any connection.
+// reactor.L1. A request's arguments are views. Bytes served as they came are in the loop's read buffer, or one of its
+// ring. Bytes that had to wait are in the connection's chunk, long arguments in a Bulk. The views hold until
+// Handler.Serve returns.
+// reactor.L2. The read buffer belongs to the loop and is overwritten by the next read of any connection. A buffer of
+// the ring goes back to the kernel when its bytes have been served (uring.B1).
 // reactor.L3. A connection leases a chunk from the loop's pool while it holds bytes that were not served. An idle
 // connection has no buffer.
 // reactor.L4. Builds that check fill released memory with 0xDB, so that a view kept too long is seen at once.

@@ -16,7 +16,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
-	for _, b := range []Backend{Gnet, Epoll} {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
 			_, addr := serveHandler(t, &pongHandler{}, Options{Backend: b})
 			var fds [24]int // enough to gather, and fewer than gnet's list of events has to grow for
@@ -63,18 +63,22 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 
 // An idle loop that keeps its P in a raw wait neither holds up the collector nor other goroutines.
 func TestIdleLoopsDelayNoGoroutine(t *testing.T) {
-	_, addr := serveHandler(t, newTestHandler(), Options{Backend: Epoll, Loops: 3})
-	p := dial(t, addr)
-	for range 5 {
-		p.send(command("PING"))
-		p.expect("+OK\r\n")
-		start := time.Now()
-		runtime.GC()
-		done := make(chan struct{})
-		time.AfterFunc(time.Millisecond, func() { close(done) })
-		<-done
-		if took := time.Since(start); took > 2*time.Second {
-			t.Fatalf("a collection and a timer took %v", took)
-		}
+	for _, b := range []Backend{Epoll, IOUring} {
+		t.Run(b.String(), func(t *testing.T) {
+			_, addr := serveHandler(t, newTestHandler(), Options{Backend: b, Loops: 3})
+			p := dial(t, addr)
+			for range 5 {
+				p.send(command("PING"))
+				p.expect("+OK\r\n")
+				start := time.Now()
+				runtime.GC()
+				done := make(chan struct{})
+				time.AfterFunc(time.Millisecond, func() { close(done) })
+				<-done
+				if took := time.Since(start); took > 2*time.Second {
+					t.Fatalf("a collection and a timer took %v", took)
+				}
+			}
+		})
 	}
 }

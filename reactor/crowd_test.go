@@ -6,7 +6,7 @@ import "testing"
 // too many others get one.
 func TestManyConnectionsShareBuffers(t *testing.T) {
 	const clients = 6 * crowd
-	for _, b := range []Backend{Gnet, Epoll} {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
 			h := newTestHandler()
 			r, addr := serveHandler(t, h, Options{Backend: b})

@@ -11,7 +11,7 @@ import (
 // A socket that has sent more than one read takes is read to its end, also when nothing more comes that could raise
 // an edge.
 func TestEdgesAreReadToTheEnd(t *testing.T) {
-	for _, b := range []Backend{Gnet, Epoll} {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
 			h := newTestHandler()
 			_, addr := serveHandler(t, h, Options{Backend: b, Loops: 2})
@@ -47,7 +47,7 @@ func TestEdgesAreReadToTheEnd(t *testing.T) {
 // The end of a peer may be reported for a socket that had the descriptor before. It then ends no connection
 // (reactor.E3).
 func TestEventOfAnEarlierSocket(t *testing.T) {
-	for _, b := range []Backend{Gnet, Epoll} {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
 			h := newTestHandler()
 			r, addr := serveHandler(t, h, Options{Backend: b})

@@ -58,7 +58,7 @@ func (b *epollBackend) start(r *Reactor) error {
 func newEpollHost(l *loop) (*epollHost, error) {
 	h := &epollHost{events: make([]unix.EpollEvent, 256)}
 	h.sockets = newSockets(l, h)
-	h.raw = !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
+	h.raw = mayWaitRaw()
 	var err error
 	if h.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
@@ -165,6 +165,9 @@ func (h *epollHost) wait() int {
 	l.armed.Store(true)
 	return max(n, 0)
 }
+
+// mayWaitRaw reports whether signals end a raw wait.
+func mayWaitRaw() bool { return !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1") }
 
 func (h *epollHost) wake() {
 	ringBell(h.bell)

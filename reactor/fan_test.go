@@ -31,7 +31,7 @@ func joinReceivers(t *testing.T, h *testHandler, addr string, n int) (peers []*p
 // TestMessageForManyIsMadeOnce: a message for a thousand connections leases no reply buffers: all share its bytes.
 func TestMessageForManyIsMadeOnce(t *testing.T) {
 	const clients, messages = 10 * crowd, 8
-	for _, b := range []Backend{Gnet, Epoll} {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
 			h := newTestHandler()
 			r, addr := serveHandler(t, h, Options{Backend: b})
@@ -61,7 +61,7 @@ func TestMessagesForOneShareABuffer(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
-	for _, b := range []Backend{Gnet, Epoll} {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
 			h := newTestHandler()
 			_, addr := serveHandler(t, h, Options{Backend: b})
@@ -157,7 +157,7 @@ func TestMessagesForManyKeepTheirOrder(t *testing.T) {
 // ready at once are written to each receiver at once.
 func TestMessagesOfOneIterationLeaveTogether(t *testing.T) {
 	const clients, senders, rounds = 2 * crowd, 8, 4
-	for _, b := range []Backend{Gnet, Epoll} {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
 			h := newTestHandler()
 			r, addr := serveHandler(t, h, Options{Backend: b})

@@ -281,7 +281,7 @@ func TestMain(m *testing.M) { testkit.Waiting(m) }
 
 // eachBackend runs f as a subtest of each backend.
 func eachBackend(t *testing.T, f func(t *testing.T, b Backend)) {
-	for b := Gnet; b <= Netpoll; b++ {
+	for b := Gnet; b <= IOUring; b++ {
 		t.Run(b.String(), func(t *testing.T) { f(t, b) })
 	}
 }

@@ -552,7 +552,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		each := (int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse)) / n
 		t.Logf("%s: %d bytes a connection", b, each)
-		if bound := map[Backend]int64{Gnet: 1200, Epoll: 1200, Netpoll: 4000}[b]; each > bound {
+		if bound := map[Backend]int64{Gnet: 1200, Epoll: 1200, Netpoll: 4000, IOUring: 1200}[b]; each > bound {
 			t.Errorf("%d bytes a connection, more than %d", each, bound)
 		}
 	})

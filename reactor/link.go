@@ -17,8 +17,8 @@ type link struct {
 	fd  int
 	tls *tlsLink // nil: the socket is bare
 
-	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (reactor.E1)
-	hungUp   bool // gnet, epoll: the peer is gone
+	readable bool // not netpoll: the socket may hold bytes that no event will announce again (reactor.E1)
+	hungUp   bool // not netpoll: the peer is gone
 	writes   bool // gnet, epoll: the poller tells of room to write, too
 }
 

@@ -23,6 +23,7 @@ type loop struct {
 	handler protocol.Handler
 	id      int
 	host    host
+	sender  sender // the host, if it is one; else nil
 
 	conns map[*conn]struct{}
 	*kit  // lent by the backend to the loops that share it
@@ -175,6 +176,9 @@ const crowd = 64
 func (l *loop) relieve() {
 	if l.leased >= crowd {
 		l.flushDirty()
+		if l.sender != nil {
+			l.sender.sendNow()
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // TestFullMailboxSlowsItsSender: while a loop does not read its mail, connections that fill its box past the bound
 // wait some milliseconds before each batch. Stats tell the bytes held. The waits end when the loop reads again.
 func TestFullMailboxSlowsItsSender(t *testing.T) {
-	for _, b := range []Backend{Gnet, Epoll} {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
 			h := newTestHandler()
 			h.stuck = make(chan struct{})

@@ -339,6 +339,36 @@ func (o *output) writePieces(fd, most int) (n, want int, errno unix.Errno) {
 	return n, want, errno
 }
 
+// takeWhole takes all output, if it is one piece that may leave and is not long.
+func (o *output) takeWhole() (p piece, ok bool) {
+	switch {
+	case len(o.marks) > 0 || len(o.tail.Lent) > 0 || o.bytes > flushBound/4:
+		return p, false
+	case len(o.queue) == 0 && len(o.tail.B) > 0:
+		p.b = o.tail.B
+		if p.release = o.tail.Taken(); p.release == nil {
+			p.lease = p.b
+		}
+	case o.tail.B == nil && o.head == len(o.queue)-1:
+		p = o.queue[o.head]
+		o.queue[o.head] = piece{}
+		o.idle -= p.idle
+		o.emptyQueue()
+	default:
+		return p, false
+	}
+	o.bytes -= len(p.b)
+	invariant.That(o.bytes == 0, "reactor.O2: %d bytes left in an empty output", o.bytes)
+	return p, true
+}
+
+// putBack undoes takeWhole for a part of the piece. The output is empty.
+func (o *output) putBack(p piece) {
+	invariant.That(o.bytes == 0 && o.tail.B == nil, "reactor.U3: output was added to what the kernel has")
+	o.queue = append(o.queue, p)
+	o.bytes, o.idle = len(p.b), o.idle+p.idle
+}
+
 // advance drops n bytes that the kernel took, and the pieces that have left whole.
 func (o *output) advance(pool *bufferPool, n int) {
 	o.bytes -= n
@@ -352,6 +382,10 @@ func (o *output) advance(pool *bufferPool, n int) {
 		o.finish(pool, p)
 		o.head++
 	}
+	o.emptyQueue()
+}
+
+func (o *output) emptyQueue() {
 	o.queue, o.head = o.queue[:0], 0
 	if cap(o.queue) > postPieces {
 		o.queue = nil
@@ -360,14 +394,19 @@ func (o *output) advance(pool *bufferPool, n int) {
 
 // finish releases the memory of a piece (reactor.O3).
 func (o *output) finish(pool *bufferPool, p *piece) {
+	p.free(pool)
+	o.idle -= p.idle
+	*p = piece{}
+}
+
+// free releases the memory of a piece that is in no output.
+func (p *piece) free(pool *bufferPool) {
 	if p.lease != nil {
 		pool.giveBack(p.lease)
 	}
 	if p.release != nil {
 		p.release()
 	}
-	o.idle -= p.idle
-	*p = piece{}
 }
 
 // abandon releases all output unsent: the connection ends.

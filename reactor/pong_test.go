@@ -56,7 +56,7 @@ func TestPongServer(t *testing.T) {
 }
 
 func backendNamed(name string) Backend {
-	for b := Gnet; b <= Netpoll; b++ {
+	for b := Gnet; b <= IOUring; b++ {
 		if b.String() == name {
 			return b
 		}

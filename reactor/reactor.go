@@ -4,8 +4,8 @@
 // first loop, or a goroutine, accepts for all.
 // Never: knows what a command means, keeps request bytes past Handler.Serve, or lets anything grow without a bound.
 // Start at conn.go and serving.go, where a request enters and its reply leaves. loop.go has the iteration, mail.go the
-// mailbox, output.go the bytes to send, chunk.go the bytes to serve. gnet.go, epoll.go and netpoll.go are the backends:
-// each gives bytes, says when a socket can take more, and runs loop.turn once an iteration.
+// mailbox, output.go the bytes to send, chunk.go the bytes to serve. gnet.go, epoll.go, uring.go and netpoll.go are the
+// backends: each gives bytes, says when a socket can take more, and runs loop.turn once an iteration.
 package reactor
 
 import (
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"spindle/protocol"
+	"spindle/reactor/uring"
 )
 
 // Backend names the kind of loop.
@@ -27,11 +28,20 @@ const (
 	Gnet    Backend = iota // github.com/panjf2000/gnet
 	Epoll                  // a raw loop of our own
 	Netpoll                // github.com/cloudwego/netpoll: a goroutine per readiness
+	IOUring                // the kernel's io_uring
 )
 
 // String is the backend's name as reactor-backend has it.
 func (b Backend) String() string {
-	return [...]string{"gnet", "epoll", "netpoll"}[b]
+	return [...]string{"gnet", "epoll", "netpoll", "io_uring"}[b]
+}
+
+// Polls returns the kernel's interface that the backend waits with.
+func (b Backend) Polls() string {
+	if b == IOUring {
+		return "io_uring"
+	}
+	return "epoll"
 }
 
 // Options are what a Reactor is built from. Settings may change while it runs; the rest may not.
@@ -136,7 +146,20 @@ type host interface {
 }
 
 // ErrBackend is an unknown reactor-backend.
-var ErrBackend = errors.New("reactor-backend must be gnet, epoll or netpoll")
+var ErrBackend = errors.New("reactor-backend must be gnet, epoll, netpoll or io_uring")
+
+// Usable returns b if this machine has what b needs. Otherwise it returns gnet, and why.
+func Usable(b Backend) (Backend, error) {
+	if b != IOUring {
+		return b, nil
+	}
+	ring, err := uring.New()
+	if err != nil {
+		return Gnet, err
+	}
+	ring.Close()
+	return b, nil
+}
 
 // New opens the listeners and starts the loops; connections wait in the backlog until Serve.
 func New(o Options) (*Reactor, error) {
@@ -165,6 +188,8 @@ func New(o Options) (*Reactor, error) {
 		r.back = &epollBackend{}
 	case Netpoll:
 		r.back = &netpollBackend{}
+	case IOUring:
+		r.back = &uringBackend{}
 	default:
 		return nil, ErrBackend
 	}

@@ -14,7 +14,8 @@ import (
 // reactor.D1. In that time a request waits for the loop, the turn, earlier requests of its pipeline, the log's gate and
 // the socket. Later replies of blocked or lent commands are not timed.
 // reactor.D2. All requests of an iteration count as read when its first bytes are. The loop reads the clock then, and
-// once more after its writes. Every iteration ends with endIteration, also one without a reply.
+// once more after its writes. Every iteration ends with endIteration, also one without a reply. With io_uring the
+// second reading comes before the writes.
 // reactor.D3. Requests without a reply are not timed: the core leaves them out of Batch.Ran.
 
 // A timings has a histogram for each row of commands. Any goroutine, under mu.

@@ -1,6 +1,10 @@
 package reactor
 
-import "time"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // The way of the output to the socket.
 
@@ -43,13 +47,27 @@ func (c *conn) flush() {
 	if c.life == lifeClosed || c.out.blocked || c.away != nil {
 		return
 	}
+	if s := c.loop.sender; s != nil && c.tls == nil && c.life == lifeOpen && s.send(c) {
+		return
+	}
 	c.flushNow()
 }
 
+// A sender is a host that sends the replies of an iteration together.
+type sender interface {
+	// send takes c's output, if it is one run of bytes that may leave. It may come back to unsent, before the loop serves
+	// or writes anything else.
+	send(c *conn) bool
+	// sendNow sends what send has taken.
+	sendNow()
+}
+
 // flushNow writes what the socket takes.
-func (c *conn) flushNow() {
+func (c *conn) flushNow() { c.flushed(c.out.flush(&c.link, &c.loop.replies)) }
+
+// flushed notes that n bytes have left, and how far the flush came.
+func (c *conn) flushed(n int, result flushed) {
 	l := c.loop
-	n, result := c.out.flush(&c.link, &l.replies)
 	if n > 0 {
 		l.tally.writes++
 		l.tally.out += int64(n)
@@ -83,6 +101,24 @@ func (c *conn) flushNow() {
 		l.later(c) // which closes it
 	}
 	c.noteOutput()
+}
+
+// unsent puts back what the socket has not taken of p: all but the first result bytes, or all if that is an errno.
+func (c *conn) unsent(p piece, result int) {
+	l := c.loop
+	n := max(0, result)
+	l.tally.out -= int64(len(p.b) - n)
+	if n == 0 {
+		l.tally.writes--
+	}
+	p.b = p.b[n:]
+	c.out.putBack(p)
+	switch errno := unix.Errno(-min(0, result)); errno {
+	case 0, unix.EAGAIN, unix.EINTR:
+		c.flushed(0, flushedFull)
+	default:
+		c.flushed(0, flushedDead)
+	}
 }
 
 // writable is the backend's report that the socket takes bytes again.

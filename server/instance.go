@@ -87,6 +87,7 @@ type instance struct {
 	rewriter  *config.Rewriter
 	sections  []info.Section
 
+	backend      reactor.Backend // that serves: own.Backend, or gnet if this machine lacks it
 	listening    listening
 	certificates tlsconfig.Current
 	titles       titles

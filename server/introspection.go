@@ -107,7 +107,7 @@ func (in *instance) serverFacts() introspect.ServerFacts {
 	}
 	return introspect.ServerFacts{
 		RedisVersion: version.Redis, Version: version.Spindle, GitSHA: sha, GitDirty: modified, BuildID: version.Build(), Mode: in.mode,
-		Multiplexing: "epoll", Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(),
+		Multiplexing: in.backend.Polls(), Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(),
 		RunID:      hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
 		Port: in.listening.port, Uptime: in.core.Uptime,

@@ -21,6 +21,7 @@ import (
 	"spindle/internal/logging"
 	"spindle/internal/process"
 	"spindle/overview"
+	"spindle/reactor"
 	"spindle/sentinel"
 )
 
@@ -126,7 +127,11 @@ func (in *instance) run(args config.Arguments) error {
 			return err
 		}
 	}
-	in.threads.Start(overview.BusyThreads(int(in.sockets.Loops.Get()), in.own.Backend.Get()))
+	var err error
+	if in.backend, err = reactor.Usable(in.own.Backend.Get()); err != nil {
+		log.Warning("reactor-backend %s cannot be had: %s. %s serves instead.", in.own.Backend.Get(), err, in.backend)
+	}
+	in.threads.Start(overview.BusyThreads(int(in.sockets.Loops.Get()), in.backend))
 	fit, err := process.FitOpenFiles(in.network.MaxClients.Get(), in.own.files(&in.sockets, in.asSentinel), log)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func (s *ownSettings) rows() []setting.Row {
 	return []setting.Row{
 		setting.NewEnum("reactor-backend", &s.Backend, reactor.Gnet, []setting.Choice[reactor.Backend]{
 			{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll},
-			{Name: "netpoll", Value: reactor.Netpoll},
+			{Name: "netpoll", Value: reactor.Netpoll}, {Name: "io_uring", Value: reactor.IOUring},
 		}, setting.Fixed),
 		setting.NewString("admin-address", &s.Admin, "", setting.Fixed),
 		setting.NewString("admin-token", &s.AdminToken, "", setting.Fixed, setting.Sensitive),

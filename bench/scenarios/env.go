@@ -84,7 +84,7 @@ func (e *Env) Pair() []Contender {
 // Backends returns spindle with each of its event loops, and with a second loop.
 func (e *Env) Backends() []Contender {
 	var all []Contender
-	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+	for _, backend := range []string{"gnet", "epoll", "io_uring", "netpoll"} {
 		all = append(all, e.Ours().With("spindle "+backend, "--reactor-backend", backend))
 	}
 	return append(all, e.Ours().With("spindle gnet io-threads 2", "--reactor-backend", "gnet", "--io-threads", "2"))

@@ -30,7 +30,7 @@ var garbagePhases = []garbagePhase{
 // garbage measures the cost of the Go runtime: the collector's CPU, by its own trace, and allocations per request, by
 // heap profiles.
 func garbage(e *Env) (*report.Section, error) {
-	backends := e.Backends()[:3]
+	backends := e.Backends()[:4]
 	s := e.section("gc", backends,
 		fmt.Sprintf("%s keys of 16 bytes with values of 32, 50 connections, pipeline 16, each phase counted for %v after "+
 			"%v of warm-up.", report.Thousands(float64(e.ManyKeys)), e.Duration, e.Warmup),

@@ -1,0 +1,511 @@
+package reactor
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/reactor/uring"
+)
+
+// The io_uring backend: the kernel reads the sockets itself, into a ring of buffers. One system call an iteration gives
+// it the replies, and brings what has arrived.
+//
+//	           Enter                          Enter
+//	sockets ─▶ buffers ─▶ OnTraffic ─▶ turn ─▶ sockets
+//	              ▲ Give, when the batch has returned
+//
+// A connection under TLS is read as with epoll, after its events. So is a bare one whose receive has stopped: while
+// its client sends more than is served, or while it sends a long argument.
+//
+// reactor.U1. A socket whose receive is armed may be read directly, too, but only after all completions of the last
+// Enter. Bytes are then taken in their order (uring.R1).
+// reactor.U2. Bytes that come for a connection that is away stay in their buffers, in order, until it is back.
+// reactor.U3. A reply is in the kernel's hands only from the end of a flush to the end of the next Enter or Submit. No
+// connection is served, closed or written to meanwhile.
+// reactor.U4. A descriptor that requests were filled for is closed by a later request (uring.R2).
+// reactor.P1 holds as for epoll.
+type uringBackend struct {
+	reactor *Reactor
+	hosts   []*uringHost
+	running sync.WaitGroup
+}
+
+type uringHost struct {
+	loop    *loop
+	ring    *uring.Ring
+	bell    int // eventfd
+	door    door
+	guarded bool // the door is watched
+	sockets []*uringSocket
+	serial  uint64
+	sends   []sending
+	raw     bool // as epollHost's
+	ending  atomic.Bool
+}
+
+// A uringSocket is what the ring does for one connection.
+type uringSocket struct {
+	c        *conn
+	serial   uint64
+	receives bool // a receive is armed
+	stopping bool // it is being cancelled
+	polled   bool // events are reported
+	watched  bool // room to write is reported, once
+	kept     []kept
+}
+
+// kept are bytes in a buffer (reactor.U2).
+type kept struct{ buffer, n int }
+
+// A sending is a reply in the kernel's hands (reactor.U3).
+type sending struct {
+	c *conn
+	piece
+}
+
+// keptMost is how many buffers of a connection that is away are kept before its receive stops.
+const keptMost = 2
+
+// The upper bits of a completion's user say which kind of request it is of. The lower ones are a socket and its serial
+// number, or a place in sends.
+const (
+	ofNothing = iota // cancelled, closed, or seen to already
+	ofReceive
+	ofEvents
+	ofRoom
+	ofSend
+	ofBell
+	ofDoor
+)
+
+const (
+	kindShift   = 60
+	serialShift = 32
+	serialMask  = 1<<(kindShift-serialShift) - 1
+)
+
+func (s *uringSocket) user(kind uint64) uint64 {
+	return kind<<kindShift | s.serial<<serialShift | uint64(uint32(s.c.fd))
+}
+
+func (b *uringBackend) start(r *Reactor) error {
+	b.reactor = r
+	r.makeLoops(r.threads())
+	if need := len(r.loops) + 1; runtime.GOMAXPROCS(0) < need {
+		runtime.GOMAXPROCS(need) // see epollHost.wait
+	}
+	for _, l := range r.loops {
+		h, err := newUringHost(l)
+		if err != nil {
+			for _, h := range b.hosts {
+				h.ring.Close()
+			}
+			return err
+		}
+		l.host, l.sender = h, h
+		b.hosts = append(b.hosts, h)
+	}
+	for _, h := range b.hosts {
+		b.running.Go(h.run)
+	}
+	return nil
+}
+
+func newUringHost(l *loop) (h *uringHost, err error) {
+	h = &uringHost{loop: l}
+	h.raw = mayWaitRaw()
+	l.buffer = make([]byte, readBuffer)
+	if h.ring, err = uring.New(); err != nil {
+		return nil, err
+	}
+	if h.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		h.ring.Close()
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	runtime.AddCleanup(h, func(fd int) { unix.Close(fd) }, h.bell) // when it can no longer be rung
+	return h, nil
+}
+
+// accept has the first loop accept, which gives connections to all of them.
+func (b *uringBackend) accept(a *acceptor) error {
+	h := b.hosts[0]
+	h.door.leads.Store(a)
+	h.loop.notify() // which has it watched
+	return nil
+}
+
+func (b *uringBackend) adopt(c *conn) { admitted(c) }
+
+func (b *uringBackend) each(f func(*loop)) { b.reactor.eachShared(f) }
+
+func (b *uringBackend) stop() {
+	for _, h := range b.hosts {
+		h.ending.Store(true)
+		ringBell(h.bell)
+	}
+	b.running.Wait()
+	for _, h := range b.hosts {
+		h.loop.end()
+		h.ring.Close()
+	}
+}
+
+// run is the loop. It stays on its thread: the kernel accepts requests of a ring from one thread alone.
+func (h *uringHost) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := h.ring.Enable(); err != nil {
+		panic(err) // New has made it
+	}
+	l := h.loop
+	l.armed.Store(true) // reactor.P1
+	h.ring.PollEdges(h.bell, unix.POLLIN, ofBell<<kindShift)
+	for !h.ending.Load() {
+		h.wait()
+		for {
+			done, ok := h.ring.Completion()
+			if !ok {
+				break
+			}
+			h.complete(&done)
+			l.relieve()
+		}
+		if !h.guarded && h.door.leads.Load() != nil {
+			h.guarded = true
+			h.watchDoor()
+		}
+		l.turn()
+	}
+	for h.exchange(false, false); h.ring.Ready(); h.exchange(false, false) { // the last sockets are closed
+		for ok := true; ok; _, ok = h.ring.Completion() {
+		}
+	}
+}
+
+// wait gives the kernel all requests and has it receive. It sleeps only if the loop has nothing else to do, as
+// epollHost.wait does.
+func (h *uringHost) wait() {
+	l := h.loop
+	if l.pendingTurn() {
+		h.exchange(false, false)
+		return
+	}
+	l.armed.Store(false) // reactor.P1
+	switch {
+	case len(l.away) > 0 && !l.rest(), l.waiting.Load(): // reactor.Y3
+		h.exchange(false, false)
+	default:
+		if h.raw {
+			h.exchange(true, false)
+		}
+		if !h.ring.Ready() {
+			h.exchange(true, true)
+		}
+	}
+	l.armed.Store(true)
+}
+
+// exchange gives the kernel the requests, and receives.
+func (h *uringHost) exchange(wait, giving bool) {
+	h.ring.Enter(wait, giving)
+	h.sent()
+}
+
+func (h *uringHost) wake() {
+	ringBell(h.bell)
+	runtime.KeepAlive(h)
+}
+
+// complete handles one completion.
+func (h *uringHost) complete(done *uring.Completion) {
+	switch done.User >> kindShift {
+	case ofBell:
+		if !done.More() {
+			h.ring.PollEdges(h.bell, unix.POLLIN, ofBell<<kindShift)
+		}
+		return
+	case ofDoor:
+		if h.door.leads.Load().accept() {
+			h.watchDoor()
+		}
+		return
+	case ofNothing:
+		return
+	}
+	s := h.find(done.User)
+	switch done.User >> kindShift {
+	case ofReceive:
+		h.received(s, done)
+	case ofEvents:
+		if s != nil {
+			if s.polled = done.More(); !s.polled && s.c.tls != nil {
+				h.watchEvents(s)
+			}
+			h.event(s.c.fd, uint32(max(done.Result, 0)))
+		}
+	case ofRoom:
+		if s != nil {
+			s.watched = false
+			h.event(s.c.fd, unix.EPOLLOUT)
+		}
+	}
+}
+
+// find returns the socket that a completion is of, unless it has been closed.
+func (h *uringHost) find(user uint64) *uringSocket {
+	if fd := int(uint32(user)); fd < len(h.sockets) {
+		if s := h.sockets[fd]; s != nil && s.serial == user>>serialShift&serialMask {
+			return s
+		}
+	}
+	return nil
+}
+
+func (h *uringHost) watchDoor() {
+	h.ring.Poll(h.door.leads.Load().poll, unix.POLLIN, ofDoor<<kindShift)
+}
+
+// watchEvents has the socket's events reported: each time under TLS, else the peer's end, once.
+func (h *uringHost) watchEvents(s *uringSocket) {
+	if s.polled {
+		return
+	}
+	s.polled = true
+	if s.c.tls != nil {
+		h.ring.PollEdges(s.c.fd, unix.POLLIN|unix.POLLRDHUP, s.user(ofEvents))
+		return
+	}
+	h.ring.Poll(s.c.fd, unix.POLLRDHUP, s.user(ofEvents))
+}
+
+// enter takes c's socket into the loop and opens c.
+func (h *uringHost) enter(c *conn) {
+	if c.fd >= len(h.sockets) {
+		grown := make([]*uringSocket, max(2*len(h.sockets), c.fd+64))
+		copy(grown, h.sockets)
+		h.sockets = grown
+	}
+	h.serial = (h.serial + 1) & serialMask
+	s := &uringSocket{c: c, serial: h.serial}
+	h.sockets[c.fd] = s
+	c.open()
+	switch {
+	case c.life == lifeClosed:
+	case c.tls != nil: // which may hold requests already (reactor.S3)
+		h.watchEvents(s)
+		c.announced()
+		h.loop.later(c)
+	default:
+		h.receive(s)
+	}
+}
+
+// drop forgets c and closes its socket.
+func (h *uringHost) drop(c *conn) {
+	s := h.sockets[c.fd]
+	h.sockets[c.fd] = nil
+	for _, k := range s.kept {
+		h.ring.Buffers.Give(k.buffer)
+	}
+	if !s.receives && !s.polled && !s.watched {
+		unix.Close(c.fd)
+		return
+	}
+	if s.receives {
+		h.ring.Cancel(s.user(ofReceive))
+	}
+	if s.polled {
+		h.ring.Cancel(s.user(ofEvents))
+	}
+	if s.watched {
+		h.ring.Cancel(s.user(ofRoom))
+	}
+	h.ring.CloseFile(c.fd) // reactor.U4
+}
+
+// watchWrite has the loop told when the socket takes bytes again.
+func (h *uringHost) watchWrite(c *conn) {
+	if s := h.sockets[c.fd]; !s.watched {
+		s.watched = true
+		h.ring.Poll(c.fd, unix.POLLOUT, s.user(ofRoom))
+	}
+}
+
+// receive arms the socket's receive.
+func (h *uringHost) receive(s *uringSocket) {
+	s.receives, s.stopping = true, false
+	h.ring.Receive(s.c.fd, s.user(ofReceive))
+}
+
+// hold stops the socket's receive. Later bytes stay in the socket.
+func (h *uringHost) hold(s *uringSocket) {
+	if s.receives && !s.stopping {
+		s.stopping = true
+		h.ring.Cancel(s.user(ofReceive))
+	}
+}
+
+// received takes what a receive has brought. s is nil if the socket has been closed.
+func (h *uringHost) received(s *uringSocket, done *uring.Completion) {
+	buffer, given := done.Buffer()
+	switch {
+	case given && (s == nil || done.Result <= 0):
+		h.ring.Buffers.Give(buffer)
+	case given && s.c.away != nil:
+		h.keep(s, kept{buffer, int(done.Result)})
+	case given:
+		h.serve(s, kept{buffer, int(done.Result)}, done.Rest())
+	}
+	if s == nil {
+		return
+	}
+	if s.receives = done.More(); !s.receives && s.c.life != lifeClosed {
+		h.receivedLast(s, int(done.Result))
+	}
+}
+
+// receivedLast is for the last completion of a receive. result: 0 is the peer's end, and below 0 it is an errno.
+func (h *uringHost) receivedLast(s *uringSocket, result int) {
+	c, errno := s.c, unix.Errno(max(0, -result))
+	if errno == unix.ECANCELED {
+		h.watchEvents(s)
+	}
+	switch {
+	case result > 0 && c.flow == flowing && c.isOpen(): // it has brought its share
+		h.receive(s)
+	case result > 0, errno == unix.ECANCELED, errno == unix.ENOBUFS, errno == unix.EINVAL && h.ring.Unbind():
+		c.announced() // a read finds more, and receives again if it does not
+		if c.away == nil {
+			h.loop.later(c)
+		}
+	case c.away != nil:
+		c.away.events |= unix.EPOLLRDHUP
+	case errno == 0 && c.isClosing(): // the peer may still take the output
+		h.watchEvents(s)
+	default:
+		c.hungUp = true
+		c.hangup()
+	}
+}
+
+// serve serves the bytes of a buffer. rest: the socket holds more.
+func (h *uringHost) serve(s *uringSocket, k kept, rest bool) {
+	c := s.c
+	c.OnTraffic(h.ring.Buffers.Bytes(k.buffer, k.n))
+	if c.away != nil {
+		c.away.room = k.buffer + 1 // takeBack gives it
+		return
+	}
+	h.ring.Buffers.Give(k.buffer)
+	switch {
+	case c.life == lifeClosed:
+	case !c.isOpen(), c.isHeld() && len(c.pending)-c.served >= heldBytes:
+		h.hold(s)
+	case rest && c.awaitsLong(): // it is read into its memory
+		c.announced()
+		h.loop.later(c)
+	}
+}
+
+// keep keeps bytes of a connection that is away (reactor.U2).
+func (h *uringHost) keep(s *uringSocket, k kept) {
+	s.kept = append(s.kept, k)
+	s.c.away.events |= unix.EPOLLIN
+	if len(s.kept) >= keptMost {
+		h.hold(s)
+	}
+}
+
+// takeBack gives the buffer of a batch that is back to the kernel.
+func (h *uringHost) takeBack(buffer int) { h.ring.Buffers.Give(buffer) }
+
+// event handles events of a socket: bits of poll(2), which epoll's share.
+func (h *uringHost) event(fd int, events uint32) {
+	s := h.sockets[fd]
+	if s == nil {
+		return
+	}
+	c := s.c
+	for c.away == nil && len(s.kept) > 0 {
+		k := s.kept[0]
+		s.kept = slices.Delete(s.kept, 0, 1)
+		if h.serve(s, k, false); c.life == lifeClosed {
+			return
+		}
+	}
+	if c.away != nil {
+		c.away.events |= events // reactor.Y1
+		return
+	}
+	if events&unix.EPOLLOUT != 0 && c.out.blocked {
+		c.writable()
+	}
+	if events&(unix.EPOLLIN|ended) == 0 {
+		return
+	}
+	c.announced()
+	if events&ended != 0 {
+		if events = endOf(fd); events != 0 {
+			c.hungUp = true
+			if c.flow == flowHeld || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.isClosing() {
+				c.hangup()
+				return
+			}
+		}
+	}
+	h.loop.later(c) // reactor.U1
+}
+
+// readMore implements reader.
+func (h *uringHost) readMore(c *conn) {
+	c.readMore(h.loop.buffer[:firstRead], h.loop.buffer)
+	if c.life == lifeClosed || c.tls != nil || c.readable || !c.isOpen() {
+		return
+	}
+	if s := h.sockets[c.fd]; !s.receives {
+		h.receive(s)
+	}
+}
+
+// send implements sender.
+func (h *uringHost) send(c *conn) bool {
+	p, ok := c.out.takeWhole()
+	if ok {
+		h.ring.Send(c.fd, p.b, ofSend<<kindShift|uint64(len(h.sends)))
+		h.sends = append(h.sends, sending{c, p})
+		c.flushed(len(p.b), flushedAll)
+	}
+	return ok
+}
+
+// sendNow implements sender.
+func (h *uringHost) sendNow() {
+	if len(h.sends) > 0 {
+		h.ring.Submit()
+		h.sent()
+	}
+}
+
+// sent releases the replies that have left, and puts back what sockets have not taken (uring.R3).
+func (h *uringHost) sent() {
+	if len(h.sends) == 0 {
+		return
+	}
+	for done := range h.ring.Unread {
+		if done.User>>kindShift == ofSend {
+			s := &h.sends[done.User&serialMask]
+			s.c.unsent(s.piece, int(done.Result))
+			s.piece, done.User = piece{}, ofNothing
+		}
+	}
+	for i := range h.sends {
+		h.sends[i].free(&h.loop.replies)
+	}
+	clear(h.sends)
+	h.sends = h.sends[:0]
+}
