@@ -227,6 +227,78 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// milliseconds is the server's time.
+func milliseconds(s *testkit.Server) int {
+	now := s.Do("TIME").Strings()
+	seconds, _ := strconv.Atoi(now[0])
+	micros, _ := strconv.Atoi(now[1])
+	return seconds*1000 + micros/1000
+}
+
+// TestExpired: a call on keys past their deadline does what it does without them, alone and in a transaction.
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	everywhere(t, expired)
+}
+
+func expired(t *testing.T, s *testkit.Server, has func(c *call) bool) {
+	s.Do("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+	for i := range calls {
+		c := &calls[i]
+		if !has(c) {
+			continue
+		}
+		line := words(filled(c.line, "{k}"))
+		for _, unit := range []bool{false, true} {
+			if !unit && strings.HasPrefix(c.line, "BL") {
+				continue // it waits
+			}
+			run := func() (reply, digest string) {
+				t.Helper()
+				cl := s.Dial()
+				defer cl.Close()
+				if unit {
+					cl.Must("MULTI")
+				}
+				v, err := cl.Do(line...)
+				if unit && err == nil {
+					v, err = cl.Do("EXEC")
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", c.line, err)
+				}
+				s.Do("EXISTS", "{k}1", "{k}2", "{k}3") // removes what is expired
+				return v.String(), s.Do("DEBUG", "DIGEST").Text
+			}
+			s.Do("FLUSHALL")
+			reply, digest := run()
+			s.Do("FLUSHALL")
+			c.prepare(t, s, "{k}")
+			for _, key := range []string{"{k}1", "{k}2", "{k}3"} {
+				s.Do("PEXPIRE", key, 1)
+			}
+			due := milliseconds(s) + 2
+			testkit.Until(t, testkit.Slowly(time.Second), "the deadline", func() error {
+				if now := milliseconds(s); now < due {
+					return fmt.Errorf("it is %d, not %d", now, due)
+				}
+				return nil
+			})
+			got, data := run()
+			if strings.Contains(c.line, "*") { // the IDs are not the same
+				got, reply, data, digest = "", "", "", ""
+			}
+			if got != reply || data != digest {
+				t.Errorf("%s: %s on expired keys, and %s without them; the data are the same: %t", c.line, got, reply,
+					data == digest)
+			}
+			if n := s.Do("DBSIZE").Int; strings.Contains(c.line, "*") && n != 1 {
+				t.Errorf("%s: %d keys", c.line, n)
+			}
+		}
+	}
+}
+
 // TestSavedAsBefore: a file has the data of the moment when its save began, whatever calls run meanwhile.
 func TestSavedAsBefore(t *testing.T) {
 	t.Parallel()

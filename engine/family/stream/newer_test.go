@@ -431,14 +431,95 @@ func (r *rivals) check() {
 	}
 }
 
+// end closes all views and deletes the stream, and returns the bytes in use.
+func (r *rivals) end() int64 {
+	for _, v := range r.views {
+		v.view.Close()
+	}
+	r.views = nil
+	r.primary.Space.DB(0).Flush()
+	heap := r.primary.Space.Heap()
+	for range 100 {
+		for job, _ := heap.TakeJob(); job != nil; job, _ = heap.TakeJob() {
+			for !job(100) {
+			}
+		}
+		heap.Drain(10_000)
+	}
+	return heap.Used()
+}
+
 // TestNewerWords: random commands with words newer than Redis 7.4 do what the model does, and propagate only what a
-// server of Redis 7.0 understands. A replica gets the same stream from that. Views stay as they were.
+// server of Redis 7.0 understands. A replica gets the same stream from that. Views stay as they were. All memory comes
+// back with the key.
 func TestNewerWords(t *testing.T) {
 	r := newRivals(t)
+	empty := r.end()
 	for range 8_000 {
 		if r.step(); t.Failed() {
 			return
 		}
 		r.check()
+	}
+	if left := r.end() - empty; left != 0 {
+		t.Errorf("%d bytes are left", left)
+	}
+}
+
+// TestMessagesLeaveNothing: messages of producers come, are sent again, become old, and lose their entries, under views.
+// The stream says how many it has, and all memory comes back with the key.
+func TestMessagesLeaveNothing(t *testing.T) {
+	r := newRivals(t)
+	empty := r.end()
+	r.now = time.Now().UnixMilli() // deadlines count from the keyspace's first moment
+	for range 8_000 {
+		r.now += r.rng.Int64N(2_000)
+		r.primary.SetNow(r.now)
+		producer, message := fmt.Sprint("producer ", r.rng.IntN(5)), fmt.Sprint("message ", r.rng.IntN(300))
+		var args []string
+		switch op := r.rng.IntN(100); {
+		case op < 70:
+			args = []string{"XADD", "s", "IDMP", producer, message, "MAXLEN", "40", "*", "f", "v"}
+		case op < 80:
+			args = []string{"XADD", "s", "IDMPAUTO", producer, "*", "f", message}
+		case op < 85:
+			args = []string{"XADD", "s", "ACKED", "IDMP", producer, message, "MAXLEN", "~", "5", "*", "f", "v"}
+		case op < 88:
+			args = []string{"XCFGSET", "s", "IDMP-MAXSIZE", strconv.Itoa(1 + r.rng.IntN(50))}
+		case op < 90:
+			args = []string{"XCFGSET", "s", "IDMP-DURATION", strconv.Itoa(1 + r.rng.IntN(200))}
+		case op < 94:
+			args = []string{"XTRIM", "s", "MAXLEN", "3", "DELREF"}
+		case op < 98:
+			if len(r.views) < 3 {
+				r.views = append(r.views, frozen{view: r.primary.Space.Freeze()})
+			} else {
+				r.views[0].view.Close()
+				r.views = r.views[1:]
+			}
+			continue
+		default:
+			r.primary.Space.ForgetDue(time.Second)
+			continue
+		}
+		reply := r.primary.Do(r.cl, args...)
+		v := r.primary.Space.DB(0).Peek([]byte("s"))
+		if strings.HasPrefix(reply, "-") && v.Exists() {
+			t.Fatalf("%q: %s", args, reply)
+		}
+		if args[0] == "XADD" && args[2] == "IDMP" {
+			if again := r.primary.Do(r.cl, args...); again != reply {
+				t.Fatalf("%q: %q, and then %q", args, reply, again)
+			}
+		}
+		if v = r.primary.Space.DB(0).Peek([]byte("s")); !v.Exists() {
+			continue
+		}
+		if err := streams.Of(v).Check(r.primary.Space.Heap()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := r.end() - empty; left != 0 {
+		t.Errorf("%d bytes are left", left)
 	}
 }
