@@ -22,7 +22,7 @@ func TestModified(t *testing.T) {
 		"GETBIT bits 7", "BITCOUNT bits", "BITFIELD_RO bits GET u8 0", "SCAN 0", "HSCAN h 0",
 		"SSCAN m 0", "ZSCAN z 0", "KEYS *", "RANDOMKEY"}
 	same := []string{"SETNX s x", "SET s x NX", "SADD m a", "HSETNX h f 9", "ZADD z NX 9 a", "SREM m nosuch", "HDEL h nosuch",
-		"LREM l 0 nosuch", "PERSIST s", "DEL nosuch", "PFADD hll a", "XDEL x 9-9", "RPUSHX nosuch x",
+		"LREM l 0 nosuch", "PERSIST s", "DEL nosuch", "PFADD hll a", "XDEL x 9-9", "XCFGSET x IDMP-MAXSIZE 100", "XDELEX x IDS 1 9-9", "RPUSHX nosuch x",
 		"INCR l", "GETDEL m", "ZINCRBY z x a"}
 	changes := map[string]string{"SET s x": "s", "SETRANGE s 1 x": "s", "APPEND s x": "s", "INCR n": "n", "INCRBYFLOAT n 1.5": "n",
 		"GETSET s y": "s", "SETEX s 100 v": "s", "GETEX s EX 5": "s", "EXPIRE l 1000": "l", "PERSIST z": "z", "MSET s 1 n 2": "n",
@@ -32,7 +32,10 @@ func TestModified(t *testing.T) {
 		"SMOVE m i a": "i", "SUNIONSTORE m i m": "m", "HSET h f 3": "h", "HDEL h f": "h", "HINCRBY h f 2": "h", "HPERSIST h FIELDS 1 g": "h",
 		"HPEXPIRE h 5000 FIELDS 1 f": "h", "HGETDEL h FIELDS 1 f": "h", "HSETEX h EX 100 FIELDS 1 f 4": "h", "ZADD z 3 c": "z",
 		"ZINCRBY z 1 a": "z", "ZREM z a": "z", "ZPOPMIN z": "z", "ZUNIONSTORE z 1 z": "z", "GEOADD geo 1 1 q": "geo",
-		"XADD x 2-1 f v": "x", "XTRIM x MAXLEN 0": "x", "XDEL x 1-1": "x", "RENAME s l": "l", "COPY s t": "t",
+		"XADD x 2-1 f v": "x", "XADD x IDMP p 1 * f v": "x", "XCFGSET x IDMP-MAXSIZE 7": "x",
+		"XDELEX x IDS 1 1-1":    "x",
+		"XIDMPRECORD x p 1 1-1": "x", "GEOSEARCHSTORE z geo BYPOLYGON 3 0 0 40 0 20 80": "z",
+		"XTRIM x MAXLEN 0": "x", "XDEL x 1-1": "x", "RENAME s l": "l", "COPY s t": "t",
 		"SORT l ALPHA STORE m": "m"}
 	for _, policy := range []keyspace.Policy{keyspace.AllKeysLRM, keyspace.VolatileLRM} {
 		at := func(call string) (core *commandtest.Core, idle func(key string) int64) {

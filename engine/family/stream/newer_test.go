@@ -466,8 +466,8 @@ func TestNewerWords(t *testing.T) {
 	}
 }
 
-// TestMessagesLeaveNothing: messages of producers come, are sent again, become old, and lose their entries, under views.
-// The stream says how many it has, and all memory comes back with the key.
+// TestMessagesLeaveNothing: messages of producers come, are sent again, become old, and lose their entries, under
+// views. One that is sent again at once is known, and all memory comes back with the key.
 func TestMessagesLeaveNothing(t *testing.T) {
 	r := newRivals(t)
 	empty := r.end()
