@@ -15,16 +15,18 @@ var untabled = map[string]string{
 	"pfselftest":  "one answer, whatever the data",
 	"pfdebug":     "turns sparse sketches dense, and the later rounds would see only those",
 
-	"delex":      noReference,
-	"digest":     noReference,
-	"increx":     noReference,
-	"sdiffcard":  noReference,
-	"sunioncard": noReference,
-	"blmovem":    noReference,
-	"lmovem":     noReference,
-	"xackdel":    noReference,
-	"xdelex":     noReference,
-	"xnack":      noReference,
+	"delex":       noReference,
+	"digest":      noReference,
+	"increx":      noReference,
+	"sdiffcard":   noReference,
+	"sunioncard":  noReference,
+	"blmovem":     noReference,
+	"lmovem":      noReference,
+	"xackdel":     noReference,
+	"xdelex":      noReference,
+	"xcfgset":     noReference,
+	"xidmprecord": noReference,
+	"xnack":       noReference,
 }
 
 const noReference = "neither Redis 8.0 nor Valkey 9.1 has it; a transcript holds it"
