@@ -10,7 +10,7 @@
 //	bench report           writes BENCHMARKS.md again from bench/results
 //	bench pgo              writes default.pgo
 //	bench list             names the scenarios
-//	bench simulate         what more loops would do on more cores: doc/loops.md
+//	bench simulate         what more loops would do on more cores, with assumed costs
 //
 // Start at bench/scenarios; bench/load is the generator, bench/report the text.
 package main

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Costs are what a run of one loop has measured, in nanoseconds. A batch is what a client sends at once.
+// Costs are in nanoseconds. A batch is what a client sends at once.
 type Costs struct {
 	Before, BeforeEach Nanos // outside the turn before it: of a batch, and of each of its requests
 	After, AfterEach   Nanos // outside the turn after it: the reply's way to the socket

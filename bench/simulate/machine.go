@@ -1,9 +1,10 @@
 // Package simulate says what several loops of a server would do on a machine that is not there.
 //
 // It runs the combining turn of engine/combine.go with given costs on given cores, and closed-loop clients beside it.
+// No run of several loops has been compared with it yet.
 // Owner: the caller; one goroutine runs everything.
-// Never: measures anything. The costs come from runs of the bench.
-// Start at loops.go, which has the server; machine.go has the cores and the threads. doc/loops.md has the results.
+// Never: measures anything.
+// Start at loops.go, which has the server; machine.go has the cores and the threads.
 package simulate
 
 import (
