@@ -51,6 +51,28 @@ func equal(t *testing.T, s, r *testkit.Server) {
 	}
 }
 
+// removeLapsed returns when s has no key past its deadline. A server hides such a key, and counts it in its digest,
+// until a client names it or the server comes upon it by itself. SCAN names every key.
+func removeLapsed(t *testing.T, s *testkit.Server) {
+	t.Helper()
+	c := s.Dial()
+	defer c.Close()
+	testkit.Until(t, testkit.Slowly(20*time.Second), "no key past its deadline", func() error {
+		for db := range databases {
+			c.Must("SELECT", db)
+			for cursor := "0"; ; {
+				if cursor = c.Must("SCAN", cursor, "COUNT", 1000).Elems[0].Text; cursor == "0" {
+					break
+				}
+			}
+			if n, seen := c.Must("DBSIZE").Int, len(c.Must("KEYS", "*").Elems); int(n) != seen {
+				return fmt.Errorf("database %d has %d keys, and shows %d", db, n, seen)
+			}
+		}
+		return nil
+	})
+}
+
 // digestsAlike reports whether equal data give equal digests on both servers. Valkey leaves deadlines of hash fields
 // out of its digest, and Redis does not. A Valkey replica counts fields that have passed and that its primary hides.
 func digestsAlike(a, b *testkit.Server) bool {
