@@ -65,6 +65,7 @@ var floors = []rule{
 	{"reactor/uring", nil},
 	{"protocol", nil},
 	{"protocol/respclient", []string{"protocol"}},
+	{"protocol/scan", nil},
 	{"lazyfree", nil},
 	{"internal", nil},
 	{"tools/cli", []string{"aof", "bgsave/", "engine/data/", "protocol/"}},
