@@ -196,6 +196,23 @@ func (s *State) resetManual() {
 		s.out.Ask(Errand{Kind: Unpause})
 	}
 	s.manualEnd, s.manualReady, s.manualNode, s.manualOffset, s.manualPaused = 0, false, nil, -1, false
+	s.manualUnsent = false
+}
+
+// askManual sends the primary this replica's request to take over, once the link is connected. A primary ignores the
+// request of a node that is not its replica as far as it knows. So a ping that states this node's role goes first.
+func (s *State) askManual() {
+	primary := s.me.Primary
+	if !s.manualUnsent || primary == nil || primary.Link == nil || !primary.Link.ready {
+		return
+	}
+	s.manualUnsent = false
+	before := primary.PingSent
+	s.ping(primary.Link, bus.Ping)
+	if before != 0 {
+		primary.PingSent = before
+	}
+	s.send(primary.Link, bus.ManualStart, bus.Append(nil, s.message(bus.ManualStart)))
 }
 
 // startHolding handles a replica's request to take over: it pauses writes.

@@ -6,6 +6,58 @@ import (
 	"spindle/cluster/bus"
 )
 
+// TestManualFailoverOfANewReplica: a primary hears the request for a manual failover that comes right after REPLICATE,
+// before any heartbeat of the new replica. A request before the link is connected is sent when it is.
+func TestManualFailoverOfANewReplica(t *testing.T) {
+	nodes := func(mine, other string) string {
+		return "vars currentEpoch 2 lastVoteEpoch 0\n" +
+			idA + " 127.0.0.1:7000@17000 " + mine + "master - 0 0 1 connected 0-16383\n" +
+			idB + " 127.0.0.1:7001@17001 " + other + "master - 0 0 2 connected\n"
+	}
+	for _, connected := range []bool{true, false} {
+		primary, err := loaded(nodes("myself,", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		replica, err := loaded(nodes("", "myself,"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := &recorder{}
+		replica.out = out
+		link := &Link{Node: replica.byID[idA], ready: connected}
+		replica.byID[idA].Link = link
+		if err := replica.Replicate(idA, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := replica.Failover(false, false); err != nil {
+			t.Fatal(err)
+		}
+		if !connected {
+			if len(out.sent) != 0 {
+				t.Fatalf("%d messages on a link that is not connected", len(out.sent))
+			}
+			replica.Connected(link)
+		}
+		from := primary.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 })
+		for _, p := range out.sent {
+			m, err := bus.Parse(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			primary.Receive(from, m)
+		}
+		if primary.manualNode != primary.byID[idB] || primary.ManualEnd() == 0 {
+			t.Errorf("connected %t: the primary has not heard the request in %d messages", connected, len(out.sent))
+		}
+		replica.Connected(link)
+		last, err := bus.Parse(out.sent[len(out.sent)-1])
+		if err != nil || last.Type == bus.ManualStart {
+			t.Errorf("connected %t: the request is sent again: %v", connected, err)
+		}
+	}
+}
+
 // TestLateVotesDoNotCount: a vote from the last election that comes before the next election does not count in it.
 // Otherwise two replicas could win the same epoch.
 func TestLateVotesDoNotCount(t *testing.T) {

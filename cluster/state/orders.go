@@ -228,7 +228,8 @@ func (s *State) Failover(force, takeover bool) error {
 		s.manualReady = true
 	default:
 		s.log(logging.LevelNotice, "Manual failover user request accepted.")
-		s.send(primary.Link, bus.ManualStart, bus.Append(nil, s.message(bus.ManualStart)))
+		s.manualUnsent = true
+		s.askManual()
 	}
 	return nil
 }

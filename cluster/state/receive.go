@@ -29,6 +29,9 @@ func (s *State) Connected(l *Link) {
 		n.PingSent = before // the ping of the earlier link is still unanswered
 	}
 	n.Flags &^= bus.ToMeet
+	if n == s.me.Primary {
+		s.askManual()
+	}
 }
 
 // Lost tells that a link is gone. The driver has closed it.

@@ -136,6 +136,7 @@ type State struct {
 	manualPaused bool  // of a primary: writes are paused
 	manualOffset int64 // of a replica: its primary's offset; -1: unknown
 	manualReady  bool
+	manualUnsent bool // of a replica: the request waits for the link to its primary
 
 	following string // "host port" that the core was told to follow; "": none
 

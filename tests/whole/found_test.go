@@ -105,13 +105,18 @@ func TestClusterFailoverDuringScript(t *testing.T) {
 	t.Parallel()
 	node := func() (*testkit.Server, int) {
 		bus := testkit.FreePort(t)
-		return testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)), bus
+		return testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
+			"--cluster-manual-failover-timeout", "20000"), bus // the script takes long under load
 	}
 	s, bus := node()
 	r, _ := node()
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, slots.Count-1)
 	r.Do("CLUSTER", "MEET", "127.0.0.1", s.Port, bus)
 	testkit.Until(t, testkit.Slowly(20*time.Second), "the nodes have met", func() error {
+		known := s.Do("CLUSTER", "NODES").Text
+		if !strings.Contains(known, r.Do("CLUSTER", "MYID").Text) || strings.Contains(known, "handshake") {
+			return fmt.Errorf("%s", known)
+		}
 		v, err := r.Ask("CLUSTER", "REPLICATE", s.Do("CLUSTER", "MYID").Text)
 		if err == nil {
 			err = v.Err()
