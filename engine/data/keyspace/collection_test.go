@@ -243,16 +243,16 @@ func (m *collectionModel) step() {
 		// As STORE commands and loads do: replace anything, packed or not.
 		y = contents{t: value.Set, fields: map[string]string{}}
 		if m.rng.IntN(2) == 0 {
-			b := []byte("\x01a\x01b")
+			members := []string{"a", "b"}
 			y.fields["a"], y.fields["b"] = "", ""
 			if m.rng.IntN(2) == 0 {
 				long := strings.Repeat("l", 250)
 				for i := range 40 {
 					y.fields[long+strconv.Itoa(i)] = ""
-					b = append(append(b, byte(len(long)+len(strconv.Itoa(i)))), long+strconv.Itoa(i)...)
+					members = append(members, long+strconv.Itoa(i))
 				}
 			}
-			db.PutPacked(key, value.Set, value.Listpack, b, 0)
+			db.PutPacked(key, value.Set, value.Listpack, packed(members...), 0)
 		} else {
 			t := table.New(m.k.heap, table.Member, m.k.store.Base)
 			for range 1 + m.rng.IntN(m.large) {
@@ -534,13 +534,13 @@ func TestEditDoesNotAllocate(t *testing.T) {
 	k := newFakeKeyspace(t)
 	db := k.DB(0)
 	fakeMany(db, []byte("big"), 1000)
-	db.PutPacked([]byte("small"), value.List, value.Listpack, []byte("\x01a\x01b"), 0)
+	db.PutPacked([]byte("small"), value.List, value.Listpack, packed("a", "b"), 0)
 	key, big, member := []byte("small"), []byte("big"), []byte("another")
 	if n := testing.AllocsPerRun(200, func() {
 		e := db.Edit(key)
-		b := e.Splice(2, 0, 9)
-		b[2] = 8
-		e.Splice(2, 9, 0)
+		b := sign(e.Splice(8, 0, 9), 3)
+		b[8] = 8
+		sign(e.Splice(8, 9, 0), 2)
 		root, tab := openFake(db.Edit(big), table.Member)
 		hash := table.Hash(member)
 		tab.Insert(hash, table.NewMember(k.heap, member), table.Never)
@@ -564,14 +564,14 @@ func TestHooksForBlockedClients(t *testing.T) {
 	k.Hooks.Ready, k.Hooks.Gone = note("ready"), note("gone")
 	k.Hooks.Whole = func(db int) { heard = append(heard, fmt.Sprintf("whole %d", db)) }
 	db, other := k.DB(0), k.DB(1)
-	put := func(key string, typ value.Type) { db.PutPacked([]byte(key), typ, value.Listpack, []byte("\x01a"), 0) }
+	put := func(key string, typ value.Type) { db.PutPacked([]byte(key), typ, value.Listpack, packed("a"), 0) }
 	for _, c := range []struct {
 		name string
 		do   func()
 		want string
 	}{
-		{"a list comes", func() { db.Create([]byte("l"), value.List, value.Listpack, 2) }, "ready 0:l"},
-		{"it changes", func() { db.Edit([]byte("l")).Splice(0, 0, 2) }, ""},
+		{"a list comes", func() { edit(db, []byte("l"), value.List) }, "ready 0:l"},
+		{"it changes", func() { splice(db.Edit([]byte("l")), 0, 0, "a") }, ""},
 		{"a set comes", func() { put("s", value.Set) }, ""},
 		{"it becomes a sorted set", func() { put("s", value.ZSet) }, "ready 0:s"},
 		{"it is renamed", func() { db.Rename([]byte("s"), []byte("t")) }, "ready 0:t"},

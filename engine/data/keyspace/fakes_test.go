@@ -1,17 +1,20 @@
 package keyspace
 
 import (
+	"encoding/binary"
 	"sort"
 	"strings"
 	"unsafe"
 
+	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
 	"spindle/engine/data/value"
 )
 
 // Fakes replace the types' own packages: a set and a hash that are packed while they are small, a list that always is.
-// A packed fake is a row of elements, each a length byte and its bytes. A hash has field and value in turn.
+// A packed fake has a listpack's header, and then a row of elements, each a length byte and its bytes. A hash has field
+// and value in turn.
 const (
 	kindFakeSet  = value.KindModule + 2
 	kindFakeHash = value.KindModule + 3
@@ -55,10 +58,29 @@ func registerFakes(k *Keyspace) {
 	k.ExpireFields = expireFakeFields
 }
 
-// cut returns the first element of a packed fake and what follows it.
+// packed returns a packed fake.
+func packed(elements ...string) []byte {
+	b := make([]byte, listpack.HeaderLen)
+	for _, el := range elements {
+		b = append(append(b, byte(len(el))), el...)
+	}
+	return sign(b, len(elements))
+}
+
+// sign writes the header of a packed fake of n elements.
+func sign(b []byte, n int) []byte {
+	binary.LittleEndian.PutUint32(b, uint32(len(b)))
+	binary.LittleEndian.PutUint16(b[4:], uint16(n))
+	return b
+}
+
+// row returns the elements of a packed fake.
+func row(b []byte) []byte { return b[listpack.HeaderLen:] }
+
+// cut returns the first element of a row and what follows it.
 func cut(b []byte) (element, rest []byte) { return b[1 : 1+b[0]], b[1+b[0]:] }
 
-// find returns the index of element among every n-th.
+// find returns where in a row element is, among every n-th.
 func find(b []byte, element string, n int) int {
 	for rest, i := b, 0; len(rest) > 0; i++ {
 		var el []byte
@@ -70,12 +92,16 @@ func find(b []byte, element string, n int) int {
 	return -1
 }
 
+// splice replaces del bytes of the row at off.
 func splice(e *value.Edit, off, del int, elements ...string) {
-	n := 0
+	n, count := 0, listpack.Count(e.Packed())+len(elements)
 	for _, el := range elements {
 		n += 1 + len(el)
 	}
-	b := e.Splice(off, del, n)
+	for rest := row(e.Packed())[off : off+del]; len(rest) > 0; count-- {
+		_, rest = cut(rest)
+	}
+	b := row(sign(e.Splice(listpack.HeaderLen+off, del, n), count))
 	for _, el := range elements {
 		b[off] = byte(len(el))
 		copy(b[off+1:], el)
@@ -86,7 +112,7 @@ func splice(e *value.Edit, off, del int, elements ...string) {
 // toSet and toHash make a structure of a packed fake.
 func toSet(e *value.Edit) {
 	t := table.New(e.Heap(), table.Member, e.Store().Base)
-	for b := e.Packed(); len(b) > 0; {
+	for b := row(e.Packed()); len(b) > 0; {
 		var el []byte
 		el, b = cut(b)
 		t.Insert(table.Hash(el), table.NewMember(e.Heap(), el), table.Never)
@@ -96,7 +122,7 @@ func toSet(e *value.Edit) {
 
 func toHash(e *value.Edit) {
 	t := table.New(e.Heap(), table.Field, e.Store().Base)
-	for b := e.Packed(); len(b) > 0; {
+	for b := row(e.Packed()); len(b) > 0; {
 		var field, val []byte
 		field, b = cut(b)
 		val, b = cut(b)
@@ -119,7 +145,8 @@ func openFake(e *value.Edit, layout table.Layout) (*fakeRoot, table.Table) {
 func edit(db *DB, key []byte, t value.Type) *value.Edit {
 	e := db.Edit(key)
 	if e == nil {
-		e = db.Create(key, t, value.Listpack, 0)
+		e = db.Create(key, t, value.Listpack, listpack.HeaderLen)
+		sign(e.Packed(), 0)
 	}
 	return e
 }
@@ -127,11 +154,11 @@ func edit(db *DB, key []byte, t value.Type) *value.Edit {
 func fakeAdd(db *DB, key []byte, member string) {
 	e := edit(db, key, value.Set)
 	if b := e.Packed(); b != nil {
-		if find(b, member, 1) >= 0 {
+		if find(row(b), member, 1) >= 0 {
 			return
 		}
 		if len(b) < fakePacked {
-			splice(e, len(b), 0, member)
+			splice(e, len(row(b)), 0, member)
 			return
 		}
 		toSet(e)
@@ -147,10 +174,10 @@ func fakeAdd(db *DB, key []byte, member string) {
 func fakeRemove(db *DB, key []byte, member string) {
 	e := db.Edit(key)
 	if b := e.Packed(); b != nil {
-		if at := find(b, member, 1); at >= 0 {
+		if at := find(row(b), member, 1); at >= 0 {
 			splice(e, at, 1+len(member))
 		}
-		if len(e.Packed()) == 0 {
+		if len(row(e.Packed())) == 0 {
 			db.Remove(e)
 		}
 		return
@@ -181,8 +208,8 @@ func fakeSetField(db *DB, key []byte, field, val string, deadline int64) {
 	e := edit(db, key, value.Hash)
 	if b := e.Packed(); b != nil {
 		if deadline == 0 && len(b) < fakePacked {
-			if at := find(b, field, 2); at >= 0 {
-				old, _ := cut(b[at+1+len(field):])
+			if at := find(row(b), field, 2); at >= 0 {
+				old, _ := cut(row(b)[at+1+len(field):])
 				splice(e, at, 2+len(field)+len(old), field, val)
 			} else {
 				splice(e, 0, 0, field, val)
@@ -212,10 +239,7 @@ func fakeRepack(db *DB, key []byte) {
 	e := db.Edit(key)
 	text := fakeText(e.Value())
 	text = text[strings.Index(text, ":")+1:]
-	var b []byte
-	for _, el := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '=' }) {
-		b = append(append(b, byte(len(el))), el...)
-	}
+	b := packed(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '=' })...)
 	enc := value.Listpack
 	if e.Encoding() == enc {
 		enc = value.ListpackEx
@@ -247,7 +271,7 @@ func fakeMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
 	a, b := db.Edit(from), edit(dst, to, value.Set)
 	for _, m := range members {
 		if a.Packed() != nil {
-			at := find(a.Packed(), m, 1)
+			at := find(row(a.Packed()), m, 1)
 			splice(a, at, 1+len(m))
 		} else {
 			root, t := openFake(a, table.Member)
@@ -256,7 +280,7 @@ func fakeMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
 			root.members = t.State()
 		}
 		if packed := b.Packed(); packed != nil {
-			if find(packed, m, 1) < 0 {
+			if find(row(packed), m, 1) < 0 {
 				splice(b, 0, 0, m)
 			}
 			continue
@@ -267,7 +291,7 @@ func fakeMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
 		}
 		root.members = t.State()
 	}
-	if b := a.Packed(); b != nil && len(b) == 0 || b == nil && fakeAt(a.Value().Root()).members.Len() == 0 {
+	if b := a.Packed(); b != nil && len(row(b)) == 0 || b == nil && fakeAt(a.Value().Root()).members.Len() == 0 {
 		db.Remove(a)
 	}
 }
@@ -299,7 +323,7 @@ func expireFakeFields(e *value.Edit, now int64, budget int, gone func([]byte)) (
 func fakeText(v value.Value) string {
 	var elements []string
 	if b := v.Packed(); b != nil {
-		for len(b) > 0 {
+		for b = row(b); len(b) > 0; {
 			var el, val []byte
 			if el, b = cut(b); v.Type() == value.Hash {
 				val, b = cut(b)

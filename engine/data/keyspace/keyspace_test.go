@@ -403,13 +403,13 @@ func TestEditAgain(t *testing.T) {
 		"given a deadline":          {func(k *Keyspace, db *DB) { db.SetDeadline(key, k.Now()+1000) }, true},
 		"given one by another name": {func(k *Keyspace, db *DB) { db.SetDeadline([]byte("again"), k.Now()+1000) }, false},
 		"replaced in place": {func(_ *Keyspace, db *DB) {
-			db.PutPacked([]byte("again"), value.Hash, value.Listpack, make([]byte, 10), 0)
+			db.PutPacked([]byte("again"), value.Hash, value.Listpack, packed(), 0)
 		}, false},
 		"another key set":    {func(_ *Keyspace, db *DB) { db.SetString([]byte("new"), []byte("x"), 0) }, true},
-		"grown out of place": {func(_ *Keyspace, db *DB) { db.Edit(key).Replace(value.Listpack, 3000) }, true},
+		"grown out of place": {func(_ *Keyspace, db *DB) { sign(db.Edit(key).Replace(value.Listpack, 3000), 0) }, true},
 		"removed": {func(_ *Keyspace, db *DB) {
 			db.Delete(key)
-			db.Create([]byte("again"), value.Hash, value.Listpack, 10)
+			edit(db, []byte("again"), value.Hash)
 		}, false},
 		"another database": {func(k *Keyspace, _ *DB) { k.Swap(0, 1); k.Swap(0, 1) }, true},
 		"end of the batch": {func(k *Keyspace, _ *DB) { k.Again(nil); k.Again(key) }, true},
@@ -421,18 +421,18 @@ func TestEditAgain(t *testing.T) {
 		"end of the batch, removed and made": {func(k *Keyspace, db *DB) {
 			k.Again(nil)
 			db.Delete(key)
-			copy(db.Create([]byte("again"), value.Hash, value.Listpack, 10).Packed(), "again")
+			edit(db, []byte("again"), value.Hash)
 			k.Again(key)
 		}, false},
 		"end of the batch, replaced in place": {func(k *Keyspace, db *DB) {
 			k.Again(nil)
-			db.PutPacked([]byte("again"), value.Hash, value.Listpack, make([]byte, 10), 0)
+			db.PutPacked([]byte("again"), value.Hash, value.Listpack, packed(), 0)
 			k.Again(key)
 		}, false},
 		"end of the batch, exchanged": {func(k *Keyspace, db *DB) {
 			k.Again(nil)
 			k.Swap(0, 1)
-			db.Create([]byte("again"), value.Hash, value.Listpack, 10)
+			edit(db, []byte("again"), value.Hash)
 			k.Again(key)
 		}, false},
 	} {
@@ -440,7 +440,7 @@ func TestEditAgain(t *testing.T) {
 			k := newFakeKeyspace(t)
 			db := k.DB(0)
 			for _, name := range []string{"again", "other"} {
-				copy(db.Create([]byte(name), value.Hash, value.Listpack, 10).Packed(), name)
+				edit(db, []byte(name), value.Hash)
 			}
 			k.Again(key)
 			e := db.Edit(key)
@@ -467,7 +467,7 @@ func TestEditAgainExpires(t *testing.T) {
 	start := func() {
 		k.Again(nil)
 		db.Delete(key)
-		db.Create(key, value.Hash, value.Listpack, 10)
+		edit(db, key, value.Hash)
 		k.Again(key)
 	}
 	start()
