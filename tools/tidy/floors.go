@@ -34,6 +34,8 @@ var floors = []rule{
 	{"aof", []string{"bgsave/", "engine/", "protocol/"}},
 	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
 	{"sentinel", []string{"engine/command", "engine/client", "protocol/"}},
+	{"proxy", []string{"proxy/", "reactor", "protocol/"}},
+	{"proxy/route", []string{"protocol/"}},
 	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"bgsave/rdb", []string{"engine/data/", "bgsave/rdb/"}},
 	{"scripting", []string{"engine/command", "engine/client", "engine/data/", "protocol/", "scripting/"}},

@@ -1,0 +1,55 @@
+package route
+
+// legacySpecs are the keys of commands for which servers before Redis 7 only say that they are movable.
+var legacySpecs = map[string][]spec{
+	"eval": {counted2}, "evalsha": {counted2}, "eval_ro": {counted2}, "evalsha_ro": {counted2}, "fcall": {counted2},
+	"fcall_ro": {counted2}, "zunionstore": {firstArg, counted2}, "zinterstore": {firstArg, counted2},
+	"zdiffstore": {firstArg, counted2}, "zunion": {counted1}, "zinter": {counted1}, "zdiff": {counted1},
+	"zintercard": {counted1}, "sintercard": {counted1}, "lmpop": {counted1}, "zmpop": {counted1}, "blmpop": {counted2},
+	"bzmpop":            {counted2},
+	"xread":             {{keyword: "streams", start: 1, last: -1, limit: 2, step: 1}},
+	"xreadgroup":        {{keyword: "streams", start: 4, last: -1, limit: 2, step: 1}},
+	"georadius":         {firstArg, {keyword: "store", start: 6, step: 1}, {keyword: "storedist", start: 6, step: 1}},
+	"georadiusbymember": {firstArg, {keyword: "store", start: 5, step: 1}, {keyword: "storedist", start: 5, step: 1}},
+}
+
+var (
+	firstArg = spec{start: 1, step: 1}
+	counted1 = spec{start: 1, counted: true, first: 1, step: 1}
+	counted2 = spec{start: 2, counted: true, first: 1, step: 1}
+)
+
+// blockingNames are the commands that servers before Redis 7 do not flag as blocking.
+var blockingNames = map[string]bool{"blpop": true, "brpop": true, "brpoplpush": true, "blmove": true, "blmpop": true,
+	"bzpopmin": true, "bzpopmax": true, "bzmpop": true, "xread": true, "xreadgroup": true, "wait": true, "waitaof": true}
+
+// mayReplicate are the commands that can write without the flag write, or that replicas must hear of.
+var mayReplicate = map[string]bool{"eval": true, "evalsha": true, "fcall": true, "pfcount": true, "publish": true,
+	"spublish": true}
+
+// legacySubs are the subcommands that servers before Redis 7 do not list: with a key as their second argument, and
+// without one.
+var legacySubs = map[string]struct{ keyed, keyless []string }{
+	"object": {[]string{"encoding", "freq", "idletime", "refcount"}, []string{"help"}},
+	"xgroup": {[]string{"create", "createconsumer", "delconsumer", "destroy", "setid"}, []string{"help"}},
+	"xinfo":  {[]string{"consumers", "groups", "stream"}, []string{"help"}},
+	"memory": {[]string{"usage"}, []string{"doctor", "stats", "malloc-stats", "purge", "help"}},
+	"script": {nil, []string{"exists", "flush", "kill", "load", "debug", "help"}},
+	"acl": {nil, []string{"cat", "deluser", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users",
+		"whoami"}},
+}
+
+// addLegacy gives a container of a server before Redis 7 its subcommands.
+func (raw *rawRow) addLegacy() {
+	known, is := legacySubs[raw.name]
+	if raw.hasSpecs || !is {
+		return
+	}
+	for _, name := range known.keyed {
+		raw.subs = append(raw.subs, rawRow{name: raw.name + "|" + name, arity: -3, flags: raw.flags &^ flagMovable,
+			specs: []spec{{start: 2, step: 1}}})
+	}
+	for _, name := range known.keyless {
+		raw.subs = append(raw.subs, rawRow{name: raw.name + "|" + name, arity: -2, flags: raw.flags &^ flagMovable})
+	}
+}
