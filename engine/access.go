@@ -41,13 +41,22 @@ func rightsOf(cl *client.Client) *acl.Rights {
 	return cl.User.(*acl.User).Rights()
 }
 
-// checkRights says whether cl's user may make the call.
-func (c *Core) checkRights(cl *client.Client, call part.Call) (d acl.Decision) {
+// nextDB is the database of cl's next command. Between MULTI and EXEC the SELECTs in the queue count. They do not once
+// EXEC can only abort, as in Valkey 9.1.
+func nextDB(cl *client.Client) int {
+	if cl.Queue != nil && !cl.Is(client.DirtyExec) {
+		return cl.Queue.DB
+	}
+	return cl.DB
+}
+
+// checkRights says whether cl's user may make the call in database db.
+func (c *Core) checkRights(cl *client.Client, db int, call part.Call) (d acl.Decision) {
 	if cl.Conn != nil && !cl.Is(client.Restricted) { // engine.U1
 		return d
 	}
 	if r := rightsOf(cl); r != nil && !r.Full() {
-		d = c.users.Check(r, call.Spec, call.Args)
+		d = c.users.Check(r, call.Spec, call.Args, acl.Place{DB: db, Of: c.space.Len()})
 	}
 	return d
 }
@@ -89,5 +98,6 @@ func originOf(cl *client.Client) acl.Origin {
 func (c *Core) ReadsAnyKey(ctx *command.Context) bool {
 	c.assertHeld()
 	r := rightsOf(ctx.Client)
-	return r == nil || c.users.CheckWithAnyKey(r, ctx.Spec, ctx.Args, command.KeyAccess)
+	at := acl.Place{DB: ctx.DB.Index(), Of: c.space.Len()}
+	return r == nil || c.users.CheckWithAnyKey(r, ctx.Spec, ctx.Args, at, command.KeyAccess)
 }

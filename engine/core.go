@@ -367,7 +367,12 @@ func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 		kept[i] = bytes[at:len(bytes):len(bytes)]
 	}
 	if cl.Queue == nil {
-		cl.Queue = &client.Queue{}
+		cl.Queue = &client.Queue{DB: cl.DB}
+	}
+	if spec.Has(command.Selects) {
+		if db := command.Database(kept[1], c.space.Len()); db >= 0 {
+			cl.Queue.DB = db
+		}
 	}
 	cl.Queue.Commands = append(cl.Queue.Commands, client.Queued{Args: kept, Spec: spec})
 	flags := uint64(flagsOf(cl, spec, args))

@@ -162,7 +162,7 @@ func (c *Core) gatePassword(cl *client.Client, call part.Call) (verdict, error) 
 func (c *Core) gateNoMulti(*client.Client, part.Call) (verdict, error) { return refuse, errNotInMulti }
 
 func (c *Core) gateRights(cl *client.Client, call part.Call) (verdict, error) {
-	d := c.checkRights(cl, call)
+	d := c.checkRights(cl, nextDB(cl), call)
 	if !d.Refused() {
 		return pass, nil
 	}
@@ -173,7 +173,7 @@ func (c *Core) gateRights(cl *client.Client, call part.Call) (verdict, error) {
 }
 
 func (c *Core) gateRightsInExec(cl *client.Client, call part.Call) (verdict, error) {
-	d := c.checkRights(cl, call)
+	d := c.checkRights(cl, cl.DB, call)
 	if !d.Refused() {
 		return pass, nil
 	}
@@ -182,7 +182,7 @@ func (c *Core) gateRightsInExec(cl *client.Client, call part.Call) (verdict, err
 }
 
 func (c *Core) gateRightsInScript(cl *client.Client, call part.Call) (verdict, error) {
-	d := c.checkRights(cl, call)
+	d := c.checkRights(cl, cl.DB, call)
 	if !d.Refused() {
 		return pass, nil
 	}

@@ -176,7 +176,7 @@ func (l *Lane) run(s *session, c *command.Context) error {
 		return protocol.ErrNoAuth
 	}
 	s.cl.LastCommand, s.cl.LastMs, c.Spec = spec.Full, c.Now, spec
-	if d := users.Check(rights, spec, c.Args); d.Refused() {
+	if d := users.Check(rights, spec, c.Args, acl.Place{DB: s.cl.DB}); d.Refused() {
 		l.deny(d.Reason, d.Object(spec, c.Args), s.cl.UserName())
 		return d.Error(rights, spec)
 	}

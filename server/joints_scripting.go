@@ -21,7 +21,7 @@ func (in *instance) joinScripts() {
 		Libraries: []func(*lua.State){lib.Open},
 		Find:      func(args [][]byte) *command.Spec { return in.catalogue.Find(args) },
 		MayRun: func(cl *client.Client, spec *command.Spec, args [][]byte) bool {
-			return mayRun(in.core.Users(), cl, spec, args)
+			return mayRun(in.core.Users(), cl, spec, args, int(in.engine.Databases.Get()))
 		},
 		Conditions: in.set.ScriptConditions,
 		Log:        func(level int, text string) { in.log.At(logging.Level(level), "%s", text) },
@@ -50,12 +50,12 @@ func (in *instance) joinScripts() {
 }
 
 // mayRun says whether cl's user has the right to run a command.
-func mayRun(all *acl.Users, cl *client.Client, spec *command.Spec, args [][]byte) bool {
+func mayRun(all *acl.Users, cl *client.Client, spec *command.Spec, args [][]byte, databases int) bool {
 	user, ok := cl.User.(*acl.User)
 	if !ok {
 		return true
 	}
-	d := all.Check(user.Rights(), spec, args)
+	d := all.Check(user.Rights(), spec, args, acl.Place{DB: cl.DB, Of: databases})
 	return !d.Refused()
 }
 

@@ -69,7 +69,7 @@ func mustSet(t testing.TB, u *Users, name, rules string) *Rights {
 
 func (u *Users) ask(r *Rights, call string) Decision {
 	args := words(call)
-	return u.Check(r, u.catalogue.Find(args), args)
+	return u.Check(r, u.catalogue.Find(args), args, Place{Of: 16})
 }
 
 // TestText compares with 7.4.1's text of a new user after these rules.
@@ -90,6 +90,10 @@ func TestText(t *testing.T) {
 		{"+@all -get +select|0", "off sanitize-payload resetchannels +@all -get +select|0"},
 		{"+select|A +select|a -select", "off sanitize-payload resetchannels -@all -select"},
 		{"+get -@all", empty}, {"-get +@all", "off sanitize-payload resetchannels +@all"},
+		{"db=3,0,3,+01", "off sanitize-payload resetchannels db=0,1,3 -@all"},
+		{"db=1 DB=2", "off sanitize-payload resetchannels db=2 -@all"}, {"db=1 ALLDBS", empty},
+		{"&* +get RESETDBS (db=5)", "off sanitize-payload &* resetdbs -@all +get (resetchannels db=5 -@all)"},
+		{"db=1 (resetdbs ~x) reset", empty},
 		{"(+get ~a) (&b on)", ""},
 		{"(+get ~a) ( -@all &* )", empty + " (~a resetchannels -@all +get) (&* -@all)"},
 		{"(+get) clearselectors (allkeys)", empty + " (~* resetchannels -@all)"},
@@ -110,7 +114,9 @@ func TestText(t *testing.T) {
 func TestRefusedRules(t *testing.T) {
 	for rule, want := range map[string]string{
 		"nope": "Syntax error", "+nope": "Unknown command", "-select|1": "Unknown command", "+config|nope": "Unknown command",
-		"+@nope":        "Unknown command",
+		"+@nope": "Unknown command",
+		"db=":    "Syntax error", "db=1,": "Syntax error", "db=x": "Syntax error", "db": "Syntax error", "db= 1": "Syntax error",
+		"db=-1": "out of range", "db=2147483648": "out of range", "db=1,99999999999999999999,x": "out of range",
 		"+config|get|x": "first-arg of a subcommand", "+config|": "Syntax error", "%": "Syntax error", "%~a": "Syntax error",
 		"%RR~a": "Syntax error", "%X~a": "Syntax error",
 		"#12": "64 characters", "#" + strings.Repeat("A", 64): "64 characters", "<x": "does not exist",
@@ -177,6 +183,61 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckDatabases: rules for databases hold for the client's database if the call is about keys, for those that it
+// names, and for FLUSHALL. A database's refusal counts less than any other.
+func TestCheckDatabases(t *testing.T) {
+	k, err := command.NewCatalogue(command.Family{Name: "keys", ACL: command.ACLKeyspace, Rows: []command.Spec{
+		{Name: "get", Arity: 2, Flags: command.ReadOnly, Keys: command.FirstArg(command.KeyRO | command.KeyAccess), Run: nothing},
+		{Name: "move", Arity: 3, Flags: command.Write, Keys: command.FirstArg(command.KeyRW | command.KeyAccess),
+			Databases: command.DatabaseAt(2), Run: nothing},
+		{Name: "swapdb", Arity: 3, Flags: command.Write, Databases: command.DatabaseAt(1, 2), Run: nothing},
+		{Name: "flushall", Arity: -1, Flags: command.Write, Traits: command.AllDatabases, Run: nothing},
+		{Name: "scan", Arity: -2, Flags: command.ReadOnly, Run: nothing},
+	}}, command.Family{Name: "connection", Rows: []command.Spec{
+		{Name: "ping", Arity: -1, Run: nothing},
+		{Name: "select", Arity: 2, Databases: command.DatabaseAt(1), Run: nothing},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &Users{}
+	u.Begin(k)
+	here, allowed := Decision{Reason: DeniedDatabase}, Decision{}
+	at := func(arg int) Decision { return Decision{DeniedDatabase, arg} }
+	for _, c := range []struct {
+		rules, call string
+		db          int
+		want        Decision
+	}{
+		{"+@all ~* db=1,3", "get x", 1, allowed}, {"+@all ~* db=1,3", "get x", 0, here}, {"+@all ~* db=1,3", "scan 0", 2, here},
+		{"+@all ~* db=1", "ping", 0, allowed}, {"+@all ~* db=1", "select 1", 0, allowed},
+		{"+@all ~* db=1", "select 0", 1, at(1)}, {"+@all ~* db=1", "select 16", 1, allowed},
+		{"+@all ~* db=1", "select -1", 1, allowed}, {"+@all ~* db=1", "select x", 1, allowed},
+		{"+@all ~* db=1", "move k 0", 1, at(2)}, {"+@all ~* db=1", "move k 1", 0, here}, {"+@all ~* db=0,1", "move k 1", 0, allowed},
+		{"+@all ~* db=1,2", "swapdb 1 2", 0, allowed}, {"+@all ~* db=1,2", "swapdb 1 3", 1, at(2)},
+		{"+@all ~* db=1,2", "swapdb 3 16", 1, allowed}, // the handler refuses it
+		{"+@all ~* db=0", "flushall", 0, here}, {"+@all ~* resetdbs", "get x", 0, here}, {"+@all ~* resetdbs", "ping", 0, allowed},
+		{"resetdbs", "get x", 0, here}, {"resetdbs", "ping", 0, Decision{Reason: DeniedCommand}},
+		{"resetdbs (+ping)", "get x", 0, Decision{Reason: DeniedCommand}}, {"+@all db=0", "get x", 0, Decision{DeniedKey, 1}},
+		{"+@all ~x db=1 (+get ~y)", "get x", 0, Decision{DeniedKey, 1}}, {"+@all ~x db=1 (+get ~y)", "get y", 0, allowed},
+		{"-@all (+@all ~* db=1) (+@all ~* db=2)", "swapdb 1 2", 0, Decision{Reason: DeniedCommand}},
+		{"resetdbs (+@all ~* db=1) (+@all ~* db=2)", "swapdb 1 2", 0, at(2)},
+	} {
+		r := mustSet(t, u, "x", "reset "+c.rules)
+		args := words(c.call)
+		if got := u.Check(r, k.Find(args), args, Place{c.db, 16}); got != c.want {
+			t.Errorf("%s: %s in %d: %+v, want %+v", c.rules, c.call, c.db, got, c.want)
+		}
+	}
+	r := mustSet(t, u, "x", "reset +@all ~* db=1")
+	for db, want := range []bool{false, true} {
+		args := words("get x")
+		if got := u.CheckWithAnyKey(r, k.Find(args), args, Place{db, 16}, command.KeyAccess); got != want {
+			t.Errorf("any key in %d: %t", db, got)
+		}
+	}
+}
+
 // TestCheckOfShortCalls: a call that ends before its keys has none. Scripts may check any call.
 func TestCheckOfShortCalls(t *testing.T) {
 	k, err := command.NewCatalogue(command.Family{Name: "string", ACL: command.ACLString, Rows: []command.Spec{
@@ -230,7 +291,7 @@ func TestCheckKeyAndChannel(t *testing.T) {
 func TestFull(t *testing.T) {
 	u := newSample(t)
 	for rules, want := range map[string]bool{
-		"+@all ~* &*": true, "+@all ~* &* -get +get": true, "+@all ~* &* -get": false, "+@all ~* &a": false,
+		"+@all ~* &*": true, "+@all ~* &* db=0": false, "+@all ~* &* db=0 alldbs": true, "+@all ~* &* -get +get": true, "+@all ~* &* -get": false, "+@all ~* &a": false,
 		"+@all %R~* &*": false,
 		"(+@all ~* &*)": true, "+@all (~* &*)": false, "-@all ~* &* +@read +@write +@pubsub +@admin +@slow": true,
 	} {
@@ -357,10 +418,10 @@ func TestCheckAllocatesNothing(t *testing.T) {
 			if r.name != "x" && row.Channels != 0 {
 				continue
 			}
-			if d := u.Check(r, row, args); d.Refused() {
+			if d := u.Check(r, row, args, Place{Of: 16}); d.Refused() {
 				t.Fatalf("%s: %s", r.name, args)
 			}
-			if n := testing.AllocsPerRun(100, func() { u.Check(r, row, args) }); n != 0 {
+			if n := testing.AllocsPerRun(100, func() { u.Check(r, row, args, Place{Of: 16}) }); n != 0 {
 				t.Errorf("%s: %s allocates %v times", r.name, args, n)
 			}
 		}
@@ -499,7 +560,7 @@ func BenchmarkCheck(b *testing.B) {
 				row := u.catalogue.Find(args)
 				b.ReportAllocs()
 				for b.Loop() {
-					if u.Check(r, row, args).Refused() {
+					if u.Check(r, row, args, Place{Of: 16}).Refused() {
 						b.Fatal("refused")
 					}
 				}

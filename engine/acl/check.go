@@ -1,6 +1,8 @@
 package acl
 
 import (
+	"slices"
+
 	"spindle/engine/command"
 	"spindle/internal/invariant"
 )
@@ -10,13 +12,14 @@ type Reason uint8
 
 const (
 	Allowed Reason = iota
+	DeniedDatabase
 	DeniedCommand
 	DeniedKey
 	DeniedAuth // in the log only: AUTH and HELLO
 	DeniedChannel
 )
 
-var reasonNames = [...]string{"", "command", "key", "auth", "channel"}
+var reasonNames = [...]string{"", "database", "command", "key", "auth", "channel"}
 
 // String is the reason as ACL LOG names it.
 func (r Reason) String() string { return reasonNames[r] }
@@ -24,22 +27,28 @@ func (r Reason) String() string { return reasonNames[r] }
 // A Decision says whether a user may make a call.
 type Decision struct {
 	Reason Reason
-	Arg    int // index of the refused key or channel; 0 for a refused command
+	Arg    int // index of the refused database, key or channel; 0 for a command, and for the client's database
 }
 
 func (d Decision) Refused() bool { return d.Reason != Allowed }
 
-// Object is the refused command's full name, key or channel, for ACL LOG. It is a copy.
+// A Place is where a call looks for its keys: in database DB of Of.
+type Place struct{ DB, Of int }
+
+// Object is the refused command's full name, key, channel or database, for ACL LOG. It is a copy. A command that is
+// refused in the client's database is named itself.
 func (d Decision) Object(row *command.Spec, args [][]byte) string {
-	if d.Reason == DeniedCommand {
+	if d.Arg == 0 {
 		return row.Full
 	}
 	return string(args[d.Arg])
 }
 
-// Verbose is ACL DRYRUN's reply to a refused call. It names the key or channel.
+// Verbose is ACL DRYRUN's reply to a refused call. It names the database, key or channel.
 func (d Decision) Verbose(r *Rights, row *command.Spec, args [][]byte) string {
 	switch d.Reason {
+	case DeniedDatabase:
+		return "User " + r.name + " has no permissions to access database " + string(args[d.Arg])
 	case DeniedKey:
 		return "User " + r.name + " has no permissions to access the '" + string(args[d.Arg]) + "' key"
 	case DeniedChannel:
@@ -51,25 +60,28 @@ func (d Decision) Verbose(r *Rights, row *command.Spec, args [][]byte) string {
 // A Checker checks calls. It keeps a buffer, so it allocates nothing in steady state.
 //
 // Owner: one goroutine at a time; the core's is Users.
-type Checker struct{ keys []command.KeyPosition }
+type Checker struct {
+	keys      []command.KeyPosition
+	databases []int
+}
 
-// Check decides whether the user may call row with args; args[0] is the name.
+// Check decides whether the user may call row with args in place; args[0] is the name.
 //
-// If several selectors refuse, the refusal that came furthest is reported: a channel before a key before the command,
-// then the later argument. If not all keys of a call can be found, those at fixed places are checked. The handler then
-// refuses the call.
+// If several selectors refuse, the refusal that came furthest is reported: a channel, else a key, else the command,
+// else a database. Of two alike, the one of the later argument counts. If not all keys of a call can be found, those at
+// fixed places are checked. The handler then refuses the call.
 // Cost: one byte for a row that is always or never allowed; no allocation once the buffer has grown.
-func (k *Checker) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
+func (k *Checker) Check(r *Rights, row *command.Spec, args [][]byte, place Place) Decision {
 	switch r.verdict(row) {
 	case always:
 		return Decision{}
 	case never:
 		return Decision{Reason: DeniedCommand}
 	}
-	k.find(row, args)
-	worst := Decision{Reason: DeniedCommand}
+	k.find(row, args, place)
+	worst := Decision{Reason: DeniedDatabase}
 	for _, s := range r.selectors {
-		d := s.check(row, args, k.keys)
+		d := s.check(row, args, k, place)
 		if d.Reason == Allowed {
 			return d
 		}
@@ -82,14 +94,16 @@ func (k *Checker) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
 
 // CheckWithAnyKey is Check for a call that may also read keys it does not name: SORT BY and GET. One selector must
 // allow both.
-func (k *Checker) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use command.KeyFlags) bool {
+func (k *Checker) CheckWithAnyKey(
+	r *Rights, row *command.Spec, args [][]byte, place Place, use command.KeyFlags,
+) bool {
 	if r.full {
 		return true
 	}
-	k.find(row, args)
+	k.find(row, args, place)
 	want := wanted(use)
 	for _, s := range r.selectors {
-		if (s.allKeys || hasText(s.keys, anyKey, want)) && s.check(row, args, k.keys).Reason == Allowed {
+		if (s.allKeys || hasText(s.keys, anyKey, want)) && s.check(row, args, k, place).Reason == Allowed {
 			return true
 		}
 	}
@@ -98,11 +112,19 @@ func (k *Checker) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, u
 
 var anyKey = []byte("*")
 
-// find stores the call's keys in k.keys. If not all can be found, it stores those at fixed places.
-func (k *Checker) find(row *command.Spec, args [][]byte) {
+// find stores the places of the call's keys in k.keys. If not all can be found, it stores those at fixed places.
+// k.databases are the places of the databases that the call names. It is empty if the handler will refuse one of them.
+func (k *Checker) find(row *command.Spec, args [][]byte, place Place) {
 	k.keys = k.keys[:0]
 	if row.HasKeys(0) {
 		k.keys, _ = row.AppendKeys(k.keys, args, 0)
+	}
+	k.databases = k.databases[:0]
+	if row.Databases != nil {
+		k.databases = row.Databases(k.databases, args)
+		if slices.ContainsFunc(k.databases, func(at int) bool { return command.Database(args[at], place.Of) < 0 }) {
+			k.databases = k.databases[:0]
+		}
 	}
 }
 
@@ -158,14 +180,28 @@ func (r *Rights) LosesChannels(next *Rights) bool {
 	return false
 }
 
-func (s *selector) check(row *command.Spec, args [][]byte, keys []command.KeyPosition) Decision {
+// check decides for one selector about a call with k's keys and databases.
+func (s *selector) check(row *command.Spec, args [][]byte, k *Checker, place Place) Decision {
+	if !s.allDatabases {
+		if row.Has(command.AllDatabases) {
+			return Decision{Reason: DeniedDatabase}
+		}
+		for _, at := range k.databases {
+			if !s.hasDatabase(command.Database(args[at], place.Of)) {
+				return Decision{DeniedDatabase, at}
+			}
+		}
+		if row.InDatabase() && !s.hasDatabase(place.DB) {
+			return Decision{Reason: DeniedDatabase}
+		}
+	}
 	if !s.runs(row) && !s.hasFirstArg(row, args) {
 		return Decision{Reason: DeniedCommand}
 	}
 	if !s.allKeys {
-		for _, k := range keys {
-			if !s.keyIndex.allow(args[k.Index], wanted(k.Flags)) {
-				return Decision{DeniedKey, k.Index}
+		for _, key := range k.keys {
+			if !s.keyIndex.allow(args[key.Index], wanted(key.Flags)) {
+				return Decision{DeniedKey, key.Index}
 			}
 		}
 	}

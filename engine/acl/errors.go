@@ -34,6 +34,8 @@ func (d Decision) ScriptError(r *Rights, row *command.Spec) *protocol.Error {
 
 func (d Decision) text(r *Rights, row *command.Spec) string {
 	switch d.Reason {
+	case DeniedDatabase:
+		return "No permissions to access database"
 	case DeniedKey:
 		return "No permissions to access a key"
 	case DeniedChannel:
@@ -46,6 +48,8 @@ func (d Decision) text(r *Rights, row *command.Spec) string {
 func (d Decision) ExecError() *protocol.Error {
 	why := "no permission to execute the command or subcommand"
 	switch d.Reason {
+	case DeniedDatabase:
+		why = "no permission"
 	case DeniedKey:
 		why = "no permission to touch the specified keys"
 	case DeniedChannel:

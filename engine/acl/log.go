@@ -22,7 +22,7 @@ type Entry struct {
 	Count                int64
 	Reason               Reason
 	Origin               Origin
-	Object               string // the command, key or channel; for AUTH the command
+	Object               string // the command, key, channel or database; for AUTH the command
 	User                 string
 	Client               string // the last refused client, as CLIENT LIST shows it
 	CreatedMs, UpdatedMs int64  // Unix ms
@@ -44,7 +44,7 @@ type Log struct {
 func (l *Log) SetLimit(n int) { l.limit = n }
 
 // Denied is the number of calls refused for a reason since the start. INFO: acl_access_denied_auth, _cmd, _key,
-// _channel.
+// _channel, _db.
 func (l *Log) Denied(why Reason) int64 { return l.denied[why] }
 
 func (l *Log) ResetDenied() { clear(l.denied[:]) }

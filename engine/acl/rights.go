@@ -56,7 +56,7 @@ func (r *Rights) NoPass() bool { return r.noPass }
 // SkipsSanitize reports whether RESTORE accepts the user's payloads without a check.
 func (r *Rights) SkipsSanitize() bool { return r.skipSanitize }
 
-// Full reports whether the user may run everything on every key and channel: Check allows any call.
+// Full reports whether the user may run everything on every key, channel and database: Check allows any call.
 func (r *Rights) Full() bool { return r.full }
 
 // Always reports whether the user may call the row with any arguments. Any goroutine.
@@ -92,7 +92,7 @@ func (r *Rights) seal() *Rights {
 	}
 	// If no row has keys or channels, the verdicts say nothing about patterns, which checkKey needs.
 	r.full = r.full && slices.ContainsFunc(r.selectors, func(s *selector) bool {
-		return s.allKeys && s.allChannels && s.commands.hasAll(r.catalogue.IDs())
+		return s.allKeys && s.allChannels && s.allDatabases && s.commands.hasAll(r.catalogue.IDs())
 	})
 	return r
 }
@@ -100,14 +100,20 @@ func (r *Rights) seal() *Rights {
 // verdictFor computes acl.R3 for one row.
 func (r *Rights) verdictFor(row *command.Spec) verdict {
 	best := never
+	refused := false // a selector refuses the command in any database
 	for _, s := range r.selectors {
 		runs := s.runs(row)
 		switch {
-		case runs && (s.allKeys || !row.HasKeys(0)) && (s.allChannels || row.Channels == 0):
+		case runs && (s.allKeys || !row.HasKeys(0)) && (s.allChannels || row.Channels == 0) && s.spares(row):
 			return always
 		case runs || len(s.firstArgs[row.ID]) != 0:
 			best = depends
+		case s.spares(row):
+			refused = true
 		}
+	}
+	if best == never && !refused {
+		return depends // on the database: it is refused before the command is
 	}
 	return best
 }
@@ -137,13 +143,19 @@ func (r *Rights) Passwords() []string {
 }
 
 // A SelectorText is one selector in ACL GETUSER: rules that make it, by kind.
-type SelectorText struct{ Commands, Keys, Channels string }
+type SelectorText struct{ Commands, Keys, Channels, Databases string }
+
+// NamesDatabases reports whether a selector has a rule for databases other than alldbs.
+func (r *Rights) NamesDatabases() bool {
+	return slices.ContainsFunc(r.selectors, func(s *selector) bool { return !s.allDatabases })
+}
 
 // Selectors are the texts of the root selector and of the others, in order.
 func (r *Rights) Selectors() []SelectorText {
 	all := make([]SelectorText, len(r.selectors))
 	for i, s := range r.selectors {
-		all[i] = SelectorText{Commands: s.commandText(), Keys: s.keyText(), Channels: s.channelText()}
+		all[i] = SelectorText{Commands: s.commandText(), Keys: s.keyText(), Channels: s.channelText(),
+			Databases: s.databaseText()}
 	}
 	return all
 }

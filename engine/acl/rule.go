@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strconv"
 
 	"spindle/engine/command"
 	"spindle/protocol"
@@ -25,6 +26,7 @@ var (
 	errHash       = errors.New("The password hash must be exactly 64 characters and " +
 		"contain only lowercase hexadecimal characters")
 	errDuplicate = errors.New("Duplicate user found. A user can only be defined once in config files")
+	errDatabase  = errors.New("The provided database ID is out of range")
 	errFirstArg  = errors.New("Allowing first-arg of a subcommand is not supported")
 )
 
@@ -121,7 +123,7 @@ func (r *Rights) addSelector(rules []byte, allChannels bool) error {
 	return nil
 }
 
-// apply changes a selector by one rule for commands, keys or channels.
+// apply changes a selector by one rule for commands, keys, channels or databases.
 func (s *selector) apply(rule []byte) error {
 	word := cText(rule)
 	switch {
@@ -133,6 +135,12 @@ func (s *selector) apply(rule []byte) error {
 		s.allChannels, s.channels = true, nil
 	case command.Is(word, "RESETCHANNELS"):
 		s.allChannels, s.channels = false, nil
+	case command.Is(word, "ALLDBS"):
+		s.allDatabases, s.databases = true, nil
+	case command.Is(word, "RESETDBS"):
+		s.allDatabases, s.databases = false, nil
+	case len(word) >= len("db=") && command.Is(word[:len("db=")], "DB="):
+		return s.setDatabases(word[len("db="):])
 	case command.Is(word, "ALLCOMMANDS") || command.Is(word, "+@ALL"):
 		s.permitAll(true)
 	case command.Is(word, "NOCOMMANDS") || command.Is(word, "-@ALL"):
@@ -198,6 +206,24 @@ func (s *selector) addChannels(rule []byte) error {
 		return errRuleSyntax
 	}
 	s.channels = addPattern(s.channels, pattern{string(rule[1:]), read | write})
+	return nil
+}
+
+// setDatabases is db=number,number: these databases and no others.
+func (s *selector) setDatabases(list []byte) error {
+	s.allDatabases, s.databases = false, nil
+	for number := range bytes.SplitSeq(list, []byte(",")) {
+		db, err := strconv.ParseInt(string(number), 10, 32)
+		switch {
+		case errors.Is(err, strconv.ErrRange), err == nil && db < 0:
+			return errDatabase
+		case err != nil:
+			return errRuleSyntax
+		}
+		s.databases = append(s.databases, int(db))
+	}
+	slices.Sort(s.databases)
+	s.databases = slices.Compact(s.databases)
 	return nil
 }
 

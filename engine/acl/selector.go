@@ -3,6 +3,7 @@ package acl
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"spindle/engine/command"
@@ -11,8 +12,9 @@ import (
 // A selector is one set of permissions. A call is allowed if one selector of its user allows all of it.
 //
 // acl.S1. commands and firstArgs result from rules, applied after +@all if future is true, else after -@all.
-// acl.S2. allKeys means that keys is empty, and allChannels that channels is empty.
+// acl.S2. allKeys means that keys is empty, allChannels that channels is empty, allDatabases that databases is empty.
 // acl.S3. seal makes keyIndex and channelIndex from keys and channels.
+// acl.S4. databases ascends, and no two are equal.
 type selector struct {
 	catalogue *command.Catalogue
 
@@ -23,19 +25,22 @@ type selector struct {
 	rules     []string // in order, lower case: "+get", "-@write"
 
 	allKeys, allChannels   bool
+	allDatabases           bool
+	databases              []int
 	keys                   []pattern
 	channels               []pattern
 	keyIndex, channelIndex patterns
 }
 
 func newSelector(k *command.Catalogue, allChannels bool) *selector {
-	return &selector{catalogue: k, commands: newBitmap(k.IDs()), allChannels: allChannels}
+	return &selector{catalogue: k, commands: newBitmap(k.IDs()), allChannels: allChannels, allDatabases: true}
 }
 
 func (s *selector) clone() *selector {
 	d := *s
 	d.commands, d.rules = slices.Clone(s.commands), slices.Clone(s.rules)
 	d.keys, d.channels = slices.Clone(s.keys), slices.Clone(s.channels)
+	d.databases = slices.Clone(s.databases)
 	d.firstArgs = maps.Clone(s.firstArgs)
 	for id, words := range d.firstArgs {
 		d.firstArgs[id] = slices.Clone(words)
@@ -51,6 +56,17 @@ func (s *selector) seal() {
 // runs reports whether the selector allows row with any first argument. AUTH and its like are always allowed.
 func (s *selector) runs(row *command.Spec) bool {
 	return s.commands.has(row.ID) || row.Flags&command.NoAuth != 0
+}
+
+// hasDatabase reports whether the selector allows the database with this number.
+func (s *selector) hasDatabase(db int) bool {
+	_, found := slices.BinarySearch(s.databases, db)
+	return s.allDatabases || found
+}
+
+// spares reports whether the rules for databases hold for no call of row.
+func (s *selector) spares(row *command.Spec) bool {
+	return s.allDatabases || !row.InDatabase() && row.Databases == nil && !row.Has(command.AllDatabases)
 }
 
 // permit allows or refuses a row and all of its subcommands.
@@ -128,6 +144,24 @@ func (s *selector) channelText() string {
 	return joinPatterns(s.channels, pattern.channelRule)
 }
 
+// databaseText is alldbs, the rule that names the databases, or "" for none.
+func (s *selector) databaseText() string {
+	switch {
+	case s.allDatabases:
+		return "alldbs"
+	case len(s.databases) == 0:
+		return ""
+	}
+	text := []byte("db=")
+	for i, db := range s.databases {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, int64(db), 10)
+	}
+	return string(text)
+}
+
 // text is the selector's rules. They make it from a new one, whatever acl-pubsub-default is.
 func (s *selector) text() string {
 	var words []string
@@ -139,6 +173,12 @@ func (s *selector) text() string {
 	}
 	if channels := s.channelText(); channels != "" {
 		words = append(words, channels)
+	}
+	switch databases := s.databaseText(); {
+	case databases == "":
+		words = append(words, "resetdbs")
+	case !s.allDatabases:
+		words = append(words, databases)
 	}
 	return strings.Join(append(words, s.commandText()), " ")
 }

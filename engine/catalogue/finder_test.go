@@ -100,7 +100,7 @@ func TestSideDoors(t *testing.T) {
 			t.Fatal(err)
 		}
 		args := commandtest.Words(c.call)
-		if d := users.Check(change.User.Rights(), k.Find(args), args); d.Refused() != c.refused {
+		if d := users.Check(change.User.Rights(), k.Find(args), args, acl.Place{Of: 16}); d.Refused() != c.refused {
 			t.Errorf("%s: %s: refused is %t", c.rules, c.call, d.Refused())
 		}
 	}

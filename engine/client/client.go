@@ -166,6 +166,7 @@ type Queue struct {
 	Flags    uint64 // the union of the queued commands' command.Flags
 	Lacking  uint64 // the union of what each of them lacks: a flag that is not here, all have
 	Bytes    int
+	DB       int // where the next command will run, unless a SELECT among them fails
 }
 
 // Queued is one command inside MULTI. Spec is a *command.Spec; client stands below command and does not name it.

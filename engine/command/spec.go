@@ -33,7 +33,8 @@ type Spec struct {
 	// key is used. It reads the arguments exactly as the handler does.
 	GetKeys func(into []KeyPosition, args [][]byte) ([]KeyPosition, error)
 
-	// Databases appends the databases that a call names. It reads the arguments as the handler does. nil: it names none.
+	// Databases appends the places of the arguments that name databases. It reads the arguments as the handler does, which
+	// refuses the call if one of them names no database. nil: calls name none.
 	Databases func(into []int, args [][]byte) []int
 
 	Parent *Spec   // set by the catalogue
@@ -99,6 +100,7 @@ const (
 	RunsText                           // EVAL: its first argument is the text of a script
 	RunsFunction                       // FCALL
 	Selects                            // SELECT: the client goes to the database that the call names
+	AllDatabases                       // FLUSHALL: it is about every database
 )
 
 // NamedDatabases returns in into those databases that a call names of the first n.
@@ -106,19 +108,31 @@ func (s *Spec) NamedDatabases(into []int, args [][]byte, n int) []int {
 	if s.Databases == nil {
 		return into[:0]
 	}
-	return slices.DeleteFunc(s.Databases(into[:0], args), func(db int) bool { return db < 0 || db >= n })
+	into = s.Databases(into[:0], args)
+	for i, at := range into {
+		into[i] = Database(args[at], n)
+	}
+	return slices.DeleteFunc(into, func(db int) bool { return db < 0 })
+}
+
+// Database is the database of the first n that arg names; -1 for none.
+func Database(arg []byte, n int) int {
+	db, err := Int32(arg)
+	if err != nil || db < 0 || db >= n {
+		return -1
+	}
+	return db
 }
 
 // DatabaseAt is Databases of rows that name one in these arguments.
 func DatabaseAt(places ...int) func(into []int, args [][]byte) []int {
-	return func(into []int, args [][]byte) []int {
-		for _, at := range places {
-			if n, err := Int32(args[at]); err == nil {
-				into = append(into, n)
-			}
-		}
-		return into
-	}
+	return func(into []int, _ [][]byte) []int { return append(into, places...) }
+}
+
+// InDatabase says whether calls are about keys of the client's database. ACL rules for databases hold for it then.
+// SWAPDB and its like are about the databases that they name.
+func (s *Spec) InDatabase() bool {
+	return s.HasKeys(0) || s.ACL&(ACLKeyspace|ACLRead|ACLWrite) != 0 && s.Databases == nil
 }
 
 // Mark gives traits to rows and their subcommands.

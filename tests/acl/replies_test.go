@@ -126,7 +126,7 @@ func TestRefusals(t *testing.T) {
 			continue
 		}
 		r := p.users.Find([]byte("bob")).Rights()
-		decision := p.users.Check(r, row, args)
+		decision := p.users.Check(r, row, args, acl.Place{Of: 16})
 		v, err := bob.Do(anys(words)...)
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func TestRefusals(t *testing.T) {
 		p.same("ACL", "SETUSER", "bob", rule)
 		v := bob.Must("EXEC")
 		args := commandArgs(words)
-		decision := p.users.Check(p.users.Find([]byte("bob")).Rights(), p.core.Catalogue.Find(args), args)
+		decision := p.users.Check(p.users.Find([]byte("bob")).Rights(), p.core.Catalogue.Find(args), args, acl.Place{Of: 16})
 		if !decision.Refused() || v.Elems[0].Err() == nil || v.Elems[0].Err().Error() != decision.ExecError().Error() {
 			t.Errorf("%s: ours %q, theirs %v", call, decision.ExecError(), v)
 		}
@@ -185,7 +185,7 @@ func TestAnyKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := p.users.CheckWithAnyKey(p.users.Find([]byte("bob")).Rights(), row, args, command.KeyAccess)
+		got := p.users.CheckWithAnyKey(p.users.Find([]byte("bob")).Rights(), row, args, acl.Place{Of: 16}, command.KeyAccess)
 		if got != want || got != (v.Err() == nil) {
 			t.Errorf("%s: ours %t, want %t, theirs %v", rules, got, want, v)
 		}
@@ -308,7 +308,7 @@ func TestLog(t *testing.T) {
 		}
 		args := commandArgs(words)
 		row := p.core.Catalogue.Find(args)
-		d := p.users.Check(p.users.Find([]byte("bob")).Rights(), row, args)
+		d := p.users.Check(p.users.Find([]byte("bob")).Rights(), row, args, acl.Place{Of: 16})
 		if !d.Refused() {
 			t.Fatalf("%s is allowed", words)
 		}

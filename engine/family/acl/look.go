@@ -57,7 +57,7 @@ func (f *family) dryRun(c *command.Context) error {
 		return command.ErrArity(row)
 	}
 	rights := user.Rights()
-	if d := f.Users.Check(rights, row, args); d.Refused() {
+	if d := f.Users.Check(rights, row, args, acl.Place{DB: c.DB.Index(), Of: c.Space.Len()}); d.Refused() {
 		c.Reply.BulkString(d.Verbose(rights, row, args))
 		return nil
 	}

@@ -58,7 +58,7 @@ func (f *family) delUser(c *command.Context) error {
 }
 
 // getUser is ACL GETUSER username. Replies: a map of flags, passwords, the root selector's rules and the other
-// selectors; null for an unknown user.
+// selectors; null for an unknown user. Databases are among the rules if a selector has a rule for them.
 func (f *family) getUser(c *command.Context) error {
 	defer hide(c)
 	user := f.Users.Find(c.Args[2])
@@ -66,8 +66,11 @@ func (f *family) getUser(c *command.Context) error {
 		c.Reply.Null()
 		return nil
 	}
-	rights, r := user.Rights(), c.Reply
-	r.Map(6)
+	rights, r, more := user.Rights(), c.Reply, 0
+	if rights.NamesDatabases() {
+		more = 1
+	}
+	r.Map(6 + more)
 	r.BulkString("flags")
 	flags := rights.Flags()
 	r.Set(len(flags))
@@ -81,24 +84,28 @@ func (f *family) getUser(c *command.Context) error {
 		r.BulkString(p)
 	}
 	selectors := rights.Selectors()
-	appendSelector(r, selectors[0])
+	appendSelector(r, selectors[0], more > 0)
 	r.BulkString("selectors")
 	r.Array(len(selectors) - 1)
 	for _, s := range selectors[1:] {
-		r.Map(3)
-		appendSelector(r, s)
+		r.Map(3 + more)
+		appendSelector(r, s, more > 0)
 	}
 	return nil
 }
 
-// appendSelector appends the commands, keys and channels of a selector to the reply, as three pairs.
-func appendSelector(r *protocol.Reply, s acl.SelectorText) {
+// appendSelector appends the commands, keys, channels and perhaps databases of a selector to the reply, a pair each.
+func appendSelector(r *protocol.Reply, s acl.SelectorText, databases bool) {
 	r.BulkString("commands")
 	r.BulkString(s.Commands)
 	r.BulkString("keys")
 	r.BulkString(s.Keys)
 	r.BulkString("channels")
 	r.BulkString(s.Channels)
+	if databases {
+		r.BulkString("databases")
+		r.BulkString(s.Databases)
+	}
 }
 
 // list is ACL LIST. Replies: each user as a line of the ACL file.

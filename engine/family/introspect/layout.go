@@ -60,7 +60,7 @@ var layout = []sectionLayout{
 		client_output_buffer_limit_disconnections=0 reply_buffer_shrinks=0 reply_buffer_expands=0 eventloop_cycles=0
 		eventloop_duration_sum=0 eventloop_duration_cmd_sum=0 instantaneous_eventloop_cycles_per_sec=0
 		instantaneous_eventloop_duration_usec=0 acl_access_denied_auth=0 acl_access_denied_cmd=0
-		acl_access_denied_key=0 acl_access_denied_channel=0
+		acl_access_denied_key=0 acl_access_denied_channel=0 acl_access_denied_db=0
 	`},
 	{"Replication", true, `
 		role=master master_host connected_slaves=0 min_slaves_good_slaves slave0 master_failover_state=no-failover

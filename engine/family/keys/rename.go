@@ -133,14 +133,15 @@ func copyKey(c *command.Context) error {
 // isCopyDB reports whether COPY's option DB, with its number, is at i.
 func isCopyDB(args [][]byte, i int) bool { return command.Is(args[i], "DB") && i+1 < len(args) }
 
-// copyDatabases returns the databases that COPY's options DB name. The last one counts.
+// copyDatabases returns the places of the databases that COPY's options DB name. The last one counts.
 func copyDatabases(into []int, args [][]byte) []int {
 	for i := 3; i < len(args); i++ {
-		if isCopyDB(args, i) {
+		switch {
+		case isCopyDB(args, i):
 			i++
-			if n, err := command.Int32(args[i]); err == nil {
-				into = append(into, n)
-			}
+			into = append(into, i)
+		case !command.Is(args[i], "REPLACE"):
+			return into[:0] // the handler refuses the call
 		}
 	}
 	return into
