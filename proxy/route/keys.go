@@ -152,9 +152,11 @@ const (
 	plain custom = iota
 	customSort
 	customMigrate
+	customGeo
 )
 
-var customs = map[string]custom{"sort": customSort, "sort_ro": customSort, "migrate": customMigrate}
+var customs = map[string]custom{"sort": customSort, "sort_ro": customSort, "migrate": customMigrate,
+	"georadius": customGeo, "georadiusbymember": customGeo}
 
 // AppendKeys appends the indices in args of a call's keys. The call is of row. A wrong call may have fewer keys than it
 // seems to have; its shard answers with an error.
@@ -164,6 +166,8 @@ func (t *Table) AppendKeys(dst []int, row *Row, args [][]byte) []int {
 		return appendSortKeys(dst, row, args)
 	case customMigrate:
 		return appendMigrateKeys(dst, args)
+	case customGeo:
+		return appendGeoKeys(dst, args)
 	}
 	for i := range row.keys {
 		s := &row.keys[i]
@@ -218,6 +222,23 @@ func appendMigrateKeys(dst []int, args [][]byte) []int {
 				dst = append(dst, i)
 			}
 		}
+	}
+	return dst
+}
+
+// appendGeoKeys finds the keys of GEORADIUS and GEORADIUSBYMEMBER: their key, and that of the last STORE or STOREDIST.
+// The specifications of Redis find the first of each instead, but the last one is written.
+func appendGeoKeys(dst []int, args [][]byte) []int {
+	dst = append(dst, 1)
+	store := 0
+	for i := 5; i < len(args)-1; i++ {
+		if ascii.EqualFold(args[i], "store") || ascii.EqualFold(args[i], "storedist") {
+			i++
+			store = i
+		}
+	}
+	if store > 0 {
+		dst = append(dst, store)
 	}
 	return dst
 }

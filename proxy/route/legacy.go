@@ -6,11 +6,9 @@ var legacySpecs = map[string][]spec{
 	"fcall_ro": {counted2}, "zunionstore": {firstArg, counted2}, "zinterstore": {firstArg, counted2},
 	"zdiffstore": {firstArg, counted2}, "zunion": {counted1}, "zinter": {counted1}, "zdiff": {counted1},
 	"zintercard": {counted1}, "sintercard": {counted1}, "lmpop": {counted1}, "zmpop": {counted1}, "blmpop": {counted2},
-	"bzmpop":            {counted2},
-	"xread":             {{keyword: "streams", start: 1, last: -1, limit: 2, step: 1}},
-	"xreadgroup":        {{keyword: "streams", start: 4, last: -1, limit: 2, step: 1}},
-	"georadius":         {firstArg, {keyword: "store", start: 6, step: 1}, {keyword: "storedist", start: 6, step: 1}},
-	"georadiusbymember": {firstArg, {keyword: "store", start: 5, step: 1}, {keyword: "storedist", start: 5, step: 1}},
+	"bzmpop":     {counted2},
+	"xread":      {{keyword: "streams", start: 1, last: -1, limit: 2, step: 1}},
+	"xreadgroup": {{keyword: "streams", start: 4, last: -1, limit: 2, step: 1}},
 }
 
 var (

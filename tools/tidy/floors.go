@@ -73,7 +73,7 @@ var floors = []rule{
 	{"tools/cli", []string{"aof", "bgsave/", "engine/data/", "protocol/"}},
 	{"tools", []string{"tools/cli", "protocol/", "bgsave/", "engine/", "reactor/", "server/"}},
 	{"bench", []string{"bench/", "protocol/", "tests/testkit/authority"}},
-	{"tests", []string{"tests/", "protocol/", "engine/", "bgsave/", "server/"}},
+	{"tests", []string{"tests/", "protocol/", "engine/", "bgsave/", "server/", "proxy/"}},
 }
 
 // besides are the folders whose packages are no part of the program. Its packages may not import them, but main imports
