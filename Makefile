@@ -125,14 +125,15 @@ vet:
 	$(GO) vet ./...
 
 # The tests hold spindle against Debian's redis: the server is the oracle, its tools are the users. lua5.1 is the
-# language's oracle, systemd-analyze that of the units, and openssl that of TLS. ip makes networks of namespaces.
+# language's oracle, systemd-analyze that of the units, and openssl that of TLS. ip makes networks of namespaces. etcd
+# is the store of proxies.
 deps:
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && \
 	  command -v redis-check-rdb >/dev/null && command -v lua5.1 >/dev/null && \
 	  command -v systemd-analyze >/dev/null && command -v ip >/dev/null && \
-	  command -v openssl >/dev/null || \
+	  command -v openssl >/dev/null && command -v etcd >/dev/null || \
 	  { $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq \
-	  redis-server redis-tools procps lua5.1 systemd iproute2 openssl; }
+	  redis-server redis-tools procps lua5.1 systemd iproute2 openssl etcd-server; }
 
 race: deps build ## the same tests under the race detector; slabs come from the Go heap there
 	$(GO) test -race -timeout 40m ./...

@@ -1,6 +1,6 @@
 // Spindle is a Redis-compatible server. Under another name, or with another first word, it is one of its tools.
 //
-// This file only chooses: server, Sentinel or one of the tools.
+// This file only chooses: server, Sentinel, dashboard or one of the tools.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"spindle/proxy/dashboard"
 	"spindle/server"
 	"spindle/tools/cli"
 )
@@ -29,8 +30,10 @@ func main() {
 		os.Exit(server.Run(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
 	case "sentinel":
 		os.Exit(server.RunSentinel(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
+	case "dashboard":
+		os.Exit(dashboard.Run(os.Args))
 	default:
-		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server or a Sentinel.\n", role)
+		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server, a Sentinel or a dashboard.\n", role)
 		os.Exit(1)
 	}
 }
@@ -47,6 +50,8 @@ func roleOf(argv []string) string {
 		return "sentinel"
 	case strings.Contains(name, "proxy") || len(argv) > 1 && argv[1] == "--proxy":
 		return "proxy"
+	case strings.Contains(name, "dashboard") || len(argv) > 1 && argv[1] == "--dashboard":
+		return "dashboard"
 	}
 	return "server"
 }

@@ -21,6 +21,8 @@ var Forms = []Form{
 	{"--check-config FILE [--DIRECTIVE VALUE ...] [-]", "name the lines that a start would refuse; touches nothing"},
 	{"--sentinel FILE [--DIRECTIVE VALUE ...]",
 		"watch servers and fail over, as FILE says; what is learnt is written to it"},
+	{"--dashboard [FILE] [--DIRECTIVE VALUE ...]",
+		"run products of servers and proxies; --dashboard --help has its directives"},
 	{"--check-system", "does this host suit the server?"},
 	{"-h, --help [DIRECTIVE ...]", "this text; of directives alone if some are named (* and ? stand for any)"},
 	{"-v, --version", "which version this is"},

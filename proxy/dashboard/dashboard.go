@@ -1,0 +1,181 @@
+// Package dashboard runs products: it keeps their groups and slots in the store, and moves slots between groups.
+//
+// Owner: goroutines of its HTTP server; one goroutine carries out the moves while this dashboard is the active one.
+// Never: stands in the way of a client's request, keeps state that is not in the store, or writes without leading.
+// Start at Run; api.go lists what it can do, lead.go decides which dashboard is active.
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"spindle/internal/config"
+	"spindle/internal/logging"
+	"spindle/internal/process"
+	"spindle/internal/tlsconfig"
+	"spindle/internal/version"
+	"spindle/proxy/store"
+)
+
+// page is the settings with their texts.
+//
+//go:embed dashboard.conf
+var page string
+
+// Run is the whole life of a dashboard's process; it returns the exit code. argv[1] is --dashboard, unless the program
+// has the name of a dashboard.
+func Run(argv []string) int {
+	whole := argv
+	if len(argv) > 1 && argv[1] == "--dashboard" {
+		argv = slices.Delete(slices.Clone(argv), 1, 2)
+	}
+	s, log := &settings{}, logging.New(os.Stdout)
+	log.SetRole('D')
+	registry, err := s.registry()
+	if err != nil {
+		log.Warning("%s", err)
+		return 1
+	}
+	args := config.ParseArguments(argv)
+	switch args.Task {
+	case config.TaskVersion:
+		fmt.Print(version.Text())
+		return 0
+	case config.TaskHelp:
+		return config.Help(registry, page, nil, args.Rest, os.Stdout)
+	case config.TaskServe:
+	default:
+		fmt.Fprintf(os.Stderr, "A dashboard does not take %s.\n", argv[1])
+		return 1
+	}
+	var stdin []byte
+	if args.Stdin {
+		if stdin, err = io.ReadAll(os.Stdin); err != nil {
+			log.Warning("Can't read the configuration from standard input: %s", err)
+			return 1
+		}
+	}
+	if _, err := config.Load(registry, args, bytes.NewReader(stdin), config.Options{Log: log}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	process.OpenLog(log, &s.process, registry)
+	supervisor := process.Supervise(&s.process, log)
+	if s.process.Daemonize.Get() && !supervisor.Active() && !process.IsDaemon() {
+		if err := process.Daemonize(whole, stdin); err != nil {
+			log.Warning("Can't daemonize: %s", err)
+			return 1
+		}
+		return 0
+	}
+	daemon := process.IsDaemon()
+	if err := process.Detach(); err != nil {
+		log.Warning("Can't detach from standard input: %s", err)
+		return 1
+	}
+	pidFile := process.WritePidFile(&s.process, daemon, log)
+	defer process.RemovePidFile(pidFile)
+	signals := process.WatchSignals(&s.process, log, nil, nil)
+	defer signals.Stop()
+	d, err := start(s, log)
+	if err != nil {
+		log.Warning("%s", err)
+		return 1
+	}
+	supervisor.Ready()
+	<-signals.Shutdown
+	supervisor.Stopping()
+	log.Notice("The dashboard ends.")
+	d.stop()
+	return 0
+}
+
+// A Dashboard is one running dashboard.
+type Dashboard struct {
+	s      *settings
+	log    *logging.Logger
+	store  store.Store
+	prefix string
+	self   store.Leader
+	lead   lead
+	http   http.Server
+	end    context.CancelFunc
+	ended  chan struct{} // closed when the campaign is over
+}
+
+// start begins to serve and to campaign.
+func start(s *settings, log *logging.Logger) (*Dashboard, error) {
+	opened, err := store.Open(&s.store)
+	if err != nil {
+		return nil, err
+	}
+	var secure *tls.Config
+	if s.TLS.Get() {
+		configs, err := tlsconfig.Build(&s.tls)
+		if err != nil {
+			return nil, err
+		}
+		secure = configs.Server
+	}
+	listener, err := s.listen()
+	if err != nil {
+		return nil, err
+	}
+	id := make([]byte, 8)
+	_, _ = rand.Read(id) // it never fails
+	ctx, end := context.WithCancel(context.Background())
+	d := &Dashboard{s: s, log: log, store: opened, prefix: s.store.Prefix.Get(), end: end, ended: make(chan struct{}),
+		self: store.Leader{ID: hex.EncodeToString(id), URL: s.url(listener.Addr())}}
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	d.http = http.Server{
+		Handler: d.handler(), MaxHeaderBytes: 64 << 10, ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout: 30 * time.Second, WriteTimeout: 2 * time.Minute, IdleTimeout: time.Minute,
+		ErrorLog: nil, BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	go func() {
+		if err := d.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Warning("The dashboard's address failed: %s", err)
+		}
+	}()
+	go d.campaign(ctx)
+	log.Notice("spindle %s as a dashboard on %s: %s, prefix %s", version.Spindle, d.self.URL, opened, d.prefix)
+	return d, nil
+}
+
+// stop ends the work in order: requests, then the leadership, so that the next dashboard takes over at once.
+func (d *Dashboard) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = d.http.Shutdown(ctx) // requests that are not done by then are cut off
+	d.end()
+	<-d.ended
+	d.store.Close()
+}
+
+// key returns the key of an entry that belongs to no product.
+func (d *Dashboard) key(parts ...string) string {
+	return store.KeyOf(d.prefix, store.Dashboard, parts...)
+}
+
+// describe shortens a text for one line of the log.
+func describe(text string) string {
+	if len(text) > 200 {
+		text = text[:200] + "…"
+	}
+	return strings.ToValidUTF8(text, "?")
+}

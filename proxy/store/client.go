@@ -1,0 +1,242 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A Client is a proxy's side of the store: it follows one product, registers, and confirms tables.
+//
+//	c := store.NewClient(s, "/spindle", "shop", log)
+//	tables := c.Follow(ctx)                 // the first table may take as long as the store
+//	err := c.Register(ctx, info)            // before the first request is sent to a shard
+//	for t := range tables {
+//		// act on t: hold back the slots that are Held and finish their requests
+//		c.Confirm(t.Revision)           // never waits
+//	}
+//	c.Unregister(ctx)                       // when no request is under way any more
+//
+// store.C1. A proxy registers before it sends, and unregisters after it has stopped sending. In between its
+// registration stays, also while the proxy does not reach the store.
+// store.C2. A revision is confirmed after the proxy acts on it, and no request that it sent by an older table is under
+// way.
+type Client struct {
+	store   Store
+	prefix  string
+	product string
+	warn    func(err error) // entries that are refused, and outages, each once
+
+	mu       sync.Mutex
+	self     Proxy
+	revision int64 // of the registration in the store; 0: unknown
+	confirm  int64 // the newest revision to confirm
+	wake     chan struct{}
+}
+
+// presence is how long a proxy counts as present after its last sign of life.
+const presence = 10 * time.Second
+
+// ErrReplaced means that another process has registered under this proxy's ID. Moves no longer wait for this one, so it
+// must stop.
+var ErrReplaced = errors.New("another process has registered under this proxy's ID")
+
+// NewClient makes a client. warn gets problems, on any goroutine.
+func NewClient(s Store, prefix, product string, warn func(err error)) *Client {
+	return &Client{store: s, prefix: prefix, product: product, warn: warn, wake: make(chan struct{}, 1)}
+}
+
+// Follow returns the product's tables, the newest at any time: a slow reader skips some. The channel is closed when ctx
+// ends. While the store does not answer, or has no whole and valid table, the last one stays in force.
+func (c *Client) Follow(ctx context.Context) <-chan *Table {
+	out := make(chan *Table, 1)
+	go func() {
+		defer close(out)
+		v, begun := newView(KeyOf(c.prefix, c.product)), false
+		last := "" // why there was no table, as it was told
+		for change := range c.store.Watch(ctx, v.root, 0) {
+			if change.Err != nil {
+				c.warn(fmt.Errorf("%s does not answer, and the last table stays in force: %w", c.store, change.Err))
+				continue
+			}
+			relevant, problems := v.take(change)
+			for _, err := range problems {
+				c.warn(err)
+			}
+			if !relevant && begun {
+				continue
+			}
+			begun = true
+			t, err := v.table()
+			if err != nil {
+				if err.Error() != last {
+					c.warn(fmt.Errorf("product %s: %w", c.product, err))
+				}
+				last = err.Error()
+				continue
+			}
+			last = ""
+			select {
+			case <-out: // the reader has not seen it
+			default:
+			}
+			out <- t
+		}
+	}()
+	return out
+}
+
+// Register writes the registration, and keeps the proxy's presence until ctx ends. It sets Schema and Instance.
+//
+// Errors: the store's, or that of an impossible info; then nothing is registered. Later problems, such as
+// ErrReplaced, go to warn.
+func (c *Client) Register(ctx context.Context, info Proxy) error {
+	random := make([]byte, 8)
+	_, _ = rand.Read(random) // it never fails
+	info.Instance, info.Confirmed = hex.EncodeToString(random), 0
+	value, err := Encode(&info)
+	if err != nil {
+		return err
+	}
+	key := KeyOf(c.prefix, c.product, "proxies", info.ID)
+	revision, err := c.store.Commit(ctx, nil, []Write{{Key: key, Value: value}})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.self, c.revision = info, revision
+	c.mu.Unlock()
+	go c.keepPresence(ctx, info)
+	go c.keepConfirming(ctx)
+	return nil
+}
+
+// Confirm says that the proxy acts on the table of a revision (store.C2). It returns at once; the store learns it
+// soon, also after an outage.
+func (c *Client) Confirm(revision int64) {
+	c.mu.Lock()
+	c.confirm = max(c.confirm, revision)
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Unregister removes the registration, so that no move waits for this proxy (store.C1). End the context of Register
+// first.
+func (c *Client) Unregister(ctx context.Context) error {
+	c.mu.Lock()
+	self, revision := c.self, c.revision
+	c.mu.Unlock()
+	key := KeyOf(c.prefix, c.product, "proxies", self.ID)
+	_, err := c.store.Commit(ctx, []Condition{{key, revision}}, []Write{{Key: key, Delete: true},
+		{Key: KeyOf(c.prefix, c.product, "present", self.ID), Delete: true}})
+	if errors.Is(err, ErrConflict) { // it was removed already, or another process has it
+		return nil
+	}
+	return err
+}
+
+// keepPresence keeps the leased entry that says that this proxy reaches the store.
+func (c *Client) keepPresence(ctx context.Context, info Proxy) {
+	value, err := Encode(&Presence{ID: info.ID, Instance: info.Instance})
+	if err != nil {
+		c.warn(err)
+		return
+	}
+	for failures := 0; ctx.Err() == nil; failures++ {
+		session, err := NewSession(ctx, c.store, presence)
+		if err == nil {
+			write := Write{Key: KeyOf(c.prefix, c.product, "present", info.ID), Value: value, Lease: session.Lease}
+			if _, err = c.store.Commit(ctx, nil, []Write{write}); err == nil {
+				failures = 0
+				c.Confirm(0) // the registration may have been removed meanwhile
+				<-session.Lost()
+				continue
+			}
+		}
+		if failures == 0 && ctx.Err() == nil {
+			c.warn(fmt.Errorf("%s does not take this proxy's presence: %w", c.store, err))
+		}
+		pause(ctx, failures)
+	}
+}
+
+// keepConfirming writes what Confirm says.
+func (c *Client) keepConfirming(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		}
+		for failures := 0; ctx.Err() == nil; failures++ {
+			err := c.writeConfirmed(ctx)
+			if err == nil {
+				break
+			}
+			if errors.Is(err, ErrReplaced) {
+				c.warn(err)
+				return
+			}
+			pause(ctx, failures)
+		}
+	}
+}
+
+// writeConfirmed writes the registration with the newest revision. A registration that was removed, as by an operator
+// that took this proxy for dead, is written again.
+func (c *Client) writeConfirmed(ctx context.Context) error {
+	c.mu.Lock()
+	self, revision := c.self, c.revision
+	self.Confirmed = c.confirm
+	c.mu.Unlock()
+	value, err := Encode(&self)
+	if err != nil {
+		return err
+	}
+	key := KeyOf(c.prefix, c.product, "proxies", self.ID)
+	revision, err = Put(ctx, c.store, key, value, Condition{key, revision})
+	if maybe := (*MaybeError)(nil); errors.Is(err, ErrConflict) || errors.As(err, &maybe) {
+		revision, err = c.reconcile(ctx, key, self, err)
+	}
+	c.mu.Lock()
+	c.revision = revision
+	c.mu.Unlock()
+	return err
+}
+
+// reconcile finds out which registration is in the store after a write has failed with because. It returns that one's
+// revision, and because if the write has to be tried again.
+func (c *Client) reconcile(ctx context.Context, key string, self Proxy, because error) (int64, error) {
+	e, err := c.store.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return 0, because
+	}
+	if err != nil {
+		return c.known(), err
+	}
+	var there Proxy
+	if err := Decode(e, &there); err != nil {
+		c.warn(err)
+		return e.Revision, because // it is written over
+	}
+	switch {
+	case there.Instance != self.Instance:
+		return e.Revision, ErrReplaced
+	case there.Confirmed == self.Confirmed:
+		return e.Revision, nil
+	}
+	return e.Revision, because
+}
+
+func (c *Client) known() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.revision
+}

@@ -1,0 +1,289 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+// encode returns the value of a good entry.
+func encode(t *testing.T, v Checked) []byte {
+	t.Helper()
+	text, err := Encode(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// shop returns the writes that make product shop with groups a and b, of which a has all slots.
+func shop(t *testing.T) []Write {
+	return []Write{
+		{Key: "/s/shop/product", Value: encode(t, &Product{Name: "shop", Kind: KindGroups, Hash: HashCRC16, Slots: 16384})},
+		{Key: "/s/shop/groups/a", Value: encode(t, group("a", "10.0.0.1:6379"))},
+		{Key: "/s/shop/groups/b", Value: encode(t, group("b", "10.0.0.2:6379"))},
+		{Key: "/s/shop/slots", Value: encode(t, &Slots{Slots: 16384, Ranges: []Range{{From: 0, To: 16383, Group: "a"}}})},
+	}
+}
+
+func group(id, primary string) *Group {
+	return &Group{ID: id, Primary: primary, Servers: []Server{{Address: primary}}}
+}
+
+// A complaints collects what a client warns of.
+type complaints struct {
+	mu   sync.Mutex
+	list []error
+}
+
+func (c *complaints) warn(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, err)
+}
+
+func (c *complaints) has(text string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, err := range c.list {
+		if strings.Contains(err.Error(), text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no warning has %q: %v", text, c.list)
+}
+
+// next returns the next table that is at least of a revision.
+func next(t *testing.T, tables <-chan *Table, revision int64) *Table {
+	t.Helper()
+	for table := range tables {
+		if table.Revision >= revision {
+			return table
+		}
+	}
+	t.Fatal("no table came")
+	return nil
+}
+
+func commit(t *testing.T, s Store, writes ...Write) int64 {
+	t.Helper()
+	revision, err := s.Commit(within(t), nil, writes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revision
+}
+
+// TestFollow: a proxy gets each state of the table, and a damaged, foreign, old or impossible entry changes nothing.
+func TestFollow(t *testing.T) {
+	everyStore(t, func(t *testing.T, s Store) {
+		ctx, problems := within(t), &complaints{}
+		c := NewClient(s, "/s", "shop", problems.warn)
+		tables := c.Follow(ctx)
+		testkit.Until(t, limit, "word of the missing product", func() error { return problems.has("no such product") })
+		table := next(t, tables, commit(t, s, shop(t)...))
+		if table.Groups["b"].Primary != "10.0.0.2:6379" || table.Slots[16383] != (Slot{Group: "a"}) || len(table.Groups) != 2 {
+			t.Errorf("%+v", table)
+		}
+		moving := &Slots{Slots: 16384, Ranges: []Range{{From: 0, To: 9, Group: "a", State: Prepare, Target: "b"},
+			{From: 10, To: 19, Group: "a", State: Migrating, Target: "b"}, {From: 20, To: 29, Group: "b"}}}
+		good := commit(t, s, Write{Key: "/s/shop/slots", Value: encode(t, moving)})
+		table = next(t, tables, good)
+		for slot, want := range map[int]Slot{0: {Group: "a", Held: true}, 9: {Group: "a", Held: true},
+			10: {Group: "b", Source: "a"}, 19: {Group: "b", Source: "a"}, 20: {Group: "b"}, 30: {}} {
+			if table.Slots[slot] != want {
+				t.Errorf("slot %d is %+v, want %+v", slot, table.Slots[slot], want)
+			}
+		}
+		for value, reason := range map[string]string{
+			`{"schema":"spindle.slots/1","slots":16384,"ranges":[{"from":0`: "no JSON",
+			`{"schema":"spindle.slots/0","slots":16384,"ranges":[]}`:        "spindle.slots/0",
+			`{"slots":16384,"ranges":[]}`:                                   "no schema",
+			`[1,2]`:                                                         "no JSON object",
+			`{"schema":"spindle.slots/1","slots":16384,"ranges":[{"from":5,"to":4,"group":"a"}]}`:                  "out of order",
+			`{"schema":"spindle.slots/1","slots":16384,"ranges":[{"from":0,"to":16384,"group":"a"}]}`:              "out of bounds",
+			`{"schema":"spindle.slots/1","slots":16384,"ranges":[],"more":1}`:                                      "unknown field",
+			`{"schema":"spindle.slots/1","slots":16384,"ranges":[{"from":0,"to":1,"group":"z"}]}`:                  "does not exist",
+			`{"schema":"spindle.slots/1","slots":1024,"ranges":[]}`:                                                "1024 slots",
+			`{"schema":"spindle.slots/1","slots":16384,"ranges":[{"from":0,"to":1,"group":"a","state":"sleepy"}]}`: "sleepy",
+		} {
+			commit(t, s, Write{Key: "/s/shop/slots", Value: []byte(value)})
+			testkit.Until(t, limit, "a warning", func() error {
+				return errors.Join(problems.has(reason), problems.has("/s/shop/slots"))
+			})
+		}
+		select {
+		case table := <-tables:
+			t.Errorf("a table of a bad entry: %+v", table)
+		default:
+		}
+		table = next(t, tables, commit(t, s, shop(t)[3]))
+		if table.Slots[5] != (Slot{Group: "a"}) {
+			t.Errorf("after the repair slot 5 is %+v", table.Slots[5])
+		}
+		// A group that the table names cannot go; another one can.
+		commit(t, s, Write{Key: "/s/shop/groups/a", Delete: true})
+		testkit.Until(t, limit, "a warning", func() error { return problems.has(`name group "a", which does not exist`) })
+		table = next(t, tables, commit(t, s, shop(t)[1], Write{Key: "/s/shop/groups/b", Delete: true}))
+		if len(table.Groups) != 1 {
+			t.Errorf("%v", table.Groups)
+		}
+	})
+}
+
+// registration returns a proxy's entry in the store.
+func registration(ctx context.Context, s Store) (p Proxy, err error) {
+	e, err := s.Get(ctx, "/s/shop/proxies/127.0.0.1:7000")
+	if err == nil {
+		err = Decode(e, &p)
+	}
+	return p, err
+}
+
+func TestRegister(t *testing.T) {
+	everyStore(t, func(t *testing.T, s Store) {
+		ctx, problems := within(t), &complaints{}
+		commit(t, s, shop(t)...)
+		serving, stop := context.WithCancel(ctx)
+		defer stop()
+		c := NewClient(s, "/s", "shop", problems.warn)
+		if err := c.Register(serving, Proxy{ID: "a/b"}); err == nil {
+			t.Error("an impossible ID is registered")
+		}
+		if err := c.Register(serving, Proxy{ID: "127.0.0.1:7000", Address: "127.0.0.1:7000"}); err != nil {
+			t.Fatal(err)
+		}
+		confirmed := func(want int64) func() error {
+			return func() error {
+				p, err := registration(ctx, s)
+				if err == nil && p.Confirmed != want {
+					err = fmt.Errorf("revision %d is confirmed, want %d", p.Confirmed, want)
+				}
+				return err
+			}
+		}
+		c.Confirm(7)
+		testkit.Until(t, limit, "the confirmation", confirmed(7))
+		c.Confirm(5) // an older one changes nothing
+		c.Confirm(9)
+		testkit.Until(t, limit, "the confirmation", confirmed(9))
+		testkit.Until(t, limit, "the presence", func() error {
+			_, err := s.Get(ctx, "/s/shop/present/127.0.0.1:7000")
+			return err
+		})
+		// An operator has taken it for dead.
+		commit(t, s, Write{Key: "/s/shop/proxies/127.0.0.1:7000", Delete: true})
+		c.Confirm(11)
+		testkit.Until(t, limit, "the second registration", confirmed(11))
+		stop()
+		testkit.Until(t, limit, "the end of the presence", func() error {
+			if _, err := s.Get(ctx, "/s/shop/present/127.0.0.1:7000"); !errors.Is(err, ErrNotFound) {
+				return fmt.Errorf("it is there: %v", err)
+			}
+			return nil
+		})
+		if err := confirmed(11)(); err != nil {
+			t.Errorf("a proxy that is cut off is no longer registered: %v", err)
+		}
+		if err := c.Unregister(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := registration(ctx, s); !errors.Is(err, ErrNotFound) {
+			t.Errorf("after Unregister: %v", err)
+		}
+	})
+}
+
+// TestRegisterTwice: a second process under the same ID takes the registration, and the first one is told.
+func TestRegisterTwice(t *testing.T) {
+	everyStore(t, func(t *testing.T, s Store) {
+		ctx, problems := within(t), &complaints{}
+		commit(t, s, shop(t)...)
+		info := Proxy{ID: "127.0.0.1:7000", Address: "127.0.0.1:7000"}
+		first, second := NewClient(s, "/s", "shop", problems.warn), NewClient(s, "/s", "shop", func(err error) { t.Error(err) })
+		for _, c := range []*Client{first, second} {
+			if err := c.Register(ctx, info); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first.Confirm(5)
+		testkit.Until(t, limit, "a warning", func() error { return problems.has(ErrReplaced.Error()) })
+		second.Confirm(3)
+		testkit.Until(t, limit, "the second one's confirmation", func() error {
+			p, err := registration(ctx, s)
+			if err == nil && p.Confirmed != 3 {
+				err = fmt.Errorf("revision %d is confirmed", p.Confirmed)
+			}
+			return err
+		})
+		if err := first.Unregister(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := registration(ctx, s); err != nil {
+			t.Errorf("the first one has removed the second one's registration: %v", err)
+		}
+	})
+}
+
+// FuzzEntry: no bytes of an entry make a reader panic. An entry that is taken is written and taken again the same.
+func FuzzEntry(f *testing.F) {
+	t := &testing.T{}
+	for i, w := range shop(t) {
+		f.Add(i, w.Value)
+	}
+	f.Add(4, []byte(`{"schema":"spindle.move/1","id":"m","state":"running","steps":[{"from":1,"to":2,"source":"a","target":"b"}]}`))
+	f.Fuzz(func(t *testing.T, kind int, value []byte) {
+		fresh := func() Checked {
+			all := []Checked{new(Product), new(Group), new(Group), new(Slots), new(Move), new(Sentinels), new(Proxy),
+				new(Presence), new(Progress), new(Leader), new(Token), new(Audit)}
+			return all[uint(kind)%uint(len(all))]
+		}
+		v := fresh()
+		if err := Decode(Entry{Key: "/s/x", Value: value}, v); err != nil {
+			if refused := (*EntryError)(nil); !errors.As(err, &refused) || refused.Reason == "" || refused.Key == "" {
+				t.Fatalf("the error %v names no key and reason", err)
+			}
+			return
+		}
+		again, err := Encode(v)
+		if err != nil {
+			t.Fatalf("%s was read, and cannot be written: %v", value, err)
+		}
+		w := fresh()
+		if err := Decode(Entry{Key: "/s/x", Value: again}, w); err != nil {
+			t.Fatalf("%s was written, and is refused: %v", again, err)
+		}
+		if third, err := Encode(w); err != nil || string(third) != string(again) {
+			t.Fatalf("%s was written as %s, %v", again, third, err)
+		}
+	})
+}
+
+// FuzzTable: no entries of a product make a table that names a group without an entry, or has another number of slots.
+func FuzzTable(f *testing.F) {
+	t := &testing.T{}
+	seeds := shop(t)
+	f.Add(seeds[0].Value, seeds[1].Value, seeds[3].Value)
+	f.Fuzz(func(t *testing.T, product, group, slots []byte) {
+		v := newView("/s/shop/")
+		v.take(Change{Reset: true, Entries: []Entry{{Key: "/s/shop/product", Value: product, Revision: 1},
+			{Key: "/s/shop/groups/a", Value: group, Revision: 2}, {Key: "/s/shop/slots", Value: slots, Revision: 3}}})
+		table, err := v.table()
+		if err != nil {
+			return
+		}
+		if table.Product.Kind == KindGroups && len(table.Slots) != table.Product.Slots {
+			t.Fatalf("%d slots of %d", len(table.Slots), table.Product.Slots)
+		}
+		for slot, s := range table.Slots {
+			if s.Group != "" && table.Groups[s.Group] == nil || s.Source != "" && table.Groups[s.Source] == nil {
+				t.Fatalf("slot %d is %+v", slot, s)
+			}
+		}
+	})
+}

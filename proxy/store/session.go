@@ -1,0 +1,128 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Session is a lease that is kept alive until its context ends.
+type Session struct {
+	Lease Lease
+	lost  chan struct{}
+}
+
+// NewSession grants a lease and keeps it alive until ctx ends or the lease lapses.
+//
+// store.L1. Lost is closed before the lease can lapse in the store: ttl after the last success began, less a sixth.
+func NewSession(ctx context.Context, s Store, ttl time.Duration) (*Session, error) {
+	began := time.Now()
+	lease, err := s.Grant(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	n := &Session{Lease: lease, lost: make(chan struct{})}
+	go n.keep(ctx, s, ttl, began)
+	return n, nil
+}
+
+// Lost is closed when the lease may lapse, or ctx has ended.
+func (n *Session) Lost() <-chan struct{} { return n.lost }
+
+func (n *Session) keep(ctx context.Context, s Store, ttl time.Duration, began time.Time) {
+	defer close(n.lost)
+	wait := ttl / 3
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		limit := began.Add(ttl - ttl/6)
+		try, cancel := context.WithDeadline(ctx, limit)
+		start := time.Now()
+		err := s.KeepAlive(try, n.Lease)
+		cancel()
+		switch {
+		case err == nil:
+			began, wait = start, ttl/3
+		case errors.Is(err, ErrLapsed) || !time.Now().Before(limit):
+			return
+		default:
+			wait = ttl / 20
+		}
+	}
+}
+
+// A Leadership is held until Lost.
+type Leadership struct {
+	*Session
+	// Condition holds while this leader leads: with it in each Commit, a leader that was stopped for a while writes
+	// nothing.
+	Condition Condition
+	store     Store
+	cancel    context.CancelFunc
+}
+
+// Campaign waits until no other process leads under key, and then leads with value. told gets the value of each other
+// leader that it waits for.
+//
+// Errors: those of ctx. An outage of the store is waited for, and told gets it.
+func Campaign(ctx context.Context, s Store, key string, value []byte, ttl time.Duration,
+	told func(leader []byte, problem error)) (*Leadership, error) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	vacant := true
+	for c := range s.Watch(watching, key, 0) {
+		if c.Err != nil {
+			told(nil, c.Err)
+			continue
+		}
+		vacant = vacant || c.Reset
+		for _, e := range c.Entries {
+			if e.Key != key {
+				continue
+			}
+			if vacant = e.Value == nil; !vacant {
+				told(e.Value, nil)
+			}
+		}
+		for vacant && ctx.Err() == nil {
+			l, err := lead(ctx, s, key, value, ttl)
+			if err == nil {
+				return l, nil
+			}
+			if errors.Is(err, ErrConflict) {
+				break // the watch tells the winner
+			}
+			told(nil, err)
+			pause(ctx, 3)
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// lead takes the key if it is absent.
+func lead(ctx context.Context, s Store, key string, value []byte, ttl time.Duration) (*Leadership, error) {
+	keeping, cancel := context.WithCancel(ctx)
+	session, err := NewSession(keeping, s, ttl)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	revision, err := s.Commit(ctx, []Condition{{Key: key}}, []Write{{Key: key, Value: value, Lease: session.Lease}})
+	if err != nil {
+		cancel()
+		quit, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer done()
+		_ = s.Revoke(quit, session.Lease) // else it lapses, with the key if that was written
+		return nil, err
+	}
+	return &Leadership{Session: session, Condition: Condition{key, revision}, store: s, cancel: cancel}, nil
+}
+
+// Resign ends the leadership at once, so that the next leader need not wait for the lease.
+func (l *Leadership) Resign(ctx context.Context) {
+	l.cancel()
+	_ = l.store.Revoke(ctx, l.Lease) // else it lapses
+}

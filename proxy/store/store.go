@@ -1,0 +1,135 @@
+// Package store is the coordination store of the proxy tier: which groups serve which slots, and which proxies know it.
+//
+// Owner: its caller; any goroutine may call a Store. Nothing on the way of a client's request waits for it.
+// Never: knows the data servers, keeps a password of theirs, or trusts an entry that it has not validated.
+// Start here; etcd.go and folder.go are the two stores, entries.go is the tree, client.go is a proxy's side.
+// Seam: proxies call client.go and table.go.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Errors of every store. Others are the network's or the disk's.
+var (
+	ErrNotFound = errors.New("there is no such entry")
+	ErrConflict = errors.New("the entry has changed meanwhile")
+	ErrLapsed   = errors.New("the lease has lapsed")
+	ErrLost     = errors.New("another dashboard leads")
+)
+
+// A MaybeError is a write without an answer: the store may have carried it out.
+type MaybeError struct{ Err error }
+
+func (e *MaybeError) Error() string {
+	return "the store may have carried out the write, but gave no answer: " + e.Err.Error()
+}
+
+func (e *MaybeError) Unwrap() error { return e.Err }
+
+// An Entry is a key and its value.
+type Entry struct {
+	Key      string
+	Value    []byte // nil in a Change: the key was deleted
+	Revision int64  // of the key's last change
+	Lease    Lease  // the entry ends with it; 0: it stays
+}
+
+// A Condition holds while Revision is that of the key's last change; 0: while the key is absent.
+type Condition struct {
+	Key      string
+	Revision int64
+}
+
+// A Write puts or deletes one key, or deletes all keys with a prefix.
+type Write struct {
+	Key    string
+	Value  []byte
+	Lease  Lease
+	Delete bool
+	Prefix bool // with Delete
+}
+
+// A Lease is an entry's lifetime: entries with a lapsed lease are gone.
+type Lease int64
+
+// A Change is a set of changed entries, in the order of their revisions.
+type Change struct {
+	Reset    bool // Entries are all that exist; others that were known are gone
+	Entries  []Entry
+	Revision int64 // the state of the store that Entries lead to
+	// Err says that the store does not answer. The watch continues, and tells each outage once.
+	Err error
+}
+
+// A Store keeps small entries under keys such as /spindle/shop/slots.
+//
+// store.S1. A revision numbers each change of the whole store, and ascends.
+// store.S2. Commit does all its writes or none, and only while all conditions hold.
+// store.S3. A watch misses no last value. It may skip values in between, and then begins again with a Reset.
+//
+// Every call has its own deadline within that of ctx.
+type Store interface {
+	// Get returns an entry. Errors: ErrNotFound.
+	Get(ctx context.Context, key string) (Entry, error)
+	// List returns the entries with a prefix, ordered by key, and the revision at which they are so.
+	List(ctx context.Context, prefix string) (entries []Entry, revision int64, err error)
+	// Commit writes under conditions and returns the new revision. Errors: ErrConflict; a *MaybeError; ErrLapsed for a
+	// write whose lease is over.
+	Commit(ctx context.Context, conditions []Condition, writes []Write) (revision int64, err error)
+	// Watch tells the changes after revision from until ctx ends, which closes the channel. 0 begins with a Reset.
+	Watch(ctx context.Context, prefix string, from int64) <-chan Change
+	// Grant makes a lease of at least ttl.
+	Grant(ctx context.Context, ttl time.Duration) (Lease, error)
+	// KeepAlive begins the lease's time again. Errors: ErrLapsed.
+	KeepAlive(ctx context.Context, lease Lease) error
+	// Revoke ends the lease with its entries.
+	Revoke(ctx context.Context, lease Lease) error
+	// Close ends idle connections. Watches end with their contexts.
+	Close()
+	// String names the store for logs, without passwords.
+	String() string
+}
+
+// Put writes one entry if condition holds, and returns its revision.
+func Put(ctx context.Context, s Store, key string, value []byte, condition Condition) (int64, error) {
+	return s.Commit(ctx, []Condition{condition}, []Write{{Key: key, Value: value}})
+}
+
+// bounds of what a store takes.
+const (
+	maxKey   = 512
+	maxValue = 1 << 20
+	maxReply = 64 << 20
+)
+
+// checkWrites refuses writes that no store takes.
+func checkWrites(writes []Write) error {
+	for _, w := range writes {
+		switch {
+		case w.Key == "" || len(w.Key) > maxKey:
+			return fmt.Errorf("a key of %d bytes: 1 to %d are allowed", len(w.Key), maxKey)
+		case len(w.Value) > maxValue:
+			return fmt.Errorf("%s: a value of %d bytes: at most %d are allowed", w.Key, len(w.Value), maxValue)
+		}
+	}
+	return nil
+}
+
+// pause waits before try number n of something that failed: 50 ms at first, 2 s at most.
+func pause(ctx context.Context, n int) {
+	wait := min(50*time.Millisecond<<min(n, 10), 2*time.Second)
+	select {
+	case <-ctx.Done():
+	case <-time.After(jitter(wait)):
+	}
+}
+
+func sortByKey(entries []Entry) {
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
+}

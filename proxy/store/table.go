@@ -1,0 +1,165 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A Table is what a proxy needs to know of a product. It does not change once made.
+type Table struct {
+	// Revision is that of the newest entry that the table is made of. A proxy confirms it.
+	Revision  int64
+	Product   Product
+	Sentinels *Sentinels        // nil: none watch the groups
+	Groups    map[string]*Group // by ID; empty for a cluster
+	Slots     []Slot            // Product.Slots of them; empty for a cluster
+}
+
+// A Slot is where requests for a slot are sent.
+type Slot struct {
+	Group  string // whose primary serves it; "": none, and requests are refused
+	Source string // while it migrates: a key is moved from this group's primary before its request is sent; else ""
+	Held   bool   // requests wait, until a table in which the slot is not held
+}
+
+// A view is the validated entries of a product, as far as proxies need them.
+//
+// store.V1. A refused entry leaves the last good one of its key in force.
+// store.V2. A table is whole: each group that its slots name exists.
+type view struct {
+	root    string // with the last slash
+	entries map[string]Checked
+	newest  map[string]int64 // revisions of entries, by key
+	latest  int64            // of the changes that were taken, deletions included
+}
+
+func newView(root string) *view {
+	return &view{root: root, entries: map[string]Checked{}, newest: map[string]int64{}}
+}
+
+// typeOf returns an empty entry of the type that belongs under a key; nil for one that tables do not need.
+func (v *view) typeOf(key string) Checked {
+	name := strings.TrimPrefix(key, v.root)
+	switch {
+	case name == "product":
+		return new(Product)
+	case name == "slots":
+		return new(Slots)
+	case name == "sentinels":
+		return new(Sentinels)
+	case strings.HasPrefix(name, "groups/"):
+		return new(Group)
+	}
+	return nil
+}
+
+// take applies a change. relevant says that a table may differ. Each refused entry is a problem.
+func (v *view) take(c Change) (relevant bool, problems []error) {
+	there := map[string]bool{}
+	for _, e := range c.Entries {
+		into := v.typeOf(e.Key)
+		if into == nil {
+			continue
+		}
+		if e.Value == nil {
+			relevant = v.forget(e.Key, e.Revision) || relevant
+			continue
+		}
+		there[e.Key] = true
+		if v.newest[e.Key] == e.Revision {
+			continue
+		}
+		if err := v.decode(e, into); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		v.entries[e.Key], v.newest[e.Key] = into, e.Revision
+		v.latest, relevant = max(v.latest, e.Revision), true
+	}
+	if c.Reset {
+		for key := range v.entries {
+			if !there[key] {
+				relevant = v.forget(key, c.Revision) || relevant
+			}
+		}
+	}
+	return relevant, problems
+}
+
+// decode also holds that the entry's name is that of its key.
+func (v *view) decode(e Entry, into Checked) error {
+	if err := Decode(e, into); err != nil {
+		return err
+	}
+	switch into := into.(type) {
+	case *Group:
+		if into.ID != nameIn(e.Key) {
+			return &EntryError{e.Key, fmt.Sprintf("it is about group %q", into.ID)}
+		}
+	case *Product:
+		if v.root != "" && !strings.HasSuffix(v.root, "/"+into.Name+"/") {
+			return &EntryError{e.Key, fmt.Sprintf("it is about product %q", into.Name)}
+		}
+	}
+	return nil
+}
+
+func (v *view) forget(key string, revision int64) bool {
+	if v.entries[key] == nil {
+		return false
+	}
+	delete(v.entries, key)
+	delete(v.newest, key)
+	v.latest = max(v.latest, revision)
+	return true
+}
+
+// errNoProduct is the state before a product has been created, and after it has been deleted.
+var errNoProduct = errors.New("the store has no such product")
+
+// table makes a table of the entries. Errors: why they make none.
+func (v *view) table() (*Table, error) {
+	product, _ := v.entries[v.root+"product"].(*Product)
+	if product == nil {
+		return nil, errNoProduct
+	}
+	t := &Table{Revision: v.latest, Product: *product, Groups: map[string]*Group{}}
+	t.Sentinels, _ = v.entries[v.root+"sentinels"].(*Sentinels)
+	for _, e := range v.entries {
+		if g, ok := e.(*Group); ok {
+			t.Groups[g.ID] = g
+		}
+	}
+	if product.Kind == KindCluster {
+		return t, nil
+	}
+	slots, _ := v.entries[v.root+"slots"].(*Slots)
+	if slots == nil {
+		return nil, &EntryError{v.root + "slots", "it is missing"}
+	}
+	if slots.Slots != product.Slots {
+		return nil, &EntryError{v.root + "slots",
+			fmt.Sprintf("it has %d slots, and the product %d", slots.Slots, product.Slots)}
+	}
+	t.Slots = make([]Slot, slots.Slots)
+	for _, r := range slots.Ranges {
+		for _, group := range []string{r.Group, r.Target} {
+			if group != "" && t.Groups[group] == nil {
+				return nil, &EntryError{v.root + "slots",
+					fmt.Sprintf("slots %d to %d name group %q, which does not exist", r.From, r.To, group)}
+			}
+		}
+		s := Slot{Group: r.Group}
+		switch r.State {
+		case Prepare:
+			s.Held = true
+		case Migrating:
+			s.Group, s.Source = r.Target, r.Group
+		}
+		for slot := r.From; slot <= r.To; slot++ {
+			t.Slots[slot] = s
+		}
+	}
+	return t, nil
+}
