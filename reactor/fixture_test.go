@@ -296,6 +296,9 @@ func eachBackendAtOnce(t *testing.T, f func(t *testing.T, b Backend)) {
 	})
 }
 
+// patience is how long a test waits for what must come, also on a busy host.
+var patience = testkit.Slowly(20 * time.Second)
+
 // A peer is a client that reads line by line.
 type peer struct {
 	t testing.TB
@@ -309,12 +312,12 @@ func dial(t testing.TB, addr string) *peer {
 	if strings.HasPrefix(addr, "/") {
 		network = "unix"
 	}
-	c, err := net.DialTimeout(network, addr, 5*time.Second)
+	c, err := net.DialTimeout(network, addr, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	p := &peer{t, c, bufio.NewReaderSize(c, 64<<10)}
 	if secured && network == "tcp" {
 		p.secure()
@@ -387,5 +390,5 @@ func command(words ...string) string {
 // eventually waits for a condition that another goroutine brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	testkit.Await(t, 10*time.Second, what, ok)
+	testkit.Await(t, patience, what, ok)
 }

@@ -65,12 +65,12 @@ func (c *cutConn) Read(p []byte) (int, error) {
 // dialBare is dial without TLS, whatever serveHandler speaks.
 func dialBare(t testing.TB, addr string) net.Conn {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	return c
 }
 
@@ -179,10 +179,10 @@ func TestStopEndsHandshakes(t *testing.T) {
 		}
 		eventually(t, "they are under way", func() bool { running, _, _ := r.Handshakes(); return running == 20 })
 		done := make(chan struct{})
-		go func() { r.Stop(5 * time.Second); close(done) }()
+		go func() { r.Stop(2 * patience); close(done) }()
 		select {
 		case <-done:
-		case <-time.After(3 * time.Second):
+		case <-time.After(patience):
 			t.Error("Stop waits for handshakes")
 		}
 	})
@@ -464,7 +464,7 @@ func FuzzTLS(f *testing.F) {
 			secure.Close()
 		}
 		witness.t = t
-		witness.SetDeadline(time.Now().Add(20 * time.Second))
+		witness.SetDeadline(time.Now().Add(patience))
 		witness.send(command("PING"))
 		witness.expect("+OK\r\n")
 	})

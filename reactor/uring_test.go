@@ -32,7 +32,7 @@ func TestHeldConnectionIsReadNoFurther(t *testing.T) {
 			if held, most := c.Usage().Query, heldBytes+2*uring.ReceiveMost; sent >= 64<<20 || held > most {
 				t.Errorf("the client sent %d bytes, and %d are held; want %d at most", sent, held, most)
 			}
-			p.SetDeadline(time.Now().Add(20 * time.Second))
+			p.SetDeadline(time.Now().Add(patience))
 			c.Resume()
 			rest := sent % len(command("PING"))
 			go p.send(command("PING")[rest:] + command("ECHO", "end"))
