@@ -41,8 +41,9 @@ func figure(t *testing.T, m map[string]string, name string) float64 {
 	return f
 }
 
-// TestHotKeysOfAZipfLoad: after at most ten seconds of a Zipf load, HOTKEYS names its true top twenty. Each share
-// is right within a seventh: a tenth, plus the chance error of the rarest key. Neighbours in rank may be exchanged.
+// TestHotKeysOfAZipfLoad: after at most ten seconds of a Zipf load, HOTKEYS names its true top twenty. Their shares
+// are right within a tenth. One share alone may be wrong by three tenths: on a busy host commands come in bursts, of
+// which fewer are sampled, and chance then moves the count of a rare key. Neighbours in rank may be exchanged.
 func TestHotKeysOfAZipfLoad(t *testing.T) {
 	t.Parallel()
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
@@ -54,10 +55,10 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	c := s.Dial()
 	s.Do("HOTKEYS", "RESET")
 	// Three times as many commands a second as are sampled.
-	pace := time.NewTicker(50 * time.Millisecond)
+	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
 	for began := time.Now(); time.Since(began) < 9*time.Second; <-pace.C {
-		testkit.Pipe(t, c, 3000, func(i int) []any { // more samples leave less to chance
+		testkit.Pipe(t, c, 600, func(i int) []any { // more samples leave less to chance
 			k := zipf.Uint64()
 			sent[k]++
 			total++
@@ -76,20 +77,30 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	for _, m := range maps(t, s.Do("HOTKEYS", "GET", "COUNT", top+spare)) {
 		named[m["key"]] = m
 	}
+	errors, reads, writes := 0.0, 0.0, 0.0 // errors: the sum of their squares
 	for rank, k := range order[:top] {
 		m, there := named[fmt.Sprintf("key:%d", k)]
 		if !there {
 			t.Errorf("key:%d, of rank %d, is not named", k, rank)
 			continue
 		}
-		if want := 100 * sent[k] / total; math.Abs(figure(t, m, "share")/want-1) > 0.15 {
+		want := 100 * sent[k] / total
+		off := figure(t, m, "share")/want - 1
+		if errors += off * off; math.Abs(off) > 0.3 {
 			t.Errorf("key:%d: %v, want a share of %.3f", k, m, want)
 		}
-		if r, w := figure(t, m, "reads"), figure(t, m, "writes"); r == 0 || math.Abs(w/r-1) > 0.4 ||
-			figure(t, m, "bytes") == 0 || figure(t, m, "cpu-usec") == 0 {
+		r, w := figure(t, m, "reads"), figure(t, m, "writes")
+		if reads, writes = reads+r, writes+w; r == 0 || w == 0 || figure(t, m, "bytes") == 0 || figure(t, m, "cpu-usec") == 0 {
 			t.Errorf("key:%d: %v", k, m)
 		}
 	}
+	if off := math.Sqrt(errors / top); off > 0.1 {
+		t.Errorf("the shares are wrong by %.3f on average", off)
+	}
+	if math.Abs(writes/reads-1) > 0.1 {
+		t.Errorf("%.0f reads and %.0f writes a second; there were as many of both", reads, writes)
+	}
+	t.Logf("%.0f commands; wrong by %.3f, writes / reads %.3f", total, math.Sqrt(errors/top), writes/reads)
 	_, metrics := fetch(t, "http://"+address+"/metrics")
 	if n := len(regexp.MustCompile(`(?m)^spindle_hotkey_share\{db="0",key="key:\d+"\} 0\.\d+`).FindAllString(metrics,
 		-1)); n < 15 || n > 20 {
