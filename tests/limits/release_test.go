@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/bench/process"
 	"spindle/tests/testkit"
 )
 
@@ -141,6 +142,7 @@ func TestExpiryOfVeryMany(t *testing.T) {
 		}
 		s.Do("FLUSHALL")
 	}
+	waited := process.RunDelay(s.PID)
 	var wait sync.WaitGroup
 	stop := make(chan struct{})
 	for i := range 10 {
@@ -163,15 +165,16 @@ func TestExpiryOfVeryMany(t *testing.T) {
 	testkit.Until(t, testkit.Slowly(30*time.Second), "the last key's end",
 		func() error { return testkit.Equal(s.Do("DBSIZE").Int, 10) })
 	late := time.Now().UnixMilli() - due - int64(span-1)
+	waited = process.RunDelay(s.PID) - waited // the host's share of the lag
 	close(stop)
 	wait.Wait()
 	fields := s.Info("stats")
-	t.Logf("expired_keys:%s, lag p99 %s ms, max %s ms, the last was gone %d ms late",
-		fields["expired_keys"], fields["expired_lag_p99_ms"], fields["expired_lag_max_ms"], late)
+	t.Logf("expired_keys:%s, lag p99 %s ms, max %s ms, the last was gone %d ms late; threads waited %v for a processor",
+		fields["expired_keys"], fields["expired_lag_p99_ms"], fields["expired_lag_max_ms"], late, waited)
 	if n := s.InfoInt("stats", "expired_keys"); n != int64(keys) {
 		t.Errorf("expired_keys:%d, want %d", n, keys)
 	}
-	if ms := s.InfoInt("stats", "expired_lag_p99_ms"); ms > testkit.Slowly(300*time.Millisecond).Milliseconds() {
+	if ms := s.InfoInt("stats", "expired_lag_p99_ms"); ms > (testkit.Slowly(300*time.Millisecond) + waited).Milliseconds() {
 		t.Errorf("expired_lag_p99_ms:%d", ms)
 	}
 	if took := time.Duration(s.InfoInt("stats",
