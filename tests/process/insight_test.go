@@ -42,8 +42,8 @@ func figure(t *testing.T, m map[string]string, name string) float64 {
 }
 
 // TestHotKeysOfAZipfLoad: after at most ten seconds of a Zipf load, HOTKEYS names its true top twenty. Their shares
-// are right within a tenth. One share alone may be wrong by three tenths: on a busy host commands come in bursts, of
-// which fewer are sampled, and chance then moves the count of a rare key. Neighbours in rank may be exchanged.
+// are right within a tenth on average, and each within three tenths. On a busy host commands come in bursts, of which
+// fewer are sampled. Chance then moves the count of a rare key. Neighbours in rank may be exchanged.
 func TestHotKeysOfAZipfLoad(t *testing.T) {
 	t.Parallel()
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
