@@ -38,7 +38,8 @@ type Bulk struct {
 type Batch struct {
 	Session  any // the session from Handler.Open
 	Requests []Request
-	From     int // offset of the first request, in the buffer that its End counts in
+	Bytes    []byte // the buffer that From and End count in (R2); nil if the request was streamed
+	From     int    // offset of the first request
 	Reply    *Reply
 	Unread   int   // bytes after the last request that the loop holds (CLIENT LIST's qbuf)
 	Done     int   // set by the core

@@ -23,6 +23,7 @@ type conn struct {
 	input
 	out output
 
+	sink    Sink // of a connection that Dial has opened; nil: a client's
 	session any
 	limiter protocol.Limiter    // session, if it knows its client's limits
 	keeper  protocol.Accountant // session, if it wants to know what the buffers cost
@@ -149,6 +150,12 @@ func (c *conn) open() {
 	l := c.loop
 	l.conns[c] = struct{}{}
 	c.moved()
+	if c.sink != nil {
+		if c.sink.Up(c); l.stopping && c.life != lifeClosed {
+			c.close()
+		}
+		return
+	}
 	session, refusal := l.handler.Open(c)
 	c.session = session
 	c.limiter, _ = session.(protocol.Limiter)
@@ -221,8 +228,12 @@ func (c *conn) discard() {
 	}
 	c.noteInput()
 	c.noteOutput()
-	l.reactor.open.Add(-1)
-	l.reactor.gone.Done()
+	if c.sink != nil {
+		c.sink.Down(ErrPeerEnded)
+		l.reactor.gone.Done()
+		return
+	}
+	l.reactor.forget()
 }
 
 // hangup is the backend's report that the peer has closed or the connection broke.

@@ -41,6 +41,10 @@ func newSockets(l *loop, p poller) sockets {
 func (s *sockets) enter(c *conn) {
 	if err := s.poll.Add(c.fd); err != nil {
 		unix.Close(c.fd)
+		if c.sink != nil {
+			c.lost(err)
+			return
+		}
 		s.loop.reactor.lost(err)
 		return
 	}

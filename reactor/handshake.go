@@ -73,6 +73,29 @@ func (h *handshakes) begin(c *conn) {
 		h.reactor.forget()
 		return
 	}
+	h.start(s)
+	c.tls.conn = tls.Server(c.tls, config)
+	go s.run()
+}
+
+// greet starts the handshake of a connection that Dial has opened. It returns at once.
+func (h *handshakes) greet(c *conn, config *tls.Config, until time.Time) {
+	s := &handshake{of: h, conn: c, until: until}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		unix.Close(c.fd)
+		c.lost(errStopping)
+		return
+	}
+	h.start(s)
+	c.tls.conn = tls.Client(c.tls, config)
+	go s.run()
+}
+
+// start counts a handshake and gives its connection a TLS link. Under mu.
+func (h *handshakes) start(s *handshake) {
+	c := s.conn
 	s.file = os.NewFile(uintptr(c.fd), "")
 	_ = s.file.SetDeadline(s.until)
 	h.running[s] = struct{}{}
@@ -81,8 +104,6 @@ func (h *handshakes) begin(c *conn) {
 		go h.reactor.options.Handshaking()
 	}
 	c.tls = &tlsLink{of: &c.link, shaking: s}
-	c.tls.conn = tls.Server(c.tls, config)
-	go s.run()
 }
 
 // run does the handshake and gives the connection to its loop.
@@ -102,6 +123,10 @@ func (s *handshake) run() {
 	}
 	s.file.Close()
 	h.failed.Add(1)
+	if c.sink != nil {
+		c.lost(err)
+		return
+	}
 	h.reactor.options.Logf(Verbose, "Error accepting a client connection: %s (addr=%s laddr=%s)", reasonOf(err),
 		c.remote, c.local)
 	h.reactor.forget()
@@ -129,6 +154,10 @@ func (s *handshake) handOver() error {
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
 	c.fd = fd
 	c.tls.shaking = nil
+	if c.sink != nil {
+		c.loop.post(mail{kind: mailOpen, c: c})
+		return nil
+	}
 	s.of.reactor.back.adopt(c)
 	return nil
 }

@@ -30,6 +30,7 @@ type input struct {
 	excess  *excess // an argument that is longer than the query-buffer limit
 
 	flow   flow
+	owes   bool // replies of requests that Serve has taken are still to come (Direct.Owe)
 	replay bool // the next request to run is the parser's streamed one; goOn runs it
 }
 
@@ -56,7 +57,7 @@ func (in *input) setFlow(to flow) {
 // isHeld reports whether the connection waits for Resume, or for its batch.
 func (in *input) isHeld() bool { return in.flow >= flowHeld }
 
-// waits reports whether requests that were read will run soon (reactor.C2).
+// waits reports whether requests that were read will run, or be answered, soon (reactor.C2).
 func (in *input) waits() bool {
-	return in.flow == flowBusy || in.flow == flowMore || in.flow == flowAway
+	return in.owes || in.flow == flowBusy || in.flow == flowMore || in.flow == flowAway
 }

@@ -14,6 +14,7 @@ type mail struct {
 	p     []byte
 	reply *protocol.Reply
 	fd    int
+	run   func() // mailRun
 
 	to     []protocol.Conn // mailPostAll: the receivers
 	except protocol.Conn   // one of them that is left out, or nil
@@ -44,6 +45,7 @@ const (
 	mailCloseAfter
 	mailWritable
 	mailLimits
+	mailRun     // call a function
 	mailOpen    // a backend's own loop takes a socket
 	mailStop    // close every connection when its output has left
 	mailStopNow // close every connection
@@ -226,6 +228,8 @@ func (l *loop) readOwn(m *mail) {
 	case mailStop:
 		l.stopping = true
 		l.forAll(mailCloseAfter)
+	case mailRun:
+		m.run()
 	case mailStopNow:
 		l.forAll(mailClose)
 	}

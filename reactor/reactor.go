@@ -9,6 +9,7 @@
 package reactor
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -118,6 +119,8 @@ type Reactor struct {
 	count    counters
 	timings  timings
 	gone     sync.WaitGroup // one for each open connection
+	running  context.Context
+	halt     context.CancelFunc // ends running
 }
 
 // A backend makes loops and gives them sockets.
@@ -178,6 +181,7 @@ func New(o Options) (*Reactor, error) {
 	}
 	r := &Reactor{options: o, settings: o.Settings, handler: o.Handler}
 	r.options.names = &r.names
+	r.running, r.halt = context.WithCancel(context.Background())
 	if o.Gate != nil {
 		o.Gate.OnOpen(r.keeper.opened)
 	}
@@ -266,6 +270,7 @@ func (r *Reactor) Stop(patience time.Duration) {
 		return
 	}
 	r.acceptor.close()
+	r.halt()
 	r.shaking.close()
 	r.back.each(func(l *loop) { l.post(mail{kind: mailStop}) })
 	done := make(chan struct{})

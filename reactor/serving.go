@@ -18,6 +18,11 @@ func (c *conn) OnTraffic(data []byte) {
 	l := c.loop
 	l.tally.reads++
 	l.tally.in += int64(len(data))
+	if c.sink != nil {
+		c.moved()
+		c.sink.Received(data)
+		return
+	}
 	c.readAt = l.beganAt()
 	if !c.isOpen() {
 		c.moved()
@@ -122,7 +127,7 @@ func (c *conn) serveRounds(p *protocol.Parser, buf []byte, round int, lent bool)
 		done := 0
 		if len(p.Requests) > 0 {
 			away := false
-			if done, away = c.run(p.Requests, len(buf)-n, lent); away {
+			if done, away = c.run(p.Requests, buf, len(buf)-n, lent); away {
 				c.leave(p, buf, n, round)
 				return nil
 			}
@@ -201,9 +206,9 @@ func (c *conn) own(p *protocol.Parser) *protocol.Parser {
 	return p
 }
 
-// run has the handler serve one batch and puts its replies in their place. It returns how many requests were done. If
-// mayLeave, the batch may be away instead, and comes back to bring.
-func (c *conn) run(requests []protocol.Request, unread int, mayLeave bool) (done int, away bool) {
+// run has the handler serve one batch and puts its replies in their place. It returns how many requests were done.
+// bytes is what their End counts in, or nil. If mayLeave, the batch may be away instead, and comes back to bring.
+func (c *conn) run(requests []protocol.Request, bytes []byte, unread int, mayLeave bool) (done int, away bool) {
 	l := c.loop
 	if l.waiting.Load() {
 		l.readMail(nil, 0) // earlier posts leave first
@@ -215,7 +220,7 @@ func (c *conn) run(requests []protocol.Request, unread int, mayLeave bool) (done
 	reply.Chunks = c
 	c.batch = reply.Mark()
 	b := &l.batch
-	b.Session, b.Requests, b.Reply, b.Unread = c.session, requests, reply, unread
+	b.Session, b.Requests, b.Bytes, b.Reply, b.Unread = c.session, requests, bytes, reply, unread
 	b.Done, b.Turn, b.NowMs, b.Soon = 0, 0, 0, false
 	b.Ran, b.Timed = b.Ran[:0], l.reactor.settings.ReplyLatency.Get()
 	if !mayLeave || l.combiner == nil {

@@ -83,7 +83,7 @@ func (c *conn) readIntoBulk(n int) {
 // Resume.
 func (c *conn) runStreamed(unread int) {
 	p := c.parser
-	done, _ := c.run(p.Requests, unread, false)
+	done, _ := c.run(p.Requests, nil, unread, false)
 	if done == 0 && c.isOpen() {
 		c.replay = true
 		return
