@@ -1,6 +1,6 @@
 // Spindle is a Redis-compatible server. Under another name, or with another first word, it is one of its tools.
 //
-// This file only chooses: server, Sentinel, dashboard or one of the tools.
+// This file only chooses: server, Sentinel, proxy, dashboard or one of the tools.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"spindle/proxy"
 	"spindle/proxy/dashboard"
 	"spindle/server"
 	"spindle/tools/cli"
@@ -32,8 +33,10 @@ func main() {
 		os.Exit(server.RunSentinel(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
 	case "dashboard":
 		os.Exit(dashboard.Run(os.Args))
+	case "proxy":
+		os.Exit(proxy.Run(os.Args))
 	default:
-		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server, a Sentinel or a dashboard.\n", role)
+		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server, a Sentinel, a proxy or a dashboard.\n", role)
 		os.Exit(1)
 	}
 }

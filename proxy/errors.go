@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"bytes"
+	"strings"
+
+	"spindle/protocol"
+)
+
+// Redis's errors, word for word.
+var (
+	errNested       = &protocol.Error{Code: "ERR", Text: "MULTI calls can not be nested"}
+	errWatchInMulti = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is not allowed"}
+	errNoMulti      = &protocol.Error{Code: "ERR", Text: "EXEC without MULTI"}
+	errNoDiscard    = &protocol.Error{Code: "ERR", Text: "DISCARD without MULTI"}
+	errExecAbort    = &protocol.Error{Code: "EXECABORT", Text: "Transaction discarded because of previous errors."}
+	errCrossSlot    = &protocol.Error{Code: "CROSSSLOT", Text: "Keys in request don't hash to the same slot"}
+	errNoSlot       = &protocol.Error{Code: "CLUSTERDOWN", Text: "Hash slot not served"}
+	errCursor       = &protocol.Error{Code: "ERR", Text: "invalid cursor"}
+	errNoCluster    = &protocol.Error{Code: "ERR", Text: "This instance has cluster support disabled"}
+	errNoProto      = &protocol.Error{Code: "NOPROTO", Text: "unsupported protocol version"}
+	errProtoNumber  = &protocol.Error{Code: "ERR", Text: "Protocol version is not an integer or out of range"}
+	errClientID     = &protocol.Error{Code: "ERR", Text: "client-id should be greater than 0"}
+	errNoClient     = &protocol.Error{Code: "ERR", Text: "No such client"}
+	errClientName   = &protocol.Error{Code: "ERR",
+		Text: "Client names cannot contain spaces, newlines or special characters."}
+)
+
+// The proxy's own errors.
+var (
+	errNoShard        = &protocol.Error{Code: "CLUSTERDOWN", Text: "the proxy knows no shard"}
+	errWideCursor     = &protocol.Error{Code: "ERR", Text: "the shard's cursor does not fit into the proxy's"}
+	errClosed         = &protocol.Error{Code: "ERR", Text: "the proxy has closed its connection to the shard"}
+	errSlotMoves      = &protocol.Error{Code: "TRYAGAIN", Text: "the slot is moving to another shard; the transaction did not run"}
+	errBlockElsewhere = &protocol.Error{Code: "ERR",
+		Text: "a blocking command on another slot than the watched key's is not served by the proxy"}
+)
+
+func errHelloOption(option []byte) *protocol.Error {
+	return protocol.Errorf("ERR", "Syntax error in HELLO option '%s'", option)
+}
+
+func errListening(command string) *protocol.Error {
+	return protocol.Errorf("ERR", "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "+
+		"allowed in this context", command)
+}
+
+func errPubSub(word string) *protocol.Error {
+	return protocol.Errorf("ERR", "unknown subcommand or wrong number of arguments for '%s'. Try PUBSUB HELP.", word)
+}
+
+func errConfig(err error) *protocol.Error { return &protocol.Error{Code: "ERR", Text: err.Error()} }
+
+func errNotServed(command string) *protocol.Error {
+	command = strings.ReplaceAll(strings.ToUpper(command), "|", " ")
+	return protocol.Errorf("ERR", "%s is not served by the proxy", command)
+}
+
+func errInMulti(command string) *protocol.Error {
+	return protocol.Errorf("ERR", "'%s' inside MULTI is not served by the proxy", strings.ToLower(command))
+}
+
+func errWhileBound(command string) *protocol.Error {
+	return protocol.Errorf("ERR", "'%s' while keys are watched or channels are subscribed to is not served by the proxy",
+		strings.ToLower(command))
+}
+
+// Errors of shards.
+
+func errNoPrimary(id string) *protocol.Error {
+	return protocol.Errorf("CLUSTERDOWN", "the shard %s has no primary", id)
+}
+
+func errBroken(at string, ms int64) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s does not answer; the proxy tries again in %d ms", at, ms)
+}
+
+func errTimeout(at string, ms int64) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s did not answer within %d ms", at, ms)
+}
+
+func errUnreachable(at string, err error) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s cannot be reached: %v", at, err)
+}
+
+func errBroke(at string, err error) *protocol.Error {
+	return protocol.Errorf("ERR", "the connection to the shard %s broke: %v", at, err)
+}
+
+// errMayHaveRun is err for a call of which the server may have got a part.
+func errMayHaveRun(err *protocol.Error) *protocol.Error {
+	return &protocol.Error{Code: err.Code, Text: err.Text + "; the command may have run"}
+}
+
+func errNoReply(at string, err error) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s sent what is no reply: %v", at, err)
+}
+
+func errUnasked(at string) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s sent what no client asked for", at)
+}
+
+func errTooLong(at string) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s sent a reply of more than %d bytes", at, replyMost)
+}
+
+func errNoScan(at string) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s sent what is no reply to SCAN", at)
+}
+
+func errUnlike(at string, err error) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s: %v", at, err)
+}
+
+// errorOf reads an error reply.
+func errorOf(p []byte) *protocol.Error {
+	line := string(bytes.TrimRight(p[1:], "\r\n"))
+	code, text, _ := strings.Cut(line, " ")
+	return &protocol.Error{Code: code, Text: text}
+}

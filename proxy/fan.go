@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"slices"
+
+	"spindle/protocol"
+	"spindle/protocol/scan"
+	"spindle/proxy/route"
+)
+
+// Requests that go to several shards: cut by slot, or to all. Their replies become one.
+
+// A gathering collects the replies of one request.
+type gathering struct {
+	s      *session
+	number uint64
+	join   route.Gather
+}
+
+// A share is one shard's part of a gathering.
+type share struct {
+	of    *gathering
+	keys  []int32 // of the request's arguments
+	where string
+}
+
+func (h *share) take(u *upstream, _ *call, p []byte, _ scan.Refusal, err *protocol.Error) {
+	g := h.of
+	if err != nil {
+		var r protocol.Reply
+		r.Error(err)
+		p = r.B
+	}
+	if wrong := g.join.Add(h.where, h.keys, p); wrong != nil && u != nil {
+		u.cut(errUnlike(u.at, wrong))
+	}
+	if g.join.Missing() == 0 {
+		g.s.answer(g.number, g.join.Append(nil))
+	}
+}
+
+// gather begins a gathering of n parts.
+func (s *session) gather(row *route.Row, n, keys int) *gathering {
+	g := &gathering{s: s, number: s.expect()}
+	g.join.Chance = s.w.p.chance
+	g.join.Begin(row, n, keys)
+	return g
+}
+
+// split cuts a request by slot.
+func (s *session) split(q *protocol.Request) bool {
+	w, pl := s.w, &s.w.plan
+	if w.p.settings.CrossSlot.Get() == refuseKeys {
+		s.refuse(errCrossSlot)
+		return true
+	}
+	groups := pl.Groups(nil)
+	for i := range groups {
+		if u, err := s.upstream(groups[i].Slot); err == nil && u.isFull() {
+			u.waiting = append(u.waiting, s)
+			return false
+		}
+	}
+	w.p.count.splits.Add(1)
+	g, step := s.gather(pl.Row, len(groups), pl.KeyCount), pl.Step()
+	for i := range groups {
+		group := &groups[i]
+		args := make([][]byte, 0, 1+step*len(group.Keys))
+		args = append(args, q.Args[0])
+		for _, at := range group.Keys {
+			args = append(args, q.Args[at:int(at)+step]...)
+		}
+		u, err := s.upstream(group.Slot)
+		g.pass(u, err, group.Slot, slices.Clone(group.Keys), protocol.AppendCommand(nil, args))
+	}
+	return true
+}
+
+// pass sends one part. err: there is no connection for it.
+func (g *gathering) pass(u *upstream, err *protocol.Error, slot int, keys []int32, request []byte) {
+	part := &share{of: g, keys: keys}
+	if err != nil {
+		part.take(nil, nil, nil, scan.OtherError, err)
+		return
+	}
+	part.where = u.at
+	u.push(call{s: g.s, number: g.number, to: part, slot: int32(slot), fixed: slot < 0}, request)
+}
+
+// all sends a request to all shards.
+func (s *session) all(q *protocol.Request, raw []byte) bool {
+	w, pl := s.w, &s.w.plan
+	n := len(w.topology.Shards)
+	if n == 0 {
+		s.refuse(errNoShard)
+		return true
+	}
+	switch pl.Special {
+	case route.ScriptLoad:
+		w.p.scripts.keep(q.Args[2])
+	case route.ScriptFlush:
+		w.p.scripts.forget()
+	}
+	g := s.gather(pl.Row, n, 0)
+	for i := range n {
+		u, err := s.upstreamOf(i)
+		g.pass(u, err, -1, nil, raw)
+	}
+	return true
+}

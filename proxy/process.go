@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"spindle/internal/config"
+	"spindle/internal/logging"
+	"spindle/internal/process"
+	"spindle/internal/setting"
+	"spindle/internal/tlsconfig"
+	"spindle/internal/version"
+	"spindle/protocol"
+	"spindle/reactor"
+)
+
+// A host is the process of a proxy: its settings, and what runs by them.
+type host struct {
+	log      *logging.Logger
+	own      Settings
+	process  process.Settings
+	network  reactor.Settings
+	sockets  reactor.ListenSettings
+	tls      tlsconfig.Settings
+	backend  setting.Enum[reactor.Backend]
+	registry *setting.Registry
+	config   *config.Config
+}
+
+// drainLimit is how long a stopping proxy waits for replies that are owed.
+const drainLimit = 10 * time.Second
+
+// Run is the whole life of a proxy process; it returns the exit code.
+func Run(argv []string) int {
+	argv = slices.Clone(argv)
+	for i := range argv {
+		argv[i] = strings.Clone(argv[i])
+	}
+	args := config.ParseArguments(withoutRole(argv))
+	if args.Task == config.TaskVersion {
+		fmt.Printf("spindle-proxy %s\n", version.Spindle)
+		return 0
+	}
+	log := logging.New(os.Stdout)
+	h := &host{log: log}
+	registry, err := setting.NewRegistry(h.rows())
+	if err != nil {
+		log.Warning("Fatal: %s", err)
+		return 1
+	}
+	h.registry = registry
+	var stdin []byte
+	if args.Stdin {
+		if stdin, err = io.ReadAll(os.Stdin); err != nil {
+			log.Warning("Can't read the configuration from standard input: %s", err)
+			return 1
+		}
+	}
+	if h.config, err = config.Load(registry, args, bytes.NewReader(stdin), config.Options{Log: log}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	process.OpenLog(log, &h.process, registry)
+	supervisor := process.Supervise(&h.process, log)
+	if h.process.Daemonize.Get() && !supervisor.Active() && !process.IsDaemon() {
+		if err := process.Daemonize(argv, stdin); err != nil {
+			log.Warning("Can't daemonize: %s", err)
+			return 1
+		}
+		return 0
+	}
+	daemon := process.IsDaemon()
+	if err := process.Detach(); err != nil {
+		log.Warning("Can't detach from standard input: %s", err)
+		return 1
+	}
+	process.LogStart(log, args.Program, args.Bare)
+	pidFile := process.WritePidFile(&h.process, daemon, log)
+	defer process.RemovePidFile(pidFile)
+	if err := h.serve(supervisor); err != nil {
+		log.Warning("%s", err)
+		return 1
+	}
+	log.Warning("spindle-proxy is now ready to exit, bye bye...")
+	return 0
+}
+
+// withoutRole returns argv without --proxy.
+func withoutRole(argv []string) []string {
+	if i := slices.Index(argv, "--proxy"); i > 0 {
+		return slices.Delete(slices.Clone(argv), i, i+1)
+	}
+	return argv
+}
+
+func (h *host) rows() []setting.Row {
+	rows := slices.Concat(h.own.Rows(), h.process.Rows(), h.network.Rows(), h.sockets.Rows(), h.tls.Rows())
+	return append(rows, setting.NewEnum("reactor-backend", &h.backend, reactor.Epoll, []setting.Choice[reactor.Backend]{
+		{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll}, {Name: "io_uring", Value: reactor.IOUring},
+	}, setting.Immutable))
+}
+
+var errNoShards = errors.New("the proxy needs shards: proxy-cluster host:port")
+
+// serve serves until a signal ends the proxy.
+func (h *host) serve(supervisor *process.Supervisor) error {
+	if len(h.own.Cluster.Get()) == 0 {
+		return errNoShards
+	}
+	certificates := tlsconfig.Current{
+		Settings: &h.tls, Begins: func() {}, Warn: func(err error) { h.log.Warning("%s", err) },
+		Wanted: func() bool { return h.sockets.TLSPort.Get() != 0 || h.own.TLS.Get() },
+	}
+	front, err := certificates.Load()
+	if err != nil {
+		return err
+	}
+	backend, err := reactor.Usable(h.backend.Get())
+	if err != nil {
+		h.log.Warning("reactor-backend %s cannot be had: %s. %s serves instead.", h.backend.Get(), err, backend)
+	}
+	p, err := h.makeProxy(&certificates)
+	if err != nil {
+		return err
+	}
+	defer p.finder.Close()
+	n := &h.sockets
+	r, err := reactor.New(reactor.Options{
+		Handler: p, Settings: &h.network, Backend: backend, Loops: int(n.Loops.Get()),
+		Bind: n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
+		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), UnixGroup: n.UnixGroup.Get(),
+		Mark: int(n.MarkID.Get()), TLS: front,
+		Logf: func(level reactor.Level, format string, args ...any) { h.log.At(logging.Level(level), format, args...) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.attach(r); err != nil {
+		return err
+	}
+	signals := process.WatchSignals(&h.process, h.log, nil, nil)
+	defer signals.Stop()
+	r.Serve()
+	h.log.Notice("spindle-proxy %s on %s: %d shards", version.Spindle, strings.Join(r.Addrs(), ", "),
+		len(p.finder.Current().Shards))
+	supervisor.Ready()
+	<-signals.Shutdown
+	supervisor.Stopping()
+	p.drain(drainLimit)
+	r.Stop(2 * time.Second)
+	return nil
+}
+
+// makeProxy finds the shards and reads their commands. It waits until one answers.
+func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
+	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{}, started: time.Now(), registry: h.registry, chance: rand.IntN,
+		tls: func() *tls.Config { return nil }}
+	return p, p.find(h.own.Cluster.Get())
+}

@@ -1,0 +1,169 @@
+// Package proxy is one address in front of many shards. It has sessions of clients, and connections to the servers of a
+// Redis Cluster.
+//
+//	clients ─▶ reactor loop ─▶ session ─▶ route: what to do ─▶ upstream ─▶ shard
+//	                              ▲                                │
+//	                              └──────── owed replies ◀─────────┘
+//
+// Owner: the reactor's loops. A session and all its connections are on one loop, so neither a request nor its reply
+// changes the goroutine.
+// Never: has data, imports the engine, or sends a request again that may have run (proxy.P3).
+// Start at serve.go, where a request comes in, and upstream.go, where its reply does. redirect.go sends calls again,
+// tx.go has transactions and blocking commands, identity.go whose requests run, process.go the process.
+package proxy
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+	"spindle/protocol"
+	"spindle/protocol/respclient"
+	"spindle/proxy/route"
+	"spindle/proxy/topology"
+	"spindle/reactor"
+)
+
+// A Proxy serves clients from the shards that a finder knows.
+type Proxy struct {
+	settings *Settings
+	log      *logging.Logger
+	finder   *topology.Finder
+	reactor  *reactor.Reactor
+	workers  map[protocol.Loop]*worker
+	tls      func() *tls.Config // for connections to shards; nil result: bare
+	commands atomic.Pointer[route.Table]
+	nextID   atomic.Int64
+	started  time.Time
+	count    counters
+	scripts  scriptCache
+	hub      *hub
+	draining atomic.Bool
+	registry *setting.Registry
+	chance   func(n int) int // a random number below n
+}
+
+// counters are what the proxy has done since its start. Any goroutine.
+type counters struct {
+	requests, redirects, retries, failed, cut, splits atomic.Int64
+}
+
+// reset is CONFIG RESETSTAT's share.
+func (c *counters) reset() {
+	for _, n := range []*atomic.Int64{&c.requests, &c.redirects, &c.retries, &c.failed, &c.cut, &c.splits} {
+		n.Store(0)
+	}
+}
+
+// table returns what is done with commands now.
+func (p *Proxy) table() *route.Table { return p.commands.Load() }
+
+// guest is the identity of a client that has given no user.
+func (p *Proxy) guest() identity { return identity{} }
+
+func (p *Proxy) shardTLS() *tls.Config { return p.tls() }
+
+// attach gives the proxy its reactor, whose loops do not run yet.
+func (p *Proxy) attach(r *reactor.Reactor) error {
+	p.reactor = r
+	for _, loop := range r.Loops() {
+		w := newWorker(p, loop)
+		w.topology = p.finder.Current()
+		p.workers[loop] = w
+	}
+	if loops := r.Loops(); len(loops) > 0 {
+		p.hub = &hub{w: p.workers[loops[0]], links: map[linkKey]*link{}}
+	}
+	if len(p.workers) == 0 {
+		return fmt.Errorf("reactor-backend netpoll has no loops that connections share: the proxy needs another one")
+	}
+	return nil
+}
+
+// drain waits until no reply is owed, and takes no new request meanwhile.
+func (p *Proxy) drain(limit time.Duration) {
+	p.draining.Store(true)
+	for until := time.Now().Add(limit); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+		var owing atomic.Int64
+		var asked sync.WaitGroup
+		for _, w := range p.workers {
+			asked.Add(1)
+			reactor.Run(w.loop, func() {
+				defer asked.Done()
+				for s := range w.sessions {
+					if s.owed.n > 0 && !s.isBlocked {
+						owing.Add(1)
+					}
+				}
+			})
+		}
+		if asked.Wait(); owing.Load() == 0 {
+			return
+		}
+	}
+}
+
+// find begins to follow the topology, and reads what a shard's commands are. It waits until one answers.
+func (p *Proxy) find(seeds []string) error {
+	p.finder = topology.New(topology.Options{Seeds: seeds, Every: time.Duration(p.settings.Refresh.Get()) * time.Millisecond})
+	for {
+		for _, shard := range p.finder.Current().Shards {
+			table, err := readCommands(shard.Primary)
+			if err == nil {
+				p.commands.Store(table)
+				return nil
+			}
+			p.log.Warning("Reading the commands of %s: %v", shard.Primary, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func readCommands(at string) (*route.Table, error) {
+	c, err := respclient.Dial(at)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	v, err := c.Do("COMMAND")
+	if err != nil {
+		return nil, err
+	}
+	return route.Read(v, route.Redis)
+}
+
+// encode makes a request.
+func encode(words ...string) []byte {
+	args := make([][]byte, len(words))
+	for i, w := range words {
+		args[i] = []byte(w)
+	}
+	return protocol.AppendCommand(nil, args)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func nowUnixMs() int64 { return time.Now().UnixMilli() }
+
+// cutAddress splits "host:port" and "host:port@bus". An IPv6 host has no brackets in the result.
+func cutAddress(address string) (host, port string, ok bool) {
+	address, _, _ = strings.Cut(address, "@")
+	i := strings.LastIndexByte(address, ':')
+	if i < 0 {
+		return "", "", false
+	}
+	host, port = address[:i], address[i+1:]
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", "", false
+	}
+	return strings.Trim(host, "[]"), port, true
+}
+
+func joinAddress(host, port string) string { return net.JoinHostPort(host, port) }

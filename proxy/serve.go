@@ -1,0 +1,227 @@
+package proxy
+
+import (
+	"spindle/protocol"
+	"spindle/proxy/route"
+	"spindle/reactor"
+)
+
+// Serve implements protocol.Handler.
+func (p *Proxy) Serve(b *protocol.Batch) {
+	s := b.Session.(*session)
+	w := s.w
+	if s.closed {
+		b.Done = len(b.Requests)
+		return
+	}
+	if now := p.finder.Current(); now != w.topology {
+		w.use(now)
+	}
+	s.reply = b.Reply
+	b.Reply.RESP3 = s.access.id.resp3
+	end := b.From
+	for b.Done < len(b.Requests) {
+		q := &b.Requests[b.Done]
+		var raw []byte
+		if q.End > 0 && b.Bytes != nil && b.Bytes[end] == '*' {
+			raw = b.Bytes[end:q.End]
+		}
+		if !s.serve(q, raw) {
+			s.held, b.Soon = true, !s.isBlocked
+			break
+		}
+		b.Done++
+		end = q.End
+		if s.closed || s.quit {
+			b.Done = len(b.Requests)
+			break
+		}
+	}
+	s.reply = nil
+	if !s.closed {
+		s.conn.Owe(s.owed.n > 0 && !s.isBlocked)
+	}
+}
+
+// serve begins a request. raw is its bytes as the client sent them; nil: they have to be made. It returns false if the
+// request has to wait until the session continues.
+func (s *session) serve(q *protocol.Request, raw []byte) bool {
+	if s.w.p.draining.Load() {
+		s.whole = true
+		return false
+	}
+	if s.owed.n > 0 {
+		if s.barrier || s.retries > 0 || s.version != s.w.topology.Version {
+			s.whole = true
+			return false
+		}
+		if s.owed.n >= owedMost || s.conn.Buffered() > outputMost {
+			return false
+		}
+	}
+	s.version = s.w.topology.Version
+	w := s.w
+	pl := &w.plan
+	w.p.table().Plan(q.Args, pl)
+	w.p.count.requests.Add(1)
+	if pl.Err != nil {
+		s.refuse(pl.Err)
+		return true
+	}
+	if raw == nil {
+		w.scratch = protocol.AppendCommand(w.scratch[:0], q.Args)
+		raw = w.scratch
+	}
+	if pl.Class == route.Forward && s.pin == nil && s.tx == nil && s.sub == nil { // the usual case
+		return s.forward(pl.Slot, raw)
+	}
+	return s.serveRare(q, raw)
+}
+
+// serveRare serves a request that is not simply passed on.
+func (s *session) serveRare(q *protocol.Request, raw []byte) bool {
+	pl := &s.w.plan
+	if s.isSubscriber() && pl.Class != route.Local {
+		s.refuseWhileListening(pl.Row)
+		return true
+	}
+	switch pl.Special {
+	case route.Multi:
+		return s.multi()
+	case route.Exec:
+		return s.exec()
+	case route.Discard:
+		return s.discard()
+	case route.Watch:
+		return s.watchKeys(pl, raw)
+	case route.Unwatch:
+		return s.unwatch(pl, raw)
+	case route.Reset, route.Quit:
+		return s.serveLocal(q, raw)
+	}
+	if s.tx != nil {
+		return s.queue(pl, raw)
+	}
+	switch pl.Class {
+	case route.Local:
+		return s.serveLocal(q, raw)
+	case route.Split:
+		return s.split(q)
+	case route.All:
+		return s.all(q, raw)
+	case route.Pinned:
+		if pl.Blocks {
+			return s.block(pl.Slot, raw)
+		}
+	}
+	if s.pin != nil && (pl.Slot < 0 || pl.Slot == s.pinned) { // a watched key: proxy.T3
+		s.pin.push(call{s: s, number: s.expect(), slot: int32(pl.Slot), patient: true, fixed: true, to: (*plain)(s)}, raw)
+		return true
+	}
+	return s.forward(pl.Slot, raw)
+}
+
+// wait has the session continue only when nothing is owed. It returns true if that is so already.
+func (s *session) wait() bool {
+	if s.owed.n == 0 {
+		return true
+	}
+	s.whole = true
+	return false
+}
+
+// refuse answers a request with an error. Inside a transaction EXEC will fail.
+func (s *session) refuse(err *protocol.Error) {
+	if s.tx != nil {
+		s.tx.broken = true
+	}
+	s.fail(err)
+}
+
+// indexOf returns the shard of a slot, and some shard if the slot is -1. It returns -1 if there is none.
+func (w *worker) indexOf(slot int, some uint64) int {
+	if slot >= 0 {
+		return w.topology.Owner(slot)
+	}
+	if n := len(w.topology.Shards); n > 0 {
+		return int(some % uint64(n))
+	}
+	return -1
+}
+
+// upstream returns the shared connection for a slot; -1: any shard. If there is none it returns an error.
+func (s *session) upstream(slot int) (*upstream, *protocol.Error) {
+	index := s.w.indexOf(slot, uint64(s.id))
+	if index < 0 {
+		if slot < 0 {
+			return nil, errNoShard
+		}
+		return nil, errNoSlot
+	}
+	return s.upstreamOf(index)
+}
+
+// upstreamOf returns the shared connection to a shard.
+func (s *session) upstreamOf(index int) (*upstream, *protocol.Error) {
+	u := s.access.shard(s, index)
+	if u == nil {
+		return nil, errNoPrimary(s.w.topology.Shards[index].ID)
+	}
+	if u.state != up {
+		if b := s.w.breaker(u.at); b.isOpen(s.w.now()) {
+			return nil, errBroken(u.at, b.until-s.w.now())
+		}
+	}
+	return u, nil
+}
+
+// forward passes a request on to the shard of a slot.
+func (s *session) forward(slot int, raw []byte) bool {
+	u, err := s.upstream(slot)
+	if err != nil {
+		s.refuse(err)
+		return true
+	}
+	if u.isFull() {
+		u.waiting = append(u.waiting, s)
+		return false
+	}
+	u.push(call{s: s, number: s.expect(), slot: int32(slot)}, raw)
+	return true
+}
+
+// Open implements protocol.Handler.
+func (p *Proxy) Open(c protocol.Conn) (any, []byte) {
+	w := p.workers[c.Loop()]
+	s := &session{w: w, conn: reactor.DirectOf(c), id: p.nextID.Add(1), created: nowUnixMs()}
+	s.access = w.accessOf(p.guest())
+	w.sessions[s] = struct{}{}
+	return s, nil
+}
+
+// Closed implements protocol.Handler.
+func (p *Proxy) Closed(of any) {
+	s := of.(*session)
+	s.closed = true
+	delete(s.w.sessions, s)
+	if s.pin != nil { // proxy.T4
+		s.pin.close()
+	}
+	s.leaveChannels()
+	s.access.leave()
+}
+
+// Malformed implements protocol.Handler.
+func (p *Proxy) Malformed(of any, _ *protocol.Error) protocol.Verdict {
+	s := of.(*session)
+	if s.owed.n > 0 { // its error comes after them
+		s.held, s.whole = true, true
+		return protocol.Wait
+	}
+	return protocol.Tell
+}
+
+// Reserve implements protocol.Handler.
+func (p *Proxy) Reserve(any, int) (*protocol.Bulk, *protocol.Error) { return nil, nil }
+
+var _ protocol.Handler = (*Proxy)(nil)

@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"spindle/internal/invariant"
+	"spindle/protocol"
+	"spindle/reactor"
+)
+
+// A session is one client. Its loop alone touches it.
+//
+//	requests ─▶ Serve ─▶ owed: a reply a request, in order ─▶ the client
+//	              │               ▲
+//	              ▼               │ answer(number, bytes)
+//	           calls to shards ───┘
+//
+// proxy.O1. Replies leave in the order of the requests. The first owed reply goes to the client as its bytes come.
+// Later ones wait in owed.
+// proxy.O2. A session owes at most owedMost replies, and takes no request while the client leaves outputMost bytes
+// unread. Then it is held: the reactor stops reading from the client.
+// proxy.O3. Requests that change where later requests run are barriers. A session serves nothing after a barrier until
+// it is answered, and begins one only when it owes nothing.
+type session struct {
+	w      *worker
+	conn   reactor.Direct
+	access *access // the shards' connections of its user
+	id     int64
+
+	owed  fifo[owed]
+	first uint64          // number of the first owed reply
+	reply *protocol.Reply // while Serve runs: where replies go; else nil
+
+	held    bool // Serve has left requests undone
+	whole   bool // it continues when nothing is owed, rather than when half is
+	barrier bool // proxy.O3
+	retries int  // of its calls that wait to be sent again
+	version uint64
+	closed  bool
+	quit    bool // the connection closes after the replies owed
+
+	name    []byte // CLIENT SETNAME
+	silence silence
+	created int64 // Unix ms
+	last    *lastCommand
+	tx      *transaction // nil: none is open
+
+	pin       *upstream // its own connection, for WATCH, MULTI and blocking commands; usually nil
+	pinned    int       // the slot that pin is for; -1: no key was named yet
+	unpinning bool      // pin is given back when it has answered
+	isBlocked bool      // a blocking command runs on pin
+	watchLost bool      // pin broke while a key was watched: EXEC answers as if the key had changed
+	tracking  []string  // CLIENT TRACKING, with its options; nil: off
+	sub       *subscriptions
+	heard     [][]byte // messages that wait for the end of a reply (proxy.B2)
+}
+
+// lastCommand is what CLIENT LIST shows.
+type lastCommand struct{ name string }
+
+// silence is CLIENT REPLY.
+type silence uint8
+
+const (
+	speaking silence = iota
+	skipNext         // CLIENT REPLY SKIP: the next reply is left out
+	silent           // CLIENT REPLY OFF
+)
+
+// An owed is a reply that the client has yet to get.
+type owed struct {
+	done  bool
+	begun bool // a part of it has gone to the client
+	mute  bool // it is left out
+	bytes []byte
+}
+
+const (
+	owedMost   = 4096     // replies that a session may owe
+	outputMost = 1 << 20  // bytes that its client may leave unread
+	bufferKeep = 16 << 10 // a reply buffer that has grown past this is not used again
+)
+
+// expect notes that one more reply is owed, and returns its number.
+func (s *session) expect() uint64 {
+	o := s.owed.push(owed{})
+	if s.silence != speaking {
+		o.mute = true
+		if s.silence == skipNext {
+			s.silence = speaking
+		}
+	}
+	return s.first + uint64(s.owed.n) - 1
+}
+
+// answer gives the owed reply of that number. p is lent.
+func (s *session) answer(number uint64, p []byte) {
+	if s.closed {
+		return
+	}
+	if number != s.first {
+		o := s.owed.at(int(number - s.first))
+		invariant.That(!o.done, "proxy.O1: reply %d is given twice", number)
+		o.done = true
+		if !o.mute {
+			o.bytes = append(s.w.takeBuffer(), p...)
+		}
+		return
+	}
+	if o := s.owed.pop(); !o.mute {
+		s.emit(p)
+	}
+	for _, m := range s.heard {
+		s.emit(m)
+	}
+	s.heard = nil
+	s.first++
+	s.drain()
+}
+
+// begin gives a part of the owed reply of that number, if it is the first. It returns false if it is not: then nothing
+// is given.
+func (s *session) begin(number uint64, p []byte) bool {
+	if s.closed {
+		return true
+	}
+	if number != s.first || s.reply != nil {
+		return false
+	}
+	o := s.owed.at(0)
+	o.begun = true
+	if !o.mute {
+		s.emit(p)
+	}
+	return true
+}
+
+// drain sends the replies that are complete, and continues if the session was held.
+func (s *session) drain() {
+	for s.owed.n > 0 && s.owed.at(0).done {
+		o := s.owed.pop()
+		if !o.mute {
+			s.emit(o.bytes)
+			s.w.giveBuffer(o.bytes)
+		}
+		s.first++
+	}
+	if s.owed.n == 0 {
+		s.owed.trim(8)
+		s.barrier = false
+		if s.reply == nil {
+			s.conn.Owe(false)
+		}
+		if s.quit {
+			s.conn.Close(true)
+		}
+	}
+	s.goOn()
+}
+
+// emit sends bytes to the client, in their place.
+func (s *session) emit(p []byte) {
+	if s.reply != nil {
+		s.reply.Raw(p)
+		return
+	}
+	s.conn.Append(p)
+}
+
+// goOn has a held session served again, if what held it is over.
+func (s *session) goOn() {
+	if !s.held || s.reply != nil {
+		return
+	}
+	if s.whole && s.owed.n > 0 || s.owed.n > owedMost/2 || s.conn.Buffered() > outputMost/2 {
+		return
+	}
+	s.held, s.whole = false, false
+	s.conn.Resume()
+}
+
+// Account implements protocol.Accountant: the client has read some output.
+func (s *session) Account(int, int) {
+	if s.held {
+		s.goOn()
+	}
+}
+
+// say answers a request at once, with what write appends.
+func (s *session) say(write func(r *protocol.Reply)) {
+	r := protocol.Reply{RESP3: s.access.id.resp3}
+	write(&r)
+	s.answer(s.expect(), r.B)
+}
+
+// fail answers a request with an error.
+func (s *session) fail(err error) {
+	s.say(func(r *protocol.Reply) { r.Error(err) })
+}
+
+// sayOK answers a request with +OK.
+func (s *session) sayOK() { s.answer(s.expect(), replyOK) }
+
+var replyOK = []byte("+OK\r\n")

@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"spindle/internal/setting"
+)
+
+// Settings are those of the proxy itself.
+type Settings struct {
+	Cluster      setting.Value[[]string] // addresses of nodes of the cluster that is served
+	User         setting.String          // under which the proxy asks for the topology
+	Password     setting.String
+	TLS          setting.Bool // connections to shards are under TLS
+	CrossSlot    setting.Enum[crossSlot]
+	Connections  setting.Int // to each server, from each loop and for each user
+	Timeout      setting.Int // for a reply, ms
+	ConnectLimit setting.Int // for a connection, ms
+	Refresh      setting.Int // how often the topology is read, ms
+	ReadReplicas setting.Bool
+	ReplicaLag   setting.Int // bytes that a replica may lack; 0: no limit
+}
+
+// crossSlot is what happens to MGET, MSET, DEL, UNLINK, EXISTS and TOUCH of several slots.
+type crossSlot int
+
+const (
+	splitKeys crossSlot = iota
+	refuseKeys
+)
+
+// Rows are the settings as proxy.conf has them. Calling it gives each its default.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{
+		setting.NewValue("proxy-cluster", &s.Cluster, nil, setting.Codec[[]string]{
+			Parse: parseSeeds, Format: func(a []string) string { return strings.Join(a, " ") },
+		}, setting.MultiArg, setting.Immutable),
+		setting.NewString("proxy-user", &s.User, "", setting.Immutable),
+		setting.NewString("proxy-password", &s.Password, "", setting.Immutable, setting.Sensitive),
+		setting.NewBool("proxy-shard-tls", &s.TLS, false, setting.Immutable),
+		setting.NewEnum("proxy-cross-slot", &s.CrossSlot, splitKeys, []setting.Choice[crossSlot]{
+			{Name: "split", Value: splitKeys}, {Name: "refuse", Value: refuseKeys},
+		}),
+		setting.NewInt("proxy-shard-connections", &s.Connections, 1, setting.Between(1, 64), setting.Immutable),
+		setting.NewInt("proxy-timeout", &s.Timeout, 5000, setting.Between(10, math.MaxInt32)),
+		setting.NewInt("proxy-connect-timeout", &s.ConnectLimit, 2000, setting.Between(10, math.MaxInt32)),
+		setting.NewInt("proxy-refresh-interval", &s.Refresh, 10000, setting.Between(100, math.MaxInt32)),
+		setting.NewBool("proxy-read-replicas", &s.ReadReplicas, false, setting.Immutable),
+		setting.NewMemory("proxy-replica-lag", &s.ReplicaLag, 1<<20, setting.Between(0, math.MaxInt64)),
+	}
+}
+
+var errNoSeeds = errors.New("a list of host:port is needed")
+
+func parseSeeds(args []string, _ []string, _ setting.How) ([]string, error) {
+	if len(args) == 0 {
+		return nil, errNoSeeds
+	}
+	for _, a := range args {
+		if _, _, ok := cutAddress(a); !ok {
+			return nil, fmt.Errorf("'%s' is no host:port", a)
+		}
+	}
+	return args, nil
+}

@@ -1,0 +1,354 @@
+package proxy
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"spindle/internal/invariant"
+	"spindle/protocol"
+	"spindle/protocol/scan"
+	"spindle/proxy/route"
+	"spindle/proxy/topology"
+	"spindle/reactor"
+)
+
+// A worker is the proxy on one loop: its sessions, and their connections to shards. The loop alone touches it.
+type worker struct {
+	p        *Proxy
+	loop     protocol.Loop
+	sessions map[*session]struct{}
+	accesses map[identity]*access
+	breakers map[string]*breaker
+	ups      map[*upstream]struct{} // all that are not down
+
+	topology *topology.Map // what requests are routed by; the same during one batch
+	later    []*resend     // calls to send again, by time
+	ticking  bool
+	buffers  [][]byte
+	plan     route.Plan
+	scratch  []byte // a request that has to be made
+}
+
+// An identity is what a shard's connection is opened with.
+type identity struct {
+	user, password string // "", "": none is given
+	resp3          bool
+	db             int
+	replica        bool // READONLY is sent
+}
+
+// An access is the connections of one identity on one loop.
+type access struct {
+	w        *worker
+	id       identity
+	sessions int
+	shared   map[string][]*upstream // by address
+	spare    map[string][]*upstream // connections of one session each, which it has given back
+	byShard  [][]*upstream          // shared, by shard of the map
+	of       *topology.Map          // whose shards these are
+	private  *session               // it is one session's own: CLIENT TRACKING
+}
+
+// tick is how often a busy worker looks at its deadlines.
+const tick = 20 * time.Millisecond
+
+func newWorker(p *Proxy, loop protocol.Loop) *worker {
+	return &worker{
+		p: p, loop: loop, sessions: map[*session]struct{}{}, accesses: map[identity]*access{},
+		breakers: map[string]*breaker{}, ups: map[*upstream]struct{}{},
+	}
+}
+
+// now returns the time in ms since the proxy's start. It is above 0.
+func (w *worker) now() int64 {
+	return 1 + time.Since(w.p.started).Milliseconds()
+}
+
+// accessOf returns the access of an identity, and counts one more session.
+func (w *worker) accessOf(id identity) *access {
+	a := w.accesses[id]
+	if a == nil {
+		a = w.newAccess(id)
+		w.accesses[id] = a
+	}
+	a.sessions++
+	return a
+}
+
+func (w *worker) newAccess(id identity) *access {
+	return &access{w: w, id: id, shared: map[string][]*upstream{}, spare: map[string][]*upstream{}}
+}
+
+// leave counts a session off. The last one closes the connections.
+func (a *access) leave() {
+	a.sessions--
+	if a.sessions > 0 {
+		return
+	}
+	if a.private == nil {
+		if a.id == a.w.p.guest() {
+			return // the next client will want them
+		}
+		delete(a.w.accesses, a.id)
+	}
+	for _, all := range []map[string][]*upstream{a.shared, a.spare} {
+		for _, ups := range all {
+			for _, u := range slices.Clone(ups) {
+				u.close()
+			}
+		}
+	}
+}
+
+// forget removes a connection that is down.
+func (a *access) forget(u *upstream) {
+	delete(a.w.ups, u)
+	drop := func(all map[string][]*upstream) {
+		ups := all[u.at]
+		if i := slices.Index(ups, u); i >= 0 {
+			ups = slices.Delete(slices.Clone(ups), i, i+1)
+		}
+		if len(ups) == 0 {
+			delete(all, u.at)
+		} else {
+			all[u.at] = ups
+		}
+	}
+	drop(a.shared)
+	drop(a.spare)
+	a.of = nil
+}
+
+// shard returns the connection that a session uses for a shard of the current map. nil: the shard has no primary.
+func (a *access) shard(s *session, index int) *upstream {
+	w := a.w
+	if a.of != w.topology {
+		a.of = w.topology
+		a.byShard = make([][]*upstream, len(a.of.Shards))
+	}
+	ups := a.byShard[index]
+	if ups == nil {
+		at := w.topology.Shards[index].Primary
+		if at == "" {
+			return nil
+		}
+		ups = a.to(at)
+		a.byShard[index] = ups
+	}
+	return ups[s.id%int64(len(ups))]
+}
+
+// to returns the shared connections to an address. They are opened if there are none.
+func (a *access) to(at string) []*upstream {
+	ups := a.shared[at]
+	for want := int(a.w.p.settings.Connections.Get()); len(ups) < want; {
+		ups = append(ups, a.w.open(a, at))
+	}
+	a.shared[at] = ups
+	return ups
+}
+
+// own returns a connection to an address that s alone uses.
+func (a *access) own(s *session, at string) *upstream {
+	spare := a.spare[at]
+	var u *upstream
+	if n := len(spare); n > 0 {
+		u = spare[n-1]
+		a.spare[at] = spare[:n-1]
+	} else {
+		u = a.w.open(a, at)
+	}
+	u.owner = s
+	return u
+}
+
+// giveBack takes a connection of one session for the next one that needs its own.
+func (a *access) giveBack(u *upstream) {
+	invariant.That(u.calls.n == 0, "proxy: a connection with calls is given back")
+	u.owner = nil
+	if u.state == down {
+		return
+	}
+	if a.sessions <= 0 || len(a.spare[u.at]) >= spareMost {
+		u.close()
+		return
+	}
+	a.spare[u.at] = append(a.spare[u.at], u)
+}
+
+// spareMost is how many connections of single sessions are kept for later ones, for each server and identity.
+const spareMost = 64
+
+// open begins a connection.
+func (w *worker) open(a *access, at string) *upstream {
+	u := &upstream{w: w, access: a, at: at}
+	w.ups[u] = struct{}{}
+	w.greet(u)
+	w.dial(at, u)
+	return u
+}
+
+// dial opens a connection to a server.
+func (w *worker) dial(at string, to reactor.Sink) {
+	network := "tcp"
+	if at[0] == '/' {
+		network = "unix"
+	}
+	w.p.reactor.Dial(w.loop, reactor.Dialing{Network: network, Address: at, TLS: w.p.shardTLS(),
+		Limit: time.Duration(w.p.settings.ConnectLimit.Get()) * time.Millisecond}, to)
+}
+
+// greet sends what makes a fresh connection one of its identity.
+func (w *worker) greet(u *upstream) {
+	id := u.access.id
+	say := func(to taker, words ...string) {
+		u.push(call{to: to, slot: -1, fixed: true}, encode(words...))
+	}
+	if id.password != "" || id.user != "" {
+		if id.user == "" {
+			say(ignored{}, "AUTH", id.password)
+		} else {
+			say(ignored{}, "AUTH", id.user, id.password)
+		}
+	}
+	if id.resp3 {
+		say(ignored{}, "HELLO", "3")
+	}
+	if id.db != 0 {
+		say(ignored{}, "SELECT", itoa(id.db))
+	}
+	if id.replica {
+		say(ignored{}, "READONLY")
+	}
+	if s := u.access.private; s != nil {
+		u.owner, u.hears = s, true
+		if s.tracking != nil {
+			u.push(call{to: ignored{}, slot: -1, fixed: true}, encode(s.tracking...))
+		}
+	}
+}
+
+// ignored is a taker of replies that do not matter: a failure shows in those that follow.
+type ignored struct{}
+
+func (ignored) take(*upstream, *call, []byte, scan.Refusal, *protocol.Error) {}
+
+// watch has deadlines looked at while calls are under way.
+func (w *worker) watch() {
+	if !w.ticking {
+		w.ticking = true
+		time.AfterFunc(tick, func() { reactor.Run(w.loop, w.look) })
+	}
+}
+
+// look looks at deadlines, and sends again what is due.
+func (w *worker) look() {
+	w.ticking = false
+	now := w.now()
+	limit := w.p.settings.Timeout.Get()
+	busy := false
+	for u := range w.ups {
+		if u.calls.n == 0 {
+			continue
+		}
+		busy = true
+		if c := u.calls.at(0); !c.patient && now-c.since > limit {
+			w.breaker(u.at).failed(now)
+			u.cut(errTimeout(u.at, limit))
+		}
+	}
+	due := w.later
+	w.later = nil
+	for _, r := range due {
+		if r.at > now {
+			w.later = append(w.later, r)
+		} else {
+			w.sendAgain(r)
+		}
+	}
+	if busy || len(w.later) > 0 {
+		w.watch()
+	}
+}
+
+// use has the worker route by m.
+func (w *worker) use(m *topology.Map) {
+	w.topology = m
+	for a := range w.eachAccess() {
+		a.closeUnused()
+	}
+}
+
+// eachAccess yields the accesses.
+func (w *worker) eachAccess() func(yield func(*access) bool) {
+	return func(yield func(*access) bool) {
+		for _, a := range w.accesses {
+			if !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// closeUnused closes connections to servers that the map does not name, once they have no calls.
+func (a *access) closeUnused() {
+	for at, ups := range a.shared {
+		if slices.ContainsFunc(a.w.topology.Shards, func(s *topology.Shard) bool { return s.Primary == at }) {
+			continue
+		}
+		for _, u := range slices.Clone(ups) {
+			if u.calls.n == 0 {
+				u.close()
+			}
+		}
+	}
+}
+
+func (w *worker) takeBuffer() []byte {
+	if n := len(w.buffers); n > 0 {
+		b := w.buffers[n-1]
+		w.buffers = w.buffers[:n-1]
+		return b
+	}
+	return make([]byte, 0, 256)
+}
+
+func (w *worker) giveBuffer(b []byte) {
+	if cap(b) <= bufferKeep && cap(b) > 0 && len(w.buffers) < 4096 {
+		w.buffers = append(w.buffers, b[:0])
+	}
+}
+
+// A breaker keeps requests from a server that does not answer.
+//
+//	           failed                      its time is over
+//	closed ──────────────▶ open for a while ─────────────▶ one connection tries ─▶ closed, or open for longer
+type breaker struct {
+	until int64 // ms; requests fail until then
+	wait  int64 // the next pause
+}
+
+const (
+	pauseFirst = 50
+	pauseMost  = 3000
+)
+
+func (w *worker) breaker(at string) *breaker {
+	b := w.breakers[at]
+	if b == nil {
+		b = &breaker{}
+		w.breakers[at] = b
+	}
+	return b
+}
+
+func (b *breaker) closed() { b.until, b.wait = 0, 0 }
+
+// failed opens the breaker. Each time in a row the pause doubles, and a third of it is random.
+func (b *breaker) failed(now int64) {
+	b.wait = min(max(2*b.wait, pauseFirst), pauseMost)
+	b.until = now + b.wait - rand.Int64N(b.wait/3)
+}
+
+func (b *breaker) isOpen(now int64) bool { return now < b.until }

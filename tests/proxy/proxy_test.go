@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// Most of these tests wait for servers.
+func TestMain(m *testing.M) { testkit.Waiting(m) }
+
+// A tier is a cluster and proxies in front of it.
+type tier struct {
+	shards  []*testkit.Server
+	proxies []*testkit.Server
+}
+
+// startTier starts a cluster of three primaries, each with as many replicas, and proxies.
+func startTier(t *testing.T, redis bool, replicas, proxies int, args ...string) *tier {
+	t.Helper()
+	all := &tier{}
+	create := []string{"--cluster", "create"}
+	for range 3 * (1 + replicas) {
+		s := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--cluster-enabled", "yes",
+			"--cluster-node-timeout", "2000", "--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
+		all.shards = append(all.shards, s)
+		create = append(create, s.Addr)
+	}
+	create = append(create, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")
+	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", "redis-cli", create...)
+	if code != 0 || !strings.Contains(out, "All 16384 slots covered") {
+		t.Fatalf("redis-cli --cluster create: %d\n%s", code, out)
+	}
+	for _, s := range all.shards {
+		testkit.Until(t, testkit.Slowly(30*time.Second), "every node sees the cluster", func() error {
+			v, err := s.Ask("CLUSTER", "INFO")
+			if err != nil || !strings.Contains(v.Text, "cluster_state:ok") ||
+				!strings.Contains(v.Text, fmt.Sprintf("cluster_known_nodes:%d", len(all.shards))) {
+				return fmt.Errorf("%s: %q (%v)", s.Addr, v.Text, err)
+			}
+			return nil
+		})
+	}
+	for range proxies {
+		all.proxies = append(all.proxies, startProxy(t, all.shards, args...))
+	}
+	return all
+}
+
+// startProxy starts a proxy of a cluster.
+func startProxy(t *testing.T, shards []*testkit.Server, args ...string) *testkit.Server {
+	t.Helper()
+	port := testkit.FreePort(t)
+	all := []string{"--proxy", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--proxy-cluster"}
+	for _, s := range shards {
+		all = append(all, s.Addr)
+	}
+	return testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append(all, args...)})
+}
