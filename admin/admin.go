@@ -35,11 +35,13 @@ type Parts struct {
 	Catalogue  *command.Catalogue                       // its figures: turn only
 	Scripts    func(yield func(scripting.Figures) bool) // turn only
 	Health     *Health
-	Handshakes func() (running, begun, failed int64)  // of TLS: under way, begun and failed
-	Profiling  func(on bool)                          // marks profiles with commands' names; turn only
-	Figures    func(keys bool) []prometheus.Collector // of the features, with the names of keys, or without
-	Page       *live.Page
-	TLS        *tls.Config // nil: in the clear
+	Handshakes func() (running, begun, failed int64) // of TLS: under way, begun and failed
+	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it ends.
+	Certificates func(f func(name string, left int64))
+	Profiling    func(on bool)                          // marks profiles with commands' names; turn only
+	Figures      func(keys bool) []prometheus.Collector // of the features, with the names of keys, or without
+	Page         *live.Page
+	TLS          *tls.Config // nil: in the clear
 }
 
 // A Server is the admin address. It shows operators and their tools the live page, /metrics, /healthz, /debug/pprof and

@@ -44,6 +44,7 @@ var (
 	handshakesDesc     = figure("tls_handshakes_total", "TLS handshakes begun.")
 	shakenOffDesc      = figure("tls_handshakes_failed_total", "TLS handshakes that came to nothing.")
 	shakingDesc        = figure("tls_handshakes", "TLS handshakes under way.")
+	certificateDesc    = figure("tls_certificate_expires_in_seconds", "Time until a certificate in use ends.", "certificate")
 	refusedDesc        = figure("command_rejected_total", "Calls refused before they ran.", "command")
 )
 
@@ -55,6 +56,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(shakingDesc, prometheus.GaugeValue, float64(running))
 	out <- prometheus.MustNewConstMetric(handshakesDesc, prometheus.CounterValue, float64(begun))
 	out <- prometheus.MustNewConstMetric(shakenOffDesc, prometheus.CounterValue, float64(failed))
+	m.Certificates(func(name string, left int64) {
+		out <- prometheus.MustNewConstMetric(certificateDesc, prometheus.GaugeValue, float64(left), name)
+	})
 	var w info.Writer
 	type counts struct {
 		name string
@@ -67,7 +71,8 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			scripts = append(scripts, each)
 		}
 		for _, s := range m.Sections() {
-			if s.Name == "Commandstats" || s.Name == "Latencystats" || s.Name == "Replylatency" || s.Name == "Errorstats" {
+			switch s.Name {
+			case "Commandstats", "Latencystats", "Replylatency", "Errorstats", "TLS": // they have their own figures
 				continue
 			}
 			for i := range s.Fields {

@@ -35,6 +35,20 @@ func (c *Core) enter(cl *client.Client) {
 	c.meter.connections++
 }
 
+// certify makes cl the first of the users in names that is enabled. A name of none goes into ACL LOG. Turn only.
+func (c *Core) certify(cl *client.Client, names []string) {
+	for _, name := range names {
+		if user := c.users.Find([]byte(name)); user != nil && user.Rights().Enabled() {
+			cl.Authenticated = true
+			c.SetUser(cl, user)
+			return
+		}
+	}
+	if n := len(names); n > 0 {
+		c.logDenied(cl, acl.Entry{Reason: acl.DeniedCertificate, Origin: acl.TopLevel, User: names[n-1]})
+	}
+}
+
 // NewClient returns a client that has not entered, or the text that refuses the connection. Any goroutine.
 func (c *Core) NewClient(conn protocol.Conn) (cl *client.Client, refusal []byte) {
 	user := c.users.Default()

@@ -11,7 +11,14 @@ func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	if cl == nil {
 		return nil, refusal
 	}
-	c.Do(func() { c.enter(cl) })
+	var names []string
+	if c.hooks.Names != nil {
+		names = c.hooks.Names(cl)
+	}
+	c.Do(func() {
+		c.enter(cl)
+		c.certify(cl, names)
+	})
 	return cl, nil
 }
 

@@ -141,8 +141,9 @@ func (o *Figures) Counters() introspect.Counters {
 		TurnsPerSecond: f.TurnsPerSecond, TurnMean: f.TurnMean, ExpireTime: time.Duration(f.ExpiryNanos),
 		EvictionTime: f.Exceeded, CurrentEvictionTime: f.ExceededNow, DeniedAuth: uint64(denied.Denied(acl.DeniedAuth)),
 		DeniedCommands: uint64(denied.Denied(acl.DeniedCommand)), DeniedKeys: uint64(denied.Denied(acl.DeniedKey)),
-		DeniedChannels:  uint64(denied.Denied(acl.DeniedChannel)),
-		DeniedDatabases: uint64(denied.Denied(acl.DeniedDatabase)),
+		DeniedChannels:     uint64(denied.Denied(acl.DeniedChannel)),
+		DeniedDatabases:    uint64(denied.Denied(acl.DeniedDatabase)),
+		DeniedCertificates: uint64(denied.Denied(acl.DeniedCertificate)),
 	}
 }
 

@@ -6,7 +6,10 @@
 // replies, errors.go has the errors that clients see.
 package protocol
 
-import "sync/atomic"
+import (
+	"crypto/x509"
+	"sync/atomic"
+)
 
 // A Request is one command as the client sent it.
 //
@@ -148,6 +151,15 @@ type Loop interface {
 
 // IsLocal reports whether the peer of c is on this machine. It is false for a client without a connection.
 func IsLocal(c Conn) bool { return c != nil && (c.Unix() || c.Loopback()) }
+
+// PeerCertificate is the certificate that c's client has shown and an authority of ours has signed; nil: none. It is
+// for the goroutine that serves c.
+func PeerCertificate(c Conn) *x509.Certificate {
+	if s, is := c.(interface{ PeerCertificate() *x509.Certificate }); is {
+		return s.PeerCertificate()
+	}
+	return nil
+}
 
 // IsSecure reports whether c is a TLS connection.
 func IsSecure(c Conn) bool {

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"crypto/x509"
 	"sync/atomic"
 
 	"spindle/internal/invariant"
@@ -250,6 +251,18 @@ func (c *conn) LocalAddr() string  { return c.local }
 func (c *conn) RemoteAddr() string { return c.remote }
 func (c *conn) Unix() bool         { return c.unix }
 func (c *conn) Loopback() bool     { return c.loopback }
+
+// PeerCertificate is protocol.PeerCertificate.
+func (c *conn) PeerCertificate() *x509.Certificate {
+	if c.tls == nil {
+		return nil
+	}
+	state := c.tls.conn.ConnectionState()
+	if len(state.VerifiedChains) == 0 {
+		return nil
+	}
+	return state.PeerCertificates[0]
+}
 
 // Secure reports whether the connection is under TLS: protocol.IsSecure.
 func (c *conn) Secure() bool      { return c.tls != nil }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/tls"
+
 	"spindle/engine"
 	users "spindle/engine/acl"
 	"spindle/engine/client"
@@ -10,9 +12,11 @@ import (
 	"spindle/engine/family/conn"
 	"spindle/engine/part"
 	"spindle/internal/config"
+	"spindle/internal/info"
 	"spindle/internal/process"
 	"spindle/internal/setting"
 	"spindle/internal/tlsconfig"
+	"spindle/protocol"
 )
 
 // joinCommands builds the catalogue, and renames in it what the configuration renames.
@@ -127,6 +131,18 @@ func (in *instance) tlsPart() *part.Part {
 				return in.listening.rebind(errNoPort)
 			}, Names: []string{"tls-port"}},
 		}
+		watch := &tlsconfig.Watch{
+			Current: &in.certificates, Do: in.core.Do, Log: func(text string) { in.log.Notice("%s", text) },
+			Use: func(server *tls.Config) { in.listening.reactor.SetTLS(server) },
+		}
+		p.Sections = []info.Section{in.certificates.Section()}
+		p.Listeners = []part.Listeners{{Order: part.Later, Tick: watch.Tick,
+			Names: func(cl *client.Client) []string {
+				if in.tls.User.Get() == tlsconfig.UserOff {
+					return nil
+				}
+				return in.tls.Names(protocol.PeerCertificate(cl.Conn))
+			}}}
 		return nil
 	}}
 }

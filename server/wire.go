@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"time"
 
 	"spindle/admin"
 	"spindle/admin/live"
@@ -193,7 +194,9 @@ func (in *instance) startAdmin() error {
 	}
 	address := &admin.Server{Parts: admin.Parts{
 		Do: in.core.Do, Sections: func() []info.Section { return in.sections }, Catalogue: in.catalogue,
-		Scripts: in.scripts.Each, Health: &in.health.Shown, Handshakes: in.listening.reactor.Handshakes, Profiling: func(on bool) {
+		Scripts: in.scripts.Each, Health: &in.health.Shown, Handshakes: in.listening.reactor.Handshakes,
+		Certificates: func(f func(name string, left int64)) { in.certificates.Ends().Each(time.Now(), f) },
+		Profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},

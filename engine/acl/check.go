@@ -17,9 +17,11 @@ const (
 	DeniedKey
 	DeniedAuth // in the log only: AUTH and HELLO
 	DeniedChannel
+	DeniedCertificate // in the log only: a certificate names no user that is enabled
+	reasons
 )
 
-var reasonNames = [...]string{"", "database", "command", "key", "auth", "channel"}
+var reasonNames = [...]string{"", "database", "command", "key", "auth", "channel", "tls-cert"}
 
 // String is the reason as ACL LOG names it.
 func (r Reason) String() string { return reasonNames[r] }

@@ -22,7 +22,7 @@ type Entry struct {
 	Count                int64
 	Reason               Reason
 	Origin               Origin
-	Object               string // the command, key, channel or database; for AUTH the command
+	Object               string // the command, key, channel or database; for AUTH the command, for a certificate nothing
 	User                 string
 	Client               string // the last refused client, as CLIENT LIST shows it
 	CreatedMs, UpdatedMs int64  // Unix ms
@@ -37,14 +37,14 @@ type Log struct {
 	entries []Entry // the newest last
 	nextID  int64
 	limit   int // acllog-max-len
-	denied  [DeniedChannel + 1]int64
+	denied  [reasons]int64
 }
 
 // SetLimit sets acllog-max-len: how many entries are kept. The next entry removes those above it.
 func (l *Log) SetLimit(n int) { l.limit = n }
 
 // Denied is the number of calls refused for a reason since the start. INFO: acl_access_denied_auth, _cmd, _key,
-// _channel, _db.
+// _channel, _tls_cert, _db.
 func (l *Log) Denied(why Reason) int64 { return l.denied[why] }
 
 func (l *Log) ResetDenied() { clear(l.denied[:]) }

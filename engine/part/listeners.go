@@ -46,6 +46,10 @@ type Listeners struct {
 	// ExecRefused: an EXEC may not run. It returns what to answer. Only one feature may have it.
 	ExecRefused func(cl *client.Client, why error) error
 
+	// Names are the names of users that a new client's certificate offers. It is called outside the turn, by the client's
+	// loop. Only one feature may have it.
+	Names func(cl *client.Client) []string
+
 	Attack func(cl *client.Client)              // cl speaks HTTP; it is about to be closed
 	Frozen func()                               // a view was taken
 	Lent   func()                               // a command has lent the turn, or is over
@@ -150,6 +154,10 @@ func (e *Events) join(l *Listeners) {
 	if l.Publish != nil {
 		invariant.That(e.Publish == nil, "two features publish keyspace events")
 		e.Publish, e.Heard = l.Publish, l.Heard
+	}
+	if l.Names != nil {
+		invariant.That(e.Names == nil, "two features name the users of connections")
+		e.Names = l.Names
 	}
 	if l.ExecRefused != nil {
 		invariant.That(e.ExecRefused == nil, "two features answer for EXEC")

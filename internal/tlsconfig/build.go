@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -32,6 +33,7 @@ var (
 type Configs struct {
 	Server *tls.Config // for connections that clients open
 	Client *tls.Config // for connections that this server opens
+	Ends   Ends
 }
 
 // Build reads the files and makes the configurations, with the current settings. Only Auth is read later.
@@ -54,7 +56,7 @@ func Build(s *Settings) (*Configs, error) {
 	if err != nil {
 		return nil, err
 	}
-	authorities, err := loadAuthorities(s.CAFile.Get(), s.CADir.Get())
+	authorities, first, err := loadAuthorities(s.CAFile.Get(), s.CADir.Get())
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +67,12 @@ func Build(s *Settings) (*Configs, error) {
 	if err := checkSuites13(s.Suites.Get()); err != nil {
 		return nil, err
 	}
-	shown := certificate
+	ends, shown := Ends{Server: certificate.Leaf, Authority: first}, certificate
 	if s.ClientCert.Get() != "" && s.ClientKey.Get() != "" {
 		if shown, err = loadPair(s.ClientCert.Get(), s.ClientKey.Get(), s.ClientPass.Get()); err != nil {
 			return nil, err
 		}
+		ends.Client = shown.Leaf
 	}
 	base := &tls.Config{
 		Certificates: []tls.Certificate{certificate}, ClientCAs: authorities, CipherSuites: suites,
@@ -80,8 +83,8 @@ func Build(s *Settings) (*Configs, error) {
 		kept := newSessions(int(s.CacheSize.Get()), time.Duration(s.CacheTimeout.Get())*time.Second)
 		base.WrapSession, base.UnwrapSession = kept.wrap, kept.unwrap
 	}
-	return &Configs{newChooser(base, s, versions, suites).config(), clientConfig(shown, authorities, versions, suites)},
-		nil
+	server := newChooser(base, s, versions, suites).config()
+	return &Configs{server, clientConfig(shown, authorities, versions, suites), ends}, nil
 }
 
 // A chooser chooses a variant of the configuration for each client. crypto/tls cannot express which end's cipher order
@@ -221,23 +224,33 @@ func parseProtocols(text string) (versions []uint16, err error) {
 var hashed = regexp.MustCompile(`^[0-9a-f]{8}\.[0-9]+$`)
 
 // loadAuthorities reads the authorities in a file, and in those files of a directory that openssl-rehash(1) has named.
-// It ignores other files, as OpenSSL does not find them either. Without both there is no authority.
-func loadAuthorities(file, dir string) (*x509.CertPool, error) {
-	pool := x509.NewCertPool() // not nil: the system's authorities must not be trusted for clients
-	refuse := func(err error) (*x509.CertPool, error) {
-		return nil, fmt.Errorf("Failed to configure CA certificate(s) file/directory: %s", reason.InContext(err))
+// It ignores other files, as OpenSSL does not find them either. Without both there is no authority. first is the one
+// that ends first.
+func loadAuthorities(file, dir string) (pool *x509.CertPool, first *x509.Certificate, err error) {
+	pool = x509.NewCertPool() // not nil: the system's authorities must not be trusted for clients
+	refuse := func(err error) (*x509.CertPool, *x509.Certificate, error) {
+		return nil, nil, fmt.Errorf("Failed to configure CA certificate(s) file/directory: %s", reason.InContext(err))
+	}
+	add := func(text []byte) (some bool) {
+		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+			if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" {
+				pool.AddCert(c)
+				first, some = earlier(first, c), true
+			}
+		}
+		return some
 	}
 	if file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return refuse(err)
 		}
-		if !pool.AppendCertsFromPEM(text) {
+		if !add(text) {
 			return refuse(fmt.Errorf("no certificate in %s", file))
 		}
 	}
 	if dir == "" {
-		return pool, nil
+		return pool, first, nil
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -251,7 +264,7 @@ func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 		if err != nil {
 			return refuse(err)
 		}
-		pool.AppendCertsFromPEM(text)
+		add(text)
 	}
-	return pool, nil
+	return pool, first, nil
 }

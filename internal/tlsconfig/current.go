@@ -2,6 +2,7 @@ package tlsconfig
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"net"
 	"sync/atomic"
@@ -17,13 +18,20 @@ type Current struct {
 	primary atomic.Pointer[tls.Config] // of the link to a primary; nil: without TLS
 	bus     atomic.Pointer[Configs]    // of the cluster bus; nil: without TLS
 	admin   atomic.Pointer[tls.Config]
+	ends    atomic.Pointer[Ends]
+	read    atomic.Pointer[[sha256.Size]byte] // of the files as they were read last
+	loads   atomic.Int64                      // how often Load was called
 }
 
 // Load reads the certificates if any are wanted, and returns the configuration for clients. It warns of an error.
 func (c *Current) Load() (*tls.Config, error) {
+	c.loads.Add(1)
+	sum := c.Settings.sum()
+	c.read.Store(&sum)
 	if !c.Wanted() {
 		c.primary.Store(nil)
 		c.bus.Store(nil)
+		c.ends.Store(nil)
 		return nil, nil
 	}
 	configs, err := Build(c.Settings)
@@ -31,6 +39,12 @@ func (c *Current) Load() (*tls.Config, error) {
 		c.Warn(err)
 		return nil, err
 	}
+	c.install(configs)
+	return configs.Server, nil
+}
+
+// install makes configs those of later handshakes.
+func (c *Current) install(configs *Configs) {
 	if c.Settings.Replication.Get() {
 		c.primary.Store(configs.Client)
 	} else {
@@ -42,7 +56,7 @@ func (c *Current) Load() (*tls.Config, error) {
 		c.bus.Store(nil)
 	}
 	c.admin.Store(configs.Server)
-	return configs.Server, nil
+	c.ends.Store(&configs.Ends)
 }
 
 // Admin is the configuration of the admin address. Load comes before its first handshake.

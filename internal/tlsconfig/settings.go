@@ -2,7 +2,8 @@
 //
 // Owner: its caller. Build reads files, and any goroutine may call it; its result never changes.
 // Never: listens, or keeps a file open.
-// Start at Build; ciphers.go reads OpenSSL's cipher lists, key.go encrypted keys, sessions.go stores sessions.
+// Start at Build; ciphers.go reads OpenSSL's cipher lists, key.go encrypted keys, sessions.go stores sessions. names.go
+// finds a client's user, watch.go sees that files change, ends.go tells when certificates end.
 package tlsconfig
 
 import (
@@ -11,12 +12,13 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings are the directives. Auth is read at each handshake, the others by Build.
+// Settings are the directives. Auth is read at each handshake, User after it, Reload by a Watch, the others by Build.
 type Settings struct {
 	Cert, Key, KeyPass                setting.String
 	ClientCert, ClientKey, ClientPass setting.String // for links that this server opens; "": it shows the others
 	CAFile, CADir                     setting.String
 	Auth                              setting.Enum[Auth]
+	User                              setting.Enum[User]
 	Protocols, Ciphers, Suites        setting.String
 	PreferServer                      setting.Bool
 	Caching                           setting.Bool
@@ -24,6 +26,7 @@ type Settings struct {
 	CacheTimeout                      setting.Int  // seconds
 	Replication                       setting.Bool // links to primaries use TLS
 	Cluster                           setting.Bool // links of the cluster bus use TLS
+	Reload                            setting.Int  // seconds between two looks at the files; 0: none
 }
 
 // Auth is the certificate that a client must show.
@@ -34,6 +37,16 @@ const (
 	AuthNo       Auth = iota // none is requested
 	AuthYes                  // one signed by an authority of ours
 	AuthOptional             // none, or one signed by an authority of ours
+)
+
+// User is the part of a client's certificate that names its ACL user.
+type User int
+
+// The values of tls-auth-clients-user.
+const (
+	UserOff User = iota // no part
+	UserCN              // the first common name
+	UserURI             // a URI of the other names
 )
 
 // Rows returns the settings' rows. It gives every setting its default.
@@ -50,6 +63,10 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewEnum("tls-auth-clients", &s.Auth, AuthYes, []setting.Choice[Auth]{
 			{Name: "no", Value: AuthNo}, {Name: "yes", Value: AuthYes}, {Name: "optional", Value: AuthOptional},
 		}),
+		setting.NewEnum("tls-auth-clients-user", &s.User, UserOff, []setting.Choice[User]{
+			{Name: "CN", Value: UserCN}, {Name: "URI", Value: UserURI}, {Name: "off", Value: UserOff},
+		}),
+		setting.NewInt("tls-auto-reload-interval", &s.Reload, 0, setting.Between(0, math.MaxInt32)),
 		setting.NewString("tls-protocols", &s.Protocols, ""),
 		setting.NewString("tls-ciphers", &s.Ciphers, ""),
 		setting.NewString("tls-ciphersuites", &s.Suites, ""),

@@ -376,6 +376,14 @@ func TestAdminTLS(t *testing.T) {
 	if err != nil || !strings.Contains(body, "spindle_used_memory") {
 		t.Fatalf("/metrics over TLS: %v %.200s", err, body)
 	}
+	for _, name := range []string{"server", "ca"} {
+		if !regexp.MustCompile(`spindle_tls_certificate_expires_in_seconds{certificate="` + name + `"} 3[0-9]{3}\n`).MatchString(body) {
+			t.Errorf("/metrics does not say when the certificate %s ends", name)
+		}
+	}
+	if strings.Contains(body, `certificate="client"`) || strings.Contains(body, "_serial") {
+		t.Error("/metrics has figures of no certificate")
+	}
 	if _, _, err := ask(false); err == nil {
 		t.Error("tls-auth-clients yes lets in a client without a certificate")
 	}

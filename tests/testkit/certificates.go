@@ -41,11 +41,17 @@ func NewCertificates(t testing.TB) *Certificates {
 // Issue writes NAME.crt and NAME.key, a new pair each time.
 func (c *Certificates) Issue(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
+	return c.IssueAs(t, name, &x509.Certificate{Subject: pkix.Name{CommonName: name},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+}
+
+// IssueAs is Issue of a certificate as template says.
+func (c *Certificates) IssueAs(t testing.TB, name string, template *x509.Certificate) *x509.Certificate {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	made, err := authority.Sign(c.ca, template, key)
 	if err != nil {
 		t.Fatal(err)
@@ -80,13 +86,18 @@ func (c *Certificates) Following(port int) []string {
 // Client returns a client's configuration, with a certificate or without.
 func (c *Certificates) Client(t testing.TB, certified bool) *tls.Config {
 	t.Helper()
-	config := &tls.Config{RootCAs: c.pool}
-	if certified {
-		pair, err := tls.LoadX509KeyPair(c.File("client.crt"), c.File("client.key"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.Certificates = []tls.Certificate{pair}
+	if !certified {
+		return &tls.Config{RootCAs: c.pool}
 	}
-	return config
+	return c.ClientAs(t, "client")
+}
+
+// ClientAs is Client with the certificate NAME.crt.
+func (c *Certificates) ClientAs(t testing.TB, name string) *tls.Config {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(c.File(name+".crt"), c.File(name+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{RootCAs: c.pool, Certificates: []tls.Certificate{pair}}
 }

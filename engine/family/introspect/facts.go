@@ -187,6 +187,7 @@ type Counters struct {
 	DeniedAuth, DeniedCommands        uint64
 	DeniedKeys, DeniedChannels        uint64
 	DeniedDatabases                   uint64
+	DeniedCertificates                uint64
 	EvictedClients                    uint64
 	EvictionTime, CurrentEvictionTime time.Duration
 	ExpireTime                        time.Duration
@@ -263,7 +264,7 @@ func StatsSection(read func() Counters) info.Section {
 		micros("instantaneous_eventloop_duration_usec", &n.TurnMean),
 		count("acl_access_denied_auth", &n.DeniedAuth), count("acl_access_denied_cmd", &n.DeniedCommands),
 		count("acl_access_denied_key", &n.DeniedKeys), count("acl_access_denied_channel", &n.DeniedChannels),
-		count("acl_access_denied_db", &n.DeniedDatabases),
+		count("acl_access_denied_tls_cert", &n.DeniedCertificates), count("acl_access_denied_db", &n.DeniedDatabases),
 		count("evicted_clients", &n.EvictedClients),
 		millis("total_eviction_exceeded_time", &n.EvictionTime),
 		millis("current_eviction_exceeded_time", &n.CurrentEvictionTime),

@@ -70,7 +70,7 @@ func TestReportOrder(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	const plain = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace Keysizes"
-	const all = "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats " +
+	const all = "Server TLS Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats " +
 		"Cluster Keyspace Keysizes Spindle"
 	for wanted, want := range map[string]string{"": plain, "default": plain, "all": all, "Everything": all,
 		"cpu server": "Server CPU",

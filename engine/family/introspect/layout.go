@@ -16,6 +16,10 @@ var layout = []sectionLayout{
 		process_supervised=no run_id tcp_port server_time_usec uptime_in_seconds uptime_in_days hz=10 configured_hz=10
 		lru_clock executable config_file io_threads_active=0 listener0 shutdown_in_milliseconds
 	`},
+	{"TLS", false, `
+		tls_server_cert_serial=none tls_server_cert_expires_in_seconds=0 tls_client_cert_serial=none
+		tls_client_cert_expires_in_seconds=0 tls_ca_cert_serial=none tls_ca_cert_expires_in_seconds=0
+	`},
 	{"Clients", true, `
 		connected_clients=0 cluster_connections=0 maxclients=0 client_recent_max_input_buffer=0
 		client_recent_max_output_buffer=0 blocked_clients=0 tracking_clients=0 pubsub_clients=0 watching_clients=0
@@ -60,7 +64,7 @@ var layout = []sectionLayout{
 		client_output_buffer_limit_disconnections=0 reply_buffer_shrinks=0 reply_buffer_expands=0 eventloop_cycles=0
 		eventloop_duration_sum=0 eventloop_duration_cmd_sum=0 instantaneous_eventloop_cycles_per_sec=0
 		instantaneous_eventloop_duration_usec=0 acl_access_denied_auth=0 acl_access_denied_cmd=0
-		acl_access_denied_key=0 acl_access_denied_channel=0 acl_access_denied_db=0
+		acl_access_denied_key=0 acl_access_denied_channel=0 acl_access_denied_tls_cert=0 acl_access_denied_db=0
 	`},
 	{"Replication", true, `
 		role=master master_host connected_slaves=0 min_slaves_good_slaves slave0 master_failover_state=no-failover
