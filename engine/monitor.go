@@ -5,6 +5,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/setting"
 )
 
 // monitorLine is what MONITOR shows of a command: "+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"".
@@ -25,36 +26,9 @@ func monitorLine(nowMs, nanos int64, cl *client.Client, args [][]byte) []byte {
 	}
 	line = append(line, ']')
 	for _, a := range args {
-		line = appendQuoted(append(line, ' '), a)
+		line = setting.AppendQuoted(append(line, ' '), a)
 	}
 	return append(line, '\r', '\n')
-}
-
-// appendQuoted writes s between double quotes, with what is not printable escaped.
-func appendQuoted(dst, s []byte) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for _, b := range s {
-		switch {
-		case b == '\\' || b == '"':
-			dst = append(dst, '\\', b)
-		case b == '\n':
-			dst = append(dst, '\\', 'n')
-		case b == '\r':
-			dst = append(dst, '\\', 'r')
-		case b == '\t':
-			dst = append(dst, '\\', 't')
-		case b == '\a':
-			dst = append(dst, '\\', 'a')
-		case b == '\b':
-			dst = append(dst, '\\', 'b')
-		case b < 0x20 || b > 0x7e:
-			dst = append(dst, '\\', 'x', hex[b>>4], hex[b&15])
-		default:
-			dst = append(dst, b)
-		}
-	}
-	return append(dst, '"')
 }
 
 // feedMonitors shows every MONITOR what has run.

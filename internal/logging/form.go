@@ -2,6 +2,7 @@ package logging
 
 import (
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -96,28 +97,15 @@ func appendPlain(line []byte, text string) []byte {
 
 // appendJSON appends a text with JSON's escapes. Bytes that are no UTF-8 become U+FFFD.
 func appendJSON(line []byte, text string) []byte {
-	for i := 0; i < len(text); {
-		r, size := utf8.DecodeRuneInString(text[i:])
-		switch {
-		case r == '"' || r == '\\':
-			line = append(line, '\\', byte(r))
-		case r == '\n':
-			line = append(line, '\\', 'n')
-		case r == '\r':
-			line = append(line, '\\', 'r')
-		case r == '\t':
-			line = append(line, '\\', 't')
-		case r == '\b':
-			line = append(line, '\\', 'b')
-		case r == '\f':
-			line = append(line, '\\', 'f')
-		case r < ' ':
-			line = append(line, `\u00`...)
-			line = append(line, "0123456789abcdef"[r>>4], "0123456789abcdef"[r&15])
-		default:
+	const escaped, letters, hex = "\\\"\n\r\t\b\f", `\"nrtbf`, "0123456789abcdef"
+	for _, r := range text {
+		if at := strings.IndexRune(escaped, r); at >= 0 {
+			line = append(line, '\\', letters[at])
+		} else if r < ' ' {
+			line = append(append(line, `\u00`...), hex[r>>4], hex[r&15])
+		} else {
 			line = utf8.AppendRune(line, r)
 		}
-		i += size
 	}
 	return line
 }

@@ -98,36 +98,23 @@ func unescape(s string) (byte, int) {
 }
 
 // Quote writes s so that SplitArgs reads it back as one argument.
-func Quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
+func Quote(s string) string { return string(AppendQuoted(nil, s)) }
+
+// AppendQuoted is Quote, appended to dst.
+func AppendQuoted[S []byte | string](dst []byte, s S) []byte {
+	const escaped, letters, hex = "\\\"\n\r\t\a\b", `\"nrtab`, "0123456789abcdef"
+	dst = append(dst, '"')
 	for i := range len(s) {
-		switch c := s[i]; c {
-		case '\\', '"':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case '\n':
-			b.WriteString(`\n`)
-		case '\r':
-			b.WriteString(`\r`)
-		case '\t':
-			b.WriteString(`\t`)
-		case '\a':
-			b.WriteString(`\a`)
-		case '\b':
-			b.WriteString(`\b`)
-		default:
-			if c >= ' ' && c <= '~' {
-				b.WriteByte(c)
-				continue
-			}
-			b.WriteString(`\x`)
-			b.WriteByte("0123456789abcdef"[c>>4])
-			b.WriteByte("0123456789abcdef"[c&15])
+		c := s[i]
+		if c >= ' ' && c <= '~' && c != '"' && c != '\\' {
+			dst = append(dst, c)
+		} else if at := strings.IndexByte(escaped, c); at >= 0 {
+			dst = append(dst, '\\', letters[at])
+		} else {
+			dst = append(dst, '\\', 'x', hex[c>>4], hex[c&15])
 		}
 	}
-	b.WriteByte('"')
-	return b.String()
+	return append(dst, '"')
 }
 
 func isBlank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0 }
