@@ -371,19 +371,9 @@ func destroyMemo(r *memory.Returner, ref memory.Ref, budget int) (done bool, spe
 	}
 	m := memoAt(ref)
 	done, spent = m.ages.Destroy(r, budget)
-	var c tree.Cursor
-	for done && m.destroyed < m.producers.Len() {
-		m.producers.At(&c, m.destroyed)
-		var n int
-		done, n = destroyProducer(r, memory.Ref(c.Record()[1]), budget-spent)
-		spent += n
-		if done {
-			m.destroyed++
-		}
-	}
 	if done {
 		var n int
-		done, n = m.producers.Destroy(r, budget-spent)
+		done, n = destroyEach(r, &m.producers, &m.destroyed, destroyProducer, budget-spent)
 		spent += n
 	}
 	if done {

@@ -36,19 +36,9 @@ func count(ref memory.Ref) int {
 func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {
 	s := rootAt(ref)
 	done, spent := s.entries.Destroy(r, budget)
-	var c tree.Cursor
-	for done && s.destroyed < s.groups.Len() {
-		s.groups.At(&c, s.destroyed)
-		var n int
-		done, n = destroyGroup(r, memory.Ref(c.Record()[1]), budget-spent)
-		spent += n
-		if done {
-			s.destroyed++
-		}
-	}
 	if done {
 		var n int
-		done, n = s.groups.Destroy(r, budget-spent)
+		done, n = destroyEach(r, &s.groups, &s.destroyed, destroyGroup, budget-spent)
 		spent += n
 	}
 	if done && s.memo != 0 {
@@ -65,36 +55,48 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 	return 0, spent + 1
 }
 
+// destroyEach frees what the records of a tree lead to, and then the tree. at counts the records that are done.
+func destroyEach(r *memory.Returner, t *tree.State, at *uint64,
+	each func(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int), budget int) (done bool, spent int) {
+	var c tree.Cursor
+	for *at < t.Len() {
+		t.At(&c, *at)
+		done, n := each(r, memory.Ref(c.Record()[1]), budget-spent)
+		if spent += n; !done {
+			return false, spent
+		}
+		*at++
+	}
+	done, n := t.Destroy(r, budget-spent)
+	return done, spent + n
+}
+
 func destroyGroup(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
 	if budget <= 0 {
 		return false, 0
 	}
 	g := groupAt(ref)
 	done, spent = g.pending.Destroy(r, budget)
-	var at tree.Cursor
-	for done && g.destroyed < g.consumers.Len() {
-		if budget <= spent {
-			return false, spent
-		}
-		g.consumers.At(&at, g.destroyed)
-		consumer := memory.Ref(at.Record()[1])
-		c := consumerAt(consumer)
-		var n int
-		if done, n = c.pending.Destroy(r, budget-spent); done {
-			r.Free(c.name, memory.Values)
-			r.Free(consumer, memory.Values)
-			g.destroyed++
-			n += 2
-		}
-		spent += n
-	}
 	if done {
 		var n int
-		done, n = g.consumers.Destroy(r, budget-spent)
+		done, n = destroyEach(r, &g.consumers, &g.destroyed, destroyConsumer, budget-spent)
 		spent += n
 	}
 	if done {
 		r.Free(g.name, memory.Values)
+		r.Free(ref, memory.Values)
+		spent += 2
+	}
+	return done, spent
+}
+
+func destroyConsumer(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
+	if budget <= 0 {
+		return false, 0
+	}
+	c := consumerAt(ref)
+	if done, spent = c.pending.Destroy(r, budget); done {
+		r.Free(c.name, memory.Values)
 		r.Free(ref, memory.Values)
 		spent += 2
 	}
