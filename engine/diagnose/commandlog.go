@@ -104,19 +104,22 @@ func more(b []byte, n int, what string) []byte {
 
 // slowlogGet is SLOWLOG GET [count]. Replies: the newest entries first, 10 by default, all for -1.
 func (f *family) slowlogGet(c *command.Context) error {
-	count := int64(10)
-	if len(c.Args) > 3 {
-		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
+	count, err := newestOf(c)
+	if err == nil {
+		f.Logs[part.Slow].Append(c.Reply, count)
 	}
-	if len(c.Args) == 3 {
-		n, err := newest(c.Args[2])
-		if err != nil {
-			return err
-		}
-		count = n
+	return err
+}
+
+// newestOf reads a subcommand's only argument, how many entries are asked for: 10 by default, -1 for all.
+func newestOf(c *command.Context) (int64, error) {
+	switch len(c.Args) {
+	case 2:
+		return 10, nil
+	case 3:
+		return newest(c.Args[2])
 	}
-	f.Logs[part.Slow].Append(c.Reply, count)
-	return nil
+	return 0, command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
 }
 
 // newest reads how many entries are asked for: -1 for all.

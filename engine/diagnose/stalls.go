@@ -91,19 +91,12 @@ func (s *Stalls) ResetTotals() { s.totals = [Kinds]Total{} }
 // stallsGet is STALLS GET [count]. Replies: the newest stalls first, 10 by default, all for -1. Each is a map: id, time
 // of the end in Unix ms, usec, cpu-usec (an upper bound), kind, what, key, addr, name.
 func (f *family) stallsGet(c *command.Context) error {
-	count := int64(10)
-	if len(c.Args) > 3 {
-		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
-	}
-	if len(c.Args) == 3 {
-		n, err := newest(c.Args[2])
-		if err != nil {
-			return err
-		}
-		count = min(n, 1<<30)
+	count, err := newestOf(c)
+	if err != nil {
+		return err
 	}
 	r := c.Reply
-	list := f.Stalls().List(int(count))
+	list := f.Stalls().List(int(min(count, 1<<30)))
 	r.Array(len(list))
 	for i := range list {
 		e := &list[i]
