@@ -92,7 +92,7 @@ func (s *session) line() string {
 		proto = 3
 	}
 	if s.tx != nil {
-		multi = s.tx.queued
+		multi = len(s.tx.requests)
 	}
 	if s.sub != nil {
 		sub, psub, ssub = len(s.sub.topics[channelKind]), len(s.sub.topics[patternKind]), len(s.sub.topics[shardKind])

@@ -26,9 +26,20 @@ import (
 type resend struct {
 	call    call
 	request []byte
-	at      int64 // ms
 	why     *protocol.Error
 	access  *access
+}
+
+// A delayed is a function that is called when its time has come.
+type delayed struct {
+	at int64 // ms
+	f  func()
+}
+
+// after has f called in so many ms, on the loop.
+func (w *worker) after(ms int64, f func()) {
+	w.later = append(w.later, delayed{w.now() + ms, f})
+	w.watch()
 }
 
 const (
@@ -129,8 +140,8 @@ func (w *worker) wait(a *access, c call, request []byte, why *protocol.Error) {
 		c.s.retries++
 	}
 	pause := min(int64(pauseAgain)<<min(c.tries, 5), 500)
-	w.later = append(w.later, &resend{call: c, request: request, at: w.now() + pause, why: why, access: a})
-	w.watch()
+	r := &resend{call: c, request: request, why: why, access: a}
+	w.after(pause, func() { w.sendAgain(r) })
 }
 
 // sendAgain sends a call to where the map says now.

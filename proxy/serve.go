@@ -193,7 +193,7 @@ func (s *session) forward(slot int, raw []byte) bool {
 // Open implements protocol.Handler.
 func (p *Proxy) Open(c protocol.Conn) (any, []byte) {
 	w := p.workers[c.Loop()]
-	s := &session{w: w, conn: reactor.DirectOf(c), id: p.nextID.Add(1), created: nowUnixMs()}
+	s := &session{w: w, conn: reactor.DirectOf(c), id: p.nextID.Add(1), created: nowUnixMs(), pinned: -1}
 	s.access = w.accessOf(p.guest())
 	w.sessions[s] = struct{}{}
 	return s, nil

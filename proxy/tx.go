@@ -12,7 +12,8 @@ import (
 //
 //	MULTI             first key: the shard         EXEC, DISCARD
 //	 ──────▶ begun ─────────────────────▶ placed ─────────────────▶ over: the pin is given back
-//	           ▲ WATCH has placed it already
+//	           ▲ WATCH has placed it already   │ ▲
+//	                            the slot moves └─┘ sent again, to its new shard
 //
 // proxy.T1. A transaction's keys are of one slot. A request with another one is refused with CROSSSLOT, and EXEC with
 // EXECABORT.
@@ -20,12 +21,30 @@ import (
 // proxy.T3. A session changes between the shared connections and its pin only when it owes nothing. Otherwise two
 // requests of one client could overtake each other on two connections.
 // proxy.T4. When its client leaves, a pin with an open transaction, a watched key or a blocked command is closed.
+// proxy.T5. Nothing of a transaction has run before EXEC has reached the shard. Until then it is sent again as a whole
+// if its slot moves or the connection breaks. A watched key is lost then: EXEC answers as if it had changed.
 type transaction struct {
-	placed bool     // MULTI was sent on the pin
-	broken bool     // EXEC will fail
-	queued int      // requests
-	early  [][]byte // requests without a key that wait for the shard
+	placed   bool   // MULTI was sent on the pin
+	broken   bool   // EXEC will fail
+	watched  bool   // keys are watched on the pin
+	requests []step // so far
+	bytes    int    // of them
+	ended    bool   // EXEC has come: exec is the number of its reply
+	exec     uint64
+	since    int64 // when it was first sent again, ms; 0: never
+	pauses   int
 }
+
+// A step is a request of a transaction.
+type step struct {
+	raw      []byte
+	slot     int
+	number   uint64 // of its reply
+	answered bool
+}
+
+// transactionMost is how many bytes of a transaction are kept to send it again. A longer one is sent once.
+const transactionMost = 1 << 20
 
 var (
 	multiRequest   = encode("MULTI")
@@ -42,7 +61,7 @@ func (s *session) multi() bool {
 		s.fail(errNested)
 		return true
 	}
-	s.tx = &transaction{}
+	s.tx = &transaction{watched: s.pin != nil || s.watchLost}
 	s.sayOK()
 	return true
 }
@@ -54,63 +73,170 @@ func (s *session) queue(pl *route.Plan, raw []byte) bool {
 	case pl.Class == route.All || pl.Class == route.Local && !ofAnyShard(pl.Special):
 		s.refuse(errInMulti(pl.Row.Name))
 		return true
-	case pl.Class == route.Split && pl.Slot < 0:
+	case pl.Class == route.Split && pl.Slot < 0, pl.Slot >= 0 && s.pinned >= 0 && s.pinned != pl.Slot:
 		s.refuse(errCrossSlot)
 		return true
 	case pl.Slot < 0 && !t.placed && s.pin == nil:
-		t.queued++
-		t.early = append(t.early, bytes.Clone(raw))
-		s.answer(s.expect(), replyQueued)
-		return true
-	}
-	if pl.Slot >= 0 && s.pin != nil && s.pinned != pl.Slot && s.pinned >= 0 {
-		s.refuse(errCrossSlot)
+		number := s.expect()
+		t.add(raw, -1, number)
+		t.requests[len(t.requests)-1].answered = true
+		s.answer(number, replyQueued)
 		return true
 	}
 	if !t.placed {
 		if !s.wait() {
 			return false
 		}
+		if pl.Slot >= 0 {
+			s.pinned = pl.Slot
+		}
 		if !s.place(pl.Slot) {
 			return true
 		}
 	}
-	if pl.Slot >= 0 {
-		s.pinned = pl.Slot
-	}
-	t.queued++
-	s.pin.push(call{s: s, number: s.expect(), slot: int32(pl.Slot), patient: true, fixed: true, to: (*queued)(s)}, raw)
+	t.add(raw, pl.Slot, s.expect())
+	s.sendStep(len(t.requests) - 1)
 	return true
 }
 
-// place sends MULTI, and what was kept, to the shard of a slot. It returns false if there is none: the request is
+// add keeps a request.
+func (t *transaction) add(raw []byte, slot int, number uint64) {
+	t.requests = append(t.requests, step{raw: bytes.Clone(raw), slot: slot, number: number})
+	t.bytes += len(raw)
+}
+
+// place sends MULTI, and the requests so far, to the shard of a slot. It returns false if there is none: the request is
 // answered.
 func (s *session) place(slot int) bool {
 	if s.pin == nil && !s.takePin(slot) {
 		return false
 	}
-	t := s.tx
-	t.placed = true
-	s.pin.push(call{slot: -1, to: ignored{}, fixed: true}, multiRequest)
-	for _, raw := range t.early {
-		s.pin.push(call{slot: -1, to: (*early)(s), fixed: true}, raw)
+	s.tx.placed = true
+	s.pin.push(call{slot: -1, to: ignored{}, fixed: true, patient: true}, multiRequest)
+	for i := range s.tx.requests {
+		s.sendStep(i)
 	}
-	t.early = nil
 	return true
 }
 
-// A queued takes the reply to a request inside a transaction.
-type queued session
+// sendStep sends a request of the transaction on the pin.
+func (s *session) sendStep(i int) {
+	r := &s.tx.requests[i]
+	s.pin.push(call{s: s, slot: int32(r.slot), fixed: true, patient: true, to: &queued{s, s.tx, i}}, r.raw)
+}
 
-func (q *queued) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
-	s := (*session)(q)
-	if s.closed {
+// A queued takes the reply to a request inside a transaction.
+type queued struct {
+	s  *session
+	of *transaction
+	i  int
+}
+
+func (q *queued) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	s, t := q.s, q.of
+	if s.closed || s.tx != t || !t.placed || s.pin != u {
+		return // it was sent again since
+	}
+	r := &t.requests[q.i]
+	if r.answered && err == nil && refusal == scan.NotRefused {
 		return
 	}
-	if s.tx != nil && (err != nil || refusal != scan.NotRefused) {
-		s.tx.broken = true
+	if s.sendTransactionAgain(u, p, refusal, err) {
+		return
 	}
-	s.answerOr(c.number, p, movedInMulti(refusal, err))
+	if err != nil || refusal != scan.NotRefused {
+		t.broken = true
+	}
+	if !r.answered {
+		r.answered = true
+		s.answerOr(r.number, p, movedInMulti(refusal, err))
+	}
+}
+
+// mayMove reports whether a transaction that a shard has refused so may run at another shard, or later.
+func mayMove(refusal scan.Refusal) bool {
+	switch refusal {
+	case scan.Moved, scan.Ask, scan.TryAgain, scan.ClusterDown, scan.Loading, scan.ReadOnly, scan.PrimaryDown:
+		return true
+	}
+	return false
+}
+
+// sendTransactionAgain begins anew after a refusal or a broken connection (proxy.T5). It returns false if the client
+// has to see that.
+func (s *session) sendTransactionAgain(u *upstream, p []byte, refusal scan.Refusal, err *protocol.Error) bool {
+	t, w := s.tx, s.w
+	if err == nil && !mayMove(refusal) || t.watched || t.bytes > transactionMost {
+		return false
+	}
+	now := w.now()
+	if t.since == 0 {
+		t.since = now
+	}
+	if now-t.since > w.p.settings.Timeout.Get() {
+		return false
+	}
+	if refusal == scan.Moved {
+		if slot, at, ok := target(errorOf(p), u.at); ok {
+			w.p.finder.Moved(slot, at)
+		}
+	} else {
+		w.p.finder.Refresh()
+	}
+	s.dropPin()
+	t.placed = false
+	s.retries++
+	pause := int64(0)
+	if refusal != scan.Moved || t.pauses > 0 {
+		pause = min(int64(pauseAgain)<<min(t.pauses, 4), 200)
+	}
+	t.pauses++
+	w.p.count.retries.Add(1)
+	w.after(pause, func() { s.restart(t) })
+	return true
+}
+
+// restart sends a transaction again.
+func (s *session) restart(t *transaction) {
+	s.retries--
+	if s.closed || s.tx != t {
+		return
+	}
+	slot := -1
+	for i := range t.requests {
+		slot = max(slot, t.requests[i].slot)
+	}
+	s.pinned = slot
+	u, err := s.upstream(slot)
+	if err != nil {
+		s.w.topology = s.w.p.finder.Current()
+		if s.sendTransactionAgain(nil, nil, scan.ClusterDown, nil) {
+			return
+		}
+		s.failTransaction(err)
+		return
+	}
+	s.pin = s.access.own(s, u.at)
+	s.place(slot)
+	if t.ended {
+		s.sendExec()
+	}
+}
+
+// failTransaction answers what is owed of a transaction that cannot be placed.
+func (s *session) failTransaction(err *protocol.Error) {
+	t := s.tx
+	t.broken = true
+	for i := range t.requests {
+		if r := &t.requests[i]; !r.answered {
+			r.answered = true
+			s.answerOr(r.number, nil, err)
+		}
+	}
+	if t.ended {
+		s.tx = nil
+		s.answerOr(t.exec, nil, errExecAbort)
+	}
 }
 
 // movedInMulti returns what a client reads in the place of a redirect inside a transaction.
@@ -119,15 +245,6 @@ func movedInMulti(refusal scan.Refusal, err *protocol.Error) *protocol.Error {
 		return errSlotMoves
 	}
 	return err
-}
-
-// An early takes the reply to a request that was answered +QUEUED before it was sent.
-type early session
-
-func (e *early) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
-	if s := (*session)(e); s.tx != nil && (err != nil || refusal != scan.NotRefused) {
-		s.tx.broken = true
-	}
 }
 
 // answerOr answers with err if there is one, else with p.
@@ -151,41 +268,49 @@ func (s *session) exec() bool {
 	if !s.wait() { // a queued request may yet be refused
 		return false
 	}
-	if s.watchLost && !t.broken {
+	switch {
+	case s.watchLost && !t.broken:
 		s.endMulti(func(r *protocol.Reply) { r.NullArray() })
 		return true
-	}
-	if t.broken {
+	case t.broken:
 		s.endMulti(func(r *protocol.Reply) { r.Error(errExecAbort) })
 		return true
-	}
-	if !t.placed {
-		if len(t.early) == 0 && s.pin == nil {
-			s.tx = nil
-			s.answer(s.expect(), replyNoReplies)
-			return true
-		}
-		if !s.place(-1) {
-			s.tx = nil
-			return true
-		}
+	case !t.placed && len(t.requests) == 0 && s.pin == nil:
+		s.tx = nil
+		s.answer(s.expect(), replyNoReplies)
+		return true
+	case !t.placed && !s.place(-1):
+		s.tx = nil
+		return true
 	}
 	s.barrier = true
-	s.pin.push(call{s: s, number: s.expect(), slot: -1, patient: true, fixed: true, to: (*executed)(s)}, execRequest)
+	t.ended, t.exec = true, s.expect()
+	s.sendExec()
 	return true
 }
 
+func (s *session) sendExec() {
+	s.pin.push(call{s: s, slot: -1, patient: true, fixed: true, to: &executed{s, s.tx}}, execRequest)
+}
+
 // An executed takes the reply to EXEC.
-type executed session
+type executed struct {
+	s  *session
+	of *transaction
+}
 
 func (e *executed) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
-	s := (*session)(e)
-	if s.closed {
+	s := e.s
+	if s.closed || s.tx != e.of || !s.tx.placed || s.pin != u {
 		return
 	}
+	if err == nil && s.sendTransactionAgain(u, p, refusal, nil) {
+		return
+	}
+	number := s.tx.exec
 	s.tx = nil
 	s.releasePin()
-	s.answerOr(c.number, p, movedInMulti(refusal, err))
+	s.answerOr(number, p, movedInMulti(refusal, err))
 }
 
 // discard is DISCARD.
@@ -328,6 +453,15 @@ func (s *session) takePin(slot int) bool {
 	}
 	s.pin, s.pinned, s.unpinning = s.access.own(s, u.at), slot, false
 	return true
+}
+
+// dropPin closes the pin.
+func (s *session) dropPin() {
+	u := s.pin
+	s.pin, s.pinned, s.unpinning = nil, -1, false
+	if u != nil {
+		u.close()
+	}
 }
 
 // releasePin gives the pin back.

@@ -23,7 +23,7 @@ type worker struct {
 	ups      map[*upstream]struct{} // all that are not down
 
 	topology *topology.Map // what requests are routed by; the same during one batch
-	later    []*resend     // calls to send again, by time
+	later    []delayed
 	ticking  bool
 	buffers  [][]byte
 	plan     route.Plan
@@ -264,7 +264,7 @@ func (w *worker) look() {
 		if r.at > now {
 			w.later = append(w.later, r)
 		} else {
-			w.sendAgain(r)
+			r.f()
 		}
 	}
 	if busy || len(w.later) > 0 {

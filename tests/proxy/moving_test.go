@@ -1,0 +1,206 @@
+package proxy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// TestRepliesWhileSlotsMove: as TestRepliesAreThoseOfOneServer, while redis-cli moves slots from shard to shard.
+func TestRepliesWhileSlotsMove(t *testing.T) {
+	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := startTier(t, redis, 0, 2)
+			one := testkit.Launch(t, testkit.Spec{Redis: redis})
+			stop := make(chan struct{})
+			var moving sync.WaitGroup
+			var moves atomic.Int64
+			moving.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if all.move(t, i%3, (i+1)%3, 400) {
+						moves.Add(1)
+					}
+				}
+			})
+			play(t, all, one, 20, 1500*testkit.Scale(), false)
+			close(stop)
+			moving.Wait()
+			if moves.Load() == 0 {
+				t.Error("no slots were moved meanwhile")
+			}
+			t.Logf("%d moves of 400 slots", moves.Load())
+		})
+	}
+}
+
+// move moves slots with redis-cli.
+func (all *tier) move(t *testing.T, from, to, slots int) bool {
+	id := func(i int) string {
+		v, err := all.shards[i].Ask("CLUSTER", "MYID")
+		if err != nil {
+			t.Error(err)
+		}
+		return v.Text
+	}
+	out, code := testkit.Run(t, testkit.Slowly(120*time.Second), "", "redis-cli", "--cluster", "reshard", all.shards[0].Addr,
+		"--cluster-from", id(from), "--cluster-to", id(to), "--cluster-slots", strconv.Itoa(slots), "--cluster-yes")
+	if code != 0 {
+		t.Errorf("redis-cli --cluster reshard: %d\n%s", code, out[max(0, len(out)-1000):])
+	}
+	return code == 0
+}
+
+// counters are what clients count with INCR, one key each.
+type counters struct {
+	acknowledged, failed []int64
+	stop                 chan struct{}
+	counting             sync.WaitGroup
+}
+
+// count has clients count through proxies until stop. A client whose connection ends dials again.
+func (all *tier) count(t *testing.T, clients int) *counters {
+	n := &counters{acknowledged: make([]int64, clients), failed: make([]int64, clients), stop: make(chan struct{})}
+	for i := range clients {
+		n.counting.Go(func() {
+			p := all.proxies[i%len(all.proxies)]
+			var c *respclient.Client
+			for {
+				select {
+				case <-n.stop:
+					return
+				default:
+				}
+				if c == nil {
+					var err error
+					if c, err = respclient.DialTimeout(p.Addr, time.Second); err != nil {
+						c = nil
+						time.Sleep(5 * time.Millisecond)
+						continue
+					}
+					c.SetTimeout(testkit.ReplyTimeout)
+				}
+				v, err := c.Do("INCR", fmt.Sprintf("counter:%d", i))
+				switch {
+				case err != nil:
+					n.failed[i]++
+					c.Close()
+					c = nil
+				case v.Err() != nil:
+					n.failed[i]++
+				default:
+					n.acknowledged[i]++
+				}
+			}
+		})
+	}
+	return n
+}
+
+// check ends the counting. Each counter is between what was acknowledged and that plus what failed: no INCR runs twice.
+func (n *counters) check(t *testing.T, all *tier) {
+	t.Helper()
+	close(n.stop)
+	n.counting.Wait()
+	c := all.proxies[0].Dial()
+	sum, lost := int64(0), int64(0)
+	for i := range n.acknowledged {
+		var v respclient.Value
+		testkit.Until(t, testkit.Slowly(20*time.Second), "the counter is served", func() error {
+			v = c.Must("GET", fmt.Sprintf("counter:%d", i))
+			return v.Err()
+		})
+		got, _ := strconv.ParseInt(v.Text, 10, 64)
+		if got < n.acknowledged[i] || got > n.acknowledged[i]+n.failed[i] {
+			t.Errorf("counter %d is %d, %d acknowledged, %d failed", i, got, n.acknowledged[i], n.failed[i])
+		}
+		sum, lost = sum+n.acknowledged[i], lost+n.failed[i]
+	}
+	t.Logf("%d acknowledged, %d failed", sum, lost)
+	if sum < 100 {
+		t.Error("hardly anything was counted")
+	}
+}
+
+// TestCountersDuringFailovers: clients count while replicas take over in agreement with their primaries, so that no
+// acknowledged write is lost. No request fails.
+func TestCountersDuringFailovers(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 1, 2)
+	n := all.count(t, 16)
+	for i := range 3 {
+		time.Sleep(300 * time.Millisecond)
+		all.failover(t, all.shards[i])
+	}
+	time.Sleep(300 * time.Millisecond)
+	n.check(t, all)
+	for i, failed := range n.failed {
+		if failed > 0 {
+			t.Errorf("%d requests of client %d failed", failed, i)
+		}
+	}
+}
+
+// TestCountersWhileServersDie: clients count while shards and proxies are killed and start again. The shards have a log
+// that is synced always, so nothing acknowledged is lost (proxy.P3).
+func TestCountersWhileServersDie(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 0, 2)
+	for _, s := range all.shards {
+		s.Do("CONFIG", "SET", "appendfsync", "always", "appendonly", "yes")
+		testkit.Until(t, testkit.Slowly(20*time.Second), "the log is on", func() error {
+			return testkit.Equal(s.Info("persistence")["aof_rewrite_in_progress"], "0")
+		})
+	}
+	n := all.count(t, 16)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 4 * testkit.Scale() {
+		testkit.Moment(rng, 300*time.Millisecond)
+		shard, proxy := all.shards[rng.IntN(3)], all.proxies[rng.IntN(2)]
+		if rng.IntN(3) == 0 {
+			proxy.Kill()
+			proxy.Restart()
+			continue
+		}
+		shard.Kill()
+		testkit.Moment(rng, 200*time.Millisecond)
+		shard.Restart("--appendonly", "yes", "--appendfsync", "always")
+		shard.AwaitReady(testkit.Slowly(20 * time.Second))
+	}
+	time.Sleep(200 * time.Millisecond)
+	n.check(t, all)
+}
+
+// failover has the replica of a primary take over in agreement with it, so that no acknowledged write is lost.
+func (all *tier) failover(t *testing.T, primary *testkit.Server) {
+	t.Helper()
+	id := primary.Do("CLUSTER", "MYID").Text
+	for _, s := range all.shards {
+		v := s.Do("CLUSTER", "NODES").Text
+		for line := range strings.SplitSeq(v, "\n") {
+			if strings.Contains(line, "myself,slave "+id) {
+				if v := s.Do("CLUSTER", "FAILOVER"); v.Text != "OK" {
+					t.Fatalf("CLUSTER FAILOVER: %v", v)
+				}
+				testkit.Until(t, testkit.Slowly(30*time.Second), "the replica takes over", func() error {
+					return testkit.Equal(s.Info("replication")["role"], "master")
+				})
+				return
+			}
+		}
+	}
+	t.Fatalf("no replica of %s", id)
+}

@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestStoppedShard: one of three shards stands still. Its requests fail by their deadline, and name it. The other
+// shards' requests do not wait, and the proxy's memory is bounded.
+func TestStoppedShard(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 0, 1, "--proxy-timeout", "500")
+	p := all.proxies[0]
+	stopped := all.shards[1]
+	for _, s := range all.shards {
+		s.Do("CONFIG", "SET", "cluster-require-full-coverage", "no", "cluster-node-timeout", 60000)
+	}
+	keys := map[bool][]string{}
+	for i := range 3000 {
+		key := fmt.Sprintf("key:%d", i)
+		v, err := stopped.Ask("GET", key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[v.Err() == nil] = append(keys[v.Err() == nil], key)
+	}
+	stopped.Signal(syscall.SIGSTOP)
+	defer stopped.Signal(syscall.SIGCONT)
+	before := p.RSS()
+	stop := make(chan struct{})
+	var asking sync.WaitGroup
+	var failed int
+	asking.Go(func() { // floods the stopped shard
+		c := p.Dial()
+		value := strings.Repeat("x", 10_000)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			var batch [][]any
+			for i := range 200 {
+				batch = append(batch, []any{"SET", keys[true][i%len(keys[true])], value})
+			}
+			began := time.Now()
+			replies, err := c.Pipeline(batch...)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if took := time.Since(began); took > testkit.Slowly(3*time.Second) {
+				t.Errorf("requests to the stopped shard were answered after %v", took)
+			}
+			for _, v := range replies {
+				if !strings.Contains(v.Text, stopped.Addr) || v.Err() == nil {
+					t.Errorf("the stopped shard's request: %v", v)
+					return
+				}
+			}
+			failed += len(replies)
+		}
+	})
+	var took []time.Duration
+	c := p.Dial()
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+		began := time.Now()
+		if v, err := c.Do("SET", keys[false][len(took)%len(keys[false])], "x"); err != nil || v.Text != "OK" {
+			t.Fatalf("another shard's request: %v (%v)", v, err)
+		}
+		took = append(took, time.Since(began))
+	}
+	close(stop)
+	asking.Wait()
+	slices.Sort(took)
+	t.Logf("others: %d requests, p50 %v, p99 %v, most %v; %d failed", len(took), took[len(took)/2], took[len(took)*99/100],
+		took[len(took)-1], failed)
+	if p99 := took[len(took)*99/100]; p99 > testkit.Slowly(50*time.Millisecond) {
+		t.Errorf("p99 of the others is %v", p99)
+	}
+	if grown := p.RSS() - before; grown > 100<<20 {
+		t.Errorf("the proxy has grown by %d bytes", grown)
+	}
+	if failed == 0 {
+		t.Error("no request of the stopped shard was answered")
+	}
+	stopped.Signal(syscall.SIGCONT)
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the shard is served again", func() error {
+		v, err := c.Do("SET", keys[true][0], "back")
+		if err != nil {
+			return err
+		}
+		return v.Err()
+	})
+}
