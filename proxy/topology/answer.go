@@ -1,0 +1,181 @@
+package topology
+
+import (
+	"fmt"
+	"strings"
+
+	"spindle/internal/number"
+	"spindle/protocol/respclient"
+)
+
+// A view is a cluster as one of its nodes sees it.
+type view struct {
+	epoch  uint64 // cluster_current_epoch; 0: not known
+	shards []viewShard
+}
+
+// viewShard is a shard with at least one slot.
+type viewShard struct {
+	primary  node
+	replicas []node
+	ranges   [][2]int // first and last slot
+}
+
+type node struct {
+	id     string
+	addr   string
+	failed bool
+}
+
+// readShards reads a reply to CLUSTER SHARDS. asked is the address of the node that has answered; with tls the ports
+// for TLS are taken.
+//
+// Shape: a shard without slots is left out, and so is a node whose address is not known.
+// Errors: a reply that no node sends; nothing of it can be trusted.
+func readShards(reply respclient.Value, asked string, tls bool) (v view, err error) {
+	if err := reply.Err(); err != nil {
+		return v, err
+	}
+	for _, e := range reply.Elems {
+		slots, _ := e.Get("slots")
+		var s viewShard
+		for i := 0; i+1 < len(slots.Elems); i += 2 {
+			s.ranges = append(s.ranges, [2]int{int(slots.Elems[i].Int), int(slots.Elems[i+1].Int)})
+		}
+		nodes, _ := e.Get("nodes")
+		known := false
+		for _, n := range nodes.Elems {
+			one, ok := readNode(n, hostOf(asked), tls)
+			role, _ := n.Get("role")
+			switch {
+			case !ok:
+			case role.Text == "master" && (!known || s.primary.failed):
+				if known { // a primary that was replaced, in the view of some versions
+					s.replicas = append(s.replicas, s.primary)
+				}
+				s.primary, known = one, true
+			default:
+				s.replicas = append(s.replicas, one)
+			}
+		}
+		v.add(s, known)
+	}
+	return v, v.check()
+}
+
+// readNode reads a node of CLUSTER SHARDS. ok is false if its address is not known.
+func readNode(v respclient.Value, asked string, tls bool) (n node, ok bool) {
+	id, _ := v.Get("id")
+	n.id = id.Text
+	health, _ := v.Get("health")
+	n.failed = health.Text == "fail"
+	port, _ := v.Get("port")
+	if secure, there := v.Get("tls-port"); there && tls {
+		port = secure
+	}
+	host, _ := v.Get("endpoint")
+	name := host.Text
+	if name == "?" { // it has no host name, which the cluster prefers
+		ip, _ := v.Get("ip")
+		name = ip.Text
+	}
+	n.addr, ok = address(name, port.Int, asked)
+	return n, ok
+}
+
+// readSlots reads a reply to CLUSTER SLOTS, for servers before Redis 7.
+func readSlots(reply respclient.Value, asked string) (v view, err error) {
+	if err := reply.Err(); err != nil {
+		return v, err
+	}
+	index := map[string]int{} // a primary's address → its shard
+	for _, e := range reply.Elems {
+		if len(e.Elems) < 3 || e.Elems[0].Kind != ':' || e.Elems[1].Kind != ':' {
+			return v, fmt.Errorf("CLUSTER SLOTS has the element %.80v", e)
+		}
+		rng := [2]int{int(e.Elems[0].Int), int(e.Elems[1].Int)}
+		var s viewShard
+		known := false
+		for i, n := range e.Elems[2:] {
+			one, ok := readSlotNode(n, hostOf(asked))
+			if i == 0 {
+				s.primary, known = one, ok
+			} else if ok {
+				s.replicas = append(s.replicas, one)
+			}
+		}
+		if at, there := index[s.primary.addr]; there && known {
+			v.shards[at].ranges = append(v.shards[at].ranges, rng)
+			continue
+		}
+		s.ranges = [][2]int{rng}
+		index[s.primary.addr] = len(v.shards)
+		v.add(s, known)
+	}
+	return v, v.check()
+}
+
+// readSlotNode reads host, port, ID and metadata of a node in CLUSTER SLOTS.
+func readSlotNode(v respclient.Value, asked string) (n node, ok bool) {
+	if len(v.Elems) < 2 {
+		return n, false
+	}
+	if len(v.Elems) > 2 {
+		n.id = v.Elems[2].Text
+	}
+	host := v.Elems[0].Text
+	if host == "?" && len(v.Elems) > 3 {
+		ip, _ := v.Elems[3].Get("ip")
+		host = ip.Text
+	}
+	n.addr, ok = address(host, v.Elems[1].Int, asked)
+	return n, ok
+}
+
+// add adds a shard. Its slots have no owner if no primary is known.
+func (v *view) add(s viewShard, known bool) {
+	if known && len(s.ranges) > 0 {
+		v.shards = append(v.shards, s)
+	}
+}
+
+// check refuses a view without slots, and one that contradicts itself.
+func (v *view) check() error {
+	if len(v.shards) == 0 {
+		return fmt.Errorf("it knows of no slot that a node serves")
+	}
+	if len(v.shards) >= None {
+		return fmt.Errorf("it knows of %d shards", len(v.shards))
+	}
+	owners := make([]uint16, maxSlots)
+	primaries := map[string]bool{}
+	for i, s := range v.shards {
+		if primaries[s.primary.addr] {
+			return fmt.Errorf("it says that %s is the primary of two shards", s.primary.addr)
+		}
+		primaries[s.primary.addr] = true
+		for _, r := range s.ranges {
+			if r[0] < 0 || r[1] >= maxSlots || r[0] > r[1] {
+				return fmt.Errorf("it knows of the slots %d to %d", r[0], r[1])
+			}
+			for slot := r[0]; slot <= r[1]; slot++ {
+				if owners[slot] != 0 && int(owners[slot]) != i+1 {
+					return fmt.Errorf("it says that slot %d has two owners", slot)
+				}
+				owners[slot] = uint16(i + 1)
+			}
+		}
+	}
+	return nil
+}
+
+// readEpoch reads cluster_current_epoch from a reply to CLUSTER INFO; 0 if it is not there.
+func readEpoch(reply respclient.Value) uint64 {
+	for line := range strings.SplitSeq(reply.Text, "\r\n") {
+		if value, is := strings.CutPrefix(line, "cluster_current_epoch:"); is {
+			n, _ := number.ParseInt([]byte(value))
+			return uint64(max(n, 0))
+		}
+	}
+	return 0
+}

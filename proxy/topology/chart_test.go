@@ -1,0 +1,353 @@
+package topology
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"spindle/protocol/respclient"
+)
+
+// value makes a reply from text: words are strings, numbers integers, - null, and brackets arrays.
+func value(t testing.TB, s string) respclient.Value {
+	t.Helper()
+	s = strings.NewReplacer("[", " [ ", "]", " ] ").Replace(s)
+	stack := []respclient.Value{{Kind: '*'}}
+	for _, w := range strings.Fields(s) {
+		top := &stack[len(stack)-1]
+		var n int64
+		switch _, err := fmt.Sscanf(w, "%d", &n); {
+		case w == "[":
+			stack = append(stack, respclient.Value{Kind: '*'})
+		case w == "]":
+			stack = stack[:len(stack)-1]
+			stack[len(stack)-1].Elems = append(stack[len(stack)-1].Elems, *top)
+		case w == "-":
+			top.Elems = append(top.Elems, respclient.Value{Kind: '$', Null: true})
+		case err == nil && fmt.Sprint(n) == w:
+			top.Elems = append(top.Elems, respclient.Value{Kind: ':', Int: n})
+		default:
+			top.Elems = append(top.Elems, respclient.Value{Kind: '$', Text: strings.Trim(w, "'")})
+		}
+	}
+	if len(stack) != 1 {
+		t.Fatalf("brackets of %q", s)
+	}
+	return stack[0]
+}
+
+// describe says what a Map has: shards with their replicas, and ranges of slots.
+func describe(m *Map) string {
+	if m == nil {
+		return "none"
+	}
+	var out strings.Builder
+	for i, s := range m.Shards {
+		fmt.Fprintf(&out, "%s=%s", s.ID, s.Primary)
+		if s.Failed {
+			out.WriteString("!")
+		}
+		for _, r := range s.Replicas {
+			fmt.Fprintf(&out, "+%s", r.Addr)
+		}
+		for slot := 0; slot < len(m.Slots); slot++ {
+			if int(m.Slots[slot]) != i {
+				continue
+			}
+			first := slot
+			for slot+1 < len(m.Slots) && int(m.Slots[slot+1]) == i {
+				slot++
+			}
+			fmt.Fprintf(&out, " %d-%d", first, slot)
+		}
+		out.WriteString("; ")
+	}
+	return strings.TrimSuffix(out.String(), "; ")
+}
+
+// shard is a shard of CLUSTER SHARDS: its slots and its nodes, each "ID HOST PORT ROLE HEALTH".
+func shard(slots string, nodes ...string) string {
+	out := "[slots [" + slots + "] nodes ["
+	for _, n := range nodes {
+		w := strings.Fields(n)
+		out += fmt.Sprintf("[id %s port %s ip %s endpoint %s role %s replication-offset 0 health %s]", w[0], w[2], w[1], w[1], w[3], w[4])
+	}
+	return out + "]]"
+}
+
+func TestShardsAreRead(t *testing.T) {
+	for _, c := range []struct {
+		name, reply string
+		tls         bool
+		want        string
+	}{
+		{name: "two shards", reply: shard("0 100 200 300", "a h1 1 master online", "b h2 2 replica online") + shard("1000 2000", "c h3 3 master online"),
+			want: "a=h1:1+h2:2 0-100 200-300; c=h3:3 1000-2000"},
+		{name: "a shard without slots is left out", reply: shard("", "a h1 1 master online") + shard("1 1", "c h3 3 master online"), want: "c=h3:3 1-1"},
+		{name: "no host: the one that was asked", reply: shard("0 1", "a '' 1 master online", "b - 2 replica online"), want: "a=asked:1+asked:2 0-1"},
+		{name: "IPv6", reply: shard("0 1", "a ::1 1 master online"), want: "a=[::1]:1 0-1"},
+		{name: "a host name", reply: "[slots [0 1] nodes [[id a port 1 ip 10.0.0.1 endpoint db1.example role master health online]]]", want: "a=db1.example:1 0-1"},
+		{name: "an unknown host name", reply: "[slots [0 1] nodes [[id a port 1 ip 10.0.0.1 endpoint ? role master health online]]]", want: "a=10.0.0.1:1 0-1"},
+		{name: "an unknown host name and no address", reply: "[slots [0 1] nodes [[id a port 1 ip '' endpoint ? role master health online]]]",
+			want: "a=asked:1 0-1"},
+		{name: "ports for TLS", tls: true, reply: "[slots [0 1] nodes [[id a port 1 tls-port 2 ip h endpoint h role master health online]]]", want: "a=h:2 0-1"},
+		{name: "TLS without such a port", tls: true, reply: "[slots [0 1] nodes [[id a port 1 ip h endpoint h role master health online]]]", want: "a=h:1 0-1"},
+		{name: "a primary in fail", reply: shard("0 1", "a h1 1 master fail", "b h2 2 replica online"), want: "a=h1:1!+h2:2 0-1"},
+		{name: "a replica in fail", reply: shard("0 1", "a h1 1 master online", "b h2 2 replica fail"), want: "a=h1:1 0-1"},
+		{name: "two primaries, the first in fail", reply: shard("0 1", "a h1 1 master fail", "b h2 2 master online"), want: "b=h2:2 0-1"},
+		{name: "no primary", reply: shard("0 1", "a h1 1 replica online") + shard("2 3", "b h2 2 master online"), want: "b=h2:2 2-3"},
+		{name: "a port of 0", reply: shard("0 1", "a h1 0 master online") + shard("2 3", "b h2 2 master online"), want: "b=h2:2 2-3"},
+
+		{name: "no slots at all", reply: shard("", "a h1 1 master online"), want: "it knows of no slot that a node serves"},
+		{name: "an empty reply", want: "it knows of no slot that a node serves"},
+		{name: "words", reply: "a b [c]", want: "it knows of no slot that a node serves"},
+		{name: "a slot too high", reply: shard("0 16384", "a h1 1 master online"), want: "it knows of the slots 0 to 16384"},
+		{name: "a slot too low", reply: shard("-1 5", "a h1 1 master online"), want: "it knows of the slots -1 to 5"},
+		{name: "a range backwards", reply: shard("5 4", "a h1 1 master online"), want: "it knows of the slots 5 to 4"},
+		{name: "two owners", reply: shard("0 5", "a h1 1 master online") + shard("5 9", "b h2 2 master online"), want: "it says that slot 5 has two owners"},
+		{name: "one primary of two shards", reply: shard("0 5", "a h1 1 master online") + shard("6 9", "b h1 1 master online"),
+			want: "it says that h1:1 is the primary of two shards"},
+	} {
+		v, err := readShards(value(t, c.reply), "asked:7000", c.tls)
+		got := fmt.Sprint(err)
+		if err == nil {
+			var chart chart
+			m, err := chart.take(v, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = describe(m)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSlotsAreRead(t *testing.T) {
+	for _, c := range []struct{ name, reply, want string }{
+		{"two shards", "[0 100 [h1 1 a] [h2 2 b]] [200 300 [h1 1 a] [h2 2 b]] [101 199 [h3 3 c []]]", "a=h1:1+h2:2 0-100 200-300; c=h3:3 101-199"},
+		{"without IDs", "[0 100 [h1 1]] [101 199 [h3 3]]", "h1:1=h1:1 0-100; h3:3=h3:3 101-199"},
+		{"no host", "[0 100 ['' 1 a] [- 2 b]]", "a=asked:1+asked:2 0-100"},
+		{"an unknown host name", "[0 100 [? 1 a [ip 10.0.0.1]]]", "a=10.0.0.1:1 0-100"},
+		{"no primary", "[0 100 [? 0 a] [h2 2 b]] [101 199 [h3 3 c]]", "c=h3:3 101-199"},
+		{"an IPv6 address", "[0 1 [2001:db8::1 1 a]]", "a=[2001:db8::1]:1 0-1"},
+		{"words", "[a b [h1 1]]", "CLUSTER SLOTS has the element [\"a\" \"b\" [\"h1\" (int) 1]]"},
+		{"a slot too high", "[0 99999 [h1 1 a]]", "it knows of the slots 0 to 99999"},
+		{"nothing", "", "it knows of no slot that a node serves"},
+	} {
+		v, err := readSlots(value(t, c.reply), "asked:7000")
+		got := fmt.Sprint(err)
+		if err == nil {
+			var chart chart
+			m, err := chart.take(v, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = describe(m)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestChart plays views and redirections. Each step is a view of a node with its epoch, or "moved SLOT ADDR".
+func TestChart(t *testing.T) {
+	three := []string{shard("0 99", "a h1 1 master online", "b h2 2 replica online"), shard("100 199", "c h3 3 master online", "d h4 4 replica online"),
+		shard("200 299", "e h5 5 master online")}
+	all := strings.Join(three, "")
+	const start = "a=h1:1+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"
+	failedOver := shard("0 99", "a h1 1 replica online", "b h2 2 master online") + three[1] + three[2]
+	type step struct {
+		from  string
+		epoch uint64
+		view  string // or moved
+		want  string // "": nothing changes
+	}
+	for _, c := range []struct {
+		name  string
+		steps []step
+	}{
+		{"the same view again", []step{{"h1", 3, all, start}, {"h3", 3, three[2] + three[0] + three[1], ""}}},
+		{"a failover keeps the ID", []step{{"h1", 3, all, start}, {"h3", 4, failedOver, "a=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
+		{"a shard is new", []step{{"h1", 3, three[0], "a=h1:1+h2:2 0-99"}, {"h1", 3, all, start}}},
+		{"a shard leaves", []step{{"h1", 3, all, start}, {"h1", 3, three[0] + three[2], "a=h1:1+h2:2 0-99; e=h5:5 200-299"}}},
+		{"a replica changes its shard", []step{{"h1", 3, all, start},
+			{"h1", 3, shard("0 99", "a h1 1 master online") + shard("100 199", "c h3 3 master online", "d h4 4 replica online", "b h2 2 replica online") + three[2],
+				"a=h1:1 0-99; c=h3:3+h2:2+h4:4 100-199; e=h5:5 200-299"}}},
+		{"a node gets another address", []step{{"h1", 3, all, start},
+			{"h1", 3, shard("0 99", "a h9 9 master online", "b h2 2 replica online") + three[1] + three[2], "a=h9:9+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
+		{"a stale view", []step{{"h1", 4, failedOver, "b=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 3, all, "stale"}, {"h5", 3, all, "stale"}}},
+		{"most nodes have a lower epoch", []step{{"h1", 9, three[0] + three[2], "a=h1:1+h2:2 0-99; e=h5:5 200-299"}, {"h1", 3, all, "stale"}, {"h3", 3, all, start}}},
+		{"no epoch", []step{{"h1", 4, failedOver, "b=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 0, all, "b=h1:1+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 3, all, "stale"}}},
+
+		{"moved to where it is", []step{{"h1", 3, all, start}, {view: "moved 5 h1:1"}}},
+		{"a slot moves", []step{{"h1", 3, all, start}, {view: "moved 5 h3:3", want: "a=h1:1+h2:2 0-4 6-99; c=h3:3+h4:4 5-5 100-199; e=h5:5 200-299"},
+			{view: "moved 5 h1:1", want: start}}},
+		{"a slot without owner", []step{{"h1", 3, all, start}, {view: "moved 300 h5:5", want: "a=h1:1+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-300"}}},
+		{"moved to the replica", []step{{"h1", 3, all, start}, {view: "moved 5 h2:2", want: "a=h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"},
+			{"h3", 4, failedOver, "a=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
+		{"moved to another shard's replica", []step{{"h1", 3, all, start}, {view: "moved 5 h4:4", want: "a=h1:1+h2:2 0-4 6-99; c=h4:4 5-5 100-199; e=h5:5 200-299"}}},
+		{"moved to a new node", []step{{"h1", 3, all, start}, {view: "moved 5 h9:9", want: "a=h1:1+h2:2 0-4 6-99; c=h3:3+h4:4 100-199; e=h5:5 200-299; h9:9=h9:9 5-5"},
+			{"h3", 4, all + shard("300 300", "x h9 9 master online"), start + "; h9:9=h9:9 300-300"}}},
+		{"moved before any view", []step{{view: "moved 5 h1:1"}, {"h1", 3, all, start}}},
+		{"moved out of range", []step{{"h1", 3, all, start}, {view: "moved 16384 h1:1"}, {view: "moved -1 h1:1"}}},
+	} {
+		var chart chart
+		version := uint64(0)
+		for i, s := range c.steps {
+			var m *Map
+			var err error
+			before, was := chart.now, describe(chart.now)
+			var slot int
+			var addr string
+			if n, _ := fmt.Sscanf(s.view, "moved %d %s", &slot, &addr); n == 2 {
+				m = chart.moved(slot, addr)
+			} else {
+				v, e := readShards(value(t, s.view), s.from+":1", false)
+				if e != nil {
+					t.Fatal(e)
+				}
+				v.epoch = s.epoch
+				m, err = chart.take(v, s.from)
+			}
+			got := ""
+			if m != nil {
+				got = describe(m)
+				version++
+				if m.Version != version || chart.now != m {
+					t.Errorf("%s, step %d: version %d, want %d", c.name, i, m.Version, version)
+				}
+			}
+			if err != nil {
+				got = "stale"
+			}
+			if got != s.want {
+				t.Errorf("%s, step %d: %s\nwant %s", c.name, i, got, s.want)
+			}
+			if describe(before) != was {
+				t.Errorf("%s, step %d: the Map before has changed to %s", c.name, i, describe(before))
+			}
+		}
+	}
+}
+
+// TestWhatStaysIsShared: a new Map has the shards of the one before that have not changed, and all its replicas.
+func TestWhatStaysIsShared(t *testing.T) {
+	var c chart
+	take := func(reply string) *Map {
+		v, err := readShards(value(t, reply), "h:1", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.take(v, "h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	one := take(shard("0 99", "a h1 1 master online", "b h2 2 replica online") + shard("100 199", "c h3 3 master online"))
+	one.Shards[0].Replicas[0].setLag(5, true)
+	two := take(shard("0 98", "a h1 1 master online", "b h2 2 replica online") + shard("99 199", "c h3 3 master online", "d h4 4 replica online"))
+	if one.Shards[0] != two.Shards[0] || one.Shards[1] == two.Shards[1] {
+		t.Error("the first shard is another one, or the second is the same")
+	}
+	three := take(shard("0 98", "a h1 1 master online") + shard("99 199", "c h3 3 master online", "b h2 2 replica online"))
+	if lag, known := three.Shards[1].Replicas[0].Lag(); lag != 5 || !known {
+		t.Errorf("the replica's lag is %v, %t", lag, known)
+	}
+	if three.Find("h2:2") != three.Shards[1] || three.Find("h1:1") != three.Shards[0] || three.Find("h4:4") != nil {
+		t.Error("Find")
+	}
+	if three.Uncovered() != maxSlots-200 || three.Shard(200) != nil || three.Shard(0) != three.Shards[0] {
+		t.Errorf("%d slots without shard", three.Uncovered())
+	}
+}
+
+func TestRedirectsAreRead(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"-MOVED 3999 127.0.0.1:6381\r\n", "3999 127.0.0.1:6381"},
+		{"MOVED 3999 127.0.0.1:6381", "3999 127.0.0.1:6381"},
+		{"-ASK 0 db1.example:1\r\n", "0 db1.example:1"},
+		{"-MOVED 1 ::1:6381\r\n", "1 [::1]:6381"},
+		{"-MOVED 1 [::1]:6381\r\n", "1 [::1]:6381"},
+		{"-MOVED 1 :6381\r\n", "1 asked:6381"},
+		{"-MOVED 16383 h:65535\r\n", "16383 h:65535"},
+		{"-MOVED 1 h:6381 extra\r\n", "1 h:6381"},
+		{"-MOVED 1 ?:6381\r\n", "no"}, {"-MOVED 16384 h:1\r\n", "no"}, {"-MOVED -1 h:1\r\n", "no"}, {"-MOVED x h:1\r\n", "no"}, {"-MOVED 1 h\r\n", "no"},
+		{"-MOVED 1 h:0\r\n", "no"}, {"-MOVED 1 h:65536\r\n", "no"}, {"-MOVED 1 h:x\r\n", "no"}, {"-MOVED 1\r\n", "no"}, {"-MOVED\r\n", "no"}, {"", "no"},
+		{"-ERR MOVED 1 h:1\r\n", "no"},
+	} {
+		got := "no"
+		if slot, addr, ok := ParseRedirect([]byte(c.line), "asked:7000"); ok {
+			got = fmt.Sprint(slot, " ", addr)
+		}
+		if got != c.want {
+			t.Errorf("%q: %s, want %s", c.line, got, c.want)
+		}
+	}
+}
+
+func TestEpoch(t *testing.T) {
+	text := "cluster_state:ok\r\ncluster_current_epoch:17\r\ncluster_my_epoch:2\r\n"
+	if got := readEpoch(respclient.Value{Kind: '$', Text: text}); got != 17 {
+		t.Errorf("%d", got)
+	}
+	if got := readEpoch(respclient.Value{Kind: '-', Text: "NOPERM"}); got != 0 {
+		t.Errorf("%d", got)
+	}
+}
+
+// FuzzView: whatever a node sends, it is refused, or it makes a Map in which each slot's shard is there.
+func FuzzView(f *testing.F) {
+	f.Add([]byte("*1\r\n*4\r\n$5\r\nslots\r\n*2\r\n:0\r\n:5\r\n$5\r\nnodes\r\n*1\r\n*8\r\n+id\r\n+a\r\n+port\r\n:1\r\n+endpoint\r\n+h\r\n+role\r\n+master\r\n"))
+	f.Add([]byte("*1\r\n*3\r\n:0\r\n:5\r\n*3\r\n+h\r\n:1\r\n+a\r\n"))
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		reply, err := parse(wire)
+		if err != nil {
+			return
+		}
+		for _, read := range []func() (view, error){
+			func() (view, error) { return readShards(reply, "h:1", false) },
+			func() (view, error) { return readSlots(reply, "h:1") },
+		} {
+			v, err := read()
+			if err != nil {
+				continue
+			}
+			var c chart
+			m, err := c.take(v, "h:1")
+			if err != nil || m == nil || m.Uncovered() == len(m.Slots) {
+				t.Fatalf("%q: %s, %v", wire, describe(m), err)
+			}
+			ids := map[string]bool{}
+			for _, s := range m.Shards {
+				if s.ID == "" || ids[s.ID] || s.Primary == "" {
+					t.Fatalf("%q: %s", wire, describe(m))
+				}
+				ids[s.ID] = true
+			}
+			for _, i := range m.Slots {
+				if i != None && int(i) >= len(m.Shards) {
+					t.Fatalf("%q: a slot of shard %d of %d", wire, i, len(m.Shards))
+				}
+			}
+		}
+	})
+}
+
+// parse reads one reply from bytes.
+func parse(wire []byte) (respclient.Value, error) {
+	near, far := net.Pipe()
+	defer near.Close()
+	go func() {
+		w := bufio.NewWriter(far)
+		w.Write(wire)
+		w.Flush()
+		far.Close()
+	}()
+	return respclient.New(near).Receive()
+}

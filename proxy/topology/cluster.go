@@ -1,0 +1,157 @@
+package topology
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"spindle/internal/logging"
+	"spindle/protocol/respclient"
+)
+
+// ClusterOptions say how a Redis Cluster is found.
+type ClusterOptions struct {
+	Seeds    []string // host:port of some nodes
+	Access   Access
+	Interval time.Duration // between refreshes, unless one is asked for
+	Soonest  time.Duration // the least time between two refreshes; up to half of it is added by chance
+	Lag      time.Duration // between measurements of replicas' lag; 0: they are not measured
+	Log      *logging.Logger
+}
+
+// A Finder keeps a Map true. Close ends it.
+type Finder struct {
+	*keeper
+	rounds
+
+	chart   chart // guarded by mu
+	options ClusterOptions
+	hint    string // guarded by mu: the node to ask next, because it knows of a change
+	trouble trouble
+}
+
+// FindCluster starts a Finder for a Redis Cluster. It returns at once; Ready tells of the first Map.
+func FindCluster(o ClusterOptions) *Finder {
+	f := &Finder{keeper: newKeeper(), options: o}
+	f.rounds = newRounds(o.Interval, o.Soonest, rand.Int64N)
+	f.start(f.refresh)
+	if o.Lag > 0 {
+		f.measureLag(f.keeper, o.Access, o.Lag, o.Log)
+	}
+	return f
+}
+
+// Moved takes a redirection: the server at addr serves slot. The Map changes at once, and a refresh follows.
+func (f *Finder) Moved(slot int, addr string) {
+	if m := f.Current(); m != nil && slot >= 0 && slot < len(m.Slots) {
+		if s := m.Shard(slot); s != nil && s.Primary == addr {
+			return // another client's redirection has come first
+		}
+	}
+	f.mu.Lock()
+	if m := f.chart.moved(slot, addr); m != nil {
+		f.hint = addr
+		f.publish(m)
+	}
+	f.mu.Unlock()
+	f.Refresh()
+}
+
+// refresh asks one node after the other, until one has a view that counts.
+func (f *Finder) refresh() {
+	f.mu.Lock()
+	nodes := inOrder(f.options.Seeds, f.chart.now, f.hint, rand.Shuffle)
+	f.hint = ""
+	f.mu.Unlock()
+	for _, addr := range nodes {
+		if f.ended() {
+			return
+		}
+		v, err := f.ask(addr)
+		if err == nil {
+			f.mu.Lock()
+			var m *Map
+			if m, err = f.chart.take(v, addr); m != nil {
+				f.options.Log.Notice("proxy: node %s knows of a change: %d shards, %d slots without one", addr, len(m.Shards),
+					m.Uncovered())
+				f.publish(m)
+			}
+			f.mu.Unlock()
+		}
+		if f.trouble.note(addr, err) {
+			f.options.Log.Warning("proxy: the answer of node %s does not count: %v", addr, err)
+		}
+		if err == nil {
+			return
+		}
+	}
+	if f.Current() == nil {
+		f.Refresh()
+	}
+}
+
+// ask asks one node for its view.
+func (f *Finder) ask(addr string) (v view, err error) {
+	c, err := f.options.Access.dial(addr)
+	if err != nil {
+		return v, err
+	}
+	defer c.Close()
+	info, err := c.Do("CLUSTER", "INFO") // first: after a change in between, the view looks too old rather than too new
+	if err != nil {
+		return v, err
+	}
+	reply, err := c.Do("CLUSTER", "SHARDS")
+	if err != nil {
+		return v, err
+	}
+	if isUnknown(reply.Err()) {
+		if reply, err = c.Do("CLUSTER", "SLOTS"); err != nil {
+			return v, err
+		}
+		v, err = readSlots(reply, addr)
+	} else {
+		v, err = readShards(reply, addr, f.options.Access.TLS != nil)
+	}
+	v.epoch = readEpoch(info)
+	return v, err
+}
+
+// isUnknown reports whether an error is that of a server that does not know a subcommand.
+func isUnknown(err error) bool {
+	var reply respclient.ReplyError
+	return errors.As(err, &reply) && strings.Contains(strings.ToLower(string(reply)), "unknown subcommand")
+}
+
+// inOrder lists the nodes to ask: hint first, then the primaries and the replicas by chance, then the seeds.
+func inOrder(seeds []string, m *Map, hint string, shuffle func(n int, swap func(i, j int))) (nodes []string) {
+	seen := map[string]bool{"": true}
+	add := func(some []string) {
+		shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		for _, addr := range some {
+			if !seen[addr] {
+				seen[addr] = true
+				nodes = append(nodes, addr)
+			}
+		}
+	}
+	add([]string{hint})
+	var primaries, replicas []string
+	if m != nil {
+		for _, s := range m.Shards {
+			if s.Failed {
+				replicas = append(replicas, s.Primary)
+			} else {
+				primaries = append(primaries, s.Primary)
+			}
+			for _, r := range s.Replicas {
+				replicas = append(replicas, r.Addr)
+			}
+		}
+	}
+	add(primaries)
+	add(append([]string{}, seeds...))
+	add(replicas)
+	return nodes
+}

@@ -1,0 +1,64 @@
+package topology
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	"spindle/protocol/respclient"
+)
+
+// Access is how a Finder reaches servers.
+type Access struct {
+	User     string // "": the default user
+	Password string // "": none is sent
+	TLS      *tls.Config
+	Timeout  time.Duration // of a connection, and of each reply
+}
+
+// dial connects to addr and authenticates.
+func (a Access) dial(addr string) (*respclient.Client, error) {
+	conn, err := net.DialTimeout("tcp", addr, a.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	if a.TLS != nil {
+		config := a.TLS
+		if config.ServerName == "" && !config.InsecureSkipVerify {
+			config = config.Clone()
+			config.ServerName = hostOf(addr)
+		}
+		secure := tls.Client(conn, config)
+		err = conn.SetDeadline(time.Now().Add(a.Timeout))
+		if err == nil {
+			err = secure.Handshake()
+		}
+		if err == nil {
+			err = conn.SetDeadline(time.Time{})
+		}
+		if err != nil {
+			conn.Close()
+			return nil, err
+		}
+		conn = secure
+	}
+	c := respclient.New(conn)
+	c.SetTimeout(a.Timeout)
+	if a.Password == "" {
+		return c, nil
+	}
+	request := []any{"AUTH", a.Password}
+	if a.User != "" {
+		request = []any{"AUTH", a.User, a.Password}
+	}
+	v, err := c.Do(request...)
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("AUTH: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,133 @@
+package topology
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// None is the index of the shard of a slot that no shard serves.
+const None = 0xffff
+
+// A Map says which shard serves each slot.
+type Map struct {
+	Version uint64
+	Shards  []*Shard
+	Slots   []uint16 // the index in Shards of each slot's shard; None: it has none
+}
+
+// Shard returns the shard of a slot; nil if no shard serves it.
+func (m *Map) Shard(slot int) *Shard {
+	if i := m.Slots[slot]; i != None {
+		return m.Shards[i]
+	}
+	return nil
+}
+
+// Uncovered returns how many slots no shard serves.
+func (m *Map) Uncovered() (n int) {
+	for _, i := range m.Slots {
+		if i == None {
+			n++
+		}
+	}
+	return n
+}
+
+// Find returns the shard that has a server; nil if there is none.
+func (m *Map) Find(addr string) *Shard {
+	for _, s := range m.Shards {
+		if s.Primary == addr || s.replica(addr) != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// A Shard is a primary with its replicas. It does not change, but for its replicas' lag.
+type Shard struct {
+	ID       string // of the node that was the primary when the shard was first seen, or its address, or its name
+	Primary  string // host:port
+	Failed   bool   // the cluster, or the Sentinels, take the primary for down
+	Replicas []*Replica
+
+	nodes []string // IDs, where there are some
+}
+
+func (s *Shard) replica(addr string) *Replica {
+	for _, r := range s.Replicas {
+		if r.Addr == addr {
+			return r
+		}
+	}
+	return nil
+}
+
+// equal reports whether two shards are the same to a reader of the Map.
+func (s *Shard) equal(o *Shard) bool {
+	return s.ID == o.ID && s.Primary == o.Primary && s.Failed == o.Failed &&
+		slices.EqualFunc(s.Replicas, o.Replicas, func(a, b *Replica) bool { return a.Addr == b.Addr })
+}
+
+// A Replica is one replica of a shard. Maps that follow each other share it.
+type Replica struct {
+	Addr string
+
+	lag atomic.Int64 // nanoseconds plus one; 0: not known
+}
+
+// Lag returns by how much the replica may be late. known is false if its link is down, or if nothing measures it.
+func (r *Replica) Lag() (lag time.Duration, known bool) {
+	n := r.lag.Load()
+	return time.Duration(n - 1), n > 0
+}
+
+func (r *Replica) setLag(lag time.Duration, known bool) {
+	n := int64(0)
+	if known {
+		n = max(int64(lag), 0) + 1
+	}
+	if r.lag.Load() != n {
+		r.lag.Store(n)
+	}
+}
+
+// A keeper holds the current Map and tells of changes.
+type keeper struct {
+	current atomic.Pointer[Map]
+
+	mu        sync.Mutex // serializes changes and calls of listeners
+	listeners []func(*Map)
+	ready     chan struct{} // closed with the first Map
+}
+
+func newKeeper() *keeper { return &keeper{ready: make(chan struct{})} }
+
+// Current returns the newest Map; nil before the first one. It does not block.
+func (k *keeper) Current() *Map { return k.current.Load() }
+
+// Ready returns a channel that is closed when the first Map is there.
+func (k *keeper) Ready() <-chan struct{} { return k.ready }
+
+// OnChange calls f with the current Map, if there is one, and with each later one. f is called by the goroutine that
+// has changed the Map. It must be short, and must not call the Finder.
+func (k *keeper) OnChange(f func(*Map)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.listeners = append(k.listeners, f)
+	if m := k.current.Load(); m != nil {
+		f(m)
+	}
+}
+
+// publish makes m the current Map. The caller holds mu.
+func (k *keeper) publish(m *Map) {
+	before := k.current.Swap(m)
+	for _, f := range k.listeners {
+		f(m)
+	}
+	if before == nil {
+		close(k.ready)
+	}
+}

@@ -1,0 +1,108 @@
+package topology
+
+import (
+	"sync"
+	"time"
+)
+
+// rounds calls a function at intervals, and sooner when it is asked to.
+type rounds struct {
+	interval, soonest time.Duration
+	chance            func(n int64) int64
+	wake              chan struct{}
+	end               chan struct{}
+	endOnce           *sync.Once
+	running           *sync.WaitGroup
+}
+
+func newRounds(interval, soonest time.Duration, chance func(n int64) int64) rounds {
+	return rounds{interval: interval, soonest: soonest, chance: chance, wake: make(chan struct{}, 1), end: make(chan struct{}),
+		endOnce: &sync.Once{}, running: &sync.WaitGroup{}}
+}
+
+// Refresh asks for a refresh soon. It does not block. Refreshes that were asked for meanwhile become one.
+func (r *rounds) Refresh() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends the Finder's goroutines and waits for them. The last Map stays current.
+func (r *rounds) Close() {
+	r.endOnce.Do(func() { close(r.end) })
+	r.running.Wait()
+}
+
+func (r *rounds) ended() bool {
+	select {
+	case <-r.end:
+		return true
+	default:
+		return false
+	}
+}
+
+// start runs round in its goroutine: at once, then after each wait.
+func (r *rounds) start(round func()) {
+	r.running.Add(1)
+	go func() {
+		defer r.running.Done()
+		for {
+			round()
+			if !r.pause() {
+				return
+			}
+		}
+	}()
+}
+
+// pause waits until the next round. It returns false when the Finder ends.
+func (r *rounds) pause() bool {
+	if !r.sleep(r.jittered(r.soonest)) {
+		return false
+	}
+	timer := time.NewTimer(r.jittered(r.interval))
+	defer timer.Stop()
+	select {
+	case <-r.end:
+		return false
+	case <-r.wake:
+	case <-timer.C:
+	}
+	return true
+}
+
+// jittered adds up to half of d, so that many proxies do not ask at the same instant.
+func (r *rounds) jittered(d time.Duration) time.Duration {
+	return d + time.Duration(r.chance(int64(d)/2+1))
+}
+
+// sleep returns false when the Finder ends.
+func (r *rounds) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-r.end:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// trouble remembers each server's last error, so that the log has it once.
+type trouble map[string]string
+
+// note reports whether err is another error than the server's last one.
+func (t *trouble) note(addr string, err error) bool {
+	if err == nil {
+		delete(*t, addr)
+		return false
+	}
+	if *t == nil {
+		*t = trouble{}
+	}
+	before := (*t)[addr]
+	(*t)[addr] = err.Error()
+	return before != err.Error()
+}

@@ -1,0 +1,165 @@
+package topology
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"spindle/internal/logging"
+	"spindle/protocol/respclient"
+)
+
+// SentinelOptions say how the primaries of plain servers are found.
+type SentinelOptions struct {
+	Sentinels []string // host:port
+	Masters   []string // names; each is a shard
+	Owners    []uint16 // the index in Masters of each slot's shard; see EqualRanges
+	Sentinel  Access   // to Sentinels
+	Servers   Access   // to servers, whose replicas' lag is measured
+	Interval  time.Duration
+	Soonest   time.Duration // as in ClusterOptions
+	Lag       time.Duration // as in ClusterOptions
+	Log       *logging.Logger
+}
+
+// A SentinelFinder keeps a Map true by asking Sentinels, and by their messages of failovers. Close ends it.
+type SentinelFinder struct {
+	*keeper
+	rounds
+
+	options SentinelOptions
+	masters *masters // guarded by mu
+	trouble trouble
+}
+
+// FindSentinel starts a SentinelFinder. It returns at once; Ready tells of the first Map.
+func FindSentinel(o SentinelOptions) *SentinelFinder {
+	f := &SentinelFinder{keeper: newKeeper(), options: o, masters: newMasters(o.Masters, o.Owners, len(o.Sentinels))}
+	f.rounds = newRounds(o.Interval, o.Soonest, rand.Int64N)
+	f.start(f.refresh)
+	for _, addr := range o.Sentinels {
+		f.running.Add(1)
+		go f.listen(addr)
+	}
+	if o.Lag > 0 {
+		f.measureLag(f.keeper, o.Servers, o.Lag, o.Log)
+	}
+	return f
+}
+
+// refresh asks one Sentinel after the other, until one has said of each name what counts.
+func (f *SentinelFinder) refresh() {
+	sentinels := slices.Clone(f.options.Sentinels)
+	rand.Shuffle(len(sentinels), func(i, j int) { sentinels[i], sentinels[j] = sentinels[j], sentinels[i] })
+	missing := make([]bool, len(f.options.Masters))
+	for i := range missing {
+		missing[i] = true
+	}
+	for _, addr := range sentinels {
+		if f.ended() {
+			return
+		}
+		err := f.ask(addr, missing)
+		if f.trouble.note(addr, err) {
+			f.options.Log.Warning("proxy: the answer of Sentinel %s does not count: %v", addr, err)
+		}
+		if !slices.Contains(missing, true) {
+			return
+		}
+	}
+	if f.Current() == nil {
+		f.Refresh()
+	}
+}
+
+// ask asks one Sentinel for the missing names. It returns its last error.
+func (f *SentinelFinder) ask(addr string, missing []bool) (trouble error) {
+	c, err := f.options.Sentinel.dial(addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for i, name := range f.options.Masters {
+		if !missing[i] {
+			continue
+		}
+		replies, err := c.Pipeline([]any{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name}, []any{"SENTINEL", "MASTER", name},
+			[]any{"SENTINEL", "REPLICAS", name})
+		if err != nil {
+			return err
+		}
+		m, err := readMaster(replies[0], replies[1], replies[2])
+		if err == nil {
+			f.mu.Lock()
+			var next *Map
+			if next, err = f.masters.take(i, m, addr); next != nil {
+				f.options.Log.Notice("proxy: Sentinel %s says that %s is the primary of %s", addr, m.addr, name)
+				f.publish(next)
+			}
+			f.mu.Unlock()
+		}
+		if err != nil {
+			trouble = err
+		} else {
+			missing[i] = false
+		}
+	}
+	return trouble
+}
+
+// listen hears one Sentinel's messages of failovers, until the Finder ends.
+func (f *SentinelFinder) listen(addr string) {
+	defer f.running.Done()
+	for {
+		if c, err := f.options.Sentinel.dial(addr); err == nil {
+			stop := make(chan struct{})
+			f.running.Add(1)
+			go func() { // ends the read below
+				defer f.running.Done()
+				select {
+				case <-f.end:
+				case <-stop:
+				}
+				c.Close()
+			}()
+			f.hear(c)
+			close(stop)
+		}
+		if !f.sleep(f.jittered(f.options.Interval)) {
+			return
+		}
+	}
+}
+
+// hear takes messages until the connection breaks. The kernel finds a dead link; until then refreshes do the work.
+func (f *SentinelFinder) hear(c *respclient.Client) {
+	c.Send("SUBSCRIBE", "+switch-master")
+	if c.Flush() != nil {
+		return
+	}
+	c.SetTimeout(0)
+	for {
+		v, err := c.Receive()
+		if err != nil {
+			return
+		}
+		if len(v.Elems) == 3 && v.Elems[0].Text == "message" {
+			f.heard(v.Elems[2].Text)
+		}
+	}
+}
+
+// heard takes a message of +switch-master.
+func (f *SentinelFinder) heard(message string) {
+	name, before, after, ok := readSwitch(message)
+	if !ok {
+		return
+	}
+	f.mu.Lock()
+	if m := f.masters.switched(name, before, after); m != nil {
+		f.options.Log.Notice("proxy: %s took over from %s as the primary of %s", after, before, name)
+		f.publish(m)
+	}
+	f.mu.Unlock()
+	f.Refresh()
+}

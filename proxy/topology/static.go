@@ -1,0 +1,47 @@
+package topology
+
+import "fmt"
+
+// EqualRanges gives each of n shards a range of slots of equal length, in their order.
+func EqualRanges(slots, n int) []uint16 {
+	owners := make([]uint16, slots)
+	for slot := range owners {
+		owners[slot] = uint16(slot * n / slots)
+	}
+	return owners
+}
+
+// A Static has Maps that are handed in: from a store, or from a file.
+type Static struct {
+	*keeper
+}
+
+// NewStatic returns a Static without a Map.
+func NewStatic() *Static { return &Static{newKeeper()} }
+
+// Set makes a Map of shards and of the index in them of each slot's shard. Both belong to the Map afterwards.
+//
+// Errors: a slot has a shard that is not there, two shards have one ID, or a shard has no address. The current Map then
+// stays.
+func (s *Static) Set(shards []*Shard, owners []uint16) error {
+	ids := map[string]bool{}
+	for _, shard := range shards {
+		if shard.ID == "" || shard.Primary == "" || ids[shard.ID] {
+			return fmt.Errorf("shard %q at %q: the ID or the address is missing or not unique", shard.ID, shard.Primary)
+		}
+		ids[shard.ID] = true
+	}
+	for slot, owner := range owners {
+		if owner != None && int(owner) >= len(shards) {
+			return fmt.Errorf("slot %d belongs to shard %d of %d", slot, owner, len(shards))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &Map{Version: 1, Shards: shards, Slots: owners}
+	if before := s.Current(); before != nil {
+		m.Version = before.Version + 1
+	}
+	s.publish(m)
+	return nil
+}
