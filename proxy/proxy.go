@@ -112,7 +112,8 @@ func (p *Proxy) drain(limit time.Duration) {
 
 // find begins to follow the topology, and reads what a shard's commands are. It waits until one answers.
 func (p *Proxy) find(seeds []string) error {
-	p.finder = topology.New(topology.Options{Seeds: seeds, Every: time.Duration(p.settings.Refresh.Get()) * time.Millisecond})
+	p.finder = topology.New(topology.Options{Seeds: seeds, Every: time.Duration(p.settings.Refresh.Get()) * time.Millisecond,
+		Log: p.log})
 	for {
 		for _, shard := range p.finder.Current().Shards {
 			table, err := readCommands(shard.Primary)

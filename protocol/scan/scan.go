@@ -2,8 +2,6 @@
 //
 // Owner: its caller; one Scanner a connection.
 // Never: keeps bytes, allocates, or makes values of a reply; respclient does that.
-//
-// Seam: the proxy cuts its shards' replies with it, and passes them on as they are.
 package scan
 
 import (

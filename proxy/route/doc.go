@@ -11,6 +11,4 @@
 // wrong answer could follow.
 //
 // Start at table.go; plan.go is the hot path, keys.go finds keys, split.go groups them, merge.go joins replies.
-//
-// Seam: the proxy's sessions ask it for each request.
 package route

@@ -63,7 +63,7 @@ func (c *chart) set(next *Map) *Map {
 
 // build makes the Map of a view. Shards keep their IDs, and what has not changed is shared with the current Map.
 func (c *chart) build(v view) *Map {
-	m := &Map{Slots: emptySlots(maxSlots)}
+	m := &Map{owners: emptySlots(maxSlots)}
 	ids := c.adopt(v)
 	for i, s := range v.shards {
 		shard := &Shard{ID: ids[i], Primary: s.primary.addr, Failed: s.primary.failed}
@@ -78,7 +78,7 @@ func (c *chart) build(v view) *Map {
 		m.Shards = append(m.Shards, shard)
 		for _, r := range s.ranges {
 			for slot := r[0]; slot <= r[1]; slot++ {
-				m.Slots[slot] = uint16(i)
+				m.owners[slot] = uint16(i)
 			}
 		}
 	}
@@ -130,14 +130,14 @@ func (s *Shard) has(n node) bool {
 
 // moved takes a redirection: slot is served by the primary at addr. It returns a new Map, or nil if that was known.
 func (c *chart) moved(slot int, addr string) *Map {
-	if c.now == nil || slot < 0 || slot >= len(c.now.Slots) {
+	if c.now == nil || slot < 0 || slot >= len(c.now.owners) {
 		return nil
 	}
 	owner := c.now.Shard(slot)
 	if owner != nil && owner.Primary == addr {
 		return nil
 	}
-	next := &Map{Shards: slices.Clone(c.now.Shards), Slots: c.now.Slots}
+	next := &Map{Shards: slices.Clone(c.now.Shards), owners: c.now.owners}
 	target := c.now.Find(addr)
 	at := slices.Index(next.Shards, target)
 	switch {
@@ -151,8 +151,8 @@ func (c *chart) moved(slot int, addr string) *Map {
 		next.Shards[at] = c.promoted(target, addr)
 	}
 	if target != owner || owner == nil {
-		next.Slots = slices.Clone(next.Slots)
-		next.Slots[slot] = uint16(at)
+		next.owners = slices.Clone(next.owners)
+		next.owners[slot] = uint16(at)
 	}
 	return c.set(next)
 }
@@ -198,7 +198,7 @@ func (m *Map) sortShards() {
 		place[i] = None
 	}
 	var ordered []*Shard
-	for i, old := range m.Slots {
+	for i, old := range m.owners {
 		if old == None {
 			continue
 		}
@@ -206,13 +206,13 @@ func (m *Map) sortShards() {
 			place[old] = uint16(len(ordered))
 			ordered = append(ordered, m.Shards[old])
 		}
-		m.Slots[i] = place[old]
+		m.owners[i] = place[old]
 	}
 	m.Shards = ordered
 }
 
 func sameMap(a, b *Map) bool {
-	return slices.EqualFunc(a.Shards, b.Shards, (*Shard).equal) && slices.Equal(a.Slots, b.Slots)
+	return slices.EqualFunc(a.Shards, b.Shards, (*Shard).equal) && slices.Equal(a.owners, b.owners)
 }
 
 func emptySlots(n int) []uint16 {

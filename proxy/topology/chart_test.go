@@ -52,12 +52,12 @@ func describe(m *Map) string {
 		for _, r := range s.Replicas {
 			fmt.Fprintf(&out, "+%s", r.Addr)
 		}
-		for slot := 0; slot < len(m.Slots); slot++ {
-			if int(m.Slots[slot]) != i {
+		for slot := 0; slot < len(m.owners); slot++ {
+			if int(m.owners[slot]) != i {
 				continue
 			}
 			first := slot
-			for slot+1 < len(m.Slots) && int(m.Slots[slot+1]) == i {
+			for slot+1 < len(m.owners) && int(m.owners[slot+1]) == i {
 				slot++
 			}
 			fmt.Fprintf(&out, " %d-%d", first, slot)
@@ -320,7 +320,7 @@ func FuzzView(f *testing.F) {
 			}
 			var c chart
 			m, err := c.take(v, "h:1")
-			if err != nil || m == nil || m.Uncovered() == len(m.Slots) {
+			if err != nil || m == nil || m.Uncovered() == len(m.owners) {
 				t.Fatalf("%q: %s, %v", wire, describe(m), err)
 			}
 			ids := map[string]bool{}
@@ -330,7 +330,7 @@ func FuzzView(f *testing.F) {
 				}
 				ids[s.ID] = true
 			}
-			for _, i := range m.Slots {
+			for _, i := range m.owners {
 				if i != None && int(i) >= len(m.Shards) {
 					t.Fatalf("%q: a slot of shard %d of %d", wire, i, len(m.Shards))
 				}

@@ -10,14 +10,14 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// ClusterOptions say how a Redis Cluster is found.
-type ClusterOptions struct {
-	Seeds    []string // host:port of some nodes
-	Access   Access
-	Interval time.Duration // between refreshes, unless one is asked for
-	Soonest  time.Duration // the least time between two refreshes; up to half of it is added by chance
-	Lag      time.Duration // between measurements of replicas' lag; 0: they are not measured
-	Log      *logging.Logger
+// Options say how a Redis Cluster is found.
+type Options struct {
+	Seeds   []string // host:port of some nodes
+	Access  Access
+	Every   time.Duration // between refreshes, unless one is asked for
+	Soonest time.Duration // the least time between two refreshes; up to half of it is added by chance. 0: 50 ms
+	Lag     time.Duration // between measurements of replicas' lag; 0: they are not measured
+	Log     *logging.Logger
 }
 
 // A Finder keeps a Map true. Close ends it.
@@ -26,15 +26,16 @@ type Finder struct {
 	rounds
 
 	chart   chart // guarded by mu
-	options ClusterOptions
+	options Options
 	hint    string // guarded by mu: the node to ask next, because it knows of a change
 	trouble trouble
 }
 
-// FindCluster starts a Finder for a Redis Cluster. It returns at once; Ready tells of the first Map.
-func FindCluster(o ClusterOptions) *Finder {
-	f := &Finder{keeper: newKeeper(), options: o}
-	f.rounds = newRounds(o.Interval, o.Soonest, rand.Int64N)
+// New starts a Finder for a Redis Cluster. It asks the seeds once before it returns.
+func New(o Options) *Finder {
+	f := &Finder{keeper: newKeeper(maxSlots), options: o}
+	f.rounds = newRounds(o.Every, o.Soonest, rand.Int64N)
+	f.refresh()
 	f.start(f.refresh)
 	if o.Lag > 0 {
 		f.measureLag(f.keeper, o.Access, o.Lag, o.Log)
@@ -42,9 +43,15 @@ func FindCluster(o ClusterOptions) *Finder {
 	return f
 }
 
+// Close ends the Finder. The last Map stays current, and OnChange calls no function any more.
+func (f *Finder) Close() {
+	f.keeper.close()
+	f.stop()
+}
+
 // Moved takes a redirection: the server at addr serves slot. The Map changes at once, and a refresh follows.
 func (f *Finder) Moved(slot int, addr string) {
-	if m := f.Current(); m != nil && slot >= 0 && slot < len(m.Slots) {
+	if m := f.Current(); slot >= 0 && slot < m.Slots() {
 		if s := m.Shard(slot); s != nil && s.Primary == addr {
 			return // another client's redirection has come first
 		}
@@ -86,7 +93,7 @@ func (f *Finder) refresh() {
 			return
 		}
 	}
-	if f.Current() == nil {
+	if f.Current().Version == 0 {
 		f.Refresh()
 	}
 }

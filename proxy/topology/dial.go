@@ -14,11 +14,16 @@ type Access struct {
 	User     string // "": the default user
 	Password string // "": none is sent
 	TLS      *tls.Config
-	Timeout  time.Duration // of a connection, and of each reply
+	Timeout  time.Duration // of a connection, and of each reply; 0: 2 s
 }
+
+const usualTimeout = 2 * time.Second
 
 // dial connects to addr and authenticates.
 func (a Access) dial(addr string) (*respclient.Client, error) {
+	if a.Timeout == 0 {
+		a.Timeout = usualTimeout
+	}
 	conn, err := net.DialTimeout("tcp", addr, a.Timeout)
 	if err != nil {
 		return nil, err

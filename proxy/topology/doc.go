@@ -13,5 +13,5 @@
 //
 // Start at map.go.
 //
-// Seam: the proxy's sessions ask it for a slot's shard.
+// Seam: groups of plain servers will use Sentinels and tables; reads from replicas will use their lag.
 package topology

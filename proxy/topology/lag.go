@@ -147,15 +147,10 @@ func (g *gauge) close() {
 
 // measureLag measures the lag of all replicas at intervals, until the Finder ends.
 func (r *rounds) measureLag(k *keeper, access Access, interval time.Duration, log *logging.Logger) {
-	r.running.Add(1)
 	go func() {
-		defer r.running.Done()
 		gauges := map[string]*gauge{}
 		for r.sleep(interval) {
 			m := k.Current()
-			if m == nil {
-				continue
-			}
 			var all sync.WaitGroup
 			alive := map[string]bool{}
 			for _, s := range m.Shards {

@@ -14,20 +14,35 @@ const None = 0xffff
 type Map struct {
 	Version uint64
 	Shards  []*Shard
-	Slots   []uint16 // the index in Shards of each slot's shard; None: it has none
+
+	owners []uint16 // the index in Shards of each slot's shard; None: it has none
+}
+
+// Slots returns the number of slots.
+func (m *Map) Slots() int { return len(m.owners) }
+
+// Owner returns the index of a slot's shard; -1 if no shard serves it.
+func (m *Map) Owner(slot int) int {
+	if i := m.owners[slot]; i != None {
+		return int(i)
+	}
+	return -1
 }
 
 // Shard returns the shard of a slot; nil if no shard serves it.
 func (m *Map) Shard(slot int) *Shard {
-	if i := m.Slots[slot]; i != None {
+	if i := m.owners[slot]; i != None {
 		return m.Shards[i]
 	}
 	return nil
 }
 
+// Owners returns the index of each slot's shard, or None. The caller must not change it.
+func (m *Map) Owners() []uint16 { return m.owners }
+
 // Uncovered returns how many slots no shard serves.
 func (m *Map) Uncovered() (n int) {
-	for _, i := range m.Slots {
+	for _, i := range m.owners {
 		if i == None {
 			n++
 		}
@@ -100,34 +115,47 @@ type keeper struct {
 	mu        sync.Mutex // serializes changes and calls of listeners
 	listeners []func(*Map)
 	ready     chan struct{} // closed with the first Map
+	closed    bool
 }
 
-func newKeeper() *keeper { return &keeper{ready: make(chan struct{})} }
+// newKeeper begins with a Map without shards, of version 0.
+func newKeeper(slots int) *keeper {
+	k := &keeper{ready: make(chan struct{})}
+	k.current.Store(&Map{owners: emptySlots(slots)})
+	return k
+}
 
-// Current returns the newest Map; nil before the first one. It does not block.
+// Current returns the newest Map. It has no shards until an answer has come. Current does not block.
 func (k *keeper) Current() *Map { return k.current.Load() }
 
-// Ready returns a channel that is closed when the first Map is there.
+// Ready returns a channel that is closed when the first Map with shards is there.
 func (k *keeper) Ready() <-chan struct{} { return k.ready }
 
-// OnChange calls f with the current Map, if there is one, and with each later one. f is called by the goroutine that
+// OnChange calls f with the current Map, and with each later one. f is called by the goroutine that
 // has changed the Map. It must be short, and must not call the Finder.
 func (k *keeper) OnChange(f func(*Map)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.listeners = append(k.listeners, f)
-	if m := k.current.Load(); m != nil {
-		f(m)
-	}
+	f(k.current.Load())
 }
 
-// publish makes m the current Map. The caller holds mu.
+func (k *keeper) close() {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+}
+
+// publish makes m the current Map, unless k is closed. The caller holds mu.
 func (k *keeper) publish(m *Map) {
+	if k.closed {
+		return
+	}
 	before := k.current.Swap(m)
 	for _, f := range k.listeners {
 		f(m)
 	}
-	if before == nil {
+	if before.Version == 0 {
 		close(k.ready)
 	}
 }

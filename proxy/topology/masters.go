@@ -139,7 +139,7 @@ func (s *masters) switched(name, before, after string) *Map {
 // build makes a Map of the names whose primary is known. It returns nil if it is equal to the current one.
 func (s *masters) build() *Map {
 	c := chart{now: s.now}
-	next := &Map{Slots: emptySlots(len(s.owners))}
+	next := &Map{owners: emptySlots(len(s.owners))}
 	place := make([]uint16, len(s.names))
 	for i, m := range s.known {
 		place[i] = None
@@ -158,7 +158,7 @@ func (s *masters) build() *Map {
 	}
 	for slot, owner := range s.owners {
 		if int(owner) < len(place) {
-			next.Slots[slot] = place[owner]
+			next.owners[slot] = place[owner]
 		}
 	}
 	if len(next.Shards) == 0 || s.now != nil && sameMap(s.now, next) {

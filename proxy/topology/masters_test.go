@@ -108,11 +108,11 @@ func TestEqualRanges(t *testing.T) {
 }
 
 func TestStatic(t *testing.T) {
-	s := NewStatic()
+	s := NewStatic(2)
 	var heard []uint64
 	s.OnChange(func(m *Map) { heard = append(heard, m.Version) })
-	if s.Current() != nil {
-		t.Error("there is a Map at first")
+	if m := s.Current(); len(m.Shards) > 0 || m.Slots() != 2 || m.Owner(1) != -1 {
+		t.Error("there are shards at first")
 	}
 	for _, c := range []struct {
 		shards []*Shard
@@ -130,7 +130,7 @@ func TestStatic(t *testing.T) {
 		}
 	}
 	s.OnChange(func(m *Map) { heard = append(heard, m.Version) })
-	if fmt.Sprint(heard) != "[1 2 2]" || s.Current().Shard(1).Primary != "h:2" {
+	if fmt.Sprint(heard) != "[0 1 2 2]" || s.Current().Shard(1).Primary != "h:2" {
 		t.Errorf("heard %v", heard)
 	}
 	select {

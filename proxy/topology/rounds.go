@@ -12,12 +12,17 @@ type rounds struct {
 	wake              chan struct{}
 	end               chan struct{}
 	endOnce           *sync.Once
-	running           *sync.WaitGroup
 }
 
+// leastPause is the least time between two refreshes, if nothing else is said.
+const leastPause = 50 * time.Millisecond
+
 func newRounds(interval, soonest time.Duration, chance func(n int64) int64) rounds {
+	if soonest == 0 {
+		soonest = leastPause
+	}
 	return rounds{interval: interval, soonest: soonest, chance: chance, wake: make(chan struct{}, 1), end: make(chan struct{}),
-		endOnce: &sync.Once{}, running: &sync.WaitGroup{}}
+		endOnce: &sync.Once{}}
 }
 
 // Refresh asks for a refresh soon. It does not block. Refreshes that were asked for meanwhile become one.
@@ -28,11 +33,8 @@ func (r *rounds) Refresh() {
 	}
 }
 
-// Close ends the Finder's goroutines and waits for them. The last Map stays current.
-func (r *rounds) Close() {
-	r.endOnce.Do(func() { close(r.end) })
-	r.running.Wait()
-}
+// stop ends the goroutines, each as soon as its server has answered or its time is up.
+func (r *rounds) stop() { r.endOnce.Do(func() { close(r.end) }) }
 
 func (r *rounds) ended() bool {
 	select {
@@ -43,16 +45,11 @@ func (r *rounds) ended() bool {
 	}
 }
 
-// start runs round in its goroutine: at once, then after each wait.
+// start runs round in its goroutine after each wait.
 func (r *rounds) start(round func()) {
-	r.running.Add(1)
 	go func() {
-		defer r.running.Done()
-		for {
+		for r.pause() {
 			round()
-			if !r.pause() {
-				return
-			}
 		}
 	}()
 }

@@ -11,14 +11,14 @@ import (
 
 // SentinelOptions say how the primaries of plain servers are found.
 type SentinelOptions struct {
-	Sentinels []string // host:port
-	Masters   []string // names; each is a shard
-	Owners    []uint16 // the index in Masters of each slot's shard; see EqualRanges
-	Sentinel  Access   // to Sentinels
-	Servers   Access   // to servers, whose replicas' lag is measured
-	Interval  time.Duration
-	Soonest   time.Duration // as in ClusterOptions
-	Lag       time.Duration // as in ClusterOptions
+	Sentinels []string      // host:port
+	Masters   []string      // names; each is a shard
+	Owners    []uint16      // the index in Masters of each slot's shard; see EqualRanges
+	Sentinel  Access        // to Sentinels
+	Servers   Access        // to servers, whose replicas' lag is measured
+	Every     time.Duration // this and the next two are as in Options
+	Soonest   time.Duration
+	Lag       time.Duration
 	Log       *logging.Logger
 }
 
@@ -32,19 +32,25 @@ type SentinelFinder struct {
 	trouble trouble
 }
 
-// FindSentinel starts a SentinelFinder. It returns at once; Ready tells of the first Map.
+// FindSentinel starts a SentinelFinder. It asks the Sentinels once before it returns.
 func FindSentinel(o SentinelOptions) *SentinelFinder {
-	f := &SentinelFinder{keeper: newKeeper(), options: o, masters: newMasters(o.Masters, o.Owners, len(o.Sentinels))}
-	f.rounds = newRounds(o.Interval, o.Soonest, rand.Int64N)
+	f := &SentinelFinder{keeper: newKeeper(len(o.Owners)), options: o, masters: newMasters(o.Masters, o.Owners, len(o.Sentinels))}
+	f.rounds = newRounds(o.Every, o.Soonest, rand.Int64N)
+	f.refresh()
 	f.start(f.refresh)
 	for _, addr := range o.Sentinels {
-		f.running.Add(1)
 		go f.listen(addr)
 	}
 	if o.Lag > 0 {
 		f.measureLag(f.keeper, o.Servers, o.Lag, o.Log)
 	}
 	return f
+}
+
+// Close ends the Finder. The last Map stays current, and OnChange calls no function any more.
+func (f *SentinelFinder) Close() {
+	f.keeper.close()
+	f.stop()
 }
 
 // refresh asks one Sentinel after the other, until one has said of each name what counts.
@@ -67,7 +73,7 @@ func (f *SentinelFinder) refresh() {
 			return
 		}
 	}
-	if f.Current() == nil {
+	if f.Current().Version == 0 {
 		f.Refresh()
 	}
 }
@@ -109,13 +115,10 @@ func (f *SentinelFinder) ask(addr string, missing []bool) (trouble error) {
 
 // listen hears one Sentinel's messages of failovers, until the Finder ends.
 func (f *SentinelFinder) listen(addr string) {
-	defer f.running.Done()
 	for {
 		if c, err := f.options.Sentinel.dial(addr); err == nil {
 			stop := make(chan struct{})
-			f.running.Add(1)
 			go func() { // ends the read below
-				defer f.running.Done()
 				select {
 				case <-f.end:
 				case <-stop:
@@ -125,7 +128,7 @@ func (f *SentinelFinder) listen(addr string) {
 			f.hear(c)
 			close(stop)
 		}
-		if !f.sleep(f.jittered(f.options.Interval)) {
+		if !f.sleep(f.jittered(f.options.Every)) {
 			return
 		}
 	}

@@ -16,8 +16,8 @@ type Static struct {
 	*keeper
 }
 
-// NewStatic returns a Static without a Map.
-func NewStatic() *Static { return &Static{newKeeper()} }
+// NewStatic returns a Static whose Map has no shards.
+func NewStatic(slots int) *Static { return &Static{newKeeper(slots)} }
 
 // Set makes a Map of shards and of the index in them of each slot's shard. Both belong to the Map afterwards.
 //
@@ -38,10 +38,6 @@ func (s *Static) Set(shards []*Shard, owners []uint16) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := &Map{Version: 1, Shards: shards, Slots: owners}
-	if before := s.Current(); before != nil {
-		m.Version = before.Version + 1
-	}
-	s.publish(m)
+	s.publish(&Map{Version: s.Current().Version + 1, Shards: shards, owners: owners})
 	return nil
 }
