@@ -190,7 +190,8 @@ func (d *deadlines) end() {
 // persist is HPERSIST key FIELDS n field [field …].
 //
 // Replies: for each field 1, -1 if it has no deadline, -2 if there is no such field. Errors: ErrWrongType, FIELDS
-// missing or with a wrong number. Propagates as written.
+// missing or with a wrong number. Propagates as written, but without the fields past their deadline: a replica would
+// give them back.
 func persist(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -202,23 +203,31 @@ func persist(c *command.Context) error {
 		return err
 	}
 	c.Reply.Array(len(fields))
-	changed := false
+	var room [16][]byte
+	persisted, lapsed := room[:0], false
 	for _, field := range fields {
 		o := hashes.NoField
 		if e != nil {
-			o = hashes.Persist(e, field, c.Now)
+			o = hashes.Persist(e, field, asOf(c))
 		}
-		if o == hashes.Done {
-			changed = true
+		switch {
+		case o == hashes.Done:
+			persisted = append(persisted, field)
 			c.Name(&c.Named, field)
+		case o == hashes.NoField && e != nil && !lapsed:
+			_, _, lapsed = hashes.Get(e.Value(), field)
 		}
 		c.Reply.Int(int64(o))
 	}
-	if changed {
-		refresh(c, e, key)
-		done(c, key, "hpersist", 1, c.Named.All(), 1)
-		c.Named.Reset()
+	if len(persisted) == 0 {
+		return nil
 	}
+	refresh(c, e, key)
+	if lapsed {
+		propagateFields(c, persisted, wordHPersist, key)
+	}
+	done(c, key, "hpersist", 1, c.Named.All(), 1)
+	c.Named.Reset()
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package hash
 
 import (
+	"math"
+
 	"spindle/engine/command"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
@@ -15,6 +17,14 @@ import (
 
 // past reports whether deadline has passed.
 func past(c *command.Context, deadline int64) bool { return deadline != 0 && deadline < c.Now }
+
+// asOf is the time by which fields have passed: never for commands from the primary and of a log, which may come late.
+func asOf(c *command.Context) int64 {
+	if c.Space.Trusting {
+		return math.MinInt64
+	}
+	return c.Now
+}
 
 // removes reports whether this server removes expired fields at once.
 func removes(c *command.Context) bool {

@@ -168,7 +168,7 @@ func getEx(c *command.Context) error {
 		case timed:
 			hashes.Expire(e, field, max(when, 1), hashes.Always, false)
 			s.change(field)
-		case persists && hashes.Persist(e, field, c.Now) == hashes.Done:
+		case persists && hashes.Persist(e, field, asOf(c)) == hashes.Done:
 			s.change(field)
 		}
 	}
