@@ -20,6 +20,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"spindle/internal/config"
@@ -111,6 +112,9 @@ type Dashboard struct {
 	prefix string
 	self   store.Leader
 	lead   lead
+	dialer dialer
+	audits atomic.Int64  // entries of the audit log that this process wrote
+	woken  chan struct{} // a move has changed
 	http   http.Server
 	end    context.CancelFunc
 	ended  chan struct{} // closed when the campaign is over
@@ -122,13 +126,18 @@ func start(s *settings, log *logging.Logger) (*Dashboard, error) {
 	if err != nil {
 		return nil, err
 	}
-	var secure *tls.Config
-	if s.TLS.Get() {
+	var secure, toServers *tls.Config
+	if s.TLS.Get() || s.ServerTLS.Get() {
 		configs, err := tlsconfig.Build(&s.tls)
 		if err != nil {
 			return nil, err
 		}
-		secure = configs.Server
+		if s.TLS.Get() {
+			secure = configs.Server
+		}
+		if s.ServerTLS.Get() {
+			toServers = configs.Client
+		}
 	}
 	listener, err := s.listen()
 	if err != nil {
@@ -138,7 +147,9 @@ func start(s *settings, log *logging.Logger) (*Dashboard, error) {
 	_, _ = rand.Read(id) // it never fails
 	ctx, end := context.WithCancel(context.Background())
 	d := &Dashboard{s: s, log: log, store: opened, prefix: s.store.Prefix.Get(), end: end, ended: make(chan struct{}),
-		self: store.Leader{ID: hex.EncodeToString(id), URL: s.url(listener.Addr())}}
+		self: store.Leader{ID: hex.EncodeToString(id), URL: s.url(listener.Addr())}, woken: make(chan struct{}, 1),
+		dialer: dialer{user: s.ServerUser.Get(), password: s.ServerPassword.Get(), sentinel: s.SentinelPassword.Get(),
+			tls: toServers, timeout: time.Duration(s.ServerTimeoutMs.Get()) * time.Millisecond}}
 	if secure != nil {
 		listener = tls.NewListener(listener, secure)
 	}

@@ -1,0 +1,595 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"spindle/proxy/plan"
+	"spindle/proxy/store"
+)
+
+// A groupView is a group of a product, or a shard of a cluster, with its servers as they are now. A shard's ID is its
+// primary's node ID.
+type groupView struct {
+	ID       string       `json:"id"`
+	Label    string       `json:"label,omitempty"`
+	Primary  string       `json:"primary"`
+	Master   string       `json:"master,omitempty"` // its name at the Sentinels
+	Draining bool         `json:"draining,omitempty"`
+	Slots    int          `json:"slots"`
+	Servers  []ServerView `json:"servers"`
+}
+
+func (d *Dashboard) listGroups(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	list, err := d.groupViews(c.ctx, m, "")
+	return struct {
+		Groups []groupView `json:"groups"`
+	}{list}, err
+}
+
+func (d *Dashboard) showGroup(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	return d.groupView(c.ctx, m, c.part("group"))
+}
+
+func (d *Dashboard) groupView(ctx context.Context, m *model, id string) (any, error) {
+	list, err := d.groupViews(ctx, m, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 {
+		return nil, failed(http.StatusNotFound, "no_group", "there is no group %.80q", id)
+	}
+	return list[0], nil
+}
+
+// groupViews asks all servers of one group, or of all groups.
+func (d *Dashboard) groupViews(ctx context.Context, m *model, only string) ([]groupView, error) {
+	list := []groupView{}
+	if m.isCluster() {
+		v, err := d.cluster(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range v.shards {
+			if only != "" && s.primary.id != only {
+				continue
+			}
+			g := groupView{ID: s.primary.id, Primary: s.primary.address}
+			for _, r := range s.primary.slots {
+				g.Slots += r[1] - r[0] + 1
+			}
+			for _, n := range append([]*clusterNode{s.primary}, s.replicas...) {
+				g.Servers = append(g.Servers, ServerView{Address: n.address, Node: n.id})
+			}
+			list = append(list, g)
+		}
+	} else {
+		counts := map[string]int{}
+		if m.slots != nil {
+			for _, owner := range plan.NewTable(m.slots).Owners() {
+				counts[owner]++
+			}
+		}
+		for _, g := range m.sorted() {
+			if only != "" && g.ID != only {
+				continue
+			}
+			v := groupView{ID: g.ID, Label: g.Label, Primary: g.Primary, Master: g.Master, Draining: g.Draining,
+				Slots: counts[g.ID]}
+			for _, s := range g.Servers {
+				v.Servers = append(v.Servers, ServerView{Address: s.Address, Zone: s.Zone})
+			}
+			list = append(list, v)
+		}
+	}
+	var addresses []string
+	for _, g := range list {
+		for _, s := range g.Servers {
+			addresses = append(addresses, s.Address)
+		}
+	}
+	looks, at := each(addresses, func(a string) ServerView { return d.dialer.look(ctx, a) }), 0
+	for i := range list {
+		for j := range list[i].Servers {
+			s := &list[i].Servers[j]
+			zone, node := s.Zone, s.Node
+			*s = looks[at]
+			s.Zone, s.Node = zone, node
+			at++
+		}
+	}
+	return list, nil
+}
+
+// A newGroup is the body of its creation.
+type newGroup struct {
+	ID      string         `json:"id"` // of a group; a shard's is its primary's
+	Label   string         `json:"label"`
+	Primary string         `json:"primary"`
+	Servers []store.Server `json:"servers"` // the replicas; the primary may be among them, with its zone
+	Master  string         `json:"master"`  // its name at the Sentinels; PRODUCT-ID if it is missing
+	Wipe    bool           `json:"wipe"`    // replicas may lose the data that they hold
+}
+
+func (d *Dashboard) createGroup(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	o := c.body.(*newGroup)
+	c.detail = strings.TrimSpace(o.ID + " " + o.Primary)
+	if m.isCluster() {
+		return d.createShard(c.ctx, m, o)
+	}
+	g := &store.Group{ID: o.ID, Label: o.Label, Primary: o.Primary, Servers: o.Servers, Master: o.Master}
+	if !slices.ContainsFunc(g.Servers, func(s store.Server) bool { return s.Address == g.Primary }) {
+		g.Servers = append([]store.Server{{Address: g.Primary}}, g.Servers...)
+	}
+	if g.Master == "" {
+		g.Master = masterName(m.product.Name, g.ID)
+	}
+	if m.groups[g.ID] != nil {
+		return nil, failed(http.StatusConflict, "exists", "group %s exists already", g.ID)
+	}
+	e := d.edit(m).put(g, "groups", g.ID).expect("product")
+	if e.err != nil {
+		return nil, e.err
+	}
+	for _, s := range g.Servers {
+		if other := m.groupOf(s.Address); other != nil {
+			return nil, failed(http.StatusConflict, "in_use", "%s is a server of group %s", s.Address, other.ID)
+		}
+	}
+	if err := d.checkPrimary(c.ctx, g.Primary); err != nil {
+		return nil, err
+	}
+	for _, s := range g.Servers {
+		if s.Address != g.Primary {
+			if err := d.attach(c.ctx, s.Address, g.Primary, o.Wipe); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if _, err := e.commit(c.ctx); err != nil {
+		return nil, err
+	}
+	if err := d.monitorAt(c.ctx, m, g); err != nil {
+		return nil, fmt.Errorf("the group is created, but not all Sentinels watch it: %w", err)
+	}
+	m, err = d.load(c.ctx, m.product.Name)
+	if err != nil {
+		return nil, err
+	}
+	return d.groupView(c.ctx, m, g.ID)
+}
+
+// masterName is a group's name at Sentinels, which know the groups of many products.
+func masterName(product, group string) string {
+	name := product + "-" + group
+	if len(name) > 64 {
+		return group
+	}
+	return name
+}
+
+// checkPrimary refuses a server that cannot be a group's primary.
+func (d *Dashboard) checkPrimary(ctx context.Context, address string) error {
+	l, err := d.dialer.open(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	fields, err := l.info()
+	if err != nil {
+		return err
+	}
+	if err := unwilling(fields, address, "", true); err != nil {
+		return err
+	}
+	if fields["role"] != "master" {
+		return failed(http.StatusConflict, "wrong_server", "%s is a replica, and the group's primary must be none", address)
+	}
+	return nil
+}
+
+// attach makes a server a replica of a group's primary.
+func (d *Dashboard) attach(ctx context.Context, address, primary string, wipe bool) error {
+	l, err := d.dialer.open(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	fields, err := l.info()
+	if err != nil {
+		return err
+	}
+	if err := unwilling(fields, address, primary, wipe); err != nil {
+		return err
+	}
+	return l.follow(primary)
+}
+
+// A groupChange is a group's fields to change; those that are missing stay.
+type groupChange struct {
+	Label    *string `json:"label"`
+	Master   *string `json:"master"`
+	Draining *bool   `json:"draining"`
+}
+
+func (d *Dashboard) changeGroup(c *call) (any, error) {
+	m, g, err := d.loadGroup(c)
+	if err != nil {
+		return nil, err
+	}
+	o, changed := c.body.(*groupChange), *g
+	if o.Label != nil {
+		changed.Label = *o.Label
+	}
+	if o.Master != nil {
+		changed.Master = *o.Master
+	}
+	if o.Draining != nil {
+		changed.Draining = *o.Draining
+		c.detail = fmt.Sprintf("draining %t", changed.Draining)
+	}
+	if _, err := d.edit(m).put(&changed, "groups", g.ID).commit(c.ctx); err != nil {
+		return nil, err
+	}
+	m.groups[g.ID] = &changed
+	return d.groupView(c.ctx, m, g.ID)
+}
+
+// loadGroup loads the product and the group that the path names.
+func (d *Dashboard) loadGroup(c *call) (*model, *store.Group, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if m.isCluster() {
+		return nil, nil, errShards
+	}
+	g, err := m.group(c.part("group"))
+	return m, g, err
+}
+
+// errShards is the answer to what a cluster's shards do not have.
+var errShards = &failure{http.StatusConflict, "is_cluster", "the product is a cluster: its shards have no label and no mark"}
+
+// deleteGroup removes a group that has no slots. Its servers continue as they are.
+func (d *Dashboard) deleteGroup(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	if m.isCluster() {
+		return d.deleteShard(c.ctx, m, c.part("group"))
+	}
+	g, err := m.group(c.part("group"))
+	if err != nil {
+		return nil, err
+	}
+	t, err := m.table()
+	if err != nil {
+		return nil, err
+	}
+	if t.Uses(g.ID) {
+		return nil, failed(http.StatusConflict, "in_use", "group %s has slots: drain it first", g.ID)
+	}
+	if m.underway() && uses(m.move, g.ID) {
+		return nil, failed(http.StatusConflict, "in_use", "group %s is part of the move that is under way", g.ID)
+	}
+	// A proxy with an older table may still move a key out of this group.
+	if waiting := plan.Waiting(m.proxies, m.tableRevision(d)); waiting != nil {
+		return nil, failed(http.StatusConflict, "in_use", "these proxies have not confirmed the table without group %s: %s",
+			g.ID, strings.Join(waiting, ", "))
+	}
+	if _, err := d.edit(m).remove("groups", g.ID).expect("slots").expect("move").commit(c.ctx); err != nil {
+		return nil, err
+	}
+	return done{true}, d.forgetAt(c.ctx, m, g.Master)
+}
+
+// A newServer is a server that joins a group, as a replica.
+type newServer struct {
+	Address string `json:"address"`
+	Zone    string `json:"zone"`
+	Wipe    bool   `json:"wipe"` // it may lose the data that it holds
+}
+
+func (d *Dashboard) joinServer(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	o := c.body.(*newServer)
+	c.detail = o.Address
+	if store.CheckAddress(o.Address) != nil {
+		return nil, failed(http.StatusBadRequest, "bad_request", "address %.80q is no host:port", o.Address)
+	}
+	if m.isCluster() {
+		return d.joinShard(c.ctx, m, c.part("group"), o.Address)
+	}
+	g, err := m.group(c.part("group"))
+	if err != nil {
+		return nil, err
+	}
+	if other := m.groupOf(o.Address); other != nil {
+		return nil, failed(http.StatusConflict, "in_use", "%s is a server of group %s", o.Address, other.ID)
+	}
+	changed := *g
+	changed.Servers = append(slices.Clone(g.Servers), store.Server{Address: o.Address, Zone: o.Zone})
+	e := d.edit(m).put(&changed, "groups", g.ID)
+	if e.err != nil {
+		return nil, e.err
+	}
+	if err := d.attach(c.ctx, o.Address, g.Primary, o.Wipe); err != nil {
+		return nil, err
+	}
+	if _, err := e.commit(c.ctx); err != nil {
+		return nil, err
+	}
+	m.groups[g.ID] = &changed
+	return d.groupView(c.ctx, m, g.ID)
+}
+
+func (d *Dashboard) removeServer(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	address := c.part("server")
+	c.detail = address
+	if m.isCluster() {
+		return d.leaveShard(c.ctx, m, c.part("group"), address)
+	}
+	g, err := m.group(c.part("group"))
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(g.Servers, func(s store.Server) bool { return s.Address == address })
+	switch {
+	case at < 0:
+		return nil, failed(http.StatusNotFound, "no_server", "group %s has no server %.80q", g.ID, address)
+	case address == g.Primary:
+		return nil, failed(http.StatusConflict, "in_use", "%s is the primary: promote another server first", address)
+	}
+	changed := *g
+	changed.Servers = slices.Delete(slices.Clone(g.Servers), at, at+1)
+	if _, err := d.edit(m).put(&changed, "groups", g.ID).commit(c.ctx); err != nil {
+		return nil, err
+	}
+	if l, err := d.dialer.open(c.ctx, address); err == nil { // one that is dead need not be told
+		defer l.close()
+		if err := l.follow(""); err != nil {
+			d.log.Warning("%s left group %s, and still follows its primary: %s", address, g.ID, err)
+		}
+	}
+	m.groups[g.ID] = &changed
+	return d.groupView(c.ctx, m, g.ID)
+}
+
+// A serverOrder names a server of a group.
+type serverOrder struct {
+	Server string `json:"server"`
+	Force  bool   `json:"force"` // promote although the primary does not answer: writes that it alone has are lost
+}
+
+// promote makes another server of the group its primary.
+func (d *Dashboard) promote(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	o := c.body.(*serverOrder)
+	c.detail = o.Server
+	if m.isCluster() {
+		return d.promoteShard(c.ctx, m, c.part("group"), o)
+	}
+	g, err := m.group(c.part("group"))
+	if err != nil {
+		return nil, err
+	}
+	if err := isReplicaOf(g, o.Server); err != nil {
+		return nil, err
+	}
+	if m.sentinels != nil {
+		err = d.failOverAt(c.ctx, m, g, o.Server)
+	} else {
+		err = d.handOver(c.ctx, g, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	changed := *g
+	changed.Primary = o.Server
+	if _, err := d.edit(m).put(&changed, "groups", g.ID).commit(c.ctx); err != nil && !errors.Is(err, store.ErrConflict) {
+		return nil, err // after a conflict, the watch over the groups has written it
+	}
+	m.groups[g.ID] = &changed
+	return d.groupView(c.ctx, m, g.ID)
+}
+
+func isReplicaOf(g *store.Group, server string) error {
+	switch {
+	case server == g.Primary:
+		return failed(http.StatusConflict, "conflict", "%s is the primary of group %s", server, g.ID)
+	case !slices.ContainsFunc(g.Servers, func(s store.Server) bool { return s.Address == server }):
+		return failed(http.StatusNotFound, "no_server", "group %s has no server %.80q", g.ID, server)
+	}
+	return nil
+}
+
+// handoverTime is how long a primary may hold writes back until its replica has all of them.
+const handoverTime = 10 * time.Second
+
+// handOver makes server the group's primary. A primary that answers hands over without loss (FAILOVER).
+func (d *Dashboard) handOver(ctx context.Context, g *store.Group, o *serverOrder) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*handoverTime)
+	defer cancel()
+	next, err := d.dialer.open(ctx, o.Server)
+	if err != nil {
+		return err
+	}
+	defer next.close()
+	if old, err := d.dialer.open(ctx, g.Primary); err == nil {
+		defer old.close()
+		host, port, err := net.SplitHostPort(o.Server)
+		if err != nil {
+			return err
+		}
+		if _, err := old.ask("FAILOVER", "TO", host, port, "TIMEOUT", handoverTime.Milliseconds()); err != nil {
+			return err
+		}
+	} else if !o.Force {
+		return failed(http.StatusConflict, "primary_down",
+			"the primary does not answer (%s): with force, writes that %s does not have are lost", err, o.Server)
+	} else if err := next.follow(""); err != nil {
+		return err
+	}
+	for {
+		v, err := next.ask("ROLE")
+		if err != nil {
+			return err
+		}
+		if len(v.Elems) > 0 && v.Elems[0].Text == "master" {
+			break
+		}
+		if old := d.dialer.look(ctx, g.Primary); old.Role == "primary" {
+			fields := map[string]string{}
+			if l, err := d.dialer.open(ctx, g.Primary); err == nil {
+				fields, _ = l.info("replication")
+				l.close()
+			}
+			if fields["master_failover_state"] == "no-failover" && fields["role"] == "master" {
+				return failed(http.StatusConflict, "failed", "%s has not handed over to %s: is its link up?", g.Primary, o.Server)
+			}
+		}
+		if err := wait(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	for _, s := range g.Servers {
+		if s.Address == o.Server || s.Address == g.Primary && !o.Force {
+			continue
+		}
+		if err := d.repoint(ctx, s.Address, o.Server); err != nil {
+			d.log.Warning("%s does not follow the new primary of group %s: %s", s.Address, g.ID, err)
+		}
+	}
+	return nil
+}
+
+// repoint makes a server follow another primary.
+func (d *Dashboard) repoint(ctx context.Context, server, primary string) error {
+	l, err := d.dialer.open(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	return l.follow(primary)
+}
+
+// wait returns nil after a time, or the error of ctx.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// resync points a replica at its group's primary again.
+func (d *Dashboard) resync(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	o := c.body.(*serverOrder)
+	c.detail = o.Server
+	if m.isCluster() {
+		return d.resyncShard(c.ctx, m, c.part("group"), o.Server)
+	}
+	g, err := m.group(c.part("group"))
+	if err != nil {
+		return nil, err
+	}
+	if err := isReplicaOf(g, o.Server); err != nil {
+		return nil, err
+	}
+	if err := d.repoint(c.ctx, o.Server, g.Primary); err != nil {
+		return nil, err
+	}
+	return d.groupView(c.ctx, m, g.ID)
+}
+
+// watchPrimaries keeps the entries of groups true after failovers: each second it looks at the primaries. Sentinels are
+// asked about one that does not answer.
+func (d *Dashboard) watchPrimaries(ctx context.Context) {
+	for wait(ctx, time.Second) == nil {
+		names, err := d.products(ctx)
+		if err != nil {
+			continue // the next round tells more, and the campaign tells of the outage
+		}
+		for _, name := range names {
+			m, err := d.load(ctx, name)
+			if err != nil || m.isCluster() {
+				continue
+			}
+			groups := m.sorted()
+			found := each(ids(groups), func(id string) string { return d.primaryOf(ctx, m, m.groups[id]) })
+			for i, g := range groups {
+				if found[i] == "" || found[i] == g.Primary {
+					continue
+				}
+				changed := *g
+				changed.Primary = found[i]
+				_, err := d.edit(m).put(&changed, "groups", g.ID).commit(ctx)
+				d.note(store.Audit{Actor: "dashboard", Action: "primary changed", Product: name,
+					Detail: fmt.Sprintf("group %s: %s instead of %s", g.ID, found[i], g.Primary)}, err)
+			}
+		}
+	}
+}
+
+func ids(groups []*store.Group) (list []string) {
+	for _, g := range groups {
+		list = append(list, g.ID)
+	}
+	return list
+}
+
+// primaryOf returns the server of a group that is its primary now; "" if that is unknown.
+func (d *Dashboard) primaryOf(ctx context.Context, m *model, g *store.Group) string {
+	now := d.dialer.look(ctx, g.Primary)
+	next := ""
+	switch {
+	case now.Role == "primary" && m.sentinels == nil:
+		return g.Primary
+	case now.Role == "replica":
+		next = now.Primary
+	case m.sentinels != nil:
+		next = d.askSentinels(ctx, m, g)
+	}
+	if next == "" || next == g.Primary || isReplicaOf(g, next) != nil {
+		return ""
+	}
+	if d.dialer.look(ctx, next).Role != "primary" {
+		return ""
+	}
+	return next
+}

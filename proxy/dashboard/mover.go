@@ -1,0 +1,349 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"spindle/proxy/plan"
+	"spindle/proxy/store"
+)
+
+// A mover carries out the move of one product. It keeps nothing that it needs: after a crash another mover reads the
+// state from the store, and from the cluster.
+//
+// dashboard.M1. A step may be done twice: each begins by looking at the state that the last one has left.
+// dashboard.M2. Over groups, keys are moved only while their slot migrates. No proxy sends requests to the source then,
+// and the target had no key of the slot before. So a key that both have is the target's, and the source's copy is old.
+type mover struct {
+	d       *Dashboard
+	product string
+	move    *store.Move
+	done    store.Progress // written now and then
+	written time.Time
+	clean   string // the step for which the target was found to have no keys
+
+	open   map[int]bool // slots of a cluster that may be open
+	closed bool         // there are none
+}
+
+// batch is how many slots change their state at once over groups. Requests for these wait while proxies confirm; and
+// the source's keys are looked through once a batch.
+const batch = 256
+
+// step does the next thing. more is false if nothing is to do.
+func (w *mover) step(ctx context.Context) (more bool, err error) {
+	m, err := w.d.load(ctx, w.product)
+	if errors.Is(err, error(errNoProduct)) {
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	w.begin(m)
+	if m.isCluster() {
+		return w.stepCluster(ctx, m)
+	}
+	if m.move == nil && m.slots != nil && len(m.slots.Ranges) == 0 {
+		return false, nil
+	}
+	t, err := m.table()
+	if err != nil {
+		if !m.underway() {
+			return false, nil // the product's view tells of it
+		}
+		return true, err
+	}
+	a := plan.Next(t, w.running(m), batch)
+	if a.Deed == plan.Finished {
+		return false, w.finish(ctx, m, t)
+	}
+	w.count(t)
+	w.done.Slot = a.Slots[0]
+	next := plan.NewTable(m.slots)
+	switch a.Deed {
+	case plan.Begin:
+		if err := w.targetHasNone(ctx, m, &a); err != nil {
+			return true, err
+		}
+		if err = next.Prepare(a.Slots, a.Target); err == nil {
+			err = w.write(ctx, m, next)
+		}
+	case plan.Switch:
+		// Another dashboard may have prepared, and the target may have got keys since.
+		if err := w.targetHasNone(ctx, m, &a); err != nil {
+			return true, err
+		}
+		confirmed, err := w.awaitProxies(ctx, m)
+		if err != nil || !confirmed {
+			return true, err
+		}
+		if err = next.Migrate(a.Slots); err == nil {
+			err = w.write(ctx, m, next)
+		}
+		return true, err
+	case plan.Carry:
+		if err := w.carry(ctx, m, &a); err != nil {
+			return true, err
+		}
+		if err = next.Finish(a.Slots); err == nil {
+			err = w.write(ctx, m, next)
+		}
+	case plan.Return:
+		if err = next.Abandon(a.Slots); err == nil {
+			err = w.write(ctx, m, next)
+		}
+	}
+	return true, err
+}
+
+// begin takes the move that is in the store, with what was written of its progress.
+func (w *mover) begin(m *model) {
+	if m.move == nil {
+		return
+	}
+	if w.move == nil || w.move.ID != m.move.ID {
+		w.done, w.written = store.Progress{Move: m.move.ID, Slot: -1}, time.Time{}
+		if m.progress != nil && m.progress.Move == m.move.ID {
+			w.done = *m.progress
+		}
+	}
+	w.move = m.move
+}
+
+// running returns the move if it is not over.
+func (w *mover) running(m *model) *store.Move {
+	if !m.underway() {
+		return nil
+	}
+	return m.move
+}
+
+// write commits a new table. The groups that it names must be as they were.
+func (w *mover) write(ctx context.Context, m *model, t plan.Table) error {
+	e := w.d.edit(m).put(t.Entry(), "slots").expect("move")
+	for id := range m.groups {
+		e.expect("groups", id)
+	}
+	if _, err := e.commit(ctx); err != nil {
+		return err
+	}
+	w.count(t)
+	w.report(ctx, "", nil)
+	return nil
+}
+
+// count sets the slots that are done.
+func (w *mover) count(t plan.Table) {
+	if w.move != nil {
+		w.done.Done, w.done.Slots, _ = plan.Done(t, w.move)
+	}
+}
+
+// reportTime is how often progress is written.
+const reportTime = 500 * time.Millisecond
+
+// report writes the progress: at once if the problem or the proxies that are waited for have changed. It is only for
+// display, so that an error does not matter.
+func (w *mover) report(ctx context.Context, problem string, waiting []string) {
+	same := problem == w.done.Problem && strings.Join(waiting, " ") == strings.Join(w.done.Waiting, " ")
+	w.done.Problem, w.done.Waiting = problem, waiting
+	if w.move == nil || same && time.Since(w.written) < reportTime {
+		return
+	}
+	if !same && problem != "" {
+		w.d.log.Warning("The move of %s waits: %s", w.product, problem)
+	}
+	w.written = time.Now()
+	w.done.Updated = now()
+	if value, err := store.Encode(&w.done); err == nil {
+		_, _ = w.d.commit(ctx, nil, []store.Write{{Key: store.KeyOf(w.d.prefix, w.product, "progress"), Value: value}})
+	}
+}
+
+// finish ends a move that has nothing left to do, unless it is paused.
+func (w *mover) finish(ctx context.Context, m *model, t plan.Table) error {
+	if !m.underway() || m.move.State == store.MovePaused {
+		return nil
+	}
+	w.done.Slot = -1
+	w.count(t)
+	problem := ""
+	if _, _, left := plan.Done(t, m.move); left > 0 && m.move.State == store.MoveRunning {
+		problem = fmt.Sprintf("%d slots belong to other groups than the plan says", left)
+	}
+	return w.end(ctx, m, problem)
+}
+
+// end writes that the move is over.
+func (w *mover) end(ctx context.Context, m *model, problem string) error {
+	over := *m.move
+	over.Ended = now()
+	if over.State == store.MoveRunning {
+		over.State = store.MoveDone
+	}
+	w.written = time.Time{}
+	w.report(ctx, problem, nil)
+	if _, err := w.d.edit(m).put(&over, "move").expect("slots").commit(ctx); err != nil {
+		return err
+	}
+	w.d.note(store.Audit{Actor: "dashboard", Action: "move " + over.State, Product: w.product,
+		Detail: fmt.Sprintf("%s: %d of %d slots, %d keys", over.ID, w.done.Done, w.done.Slots, w.done.Keys)}, nil)
+	return nil
+}
+
+// confirmTime is after how long of waiting the move's state is looked at again, and proxies that are gone are found.
+const confirmTime = time.Second
+
+// awaitProxies waits until every registered proxy has confirmed the table (plan.T2). It returns false after
+// confirmTime, so that a paused move does not hold requests back.
+func (w *mover) awaitProxies(ctx context.Context, m *model) (bool, error) {
+	revision, root := m.tableRevision(w.d), store.KeyOf(w.d.prefix, w.product, "proxies", "")
+	ctx, cancel := context.WithTimeout(ctx, confirmTime)
+	defer cancel()
+	known := map[string]store.Proxy{}
+	for c := range w.d.store.Watch(ctx, root, 0) {
+		if c.Err != nil {
+			return false, c.Err
+		}
+		if c.Reset {
+			clear(known)
+		}
+		for _, e := range c.Entries {
+			id := strings.TrimPrefix(e.Key, root)
+			if e.Value == nil {
+				delete(known, id)
+				continue
+			}
+			var p store.Proxy
+			if err := store.Decode(e, &p); err != nil {
+				p = store.Proxy{ID: id} // it holds the move: it may act on any table
+			}
+			known[id] = p
+		}
+		waiting := w.waitingIn(known, revision)
+		if waiting == nil {
+			w.report(ctx, "", nil)
+			return true, nil
+		}
+	}
+	waiting := w.waitingIn(known, revision)
+	again := context.WithoutCancel(ctx)
+	w.report(again, "proxies have not confirmed the table: "+strings.Join(waiting, ", "), waiting)
+	for _, id := range waiting {
+		w.dismiss(again, m, known[id])
+	}
+	return false, nil
+}
+
+func (w *mover) waitingIn(known map[string]store.Proxy, revision int64) []string {
+	list := make([]store.Proxy, 0, len(known))
+	for _, p := range known {
+		list = append(list, p)
+	}
+	return plan.Waiting(list, revision)
+}
+
+// dismiss removes the registration of a proxy that does not reach the store and whose address refuses connections: its
+// process is gone. One that does not answer at all may be cut off and serve clients: it keeps holding the move.
+func (w *mover) dismiss(ctx context.Context, m *model, p store.Proxy) {
+	if m.isPresent(p) || p.Address == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", p.Address)
+	if err == nil {
+		conn.Close()
+		return
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return
+	}
+	_, err = w.d.edit(m).remove("proxies", p.ID).expect("present", p.ID).commit(ctx)
+	w.d.note(store.Audit{Actor: "dashboard", Action: "proxy gone", Product: w.product,
+		Detail: p.ID + " refuses connections and does not reach the store"}, err)
+}
+
+// addresses returns the primaries of an action's groups.
+func (w *mover) addresses(m *model, a *plan.Action) (source, target string, err error) {
+	from, err := m.group(a.Source)
+	if err != nil {
+		return "", "", err
+	}
+	to, err := m.group(a.Target)
+	if err != nil {
+		return "", "", err
+	}
+	return from.Primary, to.Primary, nil
+}
+
+// targetHasNone refuses to begin while the target holds keys of the slots. No proxy asks it for them: they are left
+// over from before. MIGRATE could not tell them from keys that it has moved (dashboard.M2).
+func (w *mover) targetHasNone(ctx context.Context, m *model, a *plan.Action) error {
+	_, target, err := w.addresses(m, a)
+	if err != nil {
+		return err
+	}
+	mark := fmt.Sprint(a.Slots, target)
+	if w.clean == mark {
+		return nil
+	}
+	l, err := w.d.openPrimary(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	err = l.scan(ctx, inSlots(&m.product, a.Slots), func(db int, keys []string) error {
+		return failed(http.StatusConflict, "left_over",
+			"%s holds key %.80q in database %d, which is in slot %d and belongs to group %s: delete it there first",
+			target, keys[0], db, m.product.SlotOf([]byte(keys[0])), a.Source)
+	})
+	if err == nil {
+		w.clean = mark
+	}
+	return err
+}
+
+// carry moves all keys of slots that migrate from the source to the target.
+func (w *mover) carry(ctx context.Context, m *model, a *plan.Action) error {
+	source, target, err := w.addresses(m, a)
+	if err != nil {
+		return err
+	}
+	l, err := w.d.openPrimary(ctx, source)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	to, err := w.d.openPrimary(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	c := &carrier{w: w, from: l, target: target, old: true}
+	if err := l.scan(ctx, inSlots(&m.product, a.Slots), func(db int, keys []string) error {
+		return c.move(ctx, db, keys)
+	}); err != nil {
+		return err
+	}
+	// A primary that was replaced meanwhile has not shown the keys of its successor.
+	if err := to.isPrimary(); err != nil {
+		return err
+	}
+	return l.isPrimary()
+}
+
+// inSlots returns whether a key is in one of some slots.
+func inSlots(p *store.Product, slots []int) func(key string) bool {
+	in := make([]bool, p.Slots)
+	for _, slot := range slots {
+		in[slot] = true
+	}
+	return func(key string) bool { return in[p.SlotOf([]byte(key))] }
+}

@@ -1,0 +1,277 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"spindle/proxy/store"
+)
+
+// A sentinelView is a Sentinel as it is now.
+type sentinelView struct {
+	Address string            `json:"address"`
+	Problem string            `json:"problem,omitempty"`
+	Watches map[string]string `json:"watches"` // the group's ID → its primary's address, as this Sentinel says
+}
+
+// A sentinelsView is what watches the groups.
+type sentinelsView struct {
+	Quorum    int            `json:"quorum"`
+	Sentinels []sentinelView `json:"sentinels"`
+}
+
+func (d *Dashboard) showSentinels(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	return d.sentinelsView(c.ctx, m), nil
+}
+
+func (d *Dashboard) sentinelsView(ctx context.Context, m *model) sentinelsView {
+	v := sentinelsView{Sentinels: []sentinelView{}}
+	if m.sentinels == nil {
+		return v
+	}
+	v.Quorum = m.sentinels.Quorum
+	v.Sentinels = each(m.sentinels.Addresses, func(address string) sentinelView {
+		s := sentinelView{Address: address, Watches: map[string]string{}}
+		l, err := d.dialer.openSentinel(ctx, address)
+		if err != nil {
+			s.Problem = err.Error()
+			return s
+		}
+		defer l.close()
+		for _, g := range m.sorted() {
+			primary, err := l.primaryOf(g.Master)
+			if err != nil {
+				s.Problem = err.Error()
+			} else if primary != "" {
+				s.Watches[g.ID] = primary
+			}
+		}
+		return s
+	})
+	return v
+}
+
+// primaryOf asks a Sentinel for a primary's address; "" if it does not watch one of that name.
+func (l *link) primaryOf(master string) (string, error) {
+	v, err := l.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master)
+	if err != nil || len(v.Elems) != 2 {
+		return "", err
+	}
+	return net.JoinHostPort(v.Elems[0].Text, v.Elems[1].Text), nil
+}
+
+// A sentinelsOrder names the Sentinels of a product.
+type sentinelsOrder struct {
+	Addresses []string `json:"addresses"`
+	Quorum    int      `json:"quorum"` // 0: more than half
+}
+
+// setSentinels has Sentinels watch every group.
+func (d *Dashboard) setSentinels(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	if m.isCluster() {
+		return nil, failed(http.StatusConflict, "is_cluster", "a cluster needs no Sentinels")
+	}
+	o := c.body.(*sentinelsOrder)
+	c.detail = strings.Join(o.Addresses, " ")
+	s := &store.Sentinels{Addresses: o.Addresses, Quorum: o.Quorum}
+	if s.Quorum == 0 {
+		s.Quorum = len(s.Addresses)/2 + 1
+	}
+	if _, err := d.edit(m).put(s, "sentinels").commit(c.ctx); err != nil {
+		return nil, err
+	}
+	m.sentinels = s
+	var problems []error
+	for _, g := range m.sorted() {
+		problems = append(problems, d.monitorAt(c.ctx, m, g))
+	}
+	return d.sentinelsView(c.ctx, m), errors.Join(problems...)
+}
+
+// removeSentinels has the Sentinels forget the groups.
+func (d *Dashboard) removeSentinels(c *call) (any, error) {
+	m, err := d.load(c.ctx, c.part("product"))
+	if err != nil {
+		return nil, err
+	}
+	if m.sentinels == nil {
+		return nil, failed(http.StatusNotFound, "no_sentinels", "the product has no Sentinels")
+	}
+	if _, err := d.edit(m).remove("sentinels").commit(c.ctx); err != nil {
+		return nil, err
+	}
+	var problems []error
+	for _, g := range m.sorted() {
+		problems = append(problems, d.forgetAt(c.ctx, m, g.Master))
+	}
+	return done{true}, errors.Join(problems...)
+}
+
+// monitorAt has every Sentinel of the product watch a group, if there are any. One that does so already is left alone.
+func (d *Dashboard) monitorAt(ctx context.Context, m *model, g *store.Group) error {
+	return d.atSentinels(ctx, m, func(l *link) error {
+		now, err := l.primaryOf(g.Master)
+		if err != nil || now != "" {
+			return err
+		}
+		host, port, err := net.SplitHostPort(g.Primary)
+		if err != nil {
+			return err
+		}
+		if _, err := l.ask("SENTINEL", "MONITOR", g.Master, host, port, m.sentinels.Quorum); err != nil {
+			return err
+		}
+		if d.dialer.user != "" {
+			if _, err := l.ask("SENTINEL", "SET", g.Master, "auth-user", d.dialer.user); err != nil {
+				return err
+			}
+		}
+		if d.dialer.password != "" {
+			_, err = l.ask("SENTINEL", "SET", g.Master, "auth-pass", d.dialer.password)
+		}
+		return err
+	})
+}
+
+// forgetAt has every Sentinel of the product forget a group.
+func (d *Dashboard) forgetAt(ctx context.Context, m *model, master string) error {
+	return d.atSentinels(ctx, m, func(l *link) error {
+		now, err := l.primaryOf(master)
+		if err == nil && now != "" {
+			_, err = l.ask("SENTINEL", "REMOVE", master)
+		}
+		return err
+	})
+}
+
+// atSentinels runs f at every Sentinel of the product, and joins the errors.
+func (d *Dashboard) atSentinels(ctx context.Context, m *model, f func(l *link) error) error {
+	if m.sentinels == nil {
+		return nil
+	}
+	return errors.Join(each(m.sentinels.Addresses, func(address string) error {
+		l, err := d.dialer.openSentinel(ctx, address)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		return f(l)
+	})...)
+}
+
+// askSentinels returns the primary on which a quorum of Sentinels agrees; "" if none does.
+func (d *Dashboard) askSentinels(ctx context.Context, m *model, g *store.Group) string {
+	votes := map[string]int{}
+	for _, primary := range each(m.sentinels.Addresses, func(address string) string {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		l, err := d.dialer.openSentinel(ctx, address)
+		if err != nil {
+			return ""
+		}
+		defer l.close()
+		primary, _ := l.primaryOf(g.Master)
+		return primary
+	}) {
+		votes[primary]++
+	}
+	for primary, n := range votes {
+		if primary != "" && n > len(m.sentinels.Addresses)/2 {
+			return primary
+		}
+	}
+	return ""
+}
+
+// preferred is a replica-priority that comes before the default of 100.
+const preferred = 1
+
+// failOverAt has a Sentinel make server the primary of its group. Meanwhile the server has the best priority.
+func (d *Dashboard) failOverAt(ctx context.Context, m *model, g *store.Group, server string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	l, err := d.dialer.open(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	old, err := l.ask("CONFIG", "GET", "replica-priority")
+	if err != nil {
+		return err
+	}
+	priority, _ := old.Get("replica-priority")
+	if _, err := l.ask("CONFIG", "SET", "replica-priority", preferred); err != nil {
+		return err
+	}
+	defer func() {
+		if _, err := l.ask("CONFIG", "SET", "replica-priority", priority.Word()); err != nil {
+			d.log.Warning("replica-priority of %s stays %d: %s", server, preferred, err)
+		}
+	}()
+	// Sentinels learn the priority from INFO, which they ask for every ten seconds, so the first choice may differ.
+	var refused error
+	for _, address := range m.sentinels.Addresses {
+		s, err := d.dialer.openSentinel(ctx, address)
+		if err != nil {
+			refused = err
+			continue
+		}
+		if err := awaitPriority(ctx, s, g.Master, server); err == nil {
+			_, err = s.ask("SENTINEL", "FAILOVER", g.Master)
+			refused = err
+		} else {
+			refused = err
+		}
+		s.close()
+		if refused == nil {
+			break
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	for {
+		v, err := l.ask("ROLE")
+		if err != nil {
+			return err
+		}
+		if len(v.Elems) > 0 && v.Elems[0].Text == "master" {
+			return nil
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return failed(http.StatusGatewayTimeout, "failed", "the Sentinels have not made %s the primary", server)
+		}
+	}
+}
+
+// awaitPriority waits until a Sentinel knows the priority of a replica.
+func awaitPriority(ctx context.Context, s *link, master, server string) error {
+	for {
+		v, err := s.ask("SENTINEL", "REPLICAS", master)
+		if err != nil {
+			return err
+		}
+		for _, r := range v.Elems {
+			host, _ := r.Get("ip")
+			port, _ := r.Get("port")
+			if p, _ := r.Get("slave-priority"); net.JoinHostPort(host.Word(), port.Word()) == server && p.Word() == "1" {
+				return nil
+			}
+		}
+		if err := wait(ctx, 200*time.Millisecond); err != nil {
+			return failed(http.StatusGatewayTimeout, "failed", "the Sentinel does not see %s with its new priority", server)
+		}
+	}
+}

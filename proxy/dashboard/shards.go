@@ -1,0 +1,315 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"spindle/proxy/store"
+)
+
+// joinTime is how long nodes of a cluster may take to learn of each other.
+const joinTime = 30 * time.Second
+
+// createShard joins new nodes to the cluster: a primary without slots, and its replicas.
+func (d *Dashboard) createShard(ctx context.Context, m *model, o *newGroup) (any, error) {
+	if o.ID != "" || o.Label != "" || o.Master != "" {
+		return nil, errShards
+	}
+	addresses := []string{o.Primary}
+	for _, s := range o.Servers {
+		if s.Address != o.Primary {
+			addresses = append(addresses, s.Address)
+		}
+	}
+	for _, a := range addresses {
+		if store.CheckAddress(a) != nil {
+			return nil, failed(http.StatusBadRequest, "bad_request", "address %.80q is no host:port", a)
+		}
+	}
+	v, err := d.cluster(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range addresses {
+		if err := d.meet(ctx, v, a); err != nil {
+			return nil, err
+		}
+	}
+	if v, err = d.cluster(ctx, m); err != nil {
+		return nil, err
+	}
+	primary := v.node(o.Primary)
+	if primary == nil {
+		return nil, failed(http.StatusBadGateway, "failed", "the cluster does not see %s under that address", o.Primary)
+	}
+	for _, a := range addresses[1:] {
+		if err := d.replicate(ctx, a, primary.id); err != nil {
+			return nil, err
+		}
+	}
+	return d.groupView(ctx, m, primary.id)
+}
+
+// meet joins an empty node to the cluster, and waits until both see each other.
+func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	fresh, err := d.dialer.open(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer fresh.close()
+	if v.node(address) == nil {
+		fields, err := fresh.info()
+		if err != nil {
+			return err
+		}
+		var look ServerView
+		look.fill(fields)
+		nodes := []*clusterNode{}
+		if fields["cluster_enabled"] == "1" {
+			if nodes, err = fresh.nodesOf(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case fields["cluster_enabled"] != "1":
+			return failed(http.StatusConflict, "wrong_server", "%s is no node of a cluster: see its cluster-enabled", address)
+		case look.Keys > 0 || len(nodes) != 1 || len(nodes[0].slots) > 0:
+			return failed(http.StatusConflict, "not_empty", "%s holds keys or slots, or knows other nodes", address)
+		}
+	}
+	member, err := d.dialer.open(ctx, v.seen)
+	if err != nil {
+		return err
+	}
+	defer member.close()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	if _, err := member.ask("CLUSTER", "MEET", host, port); err != nil {
+		return err
+	}
+	mine, err := fresh.ask("CLUSTER", "MYID")
+	if err != nil {
+		return err
+	}
+	for {
+		nodes, err := member.nodesOf()
+		if err != nil {
+			return err
+		}
+		there, err := fresh.nodesOf()
+		if err != nil {
+			return err
+		}
+		joined := slices.ContainsFunc(nodes, func(n *clusterNode) bool { return n.id == mine.Text && n.lives() && n.linked })
+		if joined && len(there) >= len(nodes) &&
+			!slices.ContainsFunc(there, func(n *clusterNode) bool { return n.is("handshake") }) {
+			return nil
+		}
+		if wait(ctx, 100*time.Millisecond) != nil {
+			return failed(http.StatusGatewayTimeout, "failed", "%s and %s do not see each other", address, v.seen)
+		}
+	}
+}
+
+// replicate makes a node a replica, once it knows the primary.
+func (d *Dashboard) replicate(ctx context.Context, address, primary string) error {
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	l, err := d.dialer.open(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	for {
+		_, err := l.ask("CLUSTER", "REPLICATE", primary)
+		if err == nil || code(err) != "ERR" || wait(ctx, 200*time.Millisecond) != nil {
+			return err
+		}
+		nodes, failed := l.nodesOf()
+		if failed != nil {
+			return failed
+		}
+		for _, n := range nodes {
+			if n.id == primary {
+				return err // it knows the node, and has another reason
+			}
+		}
+	}
+}
+
+func (d *Dashboard) joinShard(ctx context.Context, m *model, id, address string) (any, error) {
+	v, s, err := d.loadShard(ctx, m, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.meet(ctx, v, address); err != nil {
+		return nil, err
+	}
+	if err := d.replicate(ctx, address, s.primary.id); err != nil {
+		return nil, err
+	}
+	return d.groupView(ctx, m, id)
+}
+
+func (d *Dashboard) loadShard(ctx context.Context, m *model, id string) (*clusterView, *shard, error) {
+	v, err := d.cluster(ctx, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := v.shard(id)
+	if s == nil {
+		return nil, nil, failed(http.StatusNotFound, "no_group", "the cluster has no primary with the ID %.80q", id)
+	}
+	return v, s, nil
+}
+
+func (d *Dashboard) leaveShard(ctx context.Context, m *model, id, address string) (any, error) {
+	v, s, err := d.loadShard(ctx, m, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range s.replicas {
+		if r.address == address || r.id == address {
+			if err := d.forget(ctx, m, v, []*clusterNode{r}); err != nil {
+				return nil, err
+			}
+			return d.groupView(ctx, m, id)
+		}
+	}
+	if s.primary.address == address {
+		return nil, failed(http.StatusConflict, "in_use", "%s is the primary: promote another server first", address)
+	}
+	return nil, failed(http.StatusNotFound, "no_server", "shard %s has no server %.80q", id, address)
+}
+
+// deleteShard removes a primary without slots, and its replicas, from the cluster.
+func (d *Dashboard) deleteShard(ctx context.Context, m *model, id string) (any, error) {
+	v, s, err := d.loadShard(ctx, m, id)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(s.primary.slots) > 0:
+		return nil, failed(http.StatusConflict, "in_use", "shard %s has slots: drain it first", id)
+	case m.underway() && uses(m.move, id):
+		return nil, failed(http.StatusConflict, "in_use", "shard %s is part of the move that is under way", id)
+	case len(v.shards) == 1:
+		return nil, failed(http.StatusConflict, "in_use", "shard %s is the only one", id)
+	}
+	return done{true}, d.forget(ctx, m, v, append(slices.Clone(s.replicas), s.primary))
+}
+
+// forget has all other nodes forget some, and resets those. It takes them out of the product's seeds first.
+func (d *Dashboard) forget(ctx context.Context, m *model, v *clusterView, gone []*clusterNode) error {
+	isGone := func(n *clusterNode) bool { return slices.Contains(gone, n) }
+	seeds, stay := []string{}, []string{}
+	for _, n := range v.nodes {
+		if isGone(n) || !n.lives() {
+			continue
+		}
+		stay = append(stay, n.address)
+		if n.is("master") {
+			seeds = append(seeds, n.address)
+		}
+	}
+	if len(seeds) == 0 {
+		return failed(http.StatusConflict, "in_use", "no other primary is alive")
+	}
+	changed := m.product
+	changed.Seeds = seeds[:min(len(seeds), 16)]
+	if _, err := d.edit(m).put(&changed, "product").commit(ctx); err != nil {
+		return err
+	}
+	m.product = changed
+	problems := each(stay, func(address string) error {
+		l, err := d.dialer.open(ctx, address)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		for _, n := range gone {
+			if _, err := l.ask("CLUSTER", "FORGET", n.id); err != nil && !unknownNode(err) {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, n := range gone {
+		if n.address == "" {
+			continue
+		}
+		if _, err := d.dialer.once(ctx, n.address, "CLUSTER", "RESET"); err != nil {
+			d.log.Warning("%s left the cluster without a reset: %s", n.address, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// unknownNode reports whether a node answers that it does not know the node that it should forget.
+func unknownNode(err error) bool {
+	return code(err) == "ERR" && errorContains(err, "nknown node")
+}
+
+func (d *Dashboard) promoteShard(ctx context.Context, m *model, id string, o *serverOrder) (any, error) {
+	_, s, err := d.loadShard(ctx, m, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range s.replicas {
+		if r.address != o.Server && r.id != o.Server {
+			continue
+		}
+		args := []any{"CLUSTER", "FAILOVER"}
+		if o.Force {
+			args = append(args, "FORCE")
+		}
+		l, err := d.dialer.open(ctx, r.address)
+		if err != nil {
+			return nil, err
+		}
+		defer l.close()
+		if _, err := l.ask(args...); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, joinTime)
+		defer cancel()
+		for {
+			v, err := l.ask("ROLE")
+			if err != nil {
+				return nil, err
+			}
+			if len(v.Elems) > 0 && v.Elems[0].Text == "master" {
+				return d.groupView(ctx, m, r.id)
+			}
+			if wait(ctx, 100*time.Millisecond) != nil {
+				return nil, failed(http.StatusGatewayTimeout, "failed", "%s has not become the primary", r.address)
+			}
+		}
+	}
+	return nil, failed(http.StatusNotFound, "no_server", "shard %s has no replica %.80q", id, o.Server)
+}
+
+func (d *Dashboard) resyncShard(ctx context.Context, m *model, id, server string) (any, error) {
+	_, s, err := d.loadShard(ctx, m, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range s.replicas {
+		if r.address == server || r.id == server {
+			if _, err := d.dialer.once(ctx, r.address, "CLUSTER", "REPLICATE", id); err != nil {
+				return nil, fmt.Errorf("resync: %w", err)
+			}
+			return d.groupView(ctx, m, id)
+		}
+	}
+	return nil, failed(http.StatusNotFound, "no_server", "shard %s has no replica %.80q", id, server)
+}
