@@ -149,6 +149,9 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	signals := process.WatchSignals(&h.process, h.log, nil, nil)
 	defer signals.Stop()
 	r.Serve()
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go p.renew(stopped)
 	h.log.Notice("spindle-proxy %s on %s: %d shards", version.Spindle, strings.Join(r.Addrs(), ", "),
 		len(p.finder.Current().Shards))
 	supervisor.Ready()

@@ -87,6 +87,20 @@ func (p *Proxy) attach(r *reactor.Reactor) error {
 	return nil
 }
 
+// renew has connections renewed at intervals, until stop is closed.
+func (p *Proxy) renew(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Duration(p.settings.Refresh.Get()) * time.Millisecond):
+		}
+		for loop, w := range p.workers {
+			reactor.Run(loop, w.renewGuests)
+		}
+	}
+}
+
 // drain waits until no reply is owed, and takes no new request meanwhile.
 func (p *Proxy) drain(limit time.Duration) {
 	p.draining.Store(true)

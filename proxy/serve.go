@@ -51,7 +51,7 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 		return false
 	}
 	if s.owed.n > 0 {
-		if s.barrier || s.retries > 0 || s.version != s.w.topology.Version {
+		if s.barrier || s.retries > 0 || s.epoch != s.w.epoch {
 			s.whole = true
 			return false
 		}
@@ -59,7 +59,7 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 			return false
 		}
 	}
-	s.version = s.w.topology.Version
+	s.epoch = s.w.epoch
 	w := s.w
 	pl := &w.plan
 	w.p.table().Plan(q.Args, pl)

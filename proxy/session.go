@@ -29,11 +29,11 @@ type session struct {
 	first uint64          // number of the first owed reply
 	reply *protocol.Reply // while Serve runs: where replies go; else nil
 
-	held    bool // Serve has left requests undone
-	whole   bool // it continues when nothing is owed, rather than when half is
-	barrier bool // proxy.O3
-	retries int  // of its calls that wait to be sent again
-	version uint64
+	held    bool   // Serve has left requests undone
+	whole   bool   // it continues when nothing is owed, rather than when half is
+	barrier bool   // proxy.O3
+	retries int    // of its calls that wait to be sent again
+	epoch   uint64 // of the worker, when the first owed request came
 	closed  bool
 	quit    bool // the connection closes after the replies owed
 

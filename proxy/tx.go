@@ -162,7 +162,7 @@ func mayMove(refusal scan.Refusal) bool {
 	return false
 }
 
-// sendTransactionAgain begins anew after a refusal or a broken connection (proxy.T5). It returns false if the client
+// sendTransactionAgain starts again after a refusal or a broken connection (proxy.T5). It returns false if the client
 // has to see that.
 func (s *session) sendTransactionAgain(u *upstream, p []byte, refusal scan.Refusal, err *protocol.Error) bool {
 	t, w := s.tx, s.w

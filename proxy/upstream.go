@@ -38,11 +38,11 @@ type upstream struct {
 	passing bool   // that reply is passed on as it comes
 	passed  int64  // bytes of that reply so far
 
-	owner   *session   // that has it for itself; nil: shared
-	hears   bool       // pushes go to owner
-	cutting error      // why we close it
-	waiting []*session // held because it is full
-	idleAt  int64      // when it had no call any more, ms
+	owner    *session   // that has it for itself; nil: shared
+	hears    bool       // pushes go to owner
+	cutting  error      // why we close it
+	waiting  []*session // held because it is full
+	retiring bool       // it is closed when its calls are answered
 }
 
 type upstreamState uint8
@@ -157,6 +157,9 @@ func (u *upstream) Received(p []byte) {
 	}
 	if u.calls.n == 0 {
 		u.rest()
+	}
+	if u.state == down {
+		return
 	}
 	if len(u.waiting) > 0 && !u.isFull() {
 		waiting := u.waiting
@@ -350,8 +353,9 @@ func (u *upstream) over(err *protocol.Error, written uint64) {
 
 // rest notes that the connection has no calls.
 func (u *upstream) rest() {
-	u.idleAt = u.w.now()
-	u.calls.trim(64)
+	if u.calls.trim(64); u.retiring {
+		u.close()
+	}
 }
 
 // push3 takes a RESP3 push.

@@ -23,6 +23,7 @@ type worker struct {
 	ups      map[*upstream]struct{} // all that are not down
 
 	topology *topology.Map // what requests are routed by; the same during one batch
+	epoch    uint64        // grows when requests may take another connection than before (proxy.O3)
 	later    []delayed
 	ticking  bool
 	buffers  [][]byte
@@ -275,6 +276,7 @@ func (w *worker) look() {
 // use has the worker route by m.
 func (w *worker) use(m *topology.Map) {
 	w.topology = m
+	w.epoch++
 	for a := range w.eachAccess() {
 		a.closeUnused()
 	}
@@ -289,6 +291,29 @@ func (w *worker) eachAccess() func(yield func(*access) bool) {
 			}
 		}
 	}
+}
+
+// renewGuests replaces the shared connections of clients without a user. A shard that has begun to ask for a password
+// so asks every client, as it asks fresh connections. The others check the password of each AUTH.
+func (w *worker) renewGuests() {
+	a := w.accesses[w.p.guest()]
+	if a == nil {
+		return
+	}
+	for at, ups := range a.shared {
+		fresh := make([]*upstream, len(ups))
+		for i, u := range ups {
+			fresh[i] = w.open(a, at)
+			u.retiring = true
+		}
+		a.shared[at], a.of = fresh, nil
+		for _, u := range ups {
+			if u.calls.n == 0 {
+				u.close()
+			}
+		}
+	}
+	w.epoch++
 }
 
 // closeUnused closes connections to servers that the map does not name, once they have no calls.

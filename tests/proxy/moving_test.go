@@ -88,7 +88,7 @@ func (all *tier) count(t *testing.T, clients int) *counters {
 					var err error
 					if c, err = respclient.DialTimeout(p.Addr, time.Second); err != nil {
 						c = nil
-						time.Sleep(5 * time.Millisecond)
+						testkit.Lapse(5 * time.Millisecond)
 						continue
 					}
 					c.SetTimeout(testkit.ReplyTimeout)
@@ -142,10 +142,10 @@ func TestCountersDuringFailovers(t *testing.T) {
 	all := startTier(t, false, 1, 2)
 	n := all.count(t, 16)
 	for i := range 3 {
-		time.Sleep(300 * time.Millisecond)
+		testkit.Lapse(300 * time.Millisecond)
 		all.failover(t, all.shards[i])
 	}
-	time.Sleep(300 * time.Millisecond)
+	testkit.Lapse(300 * time.Millisecond)
 	n.check(t, all)
 	for i, failed := range n.failed {
 		if failed > 0 {
@@ -180,7 +180,7 @@ func TestCountersWhileServersDie(t *testing.T) {
 		shard.Restart("--appendonly", "yes", "--appendfsync", "always")
 		shard.AwaitReady(testkit.Slowly(20 * time.Second))
 	}
-	time.Sleep(200 * time.Millisecond)
+	testkit.Lapse(200 * time.Millisecond)
 	n.check(t, all)
 }
 

@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// TestUsers: the shards check AUTH, HELLO and rights. Each user's requests run under that user.
+func TestUsers(t *testing.T) {
+	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := startTier(t, redis, 0, 1, "--proxy-refresh-interval", "300")
+			for _, s := range all.shards {
+				s.Do("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@read", "+auth", "+hello", "+ping", "+acl|whoami")
+				s.Do("ACL", "SETUSER", "writer", "on", ">word", "~w:*", "+@all")
+			}
+			c := all.proxies[0].Dial()
+			says := func(want string, args ...any) {
+				t.Helper()
+				if v := ask(t, c, args...); v.Kind != '%' && v.Text != want && !strings.HasPrefix(v.Text, want+" ") {
+					t.Errorf("%v: %v, want %s", args, v, want)
+				}
+			}
+			says("OK", "SET", "w:a", "1")
+			says("WRONGPASS", "AUTH", "reader", "wrong")
+			says("OK", "SET", "w:b", "1") // a failed AUTH changes nothing
+			says("OK", "AUTH", "reader", "secret")
+			says("1", "GET", "w:a")
+			says("NOPERM", "SET", "w:a", "2")
+			says("OK", "AUTH", "writer", "word")
+			says("OK", "SET", "w:a", "3")
+			says("NOPERM", "SET", "other", "3")
+			says("writer", "ACL", "WHOAMI")
+			says("WRONGPASS", "HELLO", 3, "AUTH", "reader", "no")
+			says("OK", "HELLO", 3, "AUTH", "reader", "secret", "SETNAME", "me")
+			says("reader", "ACL", "WHOAMI")
+			says("me", "CLIENT", "GETNAME")
+			says("RESET", "RESET")
+			says("default", "ACL", "WHOAMI")
+
+			// The requests after AUTH in a pipeline run under the new user.
+			replies, err := c.Pipeline([]any{"SET", "x", "1"}, []any{"AUTH", "reader", "secret"}, []any{"SET", "x", "2"},
+				[]any{"GET", "x"}, []any{"AUTH", "default", "nopass"}, []any{"SET", "x", "3"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []string{"OK", "OK", "NOPERM", "1", "OK", "OK"} {
+				if got, _, _ := strings.Cut(replies[i].Text, " "); got != want {
+					t.Errorf("reply %d of the pipeline: %v, want %s", i, replies[i], want)
+				}
+			}
+
+			for _, s := range all.shards {
+				s.Do("CONFIG", "SET", "requirepass", "front")
+			}
+			stranger := all.proxies[0].Dial()
+			testkit.Until(t, testkit.Slowly(10*time.Second), "a stranger has to give the new password", func() error {
+				if v := ask(t, stranger, "GET", "w:a"); !strings.HasPrefix(v.Text, "NOAUTH") {
+					return fmt.Errorf("GET: %v", v)
+				}
+				return nil
+			})
+			if v := ask(t, stranger, "AUTH", "front"); v.Text != "OK" {
+				t.Errorf("AUTH with the new password: %v", v)
+			}
+			if v := ask(t, stranger, "GET", "w:a"); v.Text != "3" {
+				t.Errorf("GET after AUTH: %v", v)
+			}
+		})
+	}
+}
+
+// ask returns the reply to a request, which may be an error.
+func ask(t *testing.T, c *respclient.Client, args ...any) respclient.Value {
+	t.Helper()
+	v, err := c.Do(args...)
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return v
+}
