@@ -85,16 +85,24 @@ func (s *sockets) event(fd int, events uint32) {
 	if fd >= len(s.conns) || s.conns[fd] == nil {
 		return // closed by an earlier event of this iteration
 	}
-	c := s.conns[fd]
+	// One that has more to do has its turn in loop.ready first (reactor.C2).
+	if c := s.conns[fd]; c.reported(events) && c.flow != flowMore {
+		s.readMore(c)
+	}
+}
+
+// reported handles what a poller reports about c's socket. It returns whether the socket is to be read.
+func (c *conn) reported(events uint32) (reads bool) {
 	if c.away != nil {
 		c.away.events |= events // reactor.Y1
-		return
+		return false
 	}
+	fd := c.fd
 	if events&unix.EPOLLOUT != 0 && c.out.blocked {
 		c.writable()
 	}
 	if events&(unix.EPOLLIN|ended) == 0 {
-		return
+		return false
 	}
 	c.announced() // reactor.E1
 	if events&ended != 0 {
@@ -102,13 +110,11 @@ func (s *sockets) event(fd int, events uint32) {
 			c.hungUp = true
 			if c.flow == flowHeld || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.isClosing() {
 				c.hangup()
-				return
+				return false
 			}
 		}
 	}
-	if c.flow != flowMore { // else its turn in loop.ready comes first (reactor.C2)
-		s.readMore(c)
-	}
+	return true
 }
 
 // endOf asks the socket for its end: bits of ended, which poll(2) shares with epoll.

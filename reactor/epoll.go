@@ -3,72 +3,32 @@ package reactor
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
-// The epoll backend: a loop without a library. edges.go reads its sockets.
-//
-// reactor.P1. While the loop is awake armed is true, so posts cost no wake-up. Before it sleeps it clears armed and
-// then looks at the mail once more.
-type epollBackend struct {
-	reactor *Reactor
-	hosts   []*epollHost
-	running sync.WaitGroup
-}
-
+// The epoll backend: loops without a library. edges.go reads their sockets.
 type epollHost struct {
 	sockets
+	*doorbell
 	epoll  int
-	bell   int // eventfd
-	door   door
 	events []unix.EpollEvent
-	raw    bool // see wait
-	ending atomic.Bool
 }
 
-func (b *epollBackend) start(r *Reactor) error {
-	b.reactor = r
-	r.makeLoops(r.threads())
-	if need := len(r.loops) + 1; runtime.GOMAXPROCS(0) < need {
-		runtime.GOMAXPROCS(need) // see wait
+func newEpollHost(l *loop) (ownHost, error) {
+	b, err := newDoorbell()
+	if err != nil {
+		return nil, err
 	}
-	for _, l := range r.loops {
-		h, err := newEpollHost(l)
-		if err != nil {
-			return err
-		}
-		l.host = h
-		b.hosts = append(b.hosts, h)
-	}
-	for _, h := range b.hosts {
-		b.running.Add(1)
-		go func() {
-			defer b.running.Done()
-			h.run()
-		}()
-	}
-	return nil
-}
-
-func newEpollHost(l *loop) (*epollHost, error) {
-	h := &epollHost{events: make([]unix.EpollEvent, 256)}
+	h := &epollHost{doorbell: b, events: make([]unix.EpollEvent, 256)}
 	h.sockets = newSockets(l, h)
-	h.raw = mayWaitRaw()
-	var err error
 	if h.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
-	if h.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("eventfd: %w", err)
-	}
-	runtime.AddCleanup(h, func(fd int) { unix.Close(fd) }, h.bell) // when it can no longer be rung
 	// Edge-triggered, so that it never has to be read.
 	if err = h.watch(unix.EPOLL_CTL_ADD, h.bell, unix.EPOLLIN|unix.EPOLLET); err != nil {
+		unix.Close(h.epoll)
 		return nil, err
 	}
 	return h, nil
@@ -91,27 +51,14 @@ func (h *epollHost) watch(op, fd int, events uint32) error {
 	return nil
 }
 
-// accept has the first loop accept, which gives connections to all of them.
-func (b *epollBackend) accept(a *acceptor) error {
-	h := b.hosts[0]
+func (h *epollHost) lead(a *acceptor) error {
 	h.door.leads.Store(a)
 	return h.watch(unix.EPOLL_CTL_ADD, a.poll, unix.EPOLLIN)
 }
 
-func (b *epollBackend) adopt(c *conn) { admitted(c) }
-
-func (b *epollBackend) each(f func(*loop)) { b.reactor.eachShared(f) }
-
-func (b *epollBackend) stop() {
-	for _, h := range b.hosts {
-		h.ending.Store(true)
-		ringBell(h.bell)
-	}
-	b.running.Wait()
-	for _, h := range b.hosts {
-		h.loop.end()
-		unix.Close(h.epoll)
-	}
+func (h *epollHost) close() {
+	h.loop.end()
+	unix.Close(h.epoll)
 }
 
 // run is the loop. It is not locked to its thread. That gained nothing, and made each contended turn and each
@@ -168,8 +115,3 @@ func (h *epollHost) wait() int {
 
 // mayWaitRaw reports whether signals end a raw wait.
 func mayWaitRaw() bool { return !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1") }
-
-func (h *epollHost) wake() {
-	ringBell(h.bell)
-	runtime.KeepAlive(h)
-}

@@ -5,7 +5,8 @@
 // Never: knows what a command means, keeps request bytes past Handler.Serve, or lets anything grow without a bound.
 // Start at conn.go and serving.go, where a request enters and its reply leaves. loop.go has the iteration, mail.go the
 // mailbox, output.go the bytes to send, chunk.go the bytes to serve. gnet.go, epoll.go, uring.go and netpoll.go are the
-// backends: each gives bytes, says when a socket can take more, and runs loop.turn once an iteration.
+// backends, and own.go is what two of them share. Each gives bytes, says when a socket can take more, and runs
+// loop.turn once an iteration.
 package reactor
 
 import (
@@ -189,11 +190,11 @@ func New(o Options) (*Reactor, error) {
 	case Gnet:
 		r.back = &gnetBackend{}
 	case Epoll:
-		r.back = &epollBackend{}
+		r.back = &ownBackend{make: newEpollHost}
 	case Netpoll:
 		r.back = &netpollBackend{}
 	case IOUring:
-		r.back = &uringBackend{}
+		r.back = &ownBackend{make: newUringHost}
 	default:
 		return nil, ErrBackend
 	}

@@ -1,11 +1,8 @@
 package reactor
 
 import (
-	"os"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -28,24 +25,14 @@ import (
 // reactor.U3. A reply is in the kernel's hands only from the end of a flush to the end of the next Enter or Submit. No
 // connection is served, closed or written to meanwhile.
 // reactor.U4. A descriptor that requests were filled for is closed by a later request (uring.R2).
-// reactor.P1 holds as for epoll.
-type uringBackend struct {
-	reactor *Reactor
-	hosts   []*uringHost
-	running sync.WaitGroup
-}
-
 type uringHost struct {
+	*doorbell
 	loop    *loop
 	ring    *uring.Ring
-	bell    int // eventfd
-	door    door
 	guarded bool // the door is watched
 	sockets []*uringSocket
 	serial  uint64
 	sends   []sending
-	raw     bool // as epollHost's
-	ending  atomic.Bool
 }
 
 // A uringSocket is what the ring does for one connection.
@@ -93,66 +80,28 @@ func (s *uringSocket) user(kind uint64) uint64 {
 	return kind<<kindShift | s.serial<<serialShift | uint64(uint32(s.c.fd))
 }
 
-func (b *uringBackend) start(r *Reactor) error {
-	b.reactor = r
-	r.makeLoops(r.threads())
-	if need := len(r.loops) + 1; runtime.GOMAXPROCS(0) < need {
-		runtime.GOMAXPROCS(need) // see epollHost.wait
+func newUringHost(l *loop) (ownHost, error) {
+	b, err := newDoorbell()
+	if err != nil {
+		return nil, err
 	}
-	for _, l := range r.loops {
-		h, err := newUringHost(l)
-		if err != nil {
-			for _, h := range b.hosts {
-				h.ring.Close()
-			}
-			return err
-		}
-		l.host, l.sender = h, h
-		b.hosts = append(b.hosts, h)
-	}
-	for _, h := range b.hosts {
-		b.running.Go(h.run)
-	}
-	return nil
-}
-
-func newUringHost(l *loop) (h *uringHost, err error) {
-	h = &uringHost{loop: l}
-	h.raw = mayWaitRaw()
-	l.buffer = make([]byte, readBuffer)
+	h := &uringHost{doorbell: b, loop: l}
+	l.buffer, l.sender = make([]byte, readBuffer), h
 	if h.ring, err = uring.New(); err != nil {
 		return nil, err
 	}
-	if h.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		h.ring.Close()
-		return nil, os.NewSyscallError("eventfd", err)
-	}
-	runtime.AddCleanup(h, func(fd int) { unix.Close(fd) }, h.bell) // when it can no longer be rung
 	return h, nil
 }
 
-// accept has the first loop accept, which gives connections to all of them.
-func (b *uringBackend) accept(a *acceptor) error {
-	h := b.hosts[0]
+func (h *uringHost) lead(a *acceptor) error {
 	h.door.leads.Store(a)
 	h.loop.notify() // which has it watched
 	return nil
 }
 
-func (b *uringBackend) adopt(c *conn) { admitted(c) }
-
-func (b *uringBackend) each(f func(*loop)) { b.reactor.eachShared(f) }
-
-func (b *uringBackend) stop() {
-	for _, h := range b.hosts {
-		h.ending.Store(true)
-		ringBell(h.bell)
-	}
-	b.running.Wait()
-	for _, h := range b.hosts {
-		h.loop.end()
-		h.ring.Close()
-	}
+func (h *uringHost) close() {
+	h.loop.end()
+	h.ring.Close()
 }
 
 // run is the loop. It stays on its thread: the kernel accepts requests of a ring from one thread alone.
@@ -214,11 +163,6 @@ func (h *uringHost) wait() {
 func (h *uringHost) exchange(wait, giving bool) {
 	h.ring.Enter(wait, giving)
 	h.sent()
-}
-
-func (h *uringHost) wake() {
-	ringBell(h.bell)
-	runtime.KeepAlive(h)
 }
 
 // complete handles one completion.
@@ -438,27 +382,9 @@ func (h *uringHost) event(fd int, events uint32) {
 			return
 		}
 	}
-	if c.away != nil {
-		c.away.events |= events // reactor.Y1
-		return
+	if c.reported(events) {
+		h.loop.later(c) // reactor.U1
 	}
-	if events&unix.EPOLLOUT != 0 && c.out.blocked {
-		c.writable()
-	}
-	if events&(unix.EPOLLIN|ended) == 0 {
-		return
-	}
-	c.announced()
-	if events&ended != 0 {
-		if events = endOf(fd); events != 0 {
-			c.hungUp = true
-			if c.flow == flowHeld || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.isClosing() {
-				c.hangup()
-				return
-			}
-		}
-	}
-	h.loop.later(c) // reactor.U1
 }
 
 // readMore implements reader.
