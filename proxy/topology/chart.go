@@ -4,29 +4,41 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A chart decides what a cluster looks like, from the views of its nodes and from redirections. It does no I/O.
 //
 // topology.C1. A view whose epoch is below that of the current Map is stale: its node has missed changes. It counts
 // only when more than half of the known nodes have such views, as after a reset of the cluster.
+// topology.C2. A slot that a view leaves without an owner keeps its shard for as long as holeGrace. In a failover nodes
+// hear that the old primary has no slots before they hear that the new one has them. The old owner answers meanwhile,
+// with a redirection or an error.
 type chart struct {
 	now   *Map
 	epoch uint64
 	stale map[string]bool // the nodes with stale views since the last good one
+	holes time.Time       // when the first view of a row left slots without an owner; zero: the last one left none
 }
 
-// take takes the view of the node at from. It returns a new Map, or nil if nothing has changed.
+// maxNodes bounds the nodes of a shard that are remembered.
+const maxNodes = 64
+
+// holeGrace is longer than a failover.
+const holeGrace = 10 * time.Second
+
+// take takes the view of the node at from, at an instant. It returns a new Map, or nil if nothing has changed. With
+// holes, slots of the Map have no owner in the view: another view should follow soon.
 //
 // Errors: the view is stale.
-func (c *chart) take(v view, from string) (*Map, error) {
+func (c *chart) take(v view, from string, at time.Time) (m *Map, holes bool, err error) {
 	if v.epoch != 0 && v.epoch < c.epoch {
 		if c.stale == nil {
 			c.stale = map[string]bool{}
 		}
 		c.stale[from] = true
 		if 2*len(c.stale) <= c.size() {
-			return nil, fmt.Errorf("its epoch is %d; other nodes have %d", v.epoch, c.epoch)
+			return nil, false, fmt.Errorf("its epoch is %d; other nodes have %d", v.epoch, c.epoch)
 		}
 	}
 	clear(c.stale)
@@ -34,10 +46,57 @@ func (c *chart) take(v view, from string) (*Map, error) {
 		c.epoch = v.epoch
 	}
 	next := c.build(v)
-	if c.now != nil && sameMap(c.now, next) {
-		return nil, nil
+	if holes = c.hasHoles(next); !holes {
+		c.holes = time.Time{}
+	} else if c.holes.IsZero() {
+		c.holes = at
 	}
-	return c.set(next), nil
+	if holes && at.Sub(c.holes) < holeGrace {
+		c.patch(next)
+	} else {
+		holes = false
+	}
+	next.sortShards()
+	c.share(next)
+	if c.now != nil && sameMap(c.now, next) {
+		return nil, holes, nil
+	}
+	return c.set(next), holes, nil
+}
+
+// hasHoles reports whether next leaves slots of the current Map without an owner.
+func (c *chart) hasHoles(next *Map) bool {
+	if c.now == nil {
+		return false
+	}
+	for slot, i := range next.owners {
+		if i == None && c.now.owners[slot] != None {
+			return true
+		}
+	}
+	return false
+}
+
+// patch gives slots without an owner their shards of the current Map.
+func (c *chart) patch(next *Map) {
+	place := map[*Shard]uint16{}
+	for slot, i := range next.owners {
+		old := c.now.Shard(slot)
+		if i != None || old == nil {
+			continue
+		}
+		at, known := place[old]
+		if !known {
+			n := slices.IndexFunc(next.Shards, func(s *Shard) bool { return s.ID == old.ID })
+			if n < 0 {
+				n = len(next.Shards)
+				next.Shards = append(next.Shards, old)
+			}
+			at = uint16(n)
+			place[old] = at
+		}
+		next.owners[slot] = at
+	}
 }
 
 // size returns the number of known nodes.
@@ -61,10 +120,17 @@ func (c *chart) set(next *Map) *Map {
 	return next
 }
 
-// build makes the Map of a view. Shards keep their IDs, and what has not changed is shared with the current Map.
+// build makes the Map of a view. Shards keep their IDs.
 func (c *chart) build(v view) *Map {
 	m := &Map{owners: emptySlots(maxSlots)}
 	ids := c.adopt(v)
+	present := map[string]bool{}
+	for _, s := range v.shards {
+		present[s.primary.id] = true
+		for _, r := range s.replicas {
+			present[r.id] = true
+		}
+	}
 	for i, s := range v.shards {
 		shard := &Shard{ID: ids[i], Primary: s.primary.addr, Failed: s.primary.failed}
 		shard.nodes = append(shard.nodes, s.primary.id)
@@ -72,6 +138,13 @@ func (c *chart) build(v view) *Map {
 			shard.nodes = append(shard.nodes, r.id)
 			if !r.failed {
 				shard.Replicas = append(shard.Replicas, c.replica(r.addr))
+			}
+		}
+		if old := c.byID(shard.ID); old != nil { // a replica that takes over is in no shard for a moment
+			for _, id := range old.nodes {
+				if !present[id] && len(shard.nodes) < maxNodes {
+					shard.nodes = append(shard.nodes, id)
+				}
 			}
 		}
 		slices.SortFunc(shard.Replicas, func(a, b *Replica) int { return strings.Compare(a.Addr, b.Addr) })
@@ -82,13 +155,16 @@ func (c *chart) build(v view) *Map {
 			}
 		}
 	}
-	m.sortShards()
+	return m
+}
+
+// share puts shards of the current Map in the place of equal ones.
+func (c *chart) share(m *Map) {
 	for i, s := range m.Shards {
 		if old := c.byID(s.ID); old != nil && old.equal(s) && slices.Equal(old.nodes, s.nodes) {
 			m.Shards[i] = old
 		}
 	}
-	return m
 }
 
 // adopt finds the IDs of a view's shards. A shard is the one that had the same primary, or else the one that had its

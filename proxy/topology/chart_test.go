@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"spindle/protocol/respclient"
 )
@@ -114,7 +116,7 @@ func TestShardsAreRead(t *testing.T) {
 		got := fmt.Sprint(err)
 		if err == nil {
 			var chart chart
-			m, err := chart.take(v, "")
+			m, _, err := chart.take(v, "", time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +144,7 @@ func TestSlotsAreRead(t *testing.T) {
 		got := fmt.Sprint(err)
 		if err == nil {
 			var chart chart
-			m, err := chart.take(v, "")
+			m, _, err := chart.take(v, "", time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +164,7 @@ func TestChart(t *testing.T) {
 	const start = "a=h1:1+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"
 	failedOver := shard("0 99", "a h1 1 replica online", "b h2 2 master online") + three[1] + three[2]
 	type step struct {
-		from  string
+		from  string // a node, and "@" with the seconds since the beginning
 		epoch uint64
 		view  string // or moved
 		want  string // "": nothing changes
@@ -174,7 +176,20 @@ func TestChart(t *testing.T) {
 		{"the same view again", []step{{"h1", 3, all, start}, {"h3", 3, three[2] + three[0] + three[1], ""}}},
 		{"a failover keeps the ID", []step{{"h1", 3, all, start}, {"h3", 4, failedOver, "a=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
 		{"a shard is new", []step{{"h1", 3, three[0], "a=h1:1+h2:2 0-99"}, {"h1", 3, all, start}}},
-		{"a shard leaves", []step{{"h1", 3, all, start}, {"h1", 3, three[0] + three[2], "a=h1:1+h2:2 0-99; e=h5:5 200-299"}}},
+		{"a shard leaves", []step{{"h1", 3, all, start},
+			{"h1", 3, shard("0 199", "a h1 1 master online", "b h2 2 replica online") + three[2], "a=h1:1+h2:2 0-199; e=h5:5 200-299"}}},
+		{"a shard is gone for long", []step{{"h1", 3, all, start}, {"h1@1", 3, three[0] + three[2], ""}, {"h5@10", 3, three[0] + three[2], ""},
+			{"h5@11", 3, three[0] + three[2], "a=h1:1+h2:2 0-99; e=h5:5 200-299"}}},
+		{"a shard is gone twice", []step{{"h1", 3, all, start}, {"h1@1", 3, three[0] + three[2], ""}, {"h5@10", 3, all, ""},
+			{"h5@12", 3, three[0] + three[2], ""}}},
+		{"a failover heard in two steps", []step{{"h1", 3, all, start}, {"h3@1", 4, three[1] + three[2], ""}, {view: "moved 5 h2:2",
+			want: "a=h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5@2", 4, three[1] + three[2], ""},
+			{"h5@3", 4, failedOver, "a=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
+		{"a failover heard in three steps", []step{{"h1", 3, all, start}, {"h3", 4, shard("0 99", "a h1 1 master online") + three[1] + three[2],
+			"a=h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 4, three[1] + three[2], ""},
+			{"h5", 4, shard("0 99", "b h2 2 master online") + three[1] + three[2], "a=h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
+		{"half of a shard's slots have no owner", []step{{"h1", 3, all, start}, {"h3@1", 3, shard("0 49", "a h1 1 master online", "b h2 2 replica online") +
+			three[1] + three[2], ""}}},
 		{"a replica changes its shard", []step{{"h1", 3, all, start},
 			{"h1", 3, shard("0 99", "a h1 1 master online") + shard("100 199", "c h3 3 master online", "d h4 4 replica online", "b h2 2 replica online") + three[2],
 				"a=h1:1 0-99; c=h3:3+h2:2+h4:4 100-199; e=h5:5 200-299"}}},
@@ -198,6 +213,7 @@ func TestChart(t *testing.T) {
 	} {
 		var chart chart
 		version := uint64(0)
+		start := time.Unix(1, 0)
 		for i, s := range c.steps {
 			var m *Map
 			var err error
@@ -212,7 +228,9 @@ func TestChart(t *testing.T) {
 					t.Fatal(e)
 				}
 				v.epoch = s.epoch
-				m, err = chart.take(v, s.from)
+				from, seconds, _ := strings.Cut(s.from, "@")
+				after, _ := strconv.Atoi(seconds)
+				m, _, err = chart.take(v, from, start.Add(time.Duration(after)*time.Second))
 			}
 			got := ""
 			if m != nil {
@@ -243,7 +261,7 @@ func TestWhatStaysIsShared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := c.take(v, "h")
+		m, _, err := c.take(v, "h", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +337,7 @@ func FuzzView(f *testing.F) {
 				continue
 			}
 			var c chart
-			m, err := c.take(v, "h:1")
+			m, _, err := c.take(v, "h:1", time.Time{})
 			if err != nil || m == nil || m.Uncovered() == len(m.owners) {
 				t.Fatalf("%q: %s, %v", wire, describe(m), err)
 			}

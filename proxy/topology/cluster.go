@@ -79,12 +79,16 @@ func (f *Finder) refresh() {
 		if err == nil {
 			f.mu.Lock()
 			var m *Map
-			if m, err = f.chart.take(v, addr); m != nil {
+			var holes bool
+			if m, holes, err = f.chart.take(v, addr, time.Now()); m != nil {
 				f.options.Log.Notice("proxy: node %s knows of a change: %d shards, %d slots without one", addr, len(m.Shards),
 					m.Uncovered())
 				f.publish(m)
 			}
 			f.mu.Unlock()
+			if holes {
+				f.Refresh()
+			}
 		}
 		if f.trouble.note(addr, err) {
 			f.options.Log.Warning("proxy: the answer of node %s does not count: %v", addr, err)

@@ -67,7 +67,7 @@ type Shard struct {
 	Failed   bool   // the cluster, or the Sentinels, take the primary for down
 	Replicas []*Replica
 
-	nodes []string // IDs, where there are some
+	nodes []string // IDs of its nodes, where there are some, and of those that it had; the primary's is first
 }
 
 func (s *Shard) replica(addr string) *Replica {
