@@ -19,6 +19,7 @@ import (
 
 	"spindle/internal/invariant"
 	"spindle/protocol"
+	"spindle/tests/testkit"
 )
 
 func testSettings(change func(*Settings)) *Settings {
@@ -511,7 +512,7 @@ func TestStopFlushes(t *testing.T) {
 			eventually(t, "output waits", func() bool { s := h.named(name); return s != nil && s.c.Usage().Output > 0 })
 		}
 		stopped := make(chan struct{})
-		go func() { r.Stop(1500 * time.Millisecond); close(stopped) }() // the one that reads takes some 10 of them
+		go func() { r.Stop(testkit.Slowly(1500 * time.Millisecond)); close(stopped) }() // the one that reads takes some 10 ms
 		p.expect(fmt.Sprintf("+OK\r\n$%d\r\n%s\r\n", size, strings.Repeat("y", size)))
 		p.expectEnd()
 		<-stopped
