@@ -247,6 +247,7 @@ func (s *session) info(args [][]byte) bool {
 	})
 	section("Clients", func() {
 		w.Int("connected_clients", stats.Open)
+		w.Int("blocked_clients", p.count.blocked.Load())
 		w.Int("total_connections_received", int64(stats.Accepted))
 		w.Int("rejected_connections", int64(stats.Rejected))
 	})

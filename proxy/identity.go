@@ -188,6 +188,7 @@ func (s *session) reset() bool {
 		s.pin.close()
 		s.pin = nil
 	}
+	s.setBlocked(false)
 	s.leaveChannels()
 	s.silence, s.name, s.tracking = speaking, nil, nil
 	s.access.leave()

@@ -19,6 +19,10 @@ func (s *session) serveLocal(q *protocol.Request, raw []byte) bool {
 		return s.forward(-1, raw)
 	}
 	switch pl.Special {
+	case route.Publish:
+		return s.publish(channelKind, -1, q.Args[1], raw)
+	case route.SPublish:
+		return s.publish(shardKind, pl.Slot, q.Args[1], raw)
 	case route.Select:
 		return s.selectDB(q.Args)
 	case route.Auth:
@@ -86,10 +90,15 @@ func (s *session) refuseWhileListening(row *route.Row) {
 // ofAnyShard reports whether any shard answers the command.
 func ofAnyShard(sp route.Special) bool {
 	switch sp {
-	case route.Ping, route.Echo, route.Time, route.Command, route.Publish:
+	case route.Ping, route.Echo, route.Time, route.Command:
 		return true
 	}
 	return false
+}
+
+// mayQueue reports whether a command that the proxy treats in a special way is one of a shard inside a transaction.
+func mayQueue(sp route.Special) bool {
+	return ofAnyShard(sp) || sp == route.Publish || sp == route.SPublish
 }
 
 // pong is PING of a RESP2 client with subscriptions: it gets an array, as at a server.

@@ -53,6 +53,8 @@ type Proxy struct {
 // counters are what the proxy has done since its start. Any goroutine.
 type counters struct {
 	requests, redirects, retries, failed, cut, splits atomic.Int64
+
+	blocked atomic.Int64 // clients whose blocking command runs, now
 }
 
 // reset is CONFIG RESETSTAT's share.

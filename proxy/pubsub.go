@@ -3,8 +3,11 @@ package proxy
 import (
 	"bytes"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 
+	"spindle/internal/glob"
 	"spindle/protocol"
 	"spindle/protocol/scan"
 	"spindle/reactor"
@@ -22,8 +25,9 @@ import (
 // connection to the shard breaks. Then the hub subscribes again elsewhere.
 // proxy.B2. A message goes between two replies, never into one.
 type hub struct {
-	w     *worker
-	links map[linkKey]*link
+	w      *worker
+	links  map[linkKey]*link
+	topics atomic.Int64 // of all links; any goroutine reads it
 }
 
 // A linkKey is the connection that a topic is heard on. Ordinary channels are heard at any shard of a cluster: it
@@ -76,6 +80,7 @@ type link struct {
 	part    []byte
 	greets  int // replies to greetings that are still to come
 	topics  map[topicName]*topic
+	globs   int         // topics that are patterns
 	asked   []topicName // subscribe requests without a reply, in order
 	downs   int
 	closing bool
@@ -121,7 +126,7 @@ func (s *session) subscribe(kind topicKind, args [][]byte, slot int) bool {
 	h := s.w.p.hub
 	for _, a := range args[1:] {
 		name := topicName{kind, string(a)}
-		j := &joining{s, s.expect()}
+		j := &joining{s, s.expectPush()}
 		h.run(func() { h.join(key, name, j) })
 	}
 	s.barrier = true
@@ -160,7 +165,7 @@ func (h *hub) join(key linkKey, name topicName, j *joining) {
 	t := l.topics[name]
 	if t == nil {
 		t = &topic{listeners: map[*worker]map[*session]struct{}{}}
-		l.topics[name] = t
+		l.add(name, t)
 		l.ask(name)
 	}
 	if !t.confirmed {
@@ -168,6 +173,23 @@ func (h *hub) join(key linkKey, name topicName, j *joining) {
 		return
 	}
 	l.confirm(name, t, j)
+}
+
+// add and remove keep the topics of a link, and the hub's count of all.
+func (l *link) add(name topicName, t *topic) {
+	l.topics[name] = t
+	l.hub.topics.Add(1)
+	if name.kind == patternKind {
+		l.globs++
+	}
+}
+
+func (l *link) remove(name topicName) {
+	delete(l.topics, name)
+	l.hub.topics.Add(-1)
+	if name.kind == patternKind {
+		l.globs--
+	}
 }
 
 // confirm tells a client that it hears a topic.
@@ -227,14 +249,14 @@ func (s *session) unsubscribe(kind topicKind, args [][]byte) bool {
 	}
 	off := kindWords[kind].off
 	if len(names) == 0 {
-		s.answer(s.expect(), s.subscribed(off, kind, nil))
+		s.answer(s.expectPush(), s.subscribed(off, kind, nil))
 		return true
 	}
 	for _, name := range names {
 		if s.sub != nil {
 			s.part(topicName{kind, string(name)})
 		}
-		s.answer(s.expect(), s.subscribed(off, kind, name))
+		s.answer(s.expectPush(), s.subscribed(off, kind, name))
 	}
 	return true
 }
@@ -277,7 +299,7 @@ func (h *hub) leave(key linkKey, name topicName, s *session) {
 	if len(t.listeners) > 0 || len(t.waiting) > 0 || !t.confirmed {
 		return
 	}
-	delete(l.topics, name)
+	l.remove(name)
 	if l.d != nil {
 		l.d.Append(encode(kindWords[name.kind].unsubscribe, name.name))
 	}
@@ -435,7 +457,7 @@ func (l *link) refused(p []byte) {
 		l.hub.move(l, name)
 		return
 	}
-	delete(l.topics, name)
+	l.remove(name)
 	for _, j := range t.waiting {
 		j.s.on(func() { j.s.answerOr(j.number, nil, err) })
 	}
@@ -466,7 +488,7 @@ func (h *hub) dropEmpty(l *link, name topicName, t *topic) {
 // move takes a sharded topic to the shard that owns its slot now.
 func (h *hub) move(l *link, name topicName) {
 	t := l.topics[name]
-	delete(l.topics, name)
+	l.remove(name)
 	w := h.w
 	m := w.p.finder.Current()
 	slot := w.p.table().Hasher.Slot([]byte(name.name))
@@ -476,7 +498,7 @@ func (h *hub) move(l *link, name topicName) {
 	}
 	if key == l.key { // the map does not know yet
 		w.p.finder.Refresh()
-		l.topics[name] = t
+		l.add(name, t)
 		t.confirmed = false
 		time.AfterFunc(pauseFirst*time.Millisecond, func() {
 			h.run(func() {
@@ -497,7 +519,7 @@ func (h *hub) move(l *link, name topicName) {
 	old := to.topics[name]
 	if old == nil {
 		t.confirmed = false
-		to.topics[name] = t
+		to.add(name, t)
 		to.ask(name)
 	} else {
 		for w, of := range t.listeners {
@@ -581,6 +603,76 @@ func (l *link) spread(word string, words [][]byte) {
 		}
 		l.hub.at(w, deliver)
 	}
+}
+
+// publish is PUBLISH, and SPUBLISH with a slot. The client reads how many clients get the message: those of this proxy,
+// and those that the shard sends it to itself. As in a cluster, subscribers at other shards and proxies do not count.
+func (s *session) publish(kind topicKind, slot int, channel, raw []byte) bool {
+	u, err := s.upstream(slot)
+	if err != nil {
+		s.refuse(err)
+		return true
+	}
+	if u.isFull() {
+		u.waiting = append(u.waiting, s)
+		return false
+	}
+	c := call{s: s, number: s.expect(), slot: int32(slot)}
+	if s.w.p.hub.topics.Load() > 0 {
+		c.to = &published{s, topicName{kind, string(channel)}}
+	}
+	u.push(c, raw)
+	return true
+}
+
+// A published takes a shard's count of receivers.
+type published struct {
+	s    *session
+	name topicName
+}
+
+func (p *published) take(u *upstream, c *call, reply []byte, refusal scan.Refusal, err *protocol.Error) {
+	s, number := p.s, c.number
+	if err != nil || refusal != scan.NotRefused || len(reply) < 4 || reply[0] != ':' {
+		s.answerOr(number, reply, err)
+		return
+	}
+	count, _ := strconv.Atoi(string(reply[1 : len(reply)-2]))
+	h, at := s.w.p.hub, u.at
+	h.run(func() {
+		listeners, links := h.audience(p.name, at)
+		s.on(func() {
+			var r protocol.Reply
+			r.Int(int64(max(0, count-links) + listeners))
+			s.answer(number, r.B)
+		})
+	})
+}
+
+// audience counts the clients that get a message, and the links that hear it at a server. On the hub's loop.
+func (h *hub) audience(channel topicName, at string) (listeners, links int) {
+	count := func(l *link, t *topic) {
+		for _, of := range t.listeners {
+			listeners += len(of)
+		}
+		if t.confirmed && l.at == at {
+			links++
+		}
+	}
+	for _, l := range h.links {
+		if t := l.topics[channel]; t != nil {
+			count(l, t)
+		}
+		if l.globs == 0 || channel.kind != channelKind {
+			continue
+		}
+		for name, t := range l.topics {
+			if name.kind == patternKind && glob.Match([]byte(name.name), []byte(channel.name)) {
+				count(l, t)
+			}
+		}
+	}
+	return listeners, links
 }
 
 // encodeMessage makes a message as a client reads it.

@@ -207,6 +207,7 @@ func (p *Proxy) Closed(of any) {
 	if s.pin != nil { // proxy.T4
 		s.pin.close()
 	}
+	s.setBlocked(false)
 	s.leaveChannels()
 	s.access.leave()
 }

@@ -91,6 +91,15 @@ func (s *session) expect() uint64 {
 	return s.first + uint64(s.owed.n) - 1
 }
 
+// expectPush notes that a confirmation is owed. CLIENT REPLY does not concern it, but SKIP ends with it.
+func (s *session) expectPush() uint64 {
+	if s.silence == skipNext {
+		s.silence = speaking
+	}
+	s.owed.push(owed{})
+	return s.first + uint64(s.owed.n) - 1
+}
+
 // answer gives the owed reply of that number. p is lent.
 func (s *session) answer(number uint64, p []byte) {
 	if s.closed {

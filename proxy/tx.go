@@ -70,7 +70,7 @@ func (s *session) multi() bool {
 func (s *session) queue(pl *route.Plan, raw []byte) bool {
 	t := s.tx
 	switch {
-	case pl.Class == route.All || pl.Class == route.Local && !ofAnyShard(pl.Special):
+	case pl.Class == route.All || pl.Class == route.Local && !mayQueue(pl.Special):
 		s.refuse(errInMulti(pl.Row.Name))
 		return true
 	case pl.Class == route.Split && pl.Slot < 0, pl.Slot >= 0 && s.pinned >= 0 && s.pinned != pl.Slot:
@@ -423,7 +423,7 @@ func (s *session) block(slot int, raw []byte) bool {
 		return true
 	}
 	s.barrier = true
-	s.isBlocked = true
+	s.setBlocked(true)
 	s.pin.push(call{s: s, number: s.expect(), slot: int32(slot), patient: true, to: (*unblocked)(s)}, raw)
 	return true
 }
@@ -436,7 +436,7 @@ func (b *unblocked) take(u *upstream, c *call, p []byte, _ scan.Refusal, err *pr
 	if s.closed {
 		return
 	}
-	s.isBlocked = false
+	s.setBlocked(false)
 	if s.unpinning && s.pin == u {
 		s.releasePin()
 	}
@@ -491,5 +491,19 @@ func (s *session) lost(u *upstream, _ *protocol.Error) {
 	case !s.unpinning:
 		s.watchLost = true
 	}
-	s.pin, s.pinned, s.unpinning, s.isBlocked = nil, -1, false, false
+	s.pin, s.pinned, s.unpinning = nil, -1, false
+	s.setBlocked(false)
+}
+
+// setBlocked notes that a blocking command runs, or does not any more.
+func (s *session) setBlocked(is bool) {
+	if is == s.isBlocked {
+		return
+	}
+	s.isBlocked = is
+	if is {
+		s.w.p.count.blocked.Add(1)
+	} else {
+		s.w.p.count.blocked.Add(-1)
+	}
 }

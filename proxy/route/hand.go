@@ -38,6 +38,7 @@ const (
 	SSubscribe
 	SUnsubscribe
 	Publish
+	SPublish
 	PubSub
 	CrossProtocol // POST and HOST: of a browser that was lured here; the connection is closed
 
@@ -102,7 +103,7 @@ var hand = map[string]decision{
 	// Pub/sub.
 	"subscribe": local(Subscribe), "unsubscribe": local(Unsubscribe), "psubscribe": local(PSubscribe),
 	"punsubscribe": local(PUnsubscribe), "ssubscribe": local(SSubscribe), "sunsubscribe": local(SUnsubscribe),
-	"publish": local(Publish), "pubsub": local(PubSub),
+	"publish": local(Publish), "spublish": local(SPublish), "pubsub": local(PubSub),
 
 	// Transactions and blocking.
 	"multi": pinned(Multi), "exec": pinned(Exec), "discard": pinned(Discard), "watch": pinned(Watch),

@@ -156,7 +156,7 @@ func TestClasses(t *testing.T) {
 		"xread": "pinned", "sort": "forward", "migrate": "pinned", "object|encoding": "forward", "object|help": "forward",
 		"client|list": "local", "config|get": "local", "script|load": "all all succeeded", "script|exists": "all logical and",
 		"dbsize": "all sum", "keys": "all concatenated", "randomkey": "all a random one", "scan": "local", "wait": "all minimum",
-		"multi": "pinned", "watch": "pinned", "ssubscribe": "local", "spublish": "forward", "monitor": "refused", "ping": "local",
+		"multi": "pinned", "watch": "pinned", "ssubscribe": "local", "spublish": "local", "monitor": "refused", "ping": "local",
 		"hello": "local", "foo.any": "refused", "foo.sum": "all maximum", "foo.odd": "refused", "foo.key": "forward",
 		"foo.part": "refused", "foo.move": "refused",
 	} {
