@@ -311,6 +311,11 @@ func (d *Dashboard) startMove(c *call) (any, error) {
 	_, _ = rand.Read(id) // it never fails
 	move := &store.Move{ID: hex.EncodeToString(id), State: store.MoveRunning, Steps: o.Steps, Pace: o.Pace, By: c.who.name,
 		Created: now()}
+	if m.isCluster() {
+		if move.Members, err = d.members(c.ctx, m, o.Steps); err != nil {
+			return nil, err
+		}
+	}
 	c.detail = fmt.Sprintf("%s: %d slots", move.ID, count)
 	e := d.edit(m).put(move, "move").expect("slots")
 	e.put(&store.Progress{Move: move.ID, Slots: count, Slot: -1, Updated: now()}, "progress")

@@ -14,6 +14,7 @@ import (
 // A clusterNode is a line of CLUSTER NODES.
 type clusterNode struct {
 	id, address, primary string // primary: of a replica, its primary's ID
+	bus                  string // the port of its bus
 	flags                []string
 	linked               bool
 	slots                [][2]int
@@ -55,7 +56,7 @@ func parseNodes(text string) (nodes []*clusterNode, err error) {
 			migrating: map[int]string{}, importing: map[int]string{}}
 		address, _, _ := strings.Cut(words[1], ",")
 		if at := strings.LastIndexByte(address, '@'); at >= 0 {
-			address = address[:at]
+			address, n.bus = address[:at], address[at+1:]
 		}
 		if store.CheckAddress(address) == nil {
 			n.address = address

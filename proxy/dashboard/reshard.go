@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"spindle/proxy/plan"
 	"spindle/proxy/store"
@@ -27,39 +28,82 @@ func (w *mover) stepCluster(ctx context.Context, m *model) (more bool, err error
 	if err != nil {
 		return true, err
 	}
+	t := make(plan.Table, clusterSlots)
+	for slot, owner := range v.owners() {
+		t[slot].Group = nameIn(move, owner)
+	}
+	w.count(t)
 	if move.State != store.MoveRunning || !w.closed {
 		if w.open, err = w.d.openSlots(ctx, v, move); err != nil {
 			return true, err
 		}
 	}
-	slot, step := nextSlot(v.owners(), w.open, move)
-	t := make(plan.Table, clusterSlots)
-	for slot, owner := range v.owners() {
-		t[slot].Group = owner
-	}
-	w.count(t)
+	slot, step := nextSlot(t.Owners(), w.open, move)
 	if slot < 0 {
 		if move.State == store.MovePaused {
 			return false, nil
 		}
 		return false, w.finish(ctx, m, t)
 	}
-	w.done.Slot = slot
-	w.report(ctx, "", nil)
-	if err := w.moveSlot(ctx, v, slot, step); err != nil {
+	if err := w.moveSlots(ctx, v, t.Owners(), slot, step); err != nil {
 		w.closed = false
 		return true, err
 	}
-	delete(w.open, slot)
 	w.closed = len(w.open) == 0
 	return true, nil
+}
+
+// members returns the nodes of the shards that steps name.
+func (d *Dashboard) members(ctx context.Context, m *model, steps []store.Step) (map[string][]string, error) {
+	v, err := d.cluster(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	members := map[string][]string{}
+	for _, step := range steps {
+		for _, id := range []string{step.Source, step.Target} {
+			s := v.shard(id)
+			if s == nil {
+				return nil, fmt.Errorf("shard %s has gone", id)
+			}
+			members[id] = []string{id}
+			for _, r := range s.replicas {
+				members[id] = append(members[id], r.id)
+			}
+		}
+	}
+	return members, nil
+}
+
+// nameIn returns the name that a move has for a node's shard. It is the node's ID until a failover.
+func nameIn(move *store.Move, node string) string {
+	for id, members := range move.Members {
+		if slices.Contains(members, node) {
+			return id
+		}
+	}
+	return node
+}
+
+// shardOf returns the shard that a move has under a name, with its primary of today.
+func (v *clusterView) shardOf(move *store.Move, name string) (*shard, error) {
+	var found *shard
+	for _, s := range v.shards {
+		if nameIn(move, s.primary.id) == name && s.primary.lives() && (found == nil || len(s.primary.slots) > 0) {
+			found = s
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("shard %s has no primary that is alive", name)
+	}
+	return found, nil
 }
 
 // openSlots returns the slots of a move that a shard of it has as migrating or importing. Each node only shows its own.
 func (d *Dashboard) openSlots(ctx context.Context, v *clusterView, move *store.Move) (map[int]bool, error) {
 	open := map[int]bool{}
 	for _, s := range v.shards {
-		if !uses(move, s.primary.id) {
+		if !uses(move, nameIn(move, s.primary.id)) || !s.primary.lives() {
 			continue
 		}
 		own, err := d.clusterAt(ctx, s.primary.address)
@@ -94,41 +138,82 @@ func nextSlot(owners []string, open map[int]bool, move *store.Move) (int, store.
 	return next, step
 }
 
-// moveSlot moves one slot, whatever of it is done already.
-func (w *mover) moveSlot(ctx context.Context, v *clusterView, slot int, s store.Step) error {
-	from, to := v.shard(s.Source), v.shard(s.Target)
-	if from == nil || to == nil {
-		return fmt.Errorf("slot %d moves from %s to %s, which are no longer primaries of the cluster", slot, s.Source, s.Target)
-	}
-	source, err := w.d.openPrimary(ctx, from.primary.address)
+// runTime is for how long slots move before the mover looks at the store and the cluster again.
+const runTime = 500 * time.Millisecond
+
+// moveSlots moves a slot, and those after it in its step for some time.
+func (w *mover) moveSlots(ctx context.Context, v *clusterView, owners []string, slot int, step store.Step) error {
+	from, err := v.shardOf(w.move, step.Source)
 	if err != nil {
 		return err
 	}
-	defer source.close()
-	target, err := w.d.openPrimary(ctx, to.primary.address)
+	to, err := v.shardOf(w.move, step.Target)
 	if err != nil {
 		return err
 	}
-	defer target.close()
-	if has, err := target.owns(slot); err != nil {
+	r := &resharding{w: w, sourceID: from.primary.id, targetID: to.primary.id}
+	if r.source, err = w.d.openPrimary(ctx, from.primary.address); err != nil {
 		return err
-	} else if !has {
-		if _, err := target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", s.Source); err != nil {
+	}
+	defer r.source.close()
+	if r.target, err = w.d.openPrimary(ctx, to.primary.address); err != nil {
+		return err
+	}
+	defer r.target.close()
+	if r.sourceHas, err = r.source.owns(); err != nil {
+		return err
+	}
+	if r.targetHas, err = r.target.owns(); err != nil {
+		return err
+	}
+	for _, s := range v.shards {
+		if s == from || s == to || !s.primary.lives() {
+			continue
+		}
+		if l, err := w.d.dialer.open(ctx, s.primary.address); err == nil { // one that is dead need not be told
+			r.others = append(r.others, l)
+			defer l.close()
+		}
+	}
+	for until := time.Now().Add(runTime); ; slot++ {
+		w.done.Slot = slot
+		if err := r.move(ctx, slot); err != nil {
+			return err
+		}
+		delete(w.open, slot)
+		w.done.Done = min(w.done.Done+1, w.done.Slots) // until it is counted
+		w.report(ctx, "", nil)
+		if w.move.State != store.MoveRunning || slot == step.To || owners[slot+1] != step.Source ||
+			time.Now().After(until) {
+			return nil
+		}
+	}
+}
+
+// A resharding is the connections for moving slots from one shard to another.
+type resharding struct {
+	w                    *mover
+	source, target       *link
+	sourceID, targetID   string
+	others               []*link // to all other primaries
+	sourceHas, targetHas []bool  // the slots, as each of the two sees itself
+}
+
+// move moves one slot, whatever of it is done already.
+func (r *resharding) move(ctx context.Context, slot int) error {
+	if !r.targetHas[slot] {
+		if _, err := r.target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", r.sourceID); err != nil {
 			return err
 		}
 	}
-	has, err := source.owns(slot)
-	if err != nil {
-		return err
-	}
-	if has {
-		if _, err := source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", s.Target); err != nil {
+	if r.sourceHas[slot] {
+		if _, err := r.source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", r.targetID); err != nil {
 			return err
 		}
 	}
-	c := &carrier{w: w, from: source, target: to.primary.address}
-	for has {
-		v, err := source.ask("CLUSTER", "GETKEYSINSLOT", slot, keysAtOnce)
+	c := &carrier{w: r.w, from: r.source, target: r.target.address}
+	for r.sourceHas[slot] {
+		v, err := r.source.ask("CLUSTER", "GETKEYSINSLOT", slot, keysAtOnce)
 		if err != nil {
 			return err
 		}
@@ -140,28 +225,28 @@ func (w *mover) moveSlot(ctx context.Context, v *clusterView, slot int, s store.
 		}
 	}
 	// The target first: if the source knew it first, and both then died, no node would have the slot.
-	for _, l := range []*link{target, source} {
-		if _, err := l.ask("CLUSTER", "SETSLOT", slot, "NODE", s.Target); err != nil {
+	for _, l := range []*link{r.target, r.source} {
+		if _, err := l.ask("CLUSTER", "SETSLOT", slot, "NODE", r.targetID); err != nil {
 			return err
 		}
 	}
-	for _, other := range v.shards {
-		if other == from || other == to || !other.primary.lives() {
-			continue
-		}
-		// They also learn it from the target; this only spares clients a redirection.
-		_, _ = w.d.dialer.once(ctx, other.primary.address, "CLUSTER", "SETSLOT", slot, "NODE", s.Target)
+	for _, l := range r.others {
+		// They also learn it from the target. This only spares clients a redirection, so that an error does not matter.
+		_, _ = l.ask("CLUSTER", "SETSLOT", slot, "NODE", r.targetID)
 	}
 	return nil
 }
 
-// owns reports whether a node sees itself as the owner of a slot.
-func (l *link) owns(slot int) (bool, error) {
+// owns returns the slots of a node, as it sees itself.
+func (l *link) owns() ([]bool, error) {
 	nodes, err := l.nodesOf()
-	for _, n := range nodes {
-		if n.is("myself") {
-			return slices.ContainsFunc(n.slots, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] }), err
+	has := make([]bool, clusterSlots)
+	if n := myself(nodes); n != nil {
+		for _, r := range n.slots {
+			for slot := r[0]; slot <= r[1]; slot++ {
+				has[slot] = true
+			}
 		}
 	}
-	return false, err
+	return has, err
 }

@@ -48,7 +48,7 @@ func (d *Dashboard) createShard(ctx context.Context, m *model, o *newGroup) (any
 		return nil, failed(http.StatusBadGateway, "failed", "the cluster does not see %s under that address", o.Primary)
 	}
 	for _, a := range addresses[1:] {
-		if err := d.replicate(ctx, a, primary.id); err != nil {
+		if err := d.replicate(ctx, v, a, primary.id); err != nil {
 			return nil, err
 		}
 	}
@@ -93,11 +93,15 @@ func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) er
 	if err != nil {
 		return err
 	}
-	if _, err := member.ask("CLUSTER", "MEET", host, port); err != nil {
+	there, err := fresh.nodesOf()
+	if err != nil {
 		return err
 	}
-	mine, err := fresh.ask("CLUSTER", "MYID")
-	if err != nil {
+	mine := myself(there)
+	if mine == nil {
+		return fmt.Errorf("%s does not name itself in CLUSTER NODES", address)
+	}
+	if _, err := member.ask("CLUSTER", "MEET", host, port, mine.bus); err != nil {
 		return err
 	}
 	for {
@@ -105,11 +109,10 @@ func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) er
 		if err != nil {
 			return err
 		}
-		there, err := fresh.nodesOf()
-		if err != nil {
+		if there, err = fresh.nodesOf(); err != nil {
 			return err
 		}
-		joined := slices.ContainsFunc(nodes, func(n *clusterNode) bool { return n.id == mine.Text && n.lives() && n.linked })
+		joined := slices.ContainsFunc(nodes, func(n *clusterNode) bool { return n.id == mine.id && n.lives() && n.linked })
 		if joined && len(there) >= len(nodes) &&
 			!slices.ContainsFunc(there, func(n *clusterNode) bool { return n.is("handshake") }) {
 			return nil
@@ -120,8 +123,18 @@ func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) er
 	}
 }
 
-// replicate makes a node a replica, once it knows the primary.
-func (d *Dashboard) replicate(ctx context.Context, address, primary string) error {
+// myself finds the node that has answered.
+func myself(nodes []*clusterNode) *clusterNode {
+	for _, n := range nodes {
+		if n.is("myself") {
+			return n
+		}
+	}
+	return nil
+}
+
+// replicate makes a node a replica, once it knows the primary. It waits until all primaries know.
+func (d *Dashboard) replicate(ctx context.Context, v *clusterView, address, primary string) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
 	l, err := d.dialer.open(ctx, address)
@@ -131,7 +144,10 @@ func (d *Dashboard) replicate(ctx context.Context, address, primary string) erro
 	defer l.close()
 	for {
 		_, err := l.ask("CLUSTER", "REPLICATE", primary)
-		if err == nil || code(err) != "ERR" || wait(ctx, 200*time.Millisecond) != nil {
+		if err == nil {
+			return d.awaitReplica(ctx, v, address, primary)
+		}
+		if code(err) != "ERR" || wait(ctx, 200*time.Millisecond) != nil {
 			return err
 		}
 		nodes, failed := l.nodesOf()
@@ -146,6 +162,39 @@ func (d *Dashboard) replicate(ctx context.Context, address, primary string) erro
 	}
 }
 
+// awaitReplica waits until every primary sees the node at address as a replica. One that does not answer is left out.
+func (d *Dashboard) awaitReplica(ctx context.Context, v *clusterView, address, primary string) error {
+	for {
+		views := each(primaries(v), func(at string) *clusterView {
+			view, _ := d.clusterAt(ctx, at)
+			return view
+		})
+		all := true
+		for _, view := range views {
+			if view != nil {
+				n := view.node(address)
+				all = all && n != nil && n.primary == primary
+			}
+		}
+		if all {
+			return nil
+		}
+		if wait(ctx, 100*time.Millisecond) != nil {
+			return failed(http.StatusGatewayTimeout, "failed", "not all primaries see that %s is a replica", address)
+		}
+	}
+}
+
+// primaries returns the addresses of the primaries that are alive.
+func primaries(v *clusterView) (list []string) {
+	for _, s := range v.shards {
+		if s.primary.lives() {
+			list = append(list, s.primary.address)
+		}
+	}
+	return list
+}
+
 func (d *Dashboard) joinShard(ctx context.Context, m *model, id, address string) (any, error) {
 	v, s, err := d.loadShard(ctx, m, id)
 	if err != nil {
@@ -154,7 +203,7 @@ func (d *Dashboard) joinShard(ctx context.Context, m *model, id, address string)
 	if err := d.meet(ctx, v, address); err != nil {
 		return nil, err
 	}
-	if err := d.replicate(ctx, address, s.primary.id); err != nil {
+	if err := d.replicate(ctx, v, address, s.primary.id); err != nil {
 		return nil, err
 	}
 	return d.groupView(ctx, m, id)

@@ -157,14 +157,17 @@ const (
 
 // A Move is a plan that is carried out. A step is done when the table says so, so a plan needs no position.
 type Move struct {
-	Schema  string    `json:"schema"`
-	ID      string    `json:"id"`
-	State   string    `json:"state"`
-	Steps   []Step    `json:"steps"`
-	Pace    int       `json:"pace"` // keys a second, at most; 0: no bound
-	By      string    `json:"by"`
-	Created time.Time `json:"created"`
-	Ended   time.Time `json:"ended,omitzero"`
+	Schema string `json:"schema"`
+	ID     string `json:"id"`
+	State  string `json:"state"`
+	Steps  []Step `json:"steps"`
+	// Members are the node IDs of each shard of a cluster that the steps name. After a failover another of them is the
+	// primary.
+	Members map[string][]string `json:"members,omitempty"`
+	Pace    int                 `json:"pace"` // keys a second, at most; 0: no bound
+	By      string              `json:"by"`
+	Created time.Time           `json:"created"`
+	Ended   time.Time           `json:"ended,omitzero"`
 }
 
 // A Step moves slots From to To from a group or shard to another. A shard is named by its primary's node ID.
@@ -229,6 +232,7 @@ const (
 	MaxLabel    = 128 // runes
 	MaxServers  = 64  // of a group
 	maxSteps    = 16384
+	maxMembers  = 1024 // of a shard
 	maxText     = 4096
 	maxAddress  = 262
 	maxIDLength = 64
@@ -441,6 +445,11 @@ func (m *Move) check() error {
 	}
 	if len(m.Steps) > maxSteps || m.Pace < 0 {
 		return fmt.Errorf("a move of %d steps at pace %d", len(m.Steps), m.Pace)
+	}
+	for _, members := range m.Members {
+		if len(members) > maxMembers {
+			return fmt.Errorf("a shard of %d nodes", len(members))
+		}
 	}
 	moved := map[int]bool{}
 	for _, s := range m.Steps {

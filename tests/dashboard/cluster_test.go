@@ -1,0 +1,180 @@
+package dashboard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// newCluster starts nodes and makes a cluster of the first n of them.
+func newCluster(t *testing.T, kind func(t testing.TB, args ...string) *testkit.Server, n, more int) []*testkit.Server {
+	t.Helper()
+	var nodes []*testkit.Server
+	var addresses []string
+	for range n + more {
+		s := kind(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port", fmt.Sprint(testkit.FreePort(t)))
+		nodes = append(nodes, s)
+		addresses = append(addresses, s.Addr)
+	}
+	args := append([]string{"--cluster", "create"}, addresses[:n]...)
+	if out, code := testkit.Run(t, limit, "", testkit.Program(t, "redis-cli"), append(args, "--cluster-yes")...); code != 0 {
+		t.Fatalf("the cluster was not made: %s", out)
+	}
+	for _, s := range nodes[:n] {
+		s.AwaitInfo(limit, "cluster", "cluster_enabled", "1")
+		testkit.Until(t, limit, "the cluster", func() error {
+			if state := s.Do("CLUSTER", "INFO").Text; !strings.Contains(state, "cluster_state:ok") {
+				return fmt.Errorf("%s", state)
+			}
+			return nil
+		})
+	}
+	return nodes
+}
+
+// A group is the reply about a group or shard.
+type group struct {
+	ID      string
+	Primary string
+	Slots   int
+	Servers []struct{ Address, Role, Link, Problem string }
+}
+
+func (s *site) listGroups() (list []group) {
+	s.t.Helper()
+	var reply struct{ Groups []group }
+	s.do("GET", "/v1/products/shop/groups", nil, &reply)
+	return reply.Groups
+}
+
+// closed checks that no node has an open slot, and that all agree.
+func closed(t *testing.T, nodes []*testkit.Server) {
+	t.Helper()
+	testkit.Until(t, limit, "one view of all nodes", func() error {
+		first := ""
+		for _, n := range nodes {
+			if text := n.Do("CLUSTER", "NODES").Text; strings.Contains(text, "[") {
+				return fmt.Errorf("%s has an open slot: %s", n.Addr, text)
+			}
+			var views []string
+			for _, shard := range n.Do("CLUSTER", "SLOTS").Elems {
+				views = append(views, fmt.Sprint(shard.Elems[0].Int, shard.Elems[1].Int, shard.Elems[2].Elems[2].Text))
+			}
+			text := strings.Join(views, " ")
+			if first == "" {
+				first = text
+			}
+			if text != first {
+				return fmt.Errorf("%s sees %s, and another node %s", n.Addr, text, first)
+			}
+		}
+		return nil
+	})
+}
+
+// fill writes n keys by redis-cli, which follows redirections, and count returns how many are there.
+func fill(t *testing.T, s *testkit.Server, n int) {
+	t.Helper()
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "SET key:%d value:%d\n", i, i)
+	}
+	args := []string{"-c", "-h", "127.0.0.1", "-p", fmt.Sprint(s.Port)}
+	if out, code := testkit.Run(t, limit, text.String(), testkit.Program(t, "redis-cli"), args...); code != 0 ||
+		strings.Count(out, "OK") < n {
+		t.Fatalf("%d: %.300s", code, out)
+	}
+}
+
+// holds checks that each key is at exactly one primary, with its value.
+func holds(t *testing.T, n int, nodes ...*testkit.Server) {
+	t.Helper()
+	found := map[string]int{}
+	for _, s := range nodes {
+		c := s.Dial()
+		for _, key := range c.Must("KEYS", "*").Strings() {
+			found[key]++
+			if v, err := c.Do("GET", key); err != nil || v.Text != strings.Replace(key, "key:", "value:", 1) {
+				t.Fatalf("%s has %v under %s, %v", s.Addr, v, key, err)
+			}
+		}
+	}
+	for key, times := range found {
+		if times != 1 {
+			t.Errorf("%s is there %d times", key, times)
+		}
+	}
+	if len(found) != n {
+		t.Errorf("%d keys of %d are there", len(found), n)
+	}
+}
+
+// TestCluster: a shard joins a cluster, slots move to it while dashboards are killed, it is drained, and leaves.
+func TestCluster(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind func(t testing.TB, args ...string) *testkit.Server
+	}{{"redis", testkit.Redis}, {"spindle", testkit.Start}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			nodes := newCluster(t, c.kind, 3, 2)
+			s := newSite(t, 1, 2)
+			fill(t, nodes[0], 3000)
+			s.refuses("POST", "/v1/products", record{"name": "shop", "kind": "cluster", "seeds": []string{"127.0.0.1:1"}}, "failed")
+			s.do("POST", "/v1/products", record{"name": "shop", "kind": "cluster", "seeds": []string{nodes[0].Addr}}, nil)
+			var fresh group
+			s.do("POST", "/v1/products/shop/groups", record{"primary": nodes[3].Addr,
+				"servers": []record{{"address": nodes[4].Addr}}}, &fresh)
+			if len(fresh.Servers) != 2 || fresh.Primary != nodes[3].Addr || fresh.Slots != 0 {
+				t.Errorf("%+v", fresh)
+			}
+			p := s.plan(record{"balance": "slots"})
+			if p.Moved != 4096 || p.Imbalance.After > 2 {
+				t.Errorf("%+v", p)
+			}
+			rng := rand.New(rand.NewPCG(5, 6))
+			s.do("POST", "/v1/products/shop/move", record{"steps": p.Steps}, nil)
+			for range 3 {
+				testkit.Moment(rng, 2*time.Second)
+				active := s.awaitActive()
+				active.Kill()
+				s.forget(active)
+				s.startDashboard()
+			}
+			if m := s.awaitMove("done"); m.Done != 4096 {
+				t.Errorf("%+v", m)
+			}
+			closed(t, nodes[:4])
+			holds(t, 3000, nodes[:4]...)
+			for _, g := range s.listGroups() {
+				if g.Slots != 4096 {
+					t.Errorf("%+v", g)
+				}
+			}
+			if again := s.plan(record{"balance": "keys"}); again.Imbalance.After > 5 {
+				t.Errorf("%+v", again)
+			}
+			// A paused move leaves no slot open.
+			p = s.plan(record{"drain": fresh.ID})
+			s.do("POST", "/v1/products/shop/move", record{"steps": p.Steps}, nil)
+			testkit.Moment(rng, time.Second)
+			s.do("PATCH", "/v1/products/shop/move", record{"state": "paused"}, nil)
+			closed(t, nodes[:4])
+			s.do("PATCH", "/v1/products/shop/move", record{"state": "running"}, nil)
+			s.awaitMove("done")
+			closed(t, nodes[:4])
+			holds(t, 3000, nodes[:3]...)
+			s.do("DELETE", "/v1/products/shop/groups/"+fresh.ID, nil, nil)
+			testkit.Until(t, limit, "a cluster without the shard", func() error {
+				if groups := s.listGroups(); len(groups) != 3 {
+					return fmt.Errorf("%+v", groups)
+				}
+				return nil
+			})
+		})
+	}
+}
