@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"spindle/tests/testkit"
 )
 
 func resultsOf(pairs ...string) *results {
@@ -240,7 +242,7 @@ func TestReportKeepsTheOther(t *testing.T) {
 	run := func(s *suite, version string) string {
 		t.Helper()
 		v := judge(s.files[0], resultsOf("err", "a"), resultsOf("ok", "a"), exclusionsOf(t, "debugger: a -- reason"))
-		if err := writeReport(file, ".", []*outcome{{s, &exclusions{}, version, "spindle", []*verdict{v}}}); err != nil {
+		if err := writeReport(file, ".", "", []*outcome{{s, &exclusions{}, version, "spindle", []*verdict{v}}}); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(file)
@@ -273,7 +275,11 @@ func TestPageIsWritten(t *testing.T) {
 	if err := os.WriteFile(file, page, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeReport(file, ".", nil); err != nil {
+	section, err := startProxied(t.Context(), testkit.Spindle(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeReport(file, ".", section, nil); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := os.ReadFile(file); err != nil || string(again) != string(page) {

@@ -10,7 +10,7 @@
 // user's cache folder.
 //
 // Start at main.go. suites.go describes the suites. tree.go makes the edited tree that is run; resume.tcl is ours.
-// run.go runs a file, verdict.go judges it, report.go writes COMPATIBILITY.md.
+// run.go runs a file, verdict.go judges it, report.go writes COMPATIBILITY.md. proxied.go asks a proxy what it does.
 //
 // It exits with 1 after a failure that is not excluded, a test that was not reached, or an exclusion that is not
 // needed.
@@ -50,7 +50,7 @@ func main() {
 		"run only these files, parted by commas (unit/type/string); the report is not written")
 	flag.BoolVar(&o.list, "list", false, "print the files that are run and how many tests of each the reference passes")
 	flag.BoolVar(&o.page, "page", false,
-		"run nothing: write what the report says by itself, and keep what it says of suites")
+		"run no suite: write what the report says by itself and of the proxy, and keep what it says of suites")
 	flag.BoolVar(&o.keep, "keep", false, "keep the run's folder with the logs of every server, and print where it is")
 	flag.BoolVar(&o.reference, "reference", false, "run the suites' own servers and renew what is known of them")
 	flag.StringVar(&o.again, "again", "",
@@ -74,7 +74,15 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	if o.page {
-		return writeReport(o.report, o.here, nil)
+		server, err := filepath.Abs(o.server)
+		if err != nil {
+			return err
+		}
+		section, err := startProxied(ctx, server)
+		if err != nil {
+			return fmt.Errorf("the proxy's section: %w", err)
+		}
+		return writeReport(o.report, o.here, section, nil)
 	}
 	suites, err := o.suites()
 	if err != nil {
@@ -105,7 +113,7 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	if o.files == "" && !o.tls && len(ran) > 0 {
-		if err := writeReport(o.report, o.here, ran); err != nil {
+		if err := writeReport(o.report, o.here, "", ran); err != nil {
 			return err
 		}
 	}

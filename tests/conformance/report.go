@@ -107,9 +107,9 @@ var own = []string{
 		"LOLWUT VERSION 5 and 6 draw pictures of our own.",
 }
 
-// writeReport writes COMPATIBILITY.md, with the table of newer.txt in the folder data. The section of a suite that was
-// not run stays as it is.
-func writeReport(file, data string, ran []*outcome) error {
+// writeReport writes COMPATIBILITY.md, with the table of newer.txt in the folder data. section is that of the proxy; if
+// it is "", it stays as it is. So does the section of a suite that was not run.
+func writeReport(file, data, section string, ran []*outcome) error {
 	things, err := readNewer(filepath.Join(data, "newer.txt"))
 	if err != nil {
 		return err
@@ -130,6 +130,10 @@ func writeReport(file, data string, ran []*outcome) error {
 	writeList(&b, "Where spindle is better on purpose", better)
 	writeList(&b, "Where 7.4 parts from 7.0, and spindle follows 7.4", differences)
 	writeNewer(&b, things)
+	if section == "" {
+		section = sectionOf(string(old), proxiedHeading)
+	}
+	b.WriteString(section)
 	for _, s := range inReport {
 		if at := slices.IndexFunc(ran, func(o *outcome) bool { return o.suite == s }); at >= 0 {
 			ran[at].write(&b)
