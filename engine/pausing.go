@@ -44,6 +44,30 @@ func (c *Core) applyPause() {
 	}
 }
 
+// A Pausing is what holds clients back, for INFO: the purpose whose pause ends last, and the ms until then.
+type Pausing struct {
+	Reason string // in Valkey's words; "none"
+	All    bool   // every command, not only those that may write
+	LeftMs int64
+}
+
+// pauseReasons are the purposes in INFO.
+var pauseReasons = [pausePurposes]string{"client_pause", "shutdown_in_progress", "failover_in_progress", "slow_disk"}
+
+// Pausing returns what holds clients back now. Turn only.
+func (c *Core) Pausing() (p Pausing) {
+	c.assertHeld()
+	p.Reason, p.All = "none", c.pause.every
+	last := c.SteadyMs() - 1
+	for by, until := range c.pause.until {
+		if until > last {
+			last = until
+			p.Reason, p.LeftMs = pauseReasons[by], until-c.SteadyMs()
+		}
+	}
+	return p
+}
+
 // Paused says whether a pause is in force, and whether it is for every command. Turn only.
 func (c *Core) Paused() (on, all bool) {
 	c.assertHeld()

@@ -39,6 +39,7 @@ type Figures struct {
 	buffers               bufferPeak
 	inputRate, outputRate engine.Rate
 	peakUsed, startupUsed int64
+	peakAtMs              int64 // Unix ms of peakUsed
 	startupProcess        int64 // measureProcess
 }
 
@@ -58,7 +59,7 @@ func (o *Figures) Listeners() []part.Listeners {
 		Logged: func(cl *client.Client, args [][]byte, m part.Measure) {
 			o.Logs[m.Log].Record(o.Core.Now(), cl, args, m.Value)
 		}}}
-	for _, tick := range []func(nowMs int64){o.buffers.tick, o.measureProcess,
+	for _, tick := range []func(nowMs int64){o.buffers.tick, o.measureProcess, func(nowMs int64) { o.notePeak(o.Core.UsedMemory(), nowMs) },
 		func(int64) { garbage.Tick(o.Limit()) }} {
 		list = append(list, part.Listeners{Order: part.Later, Tick: tick})
 	}
@@ -98,6 +99,13 @@ func (o *Figures) measureProcess(int64) {
 
 const processMost = 16 << 20
 
+// notePeak notes when the most memory was used, to 100 ms.
+func (o *Figures) notePeak(used, nowMs int64) {
+	if most := max(used, o.Heap.Peak()); most > o.peakUsed {
+		o.peakUsed, o.peakAtMs = most, nowMs
+	}
+}
+
 // Memory returns the figures of INFO memory and MEMORY STATS.
 func (o *Figures) Memory() introspect.MemoryFigures {
 	pending, freed := o.Heap.LazyObjects()
@@ -105,7 +113,7 @@ func (o *Figures) Memory() introspect.MemoryFigures {
 	if r := o.Reactor(); r != nil {
 		mail = r.Stats().MailBytes
 	}
-	o.peakUsed = max(o.peakUsed, used, o.Heap.Peak())
+	o.notePeak(used, o.Core.Now())
 	scripts, libraries := o.Scripts.StoredBytes()
 	stream, excess := o.Set.Feed.StreamBytes()
 	links := int64(0)
@@ -113,7 +121,7 @@ func (o *Figures) Memory() introspect.MemoryFigures {
 		links = o.Links()
 	}
 	return introspect.MemoryFigures{
-		Used: used, Peak: o.peakUsed, Startup: o.startupUsed, Process: o.startupProcess,
+		Used: used, Peak: o.peakUsed, PeakAtMs: o.peakAtMs, Startup: o.startupUsed, Process: o.startupProcess,
 		Clients: o.Clients.Costs.Sum() + o.Clients.Costs.Primary(), Replicas: o.Clients.Costs.Replicas() + excess,
 		Backlog: stream - excess, Stream: stream,
 		NotForEviction: o.Core.NotForEviction(), Limit: o.Limit(),

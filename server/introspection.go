@@ -84,10 +84,14 @@ func (in *instance) introspectionPart() *part.Part {
 				BlockingKeys: func() (int64, int64) { return int64(in.core.BlockingKeys()), int64(in.core.BlockingKeysOnGone()) },
 				Watching:     func() (int64, int64) { return int64(in.watches.Clients()), int64(in.watches.Keys()) },
 				Recent:       figures.Buffers,
+				Pausing: func() (reason string, all bool, leftMs int64) {
+					p := in.core.Pausing()
+					return p.Reason, p.All, p.LeftMs
+				},
 			}),
 			introspect.MemorySection(in.space, figures.Memory),
 			introspect.StatsSection(figures.Counters), introspect.DebugSection(figures.Counters),
-			introspect.CPUSection(),
+			introspect.CPUSection(func() time.Duration { return time.Duration(in.core.Figures().TurnNanos) }),
 			introspect.ErrorsSection(in.core.Errors),
 		}
 		sections = append(sections, introspect.KeyspaceSections(in.space)...)

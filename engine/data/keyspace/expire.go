@@ -167,6 +167,7 @@ func (db *DB) expireOne(d *table.Due, i int) bool {
 		d.Stays(i, db.d.t.Tick(deadline))
 		return false
 	}
+	db.k.Stats.KeysByCycle++
 	db.expired(v)
 	p := d.Place(i)
 	if db.k.heap.Holding() {

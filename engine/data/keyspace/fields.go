@@ -225,6 +225,7 @@ func (db *DB) expireFields(key []byte) (next int64, n int) {
 		}
 	})
 	k.Stats.ExpiredFields += int64(n)
+	k.Stats.FieldsByCycle += int64(n)
 	emptied := next == Emptied
 	if n > 0 {
 		db.resize(e.Value())

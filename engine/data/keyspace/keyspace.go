@@ -104,6 +104,8 @@ type Stats struct {
 	ExpiredFields  int64 // expired_subkeys
 	Evicted        int64 // evicted_keys
 	TimeCapReached int64 // expired_time_cap_reached_count
+	KeysByCycle    int64 // expired_keys_active: those of Expired that no command looked for
+	FieldsByCycle  int64 // expired_subkeys_active
 }
 
 // New makes the empty databases in h, whose Options.Databases is at least o.Databases.

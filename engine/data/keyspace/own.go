@@ -49,6 +49,7 @@ func (k *Keyspace) expireOwn(limit time.Duration) (expired int, more bool) {
 		switch {
 		case !v.Exists() || !v.Volatile():
 		case v.Deadline() < k.now:
+			k.Stats.KeysByCycle++
 			db.expire(db.at([]byte(name.key)))
 			expired++
 		default:

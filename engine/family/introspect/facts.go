@@ -37,7 +37,7 @@ type ServerFacts struct {
 func ServerSection(f ServerFacts) info.Section {
 	c := info.Constant
 	fields := []info.Field{
-		c("redis_version", f.RedisVersion), c("server_name", "spindle"), c("spindle_version", f.Version),
+		c("redis_version", f.RedisVersion), c("server_name", "spindle"), c("server_mode", f.Mode), c("spindle_version", f.Version),
 		c("redis_git_sha1", orZero(f.GitSHA)), info.Bool("redis_git_dirty", func() bool { return f.GitDirty }),
 		c("redis_build_id", orZero(f.BuildID)), c("os", systemName()), c("executable", f.Executable),
 		c("config_file", f.ConfigFile), c("process_id", strconv.Itoa(f.ProcessID)), c("run_id", f.RunID),
@@ -111,6 +111,7 @@ type ClientFacts struct {
 	BlockingKeys func() (keys, missing int64) // total_blocking_keys, …_on_nokey
 	Watching     func() (clients, keys int64) // watching_clients, total_watched_keys
 	Recent       func() (input, output int64) // largest recent buffers
+	Pausing      func() (reason string, all bool, leftMs int64)
 }
 
 func ClientsSection(f ClientFacts) info.Section {
@@ -157,6 +158,21 @@ func ClientsSection(f ClientFacts) info.Section {
 	fields = append(fields,
 		info.Int("watching_clients", func() int64 { n, _ := f.Watching(); return n }),
 		info.Int("total_watched_keys", func() int64 { _, n := f.Watching(); return n }))
+	if f.Pausing != nil {
+		fields = append(fields, info.Lines("paused_reason", func(w *info.Writer) {
+			reason, all, left := f.Pausing()
+			actions := "write"
+			switch {
+			case reason == "none":
+				actions = reason
+			case all:
+				actions = "all"
+			}
+			w.Text("paused_reason", reason)
+			w.Text("paused_actions", actions)
+			w.Int("paused_timeout_milliseconds", left)
+		}))
+	}
 	if f.Recent != nil {
 		fields = append(fields,
 			info.Int("client_recent_max_input_buffer", func() int64 { n, _ := f.Recent(); return n }),
@@ -305,7 +321,10 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 			info.Int("keyspace_hits", func() int64 { return k.Stats.Hits }),
 			info.Int("keyspace_misses", func() int64 { return k.Stats.Misses }),
 			info.Int("expired_subkeys", func() int64 { return k.Stats.ExpiredFields }),
+			info.Int("expired_fields", func() int64 { return k.Stats.ExpiredFields }), // the same in Valkey's words
 			info.Int("expired_keys", func() int64 { return k.Stats.Expired }),
+			info.Int("expired_subkeys_active", func() int64 { return k.Stats.FieldsByCycle }),
+			info.Int("expired_keys_active", func() int64 { return k.Stats.KeysByCycle }),
 			info.Int("evicted_keys", func() int64 { return k.Stats.Evicted }),
 			info.Int("expired_time_cap_reached_count", func() int64 { return k.Stats.TimeCapReached }),
 			lag("expired_lag_p50_ms", func(l keyspace.Lag) int64 { return l.P50 }),
@@ -315,8 +334,9 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 	}
 }
 
-// CPUSection is INFO cpu: CPU seconds of the process, of ended children, and of the thread that runs the turn.
-func CPUSection() info.Section {
+// CPUSection is INFO cpu: CPU seconds of the process, of ended children, and of the thread that runs the turn. turns is
+// the time that all turns have taken.
+func CPUSection(turns func() time.Duration) info.Section {
 	seconds := func(name string, who int, pick func(*unix.Rusage) unix.Timeval) info.Field {
 		return info.Float(name, 6, func() float64 {
 			var u unix.Rusage
@@ -335,6 +355,7 @@ func CPUSection() info.Section {
 		seconds("used_cpu_user_children", unix.RUSAGE_CHILDREN, user),
 		seconds("used_cpu_sys_main_thread", unix.RUSAGE_THREAD, system),
 		seconds("used_cpu_user_main_thread", unix.RUSAGE_THREAD, user),
+		info.Float("used_active_time_main_thread", 6, func() float64 { return turns().Seconds() }),
 	}}
 }
 

@@ -3,6 +3,7 @@ package introspect
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -25,7 +26,7 @@ func newInfoCore(t *testing.T) (*commandtest.Core, *client.Client) {
 		Sections: func() []info.Section {
 			sections := append(KeyspaceSections(space), CommandSections(func() *command.Catalogue { return core.Catalogue },
 				func() []float64 { return []float64{50, 99.9} })...)
-			return append(sections, MemorySection(space, nil), CPUSection(),
+			return append(sections, MemorySection(space, nil), CPUSection(func() time.Duration { return 0 }),
 				StatsSection(func() Counters { return Counters{Commands: 7} }),
 				ErrorsSection(func(yield func(string, uint64) bool) { yield("ERR", 3) }))
 		},

@@ -11,7 +11,7 @@ type sectionLayout struct {
 
 var layout = []sectionLayout{
 	{"Server", true, `
-		redis_version server_name spindle_version redis_git_sha1 redis_git_dirty redis_build_id redis_mode=standalone
+		redis_version server_name spindle_version server_mode=standalone redis_git_sha1 redis_git_dirty redis_build_id redis_mode=standalone
 		os arch_bits=64 monotonic_clock=POSIX multiplexing_api=epoll atomicvar_api=go gcc_version=0.0.0 process_id
 		process_supervised=no run_id tcp_port server_time_usec uptime_in_seconds uptime_in_days hz=10 configured_hz=10
 		lru_clock executable config_file io_threads_active=0 listener0 shutdown_in_milliseconds
@@ -24,9 +24,10 @@ var layout = []sectionLayout{
 		connected_clients=0 cluster_connections=0 maxclients=0 client_recent_max_input_buffer=0
 		client_recent_max_output_buffer=0 blocked_clients=0 tracking_clients=0 pubsub_clients=0 watching_clients=0
 		clients_in_timeout_table=0 total_watched_keys=0 total_blocking_keys=0 total_blocking_keys_on_nokey=0
+		paused_reason
 	`},
 	{"Memory", true, `
-		used_memory used_memory_rss used_memory_peak used_memory_peak_perc used_memory_overhead used_memory_startup
+		used_memory used_memory_rss used_memory_peak used_memory_peak_time used_memory_peak_perc used_memory_overhead used_memory_startup
 		used_memory_dataset used_memory_dataset_perc allocator_allocated=0 allocator_active=0 allocator_resident=0
 		allocator_muzzy=0 total_system_memory used_memory_lua=0 used_memory_vm_eval=0 used_memory_lua_human=0B
 		used_memory_scripts_eval=0 number_of_cached_scripts=0 number_of_functions=0 number_of_libraries=0 used_memory_vm_functions=0
@@ -52,7 +53,7 @@ var layout = []sectionLayout{
 		total_net_output_bytes=0 total_net_repl_input_bytes=0 total_net_repl_output_bytes=0
 		instantaneous_input_kbps=0.00 instantaneous_output_kbps=0.00 instantaneous_input_repl_kbps=0.00
 		instantaneous_output_repl_kbps=0.00 rejected_connections=0 sync_full=0 sync_partial_ok=0 sync_partial_err=0
-		expired_subkeys=0 expired_keys=0 expired_stale_perc=0.00 expired_time_cap_reached_count=0
+		expired_subkeys=0 expired_subkeys_active=0 expired_keys=0 expired_keys_active=0 expired_fields=0 expired_stale_perc=0.00 expired_time_cap_reached_count=0
 		expire_cycle_cpu_milliseconds=0 evicted_keys=0 evicted_clients=0 evicted_scripts=0
 		total_eviction_exceeded_time=0 current_eviction_exceeded_time=0 keyspace_hits=0 keyspace_misses=0
 		pubsub_channels=0 pubsub_patterns=0 pubsubshard_channels=0 latest_fork_usec=0 total_forks=0
@@ -74,7 +75,7 @@ var layout = []sectionLayout{
 	`},
 	{"CPU", true, `
 		used_cpu_sys=0.000000 used_cpu_user=0.000000 used_cpu_sys_children=0.000000 used_cpu_user_children=0.000000
-		used_cpu_sys_main_thread=0.000000 used_cpu_user_main_thread=0.000000
+		used_cpu_sys_main_thread=0.000000 used_cpu_user_main_thread=0.000000 used_active_time_main_thread=0.000000
 	`},
 	{"Modules", true, `
 		module

@@ -20,6 +20,7 @@ import (
 type MemoryFigures struct {
 	Used           int64 // used_memory: the heap, buffers and all else that is counted
 	Peak           int64 // of Used
+	PeakAtMs       int64 // Unix ms of Peak
 	Startup        int64 // Used after the start of the empty server
 	Process        int64 // resident memory at that time: Go's runtime and heap, without the program's pages
 	Clients        int64 // buffers and queues of clients that are not replicas
@@ -59,6 +60,7 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 			w.Human("used_memory_human", m.Used)
 		}),
 		size("used_memory_rss", &m.resident), size("used_memory_peak", &m.Peak),
+		info.Int("used_memory_peak_time", func() int64 { return m.PeakAtMs / 1000 }),
 		percent("used_memory_peak_perc", func() float64 { return over(m.Used, m.Peak) }),
 		number("used_memory_overhead", &m.overhead), number("used_memory_startup", &m.Startup),
 		number("used_memory_dataset", &m.dataset),
