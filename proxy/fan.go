@@ -84,7 +84,7 @@ func (g *gathering) pass(u *upstream, err *protocol.Error, slot int, keys []int3
 		return
 	}
 	part.where = u.at
-	u.push(call{s: g.s, number: g.number, to: part, slot: int32(slot), fixed: slot < 0}, request)
+	u.push(call{s: g.s, number: g.number, to: part, slot: int32(slot), row: g.s.row(), fixed: slot < 0}, request)
 }
 
 // all sends a request to all shards.

@@ -152,6 +152,9 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	stopped := make(chan struct{})
 	defer close(stopped)
 	go p.renew(stopped)
+	if err := p.showFigures(h.own.Admin.Get(), stopped); err != nil {
+		return fmt.Errorf("admin-address: %w", err)
+	}
 	h.log.Notice("spindle-proxy %s on %s: %d shards", version.Spindle, strings.Join(r.Addrs(), ", "),
 		len(p.finder.Current().Shards))
 	supervisor.Ready()

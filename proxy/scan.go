@@ -64,7 +64,7 @@ func (s *session) scanKeys(args [][]byte) bool {
 	request := make([][]byte, len(args))
 	copy(request, args)
 	request[1] = number.AppendInt(nil, int64(inner))
-	u.push(call{s: s, number: s.expect(), slot: int32(slot), fixed: true, to: &scanned{s, slot}},
+	u.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), fixed: true, to: &scanned{s, slot}},
 		protocol.AppendCommand(nil, request))
 	return true
 }

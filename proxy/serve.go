@@ -17,6 +17,7 @@ func (p *Proxy) Serve(b *protocol.Batch) {
 	if now := p.finder.Current(); now != w.topology {
 		w.use(now)
 	}
+	w.readClock()
 	s.reply = b.Reply
 	b.Reply.RESP3 = s.access.id.resp3
 	end := b.From
@@ -115,11 +116,14 @@ func (s *session) serveRare(q *protocol.Request, raw []byte) bool {
 		}
 	}
 	if s.pin != nil && (pl.Slot < 0 || pl.Slot == s.pinned) { // a watched key: proxy.T3
-		s.pin.push(call{s: s, number: s.expect(), slot: int32(pl.Slot), patient: true, fixed: true, to: (*plain)(s)}, raw)
+		s.pin.push(call{s: s, number: s.expect(), slot: int32(pl.Slot), row: s.row(), patient: true, fixed: true, to: (*plain)(s)}, raw)
 		return true
 	}
 	return s.forward(pl.Slot, raw)
 }
+
+// row is the number of the current request's row, for call.row.
+func (s *session) row() int32 { return int32(s.w.plan.Row.Number) + 1 }
 
 // wait has the session continue only when nothing is owed. It returns true if that is so already.
 func (s *session) wait() bool {
@@ -186,7 +190,7 @@ func (s *session) forward(slot int, raw []byte) bool {
 		u.waiting = append(u.waiting, s)
 		return false
 	}
-	u.push(call{s: s, number: s.expect(), slot: int32(slot)}, raw)
+	u.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row()}, raw)
 	return true
 }
 

@@ -68,8 +68,9 @@ const (
 // An owed is a reply that the client has yet to get.
 type owed struct {
 	done  bool
-	begun bool // a part of it has gone to the client
-	mute  bool // it is left out
+	begun bool  // a part of it has gone to the client
+	mute  bool  // it is left out
+	at    int64 // when the request came, ns of the worker's clock
 	bytes []byte
 }
 
@@ -81,7 +82,7 @@ const (
 
 // expect notes that one more reply is owed, and returns its number.
 func (s *session) expect() uint64 {
-	o := s.owed.push(owed{})
+	o := s.owed.push(owed{at: s.w.clock})
 	if s.silence != speaking {
 		o.mute = true
 		if s.silence == skipNext {
@@ -114,7 +115,9 @@ func (s *session) answer(number uint64, p []byte) {
 		}
 		return
 	}
-	if o := s.owed.pop(); !o.mute {
+	o := s.owed.pop()
+	s.w.figures.whole.Add(s.w.clock-o.at, 1)
+	if !o.mute {
 		s.emit(p)
 	}
 	for _, m := range s.heard {
@@ -146,6 +149,7 @@ func (s *session) begin(number uint64, p []byte) bool {
 func (s *session) drain() {
 	for s.owed.n > 0 && s.owed.at(0).done {
 		o := s.owed.pop()
+		s.w.figures.whole.Add(s.w.clock-o.at, 1)
 		if !o.mute {
 			s.emit(o.bytes)
 			s.w.giveBuffer(o.bytes)

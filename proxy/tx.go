@@ -424,7 +424,7 @@ func (s *session) block(slot int, raw []byte) bool {
 	}
 	s.barrier = true
 	s.setBlocked(true)
-	s.pin.push(call{s: s, number: s.expect(), slot: int32(slot), patient: true, to: (*unblocked)(s)}, raw)
+	s.pin.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), patient: true, to: (*unblocked)(s)}, raw)
 	return true
 }
 

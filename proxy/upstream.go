@@ -42,7 +42,8 @@ type upstream struct {
 	hears    bool       // pushes go to owner
 	cutting  error      // why we close it
 	waiting  []*session // held because it is full
-	retiring bool       // it is closed when its calls are answered
+	figure   *shardFigure
+	retiring bool // it is closed when its calls are answered
 }
 
 type upstreamState uint8
@@ -70,6 +71,8 @@ type call struct {
 	long    []byte   // the request, if it is not in kept
 	start   uint64   // where it begins in the connection's bytes
 	since   int64    // when it was first sent, ms of the worker's clock
+	at      int64    // when it was sent, ns of the worker's clock
+	row     int32    // number of the command's row, plus 1; 0: none
 	slot    int32    // -1: none
 	tries   uint8
 	fixed   bool // it is for this connection: never sent elsewhere
@@ -88,7 +91,7 @@ func (u *upstream) push(c call, request []byte) {
 	if c.since == 0 {
 		c.since = u.w.now()
 	}
-	c.start = u.sent
+	c.start, c.at = u.sent, u.w.clock
 	u.sent += uint64(len(request))
 	if len(request) > requestLong {
 		if c.long == nil {
@@ -139,6 +142,7 @@ func (u *upstream) Received(p []byte) {
 	if u.state == down {
 		return
 	}
+	u.w.readClock()
 	for len(p) > 0 {
 		n, complete, err := u.scan.Scan(p)
 		if err != nil {
@@ -181,6 +185,7 @@ func (u *upstream) received(p []byte) {
 		return
 	}
 	c := u.calls.at(0)
+	u.measure(c)
 	if u.passing {
 		u.passing = false
 		if s := c.s; !s.closed {
@@ -207,6 +212,16 @@ func (u *upstream) received(p []byte) {
 	if s != nil {
 		s.answer(number, p)
 	}
+}
+
+// measure counts a call that is answered.
+func (u *upstream) measure(c *call) {
+	if c.row == 0 {
+		return
+	}
+	took, failed := u.w.clock-c.at, u.scan.Refusal != scan.NotRefused
+	u.figure.add(took, failed)
+	u.w.figures.row(int(c.row)).add(took, failed)
 }
 
 // joined returns a whole reply, of which p is the end.

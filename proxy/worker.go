@@ -26,6 +26,8 @@ type worker struct {
 	epoch    uint64        // grows when requests may take another connection than before (proxy.O3)
 	later    []delayed
 	ticking  bool
+	clock    int64 // ns since the proxy's start
+	figures  figures
 	buffers  [][]byte
 	plan     route.Plan
 	scratch  []byte // a request that has to be made
@@ -61,10 +63,11 @@ func newWorker(p *Proxy, loop protocol.Loop) *worker {
 	}
 }
 
-// now returns the time in ms since the proxy's start. It is above 0.
-func (w *worker) now() int64 {
-	return 1 + time.Since(w.p.started).Milliseconds()
-}
+// now returns the time in ms since the proxy's start, as of the last readClock. It is above 0.
+func (w *worker) now() int64 { return 1 + w.clock/1e6 }
+
+// readClock reads the clock: once for each batch, each read of a connection, and each tick.
+func (w *worker) readClock() { w.clock = int64(time.Since(w.p.started)) }
 
 // accessOf returns the access of an identity, and counts one more session.
 func (w *worker) accessOf(id identity) *access {
@@ -183,7 +186,7 @@ const spareMost = 64
 
 // open begins a connection.
 func (w *worker) open(a *access, at string) *upstream {
-	u := &upstream{w: w, access: a, at: at}
+	u := &upstream{w: w, access: a, at: at, figure: w.figures.shard(at)}
 	w.ups[u] = struct{}{}
 	w.greet(u)
 	w.dial(at, u)
@@ -246,6 +249,7 @@ func (w *worker) watch() {
 // look looks at deadlines, and sends again what is due.
 func (w *worker) look() {
 	w.ticking = false
+	w.readClock()
 	now := w.now()
 	limit := w.p.settings.Timeout.Get()
 	busy := false

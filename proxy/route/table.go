@@ -51,6 +51,7 @@ func (m Merge) String() string { return mergeNames[m] }
 // A Row is one command or subcommand. It does not change.
 type Row struct {
 	Name    string // in lower case: "get", "client|list"
+	Number  int    // of the row, in Rows
 	Arity   int    // number of arguments with the name; negative: at least that many
 	Class   Class
 	Special Special // why the proxy treats it in a special way; None for most
@@ -163,6 +164,7 @@ func (t *Table) addTop(raw rawRow) {
 
 func (t *Table) add(raw rawRow, x *index) *Row {
 	row := decide(raw)
+	row.Number = len(t.rows)
 	t.rows = append(t.rows, row)
 	_, last, isSub := strings.Cut(row.Name, "|")
 	if !isSub {
