@@ -32,6 +32,7 @@ var (
 	errWideCursor     = &protocol.Error{Code: "ERR", Text: "the shard's cursor does not fit into the proxy's"}
 	errClosed         = &protocol.Error{Code: "ERR", Text: "the proxy has closed its connection to the shard"}
 	errSlotMoves      = &protocol.Error{Code: "TRYAGAIN", Text: "the slot is moving to another shard; the transaction did not run"}
+	errSlotHeld       = &protocol.Error{Code: "TRYAGAIN", Text: "the slot is moving to another group, and waits for it"}
 	errBlockElsewhere = &protocol.Error{Code: "ERR",
 		Text: "a blocking command on another slot than the watched key's is not served by the proxy"}
 )
@@ -110,6 +111,10 @@ func errNoScan(at string) *protocol.Error {
 
 func errUnlike(at string, err error) *protocol.Error {
 	return protocol.Errorf("ERR", "the shard %s: %v", at, err)
+}
+
+func errNotMoved(err *protocol.Error) *protocol.Error {
+	return protocol.Errorf("ERR", "the key could not be moved to its new group: %s", err.Error())
 }
 
 // errorOf reads an error reply.

@@ -55,14 +55,11 @@ func (s *session) split(q *protocol.Request) bool {
 		return true
 	}
 	groups := pl.Groups(nil)
-	for i := range groups {
-		if u, err := s.upstream(groups[i].Slot); err == nil && u.isFull() {
-			u.waiting = append(u.waiting, s)
-			return false
-		}
+	if mayGo, answered := s.maySplit(groups); !mayGo {
+		return answered
 	}
 	w.p.count.splits.Add(1)
-	g, step := s.gather(pl.Row, len(groups), pl.KeyCount), pl.Step()
+	g, step, row := s.gather(pl.Row, len(groups), pl.KeyCount), pl.Step(), s.row()
 	for i := range groups {
 		group := &groups[i]
 		args := make([][]byte, 0, 1+step*len(group.Keys))
@@ -70,21 +67,58 @@ func (s *session) split(q *protocol.Request) bool {
 		for _, at := range group.Keys {
 			args = append(args, q.Args[at:int(at)+step]...)
 		}
-		u, err := s.upstream(group.Slot)
-		g.pass(u, err, group.Slot, slices.Clone(group.Keys), protocol.AppendCommand(nil, args))
+		slot, keys, request := group.Slot, slices.Clone(group.Keys), protocol.AppendCommand(nil, args)
+		send := func(err *protocol.Error) {
+			u, none := s.upstream(slot)
+			if err == nil {
+				err = none
+			}
+			g.pass(u, err, slot, row, keys, request)
+		}
+		if w.source(slot) == "" {
+			send(nil)
+			continue
+		}
+		var moved [][]byte
+		for _, at := range group.Keys {
+			moved = append(moved, slices.Clone(q.Args[at]))
+		}
+		s.lift(slot, moved, send)
 	}
 	return true
 }
 
+// maySplit reports whether all parts of a request can go now. If one is refused, the request is answered.
+func (s *session) maySplit(groups []route.Group) (mayGo, answered bool) {
+	moving := false
+	for i := range groups {
+		slot := groups[i].Slot
+		held, err := s.isHeld(slot)
+		switch {
+		case held:
+			return false, false
+		case err != nil:
+			s.refuse(err)
+			return false, true
+		}
+		moving = moving || s.w.source(slot) != ""
+		if u, err := s.upstream(slot); err == nil && u.isFull() {
+			u.waiting = append(u.waiting, s)
+			return false, false
+		}
+	}
+	return !moving || s.wait(), false
+}
+
 // pass sends one part. err: there is no connection for it.
-func (g *gathering) pass(u *upstream, err *protocol.Error, slot int, keys []int32, request []byte) {
+func (g *gathering) pass(u *upstream, err *protocol.Error, slot int, row int32, keys []int32, request []byte) {
 	part := &share{of: g, keys: keys}
 	if err != nil {
 		part.take(nil, nil, nil, scan.OtherError, err)
 		return
 	}
 	part.where = u.at
-	u.push(call{s: g.s, number: g.number, to: part, slot: int32(slot), row: g.s.row(), fixed: slot < 0}, request)
+	u.push(call{s: g.s, number: g.number, to: part, slot: int32(slot), row: row, fixed: slot < 0}, request)
 }
 
 // all sends a request to all shards.
@@ -104,7 +138,7 @@ func (s *session) all(q *protocol.Request, raw []byte) bool {
 	g := s.gather(pl.Row, n, 0)
 	for i := range n {
 		u, err := s.upstreamOf(i)
-		g.pass(u, err, -1, nil, raw)
+		g.pass(u, err, -1, s.row(), nil, raw)
 	}
 	return true
 }

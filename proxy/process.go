@@ -16,9 +16,12 @@ import (
 	"spindle/internal/logging"
 	"spindle/internal/process"
 	"spindle/internal/setting"
+	"spindle/internal/slots"
 	"spindle/internal/tlsconfig"
 	"spindle/internal/version"
 	"spindle/protocol"
+	"spindle/proxy/store"
+	"spindle/proxy/topology"
 	"spindle/reactor"
 )
 
@@ -31,6 +34,7 @@ type host struct {
 	sockets  reactor.ListenSettings
 	tls      tlsconfig.Settings
 	backend  setting.Enum[reactor.Backend]
+	store    store.Settings
 	registry *setting.Registry
 	config   *config.Config
 }
@@ -102,19 +106,19 @@ func withoutRole(argv []string) []string {
 }
 
 func (h *host) rows() []setting.Row {
-	rows := slices.Concat(h.own.Rows(), h.process.Rows(), h.network.Rows(), h.sockets.Rows(), h.tls.Rows())
+	rows := slices.Concat(h.own.Rows(), h.process.Rows(), h.network.Rows(), h.sockets.Rows(), h.tls.Rows(), h.store.Rows())
 	return append(rows, setting.NewEnum("reactor-backend", &h.backend, reactor.Epoll, []setting.Choice[reactor.Backend]{
 		{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll}, {Name: "io_uring", Value: reactor.IOUring},
 	}, setting.Immutable))
 }
 
-var errNoShards = errors.New("the proxy needs shards: proxy-cluster host:port")
+var (
+	errNoShards  = errors.New("the proxy needs its shards from one of proxy-cluster, proxy-sentinel and proxy-product")
+	errNoMasters = errors.New("proxy-sentinel needs proxy-masters: the names of the shards")
+)
 
 // serve serves until a signal ends the proxy.
 func (h *host) serve(supervisor *process.Supervisor) error {
-	if len(h.own.Cluster.Get()) == 0 {
-		return errNoShards
-	}
 	certificates := tlsconfig.Current{
 		Settings: &h.tls, Begins: func() {}, Warn: func(err error) { h.log.Warning("%s", err) },
 		Wanted: func() bool { return h.sockets.TLSPort.Get() != 0 || h.own.TLS.Get() },
@@ -152,6 +156,11 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	stopped := make(chan struct{})
 	defer close(stopped)
 	go p.renew(stopped)
+	if p.product != nil {
+		if err := p.product.join(p, r.Addrs()[0]); err != nil {
+			return err
+		}
+	}
 	if err := p.showFigures(h.own.Admin.Get(), stopped); err != nil {
 		return fmt.Errorf("admin-address: %w", err)
 	}
@@ -161,13 +170,51 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	<-signals.Shutdown
 	supervisor.Stopping()
 	p.drain(drainLimit)
+	if p.product != nil {
+		p.product.leave()
+	}
 	r.Stop(2 * time.Second)
 	return nil
 }
 
 // makeProxy finds the shards and reads their commands. It waits until one answers.
 func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
-	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{}, started: time.Now(), registry: h.registry, chance: rand.IntN,
-		tls: func() *tls.Config { return nil }}
-	return p, p.find(h.own.Cluster.Get())
+	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{}, started: time.Now(),
+		registry: h.registry, chance: rand.IntN, tls: func() *tls.Config { return nil }}
+	if h.own.TLS.Get() {
+		p.tls = certificates.Client
+	}
+	p.access = topology.Access{User: h.own.User.Get(), Password: h.own.Password.Get(), TLS: p.tls()}
+	if err := h.findShards(p); err != nil {
+		return nil, err
+	}
+	p.readCommands()
+	return p, nil
+}
+
+// findShards begins to follow the shards, where the settings say that they are found.
+func (h *host) findShards(p *Proxy) error {
+	every, own := time.Duration(h.own.Refresh.Get())*time.Millisecond, &h.own
+	sources := 0
+	for _, given := range []bool{len(own.Cluster.Get()) > 0, len(own.Sentinels.Get()) > 0, own.Product.Get() != ""} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case sources != 1:
+		return errNoShards
+	case len(own.Cluster.Get()) > 0:
+		p.finder = topology.New(topology.Options{Seeds: own.Cluster.Get(), Access: p.access, Every: every, Log: h.log})
+	case len(own.Sentinels.Get()) > 0:
+		masters := own.Masters.Get()
+		if len(masters) == 0 {
+			return errNoMasters
+		}
+		p.finder = watched{topology.FindSentinel(topology.SentinelOptions{Sentinels: own.Sentinels.Get(), Masters: masters,
+			Owners: topology.EqualRanges(slots.Count, len(masters)), Servers: p.access, Every: every, Log: h.log})}
+	default:
+		return h.followProduct(p)
+	}
+	return nil
 }

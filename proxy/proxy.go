@@ -25,7 +25,6 @@ import (
 	"spindle/internal/logging"
 	"spindle/internal/setting"
 	"spindle/protocol"
-	"spindle/protocol/respclient"
 	"spindle/proxy/route"
 	"spindle/proxy/topology"
 	"spindle/reactor"
@@ -35,7 +34,11 @@ import (
 type Proxy struct {
 	settings *Settings
 	log      *logging.Logger
-	finder   *topology.Finder
+	finder   finder
+	access   topology.Access // of the proxy itself to servers
+	hasher   route.Hasher
+	product  *product                   // of the store; nil: the shards come from elsewhere
+	states   atomic.Pointer[slotStates] // of a product whose slots may move; nil: none do
 	reactor  *reactor.Reactor
 	workers  map[protocol.Loop]*worker
 	tls      func() *tls.Config // for connections to shards; nil result: bare
@@ -77,7 +80,7 @@ func (p *Proxy) attach(r *reactor.Reactor) error {
 	p.reactor = r
 	for _, loop := range r.Loops() {
 		w := newWorker(p, loop)
-		w.topology = p.finder.Current()
+		w.use(p.finder.Current())
 		p.workers[loop] = w
 	}
 	if loops := r.Loops(); len(loops) > 0 {
@@ -124,36 +127,6 @@ func (p *Proxy) drain(limit time.Duration) {
 			return
 		}
 	}
-}
-
-// find begins to follow the topology, and reads what a shard's commands are. It waits until one answers.
-func (p *Proxy) find(seeds []string) error {
-	p.finder = topology.New(topology.Options{Seeds: seeds, Every: time.Duration(p.settings.Refresh.Get()) * time.Millisecond,
-		Log: p.log})
-	for {
-		for _, shard := range p.finder.Current().Shards {
-			table, err := readCommands(shard.Primary)
-			if err == nil {
-				p.commands.Store(table)
-				return nil
-			}
-			p.log.Warning("Reading the commands of %s: %v", shard.Primary, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-func readCommands(at string) (*route.Table, error) {
-	c, err := respclient.Dial(at)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	v, err := c.Do("COMMAND")
-	if err != nil {
-		return nil, err
-	}
-	return route.Read(v, route.Redis)
 }
 
 // encode makes a request.

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+
 	"spindle/protocol"
 	"spindle/proxy/route"
 	"spindle/reactor"
@@ -69,9 +71,23 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 		s.refuse(pl.Err)
 		return true
 	}
+	if w.states != nil {
+		held, err := s.isHeld(pl.Slot)
+		if held {
+			return false
+		}
+		if err != nil {
+			s.refuse(err)
+			return true
+		}
+		s.heldAt = 0
+	}
 	if raw == nil {
 		w.scratch = protocol.AppendCommand(w.scratch[:0], q.Args)
 		raw = w.scratch
+	}
+	if w.source(pl.Slot) != "" && s.tx == nil && s.pin == nil && pl.Special == route.None {
+		return s.liftAndForward(q, raw)
 	}
 	if pl.Class == route.Forward && s.pin == nil && s.tx == nil && s.sub == nil { // the usual case
 		return s.forward(pl.Slot, raw)
@@ -94,14 +110,14 @@ func (s *session) serveRare(q *protocol.Request, raw []byte) bool {
 	case route.Discard:
 		return s.discard()
 	case route.Watch:
-		return s.watchKeys(pl, raw)
+		return s.watchKeys(pl, q, raw)
 	case route.Unwatch:
-		return s.unwatch(pl, raw)
+		return s.unwatch(pl, q, raw)
 	case route.Reset, route.Quit:
 		return s.serveLocal(q, raw)
 	}
 	if s.tx != nil {
-		return s.queue(pl, raw)
+		return s.queue(pl, q, raw)
 	}
 	switch pl.Class {
 	case route.Local:
@@ -183,7 +199,7 @@ func (s *session) upstreamOf(index int) (*upstream, *protocol.Error) {
 func (s *session) forward(slot int, raw []byte) bool {
 	u, err := s.upstream(slot)
 	if err != nil {
-		s.refuse(err)
+		s.postpone(slot, raw, err)
 		return true
 	}
 	if u.isFull() {
@@ -192,6 +208,19 @@ func (s *session) forward(slot int, raw []byte) bool {
 	}
 	u.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row()}, raw)
 	return true
+}
+
+// postpone keeps a request that has no server now. A replica may take over soon, so the request is tried again, like one
+// that a server has refused. A shard that has stopped to answer is given no more requests to wait for.
+func (s *session) postpone(slot int, raw []byte, err *protocol.Error) {
+	if index := s.w.indexOf(slot, uint64(s.id)); index >= 0 {
+		if at := s.w.topology.Shards[index].Primary; at != "" && s.w.breaker(at).silent {
+			s.refuse(err)
+			return
+		}
+	}
+	c := call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), since: s.w.now()}
+	s.w.wait(s.access, c, bytes.Clone(raw), err)
 }
 
 // Open implements protocol.Handler.

@@ -43,14 +43,24 @@ type session struct {
 	last    *lastCommand
 	tx      *transaction // nil: none is open
 
-	pin       *upstream // its own connection, for WATCH, MULTI and blocking commands; usually nil
-	pinned    int       // the slot that pin is for; -1: no key was named yet
-	unpinning bool      // pin is given back when it has answered
-	isBlocked bool      // a blocking command runs on pin
-	watchLost bool      // pin broke while a key was watched: EXEC answers as if the key had changed
-	tracking  []string  // CLIENT TRACKING, with its options; nil: off
+	pin       *upstream      // its own connection, for WATCH, MULTI and blocking commands; usually nil
+	pinned    int            // the slot that pin is for; -1: no key was named yet
+	unpinning bool           // pin is given back when it has answered
+	isBlocked bool           // a blocking command runs on pin
+	blocked   blockedCommand // that runs on pin
+	isEnding  bool           // the blocked command is ended, to be sent again elsewhere
+	heldAt    int64          // since when a request waits for its slot, ms; 0: none does
+	watchLost bool           // pin broke while a key was watched: EXEC answers as if the key had changed
+	tracking  []string       // CLIENT TRACKING, with its options; nil: off
 	sub       *subscriptions
 	heard     [][]byte // messages that wait for the end of a reply (proxy.B2)
+}
+
+// A blockedCommand is a blocking command, to be sent again if its slot moves.
+type blockedCommand struct {
+	raw  []byte
+	slot int
+	row  int32
 }
 
 // lastCommand is what CLIENT LIST shows.

@@ -12,6 +12,11 @@ import (
 // Settings are those of the proxy itself.
 type Settings struct {
 	Cluster      setting.Value[[]string] // addresses of nodes of the cluster that is served
+	Sentinels    setting.Value[[]string] // addresses of Sentinels that watch the shards
+	Masters      setting.Value[[]string] // the shards by the names that the Sentinels have for them
+	Product      setting.String          // a product of the store
+	ProxyID      setting.String          // the name of this proxy in the store; "": host and port
+	Announce     setting.String          // the address for clients that the store shows; "": that of the listener
 	User         setting.String          // under which the proxy asks for the topology
 	Password     setting.String
 	TLS          setting.Bool // connections to shards are under TLS
@@ -39,6 +44,16 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewValue("proxy-cluster", &s.Cluster, nil, setting.Codec[[]string]{
 			Parse: parseSeeds, Format: func(a []string) string { return strings.Join(a, " ") },
 		}, setting.MultiArg, setting.Immutable),
+		setting.NewValue("proxy-sentinel", &s.Sentinels, nil, setting.Codec[[]string]{
+			Parse: parseSeeds, Format: func(a []string) string { return strings.Join(a, " ") },
+		}, setting.MultiArg, setting.Immutable),
+		setting.NewValue("proxy-masters", &s.Masters, nil, setting.Codec[[]string]{
+			Parse:  func(args []string, _ []string, _ setting.How) ([]string, error) { return args, nil },
+			Format: func(a []string) string { return strings.Join(a, " ") },
+		}, setting.MultiArg, setting.Immutable),
+		setting.NewString("proxy-product", &s.Product, "", setting.Immutable),
+		setting.NewString("proxy-id", &s.ProxyID, "", setting.Immutable),
+		setting.NewString("proxy-announce", &s.Announce, "", setting.Immutable),
 		setting.NewString("proxy-user", &s.User, "", setting.Immutable),
 		setting.NewString("proxy-password", &s.Password, "", setting.Immutable, setting.Sensitive),
 		setting.NewBool("proxy-shard-tls", &s.TLS, false, setting.Immutable),

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 
 	"spindle/protocol"
 	"spindle/protocol/scan"
@@ -67,7 +68,7 @@ func (s *session) multi() bool {
 }
 
 // queue takes a request inside a transaction.
-func (s *session) queue(pl *route.Plan, raw []byte) bool {
+func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	t := s.tx
 	switch {
 	case pl.Class == route.All || pl.Class == route.Local && !mayQueue(pl.Special):
@@ -83,19 +84,33 @@ func (s *session) queue(pl *route.Plan, raw []byte) bool {
 		s.answer(number, replyQueued)
 		return true
 	}
-	if !t.placed {
+	moving := s.w.source(pl.Slot) != ""
+	if !t.placed || moving {
 		if !s.wait() {
 			return false
 		}
 		if pl.Slot >= 0 {
 			s.pinned = pl.Slot
 		}
-		if !s.place(pl.Slot) {
+		if !t.placed && !s.place(pl.Slot) {
 			return true
 		}
 	}
 	t.add(raw, pl.Slot, s.expect())
-	s.sendStep(len(t.requests) - 1)
+	i := len(t.requests) - 1
+	if !moving {
+		s.sendStep(i)
+		return true
+	}
+	s.lift(pl.Slot, s.keysOf(pl.Row, q.Args), func(err *protocol.Error) {
+		switch {
+		case s.tx != t:
+		case err != nil:
+			s.failTransaction(err)
+		case t.placed:
+			s.sendStep(i)
+		}
+	})
 	return true
 }
 
@@ -364,7 +379,7 @@ func (p *unpinned) take(_ *upstream, c *call, _ []byte, _ scan.Refusal, _ *proto
 }
 
 // watchKeys is WATCH.
-func (s *session) watchKeys(pl *route.Plan, raw []byte) bool {
+func (s *session) watchKeys(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	if s.tx != nil {
 		s.refuse(errWatchInMulti)
 		return true
@@ -380,7 +395,19 @@ func (s *session) watchKeys(pl *route.Plan, raw []byte) bool {
 		return true
 	}
 	s.pinned = pl.Slot
-	s.pin.push(call{s: s, number: s.expect(), slot: int32(pl.Slot), patient: true, fixed: true, to: (*plain)(s)}, raw)
+	c := call{s: s, number: s.expect(), slot: int32(pl.Slot), patient: true, fixed: true, to: (*plain)(s)}
+	if s.w.source(pl.Slot) == "" {
+		s.pin.push(c, raw)
+		return true
+	}
+	raw = bytes.Clone(raw)
+	s.lift(pl.Slot, s.keysOf(pl.Row, q.Args), func(err *protocol.Error) {
+		if err != nil || s.pin == nil {
+			s.answerOr(c.number, nil, cmp.Or(err, errSlotMoves))
+			return
+		}
+		s.pin.push(c, raw)
+	})
 	return true
 }
 
@@ -396,9 +423,9 @@ func (t *plain) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err *
 }
 
 // unwatch is UNWATCH.
-func (s *session) unwatch(pl *route.Plan, raw []byte) bool {
+func (s *session) unwatch(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	if s.tx != nil {
-		return s.queue(pl, raw)
+		return s.queue(pl, q, raw)
 	}
 	if !s.wait() {
 		return false
@@ -424,6 +451,7 @@ func (s *session) block(slot int, raw []byte) bool {
 	}
 	s.barrier = true
 	s.setBlocked(true)
+	s.blocked = blockedCommand{bytes.Clone(raw), slot, s.row()}
 	s.pin.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), patient: true, to: (*unblocked)(s)}, raw)
 	return true
 }
@@ -437,10 +465,44 @@ func (b *unblocked) take(u *upstream, c *call, p []byte, _ scan.Refusal, err *pr
 		return
 	}
 	s.setBlocked(false)
+	if s.isEnding {
+		s.isEnding = false
+		if err == nil && isNothing(p) && s.blocked.raw != nil { // it was ended, and had no data
+			s.blockAgain(c.number)
+			return
+		}
+	}
 	if s.unpinning && s.pin == u {
 		s.releasePin()
 	}
 	s.answerOr(c.number, p, err)
+}
+
+// isNothing reports whether p is the reply of a blocking command whose time is over.
+func isNothing(p []byte) bool { return p[0] == '_' || len(p) > 1 && p[1] == '-' }
+
+// blockAgain sends a blocked command again, after its slot has moved.
+func (s *session) blockAgain(number uint64) {
+	s.dropPin()
+	b := s.blocked
+	s.retries++
+	s.w.after(0, func() {
+		s.retries--
+		if s.closed {
+			return
+		}
+		if s.w.states != nil && s.w.states.held[b.slot] {
+			s.w.after(pauseAgain, func() { s.blockAgain(number) })
+			return
+		}
+		u, err := s.upstream(b.slot)
+		if err != nil {
+			s.answerOr(number, nil, err)
+			return
+		}
+		s.pin, s.pinned, s.unpinning, s.isBlocked = s.access.own(s, u.at), b.slot, true, true
+		s.pin.push(call{s: s, number: number, slot: int32(b.slot), row: b.row, patient: true, to: (*unblocked)(s)}, b.raw)
+	})
 }
 
 // takePin gives the session its own connection to the shard of a slot. It returns false if there is none: the

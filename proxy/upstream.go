@@ -40,9 +40,13 @@ type upstream struct {
 
 	owner    *session   // that has it for itself; nil: shared
 	hears    bool       // pushes go to owner
+	own      bool       // it is of one session at a time
+	clientID int64      // of it at the server, if it is such a one; 0: not known yet
+	answers  uint64     // calls that are over
 	cutting  error      // why we close it
 	waiting  []*session // held because it is full
 	figure   *shardFigure
+	answered bool // the server has answered a call
 	retiring bool // it is closed when its calls are answered
 }
 
@@ -134,7 +138,9 @@ func (u *upstream) Up(d reactor.Direct) {
 		d.Append(u.kept[at : at+c.size])
 		at += c.size
 	}
-	u.w.breaker(u.at).closed()
+	if b := u.w.breaker(u.at); !b.silent {
+		b.closed()
+	}
 }
 
 // Received implements reactor.Sink.
@@ -186,6 +192,10 @@ func (u *upstream) received(p []byte) {
 	}
 	c := u.calls.at(0)
 	u.measure(c)
+	if !u.answered {
+		u.answered = true
+		u.w.breaker(u.at).closed()
+	}
 	if u.passing {
 		u.passing = false
 		if s := c.s; !s.closed {
@@ -261,6 +271,7 @@ func (u *upstream) keepPart(p []byte) {
 // drop removes the oldest call, and forgets its bytes. It is answered.
 func (u *upstream) drop() call {
 	c := u.calls.pop()
+	u.answers++
 	u.head += c.size
 	if u.head == len(u.kept) {
 		u.head = 0

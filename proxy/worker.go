@@ -23,6 +23,8 @@ type worker struct {
 	ups      map[*upstream]struct{} // all that are not down
 
 	topology *topology.Map // what requests are routed by; the same during one batch
+	states   *slotStates   // of topology; nil: all slots are simply served
+	holding  []*session    // held because of a slot's state
 	epoch    uint64        // grows when requests may take another connection than before (proxy.O3)
 	later    []delayed
 	ticking  bool
@@ -161,7 +163,7 @@ func (a *access) own(s *session, at string) *upstream {
 		u = spare[n-1]
 		a.spare[at] = spare[:n-1]
 	} else {
-		u = a.w.open(a, at)
+		u = a.w.openOwn(a, at)
 	}
 	u.owner = s
 	return u
@@ -184,12 +186,20 @@ func (a *access) giveBack(u *upstream) {
 // spareMost is how many connections of single sessions are kept for later ones, for each server and identity.
 const spareMost = 64
 
-// open begins a connection.
+// open begins a connection that sessions share.
 func (w *worker) open(a *access, at string) *upstream {
-	u := &upstream{w: w, access: a, at: at, figure: w.figures.shard(at)}
+	return w.begin(&upstream{w: w, access: a, at: at, figure: w.figures.shard(at)})
+}
+
+// openOwn begins a connection of one session.
+func (w *worker) openOwn(a *access, at string) *upstream {
+	return w.begin(&upstream{w: w, access: a, at: at, figure: w.figures.shard(at), own: true})
+}
+
+func (w *worker) begin(u *upstream) *upstream {
 	w.ups[u] = struct{}{}
 	w.greet(u)
-	w.dial(at, u)
+	w.dial(u.at, u)
 	return u
 }
 
@@ -222,6 +232,9 @@ func (w *worker) greet(u *upstream) {
 	if id.db != 0 {
 		say(ignored{}, "SELECT", itoa(id.db))
 	}
+	if u.own {
+		u.push(call{to: (*numbered)(u), slot: -1, fixed: true}, encode("CLIENT", "ID"))
+	}
 	if id.replica {
 		say(ignored{}, "READONLY")
 	}
@@ -237,6 +250,17 @@ func (w *worker) greet(u *upstream) {
 type ignored struct{}
 
 func (ignored) take(*upstream, *call, []byte, scan.Refusal, *protocol.Error) {}
+
+// A numbered takes the reply to CLIENT ID.
+type numbered upstream
+
+func (n *numbered) take(_ *upstream, _ *call, p []byte, _ scan.Refusal, _ *protocol.Error) {
+	for _, c := range p {
+		if c >= '0' && c <= '9' {
+			n.clientID = 10*n.clientID + int64(c-'0')
+		}
+	}
+}
 
 // watch has deadlines looked at while calls are under way.
 func (w *worker) watch() {
@@ -260,6 +284,7 @@ func (w *worker) look() {
 		busy = true
 		if c := u.calls.at(0); !c.patient && now-c.since > limit {
 			w.breaker(u.at).failed(now)
+			w.breaker(u.at).silent = true
 			u.cut(errTimeout(u.at, limit))
 		}
 	}
@@ -279,8 +304,13 @@ func (w *worker) look() {
 
 // use has the worker route by m.
 func (w *worker) use(m *topology.Map) {
-	w.topology = m
+	w.topology, w.states = m, w.p.states.Load()
 	w.epoch++
+	holding := w.holding
+	w.holding = nil
+	for _, s := range holding {
+		s.goOn()
+	}
 	for a := range w.eachAccess() {
 		a.closeUnused()
 	}
@@ -354,8 +384,9 @@ func (w *worker) giveBuffer(b []byte) {
 //	           failed                      its time is over
 //	closed ──────────────▶ open for a while ─────────────▶ one connection tries ─▶ closed, or open for longer
 type breaker struct {
-	until int64 // ms; requests fail until then
-	wait  int64 // the next pause
+	until  int64 // ms; no connection is tried until then
+	wait   int64 // the next pause
+	silent bool  // the server took requests and did not answer; otherwise it could not be reached
 }
 
 const (
@@ -372,7 +403,7 @@ func (w *worker) breaker(at string) *breaker {
 	return b
 }
 
-func (b *breaker) closed() { b.until, b.wait = 0, 0 }
+func (b *breaker) closed() { *b = breaker{} }
 
 // failed opens the breaker. Each time in a row the pause doubles, and a third of it is random.
 func (b *breaker) failed(now int64) {

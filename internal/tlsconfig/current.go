@@ -18,6 +18,7 @@ type Current struct {
 	primary atomic.Pointer[tls.Config] // of the link to a primary; nil: without TLS
 	bus     atomic.Pointer[Configs]    // of the cluster bus; nil: without TLS
 	admin   atomic.Pointer[tls.Config]
+	client  atomic.Pointer[tls.Config]
 	ends    atomic.Pointer[Ends]
 	read    atomic.Pointer[[sha256.Size]byte] // of the files as they were read last
 	loads   atomic.Int64                      // how often Load was called
@@ -56,8 +57,12 @@ func (c *Current) install(configs *Configs) {
 		c.bus.Store(nil)
 	}
 	c.admin.Store(configs.Server)
+	c.client.Store(configs.Client)
 	c.ends.Store(&configs.Ends)
 }
+
+// Client is the configuration of connections that a proxy opens to its shards. Load comes before.
+func (c *Current) Client() *tls.Config { return c.client.Load() }
 
 // Admin is the configuration of the admin address. Load comes before its first handshake.
 func (c *Current) Admin() *tls.Config {

@@ -104,7 +104,7 @@ func (f *Finder) refresh() {
 
 // ask asks one node for its view.
 func (f *Finder) ask(addr string) (v view, err error) {
-	c, err := f.options.Access.dial(addr)
+	c, err := f.options.Access.Dial(addr)
 	if err != nil {
 		return v, err
 	}

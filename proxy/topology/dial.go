@@ -19,8 +19,8 @@ type Access struct {
 
 const usualTimeout = 2 * time.Second
 
-// dial connects to addr and authenticates.
-func (a Access) dial(addr string) (*respclient.Client, error) {
+// Dial connects to addr and authenticates.
+func (a Access) Dial(addr string) (*respclient.Client, error) {
 	if a.Timeout == 0 {
 		a.Timeout = usualTimeout
 	}

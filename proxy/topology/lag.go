@@ -121,7 +121,7 @@ func (g *gauge) measure(s *Shard) {
 func (g *gauge) ask(addr string) (s standing, err error) {
 	c := g.clients[addr]
 	if c == nil {
-		if c, err = g.access.dial(addr); err != nil {
+		if c, err = g.access.Dial(addr); err != nil {
 			g.log.Verbose("proxy: the lag of %s is not known: %v", addr, err)
 			return s, err
 		}

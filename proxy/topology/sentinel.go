@@ -80,7 +80,7 @@ func (f *SentinelFinder) refresh() {
 
 // ask asks one Sentinel for the missing names. It returns its last error.
 func (f *SentinelFinder) ask(addr string, missing []bool) (trouble error) {
-	c, err := f.options.Sentinel.dial(addr)
+	c, err := f.options.Sentinel.Dial(addr)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (f *SentinelFinder) ask(addr string, missing []bool) (trouble error) {
 // listen hears one Sentinel's messages of failovers, until the Finder ends.
 func (f *SentinelFinder) listen(addr string) {
 	for {
-		if c, err := f.options.Sentinel.dial(addr); err == nil {
+		if c, err := f.options.Sentinel.Dial(addr); err == nil {
 			stop := make(chan struct{})
 			go func() { // ends the read below
 				select {

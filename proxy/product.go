@@ -1,0 +1,382 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"spindle/internal/version"
+	"spindle/protocol"
+	"spindle/protocol/scan"
+	"spindle/proxy/route"
+	"spindle/proxy/store"
+	"spindle/proxy/topology"
+	"spindle/reactor"
+)
+
+// A product is the proxy's part of a product in the store: it follows the table of slots, and confirms each table once
+// it acts on it.
+//
+//	store ── table ─▶ adopt: the map and the states of slots ─▶ each loop uses them
+//	                                    calls by older tables are answered │
+//	store ◀─ confirmed ────────────────────────────────────────────────────┘
+//
+// proxy.M1. A revision is confirmed when no call that was routed by an older table is under way (store.C2).
+// proxy.M2. Requests for a held slot wait. For a slot that moves, the keys of a request move first, then the request goes
+// to the new group.
+// proxy.M3. The store is not on the way: without it the last table stays in force.
+type product struct {
+	client *store.Client
+	tables <-chan *store.Table
+	first  *store.Table
+	static *topology.Static
+	ctx    context.Context
+	cancel context.CancelFunc
+	id     string
+}
+
+// slotStates are the slots of a table that are not simply served.
+type slotStates struct {
+	held   map[int]bool
+	source map[int]string // by slot that moves: the address that its keys come from
+}
+
+// followProduct begins to follow a product, and waits for its first table.
+func (h *host) followProduct(p *Proxy) error {
+	s, err := store.Open(&h.store)
+	if err != nil {
+		return err
+	}
+	r := &product{id: h.own.ProxyID.Get()}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.client = store.NewClient(s, h.store.Prefix.Get(), h.own.Product.Get(), func(err error) { h.log.Warning("%v", err) })
+	r.tables = r.client.Follow(r.ctx)
+	r.first = <-r.tables
+	p.product = r
+	of := &r.first.Product
+	if of.Hash == store.HashCRC32 {
+		p.hasher = route.Codis
+	}
+	if of.Kind == store.KindCluster {
+		every := time.Duration(h.own.Refresh.Get()) * time.Millisecond
+		p.finder = topology.New(topology.Options{Seeds: of.Seeds, Access: p.access, Every: every, Log: h.log})
+		return nil
+	}
+	r.static = topology.NewStatic(of.Slots)
+	p.finder = handed{r.static}
+	return r.adopt(p, r.first)
+}
+
+// join registers the proxy, and acts on later tables. address is that of its listener.
+func (r *product) join(p *Proxy, address string) error {
+	if announced := p.settings.Announce.Get(); announced != "" {
+		address = announced
+	}
+	host, _ := os.Hostname()
+	if r.id == "" {
+		_, port, _ := net.SplitHostPort(address)
+		r.id = host + "-" + port
+	}
+	info := store.Proxy{Schema: store.SchemaProxy, ID: r.id, Address: address, Admin: p.settings.Admin.Get(), Host: host,
+		PID: os.Getpid(), Version: version.Spindle, Started: time.Now().UTC()}
+	if err := r.client.Register(r.ctx, info); err != nil {
+		return fmt.Errorf("registering as %s: %w", r.id, err)
+	}
+	r.client.Confirm(r.first.Revision)
+	go func() {
+		for t := range r.tables {
+			if r.static != nil {
+				if err := r.adopt(p, t); err != nil {
+					p.log.Warning("Revision %d of the table is not used: %v", t.Revision, err)
+					continue
+				}
+				p.settle()
+			}
+			r.client.Confirm(t.Revision)
+		}
+	}()
+	return nil
+}
+
+// leave takes the proxy from the store.
+func (r *product) leave() {
+	r.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = r.client.Unregister(ctx) // an operator can remove it, too
+}
+
+// adopt makes a map of a table.
+func (r *product) adopt(p *Proxy, t *store.Table) error {
+	groups := make([]*store.Group, 0, len(t.Groups))
+	for _, g := range t.Groups {
+		groups = append(groups, g)
+	}
+	slices.SortFunc(groups, func(a, b *store.Group) int { return cmp.Compare(a.ID, b.ID) })
+	index := map[string]uint16{}
+	var shards []*topology.Shard
+	for _, g := range groups {
+		if g.Primary == "" {
+			continue
+		}
+		index[g.ID] = uint16(len(shards))
+		shard := &topology.Shard{ID: g.ID, Primary: g.Primary}
+		for _, s := range g.Servers {
+			if s.Address != g.Primary {
+				shard.Replicas = append(shard.Replicas, &topology.Replica{Addr: s.Address})
+			}
+		}
+		shards = append(shards, shard)
+	}
+	owners := make([]uint16, len(t.Slots))
+	states := &slotStates{held: map[int]bool{}, source: map[int]string{}}
+	for slot, s := range t.Slots {
+		owners[slot] = topology.None
+		if i, there := index[s.Group]; there {
+			owners[slot] = i
+		}
+		if s.Held {
+			states.held[slot] = true
+		}
+		if s.Source != "" {
+			if from, there := t.Groups[s.Source]; there && from.Primary != "" {
+				states.source[slot] = from.Primary
+			} else {
+				states.held[slot] = true // its keys cannot be had now
+			}
+		}
+	}
+	p.states.Store(states)
+	return r.static.Set(shards, owners)
+}
+
+// settle has each loop use the current map, and returns when no call by an older one is under way.
+func (p *Proxy) settle() {
+	var asked sync.WaitGroup
+	waiting := map[*worker][]*mark{}
+	for loop, w := range p.workers {
+		asked.Add(1)
+		var marks []*mark
+		reactor.Run(loop, func() {
+			defer asked.Done()
+			w.use(p.finder.Current())
+			for u := range w.ups {
+				if u.calls.n > 0 {
+					marks = append(marks, &mark{u, u.answers + uint64(u.calls.n)})
+				}
+			}
+			for s := range w.sessions {
+				s.moveAway()
+			}
+			waiting[w] = marks
+		})
+		asked.Wait() // one after the other: they share waiting
+	}
+	for loop, w := range p.workers {
+		for len(waiting[w]) > 0 {
+			asked.Add(1)
+			reactor.Run(loop, func() {
+				defer asked.Done()
+				waiting[w] = slices.DeleteFunc(waiting[w], func(m *mark) bool {
+					return m.u.state == down || m.u.answers >= m.until || m.u.isBlocked()
+				})
+				for s := range w.sessions {
+					s.moveAway()
+				}
+			})
+			if asked.Wait(); len(waiting[w]) > 0 {
+				time.Sleep(2 * time.Millisecond)
+			}
+		}
+	}
+}
+
+// A mark is the last call of an older map on a connection.
+type mark struct {
+	u     *upstream
+	until uint64 // of u.answers
+}
+
+// isBlocked reports whether the connection's only call waits for data of a slot that is where it was.
+func (u *upstream) isBlocked() bool {
+	return u.owner != nil && u.owner.isBlocked && !u.owner.isAway()
+}
+
+// isAway reports whether the slot of the session's pin is held or belongs to another server than the pin's.
+func (s *session) isAway() bool {
+	if s.pin == nil || s.pinned < 0 {
+		return false
+	}
+	w := s.w
+	if w.states != nil && (w.states.held[s.pinned] || w.states.source[s.pinned] != "") {
+		return true
+	}
+	index := w.topology.Owner(s.pinned)
+	return index < 0 || w.topology.Shards[index].Primary != s.pin.at
+}
+
+// moveAway takes a session's pin from a slot that is not where it was. A transaction starts again, a watched key counts
+// as changed, and a blocked command is ended at the server and sent again.
+func (s *session) moveAway() {
+	if !s.isAway() {
+		return
+	}
+	switch {
+	case s.isBlocked:
+		s.unblock()
+	case s.tx != nil && s.tx.ended: // EXEC is on its way
+	case s.tx != nil && !s.tx.watched && s.tx.bytes <= transactionMost:
+		s.dropPin()
+		s.tx.placed = false
+		s.retries++
+		t := s.tx
+		s.w.after(0, func() { s.restart(t) })
+	case !s.unpinning:
+		s.watchLost = true
+		s.dropPin()
+		if s.tx != nil {
+			s.tx.placed = false
+		}
+	}
+}
+
+// unblock ends the blocked command of a session at its server, on a shared connection: the reply tells whether it had
+// data. See unblocked.take.
+func (s *session) unblock() {
+	if s.isEnding || s.pin.clientID == 0 {
+		return
+	}
+	s.isEnding = true
+	s.access.to(s.pin.at)[0].push(call{slot: -1, to: ignored{}, fixed: true},
+		encode("CLIENT", "UNBLOCK", strconv.FormatInt(s.pin.clientID, 10), "TIMEOUT"))
+}
+
+// isHeld reports whether requests for a slot wait. The session is told when the table changes, or when it has waited for
+// too long: then the request is refused.
+func (s *session) isHeld(slot int) (held bool, err *protocol.Error) {
+	w := s.w
+	if w.states == nil || slot < 0 || !w.states.held[slot] {
+		return false, nil
+	}
+	limit := w.p.settings.Timeout.Get()
+	if s.heldAt == 0 {
+		s.heldAt = w.now()
+		w.after(limit, s.goOn)
+	}
+	if w.now()-s.heldAt >= limit {
+		s.heldAt = 0
+		return false, errSlotHeld
+	}
+	w.holding = append(w.holding, s)
+	return true, nil
+}
+
+// source returns the address that the keys of a slot have to be moved from; "": there is none.
+func (w *worker) source(slot int) string {
+	if w.states == nil || slot < 0 {
+		return ""
+	}
+	return w.states.source[slot]
+}
+
+// keysOf copies the keys of a request.
+func (s *session) keysOf(row *route.Row, args [][]byte) (keys [][]byte) {
+	for _, at := range s.w.p.table().AppendKeys(nil, row, args) {
+		keys = append(keys, slices.Clone(args[at]))
+	}
+	return keys
+}
+
+// lift moves keys of one slot to the slot's group, and calls do then (proxy.M2). The caller has nothing owed, and serves
+// no other request before do. REPLACE is safe: while the source has a key, no proxy has used the target's.
+func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
+	w := s.w
+	to, err := s.upstream(slot)
+	if err != nil {
+		do(err)
+		return
+	}
+	host, port, ok := cutAddress(to.at)
+	if !ok {
+		do(errNoSlot)
+		return
+	}
+	words := []string{"MIGRATE", host, port, "", itoa(s.access.id.db), itoa(int(w.p.settings.Timeout.Get())), "REPLACE"}
+	if password, user := w.p.access.Password, w.p.access.User; user != "" {
+		words = append(words, "AUTH2", user, password)
+	} else if password != "" {
+		words = append(words, "AUTH", password)
+	}
+	words = append(words, "KEYS")
+	args := make([][]byte, 0, len(words)+len(keys))
+	for _, word := range words {
+		args = append(args, []byte(word))
+	}
+	args = append(args, keys...)
+	s.barrier = true
+	s.retries++ // nothing else is served meanwhile
+	from := w.mover().to(w.source(slot))[0]
+	from.push(call{s: s, to: &lifted{s, do}, slot: -1, fixed: true}, protocol.AppendCommand(nil, args))
+}
+
+// mover is the access of the proxy itself, which may MIGRATE whatever the clients may do.
+func (w *worker) mover() *access {
+	id := identity{user: w.p.access.User, password: w.p.access.Password}
+	a := w.accesses[id]
+	if a == nil {
+		a = w.accessOf(id)
+	}
+	return a
+}
+
+// A lifted takes the reply to MIGRATE.
+type lifted struct {
+	s  *session
+	do func(err *protocol.Error)
+}
+
+func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	s := l.s
+	s.retries--
+	if s.closed {
+		return
+	}
+	if err == nil && refusal != scan.NotRefused {
+		err = errNotMoved(errorOf(p))
+	}
+	l.do(err)
+}
+
+// liftAndForward moves the keys of a request, and passes it on then.
+func (s *session) liftAndForward(q *protocol.Request, raw []byte) bool {
+	if !s.wait() {
+		return false
+	}
+	pl := &s.w.plan
+	slot, row, number, blocks := pl.Slot, s.row(), s.expect(), pl.Blocks
+	raw = slices.Clone(raw)
+	s.lift(slot, s.keysOf(pl.Row, q.Args), func(err *protocol.Error) {
+		var to *upstream
+		if err == nil {
+			to, err = s.upstream(slot)
+		}
+		if err != nil {
+			s.answerOr(number, nil, err)
+			return
+		}
+		c := call{s: s, number: number, slot: int32(slot), row: row}
+		if blocks {
+			to = s.access.own(s, to.at)
+			s.pin, s.pinned, s.unpinning, s.isBlocked = to, slot, true, true
+			c.patient, c.to = true, (*unblocked)(s)
+		}
+		to.push(c, raw)
+	})
+	return true
+}
