@@ -20,7 +20,7 @@ import (
 	"spindle/reactor"
 )
 
-// A product is the proxy's part of a product in the store: it follows the table of slots, and confirms each table once
+// A product is the proxy's part of a product in the store. It follows the table of slots, and confirms each table once
 // it acts on it.
 //
 //	store ── table ─▶ adopt: the map and the states of slots ─▶ each loop uses them
@@ -28,8 +28,8 @@ import (
 //	store ◀─ confirmed ────────────────────────────────────────────────────┘
 //
 // proxy.M1. A revision is confirmed when no call that was routed by an older table is under way (store.C2).
-// proxy.M2. Requests for a held slot wait. For a slot that moves, the keys of a request move first, then the request goes
-// to the new group.
+// proxy.M2. Requests for a held slot wait. For a slot that moves, the keys of a request move first. Then the request
+// goes to the new group.
 // proxy.M3. The store is not on the way: without it the last table stays in force.
 type product struct {
 	client *store.Client
@@ -257,8 +257,8 @@ func (s *session) unblock() {
 		encode("CLIENT", "UNBLOCK", strconv.FormatInt(s.pin.clientID, 10), "TIMEOUT"))
 }
 
-// isHeld reports whether requests for a slot wait. The session is told when the table changes, or when it has waited for
-// too long: then the request is refused.
+// isHeld reports whether requests for a slot wait. The session is told when the table changes, or when it has waited
+// for too long. Then the request is refused.
 func (s *session) isHeld(slot int) (held bool, err *protocol.Error) {
 	w := s.w
 	if w.states == nil || slot < 0 || !w.states.held[slot] {
@@ -293,8 +293,8 @@ func (s *session) keysOf(row *route.Row, args [][]byte) (keys [][]byte) {
 	return keys
 }
 
-// lift moves keys of one slot to the slot's group, and calls do then (proxy.M2). The caller has nothing owed, and serves
-// no other request before do. REPLACE is safe: while the source has a key, no proxy has used the target's.
+// lift moves keys of one slot to the slot's group, and calls do then (proxy.M2). The caller has nothing owed, and
+// serves no other request before do. REPLACE is safe: while the source has a key, no proxy has used the target's.
 func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
 	w := s.w
 	to, err := s.upstream(slot)
@@ -373,7 +373,8 @@ func (s *session) liftAndForward(q *protocol.Request, raw []byte) bool {
 		c := call{s: s, number: number, slot: int32(slot), row: row}
 		if blocks {
 			to = s.access.own(s, to.at)
-			s.pin, s.pinned, s.unpinning, s.isBlocked = to, slot, true, true
+			s.pin, s.pinned, s.unpinning = to, slot, true
+			s.setBlocked(true)
 			c.patient, c.to = true, (*unblocked)(s)
 		}
 		to.push(c, raw)

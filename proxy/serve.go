@@ -210,8 +210,8 @@ func (s *session) forward(slot int, raw []byte) bool {
 	return true
 }
 
-// postpone keeps a request that has no server now. A replica may take over soon, so the request is tried again, like one
-// that a server has refused. A shard that has stopped to answer is given no more requests to wait for.
+// postpone keeps a request that has no server now. A replica may take over soon, so the request is tried again, like
+// one that a server has refused. A shard that has stopped to answer is given no more requests to wait for.
 func (s *session) postpone(slot int, raw []byte, err *protocol.Error) {
 	if index := s.w.indexOf(slot, uint64(s.id)); index >= 0 {
 		if at := s.w.topology.Shards[index].Primary; at != "" && s.w.breaker(at).silent {

@@ -500,7 +500,8 @@ func (s *session) blockAgain(number uint64) {
 			s.answerOr(number, nil, err)
 			return
 		}
-		s.pin, s.pinned, s.unpinning, s.isBlocked = s.access.own(s, u.at), b.slot, true, true
+		s.pin, s.pinned, s.unpinning = s.access.own(s, u.at), b.slot, true
+		s.setBlocked(true)
 		s.pin.push(call{s: s, number: number, slot: int32(b.slot), row: b.row, patient: true, to: (*unblocked)(s)}, b.raw)
 	})
 }

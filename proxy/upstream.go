@@ -41,7 +41,7 @@ type upstream struct {
 	owner    *session   // that has it for itself; nil: shared
 	hears    bool       // pushes go to owner
 	own      bool       // it is of one session at a time
-	clientID int64      // of it at the server, if it is such a one; 0: not known yet
+	clientID int64      // the connection's ID at the server; 0: not known
 	answers  uint64     // calls that are over
 	cutting  error      // why we close it
 	waiting  []*session // held because it is full
