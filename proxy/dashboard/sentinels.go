@@ -202,21 +202,16 @@ const preferred = 1
 func (d *Dashboard) failOverAt(ctx context.Context, m *model, g *store.Group, server string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	l, err := d.dialer.open(ctx, server)
-	if err != nil {
-		return err
-	}
-	defer l.close()
-	old, err := l.ask("CONFIG", "GET", "replica-priority")
+	old, err := d.dialer.once(ctx, server, "CONFIG", "GET", "replica-priority")
 	if err != nil {
 		return err
 	}
 	priority, _ := old.Get("replica-priority")
-	if _, err := l.ask("CONFIG", "SET", "replica-priority", preferred); err != nil {
+	if _, err := d.dialer.once(ctx, server, "CONFIG", "SET", "replica-priority", preferred); err != nil {
 		return err
 	}
-	defer func() {
-		if _, err := l.ask("CONFIG", "SET", "replica-priority", priority.Word()); err != nil {
+	defer func() { // on a new connection: a Sentinel closes those of a server that it promotes
+		if _, err := d.dialer.once(ctx, server, "CONFIG", "SET", "replica-priority", priority.Word()); err != nil {
 			d.log.Warning("replica-priority of %s stays %d: %s", server, preferred, err)
 		}
 	}()
@@ -243,11 +238,7 @@ func (d *Dashboard) failOverAt(ctx context.Context, m *model, g *store.Group, se
 		return refused
 	}
 	for {
-		v, err := l.ask("ROLE")
-		if err != nil {
-			return err
-		}
-		if len(v.Elems) > 0 && v.Elems[0].Text == "master" {
+		if d.dialer.look(ctx, server).Role == "primary" {
 			return nil
 		}
 		if err := wait(ctx, 100*time.Millisecond); err != nil {
