@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// A dashboard is the process, and its REST interface.
+type dashboard struct {
+	t      *testing.T
+	server *testkit.Server
+	store  []string // directives, for proxies too
+	url    string
+}
+
+const writeToken = "for-tests-only-0123456789"
+
+// startDashboard starts a dashboard over a folder.
+func startDashboard(t *testing.T, store string) *dashboard {
+	t.Helper()
+	port := testkit.FreePort(t)
+	d := &dashboard{t: t, store: []string{"--store", store}, url: "http://127.0.0.1:" + strconv.Itoa(port)}
+	d.server = testkit.Launch(t, testkit.Spec{Bare: true, NoWait: true, Port: port, Args: append([]string{"--dashboard",
+		"--dashboard-address", "127.0.0.1:" + strconv.Itoa(port), "--dashboard-write-token", writeToken}, d.store...)})
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the dashboard answers", func() error {
+		_, err := d.try("GET", "/v1/products", nil)
+		return err
+	})
+	return d
+}
+
+// ask sends a request that has to succeed.
+func (d *dashboard) ask(method, path string, body any) map[string]any {
+	d.t.Helper()
+	reply, err := d.try(method, path, body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return reply
+}
+
+func (d *dashboard) try(method, path string, body any) (reply map[string]any, err error) {
+	var sent io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		sent = bytes.NewReader(text)
+	}
+	request, err := http.NewRequest(method, d.url+path, sent)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+writeToken)
+	request.Header.Set("Content-Type", "application/json")
+	got, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		return nil, err
+	}
+	if got.StatusCode/100 != 2 {
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, got.Status, text)
+	}
+	if len(bytes.TrimSpace(text)) > 0 && text[0] == '{' {
+		err = json.Unmarshal(text, &reply)
+	}
+	return reply, err
+}
+
+// startGroups makes a product of plain servers, one group each, and proxies in front of it.
+func startGroups(t *testing.T, d *dashboard, redis bool, hash string, groups, proxies int) *tier {
+	t.Helper()
+	d.ask("POST", "/v1/products", map[string]any{"name": "shop", "kind": "groups", "hash": hash})
+	all := &tier{}
+	for i := range groups {
+		all.shards = append(all.shards, testkit.Launch(t, testkit.Spec{Redis: redis}))
+		d.ask("POST", "/v1/products/shop/groups", map[string]any{"id": "g" + strconv.Itoa(i), "primary": all.shards[i].Addr})
+	}
+	d.ask("POST", "/v1/products/shop/slots", map[string]any{"even": true})
+	for range proxies {
+		port := testkit.FreePort(t)
+		all.proxies = append(all.proxies, testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append([]string{"--proxy",
+			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--proxy-product", "shop", "--proxy-id",
+			"p" + strconv.Itoa(len(all.proxies))}, d.store...)}))
+	}
+	return all
+}
+
+// TestRepliesOverGroups: as TestRepliesAreThoseOfOneServer, over plain servers in groups, while a group joins and the
+// slots are balanced.
+func TestRepliesOverGroups(t *testing.T) {
+	for name, how := range map[string]struct {
+		redis bool
+		hash  string
+	}{"spindle": {false, "crc16"}, "redis": {true, "crc16"}, "redis, Codis's slots": {true, "crc32"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startDashboard(t, "folder:"+t.TempDir())
+			all := startGroups(t, d, how.redis, how.hash, 3, 2)
+			one := testkit.Launch(t, testkit.Spec{Redis: how.redis})
+			moved := make(chan struct{})
+			go func() {
+				defer close(moved)
+				fresh := testkit.Launch(t, testkit.Spec{Redis: how.redis})
+				if _, err := d.try("POST", "/v1/products/shop/groups", map[string]any{"id": "g9", "primary": fresh.Addr}); err != nil {
+					t.Error(err)
+					return
+				}
+				plan, err := d.try("POST", "/v1/products/shop/plan", map[string]any{"balance": "slots"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := d.try("POST", "/v1/products/shop/move", map[string]any{"steps": plan["steps"]}); err != nil {
+					t.Error(err)
+				}
+			}()
+			play(t, all, one, 20, 2000*testkit.Scale(), false)
+			<-moved
+			testkit.Until(t, testkit.Slowly(120*time.Second), "the move ends", func() error {
+				move, err := d.try("GET", "/v1/products/shop/move", nil)
+				if err != nil {
+					return err
+				}
+				if move["state"] != "done" {
+					return fmt.Errorf("the move: %v", move)
+				}
+				return nil
+			})
+			play(t, all, one, 10, 300, true)
+		})
+	}
+}
