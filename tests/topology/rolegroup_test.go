@@ -21,13 +21,14 @@ type roleGroup struct {
 	full    int64 // full copies given before servers were restarted
 }
 
-func newRoleGroup(t *testing.T, rng *rand.Rand) *roleGroup {
+func newRoleGroup(t *testing.T, rng *rand.Rand, other testkit.Spec) *roleGroup {
 	t.Helper()
 	c := &roleGroup{t: t, rng: rng}
 	for i := range 5 {
-		c.nodes = append(c.nodes, testkit.Launch(t, testkit.Spec{Redis: i%2 == 1, Args: []string{
-			"--repl-backlog-size", "64mb", "--propagation-error-behavior", "panic", "--repl-ping-replica-period", "1",
-			"--repl-diskless-load", []string{"disabled", "swapdb"}[rng.IntN(2)]}}))
+		spec := []testkit.Spec{{}, other}[i%2]
+		spec.Args = []string{"--repl-backlog-size", "64mb", "--propagation-error-behavior", "panic",
+			"--repl-ping-replica-period", "1", "--repl-diskless-load", []string{"disabled", "swapdb"}[rng.IntN(2)]}
+		c.nodes = append(c.nodes, testkit.Launch(t, spec))
 		c.above = append(c.above, -1)
 	}
 	for i := 1; i < 5; i++ {
@@ -141,15 +142,24 @@ func (c *roleGroup) change() string {
 	return fmt.Sprintf("%d stopped for a while, %d follows %d", replica, old, to)
 }
 
-// TestChangingRoles: five nodes of both kinds are promoted, attached elsewhere, killed and restarted while clients
-// write. In the end all have the primary's data.
+// TestChangingRoles: five nodes, of spindle and of another kind, are promoted, attached elsewhere, killed and restarted
+// while clients write. In the end all have the primary's data.
 func TestChangingRoles(t *testing.T) {
 	t.Parallel()
+	for _, other := range []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9} {
+		t.Run(other, func(t *testing.T) {
+			t.Parallel()
+			changeRoles(t, other)
+		})
+	}
+}
+
+func changeRoles(t *testing.T, other string) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	c := newRoleGroup(t, rng)
-	c.writers = newLoad(t, seed, false)
+	c := newRoleGroup(t, rng, testkit.Kind(t, other))
+	c.writers = newLoad(t, seed, other != testkit.Redis70, other == testkit.Valkey9)
 	c.writers.loses = true
 	c.writers.start(c.nodes[0], 2)
 	changes := 0

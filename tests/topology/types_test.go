@@ -9,28 +9,29 @@ import (
 )
 
 // newLoad starts writers of everything that two releases of redis-server understand: all types, scripts, functions,
-// deadlines, blocking commands, transactions. With fields they also set deadlines of hash fields.
-func newLoad(t *testing.T, seed uint64, fields bool) *writers {
+// deadlines, blocking commands, transactions. With fields they also set deadlines of hash fields, and with persists they
+// take some away again.
+func newLoad(t *testing.T, seed uint64, fields, persists bool) *writers {
 	return &writers{t: t, seed: seed, done: make(chan struct{}), source: func(rng *rand.Rand) [][]any {
 		switch n := rng.IntN(12); {
 		case n < 4:
 			return write(rng)
 		case n == 4 && fields:
-			return [][]any{writeField(&drawn{rng, "h:", 60})}
+			return [][]any{writeField(&drawn{rng, "h:", 60}, persists)}
 		}
 		return writeTyped(rng)
 	}}
 }
 
 // writeField returns a request about the deadline of a hash field.
-func writeField(d *drawn) []any {
+func writeField(d *drawn, persists bool) []any {
 	field := []any{"FIELDS", 2, d.value(), d.value()}
-	switch d.IntN(6) {
-	case 0:
+	switch kind := d.IntN(6); {
+	case kind == 0 && persists:
 		return append([]any{"HPERSIST", d.key()}, field...)
-	case 1:
+	case kind == 1:
 		return append([]any{"HEXPIRE", d.key(), 10_000 + d.IntN(10_000), d.end("NX", "GT")}, field...)
-	case 2:
+	case kind == 2:
 		return append([]any{"HPEXPIREAT", d.key(), 1}, field...) // in the past, so it deletes
 	}
 	return append([]any{"HPEXPIRE", d.key(), 1 + d.IntN(volatileMs)}, field...)
