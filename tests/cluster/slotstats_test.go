@@ -244,6 +244,71 @@ func TestSlotStatsOfReplicas(t *testing.T) {
 	}
 }
 
+// TestSlotStatsOfMovedSlots: a slot that moves away and back counts from zero each time, at both nodes. CLUSTER RESET
+// forgets all figures.
+func TestSlotStatsOfMovedSlots(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{testkit.Ours, testkit.Valkey9} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			const slot = 7629 // of k
+			from, to := counting(t, kind), counting(t, kind)
+			from.Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
+			to.Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
+			to.Do("CLUSTER", "SET-CONFIG-EPOCH", 2)
+			from.Do("CLUSTER", "MEET", "127.0.0.1", to.Port, busPortOf(to))
+			testkit.Until(t, testkit.Slowly(patience), "a well cluster", func() error { return wellAll(from, to) })
+			figures := func(n *testkit.Server) string {
+				if list := n.Do("CLUSTER", "SLOT-STATS", "SLOTSRANGE", slot, slot).Elems; len(list) == 1 {
+					return fmt.Sprint(list[0].Elems[1].Strings())
+				}
+				return "not its slot"
+			}
+			is := func(n *testkit.Server, when, want string) {
+				t.Helper()
+				if got := figures(n); got != want {
+					t.Errorf("%s: %s, want %s", when, got, want)
+				}
+			}
+			move := func(from, to *testkit.Server) {
+				t.Helper()
+				to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.Do("CLUSTER", "MYID").Text)
+				from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID").Text)
+				if v := from.Do("MIGRATE", "127.0.0.1", to.Port, "k", 0, 5000); v.Text != "OK" {
+					t.Fatalf("MIGRATE: %v", v)
+				}
+				for _, n := range []*testkit.Server{to, from} {
+					if v := n.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID").Text); v.Text != "OK" {
+						t.Fatalf("SETSLOT: %v", v)
+					}
+				}
+			}
+			const zero = "[key-count 1 cpu-usec 0 network-bytes-in 0 network-bytes-out 0]"
+			from.Do("SET", "k", "v")
+			if got := figures(from); !strings.HasSuffix(got, " network-bytes-in 27 network-bytes-out 5]") {
+				t.Errorf("before: %s", got)
+			}
+			move(from, to)
+			is(from, "moved away", "not its slot")
+			is(to, "taken over", zero)
+			to.Do("GET", "k")
+			if got := figures(to); !strings.HasSuffix(got, " network-bytes-in 20 network-bytes-out 7]") {
+				t.Errorf("used at its new node: %s", got)
+			}
+			testkit.Until(t, testkit.Slowly(patience), "both agree", func() error { return wellAll(from, to) })
+			move(to, from)
+			is(to, "moved back", "not its slot")
+			is(from, "it is back", zero)
+			from.Do("GET", "k")
+			from.Do("FLUSHALL")
+			from.Do("CLUSTER", "RESET", "HARD")
+			is(from, "after a reset", "not its slot")
+			alone(t, from)
+			is(from, "taken again", strings.Replace(zero, "key-count 1", "key-count 0", 1))
+		})
+	}
+}
+
 // TestSlotStatsOfALongScript: a script that lends the turn counts for its slot when it is over. Other clients' calls
 // between its slices count for themselves.
 func TestSlotStatsOfALongScript(t *testing.T) {
