@@ -35,8 +35,8 @@ func appendValue(dst []byte, v respclient.Value) []byte {
 	return append(append(dst, v.Text...), "\r\n"...)
 }
 
-// FuzzRead: whatever a shard sends as its COMMAND, it is refused, or each call of its commands has a plan whose keys are
-// arguments.
+// FuzzRead: whatever a shard sends as its COMMAND, it is refused, or each call of its commands has a plan. The keys of
+// a plan are arguments.
 func FuzzRead(f *testing.F) {
 	for _, legacy := range []bool{false, true} {
 		for _, row := range commandReply(f, legacy).Elems {
