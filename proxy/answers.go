@@ -55,8 +55,18 @@ func (s *session) client(args [][]byte) bool {
 		return s.listClients()
 	case is("kill", 0):
 		return s.killClients(args)
+	case is("tracking", 0) && len(args) > 2:
+		return s.setTracking(args)
+	case is("caching", 3):
+		return s.setCaching(args[2])
+	case is("trackinginfo", 2):
+		s.trackingInfo()
 	case is("getredir", 2):
-		s.say(func(r *protocol.Reply) { r.Int(-1) })
+		redirect := int64(-1)
+		if s.tracking != nil {
+			redirect = s.tracking.redirect
+		}
+		s.say(func(r *protocol.Reply) { r.Int(redirect) })
 	default:
 		s.refuse(errNotServed("client " + string(args[1])))
 	}
@@ -113,11 +123,11 @@ func (s *session) line() string {
 }
 
 // ask calls f on each loop, and then done with the results on the session's loop, unless its client has gone.
-func (s *session) ask(f func(w *worker) []string, done func([]string)) {
+func ask[T any](s *session, f func(w *worker) []T, done func([]T)) {
 	workers := s.w.p.workers
 	var left atomic.Int32
 	left.Store(int32(len(workers)))
-	results := make([][]string, len(workers))
+	results := make([][]T, len(workers))
 	i := 0
 	for _, w := range workers {
 		at := i
@@ -134,7 +144,7 @@ func (s *session) ask(f func(w *worker) []string, done func([]string)) {
 // listClients is CLIENT LIST.
 func (s *session) listClients() bool {
 	number := s.expect()
-	s.ask(func(w *worker) (lines []string) {
+	ask(s, func(w *worker) (lines []string) {
 		for c := range w.sessions {
 			lines = append(lines, c.line())
 		}
@@ -185,7 +195,7 @@ func (s *session) killClients(args [][]byte) bool {
 		}
 	}
 	number := s.expect()
-	s.ask(func(w *worker) (killed []string) {
+	ask(s, func(w *worker) (killed []string) {
 		for c := range w.sessions {
 			user := c.access.id.user
 			if user == "" {

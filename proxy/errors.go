@@ -9,20 +9,32 @@ import (
 
 // Redis's errors, word for word.
 var (
-	errNested       = &protocol.Error{Code: "ERR", Text: "MULTI calls can not be nested"}
-	errWatchInMulti = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is not allowed"}
-	errNoMulti      = &protocol.Error{Code: "ERR", Text: "EXEC without MULTI"}
-	errNoDiscard    = &protocol.Error{Code: "ERR", Text: "DISCARD without MULTI"}
-	errExecAbort    = &protocol.Error{Code: "EXECABORT", Text: "Transaction discarded because of previous errors."}
-	errCrossSlot    = &protocol.Error{Code: "CROSSSLOT", Text: "Keys in request don't hash to the same slot"}
-	errNoSlot       = &protocol.Error{Code: "CLUSTERDOWN", Text: "Hash slot not served"}
-	errCursor       = &protocol.Error{Code: "ERR", Text: "invalid cursor"}
-	errNoCluster    = &protocol.Error{Code: "ERR", Text: "This instance has cluster support disabled"}
-	errNoProto      = &protocol.Error{Code: "NOPROTO", Text: "unsupported protocol version"}
-	errProtoNumber  = &protocol.Error{Code: "ERR", Text: "Protocol version is not an integer or out of range"}
-	errClientID     = &protocol.Error{Code: "ERR", Text: "client-id should be greater than 0"}
-	errNoClient     = &protocol.Error{Code: "ERR", Text: "No such client"}
-	errClientName   = &protocol.Error{Code: "ERR",
+	errNested         = &protocol.Error{Code: "ERR", Text: "MULTI calls can not be nested"}
+	errWatchInMulti   = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is not allowed"}
+	errNoMulti        = &protocol.Error{Code: "ERR", Text: "EXEC without MULTI"}
+	errNoDiscard      = &protocol.Error{Code: "ERR", Text: "DISCARD without MULTI"}
+	errExecAbort      = &protocol.Error{Code: "EXECABORT", Text: "Transaction discarded because of previous errors."}
+	errCrossSlot      = &protocol.Error{Code: "CROSSSLOT", Text: "Keys in request don't hash to the same slot"}
+	errNoSlot         = &protocol.Error{Code: "CLUSTERDOWN", Text: "Hash slot not served"}
+	errCursor         = &protocol.Error{Code: "ERR", Text: "invalid cursor"}
+	errNoCluster      = &protocol.Error{Code: "ERR", Text: "This instance has cluster support disabled"}
+	errNoProto        = &protocol.Error{Code: "NOPROTO", Text: "unsupported protocol version"}
+	errProtoNumber    = &protocol.Error{Code: "ERR", Text: "Protocol version is not an integer or out of range"}
+	errClientID       = &protocol.Error{Code: "ERR", Text: "client-id should be greater than 0"}
+	errNoClient       = &protocol.Error{Code: "ERR", Text: "No such client"}
+	errRedirectTwice  = &protocol.Error{Code: "ERR", Text: "A client can only redirect to a single other client"}
+	errClientNumber   = &protocol.Error{Code: "ERR", Text: "Invalid client ID"}
+	errNoRedirect     = &protocol.Error{Code: "ERR", Text: "The client ID you want redirect to does not exist"}
+	errTrackingMode   = &protocol.Error{Code: "ERR", Text: "OPTIN and OPTOUT are not compatible with BCAST"}
+	errTrackingBoth   = &protocol.Error{Code: "ERR", Text: "You can't specify both OPTIN mode and OPTOUT mode"}
+	errTrackingPrefix = &protocol.Error{Code: "ERR", Text: "PREFIX option requires BCAST mode to be enabled"}
+	errNotTracking    = &protocol.Error{Code: "ERR",
+		Text: "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"}
+	errNotOptIn = &protocol.Error{Code: "ERR",
+		Text: "CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."}
+	errNotOptOut = &protocol.Error{Code: "ERR",
+		Text: "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."}
+	errClientName = &protocol.Error{Code: "ERR",
 		Text: "Client names cannot contain spaces, newlines or special characters."}
 )
 
@@ -31,6 +43,8 @@ var (
 	errNoShard        = &protocol.Error{Code: "CLUSTERDOWN", Text: "the proxy knows no shard"}
 	errWideCursor     = &protocol.Error{Code: "ERR", Text: "the shard's cursor does not fit into the proxy's"}
 	errClosed         = &protocol.Error{Code: "ERR", Text: "the proxy has closed its connection to the shard"}
+	errTracks         = &protocol.Error{Code: "ERR", Text: "tracking is on in another mode: switch it off first"}
+	errTrackingOld    = &protocol.Error{Code: "ERR", Text: "CLIENT TRACKING is served to clients of RESP3 only: say HELLO 3 first"}
 	errSlotMoves      = &protocol.Error{Code: "TRYAGAIN", Text: "the slot is moving to another shard; the transaction did not run"}
 	errSlotHeld       = &protocol.Error{Code: "TRYAGAIN", Text: "the slot is moving to another group, and waits for it"}
 	errBlockElsewhere = &protocol.Error{Code: "ERR",
@@ -62,7 +76,7 @@ func errInMulti(command string) *protocol.Error {
 }
 
 func errWhileBound(command string) *protocol.Error {
-	return protocol.Errorf("ERR", "'%s' while keys are watched or channels are subscribed to is not served by the proxy",
+	return protocol.Errorf("ERR", "'%s' while keys are watched or tracked, or channels are subscribed to, is not served by the proxy",
 		strings.ToLower(command))
 }
 
@@ -99,6 +113,10 @@ func errNoReply(at string, err error) *protocol.Error {
 
 func errUnasked(at string) *protocol.Error {
 	return protocol.Errorf("ERR", "the shard %s sent what no client asked for", at)
+}
+
+func errUntracked(at string) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s does not track keys for the client any more", at)
 }
 
 func errTooLong(at string) *protocol.Error {

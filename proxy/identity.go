@@ -54,6 +54,17 @@ func (s *session) become(next identity, reply func(*protocol.Reply), words ...st
 		s.fail(errWhileBound(words[0]))
 		return true
 	}
+	if s.tracking != nil {
+		if next != s.access.id {
+			s.fail(errWhileBound(words[0]))
+			return true
+		}
+		if reply == nil {
+			reply = (*protocol.Reply).OK
+		}
+		s.say(reply)
+		return true
+	}
 	before := s.access
 	s.access = s.w.accessOf(next)
 	u, err := s.upstream(-1)
@@ -190,7 +201,7 @@ func (s *session) reset() bool {
 	}
 	s.setBlocked(false)
 	s.leaveChannels()
-	s.silence, s.name, s.tracking = speaking, nil, nil
+	s.silence, s.name, s.tracking, s.caching = speaking, nil, nil, nil
 	s.access.leave()
 	s.access = s.w.accessOf(s.w.p.guest())
 	s.say(func(r *protocol.Reply) { r.Simple("RESET") })

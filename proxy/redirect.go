@@ -82,6 +82,7 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 		if refusal == scan.Ask {
 			to.push(call{to: ignored{}, slot: -1, fixed: true, since: again.since}, asking)
 		}
+		to.beforeAgain(&again)
 		to.push(again, request)
 		return true
 	case scan.ReadOnly:
@@ -115,7 +116,7 @@ func (w *worker) again(u *upstream, c *call, why *protocol.Error) bool {
 	if c.tries >= triesMost || w.now()-c.since > w.p.settings.Timeout.Get() || c.s == nil && c.to == nil {
 		return false
 	}
-	if c.s != nil && c.s.closed && c.to == nil || u.owner != nil && !c.patient {
+	if c.s != nil && c.s.closed && c.to == nil || u.owner != nil && u.access.private == nil && !c.patient {
 		return false
 	}
 	request := bytes.Clone(u.request())
@@ -160,7 +161,9 @@ func (w *worker) sendAgain(r *resend) {
 	if index >= 0 {
 		at := w.topology.Shards[index].Primary
 		if at != "" && !w.breaker(at).isOpen(w.now()) {
-			w.connection(r.access, &c, at).push(c, r.request)
+			to := w.connection(r.access, &c, at)
+			to.beforeAgain(&c)
+			to.push(c, r.request)
 			return
 		}
 	}

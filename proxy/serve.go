@@ -89,10 +89,18 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 	if w.source(pl.Slot) != "" && s.tx == nil && s.pin == nil && pl.Special == route.None {
 		return s.liftAndForward(q, raw)
 	}
-	if pl.Class == route.Forward && s.pin == nil && s.tx == nil && s.sub == nil { // the usual case
+	if pl.Class == route.Forward && s.pin == nil && s.tx == nil && s.sub == nil && s.caching == nil { // the usual case
 		return s.forward(pl.Slot, raw)
 	}
-	return s.serveRare(q, raw)
+	if s.caching == nil || s.tx != nil || pl.Special == route.Multi || pl.Special == route.Client {
+		return s.serveRare(q, raw)
+	}
+	s.isCaching = true
+	served := s.serveRare(q, raw)
+	if s.isCaching = false; served {
+		s.caching = nil
+	}
+	return served
 }
 
 // serveRare serves a request that is not simply passed on.
@@ -191,6 +199,9 @@ func (s *session) upstreamOf(index int) (*upstream, *protocol.Error) {
 		if b := s.w.breaker(u.at); b.isOpen(s.w.now()) {
 			return nil, errBroken(u.at, b.until-s.w.now())
 		}
+	}
+	if s.isCaching {
+		u.push(call{to: ignored{}, slot: -1, fixed: true}, s.caching)
 	}
 	return u, nil
 }

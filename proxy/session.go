@@ -51,7 +51,9 @@ type session struct {
 	isEnding  bool           // the blocked command is ended, to be sent again elsewhere
 	heldAt    int64          // since when a request waits for its slot, ms; 0: none does
 	watchLost bool           // pin broke while a key was watched: EXEC answers as if the key had changed
-	tracking  []string       // CLIENT TRACKING, with its options; nil: off
+	tracking  *tracking      // CLIENT TRACKING; nil: off
+	caching   []byte         // CLIENT CACHING, which goes before the next request; usually nil
+	isCaching bool           // that request is served now
 	sub       *subscriptions
 	heard     [][]byte // messages that wait for the end of a reply (proxy.B2)
 }

@@ -127,6 +127,10 @@ func (s *session) place(slot int) bool {
 		return false
 	}
 	s.tx.placed = true
+	if s.caching != nil {
+		s.pin.push(call{slot: -1, to: ignored{}, fixed: true, patient: true}, s.caching)
+		s.caching = nil
+	}
 	s.pin.push(call{slot: -1, to: ignored{}, fixed: true, patient: true}, multiRequest)
 	for i := range s.tx.requests {
 		s.sendStep(i)
@@ -515,6 +519,9 @@ func (s *session) takePin(slot int) bool {
 		return false
 	}
 	s.pin, s.pinned, s.unpinning = s.access.own(s, u.at), slot, false
+	if s.isCaching {
+		s.pin.push(call{to: ignored{}, slot: -1, fixed: true}, s.caching)
+	}
 	return true
 }
 
@@ -545,6 +552,9 @@ func (s *session) repin(at string) *upstream {
 
 // lost tells that the session's own connection is down. Its calls have been answered.
 func (s *session) lost(u *upstream, _ *protocol.Error) {
+	if u.access.private == s && s.tracking != nil && !s.closed {
+		s.hearShard(allChanged) // proxy.K2
+	}
 	if s.pin != u {
 		return
 	}

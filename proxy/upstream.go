@@ -386,8 +386,7 @@ func (u *upstream) rest() {
 
 // push3 takes a RESP3 push.
 func (u *upstream) push3(p []byte) {
-	if u.hears && u.owner != nil {
-		u.owner.hear(p)
+	if u.hears && u.owner != nil && u.owner.hearShard(p) {
 		return
 	}
 	u.cut(errUnasked(u.at))

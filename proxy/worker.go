@@ -19,6 +19,7 @@ type worker struct {
 	loop     protocol.Loop
 	sessions map[*session]struct{}
 	accesses map[identity]*access
+	privates map[*access]struct{} // of single sessions
 	breakers map[string]*breaker
 	ups      map[*upstream]struct{} // all that are not down
 
@@ -53,6 +54,8 @@ type access struct {
 	byShard  [][]*upstream          // shared, by shard of the map
 	of       *topology.Map          // whose shards these are
 	private  *session               // it is one session's own: CLIENT TRACKING
+	tracking *tracking              // of a private access
+	confirm  taker                  // of a private access: takes the first answer to its CLIENT TRACKING
 }
 
 // tick is how often a busy worker looks at its deadlines.
@@ -61,7 +64,7 @@ const tick = 20 * time.Millisecond
 func newWorker(p *Proxy, loop protocol.Loop) *worker {
 	return &worker{
 		p: p, loop: loop, sessions: map[*session]struct{}{}, accesses: map[identity]*access{},
-		breakers: map[string]*breaker{}, ups: map[*upstream]struct{}{},
+		privates: map[*access]struct{}{}, breakers: map[string]*breaker{}, ups: map[*upstream]struct{}{},
 	}
 }
 
@@ -92,7 +95,10 @@ func (a *access) leave() {
 	if a.sessions > 0 {
 		return
 	}
-	if a.private == nil {
+	if a.private != nil {
+		delete(a.w.privates, a)
+		a.private = nil
+	} else {
 		if a.id == a.w.p.guest() {
 			return // the next client will want them
 		}
@@ -172,7 +178,7 @@ func (a *access) own(s *session, at string) *upstream {
 // giveBack takes a connection of one session for the next one that needs its own.
 func (a *access) giveBack(u *upstream) {
 	invariant.That(u.calls.n == 0, "proxy: a connection with calls is given back")
-	u.owner = nil
+	u.owner = a.private
 	if u.state == down {
 		return
 	}
@@ -238,11 +244,13 @@ func (w *worker) greet(u *upstream) {
 	if id.replica {
 		say(ignored{}, "READONLY")
 	}
-	if s := u.access.private; s != nil {
-		u.owner, u.hears = s, true
-		if s.tracking != nil {
-			u.push(call{to: ignored{}, slot: -1, fixed: true}, encode(s.tracking...))
+	if a := u.access; a.private != nil {
+		u.owner, u.hears = a.private, true
+		to := taker(tracksToo{})
+		if a.confirm != nil {
+			to, a.confirm = a.confirm, nil
 		}
+		u.push(call{to: to, slot: -1, fixed: true}, a.tracking.request)
 	}
 }
 
@@ -314,12 +322,20 @@ func (w *worker) use(m *topology.Map) {
 	for a := range w.eachAccess() {
 		a.closeUnused()
 	}
+	for a := range w.privates {
+		a.openAll()
+	}
 }
 
 // eachAccess yields the accesses.
 func (w *worker) eachAccess() func(yield func(*access) bool) {
 	return func(yield func(*access) bool) {
 		for _, a := range w.accesses {
+			if !yield(a) {
+				return
+			}
+		}
+		for a := range w.privates {
 			if !yield(a) {
 				return
 			}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -79,6 +80,11 @@ func TestAnswers(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, all *tier){
 		"PUBLISH counts the clients that get the message": countReceivers,
 		"CLIENT REPLY OFF leaves out no message":          hearInSilence,
+		"CLIENT TRACKING tells of keys of all shards":     trackKeys,
+		"CLIENT TRACKING with OPTIN, OPTOUT and NOLOOP":   trackSome,
+		"CLIENT TRACKING BCAST tells of prefixes":         trackPrefixes,
+		"CLIENT TRACKING REDIRECT tells another client":   trackForAnother,
+		"CLIENT TRACKING refuses what it cannot do":       refuseTracking,
 		"INFO counts blocked clients":                     countBlocked,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, all) })
@@ -124,4 +130,148 @@ func countBlocked(t *testing.T, all *tier) {
 	p.Do("RPUSH", "list", "x")
 	hears(t, c, "[list x]")
 	p.AwaitInfo(limit, "clients", "blocked_clients", "0")
+}
+
+// spread are keys of all three shards.
+var spread = []string{"a", "b", "c", "d", "e", "f"}
+
+// tracker returns a client in RESP3 with tracking on.
+func tracker(t *testing.T, p *testkit.Server, options ...any) *respclient.Client {
+	t.Helper()
+	c := p.Dial()
+	c.Must("HELLO", 3)
+	expect(t, c, "OK", append([]any{"CLIENT", "TRACKING", "ON"}, options...)...)
+	return c
+}
+
+func trackKeys(t *testing.T, all *tier) {
+	p := all.proxies[0]
+	c := tracker(t, p)
+	expect(t, c, "0", "CLIENT", "GETREDIR")
+	expect(t, c, "[flags [on] redirect 0 prefixes []]", "CLIENT", "TRACKINGINFO")
+	for _, key := range spread {
+		expect(t, c, "null", "GET", "track:"+key)
+		p.Do("SET", "track:"+key, "new")
+		hears(t, c, "[invalidate [track:"+key+"]]")
+	}
+	c.Must("MULTI")
+	c.Must("GET", "track:tx")
+	expect(t, c, "[null]", "EXEC")
+	p.Do("SET", "track:tx", "new")
+	hears(t, c, "[invalidate [track:tx]]")
+	expect(t, c, "[new new]", "MGET", "track:a", "track:b")
+	p.Do("FLUSHALL")
+	hears(t, c, "[invalidate null]")
+	expect(t, c, "OK", "CLIENT", "TRACKING", "OFF")
+	expect(t, c, "[flags [off] redirect -1 prefixes []]", "CLIENT", "TRACKINGINFO")
+	expect(t, c, "null", "GET", "track:a")
+	p.Do("SET", "track:a", "new")
+	expect(t, c, "PONG", "PING")
+	for _, push := range c.Pushes { // each shard and the transaction's connection told of FLUSHALL
+		if show(push) != "[invalidate null]" {
+			t.Errorf("without tracking: %s", show(push))
+		}
+	}
+}
+
+func trackSome(t *testing.T, all *tier) {
+	p := all.proxies[0]
+	c := tracker(t, p, "OPTIN")
+	c.Must("GET", "some:a")
+	p.Do("SET", "some:a", "new")
+	expect(t, c, "OK", "CLIENT", "CACHING", "YES")
+	c.Must("GET", "some:b")
+	c.Must("GET", "some:c")
+	p.Do("SET", "some:c", "new")
+	p.Do("SET", "some:b", "new")
+	hears(t, c, "[invalidate [some:b]]")
+	expect(t, c, "OK", "CLIENT", "CACHING", "YES")
+	c.Must("MULTI")
+	c.Must("GET", "some:a")
+	c.Must("EXEC")
+	p.Do("SET", "some:a", "newer")
+	hears(t, c, "[invalidate [some:a]]")
+
+	c = tracker(t, p, "OPTOUT", "NOLOOP")
+	expect(t, c, "OK", "CLIENT", "CACHING", "NO")
+	c.Must("GET", "some:a")
+	c.Must("GET", "some:b")
+	p.Do("SET", "some:a", "new")
+	p.Do("SET", "some:b", "new")
+	hears(t, c, "[invalidate [some:b]]")
+	c.Must("GET", "some:c")
+	c.Must("SET", "some:c", "own")
+	expect(t, c, "own", "GET", "some:c")
+	p.Do("SET", "some:c", "new")
+	hears(t, c, "[invalidate [some:c]]")
+	if len(c.Pushes) > 0 {
+		t.Errorf("NOLOOP: %v", c.Pushes)
+	}
+}
+
+func trackPrefixes(t *testing.T, all *tier) {
+	p := all.proxies[0]
+	c := tracker(t, p, "BCAST", "PREFIX", "pre:", "PREFIX", "fix:")
+	for range 200 { // the connections to the other shards open meanwhile
+		p.Do("SET", "pre:"+spread[0], "x")
+		for _, key := range spread {
+			p.Do("SET", "pre:"+key, "x")
+		}
+		c.Must("PING")
+		told := map[string]bool{}
+		for _, push := range c.Pushes {
+			for _, key := range push.Elems[1].Strings() {
+				told[key] = true
+			}
+		}
+		if len(told) == len(spread) {
+			return
+		}
+	}
+	t.Errorf("not all keys were told: %v", c.Pushes)
+}
+
+func trackForAnother(t *testing.T, all *tier) {
+	p := all.proxies[0]
+	other, old := p.Dial(), p.Dial()
+	other.Must("HELLO", 3)
+	c := tracker(t, p, "REDIRECT", other.Must("CLIENT", "ID").Int)
+	c.Must("GET", "other:a")
+	p.Do("SET", "other:a", "x")
+	hears(t, other, "[invalidate [other:a]]")
+	other.Close()
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the client hears that the other has gone", func() error {
+		c.Must("GET", "other:a")
+		p.Do("SET", "other:a", "x")
+		for c.Must("PING"); len(c.Pushes) > 0; c.Pushes = c.Pushes[1:] {
+			if strings.HasPrefix(show(c.Pushes[0]), "[tracking-redir-broken") {
+				return nil
+			}
+		}
+		return errors.New("it has not")
+	})
+	id := old.Must("CLIENT", "ID").Int
+	expect(t, old, "[subscribe __redis__:invalidate 1]", "SUBSCRIBE", "__redis__:invalidate")
+	c = tracker(t, p, "REDIRECT", id)
+	c.Must("GET", "other:b")
+	p.Do("SET", "other:b", "x")
+	hears(t, old, "[message __redis__:invalidate [other:b]]")
+}
+
+func refuseTracking(t *testing.T, all *tier) {
+	c := all.proxies[0].Dial()
+	expect(t, c, "ERR CLIENT TRACKING is served to clients of RESP3 only: say HELLO 3 first", "CLIENT", "TRACKING", "ON")
+	c.Must("HELLO", 3)
+	expect(t, c, "ERR OPTIN and OPTOUT are not compatible with BCAST", "CLIENT", "TRACKING", "ON", "BCAST", "OPTIN")
+	expect(t, c, "ERR PREFIX option requires BCAST mode to be enabled", "CLIENT", "TRACKING", "ON", "PREFIX", "a")
+	expect(t, c, "ERR The client ID you want redirect to does not exist", "CLIENT", "TRACKING", "ON", "REDIRECT", 123456)
+	v, err := c.Do("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a", "PREFIX", "ab") // the shard refuses it
+	if err != nil || !strings.HasPrefix(v.Text, "ERR Prefix") {
+		t.Errorf("overlapping prefixes: %v (%v)", v, err)
+	}
+	expect(t, c, "OK", "CLIENT", "TRACKING", "ON", "OPTIN")
+	expect(t, c, "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.", "CLIENT", "CACHING", "NO")
+	expect(t, c, "ERR tracking is on in another mode: switch it off first", "CLIENT", "TRACKING", "ON", "BCAST")
+	expect(t, c, "RESET", "RESET")
+	expect(t, c, "-1", "CLIENT", "GETREDIR")
 }
