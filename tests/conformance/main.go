@@ -37,6 +37,7 @@ type options struct {
 	keep      bool
 	reference bool
 	tls       bool
+	proxy     bool
 	server    string
 	suite     string // run only this suite
 	here      string // the folder with the exclusions and reference.txt
@@ -56,6 +57,7 @@ func main() {
 	flag.StringVar(&o.again, "again", "",
 		"a folder that -keep has left: its results count, and only what is not there is run")
 	flag.BoolVar(&o.tls, "tls", false, "run the suites under TLS, for which they know --tls; the report is not written")
+	flag.BoolVar(&o.proxy, "proxy", false, "run files of 7.0's suite through the proxy, over three redis-servers")
 	flag.StringVar(&o.server, "server", "bin/spindle", "the program to test")
 	flag.StringVar(&o.suite, "suite", "", "run only this suite, "+newer.name+" or "+older.name+
 		"; the report keeps what it says of the other")
@@ -126,6 +128,10 @@ func run(ctx context.Context, o options) error {
 // suites returns the suites of this call, in the order they are run.
 func (o *options) suites() ([]*suite, error) {
 	switch tree := os.Getenv(sourceVariable); {
+	case o.proxy && (o.suite == "" || o.suite == older.name):
+		return []*suite{through}, nil
+	case o.proxy:
+		return nil, fmt.Errorf("-suite %s -proxy: only the files of %s are run so", o.suite, older.name)
 	case o.suite == older.name, o.suite == "" && tree == "":
 		return []*suite{older}, nil
 	case o.suite == "":
@@ -178,6 +184,9 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 	}
 	defer run.close()
 	run.again = o.again
+	if run.external = s.external; s.external {
+		run.prelude = nil
+	}
 	if o.tls {
 		if err := run.useTLS(ctx); err != nil {
 			return nil, err
@@ -188,8 +197,8 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 		unknown = files
 	}
 	if len(unknown) > 0 {
-		if s == older && !o.reference && !o.tls {
-			return nil, fmt.Errorf("%s says nothing of %s: run with -reference", s.exclusions, strings.Join(unknown, ", "))
+		if s != newer && !o.reference && !o.tls {
+			return nil, fmt.Errorf("%s says nothing of %s: run with -reference", p.reference, strings.Join(unknown, ", "))
 		}
 		if err := renewReference(ctx, run, reference, unknown, p); err != nil {
 			return nil, err
@@ -199,6 +208,9 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 		return nil, nil
 	}
 	out := &outcome{suite: s, excluded: excluded, version: p.version, server: serverVersion(ctx, server)}
+	if s.external {
+		out.server += fmt.Sprintf(", the proxy, over %d shards of the reference's version", shardCount)
+	}
 	for _, file := range files {
 		got, err := run.file(ctx, program{server, ownDirectives}, file, excluded.skipped(file))
 		if err != nil {

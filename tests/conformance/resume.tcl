@@ -158,3 +158,5 @@ proc source {args} {
     }
     uplevel 1 [list conformance_source {*}$args]
 }
+
+if {[info exists ::env(CONFORMANCE_SHARDS)]} { conformance_source tests/shards.tcl }

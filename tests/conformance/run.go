@@ -27,14 +27,16 @@ const ownDirectives = "unsupported-directives warn\n"
 
 // A runner runs files of the suite in its own tree.
 type runner struct {
-	dir     string
-	source  string
-	partner string // the suite's own server, which some tests run together with the tested one
-	keep    bool
-	tls     bool
-	again   string   // a kept run whose results replace running its files again; "": none
-	env     []string // the suite's environment for the current file
-	prelude []string // precedes ./runtest: a network namespace, if the kernel allows one
+	dir      string
+	source   string
+	partner  string // the suite's own server, which some tests run together with the tested one
+	keep     bool
+	tls      bool
+	external bool     // the suite is a client of servers that are started for each file
+	tested   string   // the program that the current file is run with
+	again    string   // a kept run whose results replace running its files again; "": none
+	env      []string // the suite's environment for the current file
+	prelude  []string // precedes ./runtest: a network namespace, if the kernel allows one
 }
 
 // namespace gives the suite its own network. Some of its servers listen on every address. Some tests need a second
@@ -89,7 +91,7 @@ func (r *runner) file(ctx context.Context, server program, file string, skip []s
 		}
 	}
 	err := wrap(r.dir, "redis-server", server.path)
-	r.env = nil
+	r.env, r.tested = nil, server.path
 	if run := instancesRuns[file]; run != nil && err == nil {
 		r.env, err = wrapInstances(r.dir, run.programs(server.path, r.partner))
 	}
@@ -144,6 +146,17 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 		limit, idle, args = instances.limit, instances.idle, append(args, instances.driver)
 	} else {
 		args = append(args, "./runtest", "--single", file, "--clients", "1", "--durable", "--timeout", "3600")
+	}
+	if r.external {
+		outer, err := r.startOutside(ctx, r.tested)
+		if err != nil {
+			return nil, "", err
+		}
+		defer outer.stop()
+		args = append(args, outer.arguments()...)
+		if len(outer.shards) > 0 {
+			r.env = []string{"CONFORMANCE_SHARDS=" + strings.Join(outer.shards, " ")}
+		}
 	}
 	if r.keep {
 		args = append(args, "--dont-clean")

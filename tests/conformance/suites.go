@@ -17,6 +17,7 @@ type suite struct {
 	later      []laterFiles // files that are not run yet
 	exclusions string       // the name of its file of exclusions
 	open       func(ctx context.Context, here string) (*place, error)
+	external   bool // its servers are started here, and it is a client of them
 }
 
 // laterFiles are whole files about a missing feature.
@@ -46,7 +47,7 @@ var (
 )
 
 // inReport are the suites in the report's order.
-var inReport = []*suite{newer, older}
+var inReport = []*suite{newer, older, through}
 
 // openOlder returns Debian's source package and its redis-server.
 func openOlder(ctx context.Context, here string) (*place, error) {

@@ -14,6 +14,9 @@ import (
 //go:embed resume.tcl
 var resumeTcl []byte
 
+//go:embed shards.tcl
+var shardsTcl []byte
+
 var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::client} {`: the suite's driver has " +
 	"changed; see resume.tcl for what is needed of it")
 
@@ -45,8 +48,10 @@ func makeTree(dir, source string) error {
 	if err := addInstances(dir); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "tests", "resume.tcl"), resumeTcl, 0o644); err != nil {
-		return err
+	for name, text := range map[string][]byte{"resume.tcl": resumeTcl, "shards.tcl": shardsTcl} {
+		if err := os.WriteFile(filepath.Join(dir, "tests", name), text, 0o644); err != nil {
+			return err
+		}
 	}
 	helper := filepath.Join(dir, "tests", "test_helper.tcl")
 	text, err := os.ReadFile(helper)
