@@ -106,9 +106,16 @@ func (s *Scanner) Idle() bool { return s.left == 0 }
 // Reset forgets the current reply, for a scanner's next connection.
 func (s *Scanner) Reset() { *s = Scanner{} }
 
-// shortReply returns the length of a status OK, a number or a string that is whole at the start of p; otherwise 0.
+// shortLine is the longest status that shortReply looks for.
+const shortLine = 24
+
+// shortReply returns the length of a short status, a number, a null, a boolean or a string that is whole at the start
+// of p; otherwise 0.
 func shortReply(p []byte) int {
 	if len(p) < 4 {
+		if len(p) == 3 && string(p) == "_\r\n" {
+			return 3
+		}
 		return 0
 	}
 	switch p[0] {
@@ -124,12 +131,32 @@ func shortReply(p []byte) int {
 			return end + 2
 		}
 	case ':':
-		if n, at := shortHeader(p, ':'); n >= 0 {
+		if p[1] == '-' {
+			if n, at := shortHeader(p[1:], '-'); n > 0 {
+				return at + 1
+			}
+		} else if n, at := shortHeader(p, ':'); n >= 0 {
 			return at
 		}
 	case '+':
-		if len(p) >= 5 && string(p[:5]) == "+OK\r\n" {
+		if p[3] == '\r' && len(p) >= 5 && p[4] == '\n' && p[1] != '\r' && p[2] != '\r' { // OK
 			return 5
+		}
+		for i := 1; i < len(p)-1 && i < shortLine; i++ {
+			if p[i] == '\r' {
+				if p[i+1] == '\n' {
+					return i + 2
+				}
+				return 0
+			}
+		}
+	case '_':
+		if p[1] == '\r' && p[2] == '\n' {
+			return 3
+		}
+	case '#':
+		if (p[1] == 't' || p[1] == 'f') && p[2] == '\r' && p[3] == '\n' {
+			return 4
 		}
 	}
 	return 0
