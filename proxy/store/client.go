@@ -15,7 +15,7 @@ import (
 //	c := store.NewClient(s, "/spindle", "shop", log)
 //	tables := c.Follow(ctx)                 // the first table may take as long as the store
 //	err := c.Register(ctx, info)            // before the first request is sent to a shard
-//	for t := range tables {
+//	for t := range tables {                 // a table that was taken before Register may be too old to act on
 //		// act on t: hold back the slots that are Held and finish their requests
 //		c.Confirm(t.Revision)           // never waits
 //	}
@@ -23,6 +23,9 @@ import (
 //
 // store.C1. A proxy registers before it sends, and unregisters after it has stopped sending. In between its
 // registration stays, also while the proxy does not reach the store.
+//
+// A move that began before the registration does not wait for the proxy. So the proxy sends nothing by a table that is
+// older than its registration. When Register returns, the channel of Follow has a table if there is a newer one.
 // store.C2. A revision is confirmed after the proxy acts on it, and no request that it sent by an older table is under
 // way.
 type Client struct {
@@ -36,6 +39,9 @@ type Client struct {
 	revision int64 // of the registration in the store; 0: unknown
 	confirm  int64 // the newest revision to confirm
 	wake     chan struct{}
+	follows  bool
+	seen     int64         // the revision up to which Follow has told tables
+	news     chan struct{} // closed and made again when seen has grown
 }
 
 // presence is how long a proxy counts as present after its last sign of life.
@@ -47,13 +53,17 @@ var ErrReplaced = errors.New("another process has registered under this proxy's 
 
 // NewClient makes a client. warn gets problems, on any goroutine.
 func NewClient(s Store, prefix, product string, warn func(err error)) *Client {
-	return &Client{store: s, prefix: prefix, product: product, warn: warn, wake: make(chan struct{}, 1)}
+	return &Client{store: s, prefix: prefix, product: product, warn: warn, wake: make(chan struct{}, 1),
+		news: make(chan struct{})}
 }
 
 // Follow returns the product's tables, the newest at any time: a slow reader skips some. The channel is closed when ctx
 // ends. While the store does not answer, or has no whole and valid table, the last one stays in force.
 func (c *Client) Follow(ctx context.Context) <-chan *Table {
 	out := make(chan *Table, 1)
+	c.mu.Lock()
+	c.follows = true
+	c.mu.Unlock()
 	go func() {
 		defer close(out)
 		v, begun := newView(KeyOf(c.prefix, c.product)), false
@@ -67,30 +77,51 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 			for _, err := range problems {
 				c.warn(err)
 			}
-			if !relevant && begun {
-				continue
-			}
-			begun = true
-			t, err := v.table()
-			if err != nil {
-				if err.Error() != last {
+			if relevant || !begun {
+				begun = true
+				t, err := v.table()
+				switch {
+				case err == nil:
+					last = ""
+					select {
+					case <-out: // the reader has not seen it
+					default:
+					}
+					out <- t
+				case err.Error() != last:
+					last = err.Error()
 					c.warn(fmt.Errorf("product %s: %w", c.product, err))
 				}
-				last = err.Error()
-				continue
 			}
-			last = ""
-			select {
-			case <-out: // the reader has not seen it
-			default:
-			}
-			out <- t
+			c.mu.Lock()
+			c.seen = max(c.seen, change.Revision)
+			close(c.news)
+			c.news = make(chan struct{})
+			c.mu.Unlock()
 		}
 	}()
 	return out
 }
 
-// Register writes the registration, and keeps the proxy's presence until ctx ends. It sets Schema and Instance.
+// awaitSeen waits until Follow has told the tables up to a revision. Without Follow it returns at once.
+func (c *Client) awaitSeen(ctx context.Context, revision int64) error {
+	for {
+		c.mu.Lock()
+		done, news := !c.follows || c.seen >= revision, c.news
+		c.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-news:
+		}
+	}
+}
+
+// Register writes the registration, and keeps the proxy's presence until ctx ends. It sets Schema and Instance. It
+// returns when Follow, if it was called, has seen the product as of the registration (store.C1).
 //
 // Errors: the store's, or that of an impossible info; then nothing is registered. Later problems, such as
 // ErrReplaced, go to warn.
@@ -112,7 +143,7 @@ func (c *Client) Register(ctx context.Context, info Proxy) error {
 	c.mu.Unlock()
 	go c.keepPresence(ctx, info)
 	go c.keepConfirming(ctx)
-	return nil
+	return c.awaitSeen(ctx, revision)
 }
 
 // Confirm says that the proxy acts on the table of a revision (store.C2). It returns at once; the store learns it

@@ -287,3 +287,28 @@ func FuzzTable(f *testing.F) {
 		}
 	})
 }
+
+// TestRegisterSeesTheNewestTable: once registered, a proxy can take the table as of its registration.
+func TestRegisterSeesTheNewestTable(t *testing.T) {
+	everyStore(t, func(t *testing.T, s Store) {
+		ctx := within(t)
+		commit(t, s, shop(t)...)
+		for i := range 10 {
+			client := NewClient(s, "/s", "shop", func(err error) { t.Error(err) })
+			tables := client.Follow(ctx)
+			revision := commit(t, s, shop(t)[3])
+			info := Proxy{ID: fmt.Sprintf("p:%d", i), Address: "127.0.0.1:7000"}
+			if err := client.Register(ctx, info); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case table := <-tables:
+				if table.Revision != revision {
+					t.Errorf("the table is of revision %d, want %d", table.Revision, revision)
+				}
+			default:
+				t.Error("there is no table")
+			}
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -422,5 +423,135 @@ func TestOutage(t *testing.T) {
 	watched.await(t, s)
 	if n := watched.outages(); n != 1 {
 		t.Errorf("one outage was told %d times: %v", n, watched.errs)
+	}
+}
+
+// TestUserAndPassword: an etcd with authentication takes no call without the password, and a token that etcd has
+// forgotten is renewed.
+func TestUserAndPassword(t *testing.T) {
+	t.Parallel()
+	e := testkit.StartEtcd(t, 1, "--auth-token-ttl", "1")
+	s, ctx := open(t, e), within(t)
+	var none struct{}
+	for _, step := range []struct {
+		path string
+		body any
+	}{
+		{"/v3/auth/user/add", map[string]string{"name": "root", "password": "secret"}},
+		{"/v3/auth/role/add", map[string]string{"name": "root"}},
+		{"/v3/auth/user/grant", map[string]string{"user": "root", "role": "root"}},
+		{"/v3/auth/enable", none},
+	} {
+		if err := s.call(ctx, step.path, step.body, &none, true); err != nil {
+			t.Fatalf("%s: %v", step.path, err)
+		}
+	}
+	if _, _, err := s.List(ctx, "/"); err == nil {
+		t.Error("a list without a user is answered")
+	}
+	wrong := OpenEtcd(e.Addrs(), Options{User: "root", Password: "guess", Timeout: testkit.Slowly(3 * time.Second)})
+	defer wrong.Close()
+	if _, err := wrong.Get(ctx, "/a"); err == nil || !strings.Contains(err.Error(), "authentication failed") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	right := OpenEtcd(e.Addrs(), Options{User: "root", Password: "secret", Timeout: testkit.Slowly(3 * time.Second)})
+	defer right.Close()
+	watched := mirrorOf(ctx, right, 0)
+	put(t, right, "/w/a", "1")
+	watched.await(t, right)
+	session, err := NewSession(ctx, right, testkit.Slowly(3*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	right.token.Lock()
+	right.token.text = "forgotten.1" // as after a restart of etcd
+	right.token.Unlock()
+	if _, err := right.Commit(ctx, nil, []Write{{Key: "/w/b", Value: []byte("1"), Lease: session.Lease}}); err != nil {
+		t.Errorf("with an old token: %v", err)
+	}
+	watched.await(t, right)
+	e.Members[0].Restart()
+	e.Members[0].AwaitReady()
+	testkit.Until(t, limit, "a write after a restart", func() error {
+		_, err := right.Commit(ctx, nil, []Write{{Key: "/w/c", Value: []byte("1")}})
+		return err
+	})
+	watched.await(t, right)
+}
+
+// TestCertificates: with etcds:// a store speaks TLS, and shows etcd a certificate. Settings name the files.
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	c := testkit.NewCertificates(t)
+	e := testkit.StartEtcd(t, 1, "--cert-file", c.File("server.crt"), "--key-file", c.File("server.key"),
+		"--trusted-ca-file", c.File("ca.crt"), "--client-cert-auth")
+	with := func(certificate bool) Store {
+		var s Settings
+		s.Rows()
+		s.Address.Set("etcds://" + e.Members[0].Addr)
+		s.CAFile.Set(c.File("ca.crt"))
+		if certificate {
+			s.Cert.Set(c.File("client.crt"))
+			s.Key.Set(c.File("client.key"))
+		}
+		opened, err := Open(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(opened.Close)
+		return opened
+	}
+	ctx, good := within(t), with(true)
+	watched := mirrorOf(ctx, good, 0)
+	testkit.Until(t, limit, "a write", func() error {
+		_, err := good.Commit(ctx, nil, []Write{{Key: "/w/a", Value: []byte("1")}})
+		return err
+	})
+	watched.await(t, good)
+	if _, err := with(false).Get(ctx, "/w/a"); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without a certificate: %v", err)
+	}
+	clear := OpenEtcd(e.Addrs(), Options{Timeout: testkit.Slowly(3 * time.Second)})
+	defer clear.Close()
+	if _, err := clear.Get(ctx, "/w/a"); err == nil {
+		t.Error("etcd answers in the clear")
+	}
+}
+
+// TestStoppedMembers stops members that do not end: calls and watches go to the others within their deadlines.
+func TestStoppedMembers(t *testing.T) {
+	t.Parallel()
+	e := testkit.StartEtcd(t, 3)
+	s := OpenEtcd(e.Addrs(), Options{Timeout: testkit.Slowly(time.Second)})
+	defer s.Close()
+	ctx := within(t)
+	watched := mirrorOf(ctx, s, 0)
+	put(t, s, "/w/a", "1")
+	watched.await(t, s)
+	at := leader(t, e)
+	e.Members[at].Signal(syscall.SIGSTOP)
+	testkit.Until(t, limit, "a write", func() error {
+		_, err := s.Commit(ctx, nil, []Write{{Key: "/w/b", Value: []byte("1")}})
+		return err
+	})
+	watched.await(t, s)
+	e.Members[at].Signal(syscall.SIGCONT)
+}
+
+func TestSettings(t *testing.T) {
+	for _, good := range []string{"", "etcd://a:1", "etcd://a:1,b:2", "etcds://[::1]:2379", "folder:/tmp/x"} {
+		if err := checkStore(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"a:1", "etcd://", "etcd://a", "etcd://a:1,", "http://a:1", "folder:", "etcd://a:x"} {
+		if err := checkStore(bad); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+	for prefix, good := range map[string]bool{"/spindle": true, "/a/b": true, "": false, "a": false, "/a/": false, "/a//b": false} {
+		if err := checkPrefix(prefix); (err == nil) != good {
+			t.Errorf("%q: %v", prefix, err)
+		}
 	}
 }

@@ -134,3 +134,43 @@ func TestKilledAnywhere(t *testing.T) {
 		s.holdsAll(keys, servers...)
 	}
 }
+
+// TestOutageOfTheStore kills etcd during a move, for longer than the dashboard's lease. The move continues afterwards.
+// One of three members may die without any effect.
+func TestOutageOfTheStore(t *testing.T) {
+	t.Parallel()
+	for _, members := range []int{1, 3} {
+		t.Run(fmt.Sprint(members), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, members, 1)
+			servers := []*testkit.Server{testkit.Redis(t), testkit.Redis(t)}
+			s.groups(1, servers...)
+			const keys = 2000
+			s.place(keys, servers...)
+			s.addProxy("proxy:1", "127.0.0.1:9")
+			p := s.plan(record{"balance": "slots"})
+			s.do("POST", "/v1/products/shop/move", record{"steps": p.Steps, "pace": 500}, nil)
+			s.inState(store.Migrating)
+			s.etcd.Members[0].Kill()
+			if members == 1 {
+				testkit.Until(t, limit, "word of the outage", func() error {
+					status, body, err := s.call(s.dashboards[0], "GET", "/healthz", nil)
+					if err == nil && (status != 503 || !strings.Contains(body, `"waiting"`)) {
+						err = fmt.Errorf("%d %s", status, body)
+					}
+					return err
+				})
+			}
+			s.etcd.Members[0].Restart()
+			testkit.Until(t, limit, "the rest of the move", func() error {
+				return s.try("PATCH", "/v1/products/shop/move", record{"pace": 0}, nil)
+			})
+			s.awaitMove("done")
+			testkit.Until(t, limit, "the table", func() error {
+				_, err := s.store.Get(t.Context(), "/spindle/shop/slots")
+				return err
+			})
+			s.holdsAll(keys, servers...)
+		})
+	}
+}

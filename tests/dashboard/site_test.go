@@ -28,8 +28,9 @@ const secret = "a-token-for-tests"
 // A site is a store with dashboards.
 type site struct {
 	t          *testing.T
-	address    string      // of the store, as the directive takes it
-	store      store.Store // for the test itself
+	address    string        // of the store, as the directive takes it
+	etcd       *testkit.Etcd // nil: the store is a folder
+	store      store.Store   // for the test itself
 	dashboards []*process
 	down       int // calls go to the first dashboard that runs
 }
@@ -53,6 +54,7 @@ func newSite(t *testing.T, members, count int, more ...string) *site {
 		s.address, s.store = "folder:"+dir, f
 	} else {
 		e := testkit.StartEtcd(t, members)
+		s.etcd = e
 		s.address = "etcd://" + strings.Join(e.Addrs(), ",")
 		s.store = store.OpenEtcd(e.Addrs(), store.Options{Timeout: testkit.Slowly(3 * time.Second)})
 	}
