@@ -34,7 +34,9 @@ var (
 		Text: "CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."}
 	errNotOptOut = &protocol.Error{Code: "ERR",
 		Text: "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."}
-	errClientName = &protocol.Error{Code: "ERR",
+	errTimeoutNumber   = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
+	errTimeoutNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
+	errClientName      = &protocol.Error{Code: "ERR",
 		Text: "Client names cannot contain spaces, newlines or special characters."}
 )
 
@@ -113,6 +115,10 @@ func errNoReply(at string, err error) *protocol.Error {
 
 func errUnasked(at string) *protocol.Error {
 	return protocol.Errorf("ERR", "the shard %s sent what no client asked for", at)
+}
+
+func errNoCount(at string) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s sent what is no reply to WAIT", at)
 }
 
 func errUntracked(at string) *protocol.Error {

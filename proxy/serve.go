@@ -133,6 +133,9 @@ func (s *session) serveRare(q *protocol.Request, raw []byte) bool {
 	case route.Split:
 		return s.split(q)
 	case route.All:
+		if pl.Special == route.Wait {
+			return s.waitForReplicas(q.Args)
+		}
 		return s.all(q, raw)
 	case route.Pinned:
 		if pl.Blocks {
@@ -252,6 +255,9 @@ func (p *Proxy) Closed(of any) {
 		s.pin.close()
 	}
 	s.setBlocked(false)
+	if s.replicas != nil {
+		s.replicas.leave()
+	}
 	s.leaveChannels()
 	s.access.leave()
 }

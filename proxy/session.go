@@ -47,6 +47,7 @@ type session struct {
 	pinned    int            // the slot that pin is for; -1: no key was named yet
 	unpinning bool           // pin is given back when it has answered
 	isBlocked bool           // a blocking command runs on pin
+	isCounted bool           // among the blocked clients of INFO
 	blocked   blockedCommand // that runs on pin
 	isEnding  bool           // the blocked command is ended, to be sent again elsewhere
 	heldAt    int64          // since when a request waits for its slot, ms; 0: none does
@@ -54,6 +55,7 @@ type session struct {
 	tracking  *tracking      // CLIENT TRACKING; nil: off
 	caching   []byte         // CLIENT CACHING, which goes before the next request; usually nil
 	isCaching bool           // that request is served now
+	replicas  *replicaWait   // WAIT runs
 	sub       *subscriptions
 	heard     [][]byte // messages that wait for the end of a reply (proxy.B2)
 }

@@ -573,10 +573,18 @@ func (s *session) setBlocked(is bool) {
 	if is == s.isBlocked {
 		return
 	}
-	s.isBlocked = is
-	if is {
-		s.w.p.count.blocked.Add(1)
-	} else {
+	if s.isBlocked = is; is {
+		s.countBlocked()
+	} else if s.isCounted {
+		s.isCounted = false
 		s.w.p.count.blocked.Add(-1)
+	}
+}
+
+// countBlocked counts a blocked client, once its request has a connection to leave on.
+func (s *session) countBlocked() {
+	if s.isBlocked && !s.isCounted && (s.pin == nil || s.pin.state == up) {
+		s.isCounted = true
+		s.w.p.count.blocked.Add(1)
 	}
 }

@@ -141,6 +141,9 @@ func (u *upstream) Up(d reactor.Direct) {
 	if b := u.w.breaker(u.at); !b.silent {
 		b.closed()
 	}
+	if u.owner != nil {
+		u.owner.countBlocked()
+	}
 }
 
 // Received implements reactor.Sink.

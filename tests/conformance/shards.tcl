@@ -18,6 +18,9 @@ proc conformance_shard_reply {argv} {
         if {[catch {$shard {*}$argv} reply]} { set refusal $reply } else { lappend replies $reply }
     }
     if {$replies eq {}} { error $refusal }
+    if {[string match -nocase "config set appendonly*" $argv]} {
+        foreach shard $::conformance_shards { waitForBgrewriteaof $shard }
+    }
     set what [string tolower [lindex $argv 0]-[lindex $argv 1]]
     if {$what eq "debug-digest"} {
         set digest {}

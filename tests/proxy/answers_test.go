@@ -275,3 +275,28 @@ func refuseTracking(t *testing.T, all *tier) {
 	expect(t, c, "RESET", "RESET")
 	expect(t, c, "-1", "CLIENT", "GETREDIR")
 }
+
+// TestWaitHoldsNoOtherClient: WAIT counts the replicas of all shards. While it waits, other clients are served.
+func TestWaitHoldsNoOtherClient(t *testing.T) {
+	t.Parallel()
+	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startTier(t, redis, 1, 1).proxies[0]
+			c, other := p.Dial(), p.Dial()
+			for _, key := range spread {
+				c.Must("SET", key, "x")
+			}
+			expect(t, c, "1", "WAIT", 1, 60000)
+			send(t, c, "WAIT", 3, 0)
+			p.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "1")
+			for _, key := range spread {
+				expect(t, other, "x", "GET", key)
+			}
+			expect(t, other, "1", "WAIT", 2, 300)
+			expect(t, other, "ERR timeout is negative", "WAIT", 1, -1)
+			c.Close()
+			p.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "0")
+		})
+	}
+}
