@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"crypto/tls"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,11 @@ import (
 	"spindle/proxy/topology"
 	"spindle/reactor"
 )
+
+// page is what --help shows.
+//
+//go:embed proxy.conf
+var page string
 
 // A host is the process of a proxy: its settings, and what runs by them.
 type host struct {
@@ -49,10 +55,6 @@ func Run(argv []string) int {
 		argv[i] = strings.Clone(argv[i])
 	}
 	args := config.ParseArguments(withoutRole(argv))
-	if args.Task == config.TaskVersion {
-		fmt.Printf("spindle-proxy %s\n", version.Spindle)
-		return 0
-	}
 	log := logging.New(os.Stdout)
 	h := &host{log: log}
 	registry, err := setting.NewRegistry(h.rows())
@@ -61,6 +63,17 @@ func Run(argv []string) int {
 		return 1
 	}
 	h.registry = registry
+	switch args.Task {
+	case config.TaskServe:
+	case config.TaskVersion:
+		fmt.Print(version.Text())
+		return 0
+	case config.TaskHelp:
+		return config.Help(registry, page, nil, args.Rest, os.Stdout)
+	default:
+		fmt.Fprintf(os.Stderr, "A proxy does not take %s.\n", argv[1])
+		return 1
+	}
 	var stdin []byte
 	if args.Stdin {
 		if stdin, err = io.ReadAll(os.Stdin); err != nil {
@@ -113,8 +126,9 @@ func (h *host) rows() []setting.Row {
 }
 
 var (
-	errNoShards  = errors.New("the proxy needs its shards from one of proxy-cluster, proxy-sentinel and proxy-product")
-	errNoMasters = errors.New("proxy-sentinel needs proxy-masters: the names of the shards")
+	errNoShards         = errors.New("the proxy needs its shards from one of proxy-cluster, proxy-sentinel and proxy-product")
+	errReplicasOfGroups = errors.New("proxy-read-replicas is not for a product of groups: nothing measures their lag")
+	errNoMasters        = errors.New("proxy-sentinel needs proxy-masters: the names of the shards")
 )
 
 // serve serves until a signal ends the proxy.
@@ -192,9 +206,16 @@ func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
 	return p, nil
 }
 
+// lagEvery is how often the lag of replicas is measured, if they serve reads.
+const lagEvery = 200 * time.Millisecond
+
 // findShards begins to follow the shards, where the settings say that they are found.
 func (h *host) findShards(p *Proxy) error {
 	every, own := time.Duration(h.own.Refresh.Get())*time.Millisecond, &h.own
+	lag := time.Duration(0)
+	if own.ReadReplicas.Get() {
+		lag = lagEvery
+	}
 	sources := 0
 	for _, given := range []bool{len(own.Cluster.Get()) > 0, len(own.Sentinels.Get()) > 0, own.Product.Get() != ""} {
 		if given {
@@ -205,14 +226,15 @@ func (h *host) findShards(p *Proxy) error {
 	case sources != 1:
 		return errNoShards
 	case len(own.Cluster.Get()) > 0:
-		p.finder = topology.New(topology.Options{Seeds: own.Cluster.Get(), Access: p.access, Every: every, Log: h.log})
+		p.finder = topology.New(topology.Options{Seeds: own.Cluster.Get(), Access: p.access, Every: every, Lag: lag, Log: h.log})
 	case len(own.Sentinels.Get()) > 0:
 		masters := own.Masters.Get()
 		if len(masters) == 0 {
 			return errNoMasters
 		}
 		p.finder = watched{topology.FindSentinel(topology.SentinelOptions{Sentinels: own.Sentinels.Get(), Masters: masters,
-			Owners: topology.EqualRanges(slots.Count, len(masters)), Servers: p.access, Every: every, Log: h.log})}
+			Owners: topology.EqualRanges(slots.Count, len(masters)), Servers: p.access, Every: every, Lag: lag,
+			Log: h.log})}
 	default:
 		return h.followProduct(p)
 	}

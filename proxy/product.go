@@ -68,6 +68,9 @@ func (h *host) followProduct(p *Proxy) error {
 		p.finder = topology.New(topology.Options{Seeds: of.Seeds, Access: p.access, Every: every, Log: h.log})
 		return nil
 	}
+	if h.own.ReadReplicas.Get() {
+		return errReplicasOfGroups
+	}
 	r.static = topology.NewStatic(of.Slots)
 	p.finder = handed{r.static}
 	return r.adopt(p, r.first)

@@ -212,6 +212,13 @@ func (s *session) upstreamOf(index int) (*upstream, *protocol.Error) {
 // forward passes a request on to the shard of a slot.
 func (s *session) forward(slot int, raw []byte) bool {
 	u, err := s.upstream(slot)
+	if w := s.w; w.p.settings.ReadReplicas.Get() && slot >= 0 && w.plan.Row.Readonly {
+		if index := w.topology.Owner(slot); index >= 0 {
+			if r := s.access.reader(s, index); r != nil {
+				u, err = r, nil
+			}
+		}
+	}
 	if err != nil {
 		s.postpone(slot, raw, err)
 		return true

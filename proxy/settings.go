@@ -26,7 +26,7 @@ type Settings struct {
 	ConnectLimit setting.Int // for a connection, ms
 	Refresh      setting.Int // how often the topology is read, ms
 	ReadReplicas setting.Bool
-	ReplicaLag   setting.Int    // bytes that a replica may lack; 0: no limit
+	ReplicaLag   setting.Int    // ms that a replica may be late
 	Admin        setting.String // address of metrics and health; "": none
 }
 
@@ -66,7 +66,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("proxy-refresh-interval", &s.Refresh, 10000, setting.Between(100, math.MaxInt32)),
 		setting.NewBool("proxy-read-replicas", &s.ReadReplicas, false, setting.Immutable),
 		setting.NewString("admin-address", &s.Admin, "", setting.Immutable),
-		setting.NewMemory("proxy-replica-lag", &s.ReplicaLag, 1<<20, setting.Between(0, math.MaxInt64)),
+		setting.NewInt("proxy-replica-lag", &s.ReplicaLag, 1000, setting.Between(0, math.MaxInt32)),
 	}
 }
 

@@ -56,6 +56,7 @@ type access struct {
 	private  *session               // it is one session's own: CLIENT TRACKING
 	tracking *tracking              // of a private access
 	confirm  taker                  // of a private access: takes the first answer to its CLIENT TRACKING
+	readers  *access                // the same identity's connections to replicas; nil: none were needed
 }
 
 // tick is how often a busy worker looks at its deadlines.
@@ -104,6 +105,9 @@ func (a *access) leave() {
 		}
 		delete(a.w.accesses, a.id)
 	}
+	if a.readers != nil {
+		a.readers.leave()
+	}
 	for _, all := range []map[string][]*upstream{a.shared, a.spare} {
 		for _, ups := range all {
 			for _, u := range slices.Clone(ups) {
@@ -149,6 +153,29 @@ func (a *access) shard(s *session, index int) *upstream {
 		a.byShard[index] = ups
 	}
 	return ups[s.id%int64(len(ups))]
+}
+
+// reader returns the connection to a replica of a shard for reads, or nil if no replica is near enough to its primary.
+// Sessions spread over the replicas.
+func (a *access) reader(s *session, index int) *upstream {
+	w := a.w
+	replicas := w.topology.Shards[index].Replicas
+	limit := time.Duration(w.p.settings.ReplicaLag.Get()) * time.Millisecond
+	for i := range replicas {
+		r := replicas[(int(s.id)+i)%len(replicas)]
+		if lag, known := r.Lag(); !known || lag > limit || w.breaker(r.Addr).isOpen(w.now()) {
+			continue
+		}
+		if a.readers == nil {
+			id := a.id
+			id.replica = true
+			a.readers = w.newAccess(id)
+			a.readers.sessions = 1
+		}
+		ups := a.readers.to(r.Addr)
+		return ups[s.id%int64(len(ups))]
+	}
+	return nil
 }
 
 // to returns the shared connections to an address. They are opened if there are none.

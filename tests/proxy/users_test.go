@@ -76,6 +76,64 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// TestReplicaReads: with proxy-read-replicas, replicas that are near enough serve the reads. Writes go to primaries.
+func TestReplicaReads(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 1, 0)
+	p := startProxy(t, all.shards, "--proxy-read-replicas", "yes")
+	var clients []*respclient.Client
+	for range 6 {
+		clients = append(clients, p.Dial())
+	}
+	for i := range 100 {
+		if v := ask(t, clients[0], "SET", fmt.Sprintf("key:%d", i), "x"); v.Text != "OK" {
+			t.Fatal(v)
+		}
+	}
+	served := func() (n int) {
+		for _, s := range all.shards {
+			if s.Info("replication")["role"] == "slave" && strings.Contains(s.Info("commandstats")["cmdstat_get"], "calls=") {
+				n++
+			}
+		}
+		return n
+	}
+	testkit.Until(t, testkit.Slowly(20*time.Second), "all replicas serve reads", func() error {
+		for i := range 300 {
+			if v := ask(t, clients[i%6], "GET", fmt.Sprintf("key:%d", i%100)); v.Text != "x" {
+				return fmt.Errorf("GET: %v", v)
+			}
+		}
+		return testkit.Equal(served(), 3)
+	})
+}
+
+// TestStrangers: a proxy of shards with a password serves no client that has not given it.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 0, 0)
+	for _, s := range all.shards {
+		s.Do("CONFIG", "SET", "masterauth", "front", "requirepass", "front")
+	}
+	p := startProxy(t, all.shards, "--proxy-password", "front")
+	c := p.Dial()
+	for _, request := range [][]any{{"GET", "a"}, {"MGET", "a", "b", "c"}, {"PING"}, {"DBSIZE"}, {"SUBSCRIBE", "x"},
+		{"SCAN", "0"}, {"HELLO", 3}} {
+		if v := ask(t, c, request...); !strings.HasPrefix(v.Text, "NOAUTH") {
+			t.Errorf("%v of a stranger: %v", request, v)
+		}
+	}
+	if v := ask(t, c, "AUTH", "front"); v.Text != "OK" {
+		t.Fatal(v)
+	}
+	if v := ask(t, c, "MSET", "a", "1", "b", "2", "c", "3"); v.Text != "OK" {
+		t.Error(v)
+	}
+	if v := ask(t, c, "DBSIZE"); v.Int != 3 {
+		t.Error(v)
+	}
+}
+
 // ask returns the reply to a request, which may be an error.
 func ask(t *testing.T, c *respclient.Client, args ...any) respclient.Value {
 	t.Helper()

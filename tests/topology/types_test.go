@@ -9,7 +9,7 @@ import (
 )
 
 // newLoad starts writers of everything that two releases of redis-server understand: all types, scripts, functions,
-// deadlines, blocking commands, transactions. With fields they also set deadlines of hash fields, and with persists they
+// deadlines, blocking commands, transactions. With fields they also set deadlines of hash fields. With persists they
 // take some away again.
 func newLoad(t *testing.T, seed uint64, fields, persists bool) *writers {
 	return &writers{t: t, seed: seed, done: make(chan struct{}), source: func(rng *rand.Rand) [][]any {
