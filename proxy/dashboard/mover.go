@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,7 +27,7 @@ type mover struct {
 	move    *store.Move
 	done    store.Progress // written now and then
 	written time.Time
-	clean   string // the step for which the target was found to have no keys
+	clean   map[string]bool // targets, with the move's ID, that had no keys of the slots that they get
 
 	open   map[int]bool // slots of a cluster that may be open
 	closed bool         // there are none
@@ -68,23 +69,35 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 	next := plan.NewTable(m.slots)
 	switch a.Deed {
 	case plan.Begin:
-		if err := w.targetHasNone(ctx, m, &a); err != nil {
+		if err := w.targetHasNone(ctx, m, t, a.Target); err != nil {
+			return true, err
+		}
+		// A proxy that does not keep up would have all others hold requests back.
+		if ready, err := w.awaitProxies(ctx, m, true); err != nil || !ready {
 			return true, err
 		}
 		if err = next.Prepare(a.Slots, a.Target); err == nil {
 			err = w.write(ctx, m, next)
 		}
 	case plan.Switch:
-		// Another dashboard may have prepared, and the target may have got keys since.
-		if err := w.targetHasNone(ctx, m, &a); err != nil {
+		if !w.clean[w.mark(m, a.Target)] {
+			// Another dashboard has prepared them. Looking for keys takes time, and requests must not wait for that.
+			if err = next.Abandon(a.Slots); err == nil {
+				err = w.write(ctx, m, next)
+			}
 			return true, err
 		}
-		confirmed, err := w.awaitProxies(ctx, m)
-		if err != nil || !confirmed {
+		confirmed, err := w.awaitProxies(ctx, m, false)
+		if err != nil {
 			return true, err
 		}
-		if err = next.Migrate(a.Slots); err == nil {
-			err = w.write(ctx, m, next)
+		if confirmed {
+			err = next.Migrate(a.Slots)
+		} else {
+			err = next.Abandon(a.Slots) // proxies hold requests for them back: that must not last
+		}
+		if err == nil {
+			err = w.commitTable(ctx, m, next)
 		}
 		return true, err
 	case plan.Carry:
@@ -124,8 +137,17 @@ func (w *mover) running(m *model) *store.Move {
 	return m.move
 }
 
-// write commits a new table. The groups that it names must be as they were.
+// write commits a new table, and clears the problem.
 func (w *mover) write(ctx context.Context, m *model, t plan.Table) error {
+	err := w.commitTable(ctx, m, t)
+	if err == nil {
+		w.report(ctx, "", nil)
+	}
+	return err
+}
+
+// commitTable commits a new table. The groups that it names must be as they were.
+func (w *mover) commitTable(ctx context.Context, m *model, t plan.Table) error {
 	e := w.d.edit(m).put(t.Entry(), "slots").expect("move")
 	for id := range m.groups {
 		e.expect("groups", id)
@@ -134,7 +156,6 @@ func (w *mover) write(ctx context.Context, m *model, t plan.Table) error {
 		return err
 	}
 	w.count(t)
-	w.report(ctx, "", nil)
 	return nil
 }
 
@@ -197,16 +218,16 @@ func (w *mover) end(ctx context.Context, m *model, problem string) error {
 	return nil
 }
 
-// confirmTime is after how long of waiting the move's state is looked at again, and proxies that are gone are found.
-const confirmTime = time.Second
+// confirmTime is how long proxies may take to confirm a table. For so long requests for slots in prepare may wait.
+const confirmTime = 2 * time.Second
 
-// awaitProxies waits until every registered proxy has confirmed the table (plan.T2). It returns false after
-// confirmTime, so that a paused move does not hold requests back.
-func (w *mover) awaitProxies(ctx context.Context, m *model) (bool, error) {
+// awaitProxies waits until every registered proxy has confirmed the table (plan.T2). present asks that they also reach
+// the store. It returns false after confirmTime; then the move's progress names the proxies.
+func (w *mover) awaitProxies(ctx context.Context, m *model, present bool) (bool, error) {
 	revision, root := m.tableRevision(w.d), store.KeyOf(w.d.prefix, w.product, "proxies", "")
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
-	known := map[string]store.Proxy{}
+	known, listed := map[string]store.Proxy{}, false
 	for c := range w.d.store.Watch(ctx, root, 0) {
 		if c.Err != nil {
 			return false, c.Err
@@ -226,14 +247,19 @@ func (w *mover) awaitProxies(ctx context.Context, m *model) (bool, error) {
 			}
 			known[id] = p
 		}
-		waiting := w.waitingIn(known, revision)
-		if waiting == nil {
-			w.report(ctx, "", nil)
+		listed = true
+		if waitingIn(known, m, revision, present) == nil {
+			if !present {
+				w.report(ctx, "", nil)
+			}
 			return true, nil
 		}
 	}
-	waiting := w.waitingIn(known, revision)
 	again := context.WithoutCancel(ctx)
+	waiting := waitingIn(known, m, revision, present)
+	if !listed || waiting == nil {
+		return false, nil
+	}
 	w.report(again, "proxies have not confirmed the table: "+strings.Join(waiting, ", "), waiting)
 	for _, id := range waiting {
 		w.dismiss(again, m, known[id])
@@ -241,12 +267,18 @@ func (w *mover) awaitProxies(ctx context.Context, m *model) (bool, error) {
 	return false, nil
 }
 
-func (w *mover) waitingIn(known map[string]store.Proxy, revision int64) []string {
+// waitingIn returns the IDs of proxies that have not confirmed a revision, or are not present, in order.
+func waitingIn(known map[string]store.Proxy, m *model, revision int64, present bool) []string {
 	list := make([]store.Proxy, 0, len(known))
 	for _, p := range known {
+		if present && !m.isPresent(p) {
+			p.Confirmed = 0
+		}
 		list = append(list, p)
 	}
-	return plan.Waiting(list, revision)
+	ids := plan.Waiting(list, revision)
+	slices.Sort(ids)
+	return ids
 }
 
 // dismiss removes the registration of a proxy that does not reach the store and whose address refuses connections: its
@@ -283,29 +315,51 @@ func (w *mover) addresses(m *model, a *plan.Action) (source, target string, err 
 	return from.Primary, to.Primary, nil
 }
 
-// targetHasNone refuses to begin while the target holds keys of the slots. No proxy asks it for them: they are left
-// over from before. MIGRATE could not tell them from keys that it has moved (dashboard.M2).
-func (w *mover) targetHasNone(ctx context.Context, m *model, a *plan.Action) error {
-	_, target, err := w.addresses(m, a)
+// mark is a target's name in clean.
+func (w *mover) mark(m *model, target string) string {
+	id := ""
+	if m.move != nil {
+		id = m.move.ID
+	}
+	if g := m.groups[target]; g != nil {
+		target = g.Primary
+	}
+	return id + " " + target
+}
+
+// targetHasNone refuses to begin while the target holds keys of slots that it shall get. No proxy asks it for them: they
+// are left over from before. MIGRATE could not tell them from keys that it has moved (dashboard.M2). Once a target was
+// found to have none, it is not looked at again: nothing writes such keys to it.
+func (w *mover) targetHasNone(ctx context.Context, m *model, t plan.Table, target string) error {
+	mark := w.mark(m, target)
+	if w.clean[mark] {
+		return nil
+	}
+	g, err := m.group(target)
 	if err != nil {
 		return err
 	}
-	mark := fmt.Sprint(a.Slots, target)
-	if w.clean == mark {
-		return nil
+	var slots []int
+	for _, s := range m.move.Steps {
+		for slot := s.From; s.Target == target && slot <= s.To && slot < len(t); slot++ {
+			if t[slot].Group == s.Source && t[slot].State != store.Migrating {
+				slots = append(slots, slot)
+			}
+		}
 	}
-	l, err := w.d.openPrimary(ctx, target)
+	l, err := w.d.openPrimary(ctx, g.Primary)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	err = l.scan(ctx, inSlots(&m.product, a.Slots), func(db int, keys []string) error {
+	err = l.scan(ctx, inSlots(&m.product, slots), func(db int, keys []string) error {
+		slot := m.product.SlotOf([]byte(keys[0]))
 		return failed(http.StatusConflict, "left_over",
 			"%s holds key %.80q in database %d, which is in slot %d and belongs to group %s: delete it there first",
-			target, keys[0], db, m.product.SlotOf([]byte(keys[0])), a.Source)
+			g.Primary, keys[0], db, slot, t[slot].Group)
 	})
 	if err == nil {
-		w.clean = mark
+		w.clean[mark] = true
 	}
 	return err
 }

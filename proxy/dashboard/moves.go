@@ -447,7 +447,7 @@ func (d *Dashboard) work(ctx context.Context) {
 
 // carryOut carries out the product's move until it is over, paused or lost.
 func (d *Dashboard) carryOut(ctx context.Context, name string) {
-	w := &mover{d: d, product: name}
+	w := &mover{d: d, product: name, clean: map[string]bool{}}
 	for failures := 0; ctx.Err() == nil; {
 		more, err := w.step(ctx)
 		switch {

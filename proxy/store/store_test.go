@@ -549,7 +549,8 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s is accepted", bad)
 		}
 	}
-	for prefix, good := range map[string]bool{"/spindle": true, "/a/b": true, "": false, "a": false, "/a/": false, "/a//b": false} {
+	for prefix, good := range map[string]bool{"/spindle": true, "/a/b": true, "": false, "a": false, "/a/": false,
+		"/a//b": false} {
 		if err := checkPrefix(prefix); (err == nil) != good {
 			t.Errorf("%q: %v", prefix, err)
 		}
