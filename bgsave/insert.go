@@ -289,7 +289,7 @@ func deadlineIn(ms int64) int64 {
 }
 
 func duplicate(db int, key []byte) error {
-	return fmt.Errorf("%w: key %q of database %d", ErrDuplicate, key, db)
+	return &DuplicateError{db, string(key)}
 }
 
 // setClock gives v the idle time or LFU counter that its record r has.

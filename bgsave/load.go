@@ -126,6 +126,21 @@ var (
 	ErrDuplicate = errors.New("the file holds a key twice")
 )
 
+// A DuplicateError is ErrDuplicate with the key.
+type DuplicateError struct {
+	DB  int
+	Key string
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("%s: key %q of database %d", ErrDuplicate, e.Key, e.DB)
+}
+
+func (e *DuplicateError) Unwrap() error { return ErrDuplicate }
+
+// Public is Error without the key: logging.Private.
+func (e *DuplicateError) Public() string { return (&DuplicateError{e.DB, logging.Redacted}).Error() }
+
 // An UnsupportedError names something that this server cannot read yet.
 type UnsupportedError struct {
 	What      string
@@ -133,6 +148,15 @@ type UnsupportedError struct {
 	DB        int
 	Key       string
 	Skippable bool // it is not a value, and LoadOptions.SkipModuleData skips it
+}
+
+// Public is Error without the key: logging.Private.
+func (e *UnsupportedError) Public() string {
+	shown := *e
+	if shown.Key != "" {
+		shown.Key = logging.Redacted
+	}
+	return shown.Error()
 }
 
 func (e *UnsupportedError) Error() string {
@@ -261,11 +285,11 @@ func Complain(err error, o LoadOptions) {
 }
 
 // namedOr returns a key's name for a message, or other if there is none.
-func namedOr(key, other string) string {
+func namedOr(key, other string) any {
 	if key == "" {
 		return other
 	}
-	return fmt.Sprintf("key %q", key)
+	return logging.Data(fmt.Sprintf("key %q", key))
 }
 
 // Read reads an RDB file from r into to. It logs facts from the file, but not the error it returns.
@@ -532,7 +556,7 @@ func (l *loader) unsupported(r *rdb.Record, what string) error {
 	}
 	if l.found.Unsupported++; l.found.Unsupported <= skippedLogged {
 		l.o.Log.Warning("Skipping key %q of database %d, at offset %d: it is %s, and rdb-unsupported-keys is skip",
-			r.Key, r.DB, r.Offset, what)
+			logging.Data(r.Key), r.DB, r.Offset, what)
 	}
 	return nil
 }
@@ -635,7 +659,7 @@ func (l *loader) insert(rest []rdb.Record) error {
 			if r := &rest[i]; r.Empty {
 				l.found.Keys--
 				if l.found.Empty++; l.found.Empty <= emptyLogged {
-					l.o.Log.Notice("rdbLoadObject skipping empty key: %s", r.Key)
+					l.o.Log.Notice("rdbLoadObject skipping empty key: %s", logging.Data(r.Key))
 				}
 			}
 		}

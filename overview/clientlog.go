@@ -27,8 +27,8 @@ func (w *ClientLog) Line(cl *client.Client) string {
 }
 
 // LineNow is Line for a loop. It takes a turn.
-func (w *ClientLog) LineNow(session any) (line string) {
-	w.Core.Do(func() { line = w.Line(session.(*client.Client)) })
+func (w *ClientLog) LineNow(session any) (line logging.Client) {
+	w.Core.Do(func() { line = logging.Client(w.Line(session.(*client.Client))) })
 	return line
 }
 
@@ -51,7 +51,7 @@ func (w *ClientLog) denied(cl *client.Client, e acl.Entry) {
 func (w *ClientLog) Listeners() part.Listeners {
 	return part.Listeners{Order: part.Later, Denied: w.denied, Attack: w.attack(),
 		Tick:           func(int64) { w.Refusals() },
-		EvictingClient: func(cl *client.Client) { w.Log.Notice("Evicting client: %s", w.Line(cl)) },
+		EvictingClient: func(cl *client.Client) { w.Log.Notice("Evicting client: %s", logging.Client(w.Line(cl))) },
 		Stuck:          func() { w.Log.Warning("Over client maxmemory after evicting all evictable clients") },
 		ManyCodes: func(codes []string) {
 			w.Log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. "+

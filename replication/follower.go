@@ -4,6 +4,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -11,6 +12,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/family/maintenance"
+	"spindle/internal/logging"
 )
 
 // A Follower is this server as a replica. It carries out what its Link decides, and runs the primary's stream. It hands
@@ -197,6 +199,15 @@ func (f *Follower) Gone(cl *client.Client) {
 	}
 }
 
+// A reply is an error that a command has replied. It may name keys. Its first word does not.
+type reply struct{ error }
+
+// Public implements logging.Private.
+func (r reply) Public() string {
+	code, _, _ := strings.Cut(r.Error(), " ")
+	return code + " " + logging.Redacted
+}
+
 // Diverged tells the follower of a command of the primary, or of a replica, that failed here.
 func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	f.errors++
@@ -207,7 +218,7 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	if cl.Is(client.Replica) {
 		f.parts.Log.Warning("== CRITICAL == This master is sending an error to its replica: '%s' after processing the "+
 			"command '%s'",
-			err, name)
+			reply{err}, name)
 		return
 	}
 	panics := f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get()
@@ -216,10 +227,9 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	}
 	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the "+
 		"command '%s'",
-		err, name)
+		reply{err}, name)
 	if panics {
-		f.parts.Fatal("This replica panicked sending an error to its master: '" + err.Error() +
-			"' after processing the command '" + name + "'")
+		f.parts.Fatal("This replica panicked sending an error to its master after processing the command '" + name + "'")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"spindle/bgsave/rdb"
 	"spindle/engine/command"
+	"spindle/internal/logging"
 )
 
 // Forms is a set of forms of data that only some servers read.
@@ -72,6 +73,14 @@ type Find struct {
 	DB    int
 	Key   string
 	Forms Forms
+}
+
+// Public is String without the key: logging.Private.
+func (x Find) Public() string {
+	if x.Key != "" {
+		x.Key = logging.Redacted
+	}
+	return x.String()
 }
 
 // String is for operators.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"spindle/engine/client"
+	"spindle/internal/logging"
 	"spindle/internal/setting"
 	"spindle/protocol"
 )
@@ -185,10 +186,10 @@ func (r *replica) host() string {
 }
 
 // describe is a client in log lines.
-func describe(cl *client.Client) string {
+func describe(cl *client.Client) logging.Client {
 	id := "id=" + strconv.FormatInt(cl.ID, 10)
 	if cl.Conn == nil {
-		return id
+		return logging.Client(id)
 	}
-	return id + " addr=" + cl.Conn.RemoteAddr() + " name=" + cl.Name
+	return logging.Client(id + " addr=" + cl.Conn.RemoteAddr() + " name=" + cl.Name)
 }

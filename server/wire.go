@@ -167,7 +167,7 @@ func (in *instance) listen() (err error) {
 		QueryLimit: func(session any, begin []byte) {
 			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)",
 				in.clientLog.LineNow(session),
-				setting.Quote(string(begin)))
+				logging.Data(setting.Quote(string(begin))))
 		},
 		Handshaking: in.threads.GreetTLS,
 	}

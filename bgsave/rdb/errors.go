@@ -3,6 +3,8 @@ package rdb
 import (
 	"errors"
 	"fmt"
+
+	"spindle/internal/logging"
 )
 
 // A FormatError says where bytes are not a valid or complete RDB file, why, and in which key.
@@ -14,6 +16,15 @@ type FormatError struct {
 	Key       string // the key being read; "" between keys
 	Truncated bool   // the bytes end too early; everything before Offset is valid
 	Unknown   bool   // the bytes are of a newer version, and may be valid
+}
+
+// Public is Error without the key: logging.Private.
+func (e *FormatError) Public() string {
+	shown := *e
+	if shown.Key != "" {
+		shown.Key = logging.Redacted
+	}
+	return shown.Error()
 }
 
 // Error returns one line: the reason, then the place.

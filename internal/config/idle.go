@@ -14,9 +14,9 @@ import (
 type Idle struct {
 	Hz setting.Int
 
-	dynamicHz, rehashing, lazyDel, lazyFlush, hideData, jemalloc setting.Bool
-	expireEffort, defragFields                                   setting.Int
-	locale, dhParams                                             setting.String
+	dynamicHz, rehashing, lazyDel, lazyFlush, jemalloc setting.Bool
+	expireEffort, defragFields                         setting.Int
+	locale, dhParams                                   setting.String
 
 	newer idleNewer
 }
@@ -40,8 +40,6 @@ func (s *Idle) Rows() []setting.Row {
 			setting.Nothing("duties are sliced by time, not by their number a second")),
 		setting.NewInt("active-expire-effort", &s.expireEffort, 1, setting.Between(1, 10),
 			setting.Nothing("keys end by their deadline; there is nothing to try harder at")),
-		setting.NewBool("hide-user-data-from-log", &s.hideData, false,
-			setting.Nothing("the log never shows keys or values")),
 		setting.NewBool("lazyfree-lazy-user-del", &s.lazyDel, false,
 			setting.Nothing("what is deleted is always let go in the background")),
 		setting.NewBool("lazyfree-lazy-user-flush", &s.lazyFlush, false,

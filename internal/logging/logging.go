@@ -40,6 +40,7 @@ type Logger struct {
 	level atomic.Int64
 	role  atomic.Int64
 	form  atomic.Int64 // Format and Stamp
+	hides atomic.Bool  // Hide
 	pid   int
 
 	mu     sync.Mutex // keeps lines apart
@@ -120,6 +121,9 @@ func (l *Logger) write(level Level, format string, args []any) {
 	}
 	text := format
 	if len(args) != 0 {
+		if l.hides.Load() {
+			args = public(args)
+		}
 		text = fmt.Sprintf(format, args...)
 	}
 	line := l.appendLine(make([]byte, 0, 128), level, text)

@@ -22,9 +22,10 @@ func OpenLog(log *logging.Logger, s *Settings, registry *setting.Registry) {
 	follow := func() {
 		log.SetLevel(s.LogLevel.Get())
 		log.SetForm(s.LogFormat.Get(), s.LogStamp.Get())
+		log.Hide(s.HideData.Get())
 	}
 	follow()
-	registry.Follow(follow, "loglevel", "log-format", "log-timestamp-format")
+	registry.Follow(follow, "loglevel", "log-format", "log-timestamp-format", "hide-user-data-from-log")
 	registry.LogWarnings(log.Warning)
 }
 

@@ -21,6 +21,7 @@ type Settings struct {
 	PidFile        setting.String
 	LogLevel       setting.Enum[logging.Level]
 	LogFormat      setting.Enum[logging.Format]
+	HideData       setting.Bool // lines leave out data of users
 	LogStamp       setting.Enum[logging.Stamp]
 	LogFile        setting.String
 	SyslogEnabled  setting.Bool
@@ -105,6 +106,7 @@ func (s *Settings) Rows() []setting.Row {
 			{Name: "notice", Value: logging.LevelNotice}, {Name: "warning", Value: logging.LevelWarning},
 			{Name: "nothing", Value: logging.LevelNothing},
 		}),
+		setting.NewBool("hide-user-data-from-log", &s.HideData, false),
 		setting.NewEnum("log-format", &s.LogFormat, logging.FormatLegacy, []setting.Choice[logging.Format]{
 			{Name: "legacy", Value: logging.FormatLegacy}, {Name: "logfmt", Value: logging.FormatLogfmt},
 			{Name: "json", Value: logging.FormatJSON},
