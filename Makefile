@@ -162,9 +162,10 @@ pgo: build ## renews default.pgo from the bench's load
 # They stay outside the tree. `make test` uses those that are there, and redis-py where python3 has it (python3-redis).
 clients: ## clients of other makers, for the tests that follow failovers with them: bin/clients
 	mkdir -p bin/clients
-	npm install --silent --no-save --prefix bin/clients ioredis@5 redis@6
+	npm install --silent --no-save --prefix bin/clients ioredis@5 redis@6 bullmq@5
 	$(GO) build -C tests/sentinel/testdata/clients/goredis -o $(CURDIR)/bin/clients/goredis .
 	$(GO) build -C tests/cluster/testdata/clients/goredis -o $(CURDIR)/bin/clients/goredis-cluster .
+	$(GO) build -C tests/proxy/testdata/clients/goredis -o $(CURDIR)/bin/clients/goredis-proxy .
 	$(GO) build -C tests/pushes/testdata/clients/goredis -o $(CURDIR)/bin/clients/goredis-maintenance .
 
 tidy: ## tests about the code itself
