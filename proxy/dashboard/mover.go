@@ -327,9 +327,10 @@ func (w *mover) mark(m *model, target string) string {
 	return id + " " + target
 }
 
-// targetHasNone refuses to begin while the target holds keys of slots that it shall get. No proxy asks it for them: they
-// are left over from before. MIGRATE could not tell them from keys that it has moved (dashboard.M2). Once a target was
-// found to have none, it is not looked at again: nothing writes such keys to it.
+// targetHasNone refuses to begin while the target holds keys of slots that it shall get. No proxy asks it for them:
+// they are left over from before. MIGRATE could not tell them from keys that it has moved (dashboard.M2).
+//
+// Once a target was found to have none, it is not looked at again: nothing writes such keys to it.
 func (w *mover) targetHasNone(ctx context.Context, m *model, t plan.Table, target string) error {
 	mark := w.mark(m, target)
 	if w.clean[mark] {

@@ -70,8 +70,8 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestSilentProxyHoldsTheMove: a proxy that does not confirm is named and waited for. Meanwhile no slot stays in a state
-// in which the other proxies hold requests back. A proxy that is gone is found out; one that is cut off is not.
+// TestSilentProxyHoldsTheMove: a proxy that does not confirm is named and waited for. Meanwhile the other proxies do
+// not have to hold requests back. A proxy that is gone is found out; one that is cut off is not.
 func TestSilentProxyHoldsTheMove(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 1)

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,7 +22,7 @@ func callCtl(at string, args ...string) (code int, out, errors string) {
 
 // arguments are examples of the arguments in usages.
 var arguments = map[string]string{"groups|cluster": "groups", "read|write": "read", "SLOTS": "0-9", "KEYS": "5",
-	"PRIMARY": "h:1", "ADDRESS": "h:1", "REPLICA": "h:2"}
+	"PRIMARY": "h:1", "ADDRESS": "h:1", "REPLICA": "h:2", "FILE": "testdata/codis.json"}
 
 // example returns a call of a command.
 func (c *ctlCommand) example() []string {
@@ -130,6 +131,32 @@ func TestCtlRequests(t *testing.T) {
 	}
 	if code, out, _ := callCtl(server.URL, "--help"); code != 0 || !strings.Contains(out, "move pause PRODUCT") {
 		t.Errorf("--help: %d %s", code, out)
+	}
+}
+
+func TestReadCodis(t *testing.T) {
+	for text, want := range map[string]string{
+		`[{"id":0,"group_id":1,"action":{}},{"id":1,"group_id":2},{"id":2,"group_id":0}]`: "1 2 0",
+		`{"/codis3/a/slots/slot-0001":{"id":1,"group_id":7,"action":{}}}`:                 "0 7 0",
+		`[{"id":2,"backend_addr":"h:1","backend_addr_group_id":3,"locked":false}]`:        "0 0 3",
+		`[{"id":1024,"group_id":1}]`:                                           "",
+		`[{"id":-1,"group_id":1}]`:                                             "",
+		`[{"id":1,"group_id":1},{"id":1,"group_id":1}]`:                        "",
+		`[{"id":1,"group_id":1,"action":{"state":"migrating","target_id":2}}]`: "",
+		`[{"id":1,"backend_addr_group_id":1,"migrate_from":"h:1"}]`:            "",
+		`[{"id":1,"group_id":-1}]`:                                             "",
+		`[{"group_id":1}]`:                                                     "",
+		`[`:                                                                    "",
+		`{"a":1}`:                                                              "",
+	} {
+		groups, err := readCodis([]byte(text))
+		got := ""
+		if err == nil {
+			got = fmt.Sprint(groups[0], groups[1], groups[2])
+		}
+		if got != want {
+			t.Errorf("%s: %q, %v; want %q", text, got, err, want)
+		}
 	}
 }
 

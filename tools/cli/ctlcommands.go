@@ -50,6 +50,8 @@ var ctlCommands = []ctlCommand{
 		return c.get(apiPath("products", c.args[0], "slots"), c.showSlots)
 	}},
 	{"slots assign", "PRODUCT [SLOTS] [GROUP]", []string{"even"}, "slots without a group, as 0-99,200, get one", slotsAssign},
+	{"slots import", "PRODUCT FILE", nil, "the same as Codis's own table in FILE says, whose numbers are the groups' names",
+		slotsImport},
 	{"proxies", "PRODUCT", nil, "the registered proxies", func(c *ctl) error {
 		return c.get(apiPath("products", c.args[0], "proxies"), c.showProxies)
 	}},
