@@ -13,10 +13,10 @@ import (
 )
 
 // CLIENT TRACKING. A shard tells a connection which of the keys that were read on it have changed. So a client that
-// tracks keys has its own connections, one to each shard that it asks, in RESP3 and with tracking on: its access is
-// private.
+// tracks keys has a private access: its own connections, one to each shard that it asks. They are in RESP3 and have
+// tracking on.
 //
-// proxy.K1. What a shard tells goes to the client, between two replies, or to the client that REDIRECT names.
+// proxy.K1. Messages of a shard go to the client, between two replies, or to the client that REDIRECT names.
 // proxy.K2. When such a connection ends, the client is told that all keys may have changed: an invalidation of null.
 // proxy.K3. Each of these connections has tracking on before the first request on it, or it is closed.
 // proxy.K4. A request that a shard has sent elsewhere is sent there with CLIENT CACHING YES if the client has OPTIN. So

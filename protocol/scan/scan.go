@@ -109,8 +109,8 @@ func (s *Scanner) Reset() { *s = Scanner{} }
 // shortLine is the longest status that shortReply looks for.
 const shortLine = 24
 
-// shortReply returns the length of a short status, a number, a null, a boolean or a string that is whole at the start
-// of p; otherwise 0.
+// shortReply returns the length of a reply that is whole at the start of p; otherwise 0. It knows short statuses,
+// numbers, nulls, booleans and strings.
 func shortReply(p []byte) int {
 	if len(p) < 4 {
 		if len(p) == 3 && string(p) == "_\r\n" {
