@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"spindle/tests/testkit"
 )
 
 // through is the suite of 7.0 as a client of the proxy: in external mode, over a cluster of three redis-servers. The
@@ -150,14 +152,16 @@ var errNoAnswer = errors.New("it does not answer as it should")
 
 // await asks a server until its answer has a text.
 func (o *servers) await(ctx context.Context, port, text string, words ...string) error {
-	var out []byte
-	for until := time.Now().Add(time.Minute); time.Now().Before(until) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		out, _ = exec.CommandContext(ctx, "redis-cli", append([]string{"-p", port}, words...)...).CombinedOutput()
-		if strings.Contains(string(out), text) {
+	return testkit.Poll(time.Minute, func() error {
+		if ctx.Err() != nil {
 			return nil
 		}
-	}
-	return fmt.Errorf("the server on port %s: %w: %s", port, errNoAnswer, out)
+		out, _ := exec.CommandContext(ctx, "redis-cli", append([]string{"-p", port}, words...)...).CombinedOutput()
+		if !strings.Contains(string(out), text) {
+			return fmt.Errorf("the server on port %s: %w: %s", port, errNoAnswer, out)
+		}
+		return nil
+	})
 }
 
 // stop ends the servers. A test may have left one in a long sleep.
