@@ -136,9 +136,25 @@ func (s *session) all(q *protocol.Request, raw []byte) bool {
 		w.p.scripts.forget()
 	}
 	g := s.gather(pl.Row, n, 0)
+	ofScripts := pl.Row.Merge == route.OneSucceeded || pl.Row.Merge == route.FunctionStats
 	for i := range n {
 		u, err := s.upstreamOf(i)
+		if ofScripts && err == nil { // the script may run for another client of the shared connection
+			own := s.access.own(s, u.at)
+			own.push(call{s: s, number: g.number, to: &alone{share{of: g, where: u.at}}, slot: -1, row: s.row(), fixed: true}, raw)
+			continue
+		}
 		g.pass(u, err, -1, s.row(), nil, raw)
 	}
 	return true
+}
+
+// An alone is a share on a connection that no other client uses.
+type alone struct{ share }
+
+func (a *alone) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	if u != nil && err == nil {
+		u.access.giveBack(u)
+	}
+	a.share.take(u, c, p, refusal, err)
 }

@@ -385,7 +385,7 @@ func (p *unpinned) take(_ *upstream, c *call, _ []byte, _ scan.Refusal, _ *proto
 // watchKeys is WATCH.
 func (s *session) watchKeys(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	if s.tx != nil {
-		s.refuse(errWatchInMulti)
+		s.fail(errWatchInMulti) // EXEC runs all the same, as at a server
 		return true
 	}
 	if s.pin != nil && s.pinned != pl.Slot {

@@ -85,6 +85,8 @@ func TestAnswers(t *testing.T) {
 		"CLIENT TRACKING BCAST tells of prefixes":         trackPrefixes,
 		"CLIENT TRACKING REDIRECT tells another client":   trackForAnother,
 		"CLIENT TRACKING refuses what it cannot do":       refuseTracking,
+		"SCRIPT KILL ends a script of another client":     killScript,
+		"WATCH inside MULTI does not abort EXEC":          watchInMulti,
 		"INFO counts blocked clients":                     countBlocked,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, all) })
@@ -299,4 +301,30 @@ func TestWaitHoldsNoOtherClient(t *testing.T) {
 			p.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "0")
 		})
 	}
+}
+
+func killScript(t *testing.T, all *tier) {
+	for _, s := range all.shards {
+		s.Do("CONFIG", "SET", "lua-time-limit", 20)
+	}
+	p := all.proxies[0]
+	c, other := p.Dial(), p.Dial()
+	send(t, c, "EVAL", "while true do end", 1, "loop")
+	testkit.Until(t, testkit.Slowly(4*time.Second), "the script is killed", func() error {
+		v, err := other.Do("SCRIPT", "KILL")
+		return errors.Join(err, v.Err())
+	})
+	v, err := c.Receive()
+	if err != nil || !strings.Contains(v.Text, "killed by user") {
+		t.Errorf("the script's client reads %v (%v)", v, err)
+	}
+	expect(t, other, "null", "GET", "loop")
+}
+
+func watchInMulti(t *testing.T, all *tier) {
+	c := all.proxies[0].Dial()
+	expect(t, c, "OK", "MULTI")
+	expect(t, c, "QUEUED", "SET", "watched", "x")
+	expect(t, c, "ERR WATCH inside MULTI is not allowed", "WATCH", "watched")
+	expect(t, c, "[OK]", "EXEC")
 }
