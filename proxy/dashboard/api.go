@@ -28,6 +28,7 @@ func (d *Dashboard) routes() []route {
 		{"GET", product, "", nil, d.showProduct},
 		{"PATCH", product, "product change", empty[productChange], d.changeProduct},
 		{"DELETE", product, "product delete", nil, d.deleteProduct},
+		{"GET", product + "/overview", "", nil, d.showOverview},
 		{"GET", product + "/groups", "", nil, d.listGroups},
 		{"POST", product + "/groups", "group create", empty[newGroup], d.createGroup},
 		{"GET", group, "", nil, d.showGroup},

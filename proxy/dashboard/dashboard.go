@@ -1,7 +1,7 @@
 // Package dashboard runs products: it keeps their groups and slots in the store, and moves slots between groups.
 //
 // Owner: goroutines of its HTTP server; one goroutine carries out the moves while this dashboard is the active one.
-// Never: stands in the way of a client's request, keeps state that is not in the store, or writes without leading.
+// Never: stands in the way of a client's request, needs state that is not in the store, or writes without leading.
 // Start at Run; api.go lists what it can do, lead.go decides which dashboard is active.
 package dashboard
 
@@ -113,6 +113,7 @@ type Dashboard struct {
 	self   store.Leader
 	lead   lead
 	dialer dialer
+	sights sights
 	audits atomic.Int64  // entries of the audit log that this process wrote
 	woken  chan struct{} // a move has changed
 	http   http.Server

@@ -175,21 +175,7 @@ func (d *Dashboard) showSlots(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !m.isCluster() {
-		if _, err := m.table(); err != nil {
-			return nil, err
-		}
-		return slotsView{m.slots.Slots, m.tableRevision(d), m.slots.Ranges}, nil
-	}
-	v, err := d.cluster(c.ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	t := make(plan.Table, clusterSlots)
-	for slot, owner := range v.owners() {
-		t[slot].Group = owner
-	}
-	return slotsView{clusterSlots, 0, t.Entry().Ranges}, nil
+	return d.slotsOf(c.ctx, m)
 }
 
 // tableRevision is the revision of the table of slots.

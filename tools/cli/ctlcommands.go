@@ -19,6 +19,9 @@ var ctlCommands = []ctlCommand{
 	{"product show", "PRODUCT", nil, "a product's entries", func(c *ctl) error {
 		return c.get(apiPath("products", c.args[0]), c.showProduct)
 	}},
+	{"overview", "PRODUCT", nil, "calls, errors and latency of proxies and servers now", func(c *ctl) error {
+		return c.get(apiPath("products", c.args[0], "overview"), c.showOverview)
+	}},
 	{"product change", "PRODUCT", []string{"label", "seed"}, "another label, or other seeds", productChange},
 	{"product delete", "PRODUCT", nil, "without groups and proxies; no server is touched", func(c *ctl) error {
 		return c.send(http.MethodDelete, apiPath("products", c.args[0]), nil, nil)
