@@ -21,7 +21,7 @@ PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .PHONY: install user share deb deb-test page all build run test quick unit deps vet race invariants fuzz bench bench-quick \
-  pgo clients tidy conformance soak clean
+  pgo clients tidy conformance soak clean proxy-demo proxy-demo-stop
 
 all: build share
 
@@ -30,6 +30,18 @@ build: ## bin/spindle, with default.pgo
 
 run: build ## serve 127.0.0.1:6379
 	./$(BIN) --bind 127.0.0.1 --port $(PORT)
+
+# The demo stays in the foreground: Ctrl-C ends it and removes its files. So does proxy-demo-stop, from elsewhere.
+DEMO_PID := bin/proxy-demo.pid
+proxy-demo: build ## three shards with replicas, etcd, two proxies and a dashboard, to try
+	@command -v etcd >/dev/null && command -v redis-cli >/dev/null || \
+	  { $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq \
+	  etcd-server redis-tools; } || echo "The packages etcd-server and redis-tools cannot be had."
+	@exec ./$(BIN) proxy demo --pidfile $(DEMO_PID)
+
+proxy-demo-stop: ## ends it
+	@[ -e $(DEMO_PID) ] || { echo "No demo runs."; exit 0; }; kill $$(cat $(DEMO_PID)) || rm -f $(DEMO_PID); \
+	  for _ in $$(seq 300); do [ -e $(DEMO_PID) ] || exit 0; sleep 0.1; done; echo "The demo does not end."; exit 1
 
 share: ## manual pages and completion
 	$(GO) run ./tools/manual $(SHARE)
@@ -46,15 +58,14 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 	  $(DESTDIR)$(DATADIR)/bash-completion/completions $(DESTDIR)$(DATADIR)/zsh/site-functions \
 	  $(DESTDIR)$(SYSCONFDIR)/spindle $(DESTDIR)$(SYSCONFDIR)/logrotate.d
 	install -m 755 $(BIN) $(DESTDIR)$(BINDIR)/spindle
-	for tool in check-rdb check-aof sentinel; do ln -sf spindle $(DESTDIR)$(BINDIR)/spindle-$$tool; done
-	for unit in spindle spindle-sentinel; do \
+	for tool in check-rdb check-aof sentinel proxy dashboard; do ln -sf spindle $(DESTDIR)$(BINDIR)/spindle-$$tool; done
+	for unit in spindle spindle-sentinel spindle-proxy@ spindle-dashboard; do \
 	  sed $(PLACES) packaging/systemd/$$unit.service > $(DESTDIR)$(UNITDIR)/$$unit.service && \
 	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; done
 	sed $(PLACES) packaging/logrotate > $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle
 	chmod 644 $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle
-	install -m 644 $(SHARE)/man/spindle.1 $(SHARE)/man/spindle-check-*.1 $(SHARE)/man/spindle-sentinel.1 \
-	  $(DESTDIR)$(DATADIR)/man/man1
-	install -m 644 $(SHARE)/man/spindle.conf.5 $(DESTDIR)$(DATADIR)/man/man5
+	install -m 644 $(SHARE)/man/*.1 $(DESTDIR)$(DATADIR)/man/man1
+	install -m 644 $(SHARE)/man/*.5 $(DESTDIR)$(DATADIR)/man/man5
 	install -m 644 $(SHARE)/bash/spindle $(DESTDIR)$(DATADIR)/bash-completion/completions/spindle
 	install -m 644 $(SHARE)/zsh/_spindle $(DESTDIR)$(DATADIR)/zsh/site-functions/_spindle
 	[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/spindle.conf ] || { \
@@ -66,6 +77,12 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 	  sed -e 's|^dir /tmp$$|dir $(STATEDIR)-sentinel\nlogfile $(LOGDIR)/sentinel.log|' sentinel.conf \
 	    > $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf && \
 	  chmod 640 $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf; }
+	[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/proxy.conf ] || \
+	  install -m 640 proxy/proxy.conf $(DESTDIR)$(SYSCONFDIR)/spindle/proxy.conf
+	[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/dashboard.conf ] || { \
+	  sed -e 's|^store ""$$|store folder:$(STATEDIR)-dashboard|' proxy/dashboard/dashboard.conf \
+	    > $(DESTDIR)$(SYSCONFDIR)/spindle/dashboard.conf && \
+	  chmod 640 $(DESTDIR)$(SYSCONFDIR)/spindle/dashboard.conf; }
 
 	install -d $(DESTDIR)$(DATADIR)/spindle
 	install -m 644 packaging/user.sh $(DESTDIR)$(DATADIR)/spindle/user.sh

@@ -18,29 +18,6 @@ import (
 	"spindle/tests/testkit"
 )
 
-// freePorts returns the first of count consecutive ports that are free, with free bus ports.
-func freePorts(t *testing.T, count int) int {
-	t.Helper()
-	row := 0
-	for last := 0; row < count; {
-		port := testkit.FreePort(t)
-		if port != last+1 {
-			row = 0
-		}
-		last = port
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+10000))
-		if err != nil {
-			row = 0
-			continue
-		}
-		_ = l.Close()
-		if row++; row == count {
-			return port - count + 1
-		}
-	}
-	return 0
-}
-
 // ask sends one command to a port.
 func ask(port int, args ...any) (respclient.Value, error) {
 	c, err := respclient.DialTimeout(fmt.Sprintf("127.0.0.1:%d", port), time.Second)
@@ -57,7 +34,7 @@ func ask(port int, args ...any) (respclient.Value, error) {
 // again, and does so. At its end no process and no file is left.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	first, folder := freePorts(t, 6), t.TempDir()
+	first, folder := testkit.FreePorts(t, 6), t.TempDir()
 	cmd := exec.Command(testkit.Spindle(t), "cluster", "demo", "--port", strconv.Itoa(first), "--dir", folder, "6")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

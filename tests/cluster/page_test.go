@@ -34,7 +34,7 @@ func TestClusterPage(t *testing.T) {
 					script += command
 				}
 			}
-			dir, first := t.TempDir(), freePorts(t, 6)
+			dir, first := t.TempDir(), testkit.FreePorts(t, 6)
 			testkit.PageServers(t, dir, kind)
 			var nodes []*testkit.Server
 			for i := range 6 {

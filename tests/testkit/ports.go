@@ -36,6 +36,32 @@ func FreePort(t testing.TB) int {
 	return port
 }
 
+// busDistance is how far a cluster node's bus is above its port.
+const busDistance = 10000
+
+// FreePorts returns the first of count consecutive ports that are free. The ports of their cluster buses are free too.
+func FreePorts(t testing.TB, count int) int {
+	t.Helper()
+	row := 0
+	for last := 0; row < count; {
+		port := FreePort(t)
+		if port != last+1 {
+			row = 0
+		}
+		last = port
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+busDistance))
+		if err != nil {
+			row = 0
+			continue
+		}
+		_ = l.Close()
+		if row++; row == count {
+			return port - count + 1
+		}
+	}
+	return 0
+}
+
 func freePort() (int, error) {
 	text := os.Getenv("SPINDLE_TEST_PORTS")
 	if text == "" {

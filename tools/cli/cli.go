@@ -1,9 +1,9 @@
-// Package cli holds spindle's tools: check-aof, check-rdb, rdb, cluster and ctl.
+// Package cli holds spindle's tools: check-aof, check-rdb, rdb, cluster, proxy and ctl.
 //
 // Owner: a separate process for each; no server runs in it. Only main imports the package.
 // Never: needs a server's settings, or memory in proportion to a file.
 // Start at Find. checkrdb.go and checkaof.go check files, rdb.go reports an RDB file's contents, clusterdemo.go starts
-// nodes for a trial, ctl.go asks a dashboard.
+// nodes for a trial, proxydemo.go proxies, ctl.go asks a dashboard.
 package cli
 
 import (
@@ -48,6 +48,10 @@ var Tools = []Tool{
 		{Args: "cluster demo [OPTION ...] N",
 			Text: "starts N nodes on this host for a trial, and clears them away on Ctrl-C"},
 	}, clusterTool},
+	{"proxy", "", []config.Form{
+		{Args: "proxy demo [OPTION ...]",
+			Text: "starts a cluster with two proxies and a dashboard for a trial, and clears them away on Ctrl-C"},
+	}, proxyTool},
 	{"ctl", "", ctlForms, ctlTool},
 }
 

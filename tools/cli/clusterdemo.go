@@ -89,6 +89,7 @@ type demo struct {
 	parent, folder string
 	nodes          []*demoNode
 	ended          chan *demoNode
+	tier           *demoTier // what is started in front of the cluster; nil: nothing
 }
 
 // A demoNode is one node, in its own process.
@@ -102,6 +103,7 @@ type demoNode struct {
 	of      *demoNode // of a replica: its primary; nil for a primary
 	slots   [2]int    // of a primary: the first and the last
 	id      string
+	again   string // the command that starts it again
 }
 
 // run starts the nodes, makes them a cluster, waits for a signal, and removes everything.
@@ -129,14 +131,21 @@ func (d *demo) run(count int) (err error) {
 	if over, err := d.join(signals); over || err != nil {
 		return err
 	}
-	d.show()
+	if d.tier != nil {
+		if over, err := d.tier.begin(signals); over || err != nil {
+			return err
+		}
+		d.tier.show()
+	} else {
+		d.show()
+	}
 	for {
 		select {
 		case <-signals:
 			return nil
 		case n := <-d.ended:
 			n.over = true
-			fmt.Fprintf(d.out, "%s has ended: %s. To start it again: spindle %s\n", n.address, n.how(), n.file())
+			fmt.Fprintf(d.out, "%s has ended: %s. To start it again: %s\n", n.address, n.how(), n.again)
 		}
 	}
 }
@@ -148,11 +157,9 @@ func (d *demo) plan(count int) error {
 		n := &demoNode{port: d.port + i}
 		n.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port))
 		for _, port := range []int{n.port, n.port + busDistance} {
-			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-			if err != nil {
-				return fmt.Errorf("port %d cannot be had: %s; --port names another first one", port, reason.Of(err))
+			if err := isFree(port); err != nil {
+				return err
 			}
-			_ = l.Close()
 		}
 		if i < primaries {
 			n.slots = [2]int{i * slots.Count / primaries, (i+1)*slots.Count/primaries - 1}
@@ -162,6 +169,15 @@ func (d *demo) plan(count int) error {
 		d.nodes = append(d.nodes, n)
 	}
 	return nil
+}
+
+// isFree reports that a port of the loopback address is taken.
+func isFree(port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("port %d cannot be had: %s; --port names another first one", port, reason.Of(err))
+	}
+	return l.Close()
 }
 
 func (n *demoNode) file() string { return filepath.Join(n.folder, "node.conf") }
@@ -184,12 +200,18 @@ func (d *demo) start(n *demoNode) error {
 	if err := os.WriteFile(n.file(), []byte(text), 0o644); err != nil {
 		return errors.New(reason.Of(err))
 	}
+	n.again = "spindle " + n.file()
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	n.cmd = exec.Command(program, n.file())
 	n.cmd.Args[0] = "spindle" // whatever this program's file is called
+	return d.launch(n)
+}
+
+// launch starts the process of a node.
+func (d *demo) launch(n *demoNode) error {
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := n.cmd.Start(); err != nil {
 		return fmt.Errorf("%s did not start: %s", n.address, reason.Of(err))
@@ -203,8 +225,16 @@ func (d *demo) start(n *demoNode) error {
 
 // join makes the nodes a cluster. over reports that a signal came.
 func (d *demo) join(signals <-chan os.Signal) (over bool, err error) {
+	over, err = d.take(signals, d.assign, d.attach, d.settled)
+	if err != nil {
+		err = fmt.Errorf("the nodes are no cluster: %w", err)
+	}
+	return over, err
+}
+
+// take takes steps in their order, each until it succeeds. over reports that a signal came.
+func (d *demo) take(signals <-chan os.Signal, steps ...func() error) (over bool, err error) {
 	deadline := time.Now().Add(demoPatience)
-	steps := []func() error{d.assign, d.attach, d.settled}
 	for len(steps) > 0 {
 		err := steps[0]()
 		if err == nil {
@@ -212,7 +242,7 @@ func (d *demo) join(signals <-chan os.Signal) (over bool, err error) {
 			continue
 		}
 		if time.Now().After(deadline) {
-			return false, fmt.Errorf("the nodes are no cluster after %v: %w", demoPatience, err)
+			return false, fmt.Errorf("not ready after %v: %w", demoPatience, err)
 		}
 		select {
 		case <-signals:
@@ -330,6 +360,9 @@ func (d *demo) show() {
 // clear ends the nodes, also those that the user has started again, and removes their files.
 func (d *demo) clear() error {
 	running := 0
+	if d.tier != nil {
+		running = d.tier.kill()
+	}
 	for _, n := range d.nodes {
 		switch {
 		case n.cmd == nil || n.cmd.Process == nil: // it was not started

@@ -57,6 +57,13 @@ _spindle() {
 		fi
 		COMPREPLY=($(compgen -W '--port --replicas --dir' -- "$word"))
 		;;
+	proxy)
+		if ((COMP_CWORD == 2)); then
+			COMPREPLY=($(compgen -W 'demo' -- "$word"))
+			return
+		fi
+		COMPREPLY=($(compgen -W '--port --dir --pidfile --store' -- "$word"))
+		;;
 	check-rdb) COMPREPLY=($(compgen -W '--keys' -- "$word")) ;;
 	--help | -h) COMPREPLY=($(compgen -W '%s' -- "$word")); return ;;
 	*)

@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// TestDemo: the demo's proxies serve the cluster, and its dashboard answers spindle ctl. At its end no process and no
+// file is left.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("etcd"); err != nil {
+		t.Log("etcd is not installed: a folder is the store")
+	}
+	first, folder := testkit.FreePorts(t, 13), t.TempDir()
+	cmd := exec.Command(testkit.Spindle(t), "proxy", "demo", "--port", strconv.Itoa(first), "--dir", folder,
+		"--pidfile", filepath.Join(folder, "pid"))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }() // it has ended already, unless the test has failed
+	token, ended := "", false
+	for lines := bufio.NewScanner(out); !ended && lines.Scan(); {
+		_, said, _ := strings.Cut(lines.Text(), "its token is ")
+		token += said
+		ended = strings.HasPrefix(lines.Text(), "Ctrl-C ends all of it")
+	}
+	if token == "" || !ended {
+		t.Fatalf("the demo has not come up; token %q", token)
+	}
+	at := func(port int) string { return "127.0.0.1:" + strconv.Itoa(first+port) }
+	for i := range 2 {
+		c, err := respclient.Dial(at(6 + i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		expect(t, c, "OK", "MSET", "a", "1", "b", "2", "c", "3")
+		expect(t, c, "[1 2 3]", "MGET", "a", "b", "c")
+	}
+	shown, code := testkit.Run(t, testkit.Slowly(time.Minute), "", testkit.Spindle(t), "ctl", "--url", "http://"+at(10),
+		"--token", token, "proxies", "demo")
+	if code != 0 || !strings.Contains(shown, "proxy-1") || !strings.Contains(shown, "proxy-2") {
+		t.Errorf("spindle ctl proxies: %d\n%s", code, shown)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the demo has ended with %v", err)
+	}
+	for i := range 13 {
+		if c, err := respclient.Dial(at(i)); err == nil {
+			c.Close()
+			t.Errorf("%s still listens", at(i))
+		}
+	}
+	if left, _ := filepath.Glob(folder + "/*"); len(left) > 0 {
+		t.Errorf("not removed: %v", left)
+	}
+}
