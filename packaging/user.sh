@@ -6,7 +6,7 @@ getent group spindle >/dev/null || groupadd --system spindle
 getent passwd spindle >/dev/null ||
 	useradd --system --gid spindle --home-dir "$data" --no-create-home --shell /usr/sbin/nologin \
 		--comment "spindle" spindle
-for folder in "$data" "$data-sentinel"; do
+for folder in "$data" "$data-sentinel" "$data-dashboard"; do
 	[ -d "$folder" ] || install -d -o spindle -g spindle -m 750 "$folder"
 done
 [ -d "$log" ] || install -d -o spindle -g adm -m 2750 "$log"

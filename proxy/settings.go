@@ -48,7 +48,7 @@ func (s *Settings) Rows() []setting.Row {
 			Parse: parseSeeds, Format: func(a []string) string { return strings.Join(a, " ") },
 		}, setting.MultiArg, setting.Immutable),
 		setting.NewValue("proxy-masters", &s.Masters, nil, setting.Codec[[]string]{
-			Parse:  func(args []string, _ []string, _ setting.How) ([]string, error) { return args, nil },
+			Parse:  func(args []string, _ []string, _ setting.How) ([]string, error) { return words(args), nil },
 			Format: func(a []string) string { return strings.Join(a, " ") },
 		}, setting.MultiArg, setting.Immutable),
 		setting.NewString("proxy-product", &s.Product, "", setting.Immutable),
@@ -76,10 +76,21 @@ func parseSeeds(args []string, _ []string, _ setting.How) ([]string, error) {
 	if len(args) == 0 {
 		return nil, errNoSeeds
 	}
+	if args = words(args); args == nil {
+		return nil, nil
+	}
 	for _, a := range args {
 		if _, _, ok := cutAddress(a); !ok {
 			return nil, fmt.Errorf("'%s' is no host:port", a)
 		}
 	}
 	return args, nil
+}
+
+// words returns args, or nil for the one word "".
+func words(args []string) []string {
+	if len(args) == 1 && args[0] == "" {
+		return nil
+	}
+	return args
 }

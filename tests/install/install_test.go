@@ -1,8 +1,10 @@
 package install
 
 import (
+	"errors"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +45,7 @@ func (r root) install(t *testing.T) {
 func installed(t *testing.T) root {
 	t.Helper()
 	r := root{t.TempDir()}
-	for _, dir := range []string{"state", "state-sentinel", "log", "run"} {
+	for _, dir := range []string{"state", "state-sentinel", "state-dashboard", "log", "run"} {
 		if err := os.Mkdir(r.at(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +85,12 @@ func TestInstalled(t *testing.T) {
 		"usr/bin/spindle": 0o755, "usr/lib/systemd/system/spindle.service": 0o644,
 		"etc/spindle/spindle.conf": 0o640, "etc/logrotate.d/spindle": 0o644,
 		"usr/lib/systemd/system/spindle-sentinel.service": 0o644, "etc/spindle/sentinel.conf": 0o640,
-		"usr/share/man/man1/spindle-sentinel.1": 0o644,
-		"usr/share/man/man1/spindle.1":          0o644, "usr/share/man/man5/spindle.conf.5": 0o644,
+		"usr/share/man/man1/spindle-sentinel.1":         0o644,
+		"usr/lib/systemd/system/spindle-proxy@.service": 0o644, "etc/spindle/proxy.conf": 0o640,
+		"usr/lib/systemd/system/spindle-dashboard.service": 0o644, "etc/spindle/dashboard.conf": 0o640,
+		"usr/share/man/man1/spindle-proxy.1": 0o644, "usr/share/man/man5/spindle-proxy.conf.5": 0o644,
+		"usr/share/man/man1/spindle-dashboard.1": 0o644, "usr/share/man/man5/spindle-dashboard.conf.5": 0o644,
+		"usr/share/man/man1/spindle.1": 0o644, "usr/share/man/man5/spindle.conf.5": 0o644,
 		"usr/share/bash-completion/completions/spindle": 0o644, "usr/share/zsh/site-functions/_spindle": 0o644,
 		"usr/share/spindle/user.sh": 0o644,
 	} {
@@ -165,6 +171,8 @@ func TestInstalled(t *testing.T) {
 		t.Error("the Sentinel has not logged where its configuration says")
 	}
 
+	runTier(t, r)
+
 	if err := os.WriteFile(conf, []byte("port 7000\n"), 0o640); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +182,41 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// TestUnits: systemd-analyze accepts both units without a remark, and rates the server's exposure as small.
+// runTier runs the commands of the proxy's and the dashboard's units, and asks both.
+func runTier(t *testing.T, r root) {
+	t.Helper()
+	shard := testkit.Launch(t, testkit.Spec{Args: []string{"--cluster-enabled", "yes", "--cluster-port",
+		strconv.Itoa(testkit.FreePort(t))}})
+	shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	port := testkit.FreePort(t)
+	conf := strings.Replace(read(t, r.at("etc/spindle/proxy.conf")), "\nproxy-cluster \"\"\n",
+		"\nproxy-cluster "+shard.Addr+"\nport "+strconv.Itoa(port)+"\n", 1)
+	if err := os.WriteFile(r.at("etc/spindle/proxy-one.conf"), []byte(conf), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	command := execStart(t, r.at("usr/lib/systemd/system/spindle-proxy@.service"))
+	command[1] = strings.Replace(command[1], "%i", "one", 1)
+	proxy := testkit.Launch(t, testkit.Spec{Program: command[0], Bare: true, Port: port, Args: command[1:]})
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the proxy serves", func() error {
+		v, err := proxy.Ask("SET", "k", "v")
+		return errors.Join(err, v.Err())
+	})
+
+	port = testkit.FreePort(t)
+	command = execStart(t, r.at("usr/lib/systemd/system/spindle-dashboard.service"))
+	testkit.Launch(t, testkit.Spec{Program: command[0], Bare: true, NoWait: true, Port: port,
+		Args: append(command[1:], "--dashboard-address", "127.0.0.1:"+strconv.Itoa(port))})
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the dashboard of the unit answers", func() error {
+		reply, err := http.Get("http://127.0.0.1:" + strconv.Itoa(port) + "/healthz")
+		if err != nil {
+			return err
+		}
+		defer reply.Body.Close()
+		return testkit.Equal(reply.StatusCode, http.StatusOK)
+	})
+}
+
+// TestUnits: systemd-analyze accepts the units without a remark, and rates the server's exposure as small.
 func TestUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -188,7 +230,13 @@ func TestUnits(t *testing.T) {
 	if err := os.Symlink(testkit.Spindle(t), r.at("bin/spindle")); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"spindle.service", "spindle-sentinel.service"} {
+	for _, name := range []string{"spindle-proxy", "spindle-dashboard"} {
+		if err := os.Symlink("spindle", r.at("bin/"+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"spindle.service", "spindle-sentinel.service", "spindle-proxy@.service",
+		"spindle-dashboard.service"} {
 		unit := r.at(name)
 		if err := os.WriteFile(unit, []byte(places.Replace(read(t, "../../packaging/systemd/"+name))), 0o644); err != nil {
 			t.Fatal(err)
@@ -209,7 +257,7 @@ func TestUnits(t *testing.T) {
 func TestUserScriptAndLinks(t *testing.T) {
 	dir := t.TempDir()
 	conf, tools, log := dir+"/conf", dir+"/tools", dir+"/log"
-	for _, folder := range []string{conf, tools, dir + "/data", dir + "/data-sentinel", dir + "/logs"} {
+	for _, folder := range []string{conf, tools, dir + "/data", dir + "/data-sentinel", dir + "/data-dashboard", dir + "/logs"} {
 		if err := os.Mkdir(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,8 @@ import (
 	"slices"
 
 	"spindle/internal/config"
+	"spindle/proxy"
+	"spindle/proxy/dashboard"
 	"spindle/server"
 	"spindle/tools/cli"
 )
@@ -43,15 +45,29 @@ func write(folder, page string) error {
 	if err != nil {
 		return err
 	}
+	proxyIntro, proxyChapters, err := proxy.Manual()
+	if err != nil {
+		return err
+	}
+	dashboardIntro, dashboardChapters, err := dashboard.Manual()
+	if err != nil {
+		return err
+	}
 	forms := slices.Concat(config.Forms, cli.Forms())
 	for name, text := range map[string]string{
 		"man/spindle.1":           serverPage(forms),
 		"man/spindle-sentinel.1":  sentinelPage(),
 		"man/spindle-check-aof.1": ".so man1/spindle.1\n",
 		"man/spindle-check-rdb.1": ".so man1/spindle.1\n",
-		"man/spindle.conf.5":      settingsPage(intro, chapters),
-		"bash/spindle":            bashCompletion(chapters),
-		"zsh/_spindle":            zshCompletion(chapters),
+		"man/spindle-proxy.1":     proxyPage(),
+		"man/spindle-dashboard.1": dashboardPage(),
+		"man/spindle.conf.5":      settingsPage("spindle.conf", "spindle(1)", intro, chapters),
+		"man/spindle-proxy.conf.5": settingsPage("spindle-proxy.conf", "spindle-proxy(1), spindle.conf(5)", proxyIntro,
+			proxyChapters),
+		"man/spindle-dashboard.conf.5": settingsPage("spindle-dashboard.conf", "spindle-dashboard(1), spindle.conf(5)",
+			dashboardIntro, dashboardChapters),
+		"bash/spindle": bashCompletion(chapters),
+		"zsh/_spindle": zshCompletion(chapters),
 	} {
 		path := filepath.Join(folder, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

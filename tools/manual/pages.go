@@ -82,7 +82,7 @@ func serverPage(forms []config.Form) string {
 	p.item("/var/lib/spindle", "its data")
 	p.item("/var/log/spindle", "its log")
 	p.section("SEE ALSO")
-	p.text("spindle.conf(5), spindle-sentinel(1), redis-cli(1)")
+	p.text("spindle.conf(5), spindle-sentinel(1), spindle-proxy(1), spindle-dashboard(1), redis-cli(1)")
 	return p.String()
 }
 
@@ -101,9 +101,43 @@ func sentinelPage() string {
 	return p.String()
 }
 
-// settingsPage is spindle.conf(5).
-func settingsPage(intro string, chapters []config.Chapter) string {
-	p := newPage("spindle.conf", 5, "the configuration of spindle")
+// proxyPage is spindle-proxy(1).
+func proxyPage() string {
+	p := newPage("spindle-proxy", 1, "one address in front of many shards")
+	p.section("SYNOPSIS")
+	p.WriteString("\\fBspindle\\-proxy\\fR [FILE] [\\-\\-DIRECTIVE VALUE ...]\n.br\n")
+	p.WriteString("\\fBspindle\\fR \\-\\-proxy [FILE] [\\-\\-DIRECTIVE VALUE ...]\n")
+	p.section("DESCRIPTION")
+	p.text("A proxy lets clients that know no cluster use many servers as if they were one. It has no data. The servers " +
+		"are a Redis Cluster, servers that Sentinels watch, or a product that a dashboard runs.")
+	p.text("The unit is spindle-proxy@NAME.service; its file is /etc/spindle/proxy-NAME.conf. /etc/spindle/proxy.conf is " +
+		"an example with every setting.")
+	p.section("SIGNALS")
+	p.item("SIGTERM, SIGINT", "end the proxy, once it has answered what it owes its clients.")
+	p.section("SEE ALSO")
+	p.text("spindle-proxy.conf(5), spindle-dashboard(1), spindle(1)")
+	return p.String()
+}
+
+// dashboardPage is spindle-dashboard(1).
+func dashboardPage() string {
+	p := newPage("spindle-dashboard", 1, "runs the shards behind proxies")
+	p.section("SYNOPSIS")
+	p.WriteString("\\fBspindle\\-dashboard\\fR [FILE] [\\-\\-DIRECTIVE VALUE ...]\n.br\n")
+	p.WriteString("\\fBspindle\\fR \\-\\-dashboard [FILE] [\\-\\-DIRECTIVE VALUE ...]\n")
+	p.section("DESCRIPTION")
+	p.text("A dashboard keeps products in a store: groups of servers or a cluster, their slots, Sentinels and proxies. It " +
+		"moves slots while they serve. Of several dashboards one is active, by election.")
+	p.text("The unit is spindle-dashboard.service; its file is /etc/spindle/dashboard.conf. spindle ctl asks a dashboard " +
+		"from the shell.")
+	p.section("SEE ALSO")
+	p.text("spindle-dashboard.conf(5), spindle-proxy(1), spindle(1)")
+	return p.String()
+}
+
+// settingsPage is the page of a file of settings, in section 5.
+func settingsPage(name, also, intro string, chapters []config.Chapter) string {
+	p := newPage(name, 5, "the configuration of "+strings.TrimSuffix(name, ".conf"))
 	p.section("DESCRIPTION")
 	p.paragraphs(intro)
 	for _, c := range chapters {
@@ -130,6 +164,6 @@ func settingsPage(intro string, chapters []config.Chapter) string {
 		}
 	}
 	p.section("SEE ALSO")
-	p.text("spindle(1)")
+	p.text(also)
 	return p.String()
 }

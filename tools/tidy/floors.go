@@ -75,7 +75,7 @@ var floors = []rule{
 	{"lazyfree", nil},
 	{"internal", nil},
 	{"tools/cli", []string{"aof", "bgsave/", "engine/data/", "protocol/"}},
-	{"tools", []string{"tools/cli", "protocol/", "bgsave/", "engine/", "reactor/", "server/"}},
+	{"tools", []string{"tools/cli", "protocol/", "bgsave/", "engine/", "reactor/", "server/", "proxy", "proxy/dashboard"}},
 	{"bench", []string{"bench/", "protocol/", "tests/testkit/authority"}},
 	{"tests", []string{"tests/", "protocol/", "engine/", "bgsave/", "server/", "proxy/"}},
 }

@@ -1,0 +1,14 @@
+package dashboard
+
+import "spindle/internal/config"
+
+// Manual returns the page of a dashboard's settings.
+//
+// Seam: tools/manual writes the manual page of it.
+func Manual() (intro string, chapters []config.Chapter, err error) {
+	registry, err := new(settings).registry()
+	if err != nil {
+		return "", nil, err
+	}
+	return config.Chapters(registry, page)
+}
