@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -442,4 +443,25 @@ func FuzzNodes(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestIsOwnAddress: only an address that leads to the proxy tells whether it is gone.
+func TestIsOwnAddress(t *testing.T) {
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		address, host string
+		want          bool
+	}{
+		{"10.0.0.1:7000", "other", true}, {"proxy.example:7000", "other", true}, {"127.0.0.1:7000", own, true},
+		{"127.0.0.1:7000", "other", false}, {"[::1]:7000", "other", false}, {"localhost:7000", "", false},
+		{"0.0.0.0:7000", own, false}, {"[::]:7000", own, false}, {":7000", own, false}, {"/run/proxy.sock", own, false},
+		{"", own, false},
+	} {
+		if got := isOwnAddress(store.Proxy{Address: c.address, Host: c.host}); got != c.want {
+			t.Errorf("%s of %s: %t", c.address, c.host, got)
+		}
+	}
 }

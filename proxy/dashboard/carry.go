@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"spindle/internal/number"
+	"spindle/proxy/store"
 )
 
 // openPrimary connects to a server that has to be a primary.
@@ -104,6 +105,9 @@ func (c *carrier) move(ctx context.Context, db int, keys []string) error {
 	sizes, err := c.measure(keys)
 	if err != nil {
 		return err
+	}
+	if held, _, _ := c.w.d.lead.now(); held == nil { // dashboard.L2
+		return store.ErrLost
 	}
 	if err := c.migrate(db, keys); busy(err) {
 		for _, key := range keys { // one of them is there already

@@ -12,6 +12,7 @@ import (
 //
 // dashboard.L1. Everything that a dashboard writes has its leadership as a condition. So a dashboard that was stopped
 // for a while, and still believes that it leads, writes nothing.
+// dashboard.L2. Servers know no such condition. So before each MIGRATE the lead is looked at.
 type lead struct {
 	mu     sync.Mutex
 	held   *store.Leadership // nil: this dashboard is ready
@@ -23,12 +24,8 @@ type lead struct {
 func (l *lead) now() (held *store.Leadership, active store.Leader, problem error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held != nil {
-		select {
-		case <-l.held.Lost():
-			return nil, store.Leader{}, l.store
-		default:
-		}
+	if l.held != nil && !l.held.Holds() {
+		return nil, store.Leader{}, l.store
 	}
 	return l.held, l.active, l.store
 }

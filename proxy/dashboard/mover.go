@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -282,9 +283,10 @@ func waitingIn(known map[string]store.Proxy, m *model, revision int64, present b
 }
 
 // dismiss removes the registration of a proxy that does not reach the store and whose address refuses connections: its
-// process is gone. One that does not answer at all may be cut off and serve clients: it keeps holding the move.
+// process is gone. One that does not answer at all may be cut off and serve clients: it keeps holding the move. So does
+// one whose address means another machine here than there.
 func (w *mover) dismiss(ctx context.Context, m *model, p store.Proxy) {
-	if m.isPresent(p) || p.Address == "" {
+	if m.isPresent(p) || !isOwnAddress(p) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -300,6 +302,24 @@ func (w *mover) dismiss(ctx context.Context, m *model, p store.Proxy) {
 	_, err = w.d.edit(m).remove("proxies", p.ID).expect("present", p.ID).commit(ctx)
 	w.d.note(store.Audit{Actor: "dashboard", Action: "proxy gone", Product: w.product,
 		Detail: p.ID + " refuses connections and does not reach the store"}, err)
+}
+
+// isOwnAddress reports whether a proxy's address leads to that proxy from here. A loopback address does on its own
+// machine only, and an unspecified one never does.
+func isOwnAddress(p store.Proxy) bool {
+	host, _, err := net.SplitHostPort(p.Address)
+	if err != nil || host == "" {
+		return false
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case ip != nil && ip.IsUnspecified():
+		return false
+	case host == "localhost" || ip != nil && ip.IsLoopback():
+		own, err := os.Hostname()
+		return err == nil && own == p.Host
+	}
+	return true
 }
 
 // addresses returns the primaries of an action's groups.

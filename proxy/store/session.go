@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -10,7 +11,11 @@ import (
 type Session struct {
 	Lease Lease
 	lost  chan struct{}
+	limit atomic.Int64 // when it may lapse, in nanoseconds since begin
 }
+
+// begin is the origin of limits. The clock also runs while this process is stopped.
+var begin = time.Now()
 
 // NewSession grants a lease and keeps it alive until ctx ends or the lease lapses.
 //
@@ -22,12 +27,31 @@ func NewSession(ctx context.Context, s Store, ttl time.Duration) (*Session, erro
 		return nil, err
 	}
 	n := &Session{Lease: lease, lost: make(chan struct{})}
+	n.extend(began, ttl)
 	go n.keep(ctx, s, ttl, began)
 	return n, nil
 }
 
 // Lost is closed when the lease may lapse, or ctx has ended.
 func (n *Session) Lost() <-chan struct{} { return n.lost }
+
+// Holds reports whether the lease cannot have lapsed yet. It is true to the moment, also right after this process was
+// stopped and continued, when Lost is not closed yet.
+func (n *Session) Holds() bool {
+	select {
+	case <-n.lost:
+		return false
+	default:
+		return int64(time.Since(begin)) < n.limit.Load()
+	}
+}
+
+// extend sets the limit after a success that began at a time (store.L1).
+func (n *Session) extend(began time.Time, ttl time.Duration) time.Time {
+	limit := began.Add(ttl - ttl/6)
+	n.limit.Store(int64(limit.Sub(begin)))
+	return limit
+}
 
 func (n *Session) keep(ctx context.Context, s Store, ttl time.Duration, began time.Time) {
 	defer close(n.lost)
@@ -38,7 +62,7 @@ func (n *Session) keep(ctx context.Context, s Store, ttl time.Duration, began ti
 			return
 		case <-time.After(wait):
 		}
-		limit := began.Add(ttl - ttl/6)
+		limit := n.extend(began, ttl)
 		try, cancel := context.WithDeadline(ctx, limit)
 		start := time.Now()
 		err := s.KeepAlive(try, n.Lease)
@@ -46,6 +70,7 @@ func (n *Session) keep(ctx context.Context, s Store, ttl time.Duration, began ti
 		switch {
 		case err == nil:
 			began, wait = start, ttl/3
+			n.extend(began, ttl)
 		case errors.Is(err, ErrLapsed) || !time.Now().Before(limit):
 			return
 		default:

@@ -41,6 +41,7 @@ func TestKilledInEachState(t *testing.T) {
 		if round%2 == 1 {
 			next = s.plan(record{"drain": "g2"})
 		}
+		s.awaitCurrent()
 		p.setSilent(state == store.Prepare)
 		pace := 0
 		if state != store.Prepare {

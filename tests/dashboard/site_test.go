@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -322,7 +323,11 @@ func (s *site) addProxy(id, address string) *proxy {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.t.Cleanup(cancel)
-	p := &proxy{stop: cancel, info: store.Proxy{ID: id, Address: address, Started: time.Now().UTC()},
+	host, err := os.Hostname()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p := &proxy{stop: cancel, info: store.Proxy{ID: id, Address: address, Host: host, Started: time.Now().UTC()},
 		client: store.NewClient(s.store, "/spindle", "shop", func(err error) { s.t.Log(err) })}
 	testkit.Until(s.t, limit, "a registration", func() error { return p.client.Register(ctx, p.info) })
 	go func() {
@@ -346,4 +351,26 @@ func (p *proxy) setSilent(silent bool) {
 	if !silent && p.last != nil {
 		p.client.Confirm(p.last.Revision)
 	}
+}
+
+// awaitCurrent waits until every proxy is present and has confirmed the table.
+func (s *site) awaitCurrent() {
+	s.t.Helper()
+	testkit.Until(s.t, limit, "the proxies", func() error {
+		var reply struct {
+			Proxies []struct {
+				ID               string
+				Present, Current bool
+			}
+		}
+		if err := s.try("GET", "/v1/products/shop/proxies", nil, &reply); err != nil {
+			return err
+		}
+		for _, p := range reply.Proxies {
+			if !p.Present || !p.Current {
+				return fmt.Errorf("%+v", p)
+			}
+		}
+		return nil
+	})
 }
