@@ -217,7 +217,7 @@ func (s *session) isAway() bool {
 		return false
 	}
 	w := s.w
-	if w.states != nil && (w.states.held[s.pinned] || w.states.source[s.pinned] != "") {
+	if w.states != nil && w.states.held[s.pinned] {
 		return true
 	}
 	index := w.topology.Owner(s.pinned)
@@ -235,11 +235,7 @@ func (s *session) moveAway() {
 		s.unblock()
 	case s.tx != nil && s.tx.ended: // EXEC is on its way
 	case s.tx != nil && !s.tx.watched && s.tx.bytes <= transactionMost:
-		s.dropPin()
-		s.tx.placed = false
-		s.retries++
-		t := s.tx
-		s.w.after(0, func() { s.restart(t) })
+		s.startAgain(0)
 	case !s.unpinning:
 		s.watchLost = true
 		s.dropPin()

@@ -34,6 +34,7 @@ type transaction struct {
 	exec     uint64
 	since    int64 // when it was first sent again, ms; 0: never
 	pauses   int
+	starts   int // how often it was sent again
 }
 
 // A step is a request of a transaction.
@@ -42,6 +43,7 @@ type step struct {
 	slot     int
 	number   uint64 // of its reply
 	answered bool
+	keys     [][]byte // of a product whose slots may move
 }
 
 // transactionMost is how many bytes of a transaction are kept to send it again. A longer one is sent once.
@@ -97,17 +99,20 @@ func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 		}
 	}
 	t.add(raw, pl.Slot, s.expect())
-	i := len(t.requests) - 1
+	i, starts := len(t.requests)-1, t.starts
+	if s.w.states != nil {
+		t.requests[i].keys = s.keysOf(pl.Row, q.Args)
+	}
 	if !moving {
 		s.sendStep(i)
 		return true
 	}
-	s.lift(pl.Slot, s.keysOf(pl.Row, q.Args), func(err *protocol.Error) {
+	s.lift(pl.Slot, t.requests[i].keys, func(err *protocol.Error) {
 		switch {
-		case s.tx != t:
+		case s.tx != t || t.starts != starts: // it is sent with the whole transaction
 		case err != nil:
 			s.failTransaction(err)
-		case t.placed:
+		default:
 			s.sendStep(i)
 		}
 	})
@@ -202,17 +207,24 @@ func (s *session) sendTransactionAgain(u *upstream, p []byte, refusal scan.Refus
 	} else {
 		w.p.finder.Refresh()
 	}
-	s.dropPin()
-	t.placed = false
-	s.retries++
 	pause := int64(0)
 	if refusal != scan.Moved || t.pauses > 0 {
 		pause = min(int64(pauseAgain)<<min(t.pauses, 4), 200)
 	}
 	t.pauses++
 	w.p.count.retries.Add(1)
-	w.after(pause, func() { s.restart(t) })
+	s.startAgain(pause)
 	return true
+}
+
+// startAgain takes a transaction from its pin, and sends it again after a pause.
+func (s *session) startAgain(pause int64) {
+	t := s.tx
+	s.dropPin()
+	t.placed = false
+	t.starts++
+	s.retries++
+	s.w.after(pause, func() { s.restart(t) })
 }
 
 // restart sends a transaction again.
@@ -221,23 +233,52 @@ func (s *session) restart(t *transaction) {
 	if s.closed || s.tx != t {
 		return
 	}
-	slot := -1
+	w, slot := s.w, -1
+	var keys [][]byte
 	for i := range t.requests {
 		slot = max(slot, t.requests[i].slot)
+		keys = append(keys, t.requests[i].keys...)
 	}
 	s.pinned = slot
+	refused := error(nil)
 	u, err := s.upstream(slot)
 	if err != nil {
-		s.w.topology = s.w.p.finder.Current()
-		if s.sendTransactionAgain(nil, nil, scan.ClusterDown, nil) {
+		refused = err
+		w.topology = w.p.finder.Current()
+	} else if w.states != nil && w.states.held[slot] {
+		refused, err = errSlotHeld, errSlotHeld
+	}
+	switch {
+	case refused != nil && s.sendTransactionAgain(nil, nil, scan.ClusterDown, nil):
+	case refused != nil:
+		s.failTransaction(err)
+	case w.source(slot) != "" && len(keys) > 0:
+		s.lift(slot, keys, func(err *protocol.Error) {
+			switch {
+			case s.tx != t:
+			case err != nil:
+				s.failTransaction(err)
+			default:
+				s.placeAgain(slot)
+			}
+		})
+	default:
+		s.pin = s.access.own(s, u.at)
+		s.placeAgain(slot)
+	}
+}
+
+// placeAgain sends the transaction to the shard of its slot, with EXEC if that has come.
+func (s *session) placeAgain(slot int) {
+	if s.pin == nil {
+		u, err := s.upstream(slot)
+		if err != nil {
+			s.failTransaction(err)
 			return
 		}
-		s.failTransaction(err)
-		return
+		s.pin, s.pinned = s.access.own(s, u.at), slot
 	}
-	s.pin = s.access.own(s, u.at)
-	s.place(slot)
-	if t.ended {
+	if s.place(slot); s.tx.ended {
 		s.sendExec()
 	}
 }

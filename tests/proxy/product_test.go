@@ -93,7 +93,8 @@ func startGroups(t *testing.T, d *dashboard, redis bool, hash string, groups, pr
 	for range proxies {
 		port := testkit.FreePort(t)
 		all.proxies = append(all.proxies, testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append([]string{"--proxy",
-			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--proxy-product", "shop", "--proxy-id",
+			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--io-threads", strconv.Itoa(1 + 2*len(all.proxies)),
+			"--proxy-product", "shop", "--proxy-id",
 			"p" + strconv.Itoa(len(all.proxies))}, d.store...)}))
 	}
 	return all

@@ -45,8 +45,8 @@ func startTier(t *testing.T, redis bool, replicas, proxies int, args ...string) 
 			return nil
 		})
 	}
-	for range proxies {
-		all.proxies = append(all.proxies, startProxy(t, all.shards, args...))
+	for i := range proxies { // the second one has several loops
+		all.proxies = append(all.proxies, startProxy(t, all.shards, append([]string{"--io-threads", strconv.Itoa(1 + 2*i)}, args...)...))
 	}
 	return all
 }
