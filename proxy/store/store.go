@@ -3,7 +3,6 @@
 // Owner: its caller; any goroutine may call a Store. Nothing on the way of a client's request waits for it.
 // Never: knows the data servers, keeps a password of theirs, or trusts an entry that it has not validated.
 // Start here; etcd.go and folder.go are the two stores, entries.go is the tree, client.go is a proxy's side.
-// Seam: proxies call client.go and table.go.
 package store
 
 import (
