@@ -166,15 +166,15 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	}
 	signals := process.WatchSignals(&h.process, h.log, nil, nil)
 	defer signals.Stop()
-	r.Serve()
-	stopped := make(chan struct{})
-	defer close(stopped)
-	go p.renew(stopped)
 	if p.product != nil {
 		if err := p.product.join(p, r.Addrs()[0]); err != nil {
 			return err
 		}
 	}
+	r.Serve()
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go p.renew(stopped)
 	if err := p.showFigures(h.own.Admin.Get(), stopped); err != nil {
 		return fmt.Errorf("admin-address: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,7 +77,7 @@ func (h *host) followProduct(p *Proxy) error {
 	return r.adopt(p, r.first)
 }
 
-// join registers the proxy, and acts on later tables. address is that of its listener.
+// join registers the proxy, and acts on later tables. No request has been sent to a shard yet (store.C1). address is that of its listener.
 func (r *product) join(p *Proxy, address string) error {
 	if announced := p.settings.Announce.Get(); announced != "" {
 		address = announced
@@ -90,6 +91,18 @@ func (r *product) join(p *Proxy, address string) error {
 		PID: os.Getpid(), Version: version.Spindle, Started: time.Now().UTC()}
 	if err := r.client.Register(r.ctx, info); err != nil {
 		return fmt.Errorf("registering as %s: %w", r.id, err)
+	}
+	select {
+	case newer, ok := <-r.tables: // that of the registration: moves since then have waited for this proxy
+		if ok {
+			r.first = newer
+			if r.static != nil {
+				if err := r.adopt(p, newer); err != nil {
+					return err
+				}
+			}
+		}
+	default:
 	}
 	r.client.Confirm(r.first.Revision)
 	go func() {
@@ -293,7 +306,10 @@ func (s *session) keysOf(row *route.Row, args [][]byte) (keys [][]byte) {
 }
 
 // lift moves keys of one slot to the slot's group, and calls do then (proxy.M2). The caller has nothing owed, and
-// serves no other request before do. REPLACE is safe: while the source has a key, no proxy has used the target's.
+// serves no other request before do.
+//
+// A key that the target has already counts as moved: the source's is older. It may be that of a replica that took over,
+// or of a MIGRATE whose end the source has not learned.
 func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
 	w := s.w
 	to, err := s.upstream(slot)
@@ -306,7 +322,7 @@ func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
 		do(errNoSlot)
 		return
 	}
-	words := []string{"MIGRATE", host, port, "", itoa(s.access.id.db), itoa(int(w.p.settings.Timeout.Get())), "REPLACE"}
+	words := []string{"MIGRATE", host, port, "", itoa(s.access.id.db), itoa(int(w.p.settings.Timeout.Get()))}
 	if password, user := w.p.access.Password, w.p.access.User; user != "" {
 		words = append(words, "AUTH2", user, password)
 	} else if password != "" {
@@ -321,7 +337,7 @@ func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
 	s.barrier = true
 	s.retries++ // nothing else is served meanwhile
 	from := w.mover().to(w.source(slot))[0]
-	from.push(call{s: s, to: &lifted{s, do}, slot: -1, fixed: true}, protocol.AppendCommand(nil, args))
+	from.push(call{s: s, to: &lifted{s, slot, keys, do}, slot: -1, fixed: true}, protocol.AppendCommand(nil, args))
 }
 
 // mover is the access of the proxy itself, which may MIGRATE whatever the clients may do.
@@ -336,8 +352,10 @@ func (w *worker) mover() *access {
 
 // A lifted takes the reply to MIGRATE.
 type lifted struct {
-	s  *session
-	do func(err *protocol.Error)
+	s    *session
+	slot int
+	keys [][]byte
+	do   func(err *protocol.Error)
 }
 
 func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
@@ -347,9 +365,30 @@ func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 		return
 	}
 	if err == nil && refusal != scan.NotRefused {
-		err = errNotMoved(errorOf(p))
+		answer := errorOf(p)
+		switch {
+		case !strings.Contains(answer.Text, "BUSYKEY"):
+			err = errNotMoved(answer)
+		case len(l.keys) > 1: // the other keys' errors are not told
+			l.oneByOne()
+			return
+		}
 	}
 	l.do(err)
+}
+
+// oneByOne moves each key alone.
+func (l *lifted) oneByOne() {
+	left := len(l.keys)
+	var failed *protocol.Error
+	for _, key := range l.keys {
+		l.s.lift(l.slot, [][]byte{key}, func(err *protocol.Error) {
+			failed = cmp.Or(failed, err)
+			if left--; left == 0 {
+				l.do(failed)
+			}
+		})
+	}
 }
 
 // liftAndForward moves the keys of a request, and passes it on then.

@@ -185,6 +185,10 @@ func (u *upstream) Received(p []byte) {
 
 // received takes the last bytes of a reply.
 func (u *upstream) received(p []byte) {
+	if u.scan.Kind == '|' { // it belongs to the reply after it
+		u.keepPart(p)
+		return
+	}
 	if u.scan.Kind == '>' {
 		u.push3(u.joined(p))
 		return
@@ -259,7 +263,7 @@ func (u *upstream) keepPart(p []byte) {
 		}
 		return
 	}
-	if u.scan.Kind != '>' && u.part == nil && u.scan.Kind != '-' {
+	if u.part == nil && u.scan.Kind != '>' && u.scan.Kind != '-' && u.scan.Kind != '|' {
 		if c := u.calls.at(0); c.to == nil && c.s != nil && c.s.begin(c.number, p) {
 			u.passing = true
 			return
