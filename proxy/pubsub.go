@@ -68,6 +68,7 @@ type topic struct {
 type joining struct {
 	s      *session
 	number uint64
+	count  int // of the client's subscriptions afterwards
 }
 
 // A link is one connection for messages.
@@ -124,9 +125,19 @@ func (s *session) subscribe(kind topicKind, args [][]byte, slot int) bool {
 		key.at = u.at
 	}
 	h := s.w.p.hub
+	count, begun := s.countTopics(kind), map[string]bool{}
 	for _, a := range args[1:] {
 		name := topicName{kind, string(a)}
-		j := &joining{s, s.expectPush()}
+		if has := begun[name.name]; !has {
+			begun[name.name] = true
+			if s.sub != nil {
+				_, has = s.sub.topics[kind][name.name]
+			}
+			if !has {
+				count++
+			}
+		}
+		j := &joining{s, s.expectPush(), count}
 		h.run(func() { h.join(key, name, j) })
 	}
 	s.barrier = true
@@ -208,12 +219,12 @@ func (l *link) confirm(name topicName, t *topic, j *joining) {
 			return
 		}
 		s.subs().topics[name.kind][name.name] = key
-		s.answer(j.number, s.subscribed(kindWords[name.kind].on, name.kind, []byte(name.name)))
+		s.answer(j.number, s.subscribed(kindWords[name.kind].on, []byte(name.name), j.count))
 	})
 }
 
 // subscribed makes a confirmation. name nil: there was nothing to unsubscribe from.
-func (s *session) subscribed(word string, kind topicKind, name []byte) []byte {
+func (s *session) subscribed(word string, name []byte, count int) []byte {
 	r := protocol.Reply{RESP3: s.access.id.resp3}
 	r.Push(3)
 	r.BulkString(word)
@@ -222,14 +233,19 @@ func (s *session) subscribed(word string, kind topicKind, name []byte) []byte {
 	} else {
 		r.Bulk(name)
 	}
-	n := 0
-	if s.sub != nil {
-		if n = s.sub.count(); kind == shardKind {
-			n = len(s.sub.topics[shardKind])
-		}
-	}
-	r.Int(int64(n))
+	r.Int(int64(count))
 	return r.B
+}
+
+// countTopics counts what a confirmation of a kind tells of: sharded channels, or channels and patterns.
+func (s *session) countTopics(kind topicKind) int {
+	switch {
+	case s.sub == nil:
+		return 0
+	case kind == shardKind:
+		return len(s.sub.topics[shardKind])
+	}
+	return s.sub.count()
 }
 
 // unsubscribe is UNSUBSCRIBE, PUNSUBSCRIBE and SUNSUBSCRIBE.
@@ -249,14 +265,14 @@ func (s *session) unsubscribe(kind topicKind, args [][]byte) bool {
 	}
 	off := kindWords[kind].off
 	if len(names) == 0 {
-		s.answer(s.expectPush(), s.subscribed(off, kind, nil))
+		s.answer(s.expectPush(), s.subscribed(off, nil, s.countTopics(kind)))
 		return true
 	}
 	for _, name := range names {
 		if s.sub != nil {
 			s.part(topicName{kind, string(name)})
 		}
-		s.answer(s.expectPush(), s.subscribed(off, kind, name))
+		s.answer(s.expectPush(), s.subscribed(off, name, s.countTopics(kind)))
 	}
 	return true
 }

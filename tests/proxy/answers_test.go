@@ -87,6 +87,7 @@ func TestAnswers(t *testing.T) {
 		"CLIENT TRACKING refuses what it cannot do":       refuseTracking,
 		"SCRIPT KILL ends a script of another client":     killScript,
 		"WATCH inside MULTI does not abort EXEC":          watchInMulti,
+		"SUBSCRIBE to many channels counts in order":      countInOrder,
 		"INFO counts blocked clients":                     countBlocked,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, all) })
@@ -327,4 +328,20 @@ func watchInMulti(t *testing.T, all *tier) {
 	expect(t, c, "QUEUED", "SET", "watched", "x")
 	expect(t, c, "ERR WATCH inside MULTI is not allowed", "WATCH", "watched")
 	expect(t, c, "[OK]", "EXEC")
+}
+
+func countInOrder(t *testing.T, all *tier) {
+	c := all.proxies[0].Dial()
+	args, again := []any{"SUBSCRIBE"}, []any{"SUBSCRIBE"}
+	for i := range 40 {
+		args = append(args, fmt.Sprint("many:", i))
+	}
+	again = append(again, "many:3", "many:new")
+	send(t, c, args...)
+	for i := range 40 {
+		hears(t, c, fmt.Sprintf("[subscribe many:%d %d]", i, i+1))
+	}
+	send(t, c, again...)
+	hears(t, c, "[subscribe many:3 40]")
+	hears(t, c, "[subscribe many:new 41]")
 }
