@@ -171,10 +171,12 @@ func (s *Shutdown) handOver() (waits bool) {
 		s.handed = true
 		s.d.Core.Unpause(engine.PauseShutdown)
 		return true // until the next tick: clients whose writes were held hear where to go
+	case s.handed:
+		return false
+	case s.handing != 0: // an heir that has won ends its link before this node hears of it
+		return now < s.handing
 	case !s.handsOver():
 		return false
-	case s.handing != 0:
-		return now < s.handing
 	}
 	s.handing = now
 	at, ok := s.d.Feed.Heir()
