@@ -271,6 +271,9 @@ func (s *session) info(args [][]byte) bool {
 		w.Int("proxy_split_requests", p.count.splits.Load())
 		w.Int("proxy_cut_connections", p.count.cut.Load())
 	})
+	if rules := p.settings.Rules.Get(); rules != nil {
+		section("Rules", func() { tellRules(w, rules) })
+	}
 	section("Shards", func() {
 		w.Int("shards", int64(len(m.Shards)))
 		w.Int("topology_version", int64(m.Version))

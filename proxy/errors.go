@@ -62,6 +62,14 @@ func errListening(command string) *protocol.Error {
 		"allowed in this context", command)
 }
 
+func errDenied(rule string) *protocol.Error {
+	return protocol.Errorf("ERR", "the rule '%s' refuses this request", rule)
+}
+
+func errTooMany(rule string, rate int64) *protocol.Error {
+	return protocol.Errorf("ERR", "the rule '%s' allows %d requests a second", rule, rate)
+}
+
 func errPubSub(word string) *protocol.Error {
 	return protocol.Errorf("ERR", "unknown subcommand or wrong number of arguments for '%s'. Try PUBSUB HELP.", word)
 }

@@ -169,6 +169,10 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 		send(shardFailDesc, prometheus.CounterValue, float64(f.failed), at)
 		send(queueDesc, prometheus.GaugeValue, float64(all.waiting[at]), at)
 	}
+	for _, r := range p.settings.Rules.Get() {
+		send(rulePassedDesc, prometheus.CounterValue, float64(r.passed.Load()), r.name)
+		send(ruleRefusedDesc, prometheus.CounterValue, float64(r.refused.Load()), r.name)
+	}
 	rows := p.table().Rows()
 	for i := range all.rows {
 		if f := &all.rows[i]; f.calls > 0 && i <= len(rows) {
@@ -179,6 +183,11 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 }
+
+var (
+	rulePassedDesc  = figure("rule_passed_total", "Requests that a rule concerned and let pass.", "rule")
+	ruleRefusedDesc = figure("rule_refused_total", "Requests that a rule refused.", "rule")
+)
 
 var errOpenAdmin = errors.New("it must be a loopback address: nothing there asks for a password")
 

@@ -20,6 +20,7 @@ func (p *Proxy) Serve(b *protocol.Batch) {
 		w.use(now)
 	}
 	w.readClock()
+	w.rules = p.settings.Rules.Get()
 	s.reply = b.Reply
 	b.Reply.RESP3 = s.access.id.resp3
 	end := b.From
@@ -33,6 +34,7 @@ func (p *Proxy) Serve(b *protocol.Batch) {
 			s.held, b.Soon = true, !s.isBlocked
 			break
 		}
+		s.ruled = false
 		b.Done++
 		end = q.End
 		if s.closed || s.quit {
@@ -70,6 +72,13 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 	if pl.Err != nil {
 		s.refuse(pl.Err)
 		return true
+	}
+	if w.rules != nil && !s.ruled {
+		if err := s.breaks(w.rules, q.Args); err != nil {
+			s.refuse(err)
+			return true
+		}
+		s.ruled = true
 	}
 	if w.states != nil {
 		held, err := s.isHeld(pl.Slot)

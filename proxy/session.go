@@ -35,6 +35,7 @@ type session struct {
 	retries int    // of its calls that wait to be sent again
 	epoch   uint64 // of the worker, when the first owed request came
 	closed  bool
+	ruled   bool // the current request has passed the rules (proxy.R2)
 	quit    bool // the connection closes after the replies owed
 
 	name    []byte // CLIENT SETNAME

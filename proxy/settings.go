@@ -26,8 +26,10 @@ type Settings struct {
 	ConnectLimit setting.Int // for a connection, ms
 	Refresh      setting.Int // how often the topology is read, ms
 	ReadReplicas setting.Bool
-	ReplicaLag   setting.Int    // ms that a replica may be late
-	Admin        setting.String // address of metrics and health; "": none
+	ReplicaLag   setting.Int // ms that a replica may be late
+	Rules        setting.Value[[]*rule]
+
+	Admin setting.String // address of metrics and health; "": none
 }
 
 // crossSlot is what happens to MGET, MSET, DEL, UNLINK, EXISTS and TOUCH of several slots.
@@ -65,6 +67,8 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("proxy-connect-timeout", &s.ConnectLimit, 2000, setting.Between(10, math.MaxInt32)),
 		setting.NewInt("proxy-refresh-interval", &s.Refresh, 10000, setting.Between(100, math.MaxInt32)),
 		setting.NewBool("proxy-read-replicas", &s.ReadReplicas, false, setting.Immutable),
+		setting.NewValue("proxy-rule", &s.Rules, nil, setting.Codec[[]*rule]{Parse: parseRules, Format: formatRules,
+			Lines: ruleLines}, setting.MultiArg),
 		setting.NewString("admin-address", &s.Admin, "", setting.Immutable),
 		setting.NewInt("proxy-replica-lag", &s.ReplicaLag, 1000, setting.Between(0, math.MaxInt32)),
 	}

@@ -33,7 +33,9 @@ type worker struct {
 	figures  figures
 	buffers  [][]byte
 	plan     route.Plan
-	scratch  []byte // a request that has to be made
+	rules    []*rule // as of the batch; nil: none
+	keys     []int   // scratch memory of rules
+	scratch  []byte  // a request that has to be made
 }
 
 // An identity is what a shard's connection is opened with.
