@@ -271,6 +271,9 @@ func (s *session) info(args [][]byte) bool {
 		w.Int("proxy_split_requests", p.count.splits.Load())
 		w.Int("proxy_cut_connections", p.count.cut.Load())
 	})
+	if p.settings.Pose.Get() {
+		section("Cluster", func() { w.Int("cluster_enabled", 1) })
+	}
 	if rules := p.settings.Rules.Get(); rules != nil {
 		section("Rules", func() { tellRules(w, rules) })
 	}

@@ -17,6 +17,7 @@ var (
 	errCrossSlot      = &protocol.Error{Code: "CROSSSLOT", Text: "Keys in request don't hash to the same slot"}
 	errNoSlot         = &protocol.Error{Code: "CLUSTERDOWN", Text: "Hash slot not served"}
 	errCursor         = &protocol.Error{Code: "ERR", Text: "invalid cursor"}
+	errSlot           = &protocol.Error{Code: "ERR", Text: "Invalid slot"}
 	errNoCluster      = &protocol.Error{Code: "ERR", Text: "This instance has cluster support disabled"}
 	errNoProto        = &protocol.Error{Code: "NOPROTO", Text: "unsupported protocol version"}
 	errProtoNumber    = &protocol.Error{Code: "ERR", Text: "Protocol version is not an integer or out of range"}
@@ -61,6 +62,8 @@ func errListening(command string) *protocol.Error {
 	return protocol.Errorf("ERR", "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "+
 		"allowed in this context", command)
 }
+
+func errUnknownNode(id []byte) *protocol.Error { return protocol.Errorf("ERR", "Unknown node %s", id) }
 
 func errDenied(rule string) *protocol.Error {
 	return protocol.Errorf("ERR", "the rule '%s' refuses this request", rule)

@@ -166,7 +166,7 @@ func validName(name []byte) bool {
 	return true
 }
 
-// greeting is HELLO's reply: of one server that is no cluster.
+// greeting is HELLO's reply: of one server that is no cluster, or poses as one.
 func (s *session) greeting(r *protocol.Reply) {
 	proto := int64(2)
 	if r.RESP3 {
@@ -182,7 +182,7 @@ func (s *session) greeting(r *protocol.Reply) {
 	r.BulkString("id")
 	r.Int(s.id)
 	r.BulkString("mode")
-	r.BulkString("standalone")
+	r.BulkString(s.w.p.mode())
 	r.BulkString("role")
 	r.BulkString("master")
 	r.BulkString("modules")

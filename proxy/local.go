@@ -66,8 +66,7 @@ func (s *session) serveLocal(q *protocol.Request, raw []byte) bool {
 	case route.PubSub:
 		return s.pubsub(q.Args)
 	case route.Cluster:
-		s.refuse(errNoCluster)
-		return true
+		return s.cluster(q.Args, raw)
 	}
 	s.refuse(errNotServed(pl.Row.Name))
 	return true

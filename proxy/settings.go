@@ -28,6 +28,7 @@ type Settings struct {
 	ReadReplicas setting.Bool
 	ReplicaLag   setting.Int // ms that a replica may be late
 	Rules        setting.Value[[]*rule]
+	Pose         setting.Bool // CLUSTER answers as a cluster of one node
 
 	Admin setting.String // address of metrics and health; "": none
 }
@@ -69,6 +70,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("proxy-read-replicas", &s.ReadReplicas, false, setting.Immutable),
 		setting.NewValue("proxy-rule", &s.Rules, nil, setting.Codec[[]*rule]{Parse: parseRules, Format: formatRules,
 			Lines: ruleLines}, setting.MultiArg),
+		setting.NewBool("proxy-pose-cluster", &s.Pose, false),
 		setting.NewString("admin-address", &s.Admin, "", setting.Immutable),
 		setting.NewInt("proxy-replica-lag", &s.ReplicaLag, 1000, setting.Between(0, math.MaxInt32)),
 	}
