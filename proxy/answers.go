@@ -274,6 +274,9 @@ func (s *session) info(args [][]byte) bool {
 	if p.settings.Pose.Get() {
 		section("Cluster", func() { w.Int("cluster_enabled", 1) })
 	}
+	if p.mirror != nil {
+		section("Mirror", func() { p.mirror.tell(w) })
+	}
 	if rules := p.settings.Rules.Get(); rules != nil {
 		section("Rules", func() { tellRules(w, rules) })
 	}
@@ -318,6 +321,9 @@ func (s *session) config(args [][]byte) bool {
 	case word == "resetstat" && len(args) == 2:
 		p.reactor.ResetStats()
 		p.count.reset()
+		if p.mirror != nil {
+			p.mirror.count.reset()
+		}
 		s.sayOK()
 	default:
 		s.refuse(errNotServed("config " + string(args[1])))

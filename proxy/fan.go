@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"slices"
 
 	"spindle/protocol"
@@ -15,6 +16,9 @@ type gathering struct {
 	s      *session
 	number uint64
 	join   route.Gather
+
+	mirrored []byte // the request, if it goes to the mirror too
+	row      *route.Row
 }
 
 // A share is one shard's part of a gathering.
@@ -35,7 +39,11 @@ func (h *share) take(u *upstream, _ *call, p []byte, _ scan.Refusal, err *protoc
 		u.cut(errUnlike(u.at, wrong))
 	}
 	if g.join.Missing() == 0 {
-		g.s.answer(g.number, g.join.Append(nil))
+		p := g.join.Append(nil)
+		if g.mirrored != nil && p[0] != '-' {
+			g.s.w.p.mirror.offerAll(g.s, g.row, g.mirrored, p)
+		}
+		g.s.answer(g.number, p)
 	}
 }
 
@@ -136,6 +144,9 @@ func (s *session) all(q *protocol.Request, raw []byte) bool {
 		w.p.scripts.forget()
 	}
 	g := s.gather(pl.Row, n, 0)
+	if w.p.mirror != nil && mirroredEverywhere(pl.Row) {
+		g.mirrored, g.row = bytes.Clone(raw), pl.Row
+	}
 	ofScripts := pl.Row.Merge == route.OneSucceeded || pl.Row.Merge == route.FunctionStats
 	for i := range n {
 		u, err := s.upstreamOf(i)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -169,6 +170,14 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 		send(shardFailDesc, prometheus.CounterValue, float64(f.failed), at)
 		send(queueDesc, prometheus.GaugeValue, float64(all.waiting[at]), at)
 	}
+	if m := p.mirror; m != nil {
+		send(mirrorQueueDesc, prometheus.GaugeValue, float64(m.queued()))
+		send(mirrorAnsweredDesc, prometheus.CounterValue, float64(m.count.answered.Load()))
+		send(mirrorDifferDesc, prometheus.CounterValue, float64(m.count.differ.Load()))
+		for reason, n := range map[string]*atomic.Int64{"queue": &m.count.dropped, "node": &m.count.lost, "database": &m.count.skipped} {
+			send(mirrorLostDesc, prometheus.CounterValue, float64(n.Load()), reason)
+		}
+	}
 	for _, r := range p.settings.Rules.Get() {
 		send(rulePassedDesc, prometheus.CounterValue, float64(r.passed.Load()), r.name)
 		send(ruleRefusedDesc, prometheus.CounterValue, float64(r.refused.Load()), r.name)
@@ -187,6 +196,12 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 var (
 	rulePassedDesc  = figure("rule_passed_total", "Requests that a rule concerned and let pass.", "rule")
 	ruleRefusedDesc = figure("rule_refused_total", "Requests that a rule refused.", "rule")
+
+	mirrorQueueDesc    = figure("mirror_queue_bytes", "Writes that wait for the mirror, in bytes.")
+	mirrorAnsweredDesc = figure("mirror_answered_total", "Writes that the mirror has answered.")
+	mirrorDifferDesc   = figure("mirror_differences_total", "Writes that the mirror has answered otherwise.")
+	mirrorLostDesc     = figure("mirror_lost_total",
+		"Writes that the mirror lacks: the queue was full, its node did not answer, or they were of a database other than 0.", "reason")
 )
 
 var errOpenAdmin = errors.New("it must be a loopback address: nothing there asks for a password")

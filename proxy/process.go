@@ -184,6 +184,9 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	<-signals.Shutdown
 	supervisor.Stopping()
 	p.drain(drainLimit)
+	if p.mirror != nil {
+		p.mirror.finish(drainLimit / 2)
+	}
 	if p.product != nil {
 		p.product.leave()
 	}
@@ -203,7 +206,9 @@ func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
 		return nil, err
 	}
 	p.readCommands()
-	return p, nil
+	var err error
+	p.mirror, err = h.startMirror(p)
+	return p, err
 }
 
 // lagEvery is how often the lag of replicas is measured, if they serve reads.

@@ -47,6 +47,7 @@ type Proxy struct {
 	started  time.Time
 	count    counters
 	scripts  scriptCache
+	mirror   *mirror // nil: writes go to no second cluster
 	hub      *hub
 	draining atomic.Bool
 	registry *setting.Registry

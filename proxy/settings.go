@@ -30,6 +30,12 @@ type Settings struct {
 	Rules        setting.Value[[]*rule]
 	Pose         setting.Bool // CLUSTER answers as a cluster of one node
 
+	MirrorCluster  setting.Value[[]string] // addresses of nodes of the cluster that gets the writes too
+	MirrorUser     setting.String
+	MirrorPassword setting.String
+	MirrorQueue    setting.Int // bytes of writes that may wait
+	MirrorCompare  setting.Bool
+
 	Admin setting.String // address of metrics and health; "": none
 }
 
@@ -71,6 +77,13 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewValue("proxy-rule", &s.Rules, nil, setting.Codec[[]*rule]{Parse: parseRules, Format: formatRules,
 			Lines: ruleLines}, setting.MultiArg),
 		setting.NewBool("proxy-pose-cluster", &s.Pose, false),
+		setting.NewValue("proxy-mirror-cluster", &s.MirrorCluster, nil, setting.Codec[[]string]{
+			Parse: parseSeeds, Format: func(a []string) string { return strings.Join(a, " ") },
+		}, setting.MultiArg, setting.Immutable),
+		setting.NewString("proxy-mirror-user", &s.MirrorUser, "", setting.Immutable),
+		setting.NewString("proxy-mirror-password", &s.MirrorPassword, "", setting.Immutable, setting.Sensitive),
+		setting.NewMemory("proxy-mirror-queue", &s.MirrorQueue, 64<<20, setting.Between(1<<20, math.MaxInt64)),
+		setting.NewBool("proxy-mirror-compare", &s.MirrorCompare, false),
 		setting.NewString("admin-address", &s.Admin, "", setting.Immutable),
 		setting.NewInt("proxy-replica-lag", &s.ReplicaLag, 1000, setting.Between(0, math.MaxInt32)),
 	}

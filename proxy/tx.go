@@ -25,12 +25,13 @@ import (
 // proxy.T5. Nothing of a transaction has run before EXEC has reached the shard. Until then it is sent again as a whole
 // if its slot moves or the connection breaks. A watched key is lost then: EXEC answers as if it had changed.
 type transaction struct {
-	placed   bool   // MULTI was sent on the pin
-	broken   bool   // EXEC will fail
-	watched  bool   // keys are watched on the pin
-	requests []step // so far
-	bytes    int    // of them
-	ended    bool   // EXEC has come: exec is the number of its reply
+	placed   bool       // MULTI was sent on the pin
+	broken   bool       // EXEC will fail
+	writes   *route.Row // of the first request that may write, if there is a mirror
+	watched  bool       // keys are watched on the pin
+	requests []step     // so far
+	bytes    int        // of them
+	ended    bool       // EXEC has come: exec is the number of its reply
 	exec     uint64
 	since    int64 // when it was first sent again, ms; 0: never
 	pauses   int
@@ -72,6 +73,9 @@ func (s *session) multi() bool {
 // queue takes a request inside a transaction.
 func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	t := s.tx
+	if s.w.p.mirror != nil && t.writes == nil && mirrored(pl.Row) {
+		t.writes = pl.Row
+	}
 	switch {
 	case pl.Class == route.All || pl.Class == route.Local && !mayQueue(pl.Special):
 		s.refuse(errInMulti(pl.Row.Name))
@@ -366,6 +370,9 @@ func (e *executed) take(u *upstream, c *call, p []byte, refusal scan.Refusal, er
 	}
 	if err == nil && s.sendTransactionAgain(u, p, refusal, nil) {
 		return
+	}
+	if m := s.w.p.mirror; m != nil && err == nil && refusal == scan.NotRefused {
+		m.offerTransaction(s, s.tx, p)
 	}
 	number := s.tx.exec
 	s.tx = nil

@@ -205,6 +205,9 @@ func (u *upstream) received(p []byte) {
 	}
 	if u.passing {
 		u.passing = false
+		if m := u.w.p.mirror; m != nil && u.scan.Refusal == scan.NotRefused {
+			m.offer(u, c, nil)
+		}
 		if s := c.s; !s.closed {
 			u.drop()
 			s.answer(s.first, p)
@@ -218,6 +221,9 @@ func (u *upstream) received(p []byte) {
 	}
 	if refusal := u.scan.Refusal; refusal > scan.OtherError && !c.fixed && u.w.refused(u, c, p, refusal) {
 		return
+	}
+	if m := u.w.p.mirror; m != nil && u.scan.Refusal == scan.NotRefused {
+		m.offer(u, c, p)
 	}
 	if c.to != nil {
 		taken := u.drop()
