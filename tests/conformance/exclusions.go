@@ -29,6 +29,9 @@ var classes = []class{
 	{"c-crash", false, false, "C stack traces, or input on which the C server has to die"},
 	{"crypto-tls", false, false, "needs a cipher that Go's crypto/tls does not have"},
 	{"better", false, false, "spindle serves the client better, on purpose"},
+	{"several-slots", false, false, "names keys of several slots in one command or transaction: refused with an error"},
+	{"one-server", false, false, "asks about a single server, or sets it up: refused by name, or another shard answers"},
+	{"proxy-later", true, false, "needs a command that the proxy does not serve yet"},
 	{"since-7.4", false, true, "7.4 changed it against 7.0, and spindle follows 7.4"},
 }
 

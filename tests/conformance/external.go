@@ -124,6 +124,9 @@ func (o *servers) start(ctx context.Context, tested, partner string) error {
 	return err
 }
 
+// suitePorts is where the suite looks for ports of its own: two runs on one host are apart.
+func suitePorts() string { return strconv.Itoa(20000 + os.Getpid()%200*50) }
+
 // launch starts a server on a free port, and waits until it answers PING.
 func (o *servers) launch(ctx context.Context, program string, args ...string) (port int, err error) {
 	if port, err = freePort(); err != nil {
@@ -175,7 +178,8 @@ func (o *servers) stop() {
 // arguments are the suite's. Tests of the replication stream are left out, as the suite's README allows for servers
 // that have none for their clients.
 func (o *servers) arguments() []string {
-	return []string{"--host", "127.0.0.1", "--port", strconv.Itoa(o.port), "--singledb", "--tags", "-needs:repl"}
+	return []string{"--host", "127.0.0.1", "--port", strconv.Itoa(o.port), "--singledb", "--tags", "-needs:repl",
+		"--baseport", suitePorts()}
 }
 
 func freePort() (int, error) {
