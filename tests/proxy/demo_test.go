@@ -22,28 +22,8 @@ func TestDemo(t *testing.T) {
 	if _, err := exec.LookPath("etcd"); err != nil {
 		t.Log("etcd is not installed: a folder is the store")
 	}
-	first, folder := testkit.FreePorts(t, 13), t.TempDir()
-	cmd := exec.Command(testkit.Spindle(t), "proxy", "demo", "--port", strconv.Itoa(first), "--dir", folder,
-		"--pidfile", filepath.Join(folder, "pid"))
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill() }() // it has ended already, unless the test has failed
-	token, ended := "", false
-	for lines := bufio.NewScanner(out); !ended && lines.Scan(); {
-		_, said, _ := strings.Cut(lines.Text(), "its token is ")
-		token += said
-		ended = strings.HasPrefix(lines.Text(), "Ctrl-C ends all of it")
-	}
-	if token == "" || !ended {
-		t.Fatalf("the demo has not come up; token %q", token)
-	}
+	folder := t.TempDir()
+	first, cmd, token := startDemo(t, folder)
 	at := func(port int) string { return "127.0.0.1:" + strconv.Itoa(first+port) }
 	for i := range 2 {
 		c, err := respclient.Dial(at(6 + i))
@@ -74,4 +54,40 @@ func TestDemo(t *testing.T) {
 	if left, _ := filepath.Glob(folder + "/*"); len(left) > 0 {
 		t.Errorf("not removed: %v", left)
 	}
+}
+
+// startDemo starts a demo and waits until it is up. It returns its first port and the dashboard's token. The ports of
+// the nodes' buses are those of outgoing connections too. So one may be taken meanwhile, and then others are tried.
+func startDemo(t *testing.T, folder string) (first int, cmd *exec.Cmd, token string) {
+	t.Helper()
+	for range 10 {
+		first = testkit.FreePorts(t, 13)
+		cmd = exec.Command(testkit.Spindle(t), "proxy", "demo", "--port", strconv.Itoa(first), "--dir", folder,
+			"--pidfile", filepath.Join(folder, "pid"))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failure strings.Builder
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		cmd.Stderr = &failure
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended already, unless the test has failed
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if _, said, is := strings.Cut(lines.Text(), "its token is "); is {
+				token = said
+			}
+			if strings.HasPrefix(lines.Text(), "Ctrl-C ends all of it") {
+				return first, cmd, token
+			}
+		}
+		_ = cmd.Wait() // its failure is what it says
+		if !strings.Contains(failure.String(), "cannot be had") {
+			t.Fatalf("the demo has not come up: %s", failure.String())
+		}
+	}
+	t.Fatal("no ports were free")
+	return 0, nil, ""
 }

@@ -256,11 +256,11 @@ The page:       %s/   its token is %s
 A client:       redis-cli -p %d set hello world      (the other proxy is at %d)
 Load:           redis-benchmark -p %d -t set,get -r 100000 -n 1000000 -P 16 -q
 The shell:      export SPINDLE_DASHBOARD_URL=%s SPINDLE_DASHBOARD_TOKEN=%s
-                spindle ctl groups demo
-Moving slots:   spindle ctl plan demo --move 0-999 --to %s --start --wait
-Balancing:      spindle ctl plan demo --balance slots --start --wait
+                %s ctl groups demo
+Moving slots:   %s ctl plan demo --move 0-999 --to %s --start --wait
+Balancing:      %s ctl plan demo --balance slots --start --wait
 A failover:     kill -9 %d      (the first shard; its replica takes over)
 Ctrl-C ends all of it and removes its files.
-`, t.folder, url, t.token, t.proxies[0].port, t.proxies[1].port, t.proxies[0].port, url, t.token, t.nodes[1].id,
-		t.nodes[0].cmd.Process.Pid)
+`, t.folder, url, t.token, t.proxies[0].port, t.proxies[1].port, t.proxies[0].port, url, t.token, os.Args[0],
+		os.Args[0], t.nodes[1].id, os.Args[0], t.nodes[0].cmd.Process.Pid)
 }
