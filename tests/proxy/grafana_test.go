@@ -35,9 +35,9 @@ func TestGrafana(t *testing.T) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	all := startTier(t, false, 0, 0)
+	all, second := startTier(t, false, 0, 0), startTier(t, false, 0, 0)
 	admin := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
-	c := startProxy(t, all.shards, "--admin-address", admin).Dial()
+	c := startProxy(t, all.shards, mirrorOf(second, "--admin-address", admin, "--proxy-rule", "few", "rate", "100")...).Dial()
 	ask(t, c, "SET", "k", "v")
 	ask(t, c, "LPUSH", "k", "v") // an error
 	served := map[string]string{}
