@@ -4,26 +4,37 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"spindle/internal/ascii"
 	"spindle/internal/slots"
 	"spindle/protocol"
 )
 
-// With proxy-pose-cluster clients that speak to clusters only take the proxy for one: a cluster of one node that has
-// all slots. The proxy redirects nothing, so such a client sends it everything.
+// With proxy-pose-cluster clients that speak to clusters only take the proxy for one. Its nodes are the proxies of the
+// product, or this proxy alone. Each has an equal part of the slots. A proxy serves any slot, and redirects nothing. So
+// a client with an old view gets right answers.
 
-// A posed is the one node that a client sees.
+// A posed is a node that a client sees.
 type posed struct {
-	id, host string // host is "" if the client has to use the one that it knows
-	port     int
+	id, host    string // host is "" if the client has to use the one that it knows
+	port        int
+	first, last int // its slots
+	self        bool
 }
 
-// pose returns the node for a client: the announced address, or the one that the client has connected to.
-func (s *session) pose() posed {
+// pose returns the nodes for a client.
+func (s *session) pose() []posed {
 	p := s.w.p
+	if p.product != nil {
+		if peers := p.product.peers.Load(); peers != nil {
+			return *peers
+		}
+	}
 	at := p.settings.Announce.Get()
 	if at == "" {
 		at = s.conn.LocalAddr()
@@ -31,16 +42,62 @@ func (s *session) pose() posed {
 	host, port, ok := cutAddress(at)
 	if !ok { // a unix socket
 		host, port, _ = cutAddress(p.reactor.Addrs()[0])
-		if host == "0.0.0.0" || host == "::" {
+		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 			host = ""
 		}
 	}
-	n, _ := strconv.Atoi(port) // 0 without a port, as a node says it
-	sum := sha1.Sum([]byte(joinAddress(host, port)))
-	return posed{id: hex.EncodeToString(sum[:]), host: host, port: n}
+	n, _ := strconv.Atoi(port) // cutAddress has read it
+	return []posed{{id: nodeID(joinAddress(host, port)), host: host, port: n, last: lastSlot, self: true}}
 }
 
-// mode is what HELLO and INFO say.
+// nodeID makes a node's ID of its address or name.
+func nodeID(of string) string {
+	sum := sha1.Sum([]byte(of))
+	return hex.EncodeToString(sum[:])
+}
+
+// findPeers keeps the proxies of the product known while the proxy poses as a cluster.
+func (r *product) findPeers(p *Proxy) {
+	for {
+		if p.settings.Pose.Get() {
+			if nodes, err := r.readPeers(); err == nil { // otherwise the last ones stay
+				r.peers.Store(nodes)
+			}
+		}
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-time.After(time.Duration(p.settings.Refresh.Get()) * time.Millisecond):
+		}
+	}
+}
+
+// readPeers returns the proxies as nodes; nil: this proxy is not among them. Proxies without an address that others can
+// use are left out.
+func (r *product) readPeers() (*[]posed, error) {
+	peers, err := r.client.Peers(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []posed
+	for _, peer := range peers {
+		host, port, ok := cutAddress(peer.Address)
+		if ip := net.ParseIP(host); !ok || host == "" || ip != nil && ip.IsUnspecified() {
+			continue
+		}
+		n, _ := strconv.Atoi(port) // cutAddress has read it
+		nodes = append(nodes, posed{id: nodeID(peer.ID), host: host, port: n, self: peer.ID == r.id})
+	}
+	if !slices.ContainsFunc(nodes, func(n posed) bool { return n.self }) {
+		return nil, nil
+	}
+	for i := range nodes {
+		nodes[i].first, nodes[i].last = i*slots.Count/len(nodes), (i+1)*slots.Count/len(nodes)-1
+	}
+	return &nodes, nil
+}
+
+// mode is what HELLO says.
 func (p *Proxy) mode() string {
 	if p.settings.Pose.Get() {
 		return "cluster"
@@ -56,32 +113,33 @@ func (s *session) cluster(args [][]byte, raw []byte) bool {
 		s.refuse(errNoCluster)
 		return true
 	}
-	word, node := strings.ToLower(string(args[1])), s.pose()
+	word, nodes := strings.ToLower(string(args[1])), s.pose()
 	switch word {
 	case "slots":
-		s.say(node.appendSlots)
+		s.say(func(r *protocol.Reply) { appendSlots(r, nodes) })
 	case "shards":
-		s.say(node.appendShards)
+		s.say(func(r *protocol.Reply) { appendShards(r, nodes) })
 	case "nodes":
-		s.say(func(r *protocol.Reply) { r.Verbatim("txt", node.line()) })
+		s.say(func(r *protocol.Reply) { r.Verbatim("txt", nodeLines(nodes)) })
 	case "info":
-		s.say(func(r *protocol.Reply) { r.Verbatim("txt", clusterInfo) })
+		s.say(func(r *protocol.Reply) { r.Verbatim("txt", clusterInfo(len(nodes))) })
 	case "myid", "myshardid":
-		s.say(func(r *protocol.Reply) { r.BulkString(node.id) })
+		self := nodes[slices.IndexFunc(nodes, func(n posed) bool { return n.self })]
+		s.say(func(r *protocol.Reply) { r.BulkString(self.id) })
 	case "keyslot":
 		slot := int64(slots.Of(args[2]))
 		s.say(func(r *protocol.Reply) { r.Int(slot) })
 	case "links":
 		s.say(func(r *protocol.Reply) { r.Array(0) })
 	case "replicas", "slaves":
-		if !ascii.EqualFold(args[2], node.id) {
+		if !slices.ContainsFunc(nodes, func(n posed) bool { return ascii.EqualFold(args[2], n.id) }) {
 			s.refuse(errUnknownNode(args[2]))
 			return true
 		}
 		s.say(func(r *protocol.Reply) { r.Array(0) })
 	case "countkeysinslot", "getkeysinslot":
 		slot, err := strconv.Atoi(string(args[2]))
-		if err != nil || slot < 0 || slot > lastSlot {
+		if err != nil || slot < 0 || slot >= s.w.topology.Slots() {
 			s.refuse(errSlot)
 			return true
 		}
@@ -93,56 +151,60 @@ func (s *session) cluster(args [][]byte, raw []byte) bool {
 }
 
 // appendSlots is the reply to CLUSTER SLOTS.
-func (n posed) appendSlots(r *protocol.Reply) {
-	r.Array(1)
-	r.Array(3)
-	r.Int(0)
-	r.Int(lastSlot)
-	r.Array(4)
-	r.BulkString(n.host)
-	r.Int(int64(n.port))
-	r.BulkString(n.id)
-	r.Array(0)
+func appendSlots(r *protocol.Reply, nodes []posed) {
+	r.Array(len(nodes))
+	for _, n := range nodes {
+		r.Array(3)
+		r.Int(int64(n.first))
+		r.Int(int64(n.last))
+		r.Array(4)
+		r.BulkString(n.host)
+		r.Int(int64(n.port))
+		r.BulkString(n.id)
+		r.Array(0)
+	}
 }
 
 // appendShards is the reply to CLUSTER SHARDS.
-func (n posed) appendShards(r *protocol.Reply) {
-	r.Array(1)
-	r.Map(2)
-	r.BulkString("slots")
-	r.Array(2)
-	r.Int(0)
-	r.Int(lastSlot)
-	r.BulkString("nodes")
-	r.Array(1)
-	r.Map(7)
-	for _, field := range [][2]string{{"id", n.id}, {"ip", n.host}, {"endpoint", n.host}, {"role", "master"},
-		{"health", "online"}} {
-		r.BulkString(field[0])
-		r.BulkString(field[1])
+func appendShards(r *protocol.Reply, nodes []posed) {
+	r.Array(len(nodes))
+	for _, n := range nodes {
+		r.Map(2)
+		r.BulkString("slots")
+		r.Array(2)
+		r.Int(int64(n.first))
+		r.Int(int64(n.last))
+		r.BulkString("nodes")
+		r.Array(1)
+		r.Map(7)
+		for _, field := range [][2]string{{"id", n.id}, {"ip", n.host}, {"endpoint", n.host}, {"role", "master"},
+			{"health", "online"}} {
+			r.BulkString(field[0])
+			r.BulkString(field[1])
+		}
+		r.BulkString("port")
+		r.Int(int64(n.port))
+		r.BulkString("replication-offset")
+		r.Int(0)
 	}
-	r.BulkString("port")
-	r.Int(int64(n.port))
-	r.BulkString("replication-offset")
-	r.Int(0)
 }
 
-// line is the node's line of CLUSTER NODES.
-func (n posed) line() string {
-	return fmt.Sprintf("%s %s:%d@0 myself,master - 0 0 1 connected 0-%d\n", n.id, n.host, n.port, lastSlot)
+// nodeLines is the reply to CLUSTER NODES.
+func nodeLines(nodes []posed) string {
+	var b strings.Builder
+	for _, n := range nodes {
+		flags := "master"
+		if n.self {
+			flags = "myself,master"
+		}
+		fmt.Fprintf(&b, "%s %s:%d@0 %s - 0 0 1 connected %d-%d\n", n.id, n.host, n.port, flags, n.first, n.last)
+	}
+	return b.String()
 }
 
-// clusterInfo is the reply to CLUSTER INFO.
-var clusterInfo = func() string {
-	text := "cluster_state:ok\r\n"
-	for _, name := range []string{"slots_assigned", "slots_ok"} {
-		text += fmt.Sprintf("cluster_%s:%d\r\n", name, slots.Count)
-	}
-	for _, name := range []string{"slots_pfail", "slots_fail"} {
-		text += "cluster_" + name + ":0\r\n"
-	}
-	for _, name := range []string{"known_nodes", "size", "current_epoch", "my_epoch"} {
-		text += "cluster_" + name + ":1\r\n"
-	}
-	return text
-}()
+// clusterInfo is the reply to CLUSTER INFO, of so many nodes.
+func clusterInfo(nodes int) string {
+	return fmt.Sprintf("cluster_state:ok\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\n"+
+		"cluster_slots_fail:0\r\ncluster_known_nodes:%d\r\ncluster_size:%d\r\ncluster_current_epoch:1\r\ncluster_my_epoch:1\r\n",
+		slots.Count, slots.Count, nodes, nodes)
+}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"spindle/internal/version"
@@ -40,6 +41,7 @@ type product struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	id     string
+	peers  atomic.Pointer[[]posed] // the product's proxies, if this one poses as a cluster; nil: not known
 }
 
 // slotStates are the slots of a table that are not simply served.
@@ -106,6 +108,7 @@ func (r *product) join(p *Proxy, address string) error {
 	default:
 	}
 	r.client.Confirm(r.first.Revision)
+	go r.findPeers(p)
 	go func() {
 		for t := range r.tables {
 			if r.static != nil {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,6 +58,50 @@ func TestPose(t *testing.T) {
 	if code != 0 || !strings.Contains(out, p.Addr+": 0") {
 		t.Errorf("redis-cli --cluster call: %d %s", code, out)
 	}
+}
+
+// TestPoseOfSeveral: the proxies of a product pose as one cluster, in which each has a part of the slots. One that ends
+// leaves it.
+func TestPoseOfSeveral(t *testing.T) {
+	t.Parallel()
+	d := startDashboard(t, "folder:"+t.TempDir())
+	all := startGroups(t, d, true, "crc16", 3, 0)
+	for i := range 2 {
+		port := testkit.FreePort(t)
+		all.proxies = append(all.proxies, testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append([]string{"--proxy",
+			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--proxy-product", "shop", "--proxy-id", fmt.Sprint("p", i),
+			"--proxy-pose-cluster", "yes", "--proxy-refresh-interval", "200"}, d.store...)}))
+	}
+	one, two := all.proxies[0], all.proxies[1]
+	a, b := one.Do("CLUSTER", "MYID").Text, two.Do("CLUSTER", "MYID").Text
+	_, first, _ := strings.Cut(one.Addr, ":")
+	_, second, _ := strings.Cut(two.Addr, ":")
+	for _, p := range all.proxies {
+		testkit.Until(t, testkit.Slowly(30*time.Second), "both proxies are nodes", func() error {
+			a, b = one.Do("CLUSTER", "MYID").Text, two.Do("CLUSTER", "MYID").Text
+			return testkit.Equal(show(p.Do("CLUSTER", "SLOTS")), fmt.Sprintf(
+				"[[0 8191 [127.0.0.1 %s %s []]] [8192 16383 [127.0.0.1 %s %s []]]]", first, a, second, b))
+		})
+	}
+	want := fmt.Sprintf("%s 127.0.0.1:%s@0 myself,master - 0 0 1 connected 0-8191\n"+
+		"%s 127.0.0.1:%s@0 master - 0 0 1 connected 8192-16383\n", a, first, b, second)
+	if text := one.Do("CLUSTER", "NODES").Text; text != want {
+		t.Errorf("CLUSTER NODES: %s; want %s", text, want)
+	}
+	for i, key := range spread {
+		out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", "redis-cli", "-c", "-p", second, "SET", key, fmt.Sprint(i))
+		if code != 0 || out != "OK\n" {
+			t.Errorf("redis-cli -c: %d %s", code, out)
+		}
+	}
+	for library, line := range clusterLibraries(t) {
+		runLibrary(t, library, line, one)
+	}
+	two.Signal(syscall.SIGTERM)
+	two.Wait(testkit.Slowly(20 * time.Second))
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the other proxy has all slots", func() error {
+		return testkit.Equal(show(one.Do("CLUSTER", "SLOTS")), fmt.Sprintf("[[0 16383 [127.0.0.1 %s %s []]]]", first, a))
+	})
 }
 
 // TestPoseForLibraries: cluster clients of other makers append to keys of all shards, as TestClients of clusters has
