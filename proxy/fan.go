@@ -66,6 +66,7 @@ func (s *session) split(q *protocol.Request) bool {
 	if mayGo, answered := s.maySplit(groups); !mayGo {
 		return answered
 	}
+	s.heldAt = 0
 	w.p.count.splits.Add(1)
 	g, step, row := s.gather(pl.Row, len(groups), pl.KeyCount), pl.Step(), s.row()
 	for i := range groups {

@@ -194,11 +194,8 @@ func (s *session) reset() bool {
 	if !s.wait() {
 		return false
 	}
+	s.dropPin()
 	s.tx, s.watchLost = nil, false
-	if s.pin != nil {
-		s.pin.close()
-		s.pin = nil
-	}
 	s.setBlocked(false)
 	s.leaveChannels()
 	s.silence, s.name, s.tracking, s.caching = speaking, nil, nil, nil

@@ -269,8 +269,17 @@ func (s *session) unblock() {
 		return
 	}
 	s.isEnding = true
-	s.access.to(s.pin.at)[0].push(call{slot: -1, to: ignored{}, fixed: true},
+	s.w.mover().to(s.pin.at)[0].push(call{slot: -1, to: (*ending)(s), fixed: true},
 		encode("CLIENT", "UNBLOCK", strconv.FormatInt(s.pin.clientID, 10), "TIMEOUT"))
+}
+
+// An ending takes the reply to CLIENT UNBLOCK. After a failure the client is unblocked again.
+type ending session
+
+func (e *ending) take(_ *upstream, _ *call, _ []byte, refusal scan.Refusal, err *protocol.Error) {
+	if err != nil || refusal != scan.NotRefused {
+		e.isEnding = false
+	}
 }
 
 // isHeld reports whether requests for a slot wait. The session is told when the table changes, or when it has waited
@@ -317,7 +326,7 @@ func (s *session) keysOf(row *route.Row, args [][]byte) (keys [][]byte) {
 func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
 	w := s.w
 	to, err := s.upstream(slot)
-	if err != nil {
+	if source := w.source(slot); err != nil || source == "" || source == to.at { // it may have moved meanwhile
 		do(err)
 		return
 	}
@@ -348,8 +357,9 @@ func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
 func (w *worker) mover() *access {
 	id := identity{user: w.p.access.User, password: w.p.access.Password}
 	a := w.accesses[id]
-	if a == nil {
+	if a == nil || !a.held {
 		a = w.accessOf(id)
+		a.held = true // it outlives its sessions
 	}
 	return a
 }
@@ -368,6 +378,7 @@ func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 	if s.closed {
 		return
 	}
+	defer s.goOn()
 	if err == nil && refusal != scan.NotRefused {
 		answer := errorOf(p)
 		switch {
@@ -416,6 +427,7 @@ func (s *session) liftAndForward(q *protocol.Request, raw []byte) bool {
 		if blocks {
 			to = s.access.own(s, to.at)
 			s.pin, s.pinned, s.unpinning = to, slot, true
+			s.blocked = blockedCommand{raw, slot, row}
 			s.setBlocked(true)
 			c.patient, c.to = true, (*unblocked)(s)
 		}

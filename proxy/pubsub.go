@@ -219,6 +219,7 @@ func (l *link) confirm(name topicName, t *topic, j *joining) {
 			return
 		}
 		s.subs().topics[name.kind][name.name] = key
+		s.conn.SetClass(protocol.ClassPubSub)
 		s.answer(j.number, s.subscribed(kindWords[name.kind].on, []byte(name.name), j.count))
 	})
 }
@@ -600,6 +601,7 @@ func (l *link) spread(word string, words [][]byte) {
 	if t == nil {
 		return
 	}
+	topic := string(words[1])
 	old, new := encodeMessage(words, false), encodeMessage(words, true)
 	for w, of := range t.listeners {
 		to := make([]*session, 0, len(of))
@@ -609,7 +611,7 @@ func (l *link) spread(word string, words [][]byte) {
 		deliver := func() {
 			for _, s := range to {
 				switch {
-				case s.closed:
+				case s.closed || !s.listens(kind, topic):
 				case s.access.id.resp3:
 					s.hear(new)
 				default:
@@ -689,6 +691,15 @@ func (h *hub) audience(channel topicName, at string) (listeners, links int) {
 		}
 	}
 	return listeners, links
+}
+
+// listens reports whether the client has a subscription still.
+func (s *session) listens(kind topicKind, name string) bool {
+	if s.sub == nil {
+		return false
+	}
+	_, has := s.sub.topics[kind][name]
+	return has
 }
 
 // encodeMessage makes a message as a client reads it.

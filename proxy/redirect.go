@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"strings"
 
 	"spindle/protocol"
 	"spindle/protocol/scan"
+	"spindle/proxy/route"
 )
 
 // A call that a server did not run is sent again (proxy.P3), within a bound of tries and of time.
@@ -64,10 +66,14 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 	switch refusal {
 	case scan.Moved, scan.Ask:
 		slot, at, ok := target(err, u.at)
-		if !ok {
+		if !ok || slot != int(c.slot) { // a script may have made it up
 			return false
 		}
 		w.p.count.redirects.Add(1)
+		if w.topology.Find(at) == nil { // only a node that a known one tells of is trusted
+			w.p.finder.Refresh()
+			return w.again(u, c, err)
+		}
 		if refusal == scan.Moved {
 			w.p.finder.Moved(slot, at)
 		}
@@ -86,12 +92,28 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 		to.push(again, request)
 		return true
 	case scan.ReadOnly:
+		if w.isScript(c) {
+			return false
+		}
 		w.p.finder.Refresh()
-		fallthrough
+		return w.again(u, c, err)
 	case scan.TryAgain, scan.ClusterDown, scan.Loading, scan.PrimaryDown:
+		if w.isScript(c) {
+			return false
+		}
 		return w.again(u, c, err)
 	}
 	return false
+}
+
+// isScript reports whether a call runs a script. Its error may be one of the script's, which has run.
+func (w *worker) isScript(c *call) bool {
+	rows := w.p.table().Rows()
+	if c.row == 0 || int(c.row) > len(rows) {
+		return false
+	}
+	name := rows[c.row-1].Name
+	return strings.HasPrefix(name, "eval") || strings.HasPrefix(name, "fcall")
 }
 
 var asking = encode("ASKING")
@@ -132,7 +154,10 @@ func (w *worker) connection(a *access, c *call, at string) *upstream {
 		return c.s.repin(at)
 	}
 	ups := a.to(at)
-	return ups[c.number%uint64(len(ups))]
+	if c.s == nil {
+		return ups[0]
+	}
+	return ups[c.s.id%int64(len(ups))]
 }
 
 // wait keeps a call until its time.
@@ -147,32 +172,60 @@ func (w *worker) wait(a *access, c call, request []byte, why *protocol.Error) {
 
 // sendAgain sends a call to where the map says now.
 func (w *worker) sendAgain(r *resend) {
-	c := r.call
+	c, why := r.call, r.why
 	if c.s != nil {
 		c.s.retries--
-		if c.s.closed && c.to == nil {
-			return
-		}
+		defer c.s.goOn()
 	}
-	w.topology = w.p.finder.Current()
-	w.p.count.retries.Add(1)
-	index := w.indexOf(int(c.slot), c.number)
-	why := r.why
-	if index >= 0 {
-		at := w.topology.Shards[index].Primary
-		if at != "" && !w.breaker(at).isOpen(w.now()) {
-			to := w.connection(r.access, &c, at)
-			to.beforeAgain(&c)
-			to.push(c, r.request)
-			return
-		}
-	}
-	if c.tries < triesMost && w.now()-c.since <= w.p.settings.Timeout.Get() {
-		c.tries++
-		w.wait(r.access, c, r.request, why)
+	w.catchUp()
+	late := c.tries >= triesMost || w.now()-c.since > w.p.settings.Timeout.Get()
+	if late || c.s != nil && c.s.closed {
+		w.failCall(nil, &c, why)
 		return
 	}
-	w.failCall(nil, &c, why)
+	w.p.count.retries.Add(1)
+	at := ""
+	if index := w.indexOf(int(c.slot), c.number); index >= 0 {
+		at = w.topology.Shards[index].Primary
+	}
+	switch held := w.states != nil && w.states.held[int(c.slot)]; {
+	case at == "" || held || w.breaker(at).isOpen(w.now()):
+		c.tries++
+		w.wait(r.access, c, r.request, why)
+	case w.source(int(c.slot)) != "" && c.s != nil:
+		c.s.lift(int(c.slot), w.keysIn(r.request), func(err *protocol.Error) {
+			if err != nil {
+				w.failCall(nil, &c, err)
+				return
+			}
+			w.deliver(r, c, at)
+		})
+	default:
+		w.deliver(r, c, at)
+	}
+}
+
+// deliver sends a call again.
+func (w *worker) deliver(r *resend, c call, at string) {
+	to := w.connection(r.access, &c, at)
+	to.beforeAgain(&c)
+	to.push(c, r.request)
+}
+
+// keysIn copies the keys of a request.
+func (w *worker) keysIn(request []byte) (keys [][]byte) {
+	args := firstWords(request, math.MaxInt)
+	if len(args) == 0 {
+		return nil
+	}
+	var pl route.Plan
+	if w.p.table().Plan(args, &pl); pl.Row == nil {
+		return nil
+	}
+	for _, at := range w.p.table().AppendKeys(nil, pl.Row, args) {
+		keys = append(keys, bytes.Clone(args[at]))
+	}
+	return keys
 }
 
 // failCall gives a call's session or taker an error.

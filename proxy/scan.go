@@ -9,7 +9,7 @@ import (
 	"spindle/protocol/scan"
 )
 
-// SCAN goes through the shards one after the other, in the order of their lowest slots. The cursor that a client gets
+// SCAN goes through the shards one after the other, in the order of their IDs. The cursor that a client gets
 // says where it is, so any proxy of the same shards understands it:
 //
 //	bits  62 … 49            48 … 46              45 … 0
@@ -26,7 +26,7 @@ const (
 func markOf(id string) uint64 {
 	h := fnv.New32a()
 	h.Write([]byte(id))
-	return uint64(h.Sum32()) & (1<<markBits - 1)
+	return 1 + uint64(h.Sum32())%(1<<markBits-1) // never 0, so that no cursor on the way is
 }
 
 // scanKeys is SCAN.
@@ -121,23 +121,19 @@ func (w *worker) nextCursor(slot int, inner uint64) (uint64, *protocol.Error) {
 }
 
 // nextSlot returns the lowest slot of the shard that SCAN visits after a shard of the map; -1: there is none. Shards go
-// by their lowest slots. -1 asks for the first.
+// by their IDs, so that slots may move meanwhile. -1 asks for the first.
 func (w *worker) nextSlot(after int) int {
-	m := w.topology
-	seen := after < 0
-	visited := make([]bool, len(m.Shards))
+	m, next := w.topology, -1
 	for slot := range m.Slots() {
 		index := m.Owner(slot)
-		if index < 0 || visited[index] {
+		if index < 0 || index == after || next >= 0 && m.Shards[index].ID >= m.Shards[m.Owner(next)].ID {
 			continue
 		}
-		visited[index] = true
-		if seen {
-			return slot
+		if after < 0 || m.Shards[index].ID > m.Shards[after].ID {
+			next = slot
 		}
-		seen = index == after
 	}
-	return -1
+	return next
 }
 
 // cursorIn reads the cursor of a reply to SCAN: *2, a bulk string with the cursor, the elements at at.

@@ -63,7 +63,7 @@ func (c *scriptCache) forget() {
 func (w *worker) reload(u *upstream, c *call) bool {
 	request := bytes.Clone(u.request())
 	words := firstWords(request, 2)
-	if len(words) < 2 || c.tries >= triesMost {
+	if len(words) < 2 || c.tries >= 2 {
 		return false
 	}
 	body := w.p.scripts.find(words[1])
@@ -72,6 +72,7 @@ func (w *worker) reload(u *upstream, c *call) bool {
 	}
 	again := u.drop()
 	again.tries++
+	u.answers -= 2 // the call is not over, and one more goes before it (product.settle)
 	u.push(call{to: ignored{}, slot: -1, fixed: true},
 		protocol.AppendCommand(nil, [][]byte{[]byte("SCRIPT"), []byte("LOAD"), body}))
 	u.push(again, request)

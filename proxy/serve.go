@@ -55,14 +55,12 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 		s.whole = true
 		return false
 	}
-	if s.owed.n > 0 {
-		if s.barrier || s.retries > 0 || s.epoch != s.w.epoch {
-			s.whole = true
-			return false
-		}
-		if s.owed.n >= owedMost || s.conn.Buffered() > outputMost {
-			return false
-		}
+	if s.retries > 0 || s.owed.n > 0 && (s.barrier || s.epoch != s.w.epoch) {
+		s.whole = true
+		return false
+	}
+	if s.owed.n >= owedMost || s.kept > keptMost || s.conn.Buffered() > outputMost {
+		return false
 	}
 	s.epoch = s.w.epoch
 	w := s.w
@@ -89,7 +87,9 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 			s.refuse(err)
 			return true
 		}
-		s.heldAt = 0
+		if pl.Class != route.Split {
+			s.heldAt = 0
+		}
 	}
 	if raw == nil {
 		w.scratch = protocol.AppendCommand(w.scratch[:0], q.Args)
@@ -152,7 +152,7 @@ func (s *session) serveRare(q *protocol.Request, raw []byte) bool {
 		}
 	}
 	if s.pin != nil && (pl.Slot < 0 || pl.Slot == s.pinned) { // a watched key: proxy.T3
-		s.pin.push(call{s: s, number: s.expect(), slot: int32(pl.Slot), row: s.row(), patient: true, fixed: true, to: (*plain)(s)}, raw)
+		s.pin.push(call{s: s, number: s.expect(), slot: int32(pl.Slot), row: s.row(), fixed: true, to: (*plain)(s)}, raw)
 		return true
 	}
 	return s.forward(pl.Slot, raw)
@@ -221,7 +221,7 @@ func (s *session) upstreamOf(index int) (*upstream, *protocol.Error) {
 // forward passes a request on to the shard of a slot.
 func (s *session) forward(slot int, raw []byte) bool {
 	u, err := s.upstream(slot)
-	if w := s.w; w.p.settings.ReadReplicas.Get() && slot >= 0 && w.plan.Row.Readonly {
+	if w := s.w; w.p.settings.ReadReplicas.Get() && slot >= 0 && w.plan.Row.Readonly && s.access.private == nil {
 		if index := w.topology.Owner(slot); index >= 0 {
 			if r := s.access.reader(s, index); r != nil {
 				u, err = r, nil

@@ -27,6 +27,7 @@ type session struct {
 
 	owed  fifo[owed]
 	first uint64          // number of the first owed reply
+	kept  int             // bytes of owed replies that wait for earlier ones
 	reply *protocol.Reply // while Serve runs: where replies go; else nil
 
 	held    bool   // Serve has left requests undone
@@ -92,6 +93,7 @@ type owed struct {
 const (
 	owedMost   = 4096     // replies that a session may owe
 	outputMost = 1 << 20  // bytes that its client may leave unread
+	keptMost   = 16 << 20 // bytes of replies that may wait for earlier ones
 	bufferKeep = 16 << 10 // a reply buffer that has grown past this is not used again
 )
 
@@ -127,6 +129,7 @@ func (s *session) answer(number uint64, p []byte) {
 		o.done = true
 		if !o.mute {
 			o.bytes = append(s.w.takeBuffer(), p...)
+			s.kept += len(p)
 		}
 		return
 	}
@@ -167,6 +170,7 @@ func (s *session) drain() {
 		s.w.figures.whole.Add(s.w.clock-o.at, 1)
 		if !o.mute {
 			s.emit(o.bytes)
+			s.kept -= len(o.bytes)
 			s.w.giveBuffer(o.bytes)
 		}
 		s.first++
@@ -198,7 +202,7 @@ func (s *session) goOn() {
 	if !s.held || s.reply != nil {
 		return
 	}
-	if s.whole && s.owed.n > 0 || s.owed.n > owedMost/2 || s.conn.Buffered() > outputMost/2 {
+	if s.retries > 0 || s.whole && s.owed.n > 0 || s.owed.n > owedMost/2 || s.kept > keptMost/2 || s.conn.Buffered() > outputMost/2 {
 		return
 	}
 	s.held, s.whole = false, false

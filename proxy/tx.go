@@ -90,6 +90,10 @@ func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 		s.answer(number, replyQueued)
 		return true
 	}
+	if t.broken && s.pin == nil { // EXEC will tell
+		s.answer(s.expect(), replyQueued)
+		return true
+	}
 	moving := s.w.source(pl.Slot) != ""
 	if !t.placed || moving {
 		if !s.wait() {
@@ -114,13 +118,22 @@ func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	s.lift(pl.Slot, t.requests[i].keys, func(err *protocol.Error) {
 		switch {
 		case s.tx != t || t.starts != starts: // it is sent with the whole transaction
-		case err != nil:
-			s.failTransaction(err)
+		case err != nil || s.pin == nil:
+			s.failTransaction(cmp.Or(err, errSlotMoves))
 		default:
 			s.sendStep(i)
 		}
 	})
 	return true
+}
+
+// slot is that of the transaction's keys; -1: it has none.
+func (t *transaction) slot() int {
+	slot := -1
+	for i := range t.requests {
+		slot = max(slot, t.requests[i].slot)
+	}
+	return slot
 }
 
 // add keeps a request.
@@ -140,7 +153,7 @@ func (s *session) place(slot int) bool {
 		s.pin.push(call{slot: -1, to: ignored{}, fixed: true, patient: true}, s.caching)
 		s.caching = nil
 	}
-	s.pin.push(call{slot: -1, to: ignored{}, fixed: true, patient: true}, multiRequest)
+	s.pin.push(call{slot: -1, to: ignored{}, fixed: true}, multiRequest)
 	for i := range s.tx.requests {
 		s.sendStep(i)
 	}
@@ -150,7 +163,7 @@ func (s *session) place(slot int) bool {
 // sendStep sends a request of the transaction on the pin.
 func (s *session) sendStep(i int) {
 	r := &s.tx.requests[i]
-	s.pin.push(call{s: s, slot: int32(r.slot), fixed: true, patient: true, to: &queued{s, s.tx, i}}, r.raw)
+	s.pin.push(call{s: s, slot: int32(r.slot), fixed: true, to: &queued{s, s.tx, i}}, r.raw)
 }
 
 // A queued takes the reply to a request inside a transaction.
@@ -167,6 +180,13 @@ func (q *queued) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 	}
 	r := &t.requests[q.i]
 	if r.answered && err == nil && refusal == scan.NotRefused {
+		return
+	}
+	if err != nil && t.ended { // EXEC may have run: its reply tells
+		if !r.answered {
+			r.answered = true
+			s.answerOr(r.number, nil, err)
+		}
 		return
 	}
 	if s.sendTransactionAgain(u, p, refusal, err) {
@@ -234,13 +254,13 @@ func (s *session) startAgain(pause int64) {
 // restart sends a transaction again.
 func (s *session) restart(t *transaction) {
 	s.retries--
+	defer s.goOn()
 	if s.closed || s.tx != t {
 		return
 	}
-	w, slot := s.w, -1
+	w, slot := s.w, t.slot()
 	var keys [][]byte
 	for i := range t.requests {
-		slot = max(slot, t.requests[i].slot)
 		keys = append(keys, t.requests[i].keys...)
 	}
 	s.pinned = slot
@@ -248,7 +268,7 @@ func (s *session) restart(t *transaction) {
 	u, err := s.upstream(slot)
 	if err != nil {
 		refused = err
-		w.topology = w.p.finder.Current()
+		w.catchUp()
 	} else if w.states != nil && w.states.held[slot] {
 		refused, err = errSlotHeld, errSlotHeld
 	}
@@ -291,6 +311,9 @@ func (s *session) placeAgain(slot int) {
 func (s *session) failTransaction(err *protocol.Error) {
 	t := s.tx
 	t.broken = true
+	if s.pin == nil {
+		s.pinned = -1
+	}
 	for i := range t.requests {
 		if r := &t.requests[i]; !r.answered {
 			r.answered = true
@@ -343,7 +366,7 @@ func (s *session) exec() bool {
 		s.tx = nil
 		s.answer(s.expect(), replyNoReplies)
 		return true
-	case !t.placed && !s.place(-1):
+	case !t.placed && !s.place(t.slot()):
 		s.tx = nil
 		return true
 	}
@@ -354,7 +377,7 @@ func (s *session) exec() bool {
 }
 
 func (s *session) sendExec() {
-	s.pin.push(call{s: s, slot: -1, patient: true, fixed: true, to: &executed{s, s.tx}}, execRequest)
+	s.pin.push(call{s: s, slot: -1, fixed: true, to: &executed{s, s.tx}}, execRequest)
 }
 
 // An executed takes the reply to EXEC.
@@ -406,6 +429,7 @@ func (s *session) endMulti(reply func(*protocol.Reply)) {
 // unpin gives the pin back after a last request on it, and answers the client then.
 func (s *session) unpin(request []byte, reply func(*protocol.Reply)) {
 	if s.pin == nil {
+		s.pinned = -1
 		s.say(reply)
 		return
 	}
@@ -419,12 +443,16 @@ type unpinned struct {
 	reply func(*protocol.Reply)
 }
 
-func (p *unpinned) take(_ *upstream, c *call, _ []byte, _ scan.Refusal, _ *protocol.Error) {
+func (p *unpinned) take(_ *upstream, c *call, _ []byte, refusal scan.Refusal, err *protocol.Error) {
 	s := p.s
 	if s.closed {
 		return
 	}
-	s.releasePin()
+	if err != nil || refusal != scan.NotRefused {
+		s.dropPin() // its state is not known
+	} else {
+		s.releasePin()
+	}
 	r := protocol.Reply{RESP3: s.access.id.resp3}
 	p.reply(&r)
 	s.answer(c.number, r.B)
@@ -447,7 +475,7 @@ func (s *session) watchKeys(pl *route.Plan, q *protocol.Request, raw []byte) boo
 		return true
 	}
 	s.pinned = pl.Slot
-	c := call{s: s, number: s.expect(), slot: int32(pl.Slot), patient: true, fixed: true, to: (*plain)(s)}
+	c := call{s: s, number: s.expect(), slot: int32(pl.Slot), fixed: true, to: (*plain)(s)}
 	if s.w.source(pl.Slot) == "" {
 		s.pin.push(c, raw)
 		return true
@@ -540,6 +568,7 @@ func (s *session) blockAgain(number uint64) {
 	s.retries++
 	s.w.after(0, func() {
 		s.retries--
+		defer s.goOn()
 		if s.closed {
 			return
 		}
@@ -593,8 +622,14 @@ func (s *session) releasePin() {
 
 // repin replaces the pin of a blocked client by one to another server.
 func (s *session) repin(at string) *upstream {
-	s.releasePin()
-	s.pin, s.unpinning = s.access.own(s, at), true
+	if s.unpinning || s.pin == nil {
+		s.releasePin()
+	} else { // keys are watched on it
+		s.dropPin()
+		s.watchLost = true
+	}
+	s.pin, s.pinned, s.unpinning = s.access.own(s, at), s.blocked.slot, true
+	s.setBlocked(true)
 	return s.pin
 }
 
@@ -606,9 +641,13 @@ func (s *session) lost(u *upstream, _ *protocol.Error) {
 	if s.pin != u {
 		return
 	}
+	t := s.tx
 	switch {
-	case s.tx != nil:
-		s.tx.broken = true // what was queued, or the watched key, is lost
+	case t != nil && t.placed && !t.watched && !t.ended && !t.broken && t.bytes <= transactionMost && !s.closed:
+		s.startAgain(0)
+		return
+	case t != nil:
+		t.broken, t.placed = true, false // what was queued, or the watched key, is lost
 	case !s.unpinning:
 		s.watchLost = true
 	}

@@ -43,6 +43,7 @@ type upstream struct {
 	own      bool       // it is of one session at a time
 	clientID int64      // the connection's ID at the server; 0: not known
 	answers  uint64     // calls that are over
+	heardAt  int64      // when bytes last came, ns of the worker's clock
 	cutting  error      // why we close it
 	waiting  []*session // held because it is full
 	figure   *shardFigure
@@ -152,6 +153,7 @@ func (u *upstream) Received(p []byte) {
 		return
 	}
 	u.w.readClock()
+	u.heardAt = u.w.clock
 	for len(p) > 0 {
 		n, complete, err := u.scan.Scan(p)
 		if err != nil {
@@ -327,6 +329,7 @@ func (u *upstream) close() {
 func (u *upstream) end(err *protocol.Error) {
 	written := u.written()
 	if u.state == up {
+		u.d.Abandon() // what counts as not sent must not leave any more
 		u.d.Close(false)
 	}
 	u.state = down

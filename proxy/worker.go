@@ -51,6 +51,7 @@ type access struct {
 	w        *worker
 	id       identity
 	sessions int
+	held     bool                   // the proxy itself uses it
 	shared   map[string][]*upstream // by address
 	spare    map[string][]*upstream // connections of one session each, which it has given back
 	byShard  [][]*upstream          // shared, by shard of the map
@@ -291,7 +292,10 @@ func (ignored) take(*upstream, *call, []byte, scan.Refusal, *protocol.Error) {}
 // A numbered takes the reply to CLIENT ID.
 type numbered upstream
 
-func (n *numbered) take(_ *upstream, _ *call, p []byte, _ scan.Refusal, _ *protocol.Error) {
+func (n *numbered) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	if err != nil || refusal != scan.NotRefused {
+		return
+	}
 	for _, c := range p {
 		if c >= '0' && c <= '9' {
 			n.clientID = 10*n.clientID + int64(c-'0')
@@ -319,7 +323,7 @@ func (w *worker) look() {
 			continue
 		}
 		busy = true
-		if c := u.calls.at(0); !c.patient && now-c.since > limit {
+		if c := u.calls.at(0); !c.patient && (w.clock-max(c.at, u.heardAt))/1e6 > limit {
 			w.breaker(u.at).failed(now)
 			w.breaker(u.at).silent = true
 			u.cut(errTimeout(u.at, limit))
@@ -336,6 +340,13 @@ func (w *worker) look() {
 	}
 	if busy || len(w.later) > 0 {
 		w.watch()
+	}
+}
+
+// catchUp has the worker route by the newest map.
+func (w *worker) catchUp() {
+	if m := w.p.finder.Current(); m != w.topology {
+		w.use(m)
 	}
 }
 

@@ -45,6 +45,8 @@ type Direct interface {
 	Share(p []byte)
 	// Buffered returns how many bytes of the output the kernel has not taken yet.
 	Buffered() int
+	// Abandon drops the output that the kernel has not taken. Nothing of it leaves afterwards.
+	Abandon()
 	// Owe tells whether replies to requests that Serve has taken are still to come. While they are, the connection
 	// outlives the end of its peer's requests.
 	Owe(replies bool)
@@ -159,6 +161,14 @@ func (c *conn) Share(p []byte) {
 
 // Buffered implements Direct.
 func (c *conn) Buffered() int { return c.out.bytes }
+
+// Abandon implements Direct.
+func (c *conn) Abandon() {
+	c.loop.assertOn()
+	if c.life != lifeClosed {
+		c.out.abandon(&c.loop.replies)
+	}
+}
 
 // Owe implements Direct.
 func (c *conn) Owe(replies bool) {
