@@ -79,8 +79,8 @@ func (h *host) followProduct(p *Proxy) error {
 	return r.adopt(p, r.first)
 }
 
-// join registers the proxy, and acts on later tables. No request has been sent to a shard yet (store.C1). address is that
-// of its listener.
+// join registers the proxy, and acts on later tables. No request has been sent to a shard yet (store.C1). address is
+// that of its listener.
 func (r *product) join(p *Proxy, address string) error {
 	if announced := p.settings.Announce.Get(); announced != "" {
 		address = announced

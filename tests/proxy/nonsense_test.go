@@ -175,7 +175,7 @@ func TestEndlessReply(t *testing.T) {
 	works(t, p)
 }
 
-// lyingTier starts a proxy over one shard, behind a liar.
+// lyingTier starts a proxy. Its only shard is a liar in front of a server.
 func lyingTier(t *testing.T, lies map[string]string) (p *testkit.Server, port int) {
 	t.Helper()
 	port = testkit.FreePort(t)
