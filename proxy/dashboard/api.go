@@ -100,7 +100,9 @@ func (d *Dashboard) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(openAPI)
 	})
-	open("GET /{$}", serveFront)
+	for at, serve := range pages() {
+		open("GET "+at, serve)
+	}
 	return mux
 }
 
@@ -157,13 +159,6 @@ func (d *Dashboard) pass(w http.ResponseWriter, r *http.Request, active store.Le
 	default:
 		refuse(w, failed(http.StatusServiceUnavailable, "no_active", "no dashboard is active yet"), "")
 	}
-}
-
-// serveFront says what this address is.
-func serveFront(w http.ResponseWriter, _ *http.Request) {
-	secure(w.Header())
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte("This is a dashboard of spindle. Ask it with spindle ctl, or see /openapi.json.\n"))
 }
 
 // A health is what /healthz tells: "active", "ready" while another dashboard is active, or "waiting" without a store.

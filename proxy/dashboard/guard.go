@@ -16,7 +16,7 @@ import (
 
 // A guard decides what a request may do.
 //
-//	GET / and /healthz and /openapi.json   for a known host; they hold nothing of a product
+//	the page, /healthz and /openapi.json   for a known host; they hold nothing of a product
 //	reading                                for a known host, with any token; with none if none is set
 //	writing                                for a known host, with a token for writing, from no foreign page
 //
