@@ -1,7 +1,7 @@
 // What an operator can do. Every action has a dialogue that says what will happen, and happens when it is confirmed.
 
 import { ask, pathOf, setToken, hasToken } from './ask.js';
-import { $, bytes, cellsOf, colourOf, counted, drawMap, make, say, whole } from './draw.js';
+import { $, bytes, cellsOf, colourOf, counted, drawMap, make, say, shortId, whole } from './draw.js';
 
 // page is set by app.js: what the page shows, and how to look again.
 export const page = { product: '', view: null, role: '', look: () => {}, signed: async () => '', choose: () => {} };
@@ -193,6 +193,7 @@ export function deleteProduct() {
 // --- groups and servers ---
 
 const isCluster = () => page.view.product.kind === 'cluster';
+export const nameOf = (g) => g.label ? `${g.label} (${shortId(g.id)})` : shortId(g.id);
 const groupWord = () => isCluster() ? 'shard' : 'group';
 
 export function addGroup() {
@@ -255,7 +256,7 @@ export function manage(id) {
     }
     content.push(row);
   }
-  open(`${isCluster() ? 'Shard' : 'Group'} ${g.label ? `${g.label} (${g.id})` : g.id}`, content, [closer()]);
+  open(`${isCluster() ? 'Shard' : 'Group'} ${nameOf(g)}`, content, [closer()]);
 }
 
 function addServer(g) {
@@ -264,7 +265,7 @@ function addServer(g) {
     fields.push({ name: 'zone', label: 'Zone' }, { name: 'wipe', label: 'It may lose its data', kind: 'check' });
   }
   confirm({
-    title: `Add a server to ${g.id}`, label: 'Add the server', fields,
+    title: `Add a server to ${nameOf(g)}`, label: 'Add the server', fields,
     lines: [`It becomes a replica of ${g.primary} and copies its data.`],
     run: (v) => ask('POST', path('groups', g.id, 'servers'), v),
   });
@@ -273,7 +274,7 @@ function addServer(g) {
 function promote(g, s) {
   confirm({
     title: `Promote ${s.address}?`, label: 'Promote it', danger: true,
-    lines: [`It becomes the primary of ${g.id} instead of ${g.primary}.`,
+    lines: [`It becomes the primary of ${nameOf(g)} instead of ${g.primary}.`,
       'The old primary holds writes back until the new one has them all.'],
     fields: [{ name: 'force', label: 'The primary is dead', kind: 'check',
       hint: 'promote without it: writes that it alone has are lost' }],
@@ -292,14 +293,14 @@ function resync(g, s) {
 function removeServer(g, s) {
   confirm({
     title: `Remove ${s.address}?`, label: 'Remove the server', danger: true,
-    lines: [`It leaves ${g.id} and no longer follows its primary. Its process continues.`],
+    lines: [`It leaves ${nameOf(g)} and no longer follows its primary. Its process continues.`],
     run: () => ask('DELETE', path('groups', g.id, 'servers', s.address)),
   });
 }
 
 function removeGroup(g) {
   confirm({
-    title: `Remove ${groupWord()} ${g.id}?`, label: `Remove the ${groupWord()}`, danger: true,
+    title: `Remove ${groupWord()} ${nameOf(g)}?`, label: `Remove the ${groupWord()}`, danger: true,
     lines: [g.slots ? `It has ${counted(g.slots)} slots: drain it first.` : 'It has no slots.',
       'Its servers leave the product. Their processes continue.'],
     run: () => ask('DELETE', path('groups', g.id)),
@@ -308,7 +309,7 @@ function removeGroup(g) {
 
 function drain(g) {
   confirm({
-    title: `Drain ${g.id}?`, label: 'Mark it and make a plan',
+    title: `Drain ${nameOf(g)}?`, label: 'Mark it and make a plan',
     lines: [isCluster() ? 'A plan shows where its slots go.' :
       'It is marked: no plan gives it slots from now on. Then a plan shows where its slots go.',
     'Nothing moves until you start the plan.'],
@@ -317,13 +318,13 @@ function drain(g) {
         await ask('PATCH', path('groups', g.id), { draining: true });
       }
     },
-    done: () => showPlan(`Drain ${g.id}`, { drain: g.id }),
+    done: () => showPlan(`Drain ${nameOf(g)}`, { drain: g.id }),
   });
 }
 
 function undrain(g) {
   confirm({
-    title: `Stop draining ${g.id}?`, label: 'Stop draining',
+    title: `Stop draining ${nameOf(g)}?`, label: 'Stop draining',
     lines: ['Plans may give it slots again. Nothing moves now.'],
     run: () => ask('PATCH', path('groups', g.id), { draining: false }),
   });
@@ -352,7 +353,7 @@ export function rebalance() {
 }
 
 export function moveSlots(target) {
-  const choices = page.view.groups.map((g) => [g.id, g.label || g.id]);
+  const choices = page.view.groups.map((g) => [g.id, nameOf(g)]);
   confirm({
     title: 'Move slots', label: 'Show the plan',
     lines: ['A plan is made and shown. Nothing moves until you start it.'],
@@ -453,7 +454,7 @@ function planTable(plan) {
     if (weighs) {
       cells.push(weightOf(plan.by, s.weight.before), weightOf(plan.by, s.weight.after));
     }
-    const title = s.id + (s.draining ? ', draining' : '');
+    const title = shortId(s.id) + (s.draining ? ', draining' : '');
     body.append(make('tr', { 'data-group': s.id }, make('td', { class: 'name' }, swatch, title),
       ...cells.map((text) => make('td', { class: 'n' }, text))));
   }

@@ -3,7 +3,7 @@
 import { ask, hasToken, pathOf } from './ask.js';
 import {
   $, button, bytes, cellsOf, clock, colourOf, column, counted, drawFigures, drawMap, make, makeChart, makeTable,
-  mapWidth, micros, name, number, rate, say, seconds, show, state,
+  mapWidth, micros, name, number, rate, say, seconds, shortId, show, state,
 } from './draw.js';
 import * as act from './actions.js';
 
@@ -110,7 +110,7 @@ function drawGroups(v) {
   for (const g of v.groups) {
     const down = (g.servers || []).filter((s) => stateOf(g, s)[1]).length;
     rows.push({
-      key: g.id, id: g.id, name: g.label ? `${g.label} (${g.id})` : g.id, colour: colourOf(g.id), slots: g.slots,
+      key: g.id, id: g.id, name: act.nameOf(g), colour: colourOf(g.id), slots: g.slots,
       state: [g.draining && 'draining', down && `trouble with ${down} of ${g.servers.length}`]
         .filter(Boolean).join(', '),
       kind: down ? 'group bad' : 'group',
@@ -161,7 +161,7 @@ function drawSlots(v) {
     const items = v.groups.map((g) => {
       const swatch = make('span', { class: 'swatch' });
       swatch.style.background = colourOf(g.id);
-      return make('li', {}, swatch, `${g.label || g.id} ${counted(g.slots)}`);
+      return make('li', {}, swatch, `${g.label || shortId(g.id)} ${counted(g.slots)}`);
     });
     $('legend').replaceChildren(...items);
   }
@@ -176,7 +176,7 @@ function tellSlot() {
   const r = cells[cursor];
   let text = 'no group';
   if (r && r.group) {
-    text = r.state ? `${r.group}, ${r.state} to ${r.target}` : r.group;
+    text = shortId(r.group) + (r.state ? `, ${r.state} to ${shortId(r.target)}` : '');
   }
   say($('slot'), `Slot ${cursor}: ${text}`);
 }
@@ -196,7 +196,7 @@ function drawMove(v) {
     say($('move-state'), 'No slots have been moved yet.');
     return;
   }
-  const targets = [...new Set(m.steps.map((s) => s.target))];
+  const targets = [...new Set(m.steps.map((s) => shortId(s.target)))];
   const problem = live && m.problem ? ` It waits: ${m.problem}` : '';
   const proxies = live && m.waiting.length ? ` These proxies have not confirmed: ${m.waiting.join(', ')}.` : '';
   const ended = live ? '' : `, ended ${clock(m.ended || m.created)}`;
@@ -257,7 +257,7 @@ function troublesOf(v) {
       const [text, bad] = stateOf(g, s);
       if (bad) {
         const role = s.address === g.primary ? 'The primary' : 'A replica';
-        all.push(`${role} of ${g.label || g.id}, ${s.address}, is ${text}`);
+        all.push(`${role} of ${g.label || shortId(g.id)}, ${s.address}, is ${text}`);
       }
     }
   }

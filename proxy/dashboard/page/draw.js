@@ -34,6 +34,8 @@ export function show(e, visible) {
 export const counted = (n) => Number(n).toLocaleString('en', { maximumFractionDigits: 2 });
 export const whole = (n) => counted(Math.round(n));
 export const rate = (n) => n >= 10 ? whole(n) : Number(n).toLocaleString('en', { maximumFractionDigits: 1 });
+// shortId cuts the IDs of a cluster's nodes.
+export const shortId = (id) => /^[0-9a-f]{40}$/.test(id) ? id.slice(0, 8) : id;
 export const clock = (ms) => new Date(ms).toLocaleTimeString('en-GB');
 
 export function bytes(n) {
