@@ -124,7 +124,7 @@ func (o *servers) start(ctx context.Context, tested, partner string) error {
 	return err
 }
 
-// suitePorts is where the suite looks for ports of its own: two runs on one host are apart.
+// suitePorts is where the suite looks for its own ports: two runs on one host are apart.
 func suitePorts() string { return strconv.Itoa(20000 + os.Getpid()%200*50) }
 
 // launch starts a server on a free port, and waits until it answers PING.
