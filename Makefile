@@ -77,8 +77,10 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 	  sed -e 's|^dir /tmp$$|dir $(STATEDIR)-sentinel\nlogfile $(LOGDIR)/sentinel.log|' sentinel.conf \
 	    > $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf && \
 	  chmod 640 $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf; }
-	[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/proxy.conf ] || \
-	  install -m 640 proxy/proxy.conf $(DESTDIR)$(SYSCONFDIR)/spindle/proxy.conf
+	[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/proxy.conf ] || { \
+	  { cat proxy/proxy.conf; printf '\n# %s\nbind 127.0.0.1 -::1\nport 6400\n' \
+	    'Other hosts reach the proxy once another address is given here.'; } > $(DESTDIR)$(SYSCONFDIR)/spindle/proxy.conf && \
+	  chmod 640 $(DESTDIR)$(SYSCONFDIR)/spindle/proxy.conf; }
 	[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/dashboard.conf ] || { \
 	  sed -e 's|^store ""$$|store folder:$(STATEDIR)-dashboard|' proxy/dashboard/dashboard.conf \
 	    > $(DESTDIR)$(SYSCONFDIR)/spindle/dashboard.conf && \

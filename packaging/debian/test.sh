@@ -101,6 +101,28 @@ wait "$server" || fail "Sentinel ended with $?"
 port=6379
 is "its log" "$(in_root stat -c %U /var/log/spindle/sentinel.log)" spindle
 
+echo "== a proxy's unit, the same way, and the dashboard's"
+in_root spindle --port 7000 --cluster-enabled yes --daemonize yes --dir /tmp --save "" >/dev/null
+for _ in $(seq 300); do [ "$(cli -p 7000 ping 2>/dev/null)" = PONG ] && break; sleep 0.1; done
+is "ADDSLOTSRANGE" "$(cli -p 7000 cluster addslotsrange 0 16383)" OK
+sed -e 's|^proxy-cluster ""$|proxy-cluster 127.0.0.1:7000|' "$root/etc/spindle/proxy.conf" \
+	>"$root/etc/spindle/proxy-6400.conf"
+in_root chown spindle:spindle /etc/spindle/proxy-6400.conf
+proxy='lib/systemd/system/spindle-proxy@.service'
+port=6400
+# shellcheck disable=SC2046
+serve "$(words $proxy User)" $(words $proxy ExecStart | sed 's|%i|6400|')
+is "SET" "$(cli -p 6400 set a 1)" OK
+kill "$(cli -p 6400 info server | tr -d '\r' | sed -n 's/^process_id://p')"
+wait "$server" || fail "the proxy ended with $?"
+cli -p 7000 shutdown nosave >/dev/null 2>&1 || true
+rm "$root/etc/spindle/proxy-6400.conf"
+port=6379
+dashboard=lib/systemd/system/spindle-dashboard.service
+# shellcheck disable=SC2046
+is "the dashboard's settings" \
+	"$(in_root $(words $dashboard ExecStart | sed 's| .*||') --help store-prefix | grep -c /spindle)" 1
+
 echo "== as the user redis, on Debian's redis.conf and data"
 drop_in=usr/share/doc/spindle/examples/redis-data.conf
 # shellcheck disable=SC2046

@@ -189,8 +189,8 @@ func runTier(t *testing.T, r root) {
 		strconv.Itoa(testkit.FreePort(t))}})
 	shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	port := testkit.FreePort(t)
-	conf := strings.Replace(read(t, r.at("etc/spindle/proxy.conf")), "\nproxy-cluster \"\"\n",
-		"\nproxy-cluster "+shard.Addr+"\nport "+strconv.Itoa(port)+"\n", 1)
+	conf := strings.NewReplacer("\nproxy-cluster \"\"\n", "\nproxy-cluster "+shard.Addr+"\n",
+		"\nport 6400\n", "\nport "+strconv.Itoa(port)+"\n").Replace(read(t, r.at("etc/spindle/proxy.conf")))
 	if err := os.WriteFile(r.at("etc/spindle/proxy-one.conf"), []byte(conf), 0o640); err != nil {
 		t.Fatal(err)
 	}
