@@ -41,8 +41,7 @@ type session struct {
 
 	name    []byte // CLIENT SETNAME
 	silence silence
-	created int64 // Unix ms
-	last    *lastCommand
+	created int64        // Unix ms
 	tx      *transaction // nil: none is open
 
 	pin       *upstream      // its own connection, for WATCH, MULTI and blocking commands; usually nil
@@ -68,9 +67,6 @@ type blockedCommand struct {
 	slot int
 	row  int32
 }
-
-// lastCommand is what CLIENT LIST shows.
-type lastCommand struct{ name string }
 
 // silence is CLIENT REPLY.
 type silence uint8

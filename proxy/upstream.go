@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"fmt"
 
 	"spindle/internal/invariant"
 	"spindle/protocol"
@@ -407,6 +406,3 @@ func (u *upstream) push3(p []byte) {
 	}
 	u.cut(errUnasked(u.at))
 }
-
-// String is for the log.
-func (u *upstream) String() string { return fmt.Sprintf("%s (%d calls)", u.at, u.calls.n) }
