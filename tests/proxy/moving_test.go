@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,23 +185,38 @@ func TestCountersWhileServersDie(t *testing.T) {
 	n.check(t, all)
 }
 
-// failover has the replica of a primary take over in agreement with it, so that no acknowledged write is lost.
+// failover has the replica of a primary take over in agreement with it, so that no acknowledged write is lost. It waits
+// until every node knows the replica: a primary that does not know it gives no vote, and the attempt lapses after 5 s.
 func (all *tier) failover(t *testing.T, primary *testkit.Server) {
 	t.Helper()
 	id := primary.Do("CLUSTER", "MYID").Text
-	for _, s := range all.shards {
-		v := s.Do("CLUSTER", "NODES").Text
-		for line := range strings.SplitSeq(v, "\n") {
-			if strings.Contains(line, "myself,slave "+id) {
-				if v := s.Do("CLUSTER", "FAILOVER"); v.Text != "OK" {
-					t.Fatalf("CLUSTER FAILOVER: %v", v)
-				}
-				testkit.Until(t, testkit.Slowly(30*time.Second), "the replica takes over", func() error {
-					return testkit.Equal(s.Info("replication")["role"], "master")
-				})
-				return
+	replica := all.replicaOf(t, primary, id)
+	if v := replica.Do("CLUSTER", "FAILOVER"); v.Text != "OK" {
+		t.Fatalf("CLUSTER FAILOVER: %v", v)
+	}
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the replica takes over", func() error {
+		return testkit.Equal(replica.Info("replication")["role"], "master")
+	})
+}
+
+// replicaOf waits until every node lists the replica of a primary with this ID and has links to all nodes. It returns
+// the replica.
+func (all *tier) replicaOf(t *testing.T, primary *testkit.Server, id string) *testkit.Server {
+	t.Helper()
+	var replica *testkit.Server
+	testkit.Until(t, testkit.Slowly(30*time.Second), "every node knows the replica of "+primary.Addr, func() error {
+		for _, s := range all.shards {
+			v := s.Do("CLUSTER", "NODES")
+			lines := strings.Split(v.Text, "\n")
+			i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "slave "+id) })
+			if i < 0 || strings.Contains(v.Text, "disconnected") {
+				return fmt.Errorf("%s does not know it, or has no link to a node: %q", s.Addr, v.Text)
+			}
+			if strings.Contains(lines[i], "myself") {
+				replica = s
 			}
 		}
-	}
-	t.Fatalf("no replica of %s", id)
+		return testkit.Equal(replica != nil, true)
+	})
+	return replica
 }
