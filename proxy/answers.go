@@ -349,11 +349,9 @@ func (s *session) pubsub(args [][]byte) bool {
 // report answers PUBSUB. On the hub's loop.
 func (h *hub) report(r *protocol.Reply, args []string) {
 	count := map[topicName]int{}
-	for _, l := range h.links {
-		for name, t := range l.topics {
-			for _, of := range t.listeners {
-				count[name] += len(of)
-			}
+	for key, t := range h.topics {
+		for _, of := range t.listeners {
+			count[key.topicName] += len(of)
 		}
 	}
 	kind := channelKind

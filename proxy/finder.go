@@ -10,6 +10,8 @@ import (
 // A finder knows the shards, and learns of changes.
 type finder interface {
 	Current() *topology.Map
+	// OnChange calls f with the current map and with each later one. f must be short, and must not call the finder.
+	OnChange(f func(*topology.Map))
 	// Moved tells that a server has named another owner of a slot.
 	Moved(slot int, at string)
 	// Refresh has the shards looked up soon.

@@ -85,7 +85,10 @@ func (p *Proxy) attach(r *reactor.Reactor) error {
 		p.workers[loop] = w
 	}
 	if loops := r.Loops(); len(loops) > 0 {
-		p.hub = &hub{w: p.workers[loops[0]], links: map[linkKey]*link{}}
+		_, isCluster := p.finder.(*topology.Finder)
+		h := &hub{w: p.workers[loops[0]], isBus: isCluster, topics: map[topicKey]*topic{}, links: map[linkKey]*link{}}
+		p.hub = h
+		p.finder.OnChange(func(m *topology.Map) { h.run(func() { h.follow(m) }) })
 	}
 	if len(p.workers) == 0 {
 		return fmt.Errorf("reactor-backend netpoll has no loops that connections share: the proxy needs another one")

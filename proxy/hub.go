@@ -1,0 +1,656 @@
+package proxy
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"spindle/internal/glob"
+	"spindle/protocol"
+	"spindle/protocol/scan"
+	"spindle/proxy/topology"
+	"spindle/reactor"
+)
+
+// Publish and subscribe. The proxy has one subscription for each channel and user, however many clients listen. One
+// loop, the first, keeps them all in its hub.
+//
+//	session ── SUBSCRIBE ─▶ hub (first loop): topic ── the first listener ─▶ links of the topic ─▶ shards
+//	   ▲                      │ the shards have confirmed                               │
+//	   └──── confirmation ◀───┘                                                         │
+//	   └──── message ◀──── each loop with listeners, once ◀─────────────────────────────┘
+//
+// proxy.B1. A client reads a confirmation after the shards have confirmed. Afterwards it misses no message, unless a
+// connection to a shard breaks. Then the hub subscribes again.
+// proxy.B2. A message goes between two replies, never into one.
+// proxy.B3. A topic is held where its messages are published, and each message counts on one link only:
+//
+//	                          in a cluster, which passes messages on     plain servers
+//	a channel, a pattern      at any shard                               at all shards
+//	a channel of key events   at all shards: each tells of its own keys  at all shards
+//	a pattern that may match  both: of the shards' links only events     at all shards
+//	such a channel            count, of the other link all else
+//	a sharded channel         at the shard of its slot                   at the shard of its slot
+type hub struct {
+	w      *worker
+	isBus  bool // the shards are a cluster
+	topics map[topicKey]*topic
+	links  map[linkKey]*link
+	of     *topology.Map // whose shards the links are for
+	count  atomic.Int64  // of topics; any goroutine reads it
+}
+
+// An account is the user that a subscription is of.
+type account struct{ user, password string }
+
+// A linkKey is the connection that topics are heard on.
+type linkKey struct {
+	account
+	at string // address; "": any shard
+}
+
+// topicKind is one of the three kinds of subscriptions.
+type topicKind uint8
+
+const (
+	channelKind topicKind = iota
+	patternKind
+	shardKind
+)
+
+var kindWords = [...]struct{ subscribe, unsubscribe, on, off, message string }{
+	channelKind: {"SUBSCRIBE", "UNSUBSCRIBE", "subscribe", "unsubscribe", "message"},
+	patternKind: {"PSUBSCRIBE", "PUNSUBSCRIBE", "psubscribe", "punsubscribe", "pmessage"},
+	shardKind:   {"SSUBSCRIBE", "SUNSUBSCRIBE", "ssubscribe", "sunsubscribe", "smessage"},
+}
+
+type topicName struct {
+	kind topicKind
+	name string
+}
+
+type topicKey struct {
+	account
+	topicName
+}
+
+// A topic is one channel or pattern of one account.
+type topic struct {
+	topicKey
+	links     []*link
+	listeners map[*worker]map[*session]struct{}
+	waiting   []*joining // for the confirmation
+}
+
+// A joining is a client's request that waits for its confirmation.
+type joining struct {
+	s      *session
+	number uint64
+	count  int // of the client's subscriptions afterwards
+}
+
+// A link is one connection for messages.
+type link struct {
+	hub     *hub
+	key     linkKey
+	at      string
+	d       reactor.Direct // nil: it is not up
+	scan    scan.Scanner
+	part    []byte
+	greets  int // replies to greetings that are still to come
+	topics  map[topicName]*held
+	asked   []*held // subscribe requests without a reply, in order
+	downs   int     // failures since a shard has confirmed something
+	closing bool
+}
+
+// A held is a topic on a link.
+type held struct {
+	*topic
+	confirmed bool
+}
+
+// eventPrefixes begin the channels on which a shard tells of its keys.
+var eventPrefixes = []string{"__keyspace@", "__keyevent@", "__subkeyspace@", "__subkeyevent@", "__subkeyspaceitem@",
+	"__subkeyspaceevent@"}
+
+// isEvents reports whether a channel is one of key events.
+func isEvents(channel string) bool {
+	if !strings.HasPrefix(channel, "__") {
+		return false
+	}
+	for _, prefix := range eventPrefixes {
+		if strings.HasPrefix(channel, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayMatchEvents reports whether a pattern may match a channel of key events. It compares what is before the pattern's
+// first special byte.
+func mayMatchEvents(pattern string) bool {
+	literal := pattern
+	if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
+		literal = pattern[:i]
+	}
+	for _, prefix := range eventPrefixes {
+		if strings.HasPrefix(prefix, literal) || strings.HasPrefix(literal, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// everywhere reports whether a topic is held at all shards, and anywhere whether it is on the link to any shard
+// (proxy.B3).
+func (h *hub) everywhere(name topicName) bool {
+	switch name.kind {
+	case channelKind:
+		return !h.isBus || isEvents(name.name)
+	case patternKind:
+		return !h.isBus || mayMatchEvents(name.name)
+	}
+	return false
+}
+
+func (h *hub) anywhere(name topicName) bool {
+	return h.isBus && name.kind != shardKind && !(name.kind == channelKind && isEvents(name.name))
+}
+
+// counts reports whether a message on a channel is one for this link (proxy.B3).
+func (l *link) counts(name topicName, channel string) bool {
+	return name.kind == shardKind || !l.hub.isBus || (l.key.at == "") != isEvents(channel)
+}
+
+// run calls f on the hub's loop.
+func (h *hub) run(f func()) { reactor.Run(h.w.loop, f) }
+
+// at calls f on w's loop: at once if that is the hub's.
+func (h *hub) at(w *worker, f func()) {
+	if w == h.w {
+		f()
+		return
+	}
+	reactor.Run(w.loop, f)
+}
+
+// follow has topics that are held at all shards held at those of m. A map without shards changes nothing.
+func (h *hub) follow(m *topology.Map) {
+	if len(m.Shards) == 0 {
+		return
+	}
+	h.of = m
+	now := map[string]bool{}
+	for _, s := range m.Shards {
+		now[s.Primary] = s.Primary != ""
+	}
+	for _, t := range h.topics {
+		if !h.everywhere(t.topicName) {
+			continue
+		}
+		for _, l := range append([]*link(nil), t.links...) {
+			if l.key.at != "" && !now[l.key.at] {
+				l.release(t)
+			}
+		}
+		for at, is := range now {
+			if is {
+				h.hold(t, at)
+			}
+		}
+		t.settle()
+	}
+}
+
+// join adds a listener. at is the shard's address, of a sharded channel. On the hub's loop.
+func (h *hub) join(key topicKey, at string, j *joining) {
+	t := h.topics[key]
+	if t == nil {
+		t = &topic{topicKey: key, listeners: map[*worker]map[*session]struct{}{}}
+		h.topics[key] = t
+		h.count.Add(1)
+		if h.of == nil {
+			h.of = h.w.p.finder.Current()
+		}
+		if key.kind == shardKind {
+			h.hold(t, at)
+		}
+		if h.anywhere(key.topicName) {
+			h.hold(t, "")
+		}
+		if h.everywhere(key.topicName) {
+			for _, s := range h.of.Shards {
+				if s.Primary != "" {
+					h.hold(t, s.Primary)
+				}
+			}
+		}
+	}
+	t.waiting = append(t.waiting, j)
+	t.settle()
+}
+
+// hold puts a topic on the link to an address, if it is not there.
+func (h *hub) hold(t *topic, at string) {
+	key := linkKey{t.account, at}
+	l := h.links[key]
+	if l == nil {
+		l = &link{hub: h, key: key, topics: map[topicName]*held{}}
+		h.links[key] = l
+		l.dial()
+	}
+	if l.topics[t.topicName] != nil {
+		return
+	}
+	one := &held{topic: t}
+	l.topics[t.topicName] = one
+	t.links = append(t.links, l)
+	l.ask(one)
+}
+
+// release takes a topic from a link. The last one closes the link.
+func (l *link) release(t *topic) {
+	l.forget(t)
+	if l.d != nil {
+		l.d.Append(encode(kindWords[t.kind].unsubscribe, t.name))
+	}
+	l.closeIfEmpty()
+}
+
+// forget takes a topic from a link which the shard has ended.
+func (l *link) forget(t *topic) {
+	delete(l.topics, t.topicName)
+	for i, other := range t.links {
+		if other == l {
+			t.links = append(t.links[:i:i], t.links[i+1:]...)
+			break
+		}
+	}
+}
+
+func (l *link) closeIfEmpty() {
+	if len(l.topics) > 0 || l.closing {
+		return
+	}
+	l.closing = true
+	delete(l.hub.links, l.key)
+	if l.d != nil {
+		l.d.Close(false)
+	}
+}
+
+// isHeard reports whether shards have confirmed a topic. One that cannot be reached publishes nothing that a client
+// could get, so no client waits for it.
+func (t *topic) isHeard() (heard bool) {
+	for _, l := range t.links {
+		switch {
+		case l.topics[t.topicName].confirmed:
+			heard = true
+		case l.d != nil || l.downs == 0:
+			return false
+		}
+	}
+	return heard
+}
+
+// settle tells the clients that wait, once the topic is heard, and ends a topic without listeners.
+func (t *topic) settle() {
+	if len(t.links) == 0 {
+		return
+	}
+	h := t.links[0].hub
+	if !t.isHeard() {
+		return
+	}
+	waiting := t.waiting
+	t.waiting = nil
+	for _, j := range waiting {
+		h.confirm(t, j)
+	}
+	h.endIfEmpty(t)
+}
+
+// confirm tells a client that it hears a topic.
+func (h *hub) confirm(t *topic, j *joining) {
+	s, key := j.s, t.topicKey
+	of := t.listeners[s.w]
+	if of == nil {
+		of = map[*session]struct{}{}
+		t.listeners[s.w] = of
+	}
+	of[s] = struct{}{}
+	h.at(s.w, func() {
+		if s.closed {
+			h.run(func() { h.leave(key, s) })
+			return
+		}
+		s.subs().topics[key.kind][key.name] = key.account
+		s.conn.SetClass(protocol.ClassPubSub)
+		s.answer(j.number, s.subscribed(kindWords[key.kind].on, []byte(key.name), j.count))
+	})
+}
+
+// leave removes a listener; after the last one the topic ends. On the hub's loop.
+func (h *hub) leave(key topicKey, s *session) {
+	t := h.topics[key]
+	if t == nil {
+		return
+	}
+	delete(t.listeners[s.w], s)
+	if len(t.listeners[s.w]) == 0 {
+		delete(t.listeners, s.w)
+	}
+	h.endIfEmpty(t)
+}
+
+// endIfEmpty ends a topic to which no client listens.
+func (h *hub) endIfEmpty(t *topic) {
+	if len(t.listeners) > 0 || len(t.waiting) > 0 {
+		return
+	}
+	h.end(t)
+	for len(t.links) > 0 {
+		t.links[0].release(t)
+	}
+}
+
+func (h *hub) end(t *topic) {
+	delete(h.topics, t.topicKey)
+	h.count.Add(-1)
+}
+
+// dial opens the link's connection.
+func (l *link) dial() {
+	h := l.hub
+	if l.at = l.key.at; l.at == "" {
+		m := h.w.p.finder.Current()
+		if n := len(m.Shards); n > 0 {
+			l.at = m.Shards[(l.downs+len(h.links))%n].Primary
+		}
+	}
+	if l.at == "" {
+		l.later()
+		return
+	}
+	h.w.dial(l.at, l)
+}
+
+// later dials again after a pause. A sharded topic may have another shard by then.
+func (l *link) later() {
+	pause := min(pauseFirst*time.Millisecond<<min(l.downs, 6), pauseMost*time.Millisecond)
+	l.downs++
+	time.AfterFunc(pause, func() { l.hub.run(l.again) })
+}
+
+func (l *link) again() {
+	if l.key.at != "" && !l.closing {
+		l.moveAll()
+	}
+	if !l.closing {
+		l.dial()
+	}
+}
+
+// Up implements reactor.Sink.
+func (l *link) Up(d reactor.Direct) {
+	if l.closing {
+		d.Close(false)
+		return
+	}
+	l.d = d
+	if k := l.key; k.password != "" || k.user != "" {
+		words := []string{"AUTH", k.user, k.password}
+		if k.user == "" {
+			words = []string{"AUTH", k.password}
+		}
+		l.greets++
+		d.Append(encode(words...))
+	}
+	l.asked = nil
+	for _, t := range l.topics {
+		l.ask(t)
+	}
+}
+
+// ask subscribes to a topic, if the connection is up. Otherwise Up does.
+func (l *link) ask(t *held) {
+	if l.d != nil {
+		l.asked = append(l.asked, t)
+		l.d.Append(encode(kindWords[t.kind].subscribe, t.name))
+		l.limit(t)
+	}
+}
+
+// limit closes the connection if the shard does not confirm a topic in time.
+func (l *link) limit(t *held) {
+	d := l.d
+	time.AfterFunc(time.Duration(l.hub.w.p.settings.Timeout.Get())*time.Millisecond, func() {
+		l.hub.run(func() {
+			if l.d == d && l.topics[t.topicName] == t && !t.confirmed {
+				d.Close(false)
+			}
+		})
+	})
+}
+
+// Received implements reactor.Sink.
+func (l *link) Received(p []byte) {
+	for len(p) > 0 {
+		n, complete, err := l.scan.Scan(p)
+		if err != nil {
+			l.hub.w.p.log.Warning("Connection to %s for messages is closed: %v", l.at, err)
+			l.d.Close(false)
+			return
+		}
+		l.part = append(l.part, p[:n]...)
+		p = p[n:]
+		if complete {
+			l.take(l.part)
+			l.part = l.part[:0]
+		}
+	}
+}
+
+// take handles one message, confirmation or error.
+func (l *link) take(p []byte) {
+	if l.greets > 0 {
+		l.greets--
+		return // a failure shows in what follows
+	}
+	if p[0] == '-' {
+		l.refused(p)
+		return
+	}
+	words := stringsIn(p)
+	if len(words) < 3 {
+		return
+	}
+	switch word := string(words[0]); word {
+	case "message", "pmessage", "smessage":
+		l.spread(word, words)
+	case "subscribe", "psubscribe", "ssubscribe":
+		l.downs = 0
+		if len(l.asked) == 0 {
+			return
+		}
+		t := l.asked[0]
+		l.asked = l.asked[1:]
+		if l.topics[t.topicName] == t {
+			t.confirmed = true
+			t.settle()
+		}
+	case "sunsubscribe": // not asked for: the slot has moved
+		if t := l.topics[topicName{shardKind, string(words[1])}]; t != nil {
+			l.move(t)
+		}
+	}
+}
+
+// refused handles a shard's error to a subscribe request.
+func (l *link) refused(p []byte) {
+	if len(l.asked) == 0 {
+		return
+	}
+	held := l.asked[0]
+	l.asked = l.asked[1:]
+	if l.topics[held.topicName] != held {
+		return
+	}
+	err := errorOf(p)
+	if held.kind == shardKind && err.Code == "MOVED" {
+		if slot, at, ok := target(err, l.at); ok {
+			l.hub.w.p.finder.Moved(slot, at)
+		}
+		l.move(held)
+		return
+	}
+	t := held.topic
+	l.forget(t)
+	for _, j := range t.waiting {
+		j.s.on(func() { j.s.answerOr(j.number, nil, err) })
+	}
+	for w, of := range t.listeners { // they listened, and the user may not any more
+		for s := range of {
+			reactor.Run(w.loop, func() { s.conn.Close(false) })
+		}
+	}
+	l.hub.end(t)
+	for len(t.links) > 0 {
+		t.links[0].release(t)
+	}
+	l.closeIfEmpty()
+}
+
+// Down implements reactor.Sink.
+func (l *link) Down(error) {
+	l.d, l.part, l.greets, l.asked = nil, nil, 0, nil
+	l.scan = scan.Scanner{}
+	if l.closing {
+		return
+	}
+	l.later()
+	var all []*topic
+	for _, t := range l.topics {
+		t.confirmed = false
+		all = append(all, t.topic)
+	}
+	for _, t := range all {
+		t.settle()
+	}
+}
+
+// move takes a sharded topic to the shard that owns its slot now.
+func (l *link) move(t *held) {
+	h, w := l.hub, l.hub.w
+	m := w.p.finder.Current()
+	slot := w.p.table().Hasher.Slot([]byte(t.name))
+	at := l.key.at
+	if index := m.Owner(slot); index >= 0 && m.Shards[index].Primary != "" {
+		at = m.Shards[index].Primary
+	}
+	if at != l.key.at {
+		l.forget(t.topic)
+		h.hold(t.topic, at)
+		l.closeIfEmpty()
+		t.settle()
+		return
+	}
+	w.p.finder.Refresh() // the map does not know yet
+	t.confirmed = false
+	time.AfterFunc(pauseFirst*time.Millisecond, func() {
+		h.run(func() {
+			if l.topics[t.topicName] == t {
+				l.move(t)
+			}
+		})
+	})
+	l.ask(t)
+}
+
+// moveAll takes the sharded topics of a link that is down to where they belong now.
+func (l *link) moveAll() {
+	w := l.hub.w
+	m := w.p.finder.Current()
+	w.p.finder.Refresh()
+	for name, t := range l.topics {
+		if name.kind != shardKind {
+			continue
+		}
+		slot := w.p.table().Hasher.Slot([]byte(name.name))
+		if index := m.Owner(slot); index >= 0 && m.Shards[index].Primary != l.key.at {
+			l.move(t)
+		}
+	}
+}
+
+// spread gives a message to its listeners: to each loop that has some, once.
+func (l *link) spread(word string, words [][]byte) {
+	name, channel := topicName{channelKind, string(words[1])}, string(words[1])
+	switch word {
+	case "pmessage":
+		name.kind, channel = patternKind, string(words[2])
+	case "smessage":
+		name.kind = shardKind
+	}
+	t := l.topics[name]
+	if t == nil || !l.counts(name, channel) {
+		return
+	}
+	old, new := encodeMessage(words, false), encodeMessage(words, true)
+	for w, of := range t.listeners {
+		to := make([]*session, 0, len(of))
+		for s := range of {
+			to = append(to, s)
+		}
+		deliver := func() {
+			for _, s := range to {
+				switch {
+				case s.closed || !s.listens(name.kind, name.name):
+				case s.access.id.resp3:
+					s.hear(new)
+				default:
+					s.hear(old)
+				}
+			}
+		}
+		l.hub.at(w, deliver)
+	}
+}
+
+// audience counts the clients that get a message, and the subscriptions of links at a server that it matches. On the
+// hub's loop.
+func (h *hub) audience(channel topicName, at string) (listeners, links int) {
+	for _, t := range h.topics {
+		if !t.matches(channel) {
+			continue
+		}
+		for _, of := range t.listeners {
+			listeners += len(of)
+		}
+		for _, l := range t.links {
+			if l.at == at && l.topics[t.topicName].confirmed {
+				links++
+			}
+		}
+	}
+	return listeners, links
+}
+
+// matches reports whether a message on a channel is one of the topic.
+func (t *topic) matches(channel topicName) bool {
+	if t.kind == patternKind {
+		return channel.kind == channelKind && glob.Match([]byte(t.name), []byte(channel.name))
+	}
+	return t.topicName == channel
+}
+
+// encodeMessage makes a message as a client reads it.
+func encodeMessage(words [][]byte, resp3 bool) []byte {
+	r := protocol.Reply{RESP3: resp3}
+	r.Push(len(words))
+	for _, w := range words {
+		r.Bulk(w)
+	}
+	return r.B
+}

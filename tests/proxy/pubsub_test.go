@@ -1,0 +1,223 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// sameHeard compares messages in any order: those of several shards have none.
+func sameHeard(t *testing.T, name string, got, want []string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s heard %v; want %v", name, got, want)
+	}
+}
+
+// events writes keys of all shards with c, and returns what listener hears of them in the form of its subscription.
+func events(t *testing.T, c, listener *respclient.Client, keys []string, message func(key string) string) {
+	t.Helper()
+	var want, got []string
+	for _, key := range keys {
+		if v := ask(t, c, "SET", key, "x"); v.Text != "OK" {
+			t.Fatal(v)
+		}
+		want = append(want, message(key))
+	}
+	for range keys {
+		v, err := listener.Receive()
+		if err != nil {
+			t.Fatalf("after %v: %v", got, err)
+		}
+		got = append(got, show(v))
+	}
+	sameHeard(t, "a listener", got, want)
+}
+
+// TestKeyspaceEvents: a client hears the events of the keys of all shards once, those of a shard that joins too. An
+// ordinary message reaches a pattern once.
+func TestKeyspaceEvents(t *testing.T) {
+	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := startTier(t, redis, 0, 2, "--proxy-refresh-interval", "200")
+			notify := func(s *testkit.Server) { s.Do("CONFIG", "SET", "notify-keyspace-events", "KEA") }
+			for _, s := range all.shards {
+				notify(s)
+			}
+			p := all.proxies[1]
+			channel, pattern, any, c := p.Dial(), p.Dial(), p.Dial(), p.Dial()
+			expect(t, channel, "[subscribe __keyevent@0__:set 1]", "SUBSCRIBE", "__keyevent@0__:set")
+			expect(t, pattern, "[psubscribe __keyspace@0__:* 1]", "PSUBSCRIBE", "__keyspace@0__:*")
+			expect(t, any, "[psubscribe * 1]", "PSUBSCRIBE", "*")
+			check := func(keys ...string) {
+				t.Helper()
+				events(t, c, channel, keys, func(key string) string { return "[message __keyevent@0__:set " + key + "]" })
+				for range keys {
+					hearsOneOf(t, pattern, keys)
+				}
+				for range 2 * len(keys) {
+					if v, err := any.Receive(); err != nil || !strings.HasPrefix(v.Elems[2].Text, "__key") {
+						t.Fatalf("%v (%v)", v, err)
+					}
+				}
+				for i := range 5 { // nothing comes twice
+					expect(t, p.Dial(), "1", "PUBLISH", fmt.Sprint("news:", i), "a")
+					hears(t, any, fmt.Sprintf("[pmessage * news:%d a]", i))
+				}
+			}
+			check(spread...)
+			expect(t, p.Dial(), "[__keyevent@0__:set]", "PUBSUB", "CHANNELS")
+			expect(t, p.Dial(), "2", "PUBSUB", "NUMPAT")
+
+			fresh := all.grow(t, redis)
+			notify(fresh)
+			if !all.move(t, 0, 3, 2000) {
+				return
+			}
+			testkit.Until(t, testkit.Slowly(20*time.Second), "the new shard has its listeners", func() error {
+				v, err := fresh.Ask("PUBSUB", "NUMPAT")
+				if err == nil {
+					err = testkit.Equal(v.Int, 2)
+				}
+				return err
+			})
+			var keys []string
+			for i := 0; len(keys) < 4; i++ {
+				key := "key:" + strconv.Itoa(i)
+				if v, err := fresh.Ask("EXISTS", key); err == nil && v.Err() == nil {
+					keys = append(keys, key)
+				}
+			}
+			check(append(keys, spread...)...)
+		})
+	}
+}
+
+// hearsOneOf fails if the next message is not the event of one of the keys.
+func hearsOneOf(t *testing.T, c *respclient.Client, keys []string) {
+	t.Helper()
+	v, err := c.Receive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, key, _ := strings.Cut(v.Elems[2].Text, ":")
+	if v.Elems[0].Text != "pmessage" || v.Elems[3].Text != "set" || !slices.Contains(keys, key) {
+		t.Errorf("received %s", show(v))
+	}
+}
+
+// grow adds an empty node to the cluster.
+func (all *tier) grow(t *testing.T, redis bool) *testkit.Server {
+	t.Helper()
+	s := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+		"--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
+	all.shards = append(all.shards, s)
+	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", "redis-cli", "--cluster", "add-node", s.Addr, all.shards[0].Addr)
+	if code != 0 {
+		t.Fatalf("redis-cli --cluster add-node: %d\n%s", code, out)
+	}
+	for _, one := range all.shards {
+		testkit.Until(t, testkit.Slowly(30*time.Second), "every node knows the new one", func() error {
+			v := one.Do("CLUSTER", "INFO")
+			if !strings.Contains(v.Text, fmt.Sprintf("cluster_known_nodes:%d", len(all.shards))) {
+				return fmt.Errorf("%s: %q", one.Addr, v.Text)
+			}
+			return nil
+		})
+	}
+	return s
+}
+
+// TestKeyspaceEventsAfterFailover: the primary that a replica has replaced tells of the same keys. A client hears of
+// each once.
+func TestKeyspaceEventsAfterFailover(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, true, 1, 1, "--proxy-refresh-interval", "200")
+	for _, s := range all.shards {
+		s.Do("CONFIG", "SET", "notify-keyspace-events", "KEA")
+	}
+	p := all.proxies[0]
+	listener, c := p.Dial(), p.Dial()
+	expect(t, listener, "[psubscribe __keyspace@0__:* 1]", "PSUBSCRIBE", "__keyspace@0__:*")
+	message := func(key string) string { return "[pmessage __keyspace@0__:* __keyspace@0__:" + key + " set]" }
+	events(t, c, listener, spread, message)
+	old := all.shards[0]
+	all.failover(t, old)
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the old primary has no listener, the new one has", func() error {
+		if v := old.Do("PUBSUB", "NUMPAT"); v.Int != 0 {
+			return fmt.Errorf("the old one has %d", v.Int)
+		}
+		listening := 0
+		for _, s := range all.shards {
+			listening += int(s.Do("PUBSUB", "NUMPAT").Int)
+		}
+		return testkit.Equal(listening, 3)
+	})
+	events(t, c, listener, spread, message)
+	events(t, c, listener, spread, message)
+}
+
+// TestMessagesOverGroups: plain servers pass on no messages to each other. Each subscriber hears each message once,
+// whatever shard or proxy it was published through.
+func TestMessagesOverGroups(t *testing.T) {
+	t.Parallel()
+	d := startDashboard(t, "folder:"+t.TempDir())
+	all := startGroups(t, d, true, "crc16", 3, 2)
+	for _, s := range all.shards {
+		s.Do("CONFIG", "SET", "notify-keyspace-events", "KEA")
+	}
+	channel, pattern, event := all.proxies[0].Dial(), all.proxies[1].Dial(), all.proxies[0].Dial()
+	expect(t, channel, "[subscribe news 1]", "SUBSCRIBE", "news")
+	expect(t, pattern, "[psubscribe n* 1]", "PSUBSCRIBE", "n*")
+	expect(t, event, "[psubscribe __keyevent@0__:* 1]", "PSUBSCRIBE", "__keyevent@0__:*")
+	for i := range 12 {
+		c := all.proxies[i%2].Dial()
+		if v := ask(t, c, "PUBLISH", "news", strconv.Itoa(i)); v.Int != 2 {
+			t.Errorf("PUBLISH: %v", v)
+		}
+		hears(t, channel, fmt.Sprintf("[message news %d]", i))
+		hears(t, pattern, fmt.Sprintf("[pmessage n* news %d]", i))
+	}
+	events(t, all.proxies[0].Dial(), event, spread, func(key string) string {
+		return "[pmessage __keyevent@0__:* __keyevent@0__:set " + key + "]"
+	})
+	fresh := testkit.Launch(t, testkit.Spec{Redis: true})
+	d.ask("POST", "/v1/products/shop/groups", map[string]any{"id": "g9", "primary": fresh.Addr})
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the new group has its listeners", func() error {
+		return testkit.Equal(fresh.Do("PUBSUB", "NUMPAT").Int, 2)
+	})
+	fresh.Do("PUBLISH", "news", "of the new group")
+	hears(t, channel, "[message news of the new group]")
+	hears(t, pattern, "[pmessage n* news of the new group]")
+}
+
+// TestSubscribeBesideAStoppedShard: a pattern of all shards is confirmed when the time of the one that does not answer
+// is over. The others' messages come. When it answers again, its messages come too.
+func TestSubscribeBesideAStoppedShard(t *testing.T) {
+	t.Parallel()
+	d := startDashboard(t, "folder:"+t.TempDir())
+	all := startGroups(t, d, false, "crc16", 2, 1)
+	p := all.proxies[0]
+	p.Do("CONFIG", "SET", "proxy-timeout", 300)
+	all.shards[0].Signal(syscall.SIGSTOP)
+	c := p.Dial()
+	expect(t, c, "[psubscribe n* 1]", "PSUBSCRIBE", "n*")
+	all.shards[1].Do("PUBLISH", "news", "a")
+	hears(t, c, "[pmessage n* news a]")
+	all.shards[0].Signal(syscall.SIGCONT)
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the shard has its listener", func() error {
+		return testkit.Equal(all.shards[0].Do("PUBSUB", "NUMPAT").Int, 1)
+	})
+	all.shards[0].Do("PUBLISH", "news", "b")
+	hears(t, c, "[pmessage n* news b]")
+}
