@@ -54,12 +54,12 @@ func (f *family) parseFilter(c *command.Context, args [][]byte, skipMe bool) (fi
 		}
 		option := strings.ToUpper(string(args[0]))
 		word, not := strings.CutPrefix(option, "NOT-")
+		if not && (word == "IDLE" || word == "MAXAGE") {
+			return w, protocol.ErrSyntax
+		}
 		holds, taken, err := f.parseCondition(word, option, args[1:])
 		if err != nil {
 			return w, err
-		}
-		if not && (word == "IDLE" || word == "MAXAGE") {
-			return w, protocol.ErrSyntax
 		}
 		w.add(option, func(c *command.Context, cl *client.Client) bool { return holds(c, cl) != not })
 		args = args[1+taken:]
@@ -70,13 +70,14 @@ func (f *family) parseFilter(c *command.Context, args [][]byte, skipMe bool) (fi
 	return w, nil
 }
 
-// parseCondition reads the value of an option, without NOT-. taken is how many arguments it has.
+// parseCondition reads the value of an option, without NOT-. taken is how many arguments it has. An empty name, address
+// or version is that of no client: else CLIENT KILL NAME "" would close every connection without a name.
 func (f *family) parseCondition(word, option string, args [][]byte) (
 	holds func(c *command.Context, cl *client.Client) bool, taken int, err error) {
 	value := args[0]
 	text := string(value)
 	equal := func(field func(cl *client.Client) string) func(*command.Context, *client.Client) bool {
-		return func(_ *command.Context, cl *client.Client) bool { return field(cl) == text }
+		return func(_ *command.Context, cl *client.Client) bool { return text != "" && field(cl) == text }
 	}
 	taken = 1
 	switch word {
@@ -86,6 +87,9 @@ func (f *family) parseCondition(word, option string, args [][]byte) (
 			n, ok := number.ParseInt(args[taken])
 			if !ok && taken > 0 {
 				break
+			}
+			if !ok && option != word {
+				return nil, 0, protocol.ErrSyntax
 			}
 			if !ok || n <= 0 {
 				return nil, 0, errKillID
