@@ -243,6 +243,8 @@ func TestAnswer(t *testing.T) {
 	}{
 		{[]string{"s", "--version"}, 0, "Redis server v=7.4.1 sha="},
 		{[]string{"s", "--check-system"}, -1, "[slow-clocksource]..."},
+		{[]string{"s", "doctor", "--maxmemory", "900000gb"}, 1, "PROBLEM  memory"},
+		{[]string{"s", "doctor", "--maxmemory", "900000gigs"}, 1, "argument must be a memory value"},
 		{[]string{"s", "--test-memory", "5"}, 1, "memtest86"},
 	} {
 		var out bytes.Buffer

@@ -30,6 +30,8 @@ func answer(args config.Arguments, manual Manual, stdin io.Reader, stdout, stder
 		return 0, true
 	case config.TaskCheckSystem:
 		return process.CheckSystem(stdout), true
+	case config.TaskDoctor:
+		return doctor(args, stdin, stdout), true
 	case config.TaskTestMemory:
 		_, _ = io.WriteString(stderr,
 			"spindle has no memory test: start memtest86+ instead, which also sees what the system keeps for itself.\n")
@@ -91,6 +93,31 @@ func checkConfig(args config.Arguments, stdin io.Reader, out io.Writer) (code in
 	}
 	fmt.Fprintf(out, "%s: OK\n", name)
 	return 0
+}
+
+// doctor is the task doctor: it checks the host for a server with this configuration. It returns 1 if a line of the
+// configuration is refused or the server would fail on this host. The process ends after it.
+func doctor(args config.Arguments, stdin io.Reader, out io.Writer) (code int) {
+	c := &config.Check{Out: out}
+	in, err := newInstance(logging.New(&c.Log))
+	if err == nil {
+		in.config, err = config.Load(in.registry, args, stdin,
+			config.Options{Log: in.log, Bad: func(e *config.Error) { c.Note(*e) }})
+	}
+	if err != nil {
+		c.Note(c.Explain(err, config.Error{}))
+	}
+	if c.Refused() > 0 {
+		c.Print()
+		return 1
+	}
+	value := func(name string) string { return in.registry.Lookup(name).Get() }
+	return process.Print(out, process.Doctor(process.Plan{
+		MaxMemory: uint64(in.engine.MaxMemory.Get()), MaxClients: in.network.MaxClients.Get(),
+		Files: in.own.files(&in.sockets, false), Backlog: in.sockets.Backlog.Get(), Folder: value("dir"),
+		Persists: value("appendonly") == "yes" || value("save") != "",
+		Syncs:    value("appendonly") == "yes" && value("appendfsync") != "no",
+	}))
 }
 
 // try is the part of a start that a configuration can end.

@@ -19,6 +19,7 @@ const (
 	TaskHelp
 	TaskCheckConfig
 	TaskCheckSystem
+	TaskDoctor
 	TaskTestMemory
 )
 
@@ -65,6 +66,11 @@ func ParseArguments(argv []string) Arguments {
 	case "--check-system":
 		a.Task = TaskCheckSystem
 		return a
+	case "doctor":
+		a.Task, words = TaskDoctor, words[1:]
+		if len(words) == 0 {
+			return a
+		}
 	case "--test-memory":
 		a.Task, a.Rest = TaskTestMemory, words[1:]
 		return a

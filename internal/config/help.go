@@ -23,7 +23,8 @@ var Forms = []Form{
 		"watch servers and fail over, as FILE says; what is learnt is written to it"},
 	{"--dashboard [FILE] [--DIRECTIVE VALUE ...]",
 		"run products of servers and proxies; --dashboard --help has its directives"},
-	{"--check-system", "does this host suit the server?"},
+	{"doctor [FILE] [--DIRECTIVE VALUE ...]", "what to change on this host for a server with this configuration, and why"},
+	{"--check-system", "redis-server's checks of the host"},
 	{"-h, --help [DIRECTIVE ...]", "this text; of directives alone if some are named (* and ? stand for any)"},
 	{"-v, --version", "which version this is"},
 }

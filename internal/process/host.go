@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,104 +15,160 @@ import (
 	"spindle/internal/logging"
 )
 
-// A hostCheck checks one property of the host. If the property is bad, ok is false and text says why. Otherwise
-// text is the result that --check-system prints.
-type hostCheck struct {
-	name string
-	run  func() (text string, ok bool)
+// A Finding is the result of one check of the host.
+type Finding struct {
+	Name    string // of the check, such as "swap"
+	Verdict Verdict
+	Sees    string // what there is
+	Change  string // what to change. Empty: nothing
+	Why     string // why to change it
 }
 
-// The texts of a check without a problem, and of one that the host does not support.
+// A Verdict says how well the host suits the server.
+type Verdict int
+
 const (
-	checkFine    = "OK"
-	checkSkipped = "skipped"
+	Fine    Verdict = iota
+	Unknown         // the host does not say
+	Advice          // the server would run better otherwise
+	Problem         // the server would fail, or lose data
 )
 
-var hostChecks = []hostCheck{
-	{"slow-clocksource", checkClock},
-	{"xen-clocksource", checkXenClock},
-	{"overcommit", checkOvercommit},
-	{"THP", checkHugePages},
+var verdicts = [...]string{Fine: "ok", Unknown: "unknown", Advice: "advice", Problem: "PROBLEM"}
+
+func (v Verdict) String() string { return verdicts[v] }
+
+// A host is what checks read. A test hands in another one.
+type host struct {
+	files fs.FS // the root: "proc/sys/vm/swappiness"
+	limit func(resource int) (unix.Rlimit, error)
+	clock func() (state int, err error) // as adjtimex returns it
+	root  bool                          // the process may raise limits
 }
 
-// CheckSystem is --check-system: it prints each check and its result. The exit code is 1 if any found a problem.
+// thisHost is the host that the process runs on.
+func thisHost() host {
+	return host{
+		files: os.DirFS("/"),
+		limit: func(resource int) (limit unix.Rlimit, err error) {
+			err = unix.Getrlimit(resource, &limit)
+			return limit, err
+		},
+		clock: func() (int, error) { return unix.Adjtimex(&unix.Timex{}) },
+		root:  os.Getuid() == 0,
+	}
+}
+
+// text returns the contents of a file without the white space around them, or "" if it cannot be read.
+func (h host) text(path string) string {
+	b, _ := fs.ReadFile(h.files, path)
+	return string(bytes.TrimSpace(b))
+}
+
+// number returns the number in a file. known is false if there is none.
+func (h host) number(path string) (n int64, known bool) {
+	n, err := strconv.ParseInt(h.text(path), 10, 64)
+	return n, err == nil
+}
+
+// CheckSystem is --check-system: it prints redis-server's checks and their results. The exit code is 1 if any found a
+// problem.
 func CheckSystem(w io.Writer) (code int) {
-	for _, c := range hostChecks {
-		text, ok := c.run()
-		if !ok {
-			text = "WARNING:\n" + text
+	h := thisHost()
+	for _, f := range []Finding{checkClock(h), checkXenClock(h), checkOvercommit(h), checkHugePages(h)} {
+		result := "OK"
+		switch {
+		case f.Change != "":
+			result = "WARNING:\n" + f.sentences()
 			code = 1
+		case f.Verdict == Unknown:
+			result = "skipped"
 		}
-		_, _ = fmt.Fprintf(w, "[%s]...%s\n", c.name, text)
+		_, _ = fmt.Fprintf(w, "[%s]...%s\n", f.Name, result)
 	}
 	return code
 }
 
-const clockSource = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+// sentences are a finding in a line of the log.
+func (f Finding) sentences() string { return f.Sees + ": " + f.Why + ". What to do: " + f.Change + "." }
+
+// WarnOfHost logs a warning about kernel settings that hurt a server.
+func WarnOfHost(log *logging.Logger) {
+	if f := checkOvercommit(thisHost()); f.Change != "" {
+		log.Warning("WARNING %s", f.sentences())
+	}
+}
+
+const clockFolder = "sys/devices/system/clocksource/clocksource0/"
 
 // checkClock reads the clock for 50 ms and measures the time spent in the kernel. A good clock needs no kernel.
-func checkClock() (string, bool) {
+func checkClock(h host) Finding {
+	f := Finding{Name: "slow-clocksource", Verdict: Unknown, Sees: "the kernel does not say what reading the time costs"}
 	var before, after unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &before) != nil {
-		return checkSkipped, true
+		return f
 	}
 	for start := time.Now(); time.Since(start) < 50*time.Millisecond; {
 	}
 	if unix.Getrusage(unix.RUSAGE_SELF, &after) != nil {
-		return checkSkipped, true
+		return f
 	}
 	kernel := after.Stime.Nano() - before.Stime.Nano()
 	user := after.Utime.Nano() - before.Utime.Nano()
+	f.Sees = fmt.Sprintf("the clock source is %q", h.text(clockFolder+"current_clocksource"))
 	if kernel*10 <= kernel+user {
-		return checkFine, true
+		f.Verdict = Fine
+		return f
 	}
-	source, _ := os.ReadFile(clockSource)
-	return fmt.Sprintf("Reading the time goes through the kernel with the clock source %q, which costs every batch. See "+
-		"available_clocksource "+
-		"beside %s; tsc is the fast one where it is offered.", bytes.TrimSpace(source), clockSource), false
+	f.Verdict = Advice
+	f.Change = "choose one of " + h.text(clockFolder+"available_clocksource") + "; tsc is the fast one"
+	f.Why = "reading the time goes through the kernel, and each batch of requests reads it"
+	return f
 }
 
-func checkXenClock() (string, bool) {
-	source, err := os.ReadFile(clockSource)
-	if err != nil {
-		return checkSkipped, true
+func checkXenClock(h host) Finding {
+	f := Finding{Name: "xen-clocksource", Verdict: Unknown}
+	switch h.text(clockFolder + "current_clocksource") {
+	case "":
+	case "xen":
+		f.Verdict, f.Sees = Advice, "the clock source is xen"
+		f.Change, f.Why = "see the check slow-clocksource", "it is slow on many hosts"
+	default:
+		f.Verdict = Fine
 	}
-	if string(bytes.TrimSpace(source)) == "xen" {
-		return "The clock source is xen, which is slow on many hosts; see the check slow-clocksource.", false
-	}
-	return checkFine, true
+	return f
 }
 
 // checkOvercommit checks vm.overcommit_memory. Saving copies no memory, but the heap reserves addresses.
-func checkOvercommit() (string, bool) {
-	mode, err := readNumber("/proc/sys/vm/overcommit_memory")
-	if err != nil {
-		return checkSkipped, true
+func checkOvercommit(h host) Finding {
+	f := Finding{Name: "overcommit", Verdict: Unknown, Sees: "vm.overcommit_memory cannot be read"}
+	mode, known := h.number("proc/sys/vm/overcommit_memory")
+	if !known {
+		return f
 	}
+	f.Verdict, f.Sees = Fine, fmt.Sprintf("vm.overcommit_memory is %d", mode)
 	if mode == 2 {
-		return "vm.overcommit_memory is 2: the kernel refuses to reserve more addresses than it has memory, so the heap " +
-			"may not find room to grow. " +
-			"Set it to 0 or 1 in /etc/sysctl.conf.", false
+		f.Verdict = Problem
+		f.Change = "set vm.overcommit_memory to 0 or 1 in /etc/sysctl.d"
+		f.Why = "the kernel refuses to reserve more addresses than it has memory, so the heap may find no room to grow"
 	}
-	return checkFine, true
+	return f
 }
 
 // checkHugePages checks for transparent huge pages. The server never forks, so they only help.
-func checkHugePages() (string, bool) {
-	enabled, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
-	if err != nil {
-		return checkSkipped, true
+func checkHugePages(h host) Finding {
+	const path = "sys/kernel/mm/transparent_hugepage/enabled"
+	f := Finding{Name: "THP", Verdict: Unknown, Sees: "the kernel has no transparent huge pages"}
+	_, mode, found := strings.Cut(h.text(path), "[")
+	if !found {
+		return f
 	}
-	if strings.Contains(string(enabled), "[never]") {
-		return "Transparent huge pages are off: lookups among many keys cost about a tenth more. " +
-			"Set /sys/kernel/mm/transparent_hugepage/enabled to madvise.", false
+	mode, _, _ = strings.Cut(mode, "]")
+	f.Verdict, f.Sees = Fine, "transparent huge pages: "+mode
+	if mode == "never" {
+		f.Verdict = Advice
+		f.Change = "set /" + path + " to madvise"
+		f.Why = "lookups among many keys cost about a tenth more without them"
 	}
-	return checkFine, true
-}
-
-// WarnOfHost logs a warning about kernel settings that hurt a server.
-func WarnOfHost(log *logging.Logger) {
-	if text, ok := checkOvercommit(); !ok {
-		log.Warning("WARNING %s", text)
-	}
+	return f
 }

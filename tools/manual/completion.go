@@ -10,7 +10,7 @@ import (
 
 // firstWords returns the words with which a command line may begin.
 func firstWords() []string {
-	words := []string{"--help", "--version", "--check-system", "--check-config"}
+	words := []string{"--help", "--version", "--check-system", "--check-config", "doctor"}
 	for _, t := range cli.Tools {
 		words = append(words, t.Name)
 	}
