@@ -20,7 +20,7 @@ PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: install user share deb deb-test page all build run test quick unit deps vet race invariants fuzz bench bench-quick \
+.PHONY: install user share deb deb-test container-test page all build run test quick unit deps vet race invariants fuzz bench bench-quick \
   pgo clients tidy conformance soak clean proxy-demo proxy-demo-stop
 
 all: build share
@@ -114,6 +114,9 @@ deb: share ## bin/spindle_VERSION_ARCH.deb
 # Needs root, debootstrap and the network, and minutes: the root that the package is installed on is made anew.
 deb-test: deb ## installs, uses, removes and purges the package on a clean Debian
 	$(SUDO) sh packaging/debian/test.sh $(DEB)
+
+container-test: ## plays each step of the container file in a bare root, as root
+	SPINDLE_CONTAINER=steps $(GO) test -count 1 -run TestContainer ./tests/install
 
 test: deps vet unit ## every test that belongs to a change
 

@@ -7,6 +7,7 @@ require (
 	github.com/klauspost/compress v1.18.0
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/prometheus/client_golang v1.20.5
+	go.yaml.in/yaml/v3 v3.0.4
 	golang.org/x/sys v0.30.0
 	golang.org/x/tools v0.30.0
 	gonum.org/v1/plot v0.15.2

@@ -50,6 +50,7 @@ type healthReport struct {
 
 // ServeHTTP answers 200 when the server serves, and otherwise 503 with the reason. The query names further conditions:
 //
+//	alive=yes              only the conditions of the query count, also while it starts, loads or refuses writes
 //	role=primary|replica   only a server in this role
 //	max-lag=SECONDS        a replica whose link is up and that has heard of its primary within that time
 //	max-held=SECONDS       nothing holds the turn for longer
@@ -91,6 +92,9 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // check is why the server is not what the query asks for, and what is wrong with the query.
 func (h *healthReport) check(reason string, query url.Values) (_, wrong string) {
+	if query.Get("alive") == "yes" {
+		reason = ""
+	}
 	for name, values := range query {
 		value := values[len(values)-1]
 		limit, err := strconv.ParseFloat(value, 64)
@@ -112,8 +116,9 @@ func (h *healthReport) check(reason string, query url.Values) (_, wrong string) 
 				reason = "a script runs"
 			}
 		case name == "format" && value == "json":
+		case name == "alive" && value == "yes":
 		default:
-			return "", fmt.Sprintf("unknown: %s=%s. There are role=primary|replica, max-lag=SECONDS, max-held=SECONDS, "+
+			return "", fmt.Sprintf("unknown: %s=%s. There are alive=yes, role=primary|replica, max-lag=SECONDS, max-held=SECONDS, "+
 				"busy=no, format=json.", name, value)
 		}
 	}

@@ -311,6 +311,9 @@ func TestHealthWhileLoading(t *testing.T) {
 	if status, body := fetch(t, "http://"+address+"/healthz"); status != 503 {
 		t.Errorf("/healthz while loading: %d %q", status, body)
 	}
+	if status, body := fetch(t, "http://"+address+"/healthz?alive=yes"); status != 200 {
+		t.Errorf("/healthz?alive=yes while loading: %d %q", status, body)
+	}
 }
 
 // TestHealthFor: conditions that a balancer may add to the server's own state.
@@ -337,7 +340,7 @@ func TestHealthFor(t *testing.T) {
 	ask(replicaAt, "?format=json", 200, `"role":"replica","loading":false,"busy_script":false,"link_up":true`)
 	ask(primaryAt, "?format=json", 200, `"ok":true,"reason":"","role":"primary"`)
 	ask(primaryAt, "?format=json", 200, `"busy_script":false,"lag":0`) // a primary has no link that could be down
-	for _, query := range []string{"?role=master", "?max-lag=soon", "?lag=1", "?busy=yes"} {
+	for _, query := range []string{"?alive=no", "?role=master", "?max-lag=soon", "?lag=1", "?busy=yes"} {
 		ask(primaryAt, query, 400, "unknown: ")
 	}
 	busy := primary.Dial()
