@@ -15,9 +15,11 @@ import (
 type gathering struct {
 	s      *session
 	number uint64
+	shards int
 	join   route.Gather
 
-	mirrored []byte // the request, if it goes to the mirror too
+	hashes   [][]byte // of SCRIPT EXISTS
+	mirrored []byte   // the request, if it goes to the mirror too
 	row      *route.Row
 }
 
@@ -43,13 +45,16 @@ func (h *share) take(u *upstream, _ *call, p []byte, _ scan.Refusal, err *protoc
 		if g.mirrored != nil && p[0] != '-' {
 			g.s.w.p.mirror.offerAll(g.s, g.row, g.mirrored, p)
 		}
+		if g.hashes != nil {
+			p = g.s.w.tellScripts(g.hashes, g.shards, p)
+		}
 		g.s.answer(g.number, p)
 	}
 }
 
 // gather begins a gathering of n parts.
 func (s *session) gather(row *route.Row, n, keys int) *gathering {
-	g := &gathering{s: s, number: s.expect()}
+	g := &gathering{s: s, number: s.expect(), shards: n}
 	g.join.Chance = s.w.p.chance
 	g.join.Begin(row, n, keys)
 	return g
@@ -145,6 +150,11 @@ func (s *session) all(q *protocol.Request, raw []byte) bool {
 		w.p.scripts.forget()
 	}
 	g := s.gather(pl.Row, n, 0)
+	if pl.Special == route.ScriptExists {
+		for _, sha := range q.Args[2:] {
+			g.hashes = append(g.hashes, bytes.Clone(sha))
+		}
+	}
 	if w.p.mirror != nil && mirroredEverywhere(pl.Row) {
 		g.mirrored, g.row = bytes.Clone(raw), pl.Row
 	}

@@ -45,13 +45,13 @@ func (l *mirrorLink) before(request []byte) {
 }
 
 // load has the node load a script, before the next request. It returns false if body is nil.
-func (l *mirrorLink) load(sha, body []byte) bool {
-	if body == nil {
+func (l *mirrorLink) load(sha []byte, s *script) bool {
+	if s == nil {
 		return false
 	}
 	if string(sha) != l.loading {
 		l.loading = string(sha)
-		l.before(encode("SCRIPT", "LOAD", string(body)))
+		l.before(s.load())
 	}
 	return true
 }

@@ -412,7 +412,7 @@ func (s *session) liftAndForward(q *protocol.Request, raw []byte) bool {
 		return false
 	}
 	pl := &s.w.plan
-	slot, row, number, blocks := pl.Slot, s.row(), s.expect(), pl.Blocks
+	slot, row, number, blocks, byHash := pl.Slot, s.row(), s.expect(), pl.Blocks, pl.Row.Script == route.ByHash
 	raw = slices.Clone(raw)
 	s.lift(slot, s.keysOf(pl.Row, q.Args), func(err *protocol.Error) {
 		var to *upstream
@@ -423,7 +423,7 @@ func (s *session) liftAndForward(q *protocol.Request, raw []byte) bool {
 			s.answerOr(number, nil, err)
 			return
 		}
-		c := call{s: s, number: number, slot: int32(slot), row: row}
+		c := call{s: s, number: number, slot: int32(slot), row: row, byHash: byHash}
 		if blocks {
 			to = s.access.own(s, to.at)
 			s.pin, s.pinned, s.unpinning = to, slot, true

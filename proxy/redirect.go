@@ -53,7 +53,8 @@ const (
 // client's.
 func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) bool {
 	if refusal == scan.NoScript {
-		return w.reload(u, c)
+		u.lacks()
+		return false
 	}
 	if c.s != nil && c.s.closed && c.to == nil {
 		u.drop()
@@ -85,6 +86,9 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 			return true
 		}
 		to := w.connection(u.access, &again, at)
+		if again.byHash { // nothing comes between ASKING and the request
+			to.bring(request)
+		}
 		if refusal == scan.Ask {
 			to.push(call{to: ignored{}, slot: -1, fixed: true, since: again.since}, asking)
 		}
@@ -208,6 +212,9 @@ func (w *worker) sendAgain(r *resend) {
 // deliver sends a call again.
 func (w *worker) deliver(r *resend, c call, at string) {
 	to := w.connection(r.access, &c, at)
+	if c.byHash {
+		to.bring(r.request)
+	}
 	to.beforeAgain(&c)
 	to.push(c, r.request)
 }

@@ -91,6 +91,9 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 			s.heldAt = 0
 		}
 	}
+	if pl.Row.Script == route.ByBody {
+		w.keepScript(q.Args[1])
+	}
 	if raw == nil {
 		w.scratch = protocol.AppendCommand(w.scratch[:0], q.Args)
 		raw = w.scratch
@@ -152,7 +155,8 @@ func (s *session) serveRare(q *protocol.Request, raw []byte) bool {
 		}
 	}
 	if s.pin != nil && (pl.Slot < 0 || pl.Slot == s.pinned) { // a watched key: proxy.T3
-		s.pin.push(call{s: s, number: s.expect(), slot: int32(pl.Slot), row: s.row(), fixed: true, to: (*plain)(s)}, raw)
+		s.pin.push(call{s: s, number: s.expect(), slot: int32(pl.Slot), row: s.row(), fixed: true, to: (*plain)(s),
+			byHash: pl.Row.Script == route.ByHash}, raw)
 		return true
 	}
 	return s.forward(pl.Slot, raw)
@@ -236,7 +240,8 @@ func (s *session) forward(slot int, raw []byte) bool {
 		u.waiting = append(u.waiting, s)
 		return false
 	}
-	u.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row()}, raw)
+	byHash := s.w.plan.Row.Script == route.ByHash
+	u.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), byHash: byHash}, raw)
 	return true
 }
 
@@ -249,7 +254,8 @@ func (s *session) postpone(slot int, raw []byte, err *protocol.Error) {
 			return
 		}
 	}
-	c := call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), since: s.w.now()}
+	c := call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), since: s.w.now(),
+		byHash: s.w.plan.Row.Script == route.ByHash}
 	s.w.wait(s.access, c, bytes.Clone(raw), err)
 }
 

@@ -44,6 +44,7 @@ type step struct {
 	slot     int
 	number   uint64 // of its reply
 	answered bool
+	byHash   bool     // it is EVALSHA
 	keys     [][]byte // of a product whose slots may move
 }
 
@@ -85,7 +86,7 @@ func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 		return true
 	case pl.Slot < 0 && !t.placed && s.pin == nil:
 		number := s.expect()
-		t.add(raw, -1, number)
+		t.add(raw, -1, number, pl.Row)
 		t.requests[len(t.requests)-1].answered = true
 		s.answer(number, replyQueued)
 		return true
@@ -106,7 +107,14 @@ func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 			return true
 		}
 	}
-	t.add(raw, pl.Slot, s.expect())
+	if pl.Row.Script == route.ByHash && t.placed {
+		shared := s.access.to(s.pin.at)
+		u := shared[s.id%int64(len(shared))]
+		if sc := s.w.scriptOf(raw); sc != nil && u.begins(sc) {
+			s.bringAside(u, sc)
+		}
+	}
+	t.add(raw, pl.Slot, s.expect(), pl.Row)
 	i, starts := len(t.requests)-1, t.starts
 	if s.w.states != nil {
 		t.requests[i].keys = s.keysOf(pl.Row, q.Args)
@@ -137,8 +145,8 @@ func (t *transaction) slot() int {
 }
 
 // add keeps a request.
-func (t *transaction) add(raw []byte, slot int, number uint64) {
-	t.requests = append(t.requests, step{raw: bytes.Clone(raw), slot: slot, number: number})
+func (t *transaction) add(raw []byte, slot int, number uint64, row *route.Row) {
+	t.requests = append(t.requests, step{raw: bytes.Clone(raw), slot: slot, number: number, byHash: row.Script == route.ByHash})
 	t.bytes += len(raw)
 }
 
@@ -149,6 +157,11 @@ func (s *session) place(slot int) bool {
 		return false
 	}
 	s.tx.placed = true
+	for i := range s.tx.requests {
+		if r := &s.tx.requests[i]; r.byHash {
+			s.pin.bring(r.raw)
+		}
+	}
 	if s.caching != nil {
 		s.pin.push(call{slot: -1, to: ignored{}, fixed: true, patient: true}, s.caching)
 		s.caching = nil

@@ -46,8 +46,9 @@ type upstream struct {
 	cutting  error      // why we close it
 	waiting  []*session // held because it is full
 	figure   *shardFigure
-	answered bool // the server has answered a call
-	retiring bool // it is closed when its calls are answered
+	answered bool                 // the server has answered a call
+	retiring bool                 // it is closed when its calls are answered
+	scripts  map[*script]struct{} // that the server got on it (proxy.L1)
 }
 
 type upstreamState uint8
@@ -81,6 +82,7 @@ type call struct {
 	tries   uint8
 	fixed   bool // it is for this connection: never sent elsewhere
 	patient bool // it may block: no deadline
+	byHash  bool // it is EVALSHA
 }
 
 // A taker takes the reply of a call that is not simply passed on.
@@ -92,6 +94,9 @@ type taker interface {
 // push sends a request.
 func (u *upstream) push(c call, request []byte) {
 	invariant.That(u.state != down, "proxy: a call on a connection that is down")
+	if c.byHash {
+		u.bring(request)
+	}
 	if c.since == 0 {
 		c.since = u.w.now()
 	}

@@ -31,6 +31,7 @@ type worker struct {
 	ticking  bool
 	clock    int64 // ns since the proxy's start
 	figures  figures
+	scripts  scriptViews
 	buffers  [][]byte
 	plan     route.Plan
 	rules    []*rule // as of the batch; nil: none

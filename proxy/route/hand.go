@@ -53,6 +53,7 @@ const (
 	Wait // WAIT and WAITAOF: each counts from the writes of its connection
 	ScriptLoad
 	ScriptFlush
+	ScriptExists
 	FunctionLoad
 	FunctionDelete
 	FunctionFlush
@@ -114,7 +115,7 @@ var hand = map[string]decision{
 	"flushall": all(AllSucceeded), "flushdb": all(AllSucceeded),
 	"wait": with(all(Min), Wait), "waitaof": with(all(Min), Wait),
 	"script|load": with(all(AllSucceeded), ScriptLoad), "script|flush": with(all(AllSucceeded), ScriptFlush),
-	"script|exists": all(And), "script|kill": all(OneSucceeded), "script|show": anyShard,
+	"script|exists": with(all(HaveScript), ScriptExists), "script|kill": all(OneSucceeded), "script|show": anyShard,
 	"script|debug":  refused("a debugger needs a connection to one server"),
 	"function|load": with(all(AllSucceeded), FunctionLoad), "function|delete": with(all(AllSucceeded), FunctionDelete),
 	"function|flush": with(all(AllSucceeded), FunctionFlush), "function|restore": with(all(AllSucceeded), FunctionRestore),
@@ -159,7 +160,7 @@ func decide(raw rawRow) *Row {
 		Readonly: raw.flags&flagReadonly != 0, Write: raw.flags&flagWrite != 0, Admin: raw.flags&flagAdmin != 0,
 		NoMulti: raw.flags&flagNoMulti != 0, PubSub: raw.flags&flagPubSub != 0, Module: raw.flags&flagModule != 0,
 		Blocking:     raw.flags&flagBlocking != 0 || blockingNames[raw.name],
-		MayReplicate: raw.flags&flagMayReplicate != 0 || mayReplicate[raw.name],
+		MayReplicate: raw.flags&flagMayReplicate != 0 || mayReplicate[raw.name], Script: scripted[raw.name],
 	}
 	reason := r.findKeys(raw)
 	d, said := hand[raw.name]

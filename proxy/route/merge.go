@@ -83,7 +83,7 @@ func (g *Gather) Append(dst []byte) []byte {
 		return g.appendFault(dst)
 	}
 	switch g.row.Merge {
-	case Sum, Min, Max, And, Or:
+	case Sum, Min, Max, And, Or, HaveScript:
 		if g.each {
 			dst = appendHeader(dst, '*', len(g.numbers))
 		}
@@ -109,7 +109,7 @@ func (g *Gather) take(keys []int32, reply []byte) error {
 		return fmt.Errorf("it is empty")
 	}
 	switch g.row.Merge {
-	case Sum, Min, Max, And, Or:
+	case Sum, Min, Max, And, Or, HaveScript:
 		return g.takeNumbers(reply)
 	case Concat:
 		return g.takeAll(reply)
@@ -199,7 +199,7 @@ func truth(m Merge, n int64) int64 {
 
 func aggregate(m Merge, a, b int64) int64 {
 	switch m {
-	case Sum:
+	case Sum, HaveScript:
 		if sum := a + b; (sum > a) == (b > 0) {
 			return sum
 		}

@@ -41,12 +41,25 @@ const (
 	ByKey                      // an array with an element a key, in the order of the keys
 	AnyKey                     // RANDOMKEY: one of the keys, by chance; null only if all are
 	FunctionStats              // FUNCTION STATS: of a shard that runs a script, if there is one
+	HaveScript                 // SCRIPT EXISTS: how many shards have each script; the proxy makes the reply of it
 )
 
 var mergeNames = [...]string{"", "all succeeded", "one succeeded", "sum", "minimum", "maximum", "logical and", "logical or",
-	"concatenated", "in the order of the keys", "a random one", "of a shard that runs a script"}
+	"concatenated", "in the order of the keys", "a random one", "of a shard that runs a script",
+	"1 if the proxy's clients can run it at all shards"}
 
 func (m Merge) String() string { return mergeNames[m] }
+
+// Script says whether a command runs a script.
+type Script uint8
+
+const (
+	NoScript Script = iota
+	ByBody          // EVAL and EVAL_RO: the first argument is the script
+	ByHash          // EVALSHA and EVALSHA_RO
+)
+
+var scripted = map[string]Script{"eval": ByBody, "eval_ro": ByBody, "evalsha": ByHash, "evalsha_ro": ByHash}
 
 // A Row is one command or subcommand. It does not change.
 type Row struct {
@@ -62,6 +75,7 @@ type Row struct {
 
 	MayReplicate bool // it may write although it is not flagged so: EVAL, PFCOUNT, PUBLISH
 	AllNodes     bool // with All: the tips ask for replicas too
+	Script       Script
 	Module       bool
 
 	keys   []spec // none for custom

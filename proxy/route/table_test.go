@@ -154,7 +154,7 @@ func TestClasses(t *testing.T) {
 		"get": "forward", "SET": "forward", "mget": "split in the order of the keys", "MsEt": "split all succeeded",
 		"msetnx": "forward", "msetex": "forward", "del": "split sum", "rename": "forward", "blpop": "pinned", "eval": "forward",
 		"xread": "pinned", "sort": "forward", "migrate": "pinned", "object|encoding": "forward", "object|help": "forward",
-		"client|list": "local", "config|get": "local", "script|load": "all all succeeded", "script|exists": "all logical and",
+		"client|list": "local", "config|get": "local", "script|load": "all all succeeded", "script|exists": "all 1 if the proxy's clients can run it at all shards",
 		"dbsize": "all sum", "keys": "all concatenated", "randomkey": "all a random one", "scan": "local", "wait": "all minimum",
 		"multi": "pinned", "watch": "pinned", "ssubscribe": "local", "spublish": "local", "monitor": "refused", "ping": "local",
 		"hello": "local", "foo.any": "refused", "foo.sum": "all maximum", "foo.odd": "refused", "foo.key": "forward",
