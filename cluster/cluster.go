@@ -113,6 +113,8 @@ type Cluster struct {
 	accepted  acceptedLinks
 	memory    atomic.Int64 // of all links
 	peers     atomic.Int64 // other nodes
+	sent      traffic
+	received  traffic
 
 	published publications
 }

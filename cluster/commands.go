@@ -4,6 +4,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"spindle/cluster/bus"
 	"spindle/cluster/state"
@@ -539,6 +540,11 @@ func (c *Cluster) info(ctx *command.Context) error {
 		line("cluster_slots_ok", well)
 		line("cluster_slots_pfail", maybe)
 		line("cluster_slots_fail", failed)
+		failing := s.CountFailing()
+		line("cluster_nodes_pfail", failing.MaybeFailed)
+		line("cluster_nodes_fail", failing.Failed)
+		line("cluster_voting_nodes_pfail", failing.VotingMaybeFailed)
+		line("cluster_voting_nodes_fail", failing.VotingFailed)
 		line("cluster_known_nodes", len(s.Nodes()))
 		line("cluster_size", s.Size())
 		line("cluster_current_epoch", current)
@@ -556,6 +562,17 @@ func (c *Cluster) info(ctx *command.Context) error {
 				}
 			}
 			line("cluster_stats_messages_"+way.name, sum)
+		}
+		for _, bytes := range []struct {
+			name           string
+			sent, received *atomic.Int64
+		}{
+			{"", &c.sent.all, &c.received.all},
+			{"pubsub_", &c.sent.pubsub, &c.received.pubsub},
+			{"module_", &c.sent.module, &c.received.module},
+		} {
+			line("cluster_stats_"+bytes.name+"bytes_sent", bytes.sent.Load())
+			line("cluster_stats_"+bytes.name+"bytes_received", bytes.received.Load())
 		}
 		line("total_cluster_links_buffer_limit_exceeded", s.LimitExceeded)
 	})

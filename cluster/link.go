@@ -139,6 +139,7 @@ func (w *wire) read(conn net.Conn) error {
 		if err != nil {
 			return err
 		}
+		w.of.received.add(p)
 		m, err := bus.Parse(p)
 		if err != nil {
 			if !bus.Silent(err) {
@@ -214,6 +215,7 @@ func (w *wire) write(conn net.Conn) {
 		bytes := int64(n * messageBytes)
 		for _, p := range batch {
 			bytes += int64(len(p))
+			w.of.sent.add(p)
 		}
 		sending := batch
 		_, err := sending.WriteTo(conn)

@@ -132,6 +132,12 @@ func followerLines(w *info.Writer, f *Follower) {
 		w.Float("master_sync_perc", percent, 2)
 		w.Int("master_sync_last_io_seconds_ago", max(0, now-f.link.since)/1000)
 	}
+	w.Int("master_current_sync_attempts", f.link.tries)
+	w.Int("master_total_sync_attempts", f.link.allTries)
+	if f.link.Up() {
+		w.Int("master_link_up_since_seconds", (now-f.link.upSinceMs)/1000)
+	}
+	w.Int("total_disconnect_time_sec", f.link.LostMs(now)/1000)
 	if !f.link.Up() {
 		down := int64(-1)
 		if f.link.downSinceMs != 0 {

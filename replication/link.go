@@ -30,6 +30,10 @@ type Link struct {
 	copied      bool   // it began with a full copy
 	why         string // why it failed last; empty: it has not failed since the stream began
 
+	tries     int64 // to get the stream, since it last ended
+	allTries  int64 // since Begin
+	lostForMs int64 // how long the stream was lost before it flowed again, since Begin
+
 	retryAt  int64                // when a link that is wanting dials
 	failures int                  // in a row, with a peer that was there
 	absences int                  // in a row, of the peer
@@ -92,7 +96,7 @@ func (l *Link) Begin(host string, port int, nowMs int64) {
 	l.drop()
 	l.Host, l.Port = host, port
 	l.state, l.since, l.downSinceMs, l.failover = wanting, nowMs, 0, false
-	l.why = ""
+	l.why, l.tries, l.allTries, l.lostForMs = "", 0, 0, 0
 	l.Hurry(nowMs)
 }
 
@@ -128,7 +132,7 @@ func (l *Link) Lost(nowMs int64, why string) {
 		l.log.Notice("Connection with master lost.")
 		l.log.Notice("Caching the disconnected master state.")
 		l.log.Notice("Reconnecting to MASTER %s:%d", l.Host, l.Port)
-		l.downSinceMs = nowMs
+		l.ended(nowMs)
 		kind := lost
 		if l.copied {
 			kind = broke
@@ -330,13 +334,25 @@ func kindOf(line string) failure {
 
 // follows notes that the stream begins. Earlier failures count until it has lasted.
 func (l *Link) follows(nowMs int64) {
+	l.lostForMs = l.LostMs(nowMs)
 	l.state, l.since, l.downSinceMs, l.upSinceMs, l.absences, l.why = following, nowMs, 0, nowMs, 0, ""
 	l.copied = false
 }
 
+// ended notes that the stream has ended.
+func (l *Link) ended(nowMs int64) { l.downSinceMs, l.tries = nowMs, 0 }
+
+// LostMs returns for how many ms since Begin the stream was lost. The time before it first flowed does not count.
+func (l *Link) LostMs(nowMs int64) int64 {
+	if l.downSinceMs == 0 {
+		return l.lostForMs
+	}
+	return l.lostForMs + nowMs - l.downSinceMs
+}
+
 // Stopped notes that the stream has a command that this server does not understand. The next try may meet it again.
 func (l *Link) Stopped(nowMs int64, why string) {
-	l.downSinceMs = nowMs
+	l.ended(nowMs)
 	l.again(nowMs, failed, why)
 }
 
@@ -371,6 +387,8 @@ func (l *Link) Tick(nowMs int64) {
 		if nowMs >= l.retryAt {
 			l.log.Notice("Connecting to MASTER %s:%d", l.Host, l.Port)
 			l.state, l.since = dialing, nowMs
+			l.tries++
+			l.allTries++
 			l.other.Dial(l.Host, l.Port)
 			l.log.Notice("MASTER <-> REPLICA sync started")
 		}

@@ -189,6 +189,31 @@ func TestLinkNoticesSilence(t *testing.T) {
 	}
 }
 
+// TestLinkCounts: tries count since the stream last ended and since Begin, and so does the time without a stream.
+func TestLinkCounts(t *testing.T) {
+	l, s := begin()
+	l.Lost(1500, "refused")
+	l.Tick(5000)
+	s.ask(l, 5000)
+	check := func(when string, tries, all, lostMs, nowMs int64) {
+		t.Helper()
+		if l.tries != tries || l.allTries != all || l.LostMs(nowMs) != lostMs {
+			t.Errorf("%s: %d tries of %d, lost for %d ms; want %d of %d, %d ms", when, l.tries, l.allTries,
+				l.LostMs(nowMs), tries, all, lostMs)
+		}
+	}
+	check("before the first stream", 2, 2, 0, 5000)
+	l.Line("+CONTINUE "+other, 5000)
+	check("with a stream", 2, 2, 0, 9000)
+	l.Lost(10_000, "EOF") // it dials at once
+	check("without a stream", 1, 3, 2000, 12_000)
+	s.ask(l, 12_000)
+	l.Line("+CONTINUE "+other, 13_000)
+	check("with a second stream", 1, 3, 3000, 20_000)
+	l.Begin("i", 2, 30_000)
+	check("with another primary", 1, 1, 0, 31_000)
+}
+
 // TestLinkTakesOver: the first PSYNC asks, the next one does not; a link that is refused goes no further.
 func TestLinkTakesOver(t *testing.T) {
 	l, s := begin()

@@ -362,6 +362,28 @@ func (s *State) SlotCounts() (assigned, ok, maybeFailed, failed int) {
 	return assigned, ok, maybeFailed, failed
 }
 
+// Failing are CLUSTER INFO's counts of nodes in PFAIL or in FAIL. Voting nodes are the primaries with slots among them.
+type Failing struct{ MaybeFailed, Failed, VotingMaybeFailed, VotingFailed int }
+
+// CountFailing counts the nodes in PFAIL and in FAIL.
+func (s *State) CountFailing() (f Failing) {
+	for _, n := range s.nodes {
+		voting := 0
+		if n.isPrimary() && n.NumSlots > 0 {
+			voting = 1
+		}
+		switch {
+		case n.is(bus.Failed):
+			f.Failed++
+			f.VotingFailed += voting
+		case n.is(bus.MaybeFailed):
+			f.MaybeFailed++
+			f.VotingMaybeFailed += voting
+		}
+	}
+	return f
+}
+
 // Open returns the migrating and importing slots, in order, for tests and DEBUG.
 func (s *State) Open() (list []int) {
 	for slot := range s.moving {

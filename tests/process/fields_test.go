@@ -86,3 +86,35 @@ func TestPeakTime(t *testing.T) {
 		t.Errorf("used_active_time_main_thread:%s", f)
 	}
 }
+
+// TestSyncAttempts: a replica counts its tries to follow a primary, and the time without the primary's stream.
+func TestSyncAttempts(t *testing.T) {
+	primary, replica := testkit.Start(t), testkit.Start(t)
+	fields := func() string {
+		f := replica.Info("replication")
+		return f["master_current_sync_attempts"] + " " + f["master_total_sync_attempts"]
+	}
+	replica.Do("REPLICAOF", "127.0.0.1", primary.Port)
+	replica.AwaitInfo(testkit.Slowly(10*time.Second), "replication", "master_link_status", "up")
+	if got := fields(); got != "1 1" {
+		t.Errorf("%s tries after the first one", got)
+	}
+	f := replica.Info("replication")
+	if f["master_link_up_since_seconds"] == "" || f["total_disconnect_time_sec"] != "0" {
+		t.Errorf("up for %q s, lost for %q s", f["master_link_up_since_seconds"], f["total_disconnect_time_sec"])
+	}
+	primary.Do("CLIENT", "KILL", "TYPE", "replica")
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the replica comes back", func() error {
+		return testkit.Equal(fields()+" "+replica.Info("replication")["master_link_status"], "1 2 up")
+	})
+	replica.Do("REPLICAOF", "127.0.0.1", testkit.FreePort(t))
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the other primary is tried", func() error {
+		if got := fields(); got != "1 1" && got != "2 2" && got != "3 3" {
+			return fmt.Errorf("%s tries", got)
+		}
+		return nil
+	})
+	if f := replica.Info("replication"); f["master_link_up_since_seconds"] != "" {
+		t.Errorf("up for %s s", f["master_link_up_since_seconds"])
+	}
+}
