@@ -16,14 +16,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A stage is one stage of the container file: its instructions in order.
-type stage []instruction
+// Instructions are one stage of the container file: its instructions in order.
+type instructions []instruction
 
 // An instruction is one line of the container file: "COPY", "--from=build /out/spindle /spindle".
 type instruction struct{ name, args string }
 
 // containerFile returns the stages of the container file.
-func containerFile(t *testing.T) (stages []stage) {
+func containerFile(t *testing.T) (stages []instructions) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "../../packaging/container/Dockerfile")) {
 		line = strings.TrimSpace(line)
@@ -40,7 +40,7 @@ func containerFile(t *testing.T) (stages []stage) {
 }
 
 // args returns the arguments of a stage's only instruction with this name.
-func (s stage) args(t *testing.T, name string) string {
+func (s instructions) args(t *testing.T, name string) string {
 	t.Helper()
 	for _, i := range s {
 		if i.name == name {
@@ -52,7 +52,7 @@ func (s stage) args(t *testing.T, name string) string {
 }
 
 // words returns the words of ENTRYPOINT or CMD in their JSON form.
-func (s stage) words(t *testing.T, name string) (words []string) {
+func (s instructions) words(t *testing.T, name string) (words []string) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(s.args(t, name)), &words); err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -65,7 +65,7 @@ func (s stage) words(t *testing.T, name string) (words []string) {
 //
 // The build itself takes a minute, and make container-test does it. Otherwise the program of all tests stands in for
 // its result, with the C library that it needs.
-func built(t *testing.T, stages []stage) (root string) {
+func built(t *testing.T, stages []instructions) (root string) {
 	t.Helper()
 	out, root := t.TempDir(), t.TempDir()
 	whole := os.Getenv("SPINDLE_CONTAINER") != ""
@@ -115,7 +115,7 @@ func built(t *testing.T, stages []stage) (root string) {
 }
 
 // start runs the second stage's program in the root, as its user and with only its environment.
-func (s stage) start(t *testing.T, root string, args ...string) *exec.Cmd {
+func (s instructions) start(t *testing.T, root string, args ...string) *exec.Cmd {
 	t.Helper()
 	user, group, _ := strings.Cut(s.args(t, "USER"), ":")
 	uid, wrong := strconv.Atoi(user)
