@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -109,22 +110,41 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collectField sends one INFO line, if it is a number. "db0:keys=1,expires=0" becomes a gauge for each part, labelled
-// with the name.
+// collectField sends one INFO line, if it is a number or a state. "db0:keys=1,expires=0" becomes a gauge for each part,
+// labelled with the name. So does "slave0:ip=1.2.3.4,port=6379,offset=10,lag=0", labelled with the address.
 func collectField(out chan<- prometheus.Metric, name, value string) {
-	if n, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil {
+	gauge := func(name, text, label, of string) {
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			desc := prometheus.NewDesc("spindle_"+name, "INFO "+name+".", []string{label}, nil)
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, n, of)
+		}
+	}
+	n, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
+	if state, is := states[value]; is && err != nil {
+		n, err = state, nil
+	}
+	number, isReplica := strings.CutPrefix(name, "slave")
+	_, notReplica := strconv.Atoi(number)
+	switch {
+	case err == nil:
 		desc := prometheus.NewDesc("spindle_"+name, "INFO "+name+".", nil, nil)
 		out <- prometheus.MustNewConstMetric(desc, prometheus.UntypedValue, n)
-		return
-	}
-	if !strings.HasPrefix(name, "db") || !strings.Contains(value, "=") {
-		return
-	}
-	for part := range strings.SplitSeq(value, ",") {
-		key, text, _ := strings.Cut(part, "=")
-		if n, err := strconv.ParseFloat(text, 64); err == nil {
-			desc := prometheus.NewDesc("spindle_db_"+key, "INFO keyspace "+key+".", []string{"db"}, nil)
-			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, n, strings.TrimPrefix(name, "db"))
+	case isReplica && notReplica == nil:
+		of := map[string]string{}
+		for part := range strings.SplitSeq(value, ",") {
+			key, text, _ := strings.Cut(part, "=")
+			of[key] = text
+		}
+		address := net.JoinHostPort(of["ip"], of["port"])
+		gauge("replica_lag_seconds", of["lag"], "replica", address)
+		gauge("replica_offset", of["offset"], "replica", address)
+	case strings.HasPrefix(name, "db") && strings.Contains(value, "="):
+		for part := range strings.SplitSeq(value, ",") {
+			key, text, _ := strings.Cut(part, "=")
+			gauge("db_"+key, text, "db", strings.TrimPrefix(name, "db"))
 		}
 	}
 }
+
+// states are the words of INFO that say whether something is well: 1, or 0.
+var states = map[string]float64{"ok": 1, "err": 0, "up": 1, "down": 0}

@@ -6,7 +6,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"spindle/tests/testkit"
 )
@@ -31,6 +35,62 @@ var (
 	labelName  = regexp.MustCompile(`([a-z_]+)="`)
 	legend     = regexp.MustCompile(`\{\{(\w+)\}\}`)
 )
+
+// TestAlertRules: servers serve each metric that the alert rules name, and doc/alarms.md has each alarm.
+func TestAlertRules(t *testing.T) {
+	text, err := os.ReadFile("../../packaging/prometheus/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../doc/alarms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &rules); err != nil {
+		t.Fatal(err)
+	}
+	certificates := testkit.NewCertificates(t)
+	address := func() string { return "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t)) }
+	primaryAt, replicaAt := address(), address()
+	primary := testkit.Start(t, append(certificates.Directives(testkit.FreePort(t)), "--admin-address", primaryAt)...)
+	replica := testkit.Start(t, "--admin-address", replicaAt, "--replicaof", "127.0.0.1", strconv.Itoa(primary.Port))
+	replica.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	replica.Do("GET", "k")
+	serves := map[string]bool{}
+	var body string
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the replica's lag is served", func() error {
+		_, onPrimary := fetch(t, "http://"+primaryAt+"/metrics")
+		_, onReplica := fetch(t, "http://"+replicaAt+"/metrics")
+		body = onPrimary + onReplica
+		return testkit.Equal(strings.Contains(body, "spindle_replica_lag_seconds{replica=\"127.0.0.1:"), true)
+	})
+	for _, m := range served.FindAllStringSubmatch(body, -1) {
+		serves[m[1]] = true
+	}
+	if n := len(rules.Groups[0].Rules); n < 10 {
+		t.Errorf("%d rules", n)
+	}
+	for _, r := range rules.Groups[0].Rules {
+		for _, name := range metricName.FindAllString(r.Expr, -1) {
+			if !serves[name] {
+				t.Errorf("%s: %s is not served", r.Alert, name)
+			}
+		}
+		if !strings.Contains(string(page), r.Alert) {
+			t.Errorf("doc/alarms.md says nothing of %s", r.Alert)
+		}
+	}
+	for _, line := range []string{"\nspindle_master_link_status 1\n", "\nspindle_rdb_last_bgsave_status 1\n"} {
+		if !strings.Contains(body, line) {
+			t.Errorf("no %q", line)
+		}
+	}
+}
 
 // TestDashboard compares the Grafana dashboard with the names and labels that a running server serves.
 func TestDashboard(t *testing.T) {
