@@ -31,6 +31,9 @@ func PlainPages(root string) (findings []Finding, err error) {
 			cut = remarks
 		}
 		for _, p := range cut(texts[file]) {
+			if m := leaning.FindString(p.text); m != "" && filepath.Ext(file) == ".conf" {
+				findings = append(findings, Finding{file, p.line, m + ": --help shows a setting without the one before it", p.text})
+			}
 			for _, s := range sentences(p.text) {
 				// A heading or a caption has no verb: "What to watch".
 				why := unplain(s)
@@ -45,6 +48,9 @@ func PlainPages(root string) (findings []Finding, err error) {
 	}
 	return findings, err
 }
+
+// leaning are words of a setting's remark that only make sense after another setting's.
+var leaning = regexp.MustCompile(`^(The same|Those|That|Its|It|Such|With which|Under which|To which|For how long|Even)\b|\b(likewise|even then)\b`)
 
 // A paragraph is a text of a page, without marks of Markdown. Headings, items and cells of tables are one each.
 type paragraph struct {

@@ -40,3 +40,15 @@ func TestRemarksOfAConfiguration(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestRemarksThatLean: a remark that begins as the one before it ended is found, and one that stands alone is not.
+func TestRemarksThatLean(t *testing.T) {
+	for text, want := range map[string]bool{
+		"The same for SIGTERM.": true, "The port, likewise.": true, "With which password.": true, "Its private key, PEM.": true,
+		"The port of the cluster bus.": false, "Items are compared.": false, "Use the same port.": false,
+	} {
+		if got := leaning.MatchString(text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
