@@ -55,6 +55,7 @@ func (h *share) take(u *upstream, _ *call, p []byte, _ scan.Refusal, err *protoc
 // gather begins a gathering of n parts.
 func (s *session) gather(row *route.Row, n, keys int) *gathering {
 	g := &gathering{s: s, number: s.expect(), shards: n}
+	s.owed.at(s.owed.n - 1).slot = allSlots
 	g.join.Chance = s.w.p.chance
 	g.join.Begin(row, n, keys)
 	return g

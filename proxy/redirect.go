@@ -30,6 +30,8 @@ type resend struct {
 	request []byte
 	why     *protocol.Error
 	access  *access
+	due     bool // its pause is over; it waits for other calls of its session
+	over    bool // it was sent, or has failed
 }
 
 // A delayed is a function that is called when its time has come.
@@ -81,7 +83,7 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 		request := bytes.Clone(u.request())
 		again := u.drop()
 		again.tries++
-		if w.breaker(at).isOpen(w.now()) {
+		if w.breaker(at).isOpen(w.now()) || again.s != nil && again.s.isBehind(&again) {
 			w.wait(u.access, again, request, err)
 			return true
 		}
@@ -166,19 +168,23 @@ func (w *worker) connection(a *access, c *call, at string) *upstream {
 
 // wait keeps a call until its time.
 func (w *worker) wait(a *access, c call, request []byte, why *protocol.Error) {
-	if c.s != nil {
-		c.s.retries++
-	}
 	pause := min(int64(pauseAgain)<<min(c.tries, 5), 500)
 	r := &resend{call: c, request: request, why: why, access: a}
-	w.after(pause, func() { w.sendAgain(r) })
+	if c.s != nil {
+		c.s.enqueue(r)
+	}
+	w.after(pause, func() {
+		if r.due = true; !r.over && (c.s == nil || c.s.isNext(r)) {
+			w.sendAgain(r)
+		}
+	})
 }
 
 // sendAgain sends a call to where the map says now.
 func (w *worker) sendAgain(r *resend) {
 	c, why := r.call, r.why
 	if c.s != nil {
-		c.s.retries--
+		c.s.dequeue(r)
 		defer c.s.goOn()
 	}
 	w.catchUp()

@@ -241,7 +241,7 @@ func (s *session) forward(slot int, raw []byte) bool {
 		return false
 	}
 	byHash := s.w.plan.Row.Script == route.ByHash
-	u.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), byHash: byHash}, raw)
+	u.push(call{s: s, number: s.expectOf(slot), slot: int32(slot), row: s.row(), byHash: byHash}, raw)
 	return true
 }
 
@@ -254,7 +254,7 @@ func (s *session) postpone(slot int, raw []byte, err *protocol.Error) {
 			return
 		}
 	}
-	c := call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), since: s.w.now(),
+	c := call{s: s, number: s.expectOf(slot), slot: int32(slot), row: s.row(), since: s.w.now(),
 		byHash: s.w.plan.Row.Script == route.ByHash}
 	s.w.wait(s.access, c, bytes.Clone(raw), err)
 }

@@ -30,11 +30,12 @@ type session struct {
 	kept  int             // bytes of owed replies that wait for earlier ones
 	reply *protocol.Reply // while Serve runs: where replies go; else nil
 
-	held    bool   // Serve has left requests undone
-	whole   bool   // it continues when nothing is owed, rather than when half is
-	barrier bool   // proxy.O3
-	retries int    // of its calls that wait to be sent again
-	epoch   uint64 // of the worker, when the first owed request came
+	held    bool      // Serve has left requests undone
+	whole   bool      // it continues when nothing is owed, rather than when half is
+	barrier bool      // proxy.O3
+	retries int       // of its calls that wait to be sent again, and of other steps before the next request
+	again   []*resend // calls that wait to be sent again, in the order of their requests (again.go)
+	epoch   uint64    // of the worker, when the first owed request came
 	closed  bool
 	ruled   bool // the current request has passed the rules (proxy.R2)
 	quit    bool // the connection closes after the replies owed
@@ -82,6 +83,8 @@ type owed struct {
 	done  bool
 	begun bool  // a part of it has gone to the client
 	mute  bool  // it is left out
+	slot  int16 // of its calls: proxy.Q1
+	waits int16 // how many of its calls are in again
 	at    int64 // when the request came, ns of the worker's clock
 	bytes []byte
 }
@@ -95,7 +98,7 @@ const (
 
 // expect notes that one more reply is owed, and returns its number.
 func (s *session) expect() uint64 {
-	o := s.owed.push(owed{at: s.w.clock})
+	o := s.owed.push(owed{at: s.w.clock, slot: noSlot})
 	if s.silence != speaking {
 		o.mute = true
 		if s.silence == skipNext {
@@ -110,7 +113,7 @@ func (s *session) expectPush() uint64 {
 	if s.silence == skipNext {
 		s.silence = speaking
 	}
-	s.owed.push(owed{})
+	s.owed.push(owed{slot: noSlot})
 	return s.first + uint64(s.owed.n) - 1
 }
 
@@ -123,10 +126,12 @@ func (s *session) answer(number uint64, p []byte) {
 		o := s.owed.at(int(number - s.first))
 		invariant.That(!o.done, "proxy.O1: reply %d is given twice", number)
 		o.done = true
+		slot := o.slot
 		if !o.mute {
 			o.bytes = append(s.w.takeBuffer(), p...)
 			s.kept += len(p)
 		}
+		s.sendNext(slot)
 		return
 	}
 	o := s.owed.pop()
@@ -139,6 +144,7 @@ func (s *session) answer(number uint64, p []byte) {
 	}
 	s.heard = nil
 	s.first++
+	s.sendNext(o.slot)
 	s.drain()
 }
 

@@ -215,6 +215,9 @@ func (u *upstream) received(p []byte) {
 			m.offer(u, c, nil)
 		}
 		if s := c.s; !s.closed {
+			if len(s.again) > 0 {
+				defer u.w.failAll(s.overtaken(u, c))
+			}
 			u.drop()
 			s.answer(s.first, p)
 			return
@@ -230,6 +233,11 @@ func (u *upstream) received(p []byte) {
 	}
 	if m := u.w.p.mirror; m != nil && u.scan.Refusal == scan.NotRefused {
 		m.offer(u, c, p)
+	}
+	if s := c.s; s != nil && len(s.again) > 0 {
+		if late := s.overtaken(u, c); late != nil {
+			defer u.w.failAll(late)
+		}
 	}
 	if c.to != nil {
 		taken := u.drop()
