@@ -99,8 +99,9 @@ type link struct {
 	part    []byte
 	greets  int // replies to greetings that are still to come
 	topics  map[topicName]*held
-	asked   []*held // subscribe requests without a reply, in order
-	downs   int     // failures since a shard has confirmed something
+	asked   []*held        // subscribe requests without a reply, in order
+	leaving map[string]int // sharded channels: our SUNSUBSCRIBE without a confirmation
+	downs   int            // failures since a shard has confirmed something
 	closing bool
 }
 
@@ -254,6 +255,12 @@ func (l *link) release(t *topic) {
 	l.forget(t)
 	if l.d != nil {
 		l.d.Append(encode(kindWords[t.kind].unsubscribe, t.name))
+		if t.kind == shardKind {
+			if l.leaving == nil {
+				l.leaving = map[string]int{}
+			}
+			l.leaving[t.name]++
+		}
 	}
 	l.closeIfEmpty()
 }
@@ -480,7 +487,14 @@ func (l *link) take(p []byte) {
 			t.confirmed = true
 			t.settle()
 		}
-	case "sunsubscribe": // not asked for: the slot has moved
+	case "sunsubscribe":
+		if name := string(words[1]); l.leaving[name] > 0 {
+			if l.leaving[name]--; l.leaving[name] == 0 {
+				delete(l.leaving, name)
+			}
+			return
+		}
+		// It was not asked for: the slot has moved.
 		if t := l.topics[topicName{shardKind, string(words[1])}]; t != nil {
 			l.move(t)
 		}
@@ -524,7 +538,7 @@ func (l *link) refused(p []byte) {
 
 // Down implements reactor.Sink.
 func (l *link) Down(error) {
-	l.d, l.part, l.greets, l.asked = nil, nil, 0, nil
+	l.d, l.part, l.greets, l.asked, l.leaving = nil, nil, 0, nil, nil
 	l.scan = scan.Scanner{}
 	if l.closing {
 		return
@@ -560,7 +574,7 @@ func (l *link) move(t *held) {
 	t.confirmed = false
 	time.AfterFunc(pauseFirst*time.Millisecond, func() {
 		h.run(func() {
-			if l.topics[t.topicName] == t {
+			if l.topics[t.topicName] == t && !t.confirmed {
 				l.move(t)
 			}
 		})

@@ -19,13 +19,15 @@ import (
 //	                shard on a connection of their own.
 //	spindle         a WAIT is for the writes of its connection alone. Inside a transaction it answers at once. So the
 //	                proxy asks on the shared connections, again and again, until it is enough or the time is over.
+//	                A user without the right to MULTI and EXEC asks with a timeout of 1 ms.
 //
 // proxy.W1. A count covers all writes of the client to that shard, and writes of others: it may come late, and is never
 // too high. The client gets the least count of all shards.
 type replicaWait struct {
 	s      *session
 	number uint64
-	ask    []byte      // the request without a timeout
+	ask    []byte      // the request with a timeout of 1 ms, which a transaction does not wait for
+	inTx   bool        // the user may ask inside a transaction
 	whole  []byte      // the request as the client sent it
 	own    []*upstream // connections on which it waits
 	want   []int64
@@ -71,7 +73,7 @@ func (s *session) waitForReplicas(args [][]byte) bool {
 		words[i] = string(a)
 	}
 	w.whole = encode(words...)
-	words[len(words)-1] = "0"
+	words[len(words)-1] = "1"
 	w.ask = encode(words...)
 	if timeout := numbers[last]; timeout > 0 {
 		w.until = time.Now().Add(time.Duration(timeout) * time.Millisecond)
@@ -80,8 +82,42 @@ func (s *session) waitForReplicas(args [][]byte) bool {
 	w.number = s.expect()
 	s.setBlocked(true)
 	s.replicas = w
-	w.round()
+	if s.shardsRemember() {
+		w.round()
+	} else {
+		w.probe()
+	}
 	return true
+}
+
+// shardsRemember reports whether WAIT of a connection is for all writes before it.
+func (s *session) shardsRemember() bool { return s.w.p.table().Find([]byte("spindle")) == nil }
+
+// probe learns on a connection that no other client uses whether the user may MULTI and EXEC, and begins.
+func (w *replicaWait) probe() {
+	u, err := w.s.upstream(-1)
+	if err != nil {
+		w.end(err)
+		return
+	}
+	own := w.s.access.own(w.s, u.at)
+	w.own = append(w.own, own)
+	own.push(call{to: ignored{}, slot: -1, fixed: true}, multiRequest)
+	own.push(call{to: (*probed)(w), slot: -1, fixed: true}, execRequest)
+}
+
+// A probed takes the reply to EXEC of an empty transaction.
+type probed replicaWait
+
+func (p *probed) take(u *upstream, _ *call, _ []byte, refusal scan.Refusal, err *protocol.Error) {
+	w := (*replicaWait)(p)
+	w.own = nil
+	if w.inTx = err == nil && refusal == scan.NotRefused; w.inTx {
+		u.access.giveBack(u)
+	} else if err == nil {
+		u.close() // it may be inside a transaction
+	}
+	w.round()
 }
 
 var pingRequest = encode("PING")
@@ -104,7 +140,7 @@ func (w *replicaWait) round() {
 		w.end(errNoShard)
 		return
 	}
-	remembers := s.w.p.table().Find([]byte("spindle")) == nil
+	remembers := s.shardsRemember()
 	for i := range n {
 		u, err := s.upstreamOf(i)
 		if err != nil {
@@ -116,6 +152,10 @@ func (w *replicaWait) round() {
 			w.own = append(w.own, own)
 			own.push(call{to: ignored{}, slot: -1, fixed: true}, pingRequest)
 			own.push(call{to: w, slot: -1, fixed: true, patient: true}, w.whole)
+			continue
+		}
+		if !w.inTx {
+			u.push(call{to: w, slot: -1, fixed: true}, w.ask)
 			continue
 		}
 		u.push(call{to: ignored{}, slot: -1, fixed: true}, multiRequest)
@@ -134,6 +174,9 @@ func (w *replicaWait) take(u *upstream, _ *call, p []byte, refusal scan.Refusal,
 		if counts = countsIn(p); len(counts) != len(w.want) {
 			err = errNoCount(u.at)
 		}
+	}
+	if err != nil && err.Code == "NOPERM" && w.inTx && u != nil {
+		u.cut(err) // the user has lost the right to EXEC, and the connection is inside a transaction
 	}
 	if i := slices.Index(w.own, u); i >= 0 {
 		if w.own = slices.Delete(w.own, i, i+1); err == nil {
@@ -183,7 +226,7 @@ func (w *replicaWait) count(counts []int64, err *protocol.Error) {
 		w.end(w.err)
 		return
 	}
-	if s := w.s; s.w.p.table().Find([]byte("spindle")) == nil { // the shards' own time is over a little before
+	if w.s.shardsRemember() { // the shards' own time is over a little before
 		w.end(nil)
 		return
 	}

@@ -201,6 +201,30 @@ func TestMessagesOverGroups(t *testing.T) {
 	hears(t, pattern, "[pmessage n* news of the new group]")
 }
 
+// TestShardChannelAgain: a client leaves a sharded channel and another joins it at once. The proxy subscribes once.
+func TestShardChannelAgain(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, true, 0, 1)
+	c := all.proxies[0].Dial()
+	send(t, c, "SSUBSCRIBE", "room")
+	hears(t, c, "[ssubscribe room 1]")
+	for range 5 {
+		send(t, c, "SUNSUBSCRIBE", "room")
+		send(t, c, "SSUBSCRIBE", "room")
+		hears(t, c, "[sunsubscribe room 0]")
+		hears(t, c, "[ssubscribe room 1]")
+	}
+	shard := all.ownerOf(t, "room")
+	calls := func() string { return shard.Info("commandstats")["cmdstat_ssubscribe"] }
+	before := calls()
+	testkit.Lapse(500 * time.Millisecond)
+	if now := calls(); now != before {
+		t.Errorf("the proxy goes on to subscribe: %s, then %s", before, now)
+	}
+	expect(t, all.proxies[0].Dial(), "1", "SPUBLISH", "room", "a")
+	hears(t, c, "[smessage room a]")
+}
+
 // TestSubscribeBesideAStoppedShard: a pattern of all shards is confirmed when the time of the one that does not answer
 // is over. The others' messages come. When it answers again, its messages come too.
 func TestSubscribeBesideAStoppedShard(t *testing.T) {

@@ -76,6 +76,32 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// TestWaitWithoutMulti: WAIT of a user who may not MULTI, or not EXEC, counts, and holds no other client of that user.
+func TestWaitWithoutMulti(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 0, 1)
+	p := all.proxies[0]
+	for _, without := range []string{"multi", "exec"} {
+		for _, s := range all.shards {
+			s.Do("ACL", "SETUSER", "plain"+without, "on", ">word", "~*", "+@all", "-"+without)
+		}
+		c, other := p.Dial(), p.Dial()
+		expect(t, c, "OK", "AUTH", "plain"+without, "word")
+		expect(t, other, "OK", "AUTH", "plain"+without, "word")
+		expect(t, c, "OK", "SET", "a", "x")
+		send(t, c, "WAIT", 1, 0)
+		p.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "1")
+		for range 20 {
+			for _, key := range spread {
+				expect(t, other, "OK", "SET", key, "x")
+			}
+		}
+		expect(t, other, "0", "WAIT", 1, 200)
+		c.Close()
+		p.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "0")
+	}
+}
+
 // TestReplicaReads: with proxy-read-replicas, replicas that are near enough serve the reads. Writes go to primaries.
 func TestReplicaReads(t *testing.T) {
 	t.Parallel()
