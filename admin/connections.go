@@ -44,9 +44,11 @@ func (o *connections) join(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, memberKey{}, m)
 }
 
-// victim is the connection to close for a newcomer. A quarter of the places is for connections that wait for a request.
-// If more wait, it is the one that has waited for longest; otherwise the one that works for longest. So neither half
-// requests nor long ones keep newcomers out. A connection that has given the token is taken only if all have.
+// victim returns the connection to close for a new one. Connections that have shown the token are closed last.
+//
+// If more than a quarter of the places belong to connections without a request, it is the one of them that has waited
+// longest. Otherwise it is the one whose request has run longest. So neither unfinished nor long requests keep new
+// connections out.
 func (o *connections) victim() *member {
 	for _, known := range []bool{false, true} {
 		var waiting, busy []*member

@@ -41,7 +41,7 @@ func benchmarkWriter(b *testing.B, turn bool, rest time.Duration) {
 	b.ReportMetric(float64(cpu()-spent)/float64(b.N), "cpu-ns/op")
 }
 
-// cpu is what the process has spent, in nanoseconds.
+// cpu is the CPU time of the process, in nanoseconds.
 func cpu() int64 {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)

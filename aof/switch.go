@@ -218,8 +218,9 @@ func (l *Log) Flush() (release func(found Loaded)) {
 	}
 }
 
-// reread continues after DEBUG LOADAOF, while the goroutine rests. The load, or an operator, may have cut the file. So
-// its size is asked for, and the next effect needs SELECT.
+// reread prepares the log for its next effect after DEBUG LOADAOF. The writer's goroutine does not run meanwhile. The
+// load, or an operator, may have shortened the file. So its size is measured again, and SELECT comes before the next
+// effect.
 func (l *Log) reread(found Loaded) {
 	l.selected, l.stamped = -1, 0
 	l.w.measure()

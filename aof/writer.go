@@ -149,7 +149,7 @@ func (w *writer) wrote(s *shared, n int64) {
 	w.backed.Add(-n)
 }
 
-// takeNews is what a turn must hear: events, and once that a sync has failed.
+// takeNews returns what the writer's goroutine has to tell a turn: events, and once that a sync has failed.
 func (w *writer) takeNews() (events []event, bad error) {
 	s := w.lock()
 	defer w.unlock()

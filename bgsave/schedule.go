@@ -119,7 +119,7 @@ func (s *Scheduler) WritesStopped() bool {
 	return s.failed && s.parts.Settings.StopWrites.Get() && len(s.rules()) > 0
 }
 
-// Saving reports whether save rules are configured. SHUTDOWN and FLUSHALL save then.
+// Saving reports whether save rules are configured. If so, SHUTDOWN and FLUSHALL save.
 func (s *Scheduler) Saving() bool { return len(s.rules()) > 0 }
 
 // Tick checks the rules and the queued save, ten times a second.

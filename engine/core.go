@@ -113,7 +113,7 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 	c.lap()
 }
 
-// cannotGoOn is what keeps a client's next request from being looked at.
+// cannotGoOn has the flags with which a client's next request must wait.
 const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 
 // lookAhead finds the rows of the requests and starts the cache misses of their first keys, if there are several.

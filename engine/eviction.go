@@ -144,8 +144,8 @@ func (c *Core) evictionTime() time.Duration {
 	return math.MaxInt64
 }
 
-// UsedMemory is what the data, the clients, their buffers and the kept scripts cost. Of the memory lent for arguments
-// on their way in it has what is filled: that is part of the clients' costs.
+// UsedMemory is the memory of the data, the clients, their buffers and the kept scripts. Memory lent for arguments that
+// are still arriving counts as far as it is filled, as a part of the clients' costs.
 func (c *Core) UsedMemory() int64 {
 	c.assertHeld()
 	costs := &c.clients.Costs

@@ -13,7 +13,7 @@ import (
 	"spindle/protocol"
 )
 
-// consult is what the user u is answered without a connection; an error is shown as a reply.
+// consult returns the reply to the user u without a connection. An error is returned as its reply.
 func (h *testCore) consult(u *acl.User, line string) (reply string) {
 	h.t.Helper()
 	h.Do(func() {

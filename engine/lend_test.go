@@ -208,7 +208,8 @@ func TestSilentLender(t *testing.T) {
 	}
 }
 
-// TestScriptsCommands: a script's commands are admitted as a client's are, and its targets decide which sinks get them.
+// TestScriptsCommands: a script's commands pass the same checks as a client's. redis.set_repl decides whether replicas
+// and the log get their effects.
 func TestScriptsCommands(t *testing.T) {
 	h := newTestCore(t, command.Spec{Name: "notinscripts", Arity: 1, Flags: command.NoScript,
 		Run: func(c *command.Context) error {

@@ -36,7 +36,7 @@ func NewReplayer() *client.Client {
 // passed says that the command was passed over, because it changes neither data nor scripts (gateLog).
 //
 // Lifetime: args are lent until Replay returns.
-// Errors: a *ReplayError. Nothing was run then.
+// Errors: a *ReplayError. After one nothing has run.
 func (c *Core) Replay(cl *client.Client, args [][]byte) (passed bool, err error) {
 	spec, err := c.rowOfLog(args)
 	if err != nil {

@@ -23,7 +23,8 @@ import (
 // proxy.B1. A client reads a confirmation after the shards have confirmed. Afterwards it misses no message, unless a
 // connection to a shard breaks. Then the hub subscribes again.
 // proxy.B2. A message goes between two replies, never into one.
-// proxy.B3. A topic is held where its messages are published, and each message counts on one link only:
+// proxy.B3. The proxy subscribes where a topic's messages are published. If a message comes over several links, one of
+// them counts:
 //
 //	                          in a cluster, which passes messages on     plain servers
 //	a channel, a pattern      at any shard                               at all shards

@@ -406,7 +406,7 @@ func (l *lifted) oneByOne() {
 	}
 }
 
-// liftAndForward moves the keys of a request, and passes it on then.
+// liftAndForward moves the keys of a request, and then passes the request on.
 func (s *session) liftAndForward(q *protocol.Request, raw []byte) bool {
 	if !s.wait() {
 		return false

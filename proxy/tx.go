@@ -439,7 +439,7 @@ func (s *session) endMulti(reply func(*protocol.Reply)) {
 	s.unpin(request, reply)
 }
 
-// unpin gives the pin back after a last request on it, and answers the client then.
+// unpin sends a last request on the pin, gives the pin back, and then answers the client.
 func (s *session) unpin(request []byte, reply func(*protocol.Reply)) {
 	if s.pin == nil {
 		s.pinned = -1

@@ -77,7 +77,7 @@ func (a *acceptor) addrs() []string {
 	return addrs
 }
 
-// listening is what there is, by kind.
+// listening has the listeners, by kind.
 func (a *acceptor) listening() (all []Listening) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

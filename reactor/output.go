@@ -117,8 +117,9 @@ func (o *output) dropTail(pool *bufferPool) {
 	}
 }
 
-// post appends shared bytes. They become a piece that points at them, so that a message for many is not copied and
-// leases nothing. Short ones are copied when the tail has a buffer anyway, and when many pieces wait already.
+// post appends bytes that many connections share, such as a published message. They become a piece that points at
+// them: nothing is copied, and no buffer is leased. Short ones are copied if the tail already has a buffer, or if many
+// pieces wait.
 func (o *output) post(pool *bufferPool, p []byte) {
 	if len(p) >= pieceCopy || o.tail.B == nil && len(o.queue)-o.head < postPieces {
 		o.bytes += len(p)

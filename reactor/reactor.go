@@ -64,7 +64,7 @@ type Options struct {
 	UnixGroup  string   // "": that of the process
 	Mark       int      // socket-mark-id; 0: none
 
-	// TLS is what connections to TLSPort are greeted with; SetTLS changes it. It is not copied, and must not change.
+	// TLS is the configuration for connections to TLSPort. SetTLS replaces it. It is not copied, and must not change.
 	TLS *tls.Config
 	// HandshakeLimit is how long a TLS handshake may take; 0: 10 seconds.
 	HandshakeLimit time.Duration

@@ -207,7 +207,8 @@ func (c *conn) own(p *protocol.Parser) *protocol.Parser {
 }
 
 // run has the handler serve one batch and puts its replies in their place. It returns how many requests were done.
-// bytes is what their End counts in, or nil. If mayLeave, the batch may be away instead, and comes back to bring.
+// bytes are those in which the requests' End counts, or nil. With mayLeave another loop may get the batch: away is true
+// then, and bring gets it back later.
 func (c *conn) run(requests []protocol.Request, bytes []byte, unread int, mayLeave bool) (done int, away bool) {
 	l := c.loop
 	if l.waiting.Load() {

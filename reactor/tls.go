@@ -42,7 +42,7 @@ const (
 	recordSize = 16 << 10
 	// ownRecord is the size of a piece that is encrypted where it lies. Shorter ones share a record.
 	ownRecord = 4 << 10
-	// unsentMost is what may wait encrypted: a record of output, and answers of crypto/tls's own.
+	// unsentMost bounds the encrypted bytes that wait: a record of output, and crypto/tls's own answers.
 	unsentMost = 4 * recordSize
 )
 

@@ -10,7 +10,7 @@ const (
 	aheadMax = 1 << 20
 	// atOnce bounds what a replica gets of the backlog in the turn that continues it. A goroutine sends the rest.
 	atOnce = 1 << 20
-	// catchUpPiece is what one turn copies of the backlog then.
+	// catchUpPiece bounds how many bytes of the backlog one turn copies for that goroutine.
 	catchUpPiece = 256 << 10
 )
 

@@ -249,7 +249,7 @@ func (f *Follower) refuse(cl *client.Client, err error) bool {
 	return true
 }
 
-// Answered tells the follower of a replica whose command had a reply.
+// Answered logs that a command of one of this server's replicas got a reply. Replicas must send no such commands.
 func (f *Follower) Answered(cl *client.Client, spec *command.Spec) {
 	name := "<unknown>"
 	if spec != nil {

@@ -203,8 +203,8 @@ func (e *environment) handle(c *lua.Call) lua.Outcome {
 // goSource is the source of functions that are written in Go.
 const goSource = "=[C]"
 
-// located adds a place to an error. A readonly table, such as a library, cannot take one. The reference's handler fails
-// there, and its own error is the result; so it is here.
+// located adds a place to an error. A readonly table, such as a library, cannot take one. There Redis's handler fails
+// itself, and scripts get the handler's error. They get the same error here.
 func (e *environment) located(err lua.Value, frame lua.Frame, known bool) lua.Value {
 	s := e.state
 	t := err.Table()

@@ -107,7 +107,7 @@ func (m *Machine) Resolved(host, ip string, nowMs int64) {
 	}
 }
 
-// address makes an address. A name that is not resolved is only accepted with unresolved, where later lookups follow.
+// address makes an address. With unresolved it accepts a name whose IP is not known yet: later lookups find it.
 //
 // Errors: errPort, errUnresolved.
 func (m *Machine) address(host string, port int, unresolved bool) (address, error) {

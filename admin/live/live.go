@@ -91,7 +91,7 @@ func (p *Page) Handle(mux *http.ServeMux) {
 // sampleEvery is the distance of the history's finest points.
 const sampleEvery = time.Second
 
-// sample fills the history until Close. A turn that is held keeps it waiting: the history has a gap then.
+// sample fills the history until Close. If a command holds the turn, sample waits for it, and the history has a gap.
 func (p *Page) sample() {
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()

@@ -87,9 +87,9 @@ func parseLongTurns(line string) (turns []longTurn, err error) {
 	return turns, nil
 }
 
-// without returns the longest turn without the time that the machine took away. That is the smaller of a turn's CPU
-// time, and its wall time minus the gaps within it. A gap may hide work of the kernel for the turn, so CPU time is
-// always shown, too. Turns that are not on the list took at most as long as its last.
+// without returns the length of the longest turn, less the time in which other processes had the processor. A turn's
+// length is its CPU time, or its wall time minus the gaps within it if that is less. A gap may hide work of the kernel
+// for the turn, so reports also show the CPU time. Turns that are not on the list were no longer than its last.
 func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 	for _, x := range t.Long {
 		end, held := x.began+x.wall.Microseconds(), int64(0)

@@ -170,7 +170,7 @@ const maxLine = 1024 + slots.Count*128
 
 // Load reads a nodes.conf into a state without nodes.
 //
-// Errors: *FileError; the state must not be used then.
+// Errors: *FileError. After one the state must not be used.
 func (s *State) Load(text string) error {
 	shards := map[*Node]bool{} // nodes with a shard in the file
 	for line := range strings.SplitSeq(text, "\n") {

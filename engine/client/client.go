@@ -52,7 +52,7 @@ const (
 	Caching        // CLIENT CACHING was given for the command, or transaction, to come
 )
 
-// AllTracking is what tracking has set of a client when it ends.
+// AllTracking has all flags that CLIENT TRACKING sets. They are cleared when tracking ends.
 const AllTracking = Tracking | TrackingBroken | TrackingBcast | TrackingOptIn | TrackingOptOut |
 	TrackingNoLoop | Caching
 

@@ -129,7 +129,7 @@ func DatabaseAt(places ...int) func(into []int, args [][]byte) []int {
 	return func(into []int, _ [][]byte) []int { return append(into, places...) }
 }
 
-// InDatabase says whether calls are about keys of the client's database. ACL rules for databases hold for it then.
+// InDatabase says whether calls are about keys of the client's database. If so, ACL rules for databases apply.
 // SWAPDB and its like are about the databases that they name.
 func (s *Spec) InDatabase() bool {
 	return s.HasKeys(0) || s.ACL&(ACLKeyspace|ACLRead|ACLWrite) != 0 && s.Databases == nil

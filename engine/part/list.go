@@ -137,7 +137,7 @@ func (all List) Check() error {
 	return nil
 }
 
-// Open opens each feature. The server listens by then.
+// Open opens each feature. The server already listens.
 func (all List) Open() error {
 	for _, p := range all {
 		if p.Open != nil {

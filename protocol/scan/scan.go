@@ -63,7 +63,7 @@ type Scanner struct {
 	rest   int64 // bytes of a string that are still missing; bytes of a line that have come
 }
 
-// state is what the next byte is.
+// state says what the next byte belongs to.
 type state uint8
 
 const (

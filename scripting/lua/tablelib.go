@@ -207,8 +207,9 @@ func foreachStep(c *Call) Outcome {
 	return c.foreach(c.Arg(1).Table(), key)
 }
 
-// A sorting is the state of a table.sort: quicksort as in Lua 5.1. A list of ranges replaces recursion, and state
-// replaces the place of a comparison. The comparing function sees the order of comparisons, so it is Lua 5.1's.
+// A sorting is the state of one table.sort. It is Lua 5.1's quicksort: scripts see the order of comparisons through the
+// function that they pass. The function may stop at any point. So a list of ranges replaces recursion, and state says
+// which comparison comes next.
 type sorting struct {
 	table  *Table
 	less   Value // nil for <

@@ -136,7 +136,7 @@ func wants(t *testing.T, what string, c *respclient.Client, prefix string, args 
 	}
 }
 
-// untilBegun waits until an endless call has begun: earlier requests have their replies then.
+// untilBegun waits until an endless call has begun. Earlier requests then have their replies.
 func untilBegun(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	testkit.Until(t, 10*time.Second, "BUSY", func() error {

@@ -76,7 +76,7 @@ func (l *liar) relay(c net.Conn) {
 	}
 }
 
-// lieTo returns what is said to a request, whether it is a lie, and whether the connection stays open then.
+// lieTo returns the reply to a request, whether it is a lie, and whether the connection stays open after it.
 func (l *liar) lieTo(request []byte) (lie string, lies, kept bool) {
 	for key, lie := range l.lies {
 		if bytes.Contains(request, []byte(key)) {

@@ -56,8 +56,8 @@ func (db *DB) Create(key []byte, t value.Type, enc value.Encoding, n int) *value
 	return db.create(key, &f, root)
 }
 
-// CreateRoot makes key, for which Edit returned nil, a collection with this root (Store.NewRoot). The root belongs to
-// the keyspace then.
+// CreateRoot makes key, for which Edit returned nil, a collection with this root (Store.NewRoot). Afterwards the root
+// belongs to the keyspace.
 func (db *DB) CreateRoot(key []byte, t value.Type, enc value.Encoding, root memory.Ref) *value.Edit {
 	f := value.RootForm(t, enc, len(key), false)
 	return db.create(key, &f, root)

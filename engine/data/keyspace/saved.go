@@ -39,8 +39,8 @@ const (
 	aheadMinutes = 12 * 60
 )
 
-// since returns how long before now then was, on a clock that wraps after mask. It is 0 if then is up to ahead later
-// than now.
+// since returns the time from then to now, on a clock that wraps after mask. It is 0 if then is later than now, by at
+// most ahead.
 func since(now, then, mask, ahead uint32) uint32 {
 	if ago := (now - then) & mask; ago <= mask-ahead {
 		return ago

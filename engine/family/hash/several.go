@@ -194,7 +194,7 @@ func propagateFields(c *command.Context, fields [][]byte, words ...[]byte) {
 	c.Propagate(append(args, fields...)...)
 }
 
-// unitOf is what the number after EX, PX, EXAT or PXAT counts: units of unitMs from base, in Unix ms.
+// unitOf says what a number after EX, PX, EXAT or PXAT means: that many units of unitMs after base, in Unix ms.
 func unitOf(c *command.Context, word []byte) (base, unitMs int64, ok bool) {
 	switch {
 	case command.Is(word, "EX"):

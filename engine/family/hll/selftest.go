@@ -82,7 +82,7 @@ func testEstimates(d []byte) error {
 	return nil
 }
 
-// testRaise is the sparse sketch s with one more element, or nil if it is too long then.
+// testRaise returns the sparse sketch s with one more element, or nil if that is too long.
 func testRaise(s []byte, index int, rank byte) []byte {
 	r, ok := find(s, start, index)
 	if ok && r.rank >= int(rank) {

@@ -98,7 +98,7 @@ func (z *commands) parse(c *command.Context, at int, op operation, store bool) (
 	return m, m.options(args[n:], op, store)
 }
 
-// score is what a member's score in s counts for.
+// score returns the score with which a member of s enters the result.
 func (m *combination) score(s *source, score float64) float64 {
 	if m.counts {
 		return s.weight

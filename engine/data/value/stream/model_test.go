@@ -82,7 +82,7 @@ func (p *plain) clone() *plain {
 	return &c
 }
 
-// text is what textOf writes of the same memory.
+// text describes the model as textOf describes a stream.
 func (m *plainMemo) text(b *strings.Builder) {
 	if m == nil {
 		return

@@ -91,7 +91,7 @@ func (it *Iterator) Next() bool {
 	}
 }
 
-// end makes Next return false from then.
+// end makes every later Next return false.
 func (it *Iterator) end() bool {
 	it.path, it.ahead, it.begun = tree.Path{}, 0, true
 	return false
