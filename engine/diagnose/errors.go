@@ -9,7 +9,7 @@ var (
 	errDuration     = &protocol.Error{Code: "ERR", Text: "DURATION must not be negative"}
 	errSample       = &protocol.Error{Code: "ERR", Text: "SAMPLE must be at least 1"}
 	errMetrics      = &protocol.Error{Code: "ERR", Text: "METRICS takes the number of metrics, then CPU, NET or both"}
-	errSlotsAlone   = &protocol.Error{Code: "ERR", Text: "SLOTS is for cluster mode only"}
+	errSlotsAlone   = &protocol.Error{Code: "ERR", Text: "SLOTS parameter cannot be used in non-cluster mode"}
 	errSlot         = &protocol.Error{Code: "ERR", Text: "Invalid or out of range slot"}
 	errActive       = &protocol.Error{Code: "ERR", Text: "a HOTKEYS session is active already"}
 	errResetActive  = &protocol.Error{Code: "ERR", Text: "a HOTKEYS session is active: stop it first"}
