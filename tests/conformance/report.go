@@ -34,60 +34,62 @@ var better = []string{
 	"A replica that does not follow its new primary delays the others for `slave-reconf-timeout`; in 7.4 for the " +
 		"whole `failover-timeout`.",
 	"After a link to a primary fails, the replica waits 1, 2, 4 … 30 s before the next try. It waits 5 s at most while the " +
-		"primary cannot be reached or is not ready, or if the last stream began without a copy. 7.4 tries each second, and each try may cost the primary a fork.",
-	"A command of the primary that a replica does not know, or whose syntax it does not know, stops the link before it, " +
-		"and the data stay readable. 7.4 ignores it, and the data differ afterwards; " +
+		"primary cannot be reached or is not ready, or if the last stream began without a copy. 7.4 tries each second, " +
+		"and each try may cost the primary a fork.",
+	"A command of the primary whose name or syntax a replica does not know stops the link before it. The data stay " +
+		"readable. 7.4 ignores it, and the data differ afterwards; " +
 		"`replica-ignore-unknown-commands yes` does the same here.",
 	"A full copy replaces `dump.rdb` and the append-only file after it was loaded. In 7.4 it replaces `dump.rdb` before " +
-		"that. A copy that cannot be loaded leaves memory empty in both; here the earlier files stay, and BGSAVE, SAVE, " +
+		"that. A copy that cannot be loaded leaves memory empty in both. Here the earlier files stay. BGSAVE, SAVE, " +
 		"BGREWRITEAOF, rules and SHUTDOWN save nothing until a copy has been loaded or the replica is promoted.",
 }
 
 // own are the other differences from 7.4: intended ones and missing work.
 var own = []string{
-	"While a script runs, a client that will get a message from it gets nothing else until the script has ended: not " +
-		"even the reply to SCRIPT KILL. 7.4 sends the message when the script has run for `busy-reply-threshold`.",
+	"A client that will get a message from a running script gets nothing else until the script ends. Even the reply to " +
+		"SCRIPT KILL waits. 7.4 sends the message when the script has run for `busy-reply-threshold`.",
 	"MIGRATE without AUTH does not reuse the connection of a call that gave the password; 7.4 does.",
-	"Access rules and cluster routing depend on the keys that a command uses. In 7.4 GEORADIUS and GEORADIUSBYMEMBER with " +
-		"two STORE, SORT with `STORE get STORE key`, PFMERGE of one key, and XREADGROUP of a group called `streams` after " +
-		"another option use keys for which no permission was checked. A call whose keys cannot be read is judged by its " +
+	"Access rules and cluster routing depend on the keys that a command uses. In 7.4 some calls use keys for which no " +
+		"permission was checked. These are GEORADIUS and GEORADIUSBYMEMBER with two STORE, SORT with " +
+		"`STORE get STORE key`, and PFMERGE of one key. Another is XREADGROUP of a group called `streams` after another " +
+		"option. A call whose keys cannot be read is judged by its " +
 		"keys at fixed places. XCLAIM needs permission to read, because it returns entries. COMMAND GETKEYS returns the " +
 		"same keys.",
 	"Cursors, names and numbers with a zero byte inside are refused, as in `CLIENT SETNAME`; 7.4 ignores what follows " +
 		"the zero byte.",
-	"RESTORE checks every payload to the last byte whatever `sanitize-dump-payload` says: it refuses bytes after the value, " +
+	"RESTORE checks every payload to the last byte, whatever `sanitize-dump-payload` says. It refuses bytes after the value, " +
 		"scores that only begin as numbers, and field deadlines out of order. A sorted set's listpack that is out " +
 		"of order is put in order. Short lists from files of ziplists are listpacks.",
 	"SORT of a small sorted set does not change its encoding; 7.4 makes it a skiplist. With ALPHA it compares whole " +
 		"elements even without STORE; 7.4 stops at a zero byte there. It never refuses a number because of an earlier one.",
 	"ZSCAN of a listpack shows a score's shortest text, even if a file of 7.0 has a longer one.",
-	"GEORADIUS and GEOSEARCHSTORE with STOREDIST: distances are rounded to the nearest double on every machine; 7.4's " +
-		"last bit depends on its C library (0.25 % of distances differ by it).",
+	"GEORADIUS and GEOSEARCHSTORE with STOREDIST: distances are rounded to the nearest double on every machine. 7.4's " +
+		"last bit depends on its C library, and 0.25 % of distances differ by it.",
 	"Counts of deliveries in XPENDING and XINFO stop at 4294967295. XAUTOCLAIM refuses a COUNT above 2^32.",
 	"`list-compress-depth` does not compress pieces of more than 256 KB, mostly single long elements: that would " +
 		"block other clients for long.",
 	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), compared with its published figures, not " +
-		"with a running server. COPY works on them; a chain is at most 64 GB, and one that a client makes at most `bf-max-size` " +
-		"and `maxmemory`; in a chain with very many hashes, one BF.MEXISTS or BF.MADD takes fewer items; COMMAND gives " +
+		"with a running server. COPY works on them. A chain is at most 64 GB, and one that a client makes at most `bf-max-size` " +
+		"and `maxmemory`. If a chain has very many hashes, one BF.MEXISTS or BF.MADD takes fewer items. COMMAND gives " +
 		"their true arity.",
-	"CONFIG REWRITE and ACL SAVE keep the mode of the file, and its owner where the system allows that; 7.4 makes it " +
+	"CONFIG REWRITE and ACL SAVE keep the mode of the file, and its owner where the system allows that. 7.4 makes it " +
 		"one that all may read. REPLICAOF and REPLCONF ip-address refuse a host with blanks, quotes or line breaks. " +
 		"MIGRATE keeps a connection for callers with the same password. A bus message with the node's own ID is dropped.",
 	"DUMP refuses a payload beyond `proto-max-bulk-len`; 7.4 makes it, and no client can send it back.",
-	"Files are written for Redis 7.0 by default (`rdb-write-version`): they do not have the time when a stream's consumer last got an entry, " +
-		"nor what streams remember of producers' messages (XADD IDMP). Full copies between spindles have that.",
-	"Fixes of 7.4.2 and later are included: the lag of XINFO GROUPS and a group's entries-read beside deleted and trimmed " +
-		"entries, SORT GET # in cluster mode, XREAD with + where the last entry was deleted or there is none. " +
-		"PFCOUNT of several keys and PFMERGE refuse a sparse HyperLogLog with bytes after its last register.",
+	"Files are written for Redis 7.0 by default (`rdb-write-version`). They do not have the time when a stream's consumer " +
+		"last got an entry, nor the messages of producers that streams remember (XADD IDMP). Full copies between spindles have that.",
+	"Fixes of 7.4.2 and later are included. XINFO GROUPS has the right lag and entries-read when entries were deleted or " +
+		"trimmed. SORT GET # works in cluster mode, and so does XREAD with + where the last entry was deleted or there is " +
+		"none. PFCOUNT of several keys and PFMERGE refuse a sparse HyperLogLog with bytes after its last register.",
 	"Commands in an append-only file that change neither data nor scripts (CONFIG SET, CLIENT …) are ignored, and " +
-		"the log counts them; 7.4 runs them, although no server writes them. A log from before 7.0 is moved into its folder " +
+		"the log counts them. 7.4 runs them, although no server writes them. A log from before 7.0 is moved into its folder " +
 		"after it was loaded; in 7.4 before.",
-	"Clients that wait for a key (BLPOP, BZPOPMIN …) are served when SORT, ZUNIONSTORE and others with a destination " +
-		"replace a value of another type by the awaited type; 7.4 leaves them waiting.",
-	"A SWAPDB may make several keys ready. Waiting clients are then served in the order of the keys' names; in 7.4 in the " +
+	"SORT, ZUNIONSTORE and others with a destination may replace a value of another type by the type that a client waits " +
+		"for (BLPOP, BZPOPMIN …). Then the client is served. 7.4 leaves it waiting.",
+	"A SWAPDB may make several keys ready. Waiting clients are then served in the order of the keys' names. In 7.4 it is the " +
 		"order of a hash table with a new seed at each start.",
-	"After WATCH of an expired key that is not yet deleted, a SET with a deadline in the past does not abort EXEC, " +
-		"because the key still does not exist; 7.4 answers null.",
+	"A client watches an expired key that is not yet deleted, and a SET gives the key a deadline in the past. EXEC then " +
+		"runs, because the key still does not exist. 7.4 answers null.",
 	"OBJECT REFCOUNT of an integer from 0 to 9999 says whether it would be shared if it were written now. A change of " +
 		"`maxmemory` or its policy shows at once, and a copy made by COPY counts as shared. 7.4 says how the value was " +
 		"made. Spindle shares no value, and has no bit in an entry to remember that. Inside EXEC 7.4 also counts the " +
@@ -96,7 +98,7 @@ var own = []string{
 		"key expires at once.",
 	"A failed AUTH is answered in a pipeline, too; 7.4 leaves its reply out when others are still to be sent.",
 	"used_memory counts data, clients, replicas and kept scripts, not the process itself: the program's pages and Go's " +
-		"runtime, some 22 MB. mem_fragmentation_ratio leaves these out as well, so it concerns the data alone: it is the " +
+		"runtime, some 22 MB. mem_fragmentation_ratio leaves these out as well, so it concerns the data alone. It is the " +
 		"resident memory beyond that of the empty server, divided by used_memory. 7.4 divides used_memory_rss, which is " +
 		"the whole process here too. With less than some 10 MB of data the ratio says little in both.",
 	"After CLIENT REPLY OFF or SKIP a protocol error closes the connection; 7.4 leaves it open and silent.",
@@ -124,8 +126,8 @@ func writeReport(file, data, section string, ran []*outcome) error {
 		"of the public Tcl suites of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` rewrites the " +
 		"differences without a run. A run compares every test with what the suite's " +
 		"own server makes of it, and with what `tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The " +
-		"suite of " + newer.name + " is run where `REDIS_SRC` names its unpacked source with a built server in it; " +
-		"else this page keeps what it says of it.\n\n")
+		"suite of " + newer.name + " is run where `REDIS_SRC` names its unpacked source with a built server in it. " +
+		"Otherwise its part of this page stays as it is.\n\n")
 	writeList(&b, "Where spindle parts from 7.4", own)
 	writeList(&b, "Where spindle is better on purpose", better)
 	writeList(&b, "Where 7.4 parts from 7.0, and spindle follows 7.4", differences)

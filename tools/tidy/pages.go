@@ -6,11 +6,8 @@ import (
 	"strings"
 )
 
-// generated are the pages that a program writes whole. The words of COMPATIBILITY.md are checked; its sentences may be
-// long.
-var generated = []string{"BENCHMARKS.md", "COMPATIBILITY.md"}
-
-const tooLong = "over 25 words"
+// listed is a list of names in code, each perhaps with a remark in brackets. It counts as one word.
+var listed = regexp.MustCompile("`[^`]*`( \\([^)]*\\))?(, `[^`]*`( \\([^)]*\\))?)+")
 
 // PlainPages returns the sentences that break a rule of words in the pages and the configurations below root.
 func PlainPages(root string) (findings []Finding, err error) {
@@ -23,7 +20,7 @@ func PlainPages(root string) (findings []Finding, err error) {
 		texts[file] = append(texts[file], line)
 	})
 	for _, file := range order {
-		if file == "BENCHMARKS.md" {
+		if file == "BENCHMARKS.md" { // a program writes it whole
 			continue
 		}
 		cut := paragraphs
@@ -36,10 +33,7 @@ func PlainPages(root string) (findings []Finding, err error) {
 			}
 			for _, s := range sentences(p.text) {
 				// A heading or a caption has no verb: "What to watch".
-				why := unplain(s)
-				if why == tooLong && isIn(file, generated) {
-					why = marked(cited.ReplaceAllString(s, "X"))
-				}
+				why := unplain(listed.ReplaceAllString(s, "`X`"))
 				if why != "" && (why != clause || strings.HasSuffix(s, ".")) {
 					findings = append(findings, Finding{file, p.line, why, s})
 				}

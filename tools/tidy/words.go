@@ -95,7 +95,7 @@ func plainFile(root, file string) (findings []Finding, err error) {
 func unplain(sentence string) string {
 	bare := cited.ReplaceAllString(sentence, "X")
 	if len(strings.Fields(bare)) > maxWords {
-		return tooLong
+		return "over 25 words"
 	}
 	if whatOpens.MatchString(bare) && !strings.HasSuffix(bare, "?") {
 		return clause
