@@ -219,7 +219,7 @@ func TestShardChannelAgain(t *testing.T) {
 	before := calls()
 	testkit.Lapse(500 * time.Millisecond)
 	if now := calls(); now != before {
-		t.Errorf("the proxy goes on to subscribe: %s, then %s", before, now)
+		t.Errorf("the proxy continues to subscribe: %s, then %s", before, now)
 	}
 	expect(t, all.proxies[0].Dial(), "1", "SPUBLISH", "room", "a")
 	hears(t, c, "[smessage room a]")

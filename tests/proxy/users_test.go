@@ -76,7 +76,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestWaitWithoutMulti: WAIT of a user who may not MULTI, or not EXEC, counts, and holds no other client of that user.
+// TestWaitWithoutMulti: WAIT counts replicas for a user without MULTI or EXEC, too. It holds no other client of that
+// user.
 func TestWaitWithoutMulti(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 0, 1)
