@@ -205,7 +205,8 @@ func TestMessagesOverGroups(t *testing.T) {
 func TestShardChannelAgain(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 1)
-	c := all.proxies[0].Dial()
+	c, stays := all.proxies[0].Dial(), all.proxies[0].Dial()
+	expect(t, stays, "[ssubscribe {room}2 1]", "SSUBSCRIBE", "{room}2") // its connection stays open
 	send(t, c, "SSUBSCRIBE", "room")
 	hears(t, c, "[ssubscribe room 1]")
 	for range 5 {
