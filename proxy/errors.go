@@ -45,6 +45,7 @@ var (
 var (
 	errNoShard        = &protocol.Error{Code: "CLUSTERDOWN", Text: "the proxy knows no shard"}
 	errWideCursor     = &protocol.Error{Code: "ERR", Text: "the shard's cursor does not fit into the proxy's"}
+	errManyShards     = &protocol.Error{Code: "ERR", Text: "the proxy cannot SCAN more than 1024 shards"}
 	errClosed         = &protocol.Error{Code: "ERR", Text: "the proxy has closed its connection to the shard"}
 	errTracks         = &protocol.Error{Code: "ERR", Text: "tracking is on in another mode: switch it off first"}
 	errTrackingOld    = &protocol.Error{Code: "ERR", Text: "CLIENT TRACKING is served to clients of RESP3 only: say HELLO 3 first"}

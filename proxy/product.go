@@ -172,7 +172,7 @@ func (r *product) adopt(p *Proxy, t *store.Table) error {
 			}
 		}
 	}
-	p.states.Store(states)
+	p.moves.noteStates(p.states.Swap(states), states)
 	return r.static.Set(shards, owners)
 }
 

@@ -47,6 +47,7 @@ type Proxy struct {
 	started  time.Time
 	count    counters
 	scripts  scriptCache
+	moves    slotMoves
 	mirror   *mirror // nil: writes go to no second cluster
 	hub      *hub
 	draining atomic.Bool
@@ -88,7 +89,10 @@ func (p *Proxy) attach(r *reactor.Reactor) error {
 		_, isCluster := p.finder.(*topology.Finder)
 		h := &hub{w: p.workers[loops[0]], isBus: isCluster, topics: map[topicKey]*topic{}, links: map[linkKey]*link{}}
 		p.hub = h
-		p.finder.OnChange(func(m *topology.Map) { h.run(func() { h.follow(m) }) })
+		p.finder.OnChange(func(m *topology.Map) {
+			p.moves.note(m)
+			h.run(func() { h.follow(m) })
+		})
 	}
 	if len(p.workers) == 0 {
 		return fmt.Errorf("reactor-backend netpoll has no loops that connections share: the proxy needs another one")

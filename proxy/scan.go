@@ -1,32 +1,121 @@
 package proxy
 
 import (
+	"cmp"
 	"hash/fnv"
+	"slices"
 	"strconv"
 
 	"spindle/internal/number"
 	"spindle/protocol"
 	"spindle/protocol/scan"
+	"spindle/proxy/topology"
 )
 
-// SCAN goes through the shards one after the other, in the order of their IDs. The cursor that a client gets
-// says where it is, so any proxy of the same shards understands it:
+// SCAN goes through the shards one after the other, in the order of their places. The cursor that a client gets says
+// where it is, so any proxy of the same shards understands it:
 //
-//	bits  62 … 49            48 … 46              45 … 0
-//	     slot of the shard | mark of the shard | the shard's own cursor; 0: its beginning
+//	bits  62 … 21               20 … 13         12 … 11          10 … 2                1 … 0
+//	     the shard's own cursor | place: bucket | and seat in it | when the scan began | pass
 //
-// proxy.N1. The mark is a hash of the shard's ID. If the slot belongs to another shard meanwhile, the cursor would mean
-// nothing there: that shard is scanned from its beginning. Keys may so be yielded twice, as SCAN allows.
+// A shard's place follows from its ID alone. It stays the same when slots move and other shards join.
+//
+// proxy.N1. A key that is there from the first call to the last is yielded at least once. It may be missed in the first
+// pass if it moves to a shard that was visited already. So another pass visits the shards that have got slots since the
+// scan began, or are getting some. A slot may move once more meanwhile: pass n visits the shards whose slots have moved
+// n times at least. It is the last one if there are none.
+// proxy.N2. A move has the time at which this proxy learns of it, which is no earlier than the move. A scan has the
+// beginning of its unit of time. So no move since then is left out. Before the proxy's start each slot counts as moved.
+// proxy.N3. A replica that has taken over since knows nothing of the old primary's cursor. Its shard is visited again.
 const (
-	cursorBits = 46
-	markBits   = 3
+	innerBits = 42
+	seatBits  = 2
+	placeBits = 8 + seatBits
+	stampBits = 9
+	passBits  = 2
+
+	passMost  = 1<<passBits - 1
+	stampUnit = 30 // seconds
+	stampMod  = 1<<stampBits - 1
 )
 
-// markOf hashes a shard's ID.
-func markOf(id string) uint64 {
-	h := fnv.New32a()
-	h.Write([]byte(id))
-	return 1 + uint64(h.Sum32())%(1<<markBits-1) // never 0, so that no cursor on the way is
+// A scanCursor is a cursor in its parts.
+type scanCursor struct {
+	inner uint64
+	place int
+	stamp int // 1 and more, so that no cursor on the way is 0
+	pass  int
+}
+
+func readCursor(n uint64) (c scanCursor) {
+	take := func(bits int) int {
+		part := int(n & (1<<bits - 1))
+		n >>= bits
+		return part
+	}
+	c.pass, c.stamp, c.place = take(passBits), take(stampBits), take(placeBits)
+	c.inner = n & (1<<innerBits - 1)
+	return c
+}
+
+func (c scanCursor) number() uint64 {
+	n := c.inner<<placeBits | uint64(c.place)
+	return (n<<stampBits|uint64(c.stamp))<<passBits | uint64(c.pass)
+}
+
+// stampOf and began turn Unix seconds into a stamp, and back: into the earliest time that it may mean.
+func stampOf(now int64) int { return 1 + int(now/stampUnit%stampMod) }
+
+func began(stamp int, now int64) int64 {
+	age := (now/stampUnit - int64(stamp-1)) % stampMod
+	return (now/stampUnit - (age+stampMod)%stampMod) * stampUnit
+}
+
+// A scanOrder is the shards of a map by their places.
+type scanOrder struct {
+	of     *topology.Map
+	shards []int // indexes in the map
+	places []int
+}
+
+// scanOrder returns the order of the current map. Shards of one bucket sit there in the order of their IDs. If there
+// are more than seats, the others go to the next bucket.
+func (w *worker) scanOrder() *scanOrder {
+	o := &w.scans
+	if o.of == w.topology {
+		return o
+	}
+	*o = scanOrder{of: w.topology}
+	type seated struct{ place, shard int }
+	var all []seated
+	for i, s := range o.of.Shards {
+		h := fnv.New32a()
+		h.Write([]byte(s.ID))
+		all = append(all, seated{int(h.Sum32()>>(32-placeBits)) &^ (1<<seatBits - 1), i})
+	}
+	slices.SortFunc(all, func(a, b seated) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(o.of.Shards[a.shard].ID, o.of.Shards[b.shard].ID))
+	})
+	for i, s := range all {
+		if i > 0 && s.place <= o.places[i-1] {
+			s.place = o.places[i-1] + 1
+		}
+		o.shards, o.places = append(o.shards, s.shard), append(o.places, s.place)
+	}
+	for i := range o.places { // the last buckets have no next one
+		o.places[i] = min(o.places[i], 1<<placeBits-len(o.places)+i)
+	}
+	return o
+}
+
+// at returns the index in o of the shard at a place. If it has gone it is the one before in the same bucket, or the
+// next one; exact is false then. len(o.shards): there is none.
+func (o *scanOrder) at(place int) (i int, exact bool) {
+	i, exact = slices.BinarySearch(o.places, place)
+	if !exact && i > 0 && o.places[i-1]>>seatBits == place>>seatBits {
+		i--
+	}
+	return i, exact
 }
 
 // scanKeys is SCAN.
@@ -37,22 +126,26 @@ func (s *session) scanKeys(args [][]byte) bool {
 		return true
 	}
 	w := s.w
-	slot, mark, inner := int(cursor>>(cursorBits+markBits)), cursor>>cursorBits&(1<<markBits-1), cursor&(1<<cursorBits-1)
+	c, order := readCursor(cursor), w.scanOrder()
 	if cursor == 0 {
-		slot = w.nextSlot(-1)
+		c = scanCursor{stamp: stampOf(w.p.moves.now())}
 	}
-	index := -1
-	if slot >= 0 && slot < w.topology.Slots() {
-		index = w.topology.Owner(slot)
-	}
-	if index < 0 {
-		s.refuse(errNoSlot)
+	switch n := len(order.shards); {
+	case n == 0:
+		s.refuse(errNoShard)
+		return true
+	case n > 1<<placeBits:
+		s.refuse(errManyShards)
 		return true
 	}
-	if markOf(w.topology.Shards[index].ID) != mark {
-		inner = 0
+	i, exact := order.at(c.place)
+	if i == len(order.shards) { // the last one has gone
+		i, exact = i-1, false
 	}
-	u, refusal := s.upstreamOf(index)
+	if !exact {
+		c.place, c.inner = order.places[i], 0
+	}
+	u, refusal := s.upstreamOf(order.shards[i])
 	if refusal != nil {
 		s.refuse(refusal)
 		return true
@@ -63,16 +156,16 @@ func (s *session) scanKeys(args [][]byte) bool {
 	}
 	request := make([][]byte, len(args))
 	copy(request, args)
-	request[1] = number.AppendInt(nil, int64(inner))
-	u.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), fixed: true, to: &scanned{s, slot}},
+	request[1] = number.AppendInt(nil, int64(c.inner))
+	u.push(call{s: s, number: s.expect(), slot: -1, row: s.row(), fixed: true, to: &scanned{s, c}},
 		protocol.AppendCommand(nil, request))
 	return true
 }
 
 // A scanned takes a shard's reply to SCAN.
 type scanned struct {
-	s    *session
-	slot int
+	s *session
+	c scanCursor
 }
 
 func (n *scanned) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
@@ -86,54 +179,70 @@ func (n *scanned) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err
 		s.answerOr(c.number, nil, errNoScan(u.at))
 		return
 	}
-	next, refused := s.w.nextCursor(n.slot, inner)
-	if refused != nil {
-		s.answerOr(c.number, nil, refused)
+	number, elements := c.number, p[at:]
+	answer := func(next uint64, err *protocol.Error) {
+		if err != nil {
+			s.answerOr(number, nil, err)
+			return
+		}
+		var r protocol.Reply
+		r.Array(2)
+		r.BulkString(strconv.FormatUint(next, 10))
+		r.Raw(elements)
+		s.answer(number, r.B)
+	}
+	switch {
+	case inner>>innerBits != 0:
+		answer(0, errWideCursor)
+	case inner != 0:
+		n.c.inner = inner
+		answer(n.c.number(), nil)
+	default:
+		elements = slices.Clone(elements) // answer may be called later
+		s.w.nextShard(s, n.c, answer)
+	}
+}
+
+// nextShard calls answer with the cursor after a shard that was visited to its end: of the next one, or 0.
+func (w *worker) nextShard(s *session, c scanCursor, answer func(uint64, *protocol.Error)) {
+	w.catchUp()
+	order := w.scanOrder()
+	i, exact := order.at(c.place)
+	if exact {
+		i++
+	}
+	c.inner = 0
+	if c.pass == 0 && i < len(order.shards) {
+		c.place = order.places[i]
+		answer(c.number(), nil)
 		return
 	}
-	var r protocol.Reply
-	r.Array(2)
-	r.BulkString(strconv.FormatUint(next, 10))
-	r.Raw(p[at:])
-	s.answer(c.number, r.B)
-}
-
-// nextCursor returns the cursor after a shard's own: of the same shard, of the next one, or 0.
-func (w *worker) nextCursor(slot int, inner uint64) (uint64, *protocol.Error) {
-	m := w.topology
-	if inner>>cursorBits != 0 {
-		return 0, errWideCursor
-	}
-	if inner == 0 {
-		own := m.Owner(slot)
-		if own < 0 {
-			return 0, errNoSlot
+	w.askMoves(s, func(gets map[int]bool, err *protocol.Error) {
+		if err != nil {
+			answer(0, err)
+			return
 		}
-		if slot = w.nextSlot(own); slot < 0 {
-			return 0, nil
+		order := w.scanOrder()
+		i, exact := order.at(c.place)
+		if exact {
+			i++
 		}
-	}
-	index := m.Owner(slot)
-	if index < 0 {
-		return 0, errNoSlot
-	}
-	return uint64(slot)<<(cursorBits+markBits) | markOf(m.Shards[index].ID)<<cursorBits | inner, nil
-}
-
-// nextSlot returns the lowest slot of the shard that SCAN visits after a shard of the map; -1: there is none. Shards go
-// by their IDs, so that slots may move meanwhile. -1 asks for the first.
-func (w *worker) nextSlot(after int) int {
-	m, next := w.topology, -1
-	for slot := range m.Slots() {
-		index := m.Owner(slot)
-		if index < 0 || index == after || next >= 0 && m.Shards[index].ID >= m.Shards[m.Owner(next)].ID {
-			continue
+		if c.pass == 0 {
+			i = len(order.shards)
 		}
-		if after < 0 || m.Shards[index].ID > m.Shards[after].ID {
-			next = slot
+		for pass := c.pass; pass <= min(c.pass+1, passMost); pass++ {
+			visit := w.p.moves.since(c.stamp, pass, w.topology, gets)
+			for ; i < len(order.shards); i++ {
+				if visit[order.shards[i]] {
+					c.pass, c.place = pass, order.places[i]
+					answer(c.number(), nil)
+					return
+				}
+			}
+			i = 0
 		}
-	}
-	return next
+		answer(0, nil)
+	})
 }
 
 // cursorIn reads the cursor of a reply to SCAN: *2, a bulk string with the cursor, the elements at at.

@@ -32,6 +32,7 @@ type worker struct {
 	clock    int64 // ns since the proxy's start
 	figures  figures
 	scripts  scriptViews
+	scans    scanOrder
 	buffers  [][]byte
 	plan     route.Plan
 	rules    []*rule // as of the batch; nil: none

@@ -124,8 +124,8 @@ func readRequest(from *bufio.Reader) (words []string, raw []byte, err error) {
 	return words, raw, err
 }
 
-// TestOrderOfRefusedCalls: calls of one client on one key run in their order (proxy.Q1). Otherwise one does not run, and
-// its client reads why (proxy.Q3).
+// TestOrderOfRefusedCalls: calls of one client on one key run in their order (proxy.Q1). Otherwise one does not run,
+// and its client reads why (proxy.Q3).
 func TestOrderOfRefusedCalls(t *testing.T) {
 	t.Parallel()
 	const loading = "LOADING Redis is loading the dataset in memory"
