@@ -50,9 +50,13 @@ func (b *testServer) Lend(*command.Context, command.Step) bool                  
 func (b *testServer) GiveWay(*command.Context) bool                                { panic("not here") }
 func (b *testServer) Tardy() bool                                                  { panic("not here") }
 func (b *testServer) ReadsAnyKey(*command.Context) bool                            { return true }
-func (b *testServer) Show(*command.Context)                                        { panic("not here") }
-func (b *testServer) Block(*command.Context, command.Wait)                         { panic("not here") }
-func (*testServer) Notifies(command.EventClass) bool                               { return false }
+func (b *testServer) CanReadBeside(*command.Context) bool                          { return false }
+func (b *testServer) ReadBeside(*command.Context, func(*command.Reading) error) {
+	panic("not here")
+}
+func (b *testServer) Show(*command.Context)                { panic("not here") }
+func (b *testServer) Block(*command.Context, command.Wait) { panic("not here") }
+func (*testServer) Notifies(command.EventClass) bool       { return false }
 
 func (b *testServer) Notify(_ command.EventClass, event string, db int, key []byte) {
 	b.events = append(b.events, fmt.Sprintf("%s %d %.20s", event, db, key))

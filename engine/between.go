@@ -120,12 +120,13 @@ func (c *Core) FreezeWithin() *keyspace.View {
 	return v
 }
 
-// Halt ends the slices of a lent command: the process is about to end, and nothing may promise a write any more. After
-// that DoBetween returns without a run of its function. Turn only, once.
+// Halt ends the slices of a lent command, and long reads: the process is about to end, and nothing may promise a write
+// any more. After that DoBetween returns without a run of its function. Turn only, once.
 func (c *Core) Halt() {
 	c.assertHeld()
 	close(c.halted)
 	c.gate.Halt()
+	c.reads.StopAll()
 }
 
 // hasHalted says whether Halt was called. Turn only.

@@ -395,6 +395,9 @@ func (c *Core) executeSampled(cl *client.Client, req *protocol.Request, spec *co
 		return false
 	}
 	if cl.CommandsRun == ran || cl.Is(client.Blocked) || out != cl.Out {
+		if p := readingOf(cl); p != nil {
+			p.weight = weight
+		}
 		return true // it was refused, queued, or is not over
 	}
 	if spec == nil || spec.Subs != nil {

@@ -70,6 +70,7 @@ func (c *Core) ResetFigures() {
 	c.stalls.log.ResetTotals()
 	c.eviction.reset()
 	c.resetDefrag()
+	c.reads.Reset()
 	c.catalogue.ResetStats()
 	c.space.ResetStats()
 	c.space.Heap().ResetPeak()

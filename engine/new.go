@@ -35,6 +35,7 @@ func New(p Parts) *Core {
 	}
 	c.stack = &c.stacks[0]
 	c.waiting.init()
+	c.reads.Init()
 	c.meter.init()
 	c.sampler.init(uint64(c.started.UnixNano()))
 	c.stalls.log = diagnose.NewStalls(c.settings.StallsKept.Get)

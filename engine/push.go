@@ -18,6 +18,9 @@ func (c *Core) Push(cl *client.Client, p []byte) {
 		c.pushes.deferred = append(c.pushes.deferred, push{to: cl, resp2: p})
 	case c.lent != nil && c.lent.p.cl == cl:
 		c.lent.pushes = append(c.lent.pushes, p...)
+	case readingOf(cl) != nil:
+		w := readingOf(cl)
+		w.pushes = append(w.pushes, p...)
 	case cl == c.Here():
 		c.pushHere(p)
 	default:
@@ -81,7 +84,7 @@ func (c *Core) PushEach(to []*client.Client, p []byte) {
 next:
 	for i, cl := range to {
 		loop := cl.Conn.Loop()
-		if loop == nil || cl == c.Here() || cl.Is(client.Replica) || c.lent != nil && cl == c.lent.p.cl {
+		if loop == nil || cl == c.Here() || cl.Is(client.Busy) || cl.Is(client.Replica) || c.lent != nil && cl == c.lent.p.cl {
 			c.Push(cl, p)
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/diagnose"
 	"spindle/engine/part"
+	"spindle/engine/reading"
 	"spindle/internal/clock"
 	"spindle/internal/slots"
 	"spindle/lazyfree"
@@ -55,6 +56,7 @@ type Core struct {
 	replicas  func() int     // how many get the stream; nil outside cluster mode
 	slotStats *slotStats     // nil: slots are not counted
 	waiting   waiting
+	reads     reading.Queue
 	monitors  client.Audience
 	watchers  map[*client.Client]*client.Seat // the clients under MONITOR, and their places in monitors
 	pushes    pushes

@@ -6,6 +6,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/value"
+	"spindle/engine/reading"
 	"spindle/internal/invariant"
 )
 
@@ -89,6 +90,21 @@ type parked struct {
 
 	unbooked bool  // its call is booked when the wait ends
 	took     int64 // by the command until it waited, in nanos
+
+	reading *reading.Job // the long read that it waits for; nil: it waits for something else
+	pushes  []byte       // to the client, after the reply of that (engine.X2)
+	weight  float64      // of the long read as a sample; 0: it is none
+}
+
+// readingOf returns the wait of a client whose command is read beside the turns; nil if there is none.
+func readingOf(cl *client.Client) *parked {
+	if !cl.Is(client.Busy) {
+		return nil
+	}
+	if p, is := cl.Wait.(*parked); is && p.reading != nil {
+		return p
+	}
+	return nil
 }
 
 func (w *waiting) init() {

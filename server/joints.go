@@ -71,7 +71,7 @@ func (in *instance) configPart() *part.Part {
 // corePart is the core and the memory of the data.
 func (in *instance) corePart() *part.Part {
 	return &part.Part{Name: "core", Rows: in.engine.Rows(), Join: func(p *part.Part) error {
-		p.Sections = in.core.DefragSections()
+		p.Sections = append(in.core.DefragSections(), in.core.ReadingSections()...)
 		p.Follows = []part.Follow{
 			part.On(in.core.ApplyMemoryLimit, "maxmemory", "maxmemory-policy", "maxmemory-samples", "lfu-log-factor",
 				"lfu-decay-time"),

@@ -63,8 +63,9 @@ type account struct {
 	ledger             *Ledger
 	standing           standing
 	class              uint8
-	buffers, reserved  int64 // as the loop told last; mu
-	own                int64 // as the core told last; mu
+	buffers, reserved  int64        // as the loop told last; mu
+	own                int64        // as the core told last; mu
+	prepared           atomic.Int64 // as Prepare told last; written under mu
 	previous, neighbor *Client
 
 	toldStanding standing // what the core told last, where it may look without mu; turn only
@@ -202,6 +203,31 @@ func (c *Client) Note() {
 	l.call(wake)
 }
 
+// Prepare says how many bytes a reply has that is written outside the turn, before the loop has it; 0: it has it. Any
+// goroutine.
+func (c *Client) Prepare(bytes int) {
+	a := &c.account
+	l := a.ledger
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	wake := false
+	if a.standing != absent {
+		// The reply counts as buffers while it changes.
+		buffers := a.buffers
+		a.buffers += a.prepared.Swap(0)
+		wake = l.update(c, a.standing, buffers+int64(bytes), a.reserved, a.own)
+		a.buffers = buffers
+		a.prepared.Store(int64(bytes))
+	}
+	l.mu.Unlock()
+	l.call(wake)
+}
+
+// Prepared is what Prepare told last. Any goroutine.
+func (c *Client) Prepared() int { return int(c.account.prepared.Load()) }
+
 // Account implements protocol.Accountant: the loop tells that the connection's buffers cost bytes now, and that
 // reserved bytes of the keyspace's memory are lent to it.
 func (c *Client) Account(bytes, reserved int) {
@@ -234,7 +260,11 @@ func (c *Client) Reserve(n int) {
 // update gives c a new standing and cost, and says whether to wake the core. Under mu.
 func (l *Ledger) update(c *Client, standing standing, buffers, reserved, own int64) bool {
 	a := &c.account
-	was, is := a.buffers+a.own, buffers+own
+	ready := a.prepared.Load()
+	if standing == absent {
+		a.prepared.Store(0)
+	}
+	was, is := a.buffers+a.own+ready, buffers+own+a.prepared.Load()
 	l.add(a.standing, -was, -a.reserved)
 	l.add(standing, is, reserved)
 	class := uint8(min(bits.Len64(uint64(is)), costClasses-1))

@@ -31,6 +31,8 @@ type Context struct {
 	// Named and Lapsed are subkeys of events that the call will publish: those it changes, and those past their
 	// deadline (Name, NotifyNamed).
 	Named, Lapsed keyspace.Names
+
+	inline Reading // of Inline
 }
 
 // Core is what a handler may ask of the core. The core implements it; a fake of these tests a family alone.
@@ -55,6 +57,11 @@ type Core interface {
 	Show(c *Context)
 	// Block parks the client until Ready or Timeout answers for it.
 	Block(c *Context, w Wait)
+	// CanReadBeside says whether c's client can wait while its command is read beside the turns. It cannot in a
+	// transaction or a script, or while views keep too much memory.
+	CanReadBeside(c *Context) bool
+	// ReadBeside is Context.ReadBeside.
+	ReadBeside(c *Context, read func(*Reading) error)
 	// ReadsAnyKey says whether the user may make c's call and, by the same rules, read any key beside those it names.
 	ReadsAnyKey(c *Context) bool
 	// Notifies says whether notify-keyspace-events asks for one of the classes.

@@ -16,6 +16,7 @@ type Settings struct {
 	MaxBulk        *setting.Int
 	MaxMemory      *setting.Uint // maxmemory, bytes; nil: none
 	MaxFilter      setting.Int   // bf-max-size: the most bytes of a Bloom filter, set or not
+	LongRead       setting.Int   // long-read-elements: a call that reads more is read beside the turns; 0: none is
 	LazyfreeExpire setting.Bool  // lazyfree-lazy-expire: an expired key is propagated as UNLINK, not DEL
 	LazyfreeServer setting.Bool  // lazyfree-lazy-server-del: the same for a key that a command replaces by nothing
 	Sets           set.Settings  // when a set leaves its compact encodings
@@ -27,6 +28,7 @@ type Settings struct {
 func (s *Settings) Rows() []setting.Row {
 	rows := []setting.Row{
 		setting.NewMemory("bf-max-size", &s.MaxFilter, defaultMaxFilter, setting.Between(1, 64<<30)),
+		setting.NewInt("long-read-elements", &s.LongRead, 10_000, setting.Between(0, math.MaxInt64)),
 		setting.NewBool("lazyfree-lazy-expire", &s.LazyfreeExpire, false),
 		setting.NewBool("lazyfree-lazy-server-del", &s.LazyfreeServer, false),
 	}

@@ -36,8 +36,23 @@ func TestDifferential(t *testing.T) {
 			calls /= 10
 		}
 	}
+	compare(t, calls)
+}
+
+// TestLongReads is a shorter TestDifferential with a server that reads nearly everything beside the turns.
+func TestLongReads(t *testing.T) {
+	calls := 40_000 * testkit.Scale()
+	if testkit.Checked {
+		calls /= 10
+	}
+	compare(t, calls, "--long-read-elements", "1")
+}
+
+// compare makes calls on the reference, and on spindle with more options. It fails at the first difference.
+func compare(t *testing.T, calls int, options ...string) {
+	t.Helper()
 	reference := referenceServer(t, *referenceFlag)
-	subject := testkit.Start(t, limits...)
+	subject := testkit.Start(t, append(slices.Clone(limits), options...)...)
 	r := newRunner(t, reference, subject)
 	began := time.Now()
 	round, sent, d, err := r.run(*roundFlag, calls)

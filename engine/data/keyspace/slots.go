@@ -32,12 +32,12 @@ func (db *DB) EachInSlot(slot uint16, limit int, yield func(value.Value)) {
 	db.d.t.EachOf(slot, limit, func(ref memory.Ref) { yield(value.At(ref)) })
 }
 
-// AllInSlot is All of a slot's keys.
-func (db *DB) AllInSlot(slot uint16) func(yield func(value.Value) bool) {
+// PresentInSlot is Present of a slot's keys.
+func (db *DB) PresentInSlot(slot uint16) func(yield func(value.Value) bool) {
 	db.k.assertHeld()
+	root := db.d.t.Root()
 	return func(yield func(value.Value) bool) {
-		more := true
-		db.EachInSlot(slot, db.InSlot(slot), func(v value.Value) { more = more && yield(v) })
+		table.WalkSlot(root, table.Entry, slot, func(ref memory.Ref) bool { return yield(value.At(ref)) })
 	}
 }
 

@@ -126,5 +126,12 @@ func (v *View) Get(db int, key []byte) value.Value {
 	return value.At(table.FindIn(d.root, table.Entry, table.HashOf(key, d.bySlot), key))
 }
 
+// Kept is the bytes that live only because of this view, or an older one. Turn only.
+func (v *View) Kept() int64 { return v.hold.Kept() }
+
+// Untouched reports whether nothing that the view reads was changed since Freeze. Keys of databases that were empty
+// then may have come. Turn only.
+func (v *View) Untouched() bool { return v.hold.Untouched() }
+
 // Close ends the view. It may be called again. Any goroutine.
 func (v *View) Close() { v.hold.Close() }

@@ -86,6 +86,37 @@ func (h *Heap) Freeze() *Hold {
 // Epoch is the last epoch this hold reads. Any goroutine.
 func (d *Hold) Epoch() uint64 { return d.epoch }
 
+// Kept is the bytes that live only because this hold, or an older one, may read them. Cost: some hundred loads for each
+// database in which blocks were retired. Turn only.
+func (d *Hold) Kept() (bytes int64) {
+	for _, shelves := range d.shelves {
+		if shelves != nil {
+			for i := range shelves {
+				bytes += shelves[i].bytes
+			}
+		}
+	}
+	return bytes + d.wide.bytes
+}
+
+// Untouched reports whether no block that d can read was retired since its Freeze, and no newer hold came. Then what
+// was not empty at the Freeze is the same now. Cost: as Kept's. Turn only.
+func (d *Hold) Untouched() bool {
+	if n := len(d.h.holds); n == 0 || d.h.holds[n-1] != d || d.closed.Load() || d.wide.entries != 0 {
+		return false
+	}
+	for _, shelves := range d.shelves {
+		if shelves != nil {
+			for i := range shelves {
+				if shelves[i].entries != 0 {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
 // Passed says that this hold's readers are done with the blocks of db whose hash begins with prefix (memory.E3). Such
 // blocks on the shelf are freed soon, and those retired later at once. db is the number that SetPosition uses. With
 // several readers of one hold, the last one calls it. Any goroutine.

@@ -95,20 +95,34 @@ func HashOf(key []byte, bySlot bool) uint64 {
 // EachOf yields up to limit blocks of a slot's keys. yield must not write to the table. Cost: the keys yielded; where a
 // segment holds several slots, up to one full segment's keys are hashed.
 func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
-	limit = min(limit, t.slots.Count(slot))
+	if limit = min(limit, t.slots.Count(slot)); limit <= 0 {
+		return
+	}
+	WalkSlot(t.root, t.layout, slot, func(ref memory.Ref) bool {
+		yield(ref)
+		limit--
+		return limit > 0
+	})
+}
+
+// WalkSlot yields the blocks of a slot's keys until yield returns false. Any goroutine may walk a frozen root. Cost: as
+// EachOf's.
+func WalkSlot(root uint64, layout Layout, slot uint16, yield func(memory.Ref) bool) {
+	t := Table{root: root, layout: layout}
 	first := prefixOf(slot)
 	last := first | (1<<(64-slotBits) - 1)
-	for prefix := first; limit > 0; {
-		s := segmentAt(refOf(segmentFor(t.root, prefix)))
-		for i := 0; i < int(s.nb) && limit > 0; i++ {
+	for prefix := first; ; {
+		s := segmentAt(refOf(segmentFor(root, prefix)))
+		for i := range int(s.nb) {
 			b := s.bucket(i)
-			for m := b.meta & metaKeys; m != 0 && limit > 0; m &= m - 1 {
+			for m := b.meta & metaKeys; m != 0; m &= m - 1 {
 				ref := memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef)
 				if s.depth < slotBits && hashslots.Of(t.key(ref)) != slot {
 					continue
 				}
-				yield(ref)
-				limit--
+				if !yield(ref) {
+					return
+				}
 			}
 		}
 		end := s.prefix | ^uint64(0)>>s.depth

@@ -190,7 +190,7 @@ func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, 
 	w.number(" obl=", int64(fixed))
 	w.number(" oll=", int64(usage.Pieces))
 	w.number(" omem=", int64(usage.Output-fixed))
-	w.number(" tot-mem=", int64(cl.OwnBytes()+usage.Total+argv))
+	w.number(" tot-mem=", int64(cl.OwnBytes()+cl.Prepared()+usage.Total+argv))
 	events := "r"
 	if usage.Output > 0 {
 		events = "rw"

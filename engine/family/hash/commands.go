@@ -12,6 +12,7 @@ import (
 	"spindle/engine/data/value"
 	hashes "spindle/engine/data/value/hash"
 	"spindle/internal/setting"
+	"spindle/protocol"
 )
 
 // Settings are the largest sizes at which a hash stays a listpack.
@@ -124,10 +125,12 @@ func lookup(c *command.Context) (value.Value, error) { return c.Find(c.Args[1], 
 // Errors: ErrWrongType.
 func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.Hash) }
 
-func bulk(c *command.Context, e listpack.Element) {
+func bulk(c *command.Context, e listpack.Element) { answer(c.Reply, e) }
+
+func answer(r *protocol.Reply, e listpack.Element) {
 	if e.IsInt {
-		c.Reply.BulkInt(e.Int)
+		r.BulkInt(e.Int)
 	} else {
-		c.Reply.Bulk(e.Bytes())
+		r.Bulk(e.Bytes())
 	}
 }

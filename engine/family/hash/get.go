@@ -3,7 +3,9 @@ package hash
 import (
 	"spindle/engine/command"
 	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
 	hashes "spindle/engine/data/value/hash"
+	"spindle/protocol"
 )
 
 // get is HGET key field. Replies: the value, or nil. Errors: ErrWrongType.
@@ -125,51 +127,64 @@ func keys(c *command.Context) error { return all(c, theField) }
 // vals is HVALS key. Replies: an array of values. Errors: ErrWrongType.
 func vals(c *command.Context) error { return all(c, theValue) }
 
-// all replies parts of all fields that are not past their deadline. The count is known in advance only if no field has
-// a deadline.
+// all replies parts of all fields of the hash.
 func all(c *command.Context, of parts) error {
 	v, err := lookup(c)
 	if err != nil {
 		return err
 	}
-	n, known, mark := 0, true, c.Reply.Mark()
+	if v.Exists() && c.IsLong(hashes.Len(v)) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			answerAll(r, v, of)
+			return nil
+		})
+	}
+	answerAll(c.Inline(), v, of)
+	return nil
+}
+
+// answerAll replies parts of all fields that are not past their deadline. The count is known in advance only if no
+// field has a deadline.
+func answerAll(r *command.Reading, v value.Value, of parts) {
+	reply := r.Reply
+	n, known, mark := 0, true, reply.Mark()
 	if v.Exists() {
 		n, known = hashes.Len(v), !hashes.Volatile(v)
 	}
 	if known {
-		heading(c, of, n)
+		heading(reply, of, n)
 	}
 	if !v.Exists() {
-		return nil
+		return
 	}
 	n = 0
 	hashes.All(v, func(field, val listpack.Element, deadline int64) bool {
-		if past(c, deadline) {
+		r.Step()
+		if deadline != 0 && deadline < r.Now {
 			return true
 		}
 		n++
 		if of&theField != 0 {
-			bulk(c, field)
+			answer(reply, field)
 		}
 		if of&theValue != 0 {
-			bulk(c, val)
+			answer(reply, val)
 		}
 		return true
 	})
 	switch {
 	case known:
 	case of == theField|theValue:
-		c.Reply.MapAt(mark, n)
+		reply.MapAt(mark, n)
 	default:
-		c.Reply.ArrayAt(mark, n)
+		reply.ArrayAt(mark, n)
 	}
-	return nil
 }
 
-func heading(c *command.Context, of parts, n int) {
+func heading(reply *protocol.Reply, of parts, n int) {
 	if of == theField|theValue {
-		c.Reply.Map(n)
+		reply.Map(n)
 	} else {
-		c.Reply.Array(n)
+		reply.Array(n)
 	}
 }

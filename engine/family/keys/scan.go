@@ -13,7 +13,7 @@ import (
 
 // keys is KEYS pattern. Replies: an array of all matching keys, without order.
 //
-// Cost: one turn in proportion to the database, unless the pattern is a literal key.
+// Cost: in proportion to the database, or to the slot of the pattern's hash tag. A literal key costs one lookup.
 func keys(c *command.Context) error {
 	pattern := c.Args[1]
 	if glob.IsLiteral(pattern) {
@@ -25,22 +25,43 @@ func keys(c *command.Context) error {
 		c.Reply.Bulk(pattern)
 		return nil
 	}
-	everything := isEverything(pattern)
-	mark, n := c.Reply.Mark(), 0
-	all := c.DB.All
-	if c.Space.BySlot() && !everything {
+	n, all := c.DB.Len(), c.DB.Present()
+	if c.Space.BySlot() && !isEverything(pattern) {
 		if slot, one := slots.OfPattern(pattern); one {
-			all = c.DB.AllInSlot(slot)
+			n, all = c.DB.InSlot(slot), c.DB.PresentInSlot(slot)
 		}
 	}
+	past := c.Now // deadlines before it have passed
+	if c.Space.Trusting {
+		past = math.MinInt64
+	}
+	if c.IsLong(n) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			answerKeys(r, all, past)
+			return nil
+		})
+	}
+	answerKeys(c.Inline(), all, past)
+	return nil
+}
+
+// answerKeys replies the keys among all that match KEYS's pattern, and have no deadline before past.
+func answerKeys(r *command.Reading, all func(func(value.Value) bool), past int64) {
+	pattern := r.Args[1]
+	everything := isEverything(pattern)
+	mark, n := r.Reply.Mark(), 0
 	for v := range all {
-		if key := v.Key(); (everything || glob.Match(pattern, key)) && !pastDeadline(c, v) {
-			c.Reply.Bulk(key)
+		r.Step()
+		key := v.Key()
+		if !everything && !glob.Match(pattern, key) {
+			continue
+		}
+		if d := v.Deadline(); d == 0 || d >= past {
+			r.Reply.Bulk(key)
 			n++
 		}
 	}
-	c.Reply.ArrayAt(mark, n)
-	return nil
+	r.Reply.ArrayAt(mark, n)
 }
 
 func isEverything(pattern []byte) bool { return len(pattern) == 1 && pattern[0] == '*' }

@@ -71,7 +71,7 @@ func answerLater(c *command.Context, f func(yield func(set.Element) bool)) {
 func (s *commands) answerBuilt(c *command.Context) {
 	r := s.building.Reader()
 	c.Reply.Set(r.Len())
-	answerAll(c, &r)
+	answerAll(c.Inline(), &r)
 	s.building.Discard()
 }
 

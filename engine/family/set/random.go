@@ -66,7 +66,7 @@ func (s *commands) popMany(c *command.Context) error {
 	c.Reply.Set(n)
 	if n == size {
 		r := set.Read(e.Value())
-		answerAll(c, &r)
+		answerAll(c.Inline(), &r)
 		c.DB.Remove(e)
 		c.Notify(command.EventGeneric, "del", key)
 		c.Propagate(c.Displacement(), key)
@@ -135,7 +135,7 @@ func (s *commands) randMember(c *command.Context) error {
 		})
 	case wanted >= int64(r.Len()):
 		reply.Array(r.Len())
-		answerAll(c, &r)
+		answerAll(c.Inline(), &r)
 	default:
 		reply.Array(int(wanted))
 		s.sampler.Sample(&r, rng, int(wanted), func(e set.Element) { answer(reply, e) })

@@ -14,17 +14,28 @@ func members(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	r := set.Read(v)
-	c.Reply.Set(r.Len())
-	answerAll(c, &r)
+	if s := set.Read(v); c.IsLong(s.Len()) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			answerSet(r, v)
+			return nil
+		})
+	}
+	answerSet(c.Inline(), v)
 	return nil
 }
 
-// answerAll replies every member of r.
-func answerAll(c *command.Context, r *set.Reader) {
-	reply := c.Reply
-	r.All(func(e set.Element) bool {
-		answer(reply, e)
+// answerSet replies v, a set or the zero Value.
+func answerSet(r *command.Reading, v value.Value) {
+	s := set.Read(v)
+	r.Reply.Set(s.Len())
+	answerAll(r, &s)
+}
+
+// answerAll replies every member of s.
+func answerAll(r *command.Reading, s *set.Reader) {
+	s.All(func(e set.Element) bool {
+		r.Step()
+		answer(r.Reply, e)
 		return true
 	})
 }

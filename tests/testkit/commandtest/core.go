@@ -99,6 +99,14 @@ type everyone struct{}
 
 func (everyone) Name() string { return "default" }
 
+// CanReadBeside implements command.Core: all commands are read in place.
+func (c *Core) CanReadBeside(*command.Context) bool { return false }
+
+// ReadBeside implements command.Core.
+func (c *Core) ReadBeside(*command.Context, func(*command.Reading) error) {
+	panic("a test's core has no goroutine to read on")
+}
+
 // Reset forgets effects and events.
 func (c *Core) Reset() {
 	c.Effects, c.Events, c.Subkeys = c.Effects[:0], c.Events[:0], c.Subkeys[:0]

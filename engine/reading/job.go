@@ -1,0 +1,114 @@
+package reading
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// A Job is one long read of one client.
+//
+//	Begin ──▶ waiting ──▶ started ──▶ Read returns ──▶ Over, in a turn: the reply leaves
+//	             │           │
+//	             └── Stop ───┴──▶ the goroutine ends at its next rest, and Over drops the reply
+//
+// reading.J1. From Begin to End the Job is a reader of its view. Read runs in between, at most once.
+type Job struct {
+	Client *client.Client
+	Read   func(*command.Reading) error
+	Args   [][]byte // copies
+	Now    int64    // Unix ms, of the command
+	Reply  *protocol.Reply
+	Over   func(*Job) // called once, on the Job's goroutine, outside the turn; it has to call End in a turn
+
+	// When Over is called:
+	Ended bool          // Read has returned; else the Job was stopped, or the Reply is Full
+	Err   error         // Read's
+	Took  time.Duration // by Read, without the time for which it waited for others
+
+	queue   *Queue
+	view    *View
+	started bool
+	stop    atomic.Bool
+	sliced  time.Time // when the present slice began
+	turned  time.Time // when it got its place among those that compute
+}
+
+const (
+	stepsARest = 128                    // elements between two readings of the clock
+	slice      = 200 * time.Microsecond // between two yields
+	round      = 4 * time.Millisecond   // between two changes of the Jobs that compute
+	nap        = time.Millisecond       // after each round on a single processor
+)
+
+// Stop has the Job end soon. Any goroutine.
+func (j *Job) Stop() { j.stop.Store(true) }
+
+// run is the Job's goroutine. A Step that does not return ends it by Goexit.
+func (j *Job) run() {
+	defer func() {
+		if r := recover(); r != nil {
+			panic(r)
+		}
+		j.pause()
+		j.Over(j)
+	}()
+	j.goOn()
+	if inner := j.Reply.Chunks; inner != nil {
+		j.Reply.Chunks = counted{inner, j.Client}
+	}
+	j.Err = j.Read(command.NewReading(j.Reply, j.Args, j.Now, j.rest))
+	j.Ended = true
+}
+
+// goOn waits for a place among the Jobs that compute.
+func (j *Job) goOn() {
+	j.queue.places <- struct{}{}
+	j.turned = time.Now()
+	j.sliced = j.turned
+}
+
+// pause gives the place back.
+func (j *Job) pause() {
+	j.Took += time.Since(j.turned)
+	<-j.queue.places
+}
+
+// rest gives way to loops and other Jobs, or ends the goroutine. It returns the number of steps until the next call.
+func (j *Job) rest() (steps int) {
+	if j.stop.Load() || j.Reply.Full() {
+		runtime.Goexit()
+	}
+	now := time.Now()
+	if now.Sub(j.sliced) < slice {
+		return stepsARest
+	}
+	if now.Sub(j.turned) >= round {
+		j.pause()
+		if j.queue.alone {
+			time.Sleep(nap)
+		}
+		j.goOn()
+		return stepsARest
+	}
+	runtime.Gosched()
+	j.sliced = time.Now()
+	return stepsARest
+}
+
+// counted counts the chunks of a reply as the client's memory, before its loop gets the reply.
+type counted struct {
+	protocol.Chunks
+	cl *client.Client
+}
+
+func (c counted) Chunk(n, held int) (chunk []byte, release func()) {
+	if chunk, release = c.Chunks.Chunk(n, held); chunk != nil {
+		c.cl.Prepare(held + cap(chunk))
+	}
+	return chunk, release
+}
