@@ -335,6 +335,12 @@ func (l *Log) HistoryChanged() {
 // Waiting reports whether the first rewrite is not done: the files are not the data set.
 func (l *Log) Waiting() bool { return l.state == waiting }
 
+// SyncingFor is how long the sync under way has taken so far; 0: none is.
+func (l *Log) SyncingFor() time.Duration { return l.w.syncingFor() }
+
+// Failure is why the file cannot be written, in the system's words; "": it can.
+func (l *Log) Failure() string { return l.w.refusal() }
+
 // Memory is the buffer's memory.
 func (l *Log) Memory() int64 { return l.w.memory() }
 

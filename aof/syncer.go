@@ -15,6 +15,7 @@ import (
 type syncer struct {
 	due     bool      // a sync was asked for
 	syncing bool      // a sync is under way
+	began   time.Time // when it began
 	synced  int64     // the offset up to which the disk has the log
 	awaited int64     // a turn is told when synced has come so far; 0: none is
 	blocked time.Time // when a sync began to keep bytes from the file; zero: none does
@@ -82,8 +83,9 @@ func (w *writer) sync() {
 	s.sync.due, s.sync.syncing = false, true
 	from, at, turn, gated := s.sync.synced, s.buf.first, s.turn, s.gated
 	covers := at == s.ready
-	w.unlock()
 	began := time.Now()
+	s.sync.began = began
+	w.unlock()
 	err := w.file.Sync()
 	took := time.Since(began)
 	s = w.lock()

@@ -346,6 +346,16 @@ func (w *writer) spentHere() int64 {
 	return s.here
 }
 
+// syncingFor is how long the sync under way has taken so far; 0: none is.
+func (w *writer) syncingFor() time.Duration {
+	s := w.lock()
+	defer w.unlock()
+	if !s.sync.syncing {
+		return 0
+	}
+	return time.Since(s.sync.began)
+}
+
 // isSyncing reports whether a sync is under way.
 func (w *writer) isSyncing() bool {
 	s := w.lock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 )
 
 // Parts connects a Scheduler to its server.
@@ -60,8 +61,9 @@ type Scheduler struct {
 	savedDirty int64 // value of Parts.Dirty that the file has
 	lastSave   time.Time
 	lastTry    time.Time
-	failed     bool // the last background save failed
-	rests      bool // it was cut off because it kept too much memory; the next one waits as after a failure
+	failed     bool   // the last background save failed
+	why        string // of failed, in the system's words
+	rests      bool   // it was cut off because it kept too much memory; the next one waits as after a failure
 	lastSpan   time.Duration
 	lastKept   int64 // greatest Retained during the last save
 	saves      int64
@@ -244,7 +246,7 @@ func (s *Scheduler) finished(j *saving, err error) {
 	case errors.Is(err, ErrAborted):
 	default:
 		s.parts.Log.Warning("Background saving error")
-		s.failed = true
+		s.failed, s.why = true, reason.Of(err)
 	}
 	s.settled()
 }
@@ -253,6 +255,14 @@ func (s *Scheduler) settled() {
 	if s.parts.Settled != nil {
 		s.parts.Settled()
 	}
+}
+
+// Failure is why the last background save failed, in the system's words; "": it did not.
+func (s *Scheduler) Failure() string {
+	if !s.failed {
+		return ""
+	}
+	return s.why
 }
 
 // Began returns when the current background save began; the zero time without one.

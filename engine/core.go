@@ -281,7 +281,14 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 		c.stack.counted = c.countedOf(cl, spec, args) // EXEC's queue is still there
 	}
 	mark := cl.Out.Mark()
+	long := many || spec.Flags&(command.Fast|command.Brief) == 0
+	if long {
+		c.running.begin(cl, spec)
+	}
 	lent, _ := c.invoke(cl, args, bulk, spec, mark)
+	if long {
+		c.running.end()
+	}
 	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args) // afterwards: the handler has blacked out what is secret
 	}
@@ -324,7 +331,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 		c.serveReady() // at once: the waiting clients come before this client's next command
 		c.nanos = c.wall.Nanos()
 	}
-	if many || spec.Flags&(command.Fast|command.Brief) == 0 || c.meter.precise {
+	if long || c.meter.precise {
 		c.lap()
 	}
 	if c.slotStats != nil {

@@ -100,6 +100,42 @@ func (c *Core) noteStall(e diagnose.Stall, took int64, waits bool) {
 	w.log.Note(e)
 }
 
+// A Holder is the call that holds the turn, or has lent it.
+type Holder struct {
+	Command string // "" if it is not known
+	Client  int64  // its ID; 0: none
+	Addr    string
+}
+
+// Holder returns the call that holds the turn now. Any goroutine. The call may end meanwhile.
+func (c *Core) Holder() Holder {
+	spec, cl := c.running.spec.Load(), c.running.client.Load()
+	if spec == nil || cl == nil {
+		return Holder{}
+	}
+	return Holder{spec.Full, cl.ID, cl.Addr()}
+}
+
+// Lender returns the command that has lent the turn and the nanoseconds since it began; 0 if none has. Turn only.
+func (c *Core) Lender() (h Holder, nanos int64) {
+	c.assertHeld()
+	if c.lent == nil {
+		return Holder{}, 0
+	}
+	nanos = max(c.nanos-c.lent.began, 1)
+	if c.lent.p == nil || c.lent.p.cl == nil {
+		return Holder{}, nanos
+	}
+	h = Holder{Client: c.lent.p.cl.ID, Addr: c.lent.p.cl.Addr()}
+	if p := c.lent.p; p.spec != nil {
+		h.Command = p.spec.Full
+		if p.spec.Has(command.Scripts) {
+			h.Command = scriptName(&command.Context{Spec: p.spec, Args: p.args})
+		}
+	}
+	return h, nanos
+}
+
 // dutiesBegin is the begin of the first of some duties.
 func (c *Core) dutiesBegin(nanos int64) { c.stalls.at = nanos }
 

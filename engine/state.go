@@ -45,6 +45,7 @@ type Core struct {
 	meter     meter
 	sampler   sampler
 	stalls    stallWatch
+	running   running
 	large     largeness
 	batch     *protocol.Batch // that wants to know what has run; nil: none does
 	sinks     []hearer

@@ -63,6 +63,20 @@ func (h *H) Merge(other *H) {
 	}
 }
 
+// Since returns what was counted after before, an earlier copy of h. Its Max is known to an eighth.
+func (h *H) Since(before *H) (later H) {
+	if h.Total < before.Total { // h was reset
+		return *h
+	}
+	later.Total, later.Sum = h.Total-before.Total, h.Sum-before.Sum
+	for i, n := range h.buckets {
+		if later.buckets[i] = n - before.buckets[i]; later.buckets[i] > 0 {
+			later.Max = min(end(i), h.Max)
+		}
+	}
+	return later
+}
+
 // Percentile returns the duration that p percent did not exceed, to an eighth; 0 if nothing was counted.
 func (h *H) Percentile(p float64) time.Duration {
 	wanted := max(uint64(p/100*float64(h.Total)+0.5), 1)

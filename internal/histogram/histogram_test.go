@@ -61,3 +61,26 @@ func TestPercentiles(t *testing.T) {
 		t.Error("totals")
 	}
 }
+
+// TestSince: durations added after an earlier copy are counted alone, with their own maximum.
+func TestSince(t *testing.T) {
+	var h H
+	h.Add(int64(time.Second), 3)
+	before := h
+	for i := range 100 {
+		h.Add(int64(i+1)*int64(time.Millisecond), 1)
+	}
+	later := h.Since(&before)
+	if later.Total != 100 || later.Max < 100*time.Millisecond || later.Max > 113*time.Millisecond {
+		t.Errorf("%d counted, the maximum is %v", later.Total, later.Max)
+	}
+	if p := later.Percentile(50); p < 50*time.Millisecond || p > 57*time.Millisecond {
+		t.Errorf("the median is %v", p)
+	}
+	if none := h.Since(&h); none.Total != 0 || none.Max != 0 {
+		t.Errorf("nothing came, but %d are counted", none.Total)
+	}
+	if fresh := before.Since(&h); fresh.Total != 3 {
+		t.Errorf("after a reset %d are counted", fresh.Total)
+	}
+}

@@ -61,10 +61,13 @@ func Said(root string) (said []Line, err error) {
 	return said, err
 }
 
-// Scripts returns every line of the programs and pages in other languages.
+// Scripts returns every line of the programs and pages in other languages. Files of others are not ours to lay out:
+// their names have ".min.".
 func Scripts(root string) (lines []Line, err error) {
 	err = eachLine(root, []string{".css", ".html", ".js", ".py", ".sh"}, func(file string, number int, line string) {
-		lines = append(lines, Line{file, number, line, line})
+		if !strings.Contains(file, ".min.") {
+			lines = append(lines, Line{file, number, line, line})
+		}
 	})
 	return lines, err
 }

@@ -123,14 +123,8 @@ func (h *Heap) publish() {
 
 var statm = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/statm") })
 
-// Resident returns the process's resident set in bytes (used_memory_rss), or 0 if the system does not show it. It reads
-// one file; any goroutine.
-func Resident() int64 {
-	resident, _ := ResidentParts()
-	return resident
-}
-
-// ResidentParts returns the resident set in bytes, and the part of it that is pages of files, mostly the program's own.
+// ResidentParts returns the process's resident set in bytes (used_memory_rss), and the part of it that is pages of
+// files, mostly the program's own. Both are 0 if the system does not show them. It reads one file; any goroutine.
 func ResidentParts() (resident, files int64) {
 	f, err := statm()
 	if err != nil {
