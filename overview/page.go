@@ -7,12 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spindle/admin/live"
+	"spindle/dataset"
 	"spindle/engine"
 	"spindle/engine/acl"
 	"spindle/engine/client"
+	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
-	"spindle/engine/data/memory"
 	"spindle/internal/clock"
+	"spindle/internal/histogram"
 	"spindle/protocol"
 )
 
@@ -31,14 +33,51 @@ type Page struct {
 	Log     *ClientLog
 	Figures *Figures
 	BeatMs  func() int64 // when the core last did its duties, by clock.Steady
-	cpu     cpuMeter
+	Set     *dataset.Set
+	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it ends.
+	Certificates func(f func(name string, left int64))
+	Catalogue    func() *command.Catalogue
+	cpu          cpuMeter
+	changed      []live.Change // turn only
+}
+
+// latency gives the time of all replies since the start, by command.
+func (o *Page) latency(yield func(command string, h *histogram.H) bool) {
+	catalogue, reactor := o.Catalogue(), o.Figures.Reactor()
+	names := make([]string, catalogue.IDs())
+	for _, row := range catalogue.All() {
+		names[row.ID] = row.Full
+	}
+	for row, h := range reactor.Timings {
+		if !yield(names[row], h) {
+			return
+		}
+	}
+}
+
+// mostChanges bounds what is kept while no page takes it.
+const mostChanges = 64
+
+// NoteChange notes that CONFIG SET has changed a setting. Turn only.
+func (o *Page) NoteChange(name string) {
+	if len(o.changed) < mostChanges {
+		o.changed = append(o.changed, live.Change{AtMs: o.Core.Now(), Name: name})
+	}
+}
+
+// takeChanges returns what NoteChange has noted since the last call.
+func (o *Page) takeChanges() (list []live.Change) {
+	o.Core.Do(func() { list, o.changed = o.changed, nil })
+	return list
 }
 
 // Source is what the page asks of the server.
 func (o *Page) Source() live.Source {
 	return live.Source{
 		Observe: o.observe, Consult: o.Consult, Clients: o.clientLines, Sample: o.sample,
-		Held: func() time.Duration { return time.Duration(clock.Steady()-o.BeatMs()) * time.Millisecond },
+		Held:   func() time.Duration { return time.Duration(clock.Steady()-o.BeatMs()) * time.Millisecond },
+		Holder: func() live.Holder { return live.Holder(o.Core.Holder()) }, Latency: o.latency,
+		Certificates: o.Certificates, Changed: o.takeChanges,
 	}
 }
 
@@ -126,21 +165,20 @@ func (o *Page) clientLines(n int) (lines []string) {
 	return lines
 }
 
-// sample returns the present figures for the page's history.
+// sample returns the present figures that INFO does not have.
 func (o *Page) sample() (s live.Sample) {
 	s.CPUPercent = o.cpu.percent()
-	s.ResidentMemory = float64(memory.Resident())
 	o.Core.Do(func() {
-		f := o.Core.Figures()
-		s.OpsPerSecond = f.OpsPerSecond
-		s.InputPerSecond, s.OutputPerSecond = o.Figures.inputRate.PerSecond(), o.Figures.outputRate.PerSecond()
-		s.UsedMemory = float64(o.Core.UsedMemory())
-		s.Clients, s.Blocked = float64(f.Clients), float64(f.Blocked)
-		s.TurnMicros, s.TurnsPerSecond = float64(f.TurnMean)/1e3, f.TurnsPerSecond
-		for db := range o.Space.Len() {
-			s.Keys += float64(o.Space.DB(db).Len())
-		}
+		lender, nanos := o.Core.Lender()
+		s.Lender, s.Lent = live.Holder(lender), time.Duration(nanos)
+		s.Fsync, s.LogFailure, s.SaveFailure = o.Set.AOF.SyncingFor(), o.Set.AOF.Failure(), o.Set.Scheduler.Failure()
 	})
+	if s.LogFailure+s.SaveFailure != "" {
+		var fs unix.Statfs_t
+		if unix.Statfs(".", &fs) == nil { // the working folder is dir
+			s.DiskFree, s.DiskSize = int64(fs.Bavail)*fs.Bsize, int64(fs.Blocks)*fs.Bsize
+		}
+	}
 	return s
 }
 

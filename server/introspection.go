@@ -32,7 +32,9 @@ func (in *instance) joinOverview() {
 		Policy: in.registry.Lookup("maxmemory-policy").Get,
 	}
 	in.page = overview.Page{Core: in.core, Gate: in.gate, Space: in.space, Clients: in.clients, Log: log,
-		Figures: in.figures, BeatMs: in.beatMs.Load}
+		Figures: in.figures, BeatMs: in.beatMs.Load, Set: in.set,
+		Certificates: func(f func(name string, left int64)) { in.certificates.Ends().Each(time.Now(), f) },
+		Catalogue:    func() *command.Catalogue { return in.catalogue }}
 	h := &in.health
 	h.Core, h.Set, h.Sentinel, h.Ill = in.core, in.set, in.asSentinel, in.parts.Ill
 }

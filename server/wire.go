@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"time"
 
 	"spindle/admin"
 	"spindle/admin/live"
@@ -82,6 +81,9 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 		return err
 	}
 	in.parts.Follow(in.registry)
+	for _, row := range in.registry.Rows() {
+		in.registry.OnChange(func() error { in.page.NoteChange(row.Name); return nil }, row.Name)
+	}
 	in.core.AddOwnBarriers(in.parts.Barriers()...)
 	in.core.Do(in.registry.Loaded)
 	if err := in.parts.Ready(); err != nil {
@@ -195,7 +197,7 @@ func (in *instance) startAdmin() error {
 	address := &admin.Server{Parts: admin.Parts{
 		Do: in.core.Do, Sections: func() []info.Section { return in.sections }, Catalogue: in.catalogue,
 		Scripts: in.scripts.Each, Health: &in.health.Shown, Handshakes: in.listening.reactor.Handshakes,
-		Certificates: func(f func(name string, left int64)) { in.certificates.Ends().Each(time.Now(), f) },
+		Certificates: in.page.Certificates,
 		Profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)

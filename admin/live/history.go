@@ -1,110 +1,354 @@
 package live
 
-import "sync"
+import (
+	"math"
+	"strconv"
+	"sync"
+	"time"
 
-// A Sample is what the history keeps of a moment.
-type Sample struct {
-	OpsPerSecond, InputPerSecond, OutputPerSecond float64 // bytes of the network
-	UsedMemory, ResidentMemory                    float64 // bytes
-	Clients, Blocked                              float64
-	Keys                                          float64
-	TurnMicros, TurnsPerSecond                    float64 // a turn's mean length lately
-	CPUPercent                                    float64 // of one core, since the last sample
-}
-
-// values are a Sample's in the order of names.
-func (s *Sample) values() [series]float64 {
-	return [series]float64{
-		s.OpsPerSecond, s.InputPerSecond, s.OutputPerSecond, s.UsedMemory, s.ResidentMemory, s.Clients, s.Blocked,
-		s.Keys, s.TurnMicros, s.TurnsPerSecond, s.CPUPercent,
-	}
-}
-
-// names are what the page calls the series.
-var names = [series]string{"ops", "in", "out", "used", "rss", "clients", "blocked", "keys", "turn", "turns", "cpu"}
-
-const (
-	series  = 11
-	seconds = 600  // the fine ring: ten minutes, a point a second
-	minutes = 1440 // the coarse ring: a day, a point a minute
+	"spindle/internal/histogram"
 )
 
-// A History is two rings of fixed size: about 200 KB, whatever happens.
-//
-//	seconds: … 598 599 |600      each second's sample
-//	minutes: … 10:41 10:42 |     the mean of a minute's samples
-type History struct {
-	mu     sync.Mutex
-	fine   [seconds]point
-	coarse [minutes]point
-	nFine  int // points ever put in; the next goes to nFine % seconds
-	nDay   int
-	sum    [series]float64 // of the minute that is not over
-	n      int
-	minute int64
+// A second is what one look gives to the history.
+type second struct {
+	now, before map[string]string // fields of INFO, at this look and at the one before; before is nil at first
+	span        float64           // seconds between the two
+	cpu         float64           // percent of one core since the last look
+	stall       time.Duration     // the longest that ended since the last look; 0: none
+	latency     histogram.H       // of the replies since the last look
 }
 
-// A point is the figures of a time, in Unix seconds.
-type point struct {
-	at     int64
-	values [series]float32
+func (s *second) number(field string) float64 { return number(s.now, field) }
+
+func number(info map[string]string, field string) float64 {
+	n, err := strconv.ParseFloat(info[field], 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return n
 }
 
-// Add puts in the sample of a second.
-func (h *History) Add(unix int64, s Sample) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if unix/60 != h.minute {
-		h.closeMinute()
-		h.minute = unix / 60
+// rate is by how much a counter grew a second.
+func (s *second) rate(field string) float64 {
+	grown := s.number(field) - number(s.before, field)
+	if s.before == nil || grown < 0 || s.span <= 0 { // CONFIG RESETSTAT
+		return math.NaN()
 	}
-	p := point{at: unix}
-	for i, v := range s.values() {
-		p.values[i] = float32(v)
-		h.sum[i] += v
-	}
-	h.n++
-	h.fine[h.nFine%seconds] = p
-	h.nFine++
+	return grown / s.span
 }
 
-// closeMinute makes a point of the minute that is over.
-func (h *History) closeMinute() {
-	if h.n == 0 {
-		return
-	}
-	p := point{at: h.minute * 60}
-	for i := range h.sum {
-		p.values[i] = float32(h.sum[i] / float64(h.n))
-	}
-	h.coarse[h.nDay%minutes] = p
-	h.nDay++
-	h.sum, h.n = [series]float64{}, 0
-}
-
-// Points are the points of a ring after the time since, in order: "at" and each series by its name. A gap shows in the
-// times.
-func (h *History) Points(day bool, since int64) map[string][]float64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ring, n := h.fine[:], h.nFine
-	if day {
-		ring, n = h.coarse[:], h.nDay
-	}
-	first := max(0, n-len(ring))
-	for first < n && ring[first%len(ring)].at <= since {
-		first++
-	}
-	all := map[string][]float64{"at": make([]float64, 0, n-first)}
-	for _, name := range names {
-		all[name] = make([]float64, 0, n-first)
-	}
-	for i := first; i < n; i++ {
-		p := &ring[i%len(ring)]
-		all["at"] = append(all["at"], float64(p.at))
-		for j, name := range names {
-			all[name] = append(all[name], float64(p.values[j]))
+// sum adds fields that are there.
+func (s *second) sum(fields ...string) (sum float64) {
+	for _, f := range fields {
+		if n := s.number(f); n == n {
+			sum += n
 		}
 	}
-	return all
+	return sum
+}
+
+// quantile is a percentile of the latency in microseconds. NaN: nothing was measured.
+func (s *second) quantile(p float64) float64 {
+	if s.latency.Total == 0 {
+		return math.NaN()
+	}
+	return float64(s.latency.Percentile(p)) / 1e3
+}
+
+// A row is a series of the history.
+type row struct {
+	name  string
+	peak  bool // a longer step keeps the maximum; else the mean
+	value func(s *second) float64
+}
+
+func field(name, of string) row {
+	return row{name, false, func(s *second) float64 { return s.number(of) }}
+}
+
+func rate(name, of string) row {
+	return row{name, false, func(s *second) float64 { return s.rate(of) }}
+}
+
+func purposes(name string, of ...string) row {
+	fields := make([]string, len(of))
+	for i, o := range of {
+		fields[i] = "memory_purpose_" + o
+	}
+	return row{name, false, func(s *second) float64 { return s.sum(fields...) }}
+}
+
+// series are what the history keeps. A value that was not measured is NaN, and a gap on the page.
+var series = []row{
+	field("ops", "instantaneous_ops_per_sec"),
+	rate("in", "total_net_input_bytes"), rate("out", "total_net_output_bytes"),
+	rate("replin", "total_net_repl_input_bytes"), rate("replout", "total_net_repl_output_bytes"),
+	rate("hits", "keyspace_hits"), rate("misses", "keyspace_misses"), rate("errors", "total_error_replies"),
+	rate("evicted", "evicted_keys"), rate("expired", "expired_keys"), rate("connects", "total_connections_received"),
+	field("used", "used_memory"), field("rss", "used_memory_rss"),
+	{"limit", false, func(s *second) float64 {
+		if limit := s.number("maxmemory"); limit > 0 {
+			return limit
+		}
+		return math.NaN()
+	}},
+	purposes("data", "keys", "values", "index", "other_data"), purposes("forclients", "clients"),
+	purposes("forreplicas", "replication"), purposes("spare", "fragmentation", "empty_pages", "allocator"),
+	purposes("runtime", "go_heap", "go_free", "go_stacks", "go_runtime", "program"),
+	field("clients", "connected_clients"), field("blocked", "blocked_clients"),
+	{"keys", false, func(s *second) (keys float64) {
+		for db := range 16 {
+			if n, err := strconv.ParseFloat(pairs(s.now["db"+strconv.Itoa(db)])["keys"], 64); err == nil {
+				keys += n
+			}
+		}
+		return keys
+	}},
+	field("turn", "instantaneous_eventloop_duration_usec"),
+	field("turns", "instantaneous_eventloop_cycles_per_sec"),
+	{"stall", true, func(s *second) float64 {
+		if s.stall == 0 {
+			return math.NaN()
+		}
+		return float64(s.stall) / 1e3
+	}},
+	{"cpu", false, func(s *second) float64 { return s.cpu }},
+	{"p50", false, func(s *second) float64 { return s.quantile(50) }},
+	{"p99", false, func(s *second) float64 { return s.quantile(99) }},
+	{"max", true, func(s *second) float64 {
+		if s.latency.Total == 0 {
+			return math.NaN()
+		}
+		return float64(s.latency.Max) / 1e3
+	}},
+	{"lag", true, func(s *second) float64 {
+		most := math.NaN()
+		for i := range int(max(0, s.sum("connected_slaves"))) {
+			offset, err := strconv.ParseFloat(pairs(s.now["slave"+strconv.Itoa(i)])["offset"], 64)
+			if behind := s.number("master_repl_offset") - offset; err == nil && !(behind <= most) {
+				most = max(0, behind)
+			}
+		}
+		return most
+	}},
+	field("dirty", "rdb_changes_since_last_save"), field("logsize", "aof_current_size"),
+	field("unwritten", "aof_buffer_length"),
+}
+
+// A point is the values at a time, in Unix seconds.
+type point struct {
+	at     int64
+	values []float32
+}
+
+// A ring keeps the points of a range: its newest ones, one for each step.
+type ring struct {
+	name   string
+	step   int64 // seconds
+	peaks  []bool
+	points []point
+	n      int // points ever put in; the next goes to n % len(points)
+
+	open   int64 // the step that is not over, in units of step
+	sum    []float64
+	counts []int
+}
+
+func newRing(name string, step int64, points int, peaks []bool) *ring {
+	r := &ring{name: name, step: step, peaks: peaks, points: make([]point, points), sum: make([]float64, len(peaks)),
+		counts: make([]int, len(peaks))}
+	values := make([]float32, points*len(peaks))
+	for i := range r.points {
+		r.points[i].values = values[i*len(peaks) : (i+1)*len(peaks) : (i+1)*len(peaks)]
+	}
+	return r
+}
+
+// add puts in the values of a second.
+func (r *ring) add(unix int64, values []float64) {
+	if unix/r.step != r.open {
+		r.close()
+		r.open = unix / r.step
+	}
+	for i, v := range values {
+		switch {
+		case v != v:
+			continue
+		case !r.peaks[i] || r.counts[i] == 0:
+			r.sum[i] += v
+		default:
+			r.sum[i] = max(r.sum[i], v)
+		}
+		r.counts[i]++
+	}
+	if r.step == 1 {
+		r.close()
+	}
+}
+
+// close makes a point of the step that is over.
+func (r *ring) close() {
+	if r.open == 0 {
+		return
+	}
+	p := &r.points[r.n%len(r.points)]
+	p.at = r.open * r.step
+	for i, sum := range r.sum {
+		switch {
+		case r.counts[i] == 0:
+			sum = math.NaN()
+		case !r.peaks[i]:
+			sum /= float64(r.counts[i])
+		}
+		p.values[i], r.sum[i], r.counts[i] = float32(sum), 0, 0
+	}
+	r.n, r.open = r.n+1, 0
+}
+
+// appendJSON appends the points after the time since: {"step":1,"at":[…],"ops":[…],…}. A value that was not measured
+// is null.
+func (r *ring) appendJSON(b []byte, since int64, name func(i int) string) []byte {
+	first := max(0, r.n-len(r.points))
+	for first < r.n && r.points[first%len(r.points)].at <= since {
+		first++
+	}
+	b = strconv.AppendInt(append(b, `{"step":`...), r.step, 10)
+	b = append(b, `,"at":[`...)
+	for i := first; i < r.n; i++ {
+		b = strconv.AppendInt(comma(b), r.points[i%len(r.points)].at, 10)
+	}
+	b = append(b, ']')
+	for j := range r.peaks {
+		b = append(strconv.AppendQuote(append(b, ','), name(j)), ":["...)
+		for i := first; i < r.n; i++ {
+			if v := float64(r.points[i%len(r.points)].values[j]); v-v == 0 {
+				b = strconv.AppendFloat(comma(b), v, 'g', 6, 32)
+			} else {
+				b = append(comma(b), "null"...)
+			}
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// comma appends what stands between two elements of a list.
+func comma(b []byte) []byte {
+	if b[len(b)-1] == '[' {
+		return b
+	}
+	return append(b, ',')
+}
+
+// A History is rings of fixed size: about 350 KB, whatever happens. Those of the commands come on top: 6 KB each.
+//
+//	minutes: … 598 599 |600      each second's look
+//	hour:    … 10:41:10 |        the mean of ten seconds; the maximum of a peak
+//	day:     … 10:41 10:42 |     the same of a minute
+type History struct {
+	mu       sync.Mutex
+	rings    []*ring
+	commands map[string]*commandHistory
+	order    []string // the names in commands
+	last     histogram.H
+}
+
+// Steps and lengths of the ranges.
+const (
+	fineStep, finePoints = 1, 600
+	hourStep, hourPoints = 10, 360
+	dayStep, dayPoints   = 60, 1440
+	mostCommands         = 64 // that have a history
+)
+
+func newHistory() *History {
+	peaks := make([]bool, len(series))
+	for i, s := range series {
+		peaks[i] = s.peak
+	}
+	return &History{commands: map[string]*commandHistory{}, rings: []*ring{
+		newRing("minutes", fineStep, finePoints, peaks),
+		newRing("hour", hourStep, hourPoints, peaks), newRing("day", dayStep, dayPoints, peaks),
+	}}
+}
+
+// Add puts in the look of a second.
+func (h *History) Add(unix int64, s *second) {
+	values := make([]float64, len(series))
+	for i, row := range series {
+		values[i] = row.value(s)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.rings {
+		r.add(unix, values)
+	}
+}
+
+// JSON is the points of a range after the time since.
+func (h *History) JSON(name string, since int64) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.rings[0]
+	for _, other := range h.rings {
+		if other.name == name {
+			r = other
+		}
+	}
+	return r.appendJSON(make([]byte, 0, 64<<10), since, func(i int) string { return series[i].name })
+}
+
+// A commandHistory is the latency of one command in the last hour.
+type commandHistory struct {
+	*ring
+	last histogram.H
+}
+
+// commandSeries are its series, in microseconds but for calls, which are a second's.
+var commandSeries = []string{"calls", "p50", "p99", "max"}
+
+// latencies returns the latency of all replies since the last call. Each tenth second it adds to the commands' own
+// histories.
+func (h *History) latencies(unix int64, all func(yield func(command string, h *histogram.H) bool)) histogram.H {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var sum histogram.H
+	for name, now := range all {
+		sum.Merge(now)
+		if unix%hourStep != 0 {
+			continue
+		}
+		c := h.commands[name]
+		if c == nil {
+			if len(h.commands) == mostCommands {
+				continue
+			}
+			c = &commandHistory{ring: newRing(name, hourStep, hourPoints, []bool{false, false, false, true})}
+			h.commands[name] = c
+			h.order = append(h.order, name)
+		}
+		later := now.Since(&c.last)
+		c.last = *now
+		values := []float64{float64(later.Total) / hourStep, math.NaN(), math.NaN(), math.NaN()}
+		if later.Total > 0 {
+			values = []float64{values[0], float64(later.Percentile(50)) / 1e3, float64(later.Percentile(99)) / 1e3,
+				float64(later.Max) / 1e3}
+		}
+		c.add(unix, values)
+		c.close()
+	}
+	later := sum.Since(&h.last)
+	h.last = sum
+	return later
+}
+
+// CommandJSON is the latency of a command after the time since; nil if there is none.
+func (h *History) CommandJSON(name string, since int64) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.commands[name]
+	if c == nil {
+		return nil
+	}
+	return c.appendJSON(make([]byte, 0, 16<<10), since, func(i int) string { return commandSeries[i] })
 }

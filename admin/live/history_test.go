@@ -3,43 +3,70 @@ package live
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"testing"
-	"unsafe"
+	"time"
 )
 
-// TestHistory: two days of samples; the rings hold their last ten minutes and 24 hours, in order.
+// points is a range as the page gets it.
+func points(t *testing.T, h *History, name string, since int64) (at []int64, of map[string][]*float64) {
+	t.Helper()
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(h.JSON(name, since), &raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw["at"], &at); err != nil {
+		t.Fatal(err)
+	}
+	of = map[string][]*float64{}
+	for _, row := range series {
+		var list []*float64
+		if err := json.Unmarshal(raw[row.name], &list); err != nil || len(list) != len(at) {
+			t.Fatalf("%s: %v, %d of %d points", row.name, err, len(list), len(at))
+		}
+		of[row.name] = list
+	}
+	return at, of
+}
+
+// TestHistory: two days of looks. The rings hold their last ten minutes, hour and day in order: means, and the maxima
+// of peaks. A value that was not measured is null.
 func TestHistory(t *testing.T) {
-	if size := unsafe.Sizeof(History{}); size > 256<<10 {
+	h := newHistory()
+	if size := 4 * len(series) * (finePoints + hourPoints + dayPoints); size > 400<<10 {
 		t.Errorf("a history takes %d bytes", size)
 	}
-	var h History
 	const start, last = 1_000_000_020, 1_000_000_020 + 2*86400 // at the beginning of a minute
 	for at := int64(start); at <= last; at++ {
-		h.Add(at, Sample{OpsPerSecond: float64(at % 60), Keys: float64((at - start) / 60)})
-	}
-	fine := h.Points(false, 0)
-	if n := len(fine["at"]); n != seconds || fine["at"][n-1] != last || fine["at"][0] != last-seconds+1 {
-		t.Errorf("%d seconds, from %v to %v", n, fine["at"][0], fine["at"][n-1])
-	}
-	day := h.Points(true, 0)
-	n := len(day["at"])
-	if n != minutes || !slices.IsSorted(day["at"]) || day["at"][n-1] != last-60 || day["at"][0] != last-86400 {
-		t.Errorf("%d minutes, from %v to %v", n, day["at"][0], day["at"][n-1])
-	}
-	if day["ops"][5] != 29.5 || day["keys"][n-1] != 2*1440-1 {
-		t.Errorf("a minute's mean is %v, want 29.5; the last minute has %v keys", day["ops"][5], day["keys"][n-1])
-	}
-	more := h.Points(false, last-3)
-	if !slices.Equal(more["at"], []float64{last - 2, last - 1, last}) || len(more["ops"]) != 3 {
-		t.Errorf("since three seconds: %v", more)
-	}
-	if more := h.Points(true, last); len(more["at"]) != 0 {
-		t.Errorf("since now: %v", more)
-	}
-	for _, name := range names {
-		if len(day[name]) != n {
-			t.Errorf("%s has %d points of %d", name, len(day[name]), n)
+		s := &second{now: map[string]string{"instantaneous_ops_per_sec": strconv.FormatInt(at%60, 10)}}
+		if at%60 < 30 {
+			s.stall = time.Duration(at%60) * time.Microsecond
 		}
+		h.Add(at, s)
+	}
+	at, of := points(t, h, "minutes", 0)
+	if n := len(at); n != finePoints || at[n-1] != last || at[0] != last-finePoints+1 {
+		t.Errorf("%d seconds, from %v to %v", n, at[0], at[n-1])
+	}
+	if of["p99"][3] != nil {
+		t.Errorf("a latency that was not measured is %v", *of["p99"][3])
+	}
+	at, of = points(t, h, "day", 0)
+	n := len(at)
+	if n != dayPoints || !slices.IsSorted(at) || at[n-1] != last-60 || at[0] != last-86400 {
+		t.Errorf("%d minutes, from %v to %v", n, at[0], at[n-1])
+	}
+	if *of["ops"][5] != 29.5 || *of["stall"][5] != 29 {
+		t.Errorf("a minute's mean is %v, want 29.5; its peak is %v, want 29", *of["ops"][5], *of["stall"][5])
+	}
+	if at, of = points(t, h, "hour", 0); len(at) != hourPoints || at[1]-at[0] != hourStep || *of["ops"][0] != 4.5 {
+		t.Errorf("%d points of the hour", len(at))
+	}
+	if at, _ = points(t, h, "minutes", last-3); !slices.Equal(at, []int64{last - 2, last - 1, last}) {
+		t.Errorf("since three seconds: %v", at)
+	}
+	if at, _ = points(t, h, "day", last); len(at) != 0 {
+		t.Errorf("since now: %v", at)
 	}
 }
 

@@ -1,19 +1,23 @@
-// Package live is the page for operators: the server's present state, its last 24 hours, and a console for commands
-// that read.
+// Package live is the page for operators: what is wrong now, the server's figures, its last 24 hours, and a console for
+// commands that read.
 //
-// Owner: the HTTP server's goroutines and one sampler. They see the core through [Source] alone.
+// Owner: the HTTP server's goroutines and one watch. They see the core through [Source] alone.
 // Never: changes data, asks for anything from outside the program, or keeps more than History's fixed memory.
-// Start at live.go; guard.go decides which requests are served, console.go which commands the console takes.
+// Start at live.go; judge.go says what is wrong, watch.go looks each second. guard.go decides which requests are
+// served, console.go which commands the console takes.
 package live
 
 import (
 	"embed"
 	"encoding/json"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"spindle/internal/histogram"
 )
 
 // A Source is the server as the page sees it. All of it may be called from any goroutine.
@@ -24,10 +28,33 @@ type Source struct {
 	Consult func(user, from string, args [][]byte) ([]byte, error)
 	// Clients are the first n clients by id, as CLIENT LIST shows them.
 	Clients func(n int) []string
-	// Sample are the figures of this moment.
+	// Sample are figures of this moment that INFO does not have.
 	Sample func() Sample
 	// Held is how long ago the core did its duties last: a long time means that something holds the turn.
 	Held func() time.Duration
+	// Holder is the call that holds the turn now.
+	Holder func() Holder
+	// Latency gives the time of all replies since the start, by command.
+	Latency func(yield func(command string, h *histogram.H) bool)
+	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it ends.
+	Certificates func(f func(name string, left int64))
+	// Changed are the settings that CONFIG SET has changed since the last call.
+	Changed func() []Change
+}
+
+// A Sample is figures of a moment that INFO does not have. Figures says what they mean.
+type Sample struct {
+	CPUPercent              float64 // of one core, since the last sample
+	Lent, Fsync             time.Duration
+	Lender                  Holder
+	SaveFailure, LogFailure string
+	DiskFree, DiskSize      int64
+}
+
+// A Change is a setting that CONFIG SET has changed.
+type Change struct {
+	AtMs int64 // Unix ms
+	Name string
 }
 
 // Options have the rules of access. Token and Host hold for the page; see guard.go.
@@ -45,24 +72,27 @@ var files embed.FS
 type Page struct {
 	Guard
 	o       Options
-	history History
+	history *History
+	watch   watch
 	cache   cache
 	asking  chan struct{} // has an element for each command of the console that runs or waits
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
 
-// New starts the sampler. Close ends it.
+// New starts the watch. Close ends it.
 func New(o Options) *Page {
 	p := &Page{
 		o: o, stop: make(chan struct{}), asking: make(chan struct{}, mostAsking), Guard: Guard{Token: o.Token, Host: o.Host},
+		history: newHistory(),
 	}
+	p.watch = watch{source: &p.o.Source, history: p.history}
 	p.cache.collect = p.collect
-	p.stopped.Go(p.sample)
+	p.stopped.Go(p.run)
 	return p
 }
 
-// Close ends the sampler.
+// Close ends the watch.
 func (p *Page) Close() {
 	close(p.stop)
 	p.stopped.Wait()
@@ -70,37 +100,44 @@ func (p *Page) Close() {
 
 // Handle enters the page's paths.
 func (p *Page) Handle(mux *http.ServeMux) {
-	for path, file := range map[string]struct{ name, kind string }{
-		"GET /{$}": {"page/index.html", "text/html"}, "GET /live/app.js": {"page/app.js", "text/javascript"},
-		"GET /live/style.css": {"page/style.css", "text/css"}, "GET /live/icon.svg": {"page/icon.svg", "image/svg+xml"},
-	} {
-		mux.Handle(path, p.Known(func(w http.ResponseWriter, _ *http.Request) {
-			body, err := files.ReadFile(file.name)
-			if err != nil {
-				panic(err) // it is embedded
-			}
-			w.Header().Set("Content-Type", file.kind+"; charset=utf-8")
+	kinds := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
+		".LICENSE": "text/plain"}
+	entries, err := files.ReadDir("page")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	for _, e := range entries {
+		kind := kinds[path.Ext(e.Name())]
+		body, err := files.ReadFile("page/" + e.Name())
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		at := "GET /live/" + e.Name()
+		if e.Name() == "index.html" {
+			at = "GET /{$}"
+		}
+		mux.Handle(at, p.Known(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind+"; charset=utf-8")
 			w.Write(body)
 		}))
 	}
 	mux.Handle("GET /live/state", p.Private(p.serveState))
 	mux.Handle("GET /live/history", p.Private(p.serveHistory))
+	mux.Handle("GET /live/command", p.Private(p.serveCommand))
 	mux.Handle("POST /live/console", p.Private(p.serveConsole))
 }
 
-// sampleEvery is the distance of the history's finest points.
-const sampleEvery = time.Second
-
-// sample fills the history until Close. If a command holds the turn, sample waits for it, and the history has a gap.
-func (p *Page) sample() {
-	ticker := time.NewTicker(sampleEvery)
+// run looks at the server each second until Close. If a command holds the turn, the look waits for it, and the history
+// has a gap.
+func (p *Page) run() {
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-p.stop:
 			return
 		case now := <-ticker.C:
-			p.history.Add(now.Unix(), p.o.Sample())
+			p.watch.tick(now)
 		}
 	}
 }
@@ -108,11 +145,17 @@ func (p *Page) sample() {
 // A State is one look at the server, as the page gets it.
 type State struct {
 	AtMs    int64          `json:"at"`
-	HeldMs  int64          `json:"held"` // how long ago the core did its duties
 	Info    string         `json:"info"` // INFO everything
 	Console string         `json:"console"`
 	Clients []string       `json:"clients"` // the first of them
 	Replies map[string]any `json:"replies"` // by the name of the panel; nil where the command failed
+}
+
+// A look is what /live/state answers. State is null while something holds the turn.
+type look struct {
+	AtMs   int64           `json:"at"`
+	Health Condition       `json:"health"` // known also while something holds the turn
+	State  json.RawMessage `json:"state"`
 }
 
 // observed are the commands that feed panels which INFO does not feed.
@@ -128,7 +171,7 @@ var observed = map[string][]string{
 // collect asks the server. Each command has its own turn, so that no turn gets long.
 func (p *Page) collect() []byte {
 	s := State{
-		AtMs: time.Now().UnixMilli(), HeldMs: p.o.Held().Milliseconds(), Clients: []string{}, Replies: map[string]any{},
+		AtMs: time.Now().UnixMilli(), Clients: []string{}, Replies: map[string]any{},
 	}
 	if p.consoleOn() {
 		s.Console = p.o.Console
@@ -159,15 +202,31 @@ const patience = 2 * time.Second
 
 func (p *Page) serveState(w http.ResponseWriter, _ *http.Request) {
 	body, ok := p.cache.get(patience)
-	if !ok {
-		body, _ = json.Marshal(State{AtMs: time.Now().UnixMilli(), HeldMs: p.o.Held().Milliseconds()})
+	now := time.Now()
+	seen := look{AtMs: now.UnixMilli(), Health: p.watch.judge(now), State: json.RawMessage("null")}
+	if ok {
+		seen.State = body
+	}
+	body, err := json.Marshal(seen)
+	if err != nil {
+		panic(err) // collect has made it
 	}
 	writeJSON(w, body)
 }
 
 func (p *Page) serveHistory(w http.ResponseWriter, r *http.Request) {
 	since, _ := strconv.ParseInt(r.FormValue("since"), 10, 64)
-	body, _ := json.Marshal(p.history.Points(r.FormValue("range") == "day", since))
+	writeJSON(w, p.history.JSON(r.FormValue("range"), since))
+}
+
+// serveCommand answers with the latency of one command over the last hour.
+func (p *Page) serveCommand(w http.ResponseWriter, r *http.Request) {
+	since, _ := strconv.ParseInt(r.FormValue("since"), 10, 64)
+	body := p.history.CommandJSON(r.FormValue("name"), since)
+	if body == nil {
+		http.Error(w, "no reply of that command has been measured", http.StatusNotFound)
+		return
+	}
 	writeJSON(w, body)
 }
 

@@ -75,12 +75,22 @@ func fields(b *browser) map[string]string {
 		[...document.querySelectorAll('[data-field]')].map((e) => [e.dataset.field, e.dataset.value]))`)
 }
 
-// look makes the page ask the server now.
+// look makes the page ask the server now, and waits until it has drawn the answer.
 func (b *browser) look() {
 	b.t.Helper()
-	if alarm := eval[string](b, "look().then(() => document.getElementById('alarm').textContent)"); alarm != "" {
-		b.t.Fatalf("the page says: %s", alarm)
-	}
+	looks := eval[int](b, `(() => {
+		document.dispatchEvent(new KeyboardEvent('keydown', { key: 'r' }));
+		return Number(document.body.dataset.looks);
+	})()`)
+	b.await(fmt.Sprintf("Number(document.body.dataset.looks) > %d", looks))
+}
+
+// pause has the page ask only when the test wants it to.
+func (b *browser) pause() {
+	b.t.Helper()
+	b.await(`document.getElementById('pause').getAttribute('aria-pressed') === 'true' ||
+		(document.getElementById('pause').click(), false)`)
+	b.look()
 }
 
 // growing are fields that only grow.
@@ -94,7 +104,7 @@ var growing = []string{
 var moving = map[string]float64{ // the part by which they may differ
 	"used_memory_rss": 0.2, "mem_fragmentation_ratio": 0.2, "used_memory": 0.02, "used_memory_dataset": 0.02,
 	"used_memory_peak": 0.02, "mem_clients_normal": 9, "eventloop_cycles": 0.2, "eventloop_duration_cmd_sum": 0.2,
-	"duties_duration_sum": 0.5, "longest_turn_usec": 9, "longest_turn_cpu_usec": 9, "total_commands_processed": 0.01,
+	"duties_duration_sum": 0.5, "uptime_in_seconds": 9, "longest_turn_usec": 9, "longest_turn_cpu_usec": 9, "total_commands_processed": 0.01,
 }
 
 // since are fields about the last seconds only.
@@ -116,7 +126,7 @@ func TestFigures(t *testing.T) {
 	b.enter(url)
 	stop := load(t, s)
 	defer stop()
-	b.await("paused || (togglePause(), paused)")
+	b.pause()
 	for range 3 {
 		time.Sleep(600 * time.Millisecond) // a look is shared for half a second; this gets a new one
 		before := s.Info("everything")
@@ -161,9 +171,8 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	for panel, want := range map[string]string{
-		"slowlog": "RPUSH list a b", "keyspace": grouped(keys), "saves": "ok", "replicas": "master",
-		"clients": "127.0.0.1", "latency": "From the socket read",
-		"hotkeys": "missing", "bigkeys": "large", "stalls": "DEBUG SLEEP 0.1",
+		"slowlog": "RPUSH list a b", "keys": grouped(keys), "persistence": "ok", "replication": "primary",
+		"clients": "127.0.0.1", "latency": "From the socket read", "turns": "DEBUG SLEEP 0.1", "server": "process",
 	} {
 		text := eval[string](b, fmt.Sprintf("document.getElementById(%q).textContent", panel))
 		if !strings.Contains(text, want) {
@@ -173,6 +182,13 @@ func TestFigures(t *testing.T) {
 	if wrong := b.complaints(); len(wrong) > 0 {
 		t.Errorf("the browser complains: %.500s", wrong)
 	}
+}
+
+// timeIn is the time in the name of a chart.
+func timeIn(label string) string {
+	_, rest, _ := strings.Cut(label, " at ")
+	at, _, _ := strings.Cut(rest, ": ")
+	return at
 }
 
 // grouped formats a whole number as the page does: 5,002.
@@ -207,16 +223,16 @@ func TestMarkup(t *testing.T) {
 	c := s.Dial()
 	c.Must("AUTH", strings.ReplaceAll(markup, " ", "/"), "any")
 	b.enter(url)
-	b.await("document.getElementById('slowlog').textContent.includes('onerror=')")
-	for _, panel := range []string{"clients", "hotkeys", "bigkeys"} {
-		b.await("document.getElementById('" + panel + "').textContent.includes('<script>')")
+	b.await("document.getElementById('slowlog').innerHTML.includes('&lt;img')")
+	for _, panel := range []string{"clients", "keys"} {
+		b.await("document.getElementById('" + panel + "').innerHTML.includes('&lt;img')")
 	}
 	b.press("/")
 	b.await("document.activeElement.id === 'line'")
 	b.typeText(`KEYS *`)
 	b.press("Enter")
 	b.await("document.querySelector('#output .reply')?.textContent.includes('<script>')")
-	if n := eval[int](b, "document.querySelectorAll('img, iframe, main script, pre script').length"); n != 0 {
+	if n := eval[int](b, "document.querySelectorAll('img:not(header img), iframe, main script, pre script').length"); n != 0 {
 		t.Errorf("%d elements were made of names", n)
 	}
 	if title := eval[string](b, "document.title"); strings.Contains(title, "owned") {
@@ -239,13 +255,15 @@ func TestKeyboard(t *testing.T) {
 	s, url := serve(t)
 	s.Do("SET", "greeting", "hello world")
 	b.enter(url)
-	b.await("document.querySelector('svg.chart')")
+	b.await("Number(document.querySelector('.chart').dataset.points) >= 4")
 	eval[any](b, "document.activeElement.blur()")
 	pressed := func(id string) string {
 		return fmt.Sprintf("document.getElementById(%q).getAttribute('aria-pressed') === 'true'", id)
 	}
-	b.press("2")
-	b.await(pressed("day"))
+	for key, id := range map[string]string{"2": "hour", "3": "day"} {
+		b.press(key)
+		b.await(pressed(id))
+	}
 	b.press("1")
 	b.await(pressed("minutes"))
 	b.press("p")
@@ -256,11 +274,11 @@ func TestKeyboard(t *testing.T) {
 	b.await("getComputedStyle(document.body).backgroundColor === 'rgb(15, 19, 24)'")
 
 	reached := map[string]bool{}
-	for range 60 {
+	for range 120 {
 		b.press("Tab")
 		reached[eval[string](b, `(() => {
 			const e = document.activeElement;
-			return e.id || e.dataset.chart || e.getAttribute('aria-label') || e.className || '';
+			return e.id || e.dataset.chart || e.getAttribute('aria-label') || e.hash || e.className || e.textContent;
 		})()`)] = true
 		seen := eval[bool](b, `(() => {
 			const e = document.activeElement;
@@ -270,19 +288,32 @@ func TestKeyboard(t *testing.T) {
 			t.Errorf("focus cannot be seen on %s", eval[string](b, "document.activeElement.outerHTML.slice(0, 200)"))
 		}
 	}
-	for _, want := range []string{
-		"skip", "minutes", "day", "pause", "theme", "Commands a second", "Memory", "Databases", "output", "line",
-	} {
+	for _, want := range []string{"#main", "minutes", "hour", "day", "pause", "theme", "#throughput", "#replication", "Commands",
+		"Latency", "Memory by purpose", "Turns and stalls", "Keys", "output", "line"} {
 		if !reached[want] {
 			t.Errorf("Tab does not reach %q, but %v", want, reached)
 		}
 	}
-	eval[any](b, "document.querySelector('[data-chart=Memory]').focus()")
-	was := eval[string](b, "document.querySelector('[data-chart=Memory]').getAttribute('aria-label')")
+	nameless := eval[[]string](b, `[...document.querySelectorAll('button, a, input, [tabindex="0"], [role=img], section, table')]
+		.filter((e) => e.getClientRects().length && !e.getAttribute('aria-label') && !e.getAttribute('aria-labelledby') &&
+			!e.labels?.length && !e.textContent.trim())
+		.map((e) => e.outerHTML.slice(0, 120))`)
+	if len(nameless) > 0 {
+		t.Errorf("a screen reader has no name for %v", nameless)
+	}
+	label := func(chart string) string {
+		return eval[string](b, fmt.Sprintf("document.querySelector('[data-chart=%q]').getAttribute('aria-label')", chart))
+	}
+	eval[any](b, "document.querySelector('[data-chart=\"Memory by purpose\"]').focus()")
+	was, other := label("Memory by purpose"), label("Commands")
 	b.press("ArrowLeft")
 	b.press("ArrowLeft")
-	b.await(fmt.Sprintf(`document.activeElement.dataset.chart === 'Memory' &&
-		document.activeElement.getAttribute('aria-label') !== %s`, strconv.Quote(was)))
+	if now := label("Memory by purpose"); now == was || label("Commands") == other {
+		t.Errorf("the arrow keys do not move the cross-hair of all charts: %s", now)
+	}
+	if at, also := timeIn(label("Memory by purpose")), timeIn(label("Commands")); at != also {
+		t.Errorf("the cross-hair is at %s and at %s", at, also)
+	}
 
 	b.press("/")
 	b.await("document.activeElement.id === 'line'")
@@ -306,79 +337,145 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
-// TestScreens: nothing is cut off on a desktop or a phone, light or dark. SPINDLE_SCREENS names a folder for
-// pictures; the figures then grow for a minute first.
+// cutText returns what is cut by its box or stands out of the window.
+const cutText = `[...document.querySelectorAll('body *')]
+	.filter((e) => e.getClientRects().length && !e.closest('.uplot, svg, pre, .skip'))
+	.filter((e) => e.getBoundingClientRect().right > innerWidth + 1 ||
+		e.clientWidth && e.scrollWidth > e.clientWidth + 1 ||
+		e.parentElement.clientWidth && e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right + 1)
+	.map((e) => e.outerHTML.slice(0, 160))`
+
+// screens are the pages that are looked at. Those with a picture are shown in doc/.
+var screens = []struct {
+	width, height int
+	theme         string
+	picture       string
+}{
+	{400, 1700, "light", ""}, {400, 1700, "dark", "live-400.png"}, {1280, 1500, "light", "live-1280.png"},
+	{1280, 1500, "dark", ""}, {1920, 1500, "dark", "live-1920.png"}, {1920, 1500, "light", ""},
+}
+
+// TestScreens: no text is cut on a phone, a desktop and a wall, light and dark. Every chart has its axes.
+// SPINDLE_SCREENS names a folder for pictures; the figures then grow for some minutes first.
 func TestScreens(t *testing.T) {
 	b := open(t)
-	s, url := serve(t, "--slowlog-log-slower-than", "2000")
-	testkit.Pipe(t, s.Dial(), 2000, func(i int) []any {
-		return []any{"HSET", "session:" + strconv.Itoa(i%100), "field:" + strconv.Itoa(i), i}
-	})
-	s.Do("DEBUG", "SLEEP", "0.02")
-	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any {
-		return []any{"RPUSH", "queue:mail", "message " + strconv.Itoa(i)}
-	})
+	s, url := serve(t, "--slowlog-log-slower-than", "2000", "--maxmemory", "256mb", "--appendonly", "yes")
+	dir := os.Getenv("SPINDLE_SCREENS")
+	populate(t, s)
 	stop := load(t, s)
 	defer stop()
 	b.size(1280, 800, "light")
 	b.enter(url)
-	if dir := os.Getenv("SPINDLE_SCREENS"); dir != "" {
-		time.Sleep(time.Minute) // so that the charts have something to show
+	if dir != "" {
+		live(t, s)
 	}
-	b.await("document.querySelectorAll('svg.chart').length >= 6")
-	for _, c := range []struct {
-		name          string
-		width, height int
-		theme         string
-	}{{"page-1280", 1280, 1500, "light"}, {"page-400", 400, 1500, "dark"}} {
+	b.await("document.querySelectorAll('.chart .uplot').length >= 10")
+	for _, c := range screens {
+		name := fmt.Sprintf("%d %s", c.width, c.theme)
 		b.size(c.width, 800, c.theme)
 		b.look()
-		wide := eval[[]string](b, `[...document.querySelectorAll('body *')]
-			.filter((e) => !e.closest('.scroll, svg') && e.className !== 'skip')
-			.filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
-			.map((e) => e.outerHTML.slice(0, 120))`)
-		if len(wide) > 0 {
-			t.Errorf("%s: these stand out: %v", c.name, wide)
+		b.await(fmt.Sprintf("document.querySelectorAll('main > .column').length === %d", map[int]int{400: 1, 1280: 2, 1920: 3}[c.width]))
+		if cut := eval[[]string](b, cutText); len(cut) > 0 {
+			t.Errorf("%s: these are cut: %s", name, strings.Join(cut, "\n"))
 		}
 		if scroll := eval[int](b, "document.documentElement.scrollWidth"); scroll > c.width {
-			t.Errorf("%s: the page is %d wide", c.name, scroll)
+			t.Errorf("%s: the page is %d wide", name, scroll)
 		}
+		for _, without := range eval[[]string](b, `[...document.querySelectorAll('.chart')].filter((e) => e.offsetParent)
+			.filter((e) => e.querySelectorAll('.u-axis').length !== 2 || !e.querySelector('canvas')?.width)
+			.map((e) => e.dataset.chart)`) {
+			t.Errorf("%s: the chart %s has no axes", name, without)
+		}
+		eval[any](b, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))") // they are drawn
 		png := b.picture(c.width, c.height)
 		if len(png) < 10<<10 {
-			t.Errorf("%s: a picture of %d bytes", c.name, len(png))
+			t.Errorf("%s: a picture of %d bytes", name, len(png))
 		}
-		if dir := os.Getenv("SPINDLE_SCREENS"); dir != "" {
-			if err := os.WriteFile(filepath.Join(dir, c.name+".png"), png, 0o644); err != nil {
+		if dir != "" && c.picture != "" {
+			if err := os.WriteFile(filepath.Join(dir, c.picture), png, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	stop()
+	if wrong := b.complaints(); len(wrong) > 0 {
+		t.Errorf("the browser complains: %.500s", wrong)
+	}
 }
 
-// TestHeldTurn: while a command holds the turn, the page says so. It continues when the command is over.
+// populate makes data of several types, with names of any length, and entries of each log.
+func populate(t *testing.T, s *testkit.Server) {
+	testkit.Pipe(t, s.Dial(), 20_000, func(i int) []any {
+		return []any{"HSET", "session:" + strconv.Itoa(i%100), "field:" + strconv.Itoa(i), i}
+	})
+	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any {
+		return []any{"RPUSH", "queue:mail", "message " + strconv.Itoa(i)}
+	})
+	long := "tenant:" + strings.Repeat("0123456789", 12) + ":profile"
+	s.Do("SET", long, strings.Repeat("x", 100<<10))
+	testkit.Pipe(t, s.Dial(), 20_000, func(i int) []any { return []any{"ZADD", "board:weekly", i, "player:" + strconv.Itoa(i)} })
+	s.Do("DEBUG", "SLEEP", "0.02")
+	s.Do("SORT", "queue:mail", "ALPHA")
+	for range 20 {
+		s.Ask("INCR", "queue:mail")
+		s.Do("GETRANGE", long, 0, 10)
+	}
+}
+
+// live has things happen for some minutes, so that the charts have something to show.
+func live(t *testing.T, s *testkit.Server) {
+	pause := func() { time.Sleep(20 * time.Second) }
+	for round := range 6 {
+		pause()
+		switch round {
+		case 0:
+			s.Do("BGSAVE")
+		case 1:
+			s.Do("CONFIG", "SET", "hz", "20")
+		case 2:
+			s.Do("KEYS", "*")
+			s.Do("DEBUG", "SLEEP", "0.4")
+		case 3:
+			s.Do("BGREWRITEAOF")
+		case 4:
+			s.Do("DEBUG", "SLEEP", "1.2")
+		}
+	}
+}
+
+// says that the line of state names something, with a link to its panel.
+func (b *browser) states(part, panel string) {
+	b.t.Helper()
+	b.await(fmt.Sprintf(`[...document.querySelectorAll('#troubles li')].some((e) =>
+		e.querySelector('.text').textContent.includes(%s) && e.querySelector('a').hash === '#%s')`, strconv.Quote(part), panel))
+}
+
+// TestHeldTurn: while a command holds the turn, the page says so, and names the client. It continues when the command
+// is over, and then lists the trouble as past.
 func TestHeldTurn(t *testing.T) {
 	b := open(t)
 	s, url := serve(t)
 	b.enter(url)
+	b.await("document.getElementById('state').className === 'state good'")
 	c := s.Dial()
+	id := c.Must("CLIENT", "ID").Int
 	c.Send("DEBUG", "SLEEP", 6)
 	if err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	b.await("document.getElementById('alarm').textContent.includes('holds the turn')")
+	b.states(fmt.Sprintf("by DEBUG of client %d (127.0.0.1:", id), "turns")
 	if _, err := c.Receive(); err != nil {
 		t.Fatal(err)
 	}
-	b.await("document.getElementById('alarm').hidden")
+	b.await("[...document.querySelectorAll('#past li')].some((e) => e.textContent.includes('The turn is held'))")
 	s.Do("CONFIG", "SET", "busy-reply-threshold", 50)
 	c.Send("EVAL", "while true do end", 0)
 	if err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	b.await("document.getElementById('alarm').textContent.includes('A script runs')")
+	b.states("A slow script: EVAL ", "turns")
 	s.Do("SCRIPT", "KILL")
-	b.await("document.getElementById('alarm').hidden")
+	b.await("!document.getElementById('troubles').textContent.includes('A slow script')")
 }
 
 // TestSlotsAndReplicas: the panels of a cluster node, of a primary with a replica, and of the replica.
@@ -390,13 +487,14 @@ func TestSlotsAndReplicas(t *testing.T) {
 	b.await("document.querySelector('#cluster rect.mine')?.getAttribute('width') === '8192'")
 	b.await("document.getElementById('cluster').textContent.includes('0–8191 9000')")
 	b.await("document.getElementById('cluster').textContent.includes('8,193')")
+	b.states("8,191 of 16,384 slots are uncovered", "cluster")
 
 	primary, primaryURL := serve(t)
 	replica, replicaURL := serve(t, "--replicaof", "127.0.0.1", strconv.Itoa(primary.Port))
 	replica.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
 	eval[any](b, "sessionStorage.clear()")
 	b.enter(primaryURL)
-	b.await(fmt.Sprintf("document.getElementById('replicas').textContent.includes('127.0.0.1:%d')", replica.Port))
+	b.await(fmt.Sprintf("document.getElementById('replication').textContent.includes('127.0.0.1:%d')", replica.Port))
 	b.enter(replicaURL)
 	b.await(fmt.Sprintf("document.querySelector('[data-field=master_host]')?.textContent === '127.0.0.1:%d'",
 		primary.Port))
