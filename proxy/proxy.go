@@ -48,11 +48,13 @@ type Proxy struct {
 	count    counters
 	scripts  scriptCache
 	moves    slotMoves
-	mirror   *mirror // nil: writes go to no second cluster
-	hub      *hub
-	draining atomic.Bool
-	registry *setting.Registry
-	chance   func(n int) int // a random number below n
+
+	libraries libraries
+	mirror    *mirror // nil: writes go to no second cluster
+	hub       *hub
+	draining  atomic.Bool
+	registry  *setting.Registry
+	chance    func(n int) int // a random number below n
 }
 
 // counters are what the proxy has done since its start. Any goroutine.
@@ -91,6 +93,7 @@ func (p *Proxy) attach(r *reactor.Reactor) error {
 		p.hub = h
 		p.finder.OnChange(func(m *topology.Map) {
 			p.moves.note(m)
+			p.libraries.note(p, m)
 			h.run(func() { h.follow(m) })
 		})
 	}

@@ -83,7 +83,7 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 		request := bytes.Clone(u.request())
 		again := u.drop()
 		again.tries++
-		if w.breaker(at).isOpen(w.now()) || again.s != nil && again.s.isBehind(&again) {
+		if w.breaker(at).isOpen(w.now()) || w.awaitsLibraries(&again, at) || again.s != nil && again.s.isBehind(&again) {
 			w.wait(u.access, again, request, err)
 			return true
 		}
@@ -199,7 +199,7 @@ func (w *worker) sendAgain(r *resend) {
 		at = w.topology.Shards[index].Primary
 	}
 	switch held := w.states != nil && w.states.held[int(c.slot)]; {
-	case at == "" || held || w.breaker(at).isOpen(w.now()):
+	case at == "" || held || w.breaker(at).isOpen(w.now()) || w.awaitsLibraries(&c, at):
 		c.tries++
 		w.wait(r.access, c, r.request, why)
 	case w.source(int(c.slot)) != "" && c.s != nil:

@@ -78,6 +78,9 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 		}
 		s.ruled = true
 	}
+	if s.awaitsLibraries(pl.Row, pl.Slot) {
+		return false
+	}
 	if w.states != nil {
 		held, err := s.isHeld(pl.Slot)
 		if held {

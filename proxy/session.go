@@ -53,6 +53,7 @@ type session struct {
 	blocked   blockedCommand // that runs on pin
 	isEnding  bool           // the blocked command is ended, to be sent again elsewhere
 	heldAt    int64          // since when a request waits for its slot, ms; 0: none does
+	awaits    int64          // since when a request waits for libraries, ms; 0: none does
 	watchLost bool           // pin broke while a key was watched: EXEC answers as if the key had changed
 	tracking  *tracking      // CLIENT TRACKING; nil: off
 	caching   []byte         // CLIENT CACHING, which goes before the next request; usually nil

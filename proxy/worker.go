@@ -356,11 +356,7 @@ func (w *worker) catchUp() {
 func (w *worker) use(m *topology.Map) {
 	w.topology, w.states = m, w.p.states.Load()
 	w.epoch++
-	holding := w.holding
-	w.holding = nil
-	for _, s := range holding {
-		s.goOn()
-	}
+	w.release()
 	for a := range w.eachAccess() {
 		a.closeUnused()
 	}

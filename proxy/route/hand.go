@@ -58,6 +58,8 @@ const (
 	FunctionDelete
 	FunctionFlush
 	FunctionRestore
+	FunctionList
+	FunctionDump // of class Forward
 )
 
 // decision is what hand.go says of a command.
@@ -119,8 +121,8 @@ var hand = map[string]decision{
 	"script|debug":  refused("a debugger needs a connection to one server"),
 	"function|load": with(all(AllSucceeded), FunctionLoad), "function|delete": with(all(AllSucceeded), FunctionDelete),
 	"function|flush": with(all(AllSucceeded), FunctionFlush), "function|restore": with(all(AllSucceeded), FunctionRestore),
-	"function|kill": all(OneSucceeded), "function|stats": all(FunctionStats), "function|list": anyShard,
-	"function|dump": anyShard,
+	"function|kill": all(OneSucceeded), "function|stats": all(FunctionStats), "function|list": with(all(SameLibraries), FunctionList),
+	"function|dump": with(anyShard, FunctionDump),
 	"memory|purge":  all(AllSucceeded),
 	"memory|doctor": refused(ofOneServer), "memory|stats": refused(ofOneServer),
 	"memory|malloc-stats": refused(ofOneServer),

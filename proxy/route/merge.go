@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"spindle/internal/number"
@@ -26,10 +27,11 @@ type Gather struct {
 	row     *Row
 	parts   int
 	added   int
-	good    int    // parts without an error
-	kind    byte   // of the first good part
-	bytes   []byte // copies of replies, or of their elements
-	reply   span   // the reply to pass on, of merges that choose one
+	good    int      // parts without an error
+	kind    byte     // of the first good part
+	names   []string // SameLibraries: of the first good part, in order
+	bytes   []byte   // copies of replies, or of their elements
+	reply   span     // the reply to pass on, of merges that choose one
 	chosen  bool
 	numbers []int64
 	each    bool   // numbers are the elements of arrays
@@ -69,7 +71,12 @@ func (g *Gather) Add(where string, keys []int32, reply []byte) error {
 		g.fail(where, text)
 		return nil
 	}
-	if err := g.take(keys, reply); err != nil {
+	err := g.take(keys, reply)
+	if _, differ := err.(missingLibrary); differ {
+		g.fail(where, []byte("ERR "+err.Error()))
+		return nil
+	}
+	if err != nil {
 		g.fail(where, fmt.Appendf(nil, "ERR the shard's reply cannot be joined with the others: %v", err))
 		return err
 	}
@@ -125,6 +132,8 @@ func (g *Gather) take(keys []int32, reply []byte) error {
 		}
 		g.count++
 		g.choose(reply, g.count == 1 || g.Chance(g.count) == 0)
+	case SameLibraries:
+		return g.takeLibraries(reply)
 	case FunctionStats:
 		running, err := hasRunningScript(reply)
 		if err != nil {
@@ -135,6 +144,77 @@ func (g *Gather) take(keys []int32, reply []byte) error {
 		g.choose(reply, !g.chosen)
 	}
 	return nil
+}
+
+// takeLibraries takes a reply to FUNCTION LIST. A library that only one of two shards has is an error of the call.
+func (g *Gather) takeLibraries(reply []byte) error {
+	names, err := libraryNames(reply)
+	if err != nil {
+		return err
+	}
+	if g.good == 0 {
+		g.names = names
+		g.choose(reply, true)
+		return nil
+	}
+	for i := range max(len(names), len(g.names)) {
+		switch {
+		case i == len(names) || i < len(g.names) && g.names[i] < names[i]:
+			return missingLibrary(g.names[i])
+		case i == len(g.names) || names[i] < g.names[i]:
+			return missingLibrary(names[i])
+		}
+	}
+	return nil
+}
+
+// A missingLibrary is the name of a library that not all shards have.
+type missingLibrary string
+
+func (m missingLibrary) Error() string {
+	return fmt.Sprintf("the shards differ in the library '%.100s': load or delete it again", string(m))
+}
+
+// libraryNames returns the sorted names of the libraries in a reply to FUNCTION LIST.
+func libraryNames(reply []byte) (names []string, err error) {
+	if reply[0] != '*' {
+		return nil, fmt.Errorf("it has the type %q", reply[0])
+	}
+	n, rest, err := header(reply)
+	if err != nil {
+		return nil, err
+	}
+	for range n {
+		size, err := elementSize(rest)
+		if err != nil {
+			return nil, err
+		}
+		fields, pairs, err := header(rest[:size])
+		if err != nil {
+			return nil, err
+		}
+		if rest[0] == '%' {
+			fields *= 2
+		}
+		for i := 0; i+1 < fields; i += 2 {
+			key, err := elementSize(pairs)
+			if err != nil {
+				return nil, err
+			}
+			value, err := elementSize(pairs[key:])
+			if err != nil {
+				return nil, err
+			}
+			if bytes.Contains(pairs[:key], []byte("library_name")) {
+				_, name, _ := bytes.Cut(pairs[key:key+value], []byte("\r\n"))
+				names = append(names, string(bytes.TrimSuffix(name, []byte("\r\n"))))
+			}
+			pairs = pairs[key+value:]
+		}
+		rest = rest[size:]
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // choose makes reply the one that is passed on, if it is better than the one before.

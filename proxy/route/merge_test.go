@@ -66,6 +66,12 @@ func TestGather(t *testing.T) {
 			"*4|$14|running_script|$-1|$7|engines|*0|"},
 		{"a script runs", FunctionStats, true, "%1|$14|running_script|_| %1|$14|running_script|%1|+name|+f|",
 			"%1|$14|running_script|%1|+name|+f|"},
+		{"the same libraries", SameLibraries, false, "*2|*2|$12|library_name|$1|a|*2|$12|library_name|$1|b| " +
+			"*2|%1|$12|library_name|$1|b|%1|$12|library_name|$1|a|", "*2|*2|$12|library_name|$1|a|*2|$12|library_name|$1|b|"},
+		{"a library is missing", SameLibraries, true, "*1|*2|$12|library_name|$1|a| *0|",
+			"-ERR the shards differ in the library 'a': load or delete it again (shard b)|"},
+		{"a library is too many", SameLibraries, true, "*0| *1|*2|$12|library_name|$1|a|",
+			"-ERR the shards differ in the library 'a': load or delete it again (shard b)|"},
 		{"one fails", Sum, false, ":1| -OOM_no| :1|", "-OOM_no (shard b; done by 2 of 3 shards)|"},
 		{"one fails to read", Sum, true, ":1| -LOADING_x|", "-LOADING_x (shard b)|"},
 		{"all fail alike", AllSucceeded, false, "-NOPERM_x| -NOPERM_x|", "-NOPERM_x|"},

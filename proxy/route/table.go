@@ -41,11 +41,13 @@ const (
 	ByKey                      // an array with an element a key, in the order of the keys
 	AnyKey                     // RANDOMKEY: one of the keys, by chance; null only if all are
 	FunctionStats              // FUNCTION STATS: of a shard that runs a script, if there is one
+	SameLibraries              // FUNCTION LIST: the first reply if all have the same libraries
 	HaveScript                 // SCRIPT EXISTS: how many shards have each script; the proxy makes the reply of it
 )
 
 var mergeNames = [...]string{"", "all succeeded", "one succeeded", "sum", "minimum", "maximum", "logical and", "logical or",
 	"concatenated", "in the order of the keys", "a random one", "of a shard that runs a script",
+	"if all have the same libraries",
 	"1 if the proxy's clients can run it at all shards"}
 
 func (m Merge) String() string { return mergeNames[m] }
@@ -54,12 +56,14 @@ func (m Merge) String() string { return mergeNames[m] }
 type Script uint8
 
 const (
-	NoScript Script = iota
-	ByBody          // EVAL and EVAL_RO: the first argument is the script
-	ByHash          // EVALSHA and EVALSHA_RO
+	NoScript   Script = iota
+	ByBody            // EVAL and EVAL_RO: the first argument is the script
+	ByHash            // EVALSHA and EVALSHA_RO
+	ByFunction        // FCALL and FCALL_RO
 )
 
-var scripted = map[string]Script{"eval": ByBody, "eval_ro": ByBody, "evalsha": ByHash, "evalsha_ro": ByHash}
+var scripted = map[string]Script{"eval": ByBody, "eval_ro": ByBody, "evalsha": ByHash, "evalsha_ro": ByHash,
+	"fcall": ByFunction, "fcall_ro": ByFunction}
 
 // A Row is one command or subcommand. It does not change.
 type Row struct {
