@@ -20,7 +20,7 @@ PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: install user share deb deb-test container-test page all build run test quick unit deps vet race invariants fuzz bench bench-quick \
+.PHONY: install user share deb deb-test container-test release page all build run test quick unit deps vet race invariants fuzz bench bench-quick \
   pgo clients tidy conformance soak clean proxy-demo proxy-demo-stop
 
 all: build share
@@ -110,6 +110,21 @@ deb: share ## bin/spindle_VERSION_ARCH.deb
 	  gzip -9nc CHANGELOG.md > $(DEB_ROOT)/usr/share/doc/spindle/changelog.gz
 	DEB_ROOT=$(DEB_ROOT) DEB_ARCH=$(DEB_ARCH) DEB_VERSION=$(DEB_VERSION) GOFLAGS= \
 	  $(NFPM) package --config packaging/debian/nfpm.yaml --packager deb --target $(DEB)
+
+# Static programs for two kinds of processors, each with its pages and a configuration; the Debian package; and the
+# checksums of all. The profile is used, so it takes some minutes.
+RELEASE      := bin/release
+RELEASE_FILES := README.md LICENSE CHANGELOG.md MIGRATION.md SECURITY.md spindle.conf sentinel.conf
+release: deb ## bin/release: archives for amd64 and arm64, the Debian package, SHA256SUMS
+	rm -rf $(RELEASE) && mkdir -p $(RELEASE)
+	for arch in amd64 arm64; do \
+	  name=spindle-$(DEB_VERSION)-linux-$$arch && mkdir -p $(RELEASE)/$$name && \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags='-s -w' -o $(RELEASE)/$$name/spindle . && \
+	  cp -r $(RELEASE_FILES) $(SHARE)/man $(RELEASE)/$$name && \
+	  tar --sort=name --owner=0 --group=0 --mtime=@$$(git log -1 --format=%ct) -C $(RELEASE) -czf $(RELEASE)/$$name.tar.gz \
+	    $$name && rm -r $(RELEASE)/$$name || exit 1; done
+	cp $(DEB) $(RELEASE)
+	cd $(RELEASE) && sha256sum * > SHA256SUMS
 
 # Needs root, debootstrap and the network, and minutes: the root that the package is installed on is made anew.
 deb-test: deb ## installs, uses, removes and purges the package on a clean Debian
