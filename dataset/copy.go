@@ -149,7 +149,8 @@ func (t copyLoader) fitsATurn(size int64) bool {
 
 // wholly is inPlace within one turn, for a small copy in a file.
 func (t copyLoader) wholly(begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
-	read reader) (err error) {
+	read reader) error {
+	err := errGivenUp // if the server ends first
 	t.d.Core.DoBetween(func() { err = t.inPlace(t.d.Core.OnBehalf(), begin, done, size, file, read) })
 	return err
 }
@@ -167,7 +168,7 @@ type reader func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)
 func (t copyLoader) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
 	read reader) error {
 	d := t.d
-	still, from := true, "disk"
+	still, from := false, "disk" // still stays false if the server ends first
 	if file == nil {
 		from = "socket"
 	}
@@ -220,14 +221,14 @@ func (t copyLoader) inPlace(turn func(func()), begin func() bool, done func(db i
 func (t copyLoader) intoHidden(c *replication.Copy, begin func() bool, done func(db int)) error {
 	d := t.d
 	d.Log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
-	first, staged, still := 0, d.Scripts.Stage(), true
+	first, staged, still := 0, d.Scripts.Stage(), false
 	d.Loading.ServesOld.Store(c.Same)
 	d.Loading.Begin(max(c.Size, 0))
 	d.Core.DoBetween(func() {
+		if still = c.Same || begin(); !still {
+			return
+		}
 		if !c.Same {
-			if still = begin(); !still {
-				return
-			}
 			d.Core.SetLoading(true)
 		}
 		d.beginCopy()

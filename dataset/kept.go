@@ -44,7 +44,7 @@ func (d *Set) boundKept(int64) {
 	}
 	if cut != nil {
 		d.cutAt = now
-		cut(fmt.Sprintf("%d MB are kept for it and its like since %.1f s, which is more than kept-memory-limit admits",
+		cut(fmt.Sprintf("%d MB have been kept for it and its like for %.1f s, which is more than kept-memory-limit admits",
 			kept>>20, now.Sub(oldest).Seconds()))
 	}
 }
