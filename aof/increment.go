@@ -32,11 +32,15 @@ func (w *writer) prepare(j *rewriting) {
 	} else {
 		w.manifest = m
 	}
+	taken, _ := f.readHistory() // also if none is kept now
 	if !j.first {
-		next := f.nextIncr(w.manifest)
+		next := f.nextIncr(w.manifest, taken)
 		j.name, j.seq = next.name, next.seq
 	}
 	j.base.seq = w.manifest.baseSeq + 1
+	for taken.took(f.baseName(j.base.seq, true)) || taken.took(f.baseName(j.base.seq, false)) {
+		j.base.seq++
+	}
 	if j.idle {
 		if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
 			w.log.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))
@@ -128,10 +132,11 @@ func (w *writer) change(j *rewriting) {
 	s.trouble.slow(eventRename, time.Since(began))
 	w.confirmed(s, j.cut)
 	w.unlock()
-	old := w.file.File
+	old, size := w.file.File, w.file.size
 	w.useFile(j.file, 0)
 	j.file = nil
 	_ = old.Close()
+	w.pastChanged(j, size)
 }
 
 // restoreManifest writes the present manifest in the place of one whose writing failed. That one may be on disk all the
@@ -184,7 +189,8 @@ func (w *writer) adopt(j *rewriting) {
 	w.unlock()
 	if err == nil && j.first {
 		next.replaceBase(j.base, 0)
-		incr := f.nextIncr(next)
+		taken, _ := f.readHistory()
+		incr := f.nextIncr(next, taken)
 		next.incrs, next.incrSeq = []part{incr}, incr.seq
 		if err = w.syncWhole(); err == nil {
 			err = f.disk.Rename(f.path(f.temporaryIncr()), f.path(incr.name))
@@ -237,6 +243,7 @@ func (w *writer) adopt(j *rewriting) {
 		w.confirmed(s, at) // the base has everything before the cut, and the rest was synced above
 	}
 	w.unlock()
+	w.pastAdopted(j)
 	w.removeHistory()
 	close(j.gone)
 	go w.log.parts.Core.Do(func() { w.log.finished(j, nil) })
@@ -254,13 +261,16 @@ func (w *writer) goOnIn(j *rewriting) {
 	j.file = nil
 }
 
-// removeHistory removes the files that a rewrite has replaced.
+// removeHistory removes the files that a rewrite has replaced, and no history has.
 func (w *writer) removeHistory() {
 	if w.log.set.KeepHistory.Get() || len(w.manifest.history) == 0 {
 		return
 	}
 	f := w.folder
 	for _, p := range w.manifest.history {
+		if w.past != nil && w.past.has(p.name) {
+			continue
+		}
 		w.log.parts.Log.Notice("Removing the history file %s in the background", p.name)
 		_ = f.disk.Remove(f.path(p.name))
 	}

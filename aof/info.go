@@ -70,6 +70,13 @@ func (l *Log) lines(w *info.Writer) {
 	w.Int("aof_buffer_length", l.w.unwritten())
 	w.Int("aof_pending_bio_fsync", syncing)
 	w.Int("aof_delayed_fsync", l.delayed)
+	if l.w.pastOn.Load() {
+		w.Int("aof_history_size", l.w.pastSize.Load())
+		w.Int("aof_history_from", l.w.pastFrom.Load()/1000)
+		if l.state == on {
+			w.Int("aof_history_offset", l.w.pastAt.Load()+l.w.end())
+		}
+	}
 }
 
 // Forks counts the rewrites, for INFO total_forks: the reference forks for them.

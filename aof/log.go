@@ -64,9 +64,12 @@ type Log struct {
 	attached bool  // the core knows this sink
 	selected int   // the log's database; -1: the next effect needs SELECT
 	stamped  int64 // the second of the last annotation
+	past     bool  // annotations are written for the history
 	fresh    bool  // the turn has effects
 	strict   bool  // the gate is told of the end of each turn
 	word     []byte
+
+	prunedPast time.Time // when the history was last cut to its time
 
 	lastSync time.Time // when a sync was last asked for
 	stall    time.Time // when a sync under way was first seen to keep bytes from the file; zero: none does
@@ -113,7 +116,7 @@ func (l *Log) Locate() {
 // Append implements engine.Sink.
 func (l *Log) Append(unit []engine.Effect) {
 	l.fresh = true
-	if l.set.Timestamps.Get() {
+	if l.set.Timestamps.Get() || l.past {
 		l.stamp()
 	}
 	for _, e := range unit {
@@ -228,6 +231,10 @@ func (l *Log) Tick(int64) {
 	if l.state == off {
 		return
 	}
+	if l.past = l.set.Past.Get().on(); now.Sub(l.prunedPast) >= pruneEvery {
+		l.prunedPast = now
+		l.w.do(0, l.w.keepPast)
+	}
 	l.weigh()
 	if l.held {
 		if l.caughtUp(); l.held {
@@ -254,6 +261,8 @@ func (l *Log) syncIsDue(now time.Time) bool {
 }
 
 const (
+	pruneEvery = time.Minute
+
 	syncEvery  = time.Second
 	stallAfter = 2 * time.Second // a sync that keeps bytes from the file for longer is counted
 )

@@ -225,10 +225,11 @@ func (m *manifest) replaceBase(base part, keep int) {
 	m.incrs = slices.Clone(m.incrs[cut:])
 }
 
-// nextIncr is the increment after all that m has. No history has its name: those files go, whatever is in them.
-func (f *folder) nextIncr(m *manifest) part {
+// nextIncr is the increment after all that m has. No history has its name: files of the manifest's go, whatever is in
+// them, and those of taken must stay as they are. taken may be nil.
+func (f *folder) nextIncr(m *manifest, taken *history) part {
 	next := part{f.incrName(m.incrSeq + 1), m.incrSeq + 1}
-	for slices.ContainsFunc(m.history, func(old part) bool { return old.name == next.name }) {
+	for taken.took(next.name) || slices.ContainsFunc(m.history, func(old part) bool { return old.name == next.name }) {
 		next.seq++
 		next.name = f.incrName(next.seq)
 	}

@@ -46,6 +46,7 @@ type rewrites struct {
 
 	old, current int64 // sizes: of the files before the last cut, and of the bytes since
 	base         int64 // of both, after the last rewrite
+	baseMs       int64 // when the last base was cut, or the log begun
 	delay        time.Duration
 	notBefore    time.Time
 }
@@ -64,6 +65,7 @@ type rewriting struct {
 	name   string
 	seq    int64
 	cut    int64 // offset at which the new increment begins
+	cutMs  int64 // the Unix time of the view
 	full   bool  // the file before it could not be written up to there; the writer's
 	base   part
 	size   int64
@@ -110,6 +112,10 @@ func (l *Log) tickRewrite(now time.Time) {
 		}
 		return
 	}
+	if l.pastIsDue(now) && !l.limited(now) {
+		l.startRewrite()
+		return
+	}
 	percent, least := l.set.Percentage.Get(), l.set.MinSize.Get()
 	size := l.size()
 	if l.state != on || percent == 0 || size <= least {
@@ -121,6 +127,24 @@ func (l *Log) tickRewrite(now time.Time) {
 		l.startRewrite()
 	}
 }
+
+// pastIsDue reports whether the history needs a base: it has none yet, or the last one is too old. A quarter of the
+// time that is kept is too old. Without that a history could not be cut to its time.
+func (l *Log) pastIsDue(now time.Time) bool {
+	k := l.set.Past.Get()
+	if l.state != on || !k.on() {
+		return false
+	}
+	old := k.seconds > 0 && l.rw.current > 0 && now.UnixMilli()-l.rw.baseMs > max(1000*k.seconds/4, pastLeastMs)
+	if old || !l.w.pastOn.Load() {
+		l.parts.Log.Notice("Starting automatic rewriting of AOF for its history")
+		return true
+	}
+	return false
+}
+
+// pastLeastMs is the least age of a base that the history asks another one for.
+const pastLeastMs = 60_000
 
 // After three failures tries are made ever more rarely.
 const (
@@ -178,6 +202,7 @@ func (l *Log) freeze(j *rewriting) {
 	o, rdb := l.parts.Base(), l.set.Preamble.Get()
 	o.Header.AOFBase, o.Progress = true, nil
 	view := l.parts.Core.Freeze()
+	j.cutMs = l.parts.Now().UnixMilli()
 	l.warnOfReaders(o)
 	if j.first {
 		l.attach()
@@ -283,7 +308,7 @@ func (l *Log) finished(j *rewriting, err error) {
 	l.rw.span = max(l.parts.Now().Sub(j.began), 1)
 	if err == nil {
 		l.rw.failed, l.rw.failures = false, 0
-		l.rw.old = j.size
+		l.rw.old, l.rw.baseMs = j.size, j.cutMs
 		l.rw.base = l.size()
 		if l.state == waiting {
 			l.state = on

@@ -3,6 +3,7 @@ package aof
 import (
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 
 	"spindle/internal/setting"
@@ -22,6 +23,7 @@ type Settings struct {
 	Timestamps      setting.Bool
 	IncrementalSync setting.Bool
 	KeepHistory     setting.Bool
+	Past            setting.Value[keep]
 	BufferLimit     setting.Int // bytes that wait for the disk, past which writers are held
 }
 
@@ -53,8 +55,74 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("aof-timestamp-enabled", &s.Timestamps, false),
 		setting.NewBool("aof-rewrite-incremental-fsync", &s.IncrementalSync, true),
 		setting.NewBool("aof-disable-auto-gc", &s.KeepHistory, false, setting.Hidden),
+		setting.NewValue("aof-keep-history", &s.Past, keep{}, setting.Codec[keep]{
+			Parse: func(args []string, _ keep, _ setting.How) (keep, error) { return parseKeep(args) }, Format: formatKeep,
+		}, setting.MultiArg),
 		setting.NewMemory("aof-buffer-limit", &s.BufferLimit, 256<<20, setting.Between(1<<20, maxLong)),
 	}
+}
+
+// parseKeep reads aof-keep-history: no, or a time and a size, of which one may be left out.
+func parseKeep(args []string) (k keep, err error) {
+	if len(args) == 1 && (args[0] == "no" || args[0] == "") {
+		return keep{}, nil
+	}
+	for _, word := range args {
+		seconds, isTime := parseAge(word)
+		bytes, isSize := setting.ParseMemory(word)
+		isSize = isSize && strings.HasSuffix(strings.ToLower(word), "b") // m is minutes
+		switch {
+		case isTime && k.seconds == 0:
+			k.seconds = seconds
+		case isSize && bytes <= math.MaxInt64 && k.bytes == 0:
+			k.bytes = int64(bytes)
+		default:
+			return keep{}, errKeep
+		}
+	}
+	if !k.on() {
+		return keep{}, errKeep
+	}
+	return k, nil
+}
+
+var errKeep = errors.New("argument must be no, or a time such as 24h or 7d and a size such as 50gb, or one of them")
+
+// ageUnits are the seconds of each unit of a time.
+var ageUnits = []struct {
+	letter  string
+	seconds int64
+}{{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}}
+
+// parseAge reads a time such as 24h.
+func parseAge(word string) (seconds int64, ok bool) {
+	for _, u := range ageUnits {
+		if digits, is := strings.CutSuffix(word, u.letter); is {
+			n, err := strconv.ParseInt(digits, 10, 64)
+			return n * u.seconds, err == nil && n > 0 && n <= math.MaxInt32
+		}
+	}
+	return 0, false
+}
+
+// formatKeep is the text of aof-keep-history.
+func formatKeep(k keep) string {
+	var words []string
+	if k.seconds > 0 {
+		for _, u := range ageUnits {
+			if k.seconds%u.seconds == 0 {
+				words = append(words, strconv.FormatInt(k.seconds/u.seconds, 10)+u.letter)
+				break
+			}
+		}
+	}
+	if k.bytes > 0 {
+		words = append(words, setting.FormatMemory(uint64(k.bytes)))
+	}
+	if len(words) == 0 {
+		return "no"
+	}
+	return strings.Join(words, " ")
 }
 
 // baseName refuses what is no plain name.

@@ -185,7 +185,7 @@ func TestTruncatedLogIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			next := r.aof.folder.nextIncr(m)
+			next := r.aof.folder.nextIncr(m, nil)
 			m.incrs, m.incrSeq = append(m.incrs, next), next.seq
 			file, err := r.aof.w.openIncr(next.name, true)
 			if err != nil || file.Close() != nil || r.aof.folder.write(m) != nil {

@@ -41,7 +41,8 @@ func (l *Log) Open(found Loaded) error {
 		name = m.incrs[n-1].name
 		l.parts.Log.Notice("Opening AOF incr file %s on server start", name)
 	} else {
-		incr := f.nextIncr(m)
+		taken, _ := f.readHistory()
+		incr := f.nextIncr(m, taken)
 		name, changed, fresh = incr.name, true, true
 		m.incrs, m.incrSeq = []part{incr}, incr.seq
 		l.parts.Log.Notice("Creating AOF incr file %s on server start", name)
@@ -62,7 +63,8 @@ func (l *Log) Open(found Loaded) error {
 	l.parts.Core.Do(func() { // ticks look at it
 		w.manifest = m
 		w.useFile(file, size)
-		l.rw.old, l.rw.base = found.size, found.baseSize
+		w.openPast(m)
+		l.rw.old, l.rw.base, l.rw.baseMs = found.size, found.baseSize, l.parts.Now().UnixMilli()
 		l.state = on
 		w.do(0, w.removeHistory)
 		l.attach()
@@ -74,6 +76,10 @@ func (l *Log) Open(found Loaded) error {
 func (l *Log) firstBase(m *manifest) (err error) {
 	rdb := l.set.Preamble.Get()
 	m.baseSeq++
+	taken, _ := l.folder.readHistory()
+	for taken.took(l.folder.baseName(m.baseSeq, rdb)) {
+		m.baseSeq++
+	}
 	base := part{l.folder.baseName(m.baseSeq, rdb), m.baseSeq}
 	l.parts.Log.Notice("Creating AOF base file %s on server start", base.name)
 	var view *keyspace.View

@@ -24,6 +24,7 @@ type text struct {
 	offset   int64 // in the file, of buf[from]
 	lines    int64 // before it
 	ended    bool
+	second   int64 // of the last annotation; 0: there was none
 	until    int64 // Unix seconds: an annotation of a later one ends the text with errLater; 0: none does
 	strict   bool  // MULTI inside a transaction and EXEC outside of one are faults; a load passes over them
 
@@ -136,10 +137,14 @@ func (s *text) unit(p []byte) (n int, err error) {
 				s.units = s.units[:units]
 				return 0, errFormat
 			}
-			if s.until > 0 && secondOf(p[n:n+end]) > s.until {
+			second := secondOf(p[n : n+end])
+			if s.until > 0 && second > s.until {
 				s.where = spot{offset: s.offset}
 				s.units = s.units[:units]
 				return 0, errLater
+			}
+			if second > 0 {
+				s.second = second
 			}
 			if n += end + 1; !inside {
 				return n, nil

@@ -33,6 +33,12 @@ type writer struct {
 	made     *rewriting // the last one whose increment was made
 	runs     [][]byte   // memory for put
 
+	past     *history // nil: none is kept
+	pastOn   atomic.Bool
+	pastSize atomic.Int64 // bytes of files that only the history needs
+	pastFrom atomic.Int64 // the first moment that can be had back, Unix ms
+	pastAt   atomic.Int64 // what to add to an offset of the buffer for one of the history
+
 	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP, in nanos
 	backed atomic.Int64 // bytes in the buffer
 	cost   atomic.Int64 // its memory
@@ -337,6 +343,11 @@ func (w *writer) measure() {
 		return
 	}
 	w.file.size = size
+	if w.past != nil && w.past.live() != nil {
+		first := w.lock().buf.first
+		w.unlock()
+		w.pastAt.Store(w.past.live().offset + size - first)
+	}
 }
 
 // spentHere is how many nanoseconds turns have spent in writing.

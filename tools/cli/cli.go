@@ -1,9 +1,9 @@
-// Package cli holds spindle's tools: check-aof, check-rdb, rdb, cluster, proxy and ctl.
+// Package cli holds spindle's tools: check-aof, check-rdb, rdb, history, restore, cluster, proxy and ctl.
 //
 // Owner: a separate process for each; no server runs in it. Only main imports the package.
 // Never: needs a server's settings, or memory in proportion to a file.
-// Start at Find. checkrdb.go and checkaof.go check files, rdb.go reports an RDB file's contents, clusterdemo.go starts
-// nodes for a trial, proxydemo.go proxies, ctl.go asks a dashboard.
+// Start at Find. checkrdb.go and checkaof.go check files, rdb.go reports an RDB file's contents, past.go makes the data
+// set of an earlier moment. clusterdemo.go starts nodes for a trial, proxydemo.go proxies, ctl.go asks a dashboard.
 package cli
 
 import (
@@ -44,6 +44,8 @@ var Tools = []Tool{
 	{"rdb", "", []config.Form{
 		{Args: "rdb report [OPTION ...] FILE|HOST:PORT", Text: "what takes the memory: by type, prefix, lifetime and key"},
 	}, rdbTool},
+	{"history", "", historyForms, historyTool},
+	{"restore", "", restoreForms, restoreTool},
 	{"cluster", "", []config.Form{
 		{Args: "cluster demo [OPTION ...] N",
 			Text: "starts N nodes on this host for a trial, and clears them away on Ctrl-C"},

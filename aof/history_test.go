@@ -1,0 +1,308 @@
+package aof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"spindle/internal/setting"
+	"spindle/tests/testkit/faulty"
+)
+
+// TestHistoryText: an index is read as it was written, and damaged ones are refused.
+func TestHistoryText(t *testing.T) {
+	h := &history{
+		bases: []pastBase{{"a b.1.base.rdb", 10, 0, 5}, {"x.2.base.aof", 0, 100, 7}},
+		incrs: []pastIncr{{"x.1.incr.aof", 100, 0, 5}, {"x.2.incr.aof", liveSize, 100, 7}}, gone: []string{"x.0.incr.aof"},
+	}
+	again, err := parseHistory(h.text())
+	if err != nil || string(again.text()) != string(h.text()) {
+		t.Errorf("%v\n%s\n%s", err, h.text(), again.text())
+	}
+	for _, text := range []string{
+		"base a size 1 offset 0 at 5", // its end is missing
+		"base a size 1 offset 0\n", "base a size x offset 0 at 5\n", "base a size live offset 0 at 5\n", "gone\n",
+		"base ../a size 1 offset 0 at 5\n", "incr a size 1 offset -1 from 5\n", "\x00\x00\x00\n",
+		"incr a size 10 offset 0 from 5\nincr b size 10 offset 9 from 5\n", "file a seq 1 type b\n",
+	} {
+		if h, err := parseHistory([]byte(text)); !errors.Is(err, errHistory) {
+			t.Errorf("%q: %v, %v", text, h, err)
+		}
+	}
+}
+
+func FuzzHistory(f *testing.F) {
+	f.Add([]byte("base a size 1 offset 0 at 5\nincr b size live offset 0 from 5\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		h, err := parseHistory(text)
+		if err != nil {
+			return
+		}
+		if again, err := parseHistory(h.text()); err != nil || string(again.text()) != string(h.text()) {
+			t.Errorf("%q: %v", text, err)
+		}
+		h.prune(keep{seconds: 1, bytes: 1}, 1<<40)
+	})
+}
+
+// TestPrune: the first base goes when the next one is as old as the time asked for, or when the files are too large.
+func TestPrune(t *testing.T) {
+	h := &history{}
+	h.begin(pastBase{name: "b1", size: 10, atMs: 1000}, "i1", liveSize)
+	h.shut(100)
+	h.next("i2", 2000)
+	h.bases = append(h.bases, pastBase{"b2", 10, 100, 2000})
+	h.shut(100)
+	h.begin(pastBase{name: "b3", size: 10, atMs: 3000}, "i3", liveSize) // after a gap
+	for _, c := range []struct {
+		k     keep
+		nowMs int64
+		gone  string
+	}{
+		{keep{seconds: 10}, 11_999, ""},
+		{keep{seconds: 10}, 12_000, "b1 i1"},
+		{keep{seconds: 10}, 13_000, "b1 i1 b2 i2"},
+		{keep{seconds: 10}, 1 << 40, "b1 i1 b2 i2"},
+		{keep{bytes: 220}, 1 << 40, ""},
+		{keep{bytes: 219}, 0, "b1 i1"},
+		{keep{bytes: 1}, 0, "b1 i1 b2 i2"},
+	} {
+		pruned := &history{slices.Clone(h.bases), slices.Clone(h.incrs), nil}
+		pruned.prune(c.k, c.nowMs)
+		if got := strings.Join(pruned.gone, " "); got != c.gone {
+			t.Errorf("%+v at %d: %q, want %q", c.k, c.nowMs, got, c.gone)
+		}
+		if len(pruned.bases)+len(pruned.incrs)+len(pruned.gone) != 6 {
+			t.Errorf("%+v: a file is in no list: %s", c.k, pruned.text())
+		}
+	}
+}
+
+// TestKeepSetting: aof-keep-history takes a time, a size, or both.
+func TestKeepSetting(t *testing.T) {
+	for text, want := range map[string]keep{
+		"no": {}, "24h": {seconds: 86400}, "90s 1gb": {90, 1 << 30}, "7d 50gb": {7 * 86400, 50 << 30}, "500mb": {bytes: 500 << 20},
+		"30m": {seconds: 1800},
+	} {
+		k, err := parseKeep(strings.Fields(text))
+		if err != nil || k != want {
+			t.Errorf("%s: %+v, %v", text, k, err)
+		}
+		if again, err := parseKeep(strings.Fields(formatKeep(k))); err != nil || again != k {
+			t.Errorf("%s becomes %s, %+v, %v", text, formatKeep(k), again, err)
+		}
+	}
+	for _, text := range []string{"yes", "0s", "24h 24h", "1gb 1gb", "24h 1gb x", "-1h", "50g", "99999999999999999999d", "24h no"} {
+		if k, err := parseKeep(strings.Fields(text)); err == nil {
+			t.Errorf("%s: %+v", text, k)
+		}
+	}
+	s := &Settings{}
+	s.Rows()
+	if s.Past.Get().on() || setting.Quote("") != `""` {
+		t.Error("a history is kept by default")
+	}
+}
+
+// A promise is a step whose reply could leave, and the history's offset after it.
+type promise struct {
+	step   int
+	offset int64
+}
+
+// TestPowerCutsInHistory: three lives of a server that keeps its history, each ended by a power cut at any step of
+// writing, rewriting and removing. Every step whose reply could leave can be had back in the lives after it, as the
+// data set was then.
+func TestPowerCutsInHistory(t *testing.T) {
+	for from, seeds := uint64(0), crashSeeds(); from < seeds; from += crashBlock {
+		t.Run(fmt.Sprint("from ", from), func(t *testing.T) {
+			t.Parallel()
+			for seed := from; seed < min(from+crashBlock, seeds); seed++ {
+				if problem := historyCut(t, seed); problem != "" {
+					t.Fatalf("seed %d: %s", seed, problem)
+				}
+			}
+		})
+	}
+}
+
+// historyCut plays one seed. It answers what was wrong.
+func historyCut(t *testing.T, seed uint64) (problem string) {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	d := faulty.New(seed)
+	var promises []promise
+	for life := range 3 {
+		begin := func() (s *server, err error) {
+			s = newServer(t, d)
+			s.set.Fsync.Set(Always)
+			s.set.Percentage.Set(0)
+			s.set.Past.Set(keep{bytes: 1 << 40})
+			return s, s.start()
+		}
+		s, err := begin()
+		if damaged(err) && !d.Off() { // zeros at the end of the last increment
+			if err := Fix(d, s.aof.Path()); err != nil {
+				return err.Error()
+			}
+			s.close()
+			s, err = begin()
+		}
+		switch {
+		case d.Off():
+		case err != nil:
+			return fmt.Sprintf("life %d: %v\n%s", life, err, d)
+		default:
+			n, _ := s.state()
+			if life > 0 {
+				for range min(3, len(promises)) {
+					p := promises[rng.IntN(len(promises))]
+					if problem := s.hadBack(t, d, p); problem != "" {
+						return fmt.Sprintf("life %d: %s\n%s", life, problem, d)
+					}
+				}
+			}
+			promises = append(promises, s.liveInHistory(d, rng, n)...)
+		}
+		d = d.Crash()
+		s.close()
+	}
+	return ""
+}
+
+// liveInHistory takes steps and rewrites until the power goes off.
+func (s *server) liveInHistory(d *faulty.Disk, rng *rand.Rand, from int) (promised []promise) {
+	d.CrashAfter(rng.IntN(90))
+	for step := from + 1; !d.Off() && !s.fatal.Load() && step < from+100; step++ {
+		turn, at := s.step(step), int64(0)
+		s.Do(func() { at = s.aof.w.pastAt.Load() + s.aof.w.end() })
+		if rng.IntN(8) == 0 {
+			s.Do(func() {
+				if !s.aof.Rewriting() {
+					s.aof.startRewrite()
+				}
+			})
+		}
+		if rng.IntN(8) == 0 {
+			s.waitFor("the end of a rewrite", func() bool { return !s.aof.Rewriting() || d.Off() })
+		}
+		s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) || d.Off() })
+		if s.gate.Holds(turn) || s.fatal.Load() || d.Off() {
+			return promised
+		}
+		promised = append(promised, promise{step, at})
+	}
+	return promised
+}
+
+// hadBack restores a step and loads it.
+func (s *server) hadBack(t *testing.T, d *faulty.Disk, p promise) (problem string) {
+	past, err := OpenPast(d, "appendonlydir/appendonly.aof.manifest")
+	if err != nil {
+		return err.Error()
+	}
+	route, err := past.Route(context.Background(), Moment{Offset: p.offset, ByOffset: true})
+	if err != nil {
+		return fmt.Sprintf("step %d at %d: %v\n%s", p.step, p.offset, err, past.history.text())
+	}
+	into := fmt.Sprintf("restored-%d", p.step)
+	defer clearFolder(d, into)
+	if err := past.Write(context.Background(), route, into); err != nil {
+		return err.Error()
+	}
+	again := newServer(t, d)
+	defer again.close()
+	again.aof.folder = &folder{disk: d, root: into, dir: into + "/appendonlydir", name: "appendonly.aof"}
+	again.aof.w.move(again.aof.folder)
+	again.set.Truncated.Set(false)
+	if err := again.start(); err != nil {
+		return fmt.Sprintf("step %d at %d: %v", p.step, p.offset, err)
+	}
+	if n, err := again.state(); err != nil || n != p.step {
+		return fmt.Sprintf("step %d at %d is %d, %v", p.step, p.offset, n, err)
+	}
+	return ""
+}
+
+// clearFolder removes a folder that a restore has made.
+func clearFolder(d *faulty.Disk, into string) {
+	names, _ := d.ReadDir(into + "/appendonlydir")
+	for _, name := range names {
+		_ = d.Remove(into + "/appendonlydir/" + name)
+	}
+}
+
+// TestRouteSaysWhatIsMissing: a base or an increment that is missing or damaged is named. An earlier base stands in
+// where it can.
+func TestRouteSaysWhatIsMissing(t *testing.T) {
+	d := faulty.New(1)
+	s := newServer(t, d)
+	s.set.Fsync.Set(Always)
+	s.set.Percentage.Set(0)
+	s.set.Past.Set(keep{bytes: 1 << 40})
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	var offsets []int64
+	for step := range 9 {
+		turn := s.step(step + 1)
+		s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) })
+		s.Do(func() { offsets = append(offsets, s.aof.w.pastAt.Load()+s.aof.w.end()) })
+		if step%3 == 2 {
+			s.Do(s.aof.startRewrite)
+			s.waitFor("the end of a rewrite", func() bool { return !s.aof.Rewriting() })
+		}
+	}
+	s.waitFor("the writer", s.resting)
+	at := func(step int) Moment { return Moment{Offset: offsets[step-1], ByOffset: true} }
+	route := func(m Moment) (*Route, error) {
+		past, err := OpenPast(d, "appendonlydir")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return past.Route(context.Background(), m)
+	}
+	bases := func(n int) string { return fmt.Sprintf("appendonlydir/appendonly.aof.%d.base.rdb", n) }
+	if r, err := route(at(5)); err != nil || r.Base != "appendonly.aof.2.base.rdb" || len(r.Incrs) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := d.Remove(bases(2)); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := route(at(5)); err != nil || r.Base != "appendonly.aof.1.base.rdb" || len(r.Incrs) != 2 ||
+		!slices.Equal(r.Skips, []string{"appendonly.aof.2.base.rdb is missing"}) {
+		t.Errorf("without its base: %+v, %v", r, err)
+	}
+	damage, err := d.Open(bases(1), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := damage.Truncate(40); err != nil {
+		t.Fatal(err)
+	}
+	_, err = route(at(5))
+	missing := (*NoRouteError)(nil)
+	if !errors.As(err, &missing) || len(missing.Why) != 2 || !strings.Contains(missing.Why[1], "damaged") ||
+		!strings.Contains(missing.Still, "The moments of these bases can still be had") {
+		t.Errorf("with a damaged base: %v", err)
+	}
+	if r, err := route(at(8)); err != nil || r.Base != "appendonly.aof.3.base.rdb" {
+		t.Errorf("a later base serves: %+v, %v", r, err)
+	}
+	if _, err := route(Moment{Offset: 1 << 40, ByOffset: true}); err == nil || !strings.Contains(err.Error(), "the log ends at offset") {
+		t.Errorf("after the end: %v", err)
+	}
+	if _, err := route(Moment{Second: 1}); err == nil || !strings.Contains(err.Error(), "The first moment is") {
+		t.Errorf("before the beginning: %v", err)
+	}
+	if err := d.Remove("appendonlydir/appendonly.aof.3.incr.aof"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := route(at(8)); err == nil || !strings.Contains(err.Error(), "appendonly.aof.3.incr.aof is missing") {
+		t.Errorf("without an increment: %v", err)
+	}
+}

@@ -1,0 +1,161 @@
+package aof
+
+import (
+	"errors"
+	"slices"
+
+	"spindle/internal/reason"
+)
+
+// The writer's share of the history. All of it runs on the writer's goroutine, but openPast, which runs before the
+// first client.
+
+// openPast begins the history at start, after the manifest m and its files are there. After a crash the index may lack
+// the last step of the manifest. Increments that the manifest has after the index's last one adjoin it (aof.R2).
+// Without such a link a stretch begins.
+func (w *writer) openPast(m *manifest) {
+	w.past = nil
+	if !w.log.set.Past.Get().on() {
+		return
+	}
+	h := w.readPast()
+	w.past = h
+	last := -1
+	if n := len(h.incrs); n > 0 {
+		last = slices.IndexFunc(m.incrs, func(p part) bool { return p.name == h.incrs[n-1].name })
+	}
+	if last < 0 {
+		w.shutPast()
+		w.beginPast(m)
+	} else {
+		h.incrs[len(h.incrs)-1].size = liveSize
+		for _, p := range m.incrs[last+1:] {
+			w.shutPast()
+			h.next(p.name, w.log.parts.Now().UnixMilli())
+		}
+		first := slices.IndexFunc(h.incrs, func(p pastIncr) bool { return p.name == m.incrs[0].name })
+		if first >= 0 && m.base != nil && !h.has(m.base.name) {
+			size, _ := w.folder.size(*m.base)
+			h.bases = append(h.bases, pastBase{m.base.name, size, h.incrs[first].offset, h.incrs[first].fromMs})
+		}
+	}
+	w.keepPast()
+	w.measure()
+}
+
+// readPast reads the index. A damaged one is put aside.
+func (w *writer) readPast() *history {
+	f, log := w.folder, w.log.parts.Log
+	h, err := f.readHistory()
+	switch {
+	case err == nil:
+		return h
+	case errors.Is(err, errHistory):
+		log.Warning("%s. It is renamed to %s, and a history begins anew.", err, f.name+historySuffix+damagedSuffix)
+		err = f.disk.Rename(f.historyPath(), f.historyPath()+damagedSuffix)
+	}
+	if err != nil {
+		log.Warning("Can't read the AOF's history: %s", reason.Of(err))
+	}
+	return &history{}
+}
+
+// beginPast adds what the manifest names as another stretch.
+func (w *writer) beginPast(m *manifest) {
+	if m.base == nil || len(m.incrs) == 0 {
+		return
+	}
+	now := w.log.parts.Now().UnixMilli()
+	size, _ := w.folder.size(*m.base)
+	for i, p := range m.incrs {
+		length := int64(liveSize)
+		if i < len(m.incrs)-1 {
+			length, _ = w.folder.size(p)
+		}
+		if i == 0 {
+			w.past.begin(pastBase{name: m.base.name, size: size, atMs: now}, p.name, length)
+			continue
+		}
+		w.past.next(p.name, now)
+		w.past.incrs[len(w.past.incrs)-1].size = length
+	}
+}
+
+// shutPast notes the size of the increment that the log leaves. The file may have had a damaged end, so the disk is
+// asked.
+func (w *writer) shutPast() {
+	if p := w.past.live(); p != nil {
+		size, err := w.folder.disk.Size(w.folder.path(p.name))
+		if err != nil {
+			size = 0 // it is not there: no moment of it can be had
+		}
+		w.past.shut(size)
+	}
+}
+
+// pastChanged is after the log has gone on in another increment, at the cut of j. The old one is whole.
+func (w *writer) pastChanged(j *rewriting, oldSize int64) {
+	if w.past == nil || !w.startPast() {
+		return // a history begins with a base
+	}
+	w.past.shut(oldSize)
+	w.past.next(j.name, j.cutMs)
+	w.pastAt.Store(w.past.live().offset - j.cut)
+	w.keepPast()
+}
+
+// pastAdopted is after the manifest has named the base of j.
+func (w *writer) pastAdopted(j *rewriting) {
+	if !w.startPast() || j.idle {
+		return
+	}
+	base := pastBase{name: j.base.name, size: j.size, atMs: j.cutMs}
+	live := w.past.live()
+	if live != nil && live.name == w.manifest.incrs[len(w.manifest.incrs)-1].name && !j.first && !j.full {
+		base.offset = live.offset
+		w.past.bases = append(w.past.bases, base)
+	} else {
+		w.shutPast()
+		w.past.begin(base, w.manifest.incrs[len(w.manifest.incrs)-1].name, liveSize)
+		w.pastAt.Store(w.past.live().offset - j.cut)
+	}
+	w.keepPast()
+}
+
+// startPast reports whether a history is kept. One that is asked for since the start begins with what the manifest
+// names.
+func (w *writer) startPast() bool {
+	switch on := w.log.set.Past.Get().on(); {
+	case !on && w.past != nil:
+		w.shutPast()
+		w.keepPast()
+		w.past = nil
+		w.pastOn.Store(false)
+	case on && w.past == nil:
+		w.past = w.readPast()
+		w.shutPast()
+	}
+	return w.past != nil
+}
+
+// keepPast removes what is too old or too much, and writes the index. A disk that does not take it is tried again with
+// the next change. No file goes before the index says so.
+func (w *writer) keepPast() {
+	if w.past == nil {
+		return
+	}
+	w.pastOn.Store(true)
+	if k := w.log.set.Past.Get(); k.on() {
+		w.past.prune(k, w.log.parts.Now().UnixMilli())
+	}
+	for _, name := range w.past.gone {
+		w.log.parts.Log.Notice("Removing %s: the AOF's history is kept for %s", name, formatKeep(w.log.set.Past.Get()))
+	}
+	if err := w.folder.writeHistory(w.past, w.manifest); err != nil {
+		w.log.parts.Log.Warning("Can't write the index of the AOF's history: %s", reason.Of(err))
+	}
+	w.pastSize.Store(w.past.size())
+	if len(w.past.bases) > 0 {
+		w.pastFrom.Store(w.past.bases[0].atMs)
+	}
+}
