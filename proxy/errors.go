@@ -37,6 +37,12 @@ var (
 		Text: "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."}
 	errTimeoutNumber   = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
 	errTimeoutNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
+	errTimeoutRange    = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
+	errPauseMode       = &protocol.Error{Code: "ERR", Text: "CLIENT PAUSE mode must be WRITE or ALL"}
+	errUnblockReason   = &protocol.Error{Code: "ERR", Text: "CLIENT UNBLOCK reason should be TIMEOUT or ERROR"}
+	errUnblocked       = &protocol.Error{Code: "UNBLOCKED", Text: "client unblocked via CLIENT UNBLOCK"}
+	errMaxAge          = &protocol.Error{Code: "ERR", Text: "maxage is not an integer or out of range"}
+	errMaxAgeZero      = &protocol.Error{Code: "ERR", Text: "maxage should be greater than 0"}
 	errClientName      = &protocol.Error{Code: "ERR",
 		Text: "Client names cannot contain spaces, newlines or special characters."}
 )
@@ -62,6 +68,24 @@ func errHelloOption(option []byte) *protocol.Error {
 func errListening(command string) *protocol.Error {
 	return protocol.Errorf("ERR", "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "+
 		"allowed in this context", command)
+}
+
+func errClientType(word []byte) *protocol.Error {
+	return protocol.Errorf("ERR", "Unknown client type '%s'", word)
+}
+
+func errLibOption(option []byte) *protocol.Error {
+	return protocol.Errorf("ERR", "Unrecognized option '%s'", option)
+}
+
+func errLibValue(option []byte) *protocol.Error {
+	return protocol.Errorf("ERR", "%s cannot contain spaces, newlines or special characters.", option)
+}
+
+// errSubcommandSyntax is Redis's error for a subcommand with too many arguments.
+func errSubcommandSyntax(args [][]byte) *protocol.Error {
+	return protocol.Errorf("ERR", "unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.", args[1],
+		strings.ToUpper(string(args[0])))
 }
 
 func errUnknownNode(id []byte) *protocol.Error { return protocol.Errorf("ERR", "Unknown node %s", id) }

@@ -11,7 +11,6 @@ import (
 	"spindle/protocol/respclient"
 	"spindle/proxy/route"
 	"spindle/proxy/topology"
-	"spindle/reactor"
 )
 
 // The libraries of FUNCTION LOAD go to all shards. A shard that joins later gets them from another one.
@@ -105,9 +104,7 @@ func (l *libraries) bring(p *Proxy, at string, others []string) {
 	l.mu.Lock()
 	l.set(at, false)
 	l.mu.Unlock()
-	for loop, w := range p.workers {
-		reactor.Run(loop, w.release)
-	}
+	p.release()
 }
 
 // copyLibraries loads the libraries at from that to lacks. Servers before Redis 7 have none.

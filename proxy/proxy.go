@@ -50,7 +50,8 @@ type Proxy struct {
 	moves    slotMoves
 
 	libraries libraries
-	mirror    *mirror // nil: writes go to no second cluster
+	paused    atomic.Pointer[pausing] // CLIENT PAUSE; nil: no client is held back
+	mirror    *mirror                 // nil: writes go to no second cluster
 	hub       *hub
 	draining  atomic.Bool
 	registry  *setting.Registry

@@ -132,7 +132,7 @@ func (w *replicaWait) leave() {
 // round asks all shards.
 func (w *replicaWait) round() {
 	s := w.s
-	if s.closed {
+	if s.closed || s.replicas != w {
 		return
 	}
 	n := len(s.w.topology.Shards)
@@ -203,6 +203,9 @@ func countsIn(p []byte) (counts []int64) {
 }
 
 func (w *replicaWait) count(counts []int64, err *protocol.Error) {
+	if w.s.replicas != w { // it has been ended
+		return
+	}
 	w.missing--
 	switch {
 	case err != nil:
@@ -259,6 +262,28 @@ type hurried struct{}
 func (hurried) take(u *upstream, _ *call, _ []byte, _ scan.Refusal, err *protocol.Error) {
 	if err == nil && u.calls.n == 0 {
 		u.access.giveBack(u)
+	}
+}
+
+// unblock ends the wait, as if its time were over or with an error.
+func (w *replicaWait) unblock(withError bool) {
+	if withError {
+		w.end(errUnblocked)
+		w.leave()
+		return
+	}
+	w.until = time.Now() // the next round is the last one
+	for _, u := range w.own {
+		if u.clientID == 0 { // its WAIT is on its way
+			w.s.w.after(1, func() {
+				if w.s.replicas == w {
+					w.unblock(false)
+				}
+			})
+		} else {
+			w.s.w.mover().to(u.at)[0].push(call{slot: -1, to: ignored{}, fixed: true},
+				encode("CLIENT", "UNBLOCK", strconv.FormatInt(u.clientID, 10), "TIMEOUT"))
+		}
 	}
 }
 

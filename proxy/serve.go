@@ -71,6 +71,10 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 		s.refuse(pl.Err)
 		return true
 	}
+	s.last = pl.Row
+	if w.p.paused.Load() != nil && s.isPaused(pl.Row) {
+		return false
+	}
 	if w.rules != nil && !s.ruled {
 		if err := s.breaks(w.rules, q.Args); err != nil {
 			s.refuse(err)

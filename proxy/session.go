@@ -3,6 +3,7 @@ package proxy
 import (
 	"spindle/internal/invariant"
 	"spindle/protocol"
+	"spindle/proxy/route"
 	"spindle/reactor"
 )
 
@@ -40,10 +41,12 @@ type session struct {
 	ruled   bool // the current request has passed the rules (proxy.R2)
 	quit    bool // the connection closes after the replies owed
 
-	name    []byte // CLIENT SETNAME
-	silence silence
-	created int64        // Unix ms
-	tx      *transaction // nil: none is open
+	name                []byte     // CLIENT SETNAME
+	last                *route.Row // of the last request
+	libName, libVersion string     // CLIENT SETINFO
+	silence             silence
+	created             int64        // Unix ms
+	tx                  *transaction // nil: none is open
 
 	pin       *upstream      // its own connection, for WATCH, MULTI and blocking commands; usually nil
 	pinned    int            // the slot that pin is for; -1: no key was named yet

@@ -29,6 +29,7 @@ type transaction struct {
 	broken   bool       // EXEC will fail
 	writes   *route.Row // of the first request that may write, if there is a mirror
 	watched  bool       // keys are watched on the pin
+	mayWrite bool       // it has a request that may write
 	requests []step     // so far
 	bytes    int        // of them
 	ended    bool       // EXEC has come: exec is the number of its reply
@@ -74,6 +75,7 @@ func (s *session) multi() bool {
 // queue takes a request inside a transaction.
 func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	t := s.tx
+	t.mayWrite = t.mayWrite || pl.Row.Write || pl.Row.MayReplicate
 	if s.w.p.mirror != nil && t.writes == nil && mirrored(pl.Row) {
 		t.writes = pl.Row
 	}
