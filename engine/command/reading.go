@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 
+	"spindle/engine/data/value"
 	"spindle/protocol"
 )
 
@@ -24,14 +25,25 @@ type Reading struct {
 	Args  [][]byte // of the call; they live until the function returns
 	Now   int64    // Unix ms: when the command began
 
-	left int // steps until rest
-	rest func() (steps int)
+	left  int // steps until rest
+	rest  func() (steps int)
+	store *value.Store
+	apart func() *value.Store
 }
 
 // NewReading returns a Reading beside the turns. Its Step calls rest now and then; rest returns the number of steps
-// until the next call.
-func NewReading(reply *protocol.Reply, args [][]byte, now int64, rest func() (steps int)) *Reading {
-	return &Reading{Reply: reply, Args: args, Now: now, rest: rest}
+// until the next call. apart makes the result of Store when it is first asked for.
+func NewReading(reply *protocol.Reply, args [][]byte, now int64, rest func() (steps int),
+	apart func() *value.Store) *Reading {
+	return &Reading{Reply: reply, Args: args, Now: now, rest: rest, apart: apart}
+}
+
+// Store is where the function may build values, for itself. Beside the turns they go when it returns.
+func (r *Reading) Store() *value.Store {
+	if r.store == nil {
+		r.store = r.apart()
+	}
+	return r.store
 }
 
 // Step says that about one more element was read.
@@ -51,7 +63,7 @@ func (r *Reading) Steps(n int) {
 // Inline is a Reading in the turn. Lifetime: the call.
 func (c *Context) Inline() *Reading {
 	r := &c.inline
-	r.Reply, r.Args, r.Now, r.left = c.Reply, c.Args, c.Now, math.MaxInt
+	r.Reply, r.Args, r.Now, r.left, r.store = c.Reply, c.Args, c.Now, math.MaxInt, c.Space.Store()
 	return r
 }
 

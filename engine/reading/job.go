@@ -7,6 +7,9 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
 	"spindle/protocol"
 )
 
@@ -30,6 +33,7 @@ type Job struct {
 	Err   error         // Read's
 	Took  time.Duration // by Read, without the time for which it waited for others
 
+	heap    *memory.Heap // of values that Read builds; nil: it builds none
 	queue   *Queue
 	view    *View
 	started bool
@@ -54,15 +58,36 @@ func (j *Job) run() {
 		if r := recover(); r != nil {
 			panic(r)
 		}
+		if j.heap != nil {
+			j.heap.Close()
+		}
 		j.pause()
 		j.Over(j)
 	}()
 	j.goOn()
 	if inner := j.Reply.Chunks; inner != nil {
-		j.Reply.Chunks = counted{inner, j.Client}
+		j.Reply.Chunks = counted{inner, j}
 	}
-	j.Err = j.Read(command.NewReading(j.Reply, j.Args, j.Now, j.rest))
+	j.Err = j.Read(command.NewReading(j.Reply, j.Args, j.Now, j.rest, j.apart))
 	j.Ended = true
+}
+
+// apart makes the store for values that Read builds. They lie in a heap of the Job's.
+func (j *Job) apart() *value.Store {
+	h, err := memory.New(memory.Options{Databases: 2})
+	if err != nil {
+		panic(memory.ErrExhausted)
+	}
+	j.heap = h
+	return keyspace.New(h, keyspace.Options{Databases: 1}).Store()
+}
+
+// count tells what the reply, of so many bytes, and the values that Read builds cost the client.
+func (j *Job) count(replied int) {
+	if j.heap != nil {
+		replied += int(j.heap.Used())
+	}
+	j.Client.Prepare(replied)
 }
 
 // goOn waits for a place among the Jobs that compute.
@@ -95,6 +120,9 @@ func (j *Job) rest() (steps int) {
 		j.goOn()
 		return stepsARest
 	}
+	if j.heap != nil {
+		j.count(j.Reply.Len())
+	}
 	runtime.Gosched()
 	j.sliced = time.Now()
 	return stepsARest
@@ -103,12 +131,12 @@ func (j *Job) rest() (steps int) {
 // counted counts the chunks of a reply as the client's memory, before its loop gets the reply.
 type counted struct {
 	protocol.Chunks
-	cl *client.Client
+	j *Job
 }
 
 func (c counted) Chunk(n, held int) (chunk []byte, release func()) {
 	if chunk, release = c.Chunks.Chunk(n, held); chunk != nil {
-		c.cl.Prepare(held + cap(chunk))
+		c.j.count(held + cap(chunk))
 	}
 	return chunk, release
 }

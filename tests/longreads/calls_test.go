@@ -2,6 +2,7 @@ package longreads
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"spindle/protocol/respclient"
@@ -20,42 +21,79 @@ var calls = []call{
 	{args: []any{"KEYS", "*"}, unordered: true},
 	{args: []any{"KEYS", "*9*"}, unordered: true},
 	{args: []any{"SMEMBERS", "set"}, unordered: true},
+	{args: []any{"SINTER", "set", "set2"}, unordered: true},
+	{args: []any{"SUNION", "set", "set2"}, unordered: true},
+	{args: []any{"SUNION", "set", "set2", "set2", "set2", "set2", "set", "set", "set", "set2", "set"}, unordered: true},
+	{args: []any{"SDIFF", "set", "set2"}, unordered: true},
+	{args: []any{"SINTERCARD", 2, "set", "set2"}},
 	{args: []any{"HGETALL", "hash"}, unordered: true},
 	{args: []any{"HKEYS", "hash"}, unordered: true},
 	{args: []any{"HVALS", "hash"}, unordered: true},
 	{args: []any{"HKEYS", "volatile"}, unordered: true},
+	{args: []any{"LRANGE", "list", 0, -1}},
+	{args: []any{"ZRANGE", "zset", 0, -1}},
+	{args: []any{"ZRANGE", "zset", 0, -1, "REV", "WITHSCORES"}},
+	{args: []any{"ZRANGEBYSCORE", "zset", "-inf", "+inf", "LIMIT", 10, 100_000_000}},
+	{args: []any{"ZREVRANGEBYLEX", "zset", "+", "-"}},
+	{args: []any{"ZUNION", 2, "zset", "zset2", "WITHSCORES"}},
+	{args: []any{"ZINTER", 2, "zset", "zset2", "WEIGHTS", 2, 3}},
+	{args: []any{"ZDIFF", 2, "zset", "zset2"}},
+	{args: []any{"ZINTERCARD", 2, "zset", "zset2"}},
+	{args: []any{"XRANGE", "stream", "-", "+"}},
+	{args: []any{"XREVRANGE", "stream", "+", "-", "COUNT", 100_000_000}},
+	{args: []any{"BITCOUNT", "text"}},
+	{args: []any{"BITPOS", "text", 1}},
 }
 
 // fillEach is how many elements one command of fill adds.
 const fillEach = 500
 
-// fill makes the data that calls read: values of n elements, and n keys.
+// values are the keys of fill's data, each with the command that adds elements to it.
+var values = map[string]string{"set": "SADD", "set2": "SADD", "hash": "HSET", "volatile": "HSET", "list": "RPUSH",
+	"zset": "ZADD", "zset2": "ZADD"}
+
+// fill makes the data that calls read: values of n elements, n keys, and a string of n KB.
 func fill(t *testing.T, c *respclient.Client, n int) {
 	t.Helper()
+	c.Send("SETBIT", "text", n<<13, 1)
+	receive(t, c, 1)
 	for from := 0; from < n; from += fillEach {
-		for _, name := range []string{"set", "hash", "volatile", "keys"} {
-			c.Send(addition(name, from, min(fillEach, n-from))...)
+		count := min(fillEach, n-from)
+		for name := range values {
+			c.Send(addition(name, from, count)...)
 		}
-		c.Send("HPEXPIRE", "volatile", 3600_000, "FIELDS", 1, fmt.Sprint("field:", from))
-		receive(t, c, 5)
+		mset := []any{"MSET"}
+		for i := from; i < from+count; i++ {
+			mset = append(mset, fmt.Sprint("key:", i), i)
+			c.Send("XADD", "stream", fmt.Sprint(i+1, "-0"), "field", i)
+		}
+		c.Send(mset...)
+		receive(t, c, len(values)+count+1)
+	}
+	// A server before 7.4 has no deadlines of fields, which change no reply.
+	if _, err := c.Do("HPEXPIRE", "volatile", 3600_000, "FIELDS", 1, "field:0"); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// addition is the command that adds elements from to from+n-1 to the value at name. "keys" are keys beside it.
+// addition is the command that adds elements from to from+n-1 to the value at name. A second value has every second of
+// the first one's, and some that it lacks.
 func addition(name string, from, n int) []any {
-	word := map[string]string{"set": "SADD", "hash": "HSET", "volatile": "HSET", "keys": "MSET"}[name]
-	args := []any{word}
-	if name != "keys" {
-		args = append(args, name)
-	}
+	args := []any{values[name], name}
 	for i := from; i < from+n; i++ {
-		switch name {
-		case "set":
-			args = append(args, fmt.Sprint("member:", i))
-		case "hash", "volatile":
+		element := i
+		if strings.HasSuffix(name, "2") {
+			element = 2 * i
+		}
+		switch values[name] {
+		case "SADD":
+			args = append(args, fmt.Sprint("member:", element))
+		case "HSET":
 			args = append(args, fmt.Sprint("field:", i), fmt.Sprint("value ", i))
-		case "keys":
-			args = append(args, fmt.Sprint("key:", i), i)
+		case "RPUSH":
+			args = append(args, fmt.Sprint("element ", i))
+		case "ZADD":
+			args = append(args, i, fmt.Sprint("member:", element))
 		}
 	}
 	return args

@@ -70,12 +70,25 @@ func bitCount(c *command.Context) error {
 	if start < 0 && end < 0 && start > end { // clip may have moved both to 0, but the range is empty
 		from, to = 0, 0
 	}
-	c.Reply.Int(count(v, from, to))
+	return answerCount(c, v, from, to)
+}
+
+func answerCount(c *command.Context, v value.Value, from, to int64) error {
+	if c.IsLong(kilobytes(from, to)) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			r.Reply.Int(count(r, v, from, to))
+			return nil
+		})
+	}
+	c.Reply.Int(count(c.Inline(), v, from, to))
 	return nil
 }
 
+// kilobytes is the length of the bits [from, to), as IsLong counts strings.
+func kilobytes(from, to int64) int { return int((to - from) >> 13) }
+
 // count is the number of ones among the bits [from, to) of v.
-func count(v value.Value, from, to int64) int64 {
+func count(r *command.Reading, v value.Value, from, to int64) int64 {
 	if from >= to {
 		return 0
 	}
@@ -86,6 +99,7 @@ func count(v value.Value, from, to int64) int64 {
 	n := 0
 	for at, end := int(first), int(last)+1; at < end; {
 		next := chunkEnd(at, end)
+		r.Steps((next - at) >> 10)
 		if piece := v.Range(at, next, text[:0]); !value.Unwritten(piece) {
 			n += ones(piece)
 		}
@@ -154,16 +168,34 @@ func bitPos(c *command.Context) error {
 		return nil
 	}
 	from, to := clip(start, end, int64(v.Len())*8, width)
-	at := search(v, from, to, bit == 1)
-	if at < 0 && bit == 0 && n <= 4 && from < to {
-		at = to
+	beyond := int64(-1) // the reply if the bits do not have it
+	if bit == 0 && n <= 4 && from < to {
+		beyond = to
 	}
-	c.Reply.Int(at)
+	return answerPos(c, v, from, to, bit == 1, beyond)
+}
+
+func answerPos(c *command.Context, v value.Value, from, to int64, set bool, beyond int64) error {
+	if c.IsLong(kilobytes(from, to)) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyPos(r, v, from, to, set, beyond)
+			return nil
+		})
+	}
+	replyPos(c.Inline(), v, from, to, set, beyond)
 	return nil
 }
 
+func replyPos(r *command.Reading, v value.Value, from, to int64, set bool, beyond int64) {
+	at := search(r, v, from, to, set)
+	if at < 0 {
+		at = beyond
+	}
+	r.Reply.Int(at)
+}
+
 // search is the position of the first 1 among the bits [from, to) of v, or -1. If set is false it looks for a 0.
-func search(v value.Value, from, to int64, set bool) int64 {
+func search(r *command.Reading, v value.Value, from, to int64, set bool) int64 {
 	if from >= to {
 		return -1
 	}
@@ -180,6 +212,7 @@ func search(v value.Value, from, to int64, set bool) int64 {
 	var text [number.MaxIntLen]byte
 	for at, end := int(from>>3), int((to+7)>>3); at < end; {
 		next := chunkEnd(at, end)
+		r.Steps((next - at) >> 10)
 		piece := v.Range(at, next, text[:0])
 		if !set || !value.Unwritten(piece) {
 			if i := firstOne(piece, flip); i >= 0 {

@@ -110,7 +110,7 @@ func (g *commands) storeFound(c *command.Context, v value.Value, q *query, event
 		}
 		x.Put(bytesOf(items[i].text), score, zset.Sum)
 	}
-	x.Sort()
+	x.Sort(func() {})
 	c.Overwrites(q.store, value.ZSet)
 	var created bool
 	if limits(c).Holds(x.Len(), x.Longest()) {

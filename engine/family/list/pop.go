@@ -69,9 +69,9 @@ func popMany(c *command.Context, e *value.Edit, key []byte, end list.End, most i
 	n = int(min(most, int64(all)))
 	c.Reply.Array(n)
 	if end == list.Head {
-		replyElements(c.Reply, v, 0, n, list.Tail)
+		replyElements(c.Inline(), v, 0, n, list.Tail)
 	} else {
-		replyElements(c.Reply, v, all-1, n, list.Head)
+		replyElements(c.Inline(), v, all-1, n, list.Head)
 	}
 	list.Pop(e, c.Settings.Lists.Limits(), end, n)
 	removed(c, e, key, popped(end), n)
@@ -87,18 +87,21 @@ func reply(r *protocol.Reply, el listpack.Element) {
 }
 
 // replyElements replies n elements, the first at index from, in direction towards.
-func replyElements(r *protocol.Reply, v value.Value, from, n int, towards list.End) {
+func replyElements(r *command.Reading, v value.Value, from, n int, towards list.End) {
 	var walk list.Cursor
 	walk.Seek(v, from, towards)
 	for n > 0 {
 		if towards == list.Tail {
 			if lp, at := walk.Piece(); lp != nil {
-				n -= replyPiece(r, lp, at, n)
+				some := replyPiece(r.Reply, lp, at, n)
+				r.Steps(some)
+				n -= some
 				continue
 			}
 		}
 		el, _ := walk.Next()
-		reply(r, el)
+		r.Step()
+		reply(r.Reply, el)
 		n--
 	}
 }

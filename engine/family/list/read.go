@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"spindle/engine/command"
+	"spindle/engine/data/value"
 	"spindle/engine/data/value/list"
 	"spindle/protocol"
 )
@@ -60,11 +61,26 @@ func lRange(c *command.Context) error {
 	if v.Exists() {
 		from, n = clip(start, stop, list.Len(v))
 	}
-	c.Reply.Array(n)
-	if n > 0 {
-		replyElements(c.Reply, v, from, n, list.Tail)
+	return answerRange(c, v, from, n)
+}
+
+// answerRange replies n elements of v, the first at index from.
+func answerRange(c *command.Context, v value.Value, from, n int) error {
+	if c.IsLong(n) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyRange(r, v, from, n)
+			return nil
+		})
 	}
+	replyRange(c.Inline(), v, from, n)
 	return nil
+}
+
+func replyRange(r *command.Reading, v value.Value, from, n int) {
+	r.Reply.Array(n)
+	if n > 0 {
+		replyElements(r, v, from, n, list.Tail)
+	}
 }
 
 // bounds reads the two indices of LRANGE and LTRIM.

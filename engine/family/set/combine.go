@@ -21,7 +21,7 @@ type source struct {
 //
 // Errors: ErrWrongType.
 func (s *commands) gather(c *command.Context, keys [][]byte) error {
-	s.sources = s.sources[:0]
+	s.sources, s.at, s.limits = s.sources[:0], c.Inline(), c.Settings.Sets.Limits()
 	expire := c.DB.Volatile() != 0
 	for _, key := range keys {
 		v, err := lookup(c, key)
@@ -47,6 +47,31 @@ func (s *commands) done() {
 	s.sources, s.others = command.Release(s.sources), command.Release(s.others)
 }
 
+// answer has reply answer from s.sources. That reads about n members: if they are many, beside the turns, with buffers
+// for this call alone.
+func (s *commands) answer(c *command.Context, n int, reply func(*commands)) error {
+	if c.IsLong(n) {
+		own := &commands{sources: slices.Clone(s.sources), limits: s.limits, limit: s.limit}
+		s.done()
+		return c.ReadBeside(func(r *command.Reading) error {
+			own.at = r
+			reply(own)
+			return nil
+		})
+	}
+	reply(s)
+	s.done()
+	return nil
+}
+
+// members is the number of members of all sources.
+func (s *commands) members() (n int) {
+	for i := range s.sources {
+		n += s.sources[i].n
+	}
+	return n
+}
+
 // against sets s.others to the sets of sources.
 func (s *commands) against(sources []source) {
 	s.others = s.others[:0]
@@ -56,8 +81,7 @@ func (s *commands) against(sources []source) {
 }
 
 // answerLater replies each member that f yields. The head of the reply, with their number, is inserted at the end.
-func answerLater(c *command.Context, f func(yield func(set.Element) bool)) {
-	reply := c.Reply
+func answerLater(reply *protocol.Reply, f func(yield func(set.Element) bool)) {
 	mark, n := reply.Mark(), 0
 	f(func(e set.Element) bool {
 		answer(reply, e)
@@ -68,10 +92,10 @@ func answerLater(c *command.Context, f func(yield func(set.Element) bool)) {
 }
 
 // answerBuilt replies the members of the built set, then discards it.
-func (s *commands) answerBuilt(c *command.Context) {
+func (s *commands) answerBuilt() {
 	r := s.building.Reader()
-	c.Reply.Set(r.Len())
-	answerAll(c.Inline(), &r)
+	s.at.Reply.Set(r.Len())
+	answerAll(s.at, &r)
 	s.building.Discard()
 }
 
@@ -101,65 +125,70 @@ func storeNothing(c *command.Context, key []byte) {
 }
 
 // begin starts a result of about n members.
-func (s *commands) begin(c *command.Context, enc value.Encoding, n int) {
-	s.building.Begin(c.Space.Store(), c.Settings.Sets.Limits(), enc, n)
+func (s *commands) begin(enc value.Encoding, n int) {
+	s.building.Begin(s.at.Store(), s.limits, enc, n)
 }
 
 // inter is SINTER key [key …]. Replies: a set. Errors: ErrWrongType.
 //
 // Cost: for each member of the smallest set a lookup in each other one, until one lacks it.
 func (s *commands) inter(c *command.Context) error {
-	smallest, err := s.narrow(c, c.Args[1:])
-	if err != nil {
+	if err := s.gather(c, c.Args[1:]); err != nil {
 		return err
 	}
-	if smallest == nil {
-		c.Reply.Set(0)
-		return nil
-	}
-	answerLater(c, func(yield func(set.Element) bool) { smallest.Filter(s.others, true, yield) })
-	s.done()
-	return nil
+	return s.answer(c, s.lookups(), (*commands).replyInter)
 }
 
-// narrow returns the smallest of the sets at keys. It stores the others in s.others, smallest first. nil: one set is
-// empty.
-//
-// Errors: ErrWrongType.
-func (s *commands) narrow(c *command.Context, keys [][]byte) (*set.Reader, error) {
-	if err := s.gather(c, keys); err != nil {
-		return nil, err
+func (s *commands) replyInter() {
+	smallest := s.narrow()
+	if smallest == nil {
+		s.at.Reply.Set(0)
+		return
 	}
+	answerLater(s.at.Reply, func(yield func(set.Element) bool) { smallest.Filter(s.others, true, s.at.Steps, yield) })
+}
+
+// lookups is how many members SINTER may look up.
+func (s *commands) lookups() int {
+	least := math.MaxInt
+	for i := range s.sources {
+		least = min(least, s.sources[i].n)
+	}
+	return least * len(s.sources)
+}
+
+// narrow returns the smallest of the sources. It stores the others in s.others, smallest first. nil: one set is empty.
+func (s *commands) narrow() *set.Reader {
 	for i := range s.sources {
 		if s.sources[i].n == 0 {
-			s.done()
-			return nil, nil
+			return nil
 		}
 	}
 	slices.SortStableFunc(s.sources, func(a, b source) int { return a.n - b.n })
 	first := &s.sources[0]
 	others := slices.DeleteFunc(s.sources[1:], func(o source) bool { return o.v == first.v })
 	s.against(others)
-	return &first.r, nil
+	return &first.r
 }
 
 // interStore is SINTERSTORE destination key [key …]. Replies: the number of members.
 // Errors: ErrWrongType. Propagates as written.
 func (s *commands) interStore(c *command.Context) error {
-	smallest, err := s.narrow(c, c.Args[2:])
-	if err != nil {
+	if err := s.gather(c, c.Args[2:]); err != nil {
 		return err
 	}
+	smallest := s.narrow()
 	if smallest == nil {
 		storeNothing(c, c.Args[1])
+		s.done()
 		return nil
 	}
 	enc := value.Listpack
 	if smallest.Encoding() == value.IntSet {
 		enc = value.IntSet
 	}
-	s.begin(c, enc, 0)
-	smallest.Filter(s.others, true, s.keep)
+	s.begin(enc, 0)
+	smallest.Filter(s.others, true, nil, s.keep)
 	s.building.Compact()
 	s.storeBuilt(c, c.Args[1], "sinterstore")
 	s.done()
@@ -168,6 +197,7 @@ func (s *commands) interStore(c *command.Context) error {
 
 // keep adds a member that the result lacks.
 func (s *commands) keep(e set.Element) bool {
+	s.at.Step()
 	s.building.Append(e)
 	return true
 }
@@ -207,24 +237,37 @@ func counting(c *command.Context, approx bool) (keys [][]byte, limit int64, err 
 //
 // Errors: those of counting, ErrWrongType.
 func (s *commands) interCard(c *command.Context) error {
-	keys, limit, err := counting(c, false)
+	return s.count(c, false, (*commands).lookups, func(s *commands) {
+		n := counter{limit: s.limit}
+		if smallest := s.narrow(); smallest != nil {
+			smallest.Filter(s.others, true, s.at.Steps, n.add)
+		}
+		s.at.Reply.Int(n.n)
+	})
+}
+
+// count is SINTERCARD and its kin: reply counts the members of the result, at most s.limit. reads is how many members
+// that reads.
+//
+// Errors: those of counting, ErrWrongType.
+func (s *commands) count(c *command.Context, approx bool, reads func(*commands) int, reply func(*commands)) error {
+	keys, limit, err := counting(c, approx)
 	if err != nil {
 		return err
 	}
-	smallest, err := s.narrow(c, keys)
-	if err != nil {
+	if err := s.gather(c, keys); err != nil {
 		return err
 	}
-	count := int64(0)
-	if smallest != nil {
-		smallest.Filter(s.others, true, func(set.Element) bool {
-			count++
-			return count < limit
-		})
-	}
-	c.Reply.Int(count)
-	s.done()
-	return nil
+	s.limit = limit
+	return s.answer(c, reads(s), reply)
+}
+
+// A counter counts members up to a limit.
+type counter struct{ n, limit int64 }
+
+func (n *counter) add(set.Element) bool {
+	n.n++
+	return n.n < n.limit
 }
 
 // diffCard is SDIFFCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of SDIFF, at most limit
@@ -232,24 +275,15 @@ func (s *commands) interCard(c *command.Context) error {
 //
 // Errors: those of counting, ErrWrongType.
 func (s *commands) diffCard(c *command.Context) error {
-	keys, limit, err := counting(c, false)
-	if err != nil {
-		return err
-	}
-	d, err := s.subtract(c, keys)
-	if err != nil {
-		return err
-	}
-	count := int64(0)
-	if !d.nothing {
-		d.first.Filter(s.others, false, func(set.Element) bool {
-			count++
-			return count < limit
-		})
-	}
-	c.Reply.Int(count)
-	s.endSubtract(&d)
-	return nil
+	return s.count(c, false, (*commands).members, func(s *commands) {
+		n := counter{limit: s.limit}
+		d := s.subtract()
+		if !d.nothing {
+			d.first.Filter(s.others, false, s.at.Steps, n.add)
+		}
+		s.at.Reply.Int(n.n)
+		s.endSubtract(&d)
+	})
 }
 
 // unionCard is SUNIONCARD numkeys key [key …] [APPROX] [LIMIT limit]. Replies: the number of members of SUNION, at most
@@ -257,33 +291,23 @@ func (s *commands) diffCard(c *command.Context) error {
 //
 // Errors: those of counting, ErrWrongType. Cost: as union.
 func (s *commands) unionCard(c *command.Context) error {
-	keys, limit, err := counting(c, true)
-	if err != nil {
-		return err
-	}
-	if err := s.gather(c, keys); err != nil {
-		return err
-	}
-	slices.SortStableFunc(s.sources, func(a, b source) int { return b.n - a.n })
-	count := int64(s.sources[0].n)
-	switch {
-	case count >= limit:
-	case s.lookupsPay():
-		s.against(s.sources)
-		for i := 1; i < len(s.others) && count < limit; i++ {
-			s.others[i].Filter(s.others[:i], false, func(set.Element) bool {
-				count++
-				return count < limit
-			})
+	return s.count(c, true, (*commands).members, func(s *commands) {
+		slices.SortStableFunc(s.sources, func(a, b source) int { return b.n - a.n })
+		n := counter{n: int64(s.sources[0].n), limit: s.limit}
+		switch {
+		case n.n >= n.limit:
+		case s.lookupsPay():
+			s.against(s.sources)
+			for i := 1; i < len(s.others) && n.n < n.limit; i++ {
+				s.others[i].Filter(s.others[:i], false, s.at.Steps, n.add)
+			}
+		default:
+			s.unite()
+			n.n = int64(s.building.Len())
+			s.building.Discard()
 		}
-	default:
-		s.unite(c)
-		count = int64(s.building.Len())
-		s.building.Discard()
-	}
-	c.Reply.Int(min(count, limit))
-	s.done()
-	return nil
+		s.at.Reply.Int(min(n.n, n.limit))
+	})
 }
 
 // diff is SDIFF key [key …]: the members of the first set that no other set has. Replies: a set. Errors: ErrWrongType.
@@ -291,35 +315,40 @@ func (s *commands) unionCard(c *command.Context) error {
 // Cost: for each member of the first set a lookup in each other set until one has it. If the others are many and small,
 // it builds their union, and each member costs one lookup there.
 func (s *commands) diff(c *command.Context) error {
-	d, err := s.subtract(c, c.Args[1:])
-	switch {
-	case err != nil:
+	if err := s.gather(c, c.Args[1:]); err != nil {
 		return err
+	}
+	return s.answer(c, s.members(), (*commands).replyDiff)
+}
+
+func (s *commands) replyDiff() {
+	d := s.subtract()
+	switch {
 	case d.nothing:
-		c.Reply.Set(0)
+		s.at.Reply.Set(0)
 	case d.first.Encoding() != value.HashTable: // in the reference's order, if it has one
-		s.begin(c, d.enc, 0)
-		d.first.Filter(s.others, false, s.keep)
-		s.answerBuilt(c)
+		s.begin(d.enc, 0)
+		d.first.Filter(s.others, false, s.at.Steps, s.keep)
+		s.answerBuilt()
 	default:
-		answerLater(c, func(yield func(set.Element) bool) { d.first.Filter(s.others, false, yield) })
+		answerLater(s.at.Reply, func(yield func(set.Element) bool) { d.first.Filter(s.others, false, s.at.Steps, yield) })
 	}
 	s.endSubtract(&d)
-	return nil
 }
 
 // diffStore is SDIFFSTORE destination key [key …]. Replies: the number of members.
 // Errors: ErrWrongType. Propagates as written.
 func (s *commands) diffStore(c *command.Context) error {
-	d, err := s.subtract(c, c.Args[2:])
-	switch {
-	case err != nil:
+	if err := s.gather(c, c.Args[2:]); err != nil {
 		return err
+	}
+	d := s.subtract()
+	switch {
 	case d.nothing:
 		storeNothing(c, c.Args[1])
 	default:
-		s.begin(c, d.enc, 0)
-		d.first.Filter(s.others, false, s.keep)
+		s.begin(d.enc, 0)
+		d.first.Filter(s.others, false, nil, s.keep)
 		s.endSubtract(&d)
 		s.storeBuilt(c, c.Args[1], "sdiffstore")
 		return nil
@@ -340,12 +369,7 @@ type difference struct {
 // subtract prepares SDIFF. s.others are the sets to subtract, the larger ones first. Where the reference removes the
 // others' members from a copy of the first set, s.others is one set of all their members. The result then has the
 // encoding of that copy.
-//
-// Errors: ErrWrongType.
-func (s *commands) subtract(c *command.Context, keys [][]byte) (d difference, err error) {
-	if err := s.gather(c, keys); err != nil {
-		return d, err
-	}
+func (s *commands) subtract() (d difference) {
 	first, others := &s.sources[0], s.sources[1:]
 	there, all := 1, first.n
 	for i := range others {
@@ -358,36 +382,36 @@ func (s *commands) subtract(c *command.Context, keys [][]byte) (d difference, er
 		}
 	}
 	if d.nothing = d.nothing || first.n == 0; d.nothing {
-		return d, nil
+		return d
 	}
 	d.first, d.enc = first.r, value.IntSet
 	if first.n*there/2 <= all {
 		slices.SortStableFunc(others, func(a, b source) int { return b.n - a.n })
 		s.against(slices.DeleteFunc(others, func(o source) bool { return o.n == 0 }))
-		return d, nil
+		return d
 	}
 	d.union = true
-	s.excluding.Begin(c.Space.Store(), set.Limits{}, value.HashTable, 0)
+	s.excluding.Begin(s.at.Store(), set.Limits{}, value.HashTable, 0)
 	for i := range others {
 		others[i].r.All(func(e set.Element) bool {
+			s.at.Step()
 			s.excluding.Add(e)
 			return true
 		})
 	}
 	s.others = append(s.others[:0], s.excluding.Reader())
-	limits := c.Settings.Sets.Limits()
-	if isHashed(first.n, limits) {
+	if isHashed(first.n, s.limits) {
 		d.enc = value.HashTable
-		return d, nil
+		return d
 	}
 	d.copied = true
-	s.minuend.Begin(c.Space.Store(), limits, value.IntSet, 0)
+	s.minuend.Begin(s.at.Store(), s.limits, value.IntSet, 0)
 	first.r.All(func(e set.Element) bool {
 		s.minuend.Append(e)
 		return true
 	})
 	d.first, d.enc = s.minuend.Reader(), s.minuend.Encoding()
-	return d, nil
+	return d
 }
 
 // endSubtract discards the sets that subtract built.
@@ -408,20 +432,22 @@ func (s *commands) union(c *command.Context) error {
 	if err := s.gather(c, c.Args[1:]); err != nil {
 		return err
 	}
-	if s.unionStreams(c.Settings.Sets.Limits()) {
-		slices.SortStableFunc(s.sources, func(a, b source) int { return b.n - a.n })
-		s.against(s.sources)
-		answerLater(c, func(yield func(set.Element) bool) {
-			for i := range s.others {
-				s.others[i].Filter(s.others[:i], false, yield)
-			}
-		})
-	} else {
-		s.unite(c)
-		s.answerBuilt(c)
+	return s.answer(c, s.members(), (*commands).replyUnion)
+}
+
+func (s *commands) replyUnion() {
+	if !s.unionStreams(s.limits) {
+		s.unite()
+		s.answerBuilt()
+		return
 	}
-	s.done()
-	return nil
+	slices.SortStableFunc(s.sources, func(a, b source) int { return b.n - a.n })
+	s.against(s.sources)
+	answerLater(s.at.Reply, func(yield func(set.Element) bool) {
+		for i := range s.others {
+			s.others[i].Filter(s.others[:i], false, s.at.Steps, yield)
+		}
+	})
 }
 
 // insertion is the cost of an insertion into a hashtable, in lookups.
@@ -451,7 +477,7 @@ func (s *commands) lookupsPay() bool {
 func isHashed(n int, l set.Limits) bool { return n > l.IntSet && n > l.Entries }
 
 // unite builds the union of s.sources.
-func (s *commands) unite(c *command.Context) {
+func (s *commands) unite() {
 	largest := 0
 	for i := range s.sources {
 		if s.sources[i].n > s.sources[largest].n {
@@ -459,15 +485,16 @@ func (s *commands) unite(c *command.Context) {
 		}
 	}
 	add := func(e set.Element) bool {
+		s.at.Step()
 		s.building.Add(e)
 		return true
 	}
-	if n := s.sources[largest].n; isHashed(n, c.Settings.Sets.Limits()) {
-		s.begin(c, value.HashTable, n)
+	if n := s.sources[largest].n; isHashed(n, s.limits) {
+		s.begin(value.HashTable, n)
 		s.sources[largest].r.All(s.keep)
 		s.sources[largest] = source{}
 	} else {
-		s.begin(c, value.IntSet, 0)
+		s.begin(value.IntSet, 0)
 	}
 	for i := range s.sources {
 		s.sources[i].r.All(add)
@@ -480,7 +507,7 @@ func (s *commands) unionStore(c *command.Context) error {
 	if err := s.gather(c, c.Args[2:]); err != nil {
 		return err
 	}
-	s.unite(c)
+	s.unite()
 	s.storeBuilt(c, c.Args[1], "sunionstore")
 	s.done()
 	return nil

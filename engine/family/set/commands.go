@@ -32,6 +32,9 @@ type commands struct {
 	minuend   set.Builder // a copy of SDIFF's first set
 	sampler   set.Sampler
 	sources   []source
+	at        *command.Reading // where the sources are read, and the result is replied
+	limits    set.Limits
+	limit     int64 // of SINTERCARD and its kin
 	found     []set.Element
 	others    []set.Reader
 	text      []byte

@@ -249,13 +249,15 @@ func replyOne(r *protocol.Reply, s streams.Stream, id streams.ID) bool {
 }
 
 // replyRange replies an array of the iterator's entries, at most count unless it is 0.
-func replyRange(r *protocol.Reply, it *streams.Iterator, count uint64) {
-	mark, n := r.Mark(), uint64(0)
+func replyRange(r *command.Reading, it *streams.Iterator, count uint64) {
+	reply := r.Reply
+	mark, n := reply.Mark(), uint64(0)
 	for it.Next() {
-		replyEntry(r, it)
+		r.Steps(1 + it.Pairs)
+		replyEntry(reply, it)
 		if n++; n == count {
 			break
 		}
 	}
-	r.ArrayAt(mark, int(n))
+	reply.ArrayAt(mark, int(n))
 }

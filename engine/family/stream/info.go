@@ -139,7 +139,7 @@ func infoStream(c *command.Context) error {
 	r.BulkString("entries")
 	var it streams.Iterator
 	s.All(&it)
-	replyRange(r, &it, uint64(count))
+	replyRange(c.Inline(), &it, uint64(count))
 	r.BulkString("groups")
 	r.Array(int(s.GroupCount()))
 	for g := range s.Groups {

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"spindle/engine/command"
+	"spindle/engine/data/value"
 	streams "spindle/engine/data/value/stream"
 	"spindle/protocol"
 )
@@ -53,9 +54,34 @@ func rangeOf(c *command.Context, from, to []byte, reverse bool) error {
 	case counted && count == 0:
 		c.Reply.NullArray()
 	default:
-		var it streams.Iterator
-		streams.Of(v).Range(&it, first, last, reverse)
-		replyRange(c.Reply, &it, count)
+		return answerRange(c, v, first, last, reverse, count)
 	}
 	return nil
+}
+
+// answerRange replies the entries of v from first to last, at most count unless it is 0.
+func answerRange(c *command.Context, v value.Value, first, last streams.ID, reverse bool, count uint64) error {
+	if isLong(c, streams.Of(v), first, last, count) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			readRange(r, v, first, last, reverse, count)
+			return nil
+		})
+	}
+	readRange(c.Inline(), v, first, last, reverse, count)
+	return nil
+}
+
+func readRange(r *command.Reading, v value.Value, first, last streams.ID, reverse bool, count uint64) {
+	var it streams.Iterator
+	streams.Of(v).Range(&it, first, last, reverse)
+	replyRange(r, &it, count)
+}
+
+// isLong reports whether the entries from first to last, at most count unless it is 0, are many.
+func isLong(c *command.Context, s streams.Stream, first, last streams.ID, count uint64) bool {
+	n := s.Len()
+	if count != 0 {
+		n = min(n, count)
+	}
+	return c.IsLong(int(n)) && c.IsLong(int(min(n, s.AtMost(first, last))))
 }

@@ -1,6 +1,8 @@
 package zset
 
 import (
+	"slices"
+
 	"spindle/engine/command"
 	"spindle/engine/data/value/zset"
 )
@@ -39,13 +41,14 @@ func (z *commands) interCard(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	n := int64(0)
-	m.intersect(func([]byte, float64) bool {
-		n++
-		return n != m.limit
+	return m.answer(c, func(m *combination, r *command.Reading) {
+		n := int64(0)
+		m.intersect(r, func([]byte, float64) bool {
+			n++
+			return n != m.limit
+		})
+		r.Reply.Int(n)
 	})
-	c.Reply.Int(n)
-	return nil
 }
 
 func (z *commands) answer(c *command.Context, op operation) error {
@@ -54,10 +57,41 @@ func (z *commands) answer(c *command.Context, op operation) error {
 	if err != nil {
 		return err
 	}
-	g := m.gather(c, op)
-	head(c, g.Len(), m.withScores)
-	reply, withScores := c.Reply, m.withScores
+	return m.answer(c, (*combination).reply)
+}
+
+// answer has reply answer from the sources, beside the turns if they have many members.
+func (m *combination) answer(c *command.Context, reply func(*combination, *command.Reading)) error {
+	if c.IsLong(m.reads()) {
+		own := *m // the sources' room is every call's
+		own.sources = slices.Clone(m.sources)
+		return c.ReadBeside(func(r *command.Reading) error {
+			reply(&own, r)
+			return nil
+		})
+	}
+	reply(m, c.Inline())
+	return nil
+}
+
+// reads is how many members the operation may look at.
+func (m *combination) reads() (n int) {
+	for i := range m.sources {
+		n += m.sources[i].n
+	}
+	if m.op == inter || m.op == interCard {
+		n = m.sources[0].n * len(m.sources)
+	}
+	return n
+}
+
+// reply replies the result of m, sorted.
+func (m *combination) reply(r *command.Reading) {
+	g := m.gather(r)
+	reply, withScores := r.Reply, m.withScores
+	head(reply, g.Len(), withScores)
 	g.Each(func(member []byte, score float64) {
+		r.Step()
 		if withScores && reply.RESP3 {
 			reply.Array(2)
 		}
@@ -67,7 +101,6 @@ func (z *commands) answer(c *command.Context, op operation) error {
 		}
 	})
 	g.Discard()
-	return nil
 }
 
 func (z *commands) storeAs(c *command.Context, op operation, event string) error {
@@ -77,7 +110,7 @@ func (z *commands) storeAs(c *command.Context, op operation, event string) error
 		return err
 	}
 	key := c.Args[1]
-	g := m.gather(c, op)
+	g := m.gather(c.Inline())
 	n := g.Len()
 	switch {
 	case n == 0:
@@ -106,15 +139,16 @@ func (z *commands) storeAs(c *command.Context, op operation, event string) error
 // done releases the buffers after a call.
 func (z *commands) done() { z.sources = command.Release(z.sources) }
 
-// gather is the result of op, sorted.
-func (m *combination) gather(c *command.Context, op operation) *zset.Gathering {
-	g := zset.Gather(c.Space.Store())
-	switch op {
+// gather is the result of m, sorted.
+func (m *combination) gather(r *command.Reading) *zset.Gathering {
+	g := zset.Gather(r.Store())
+	switch m.op {
 	case union:
 		g.Expect(m.sources[len(m.sources)-1].n) // they are sorted: the last one is the largest
 		for i := range m.sources {
 			s, batch := &m.sources[i], g.Batch(m.aggregate)
 			s.each(func(member []byte, score float64) bool {
+				r.Step()
 				batch.Put(member, zset.Whole(m.score(s, score)))
 				if s.v.Packed() != nil { // a number's text is overwritten by the next one
 					batch.Flush()
@@ -124,21 +158,22 @@ func (m *combination) gather(c *command.Context, op operation) *zset.Gathering {
 			batch.Flush()
 		}
 	case inter:
-		m.intersect(func(member []byte, score float64) bool {
+		m.intersect(r, func(member []byte, score float64) bool {
 			g.Put(member, score, m.aggregate)
 			return true
 		})
 	case diff:
-		m.subtract(g)
+		m.subtract(r, g)
 	}
-	g.Sort()
+	g.Sort(r.Step)
 	return g
 }
 
 // intersect yields the members that all sources have.
-func (m *combination) intersect(yield func(member []byte, score float64) bool) {
+func (m *combination) intersect(r *command.Reading, yield func(member []byte, score float64) bool) {
 	first, others := &m.sources[0], m.sources[1:]
 	first.each(func(member []byte, score float64) bool {
+		r.Steps(len(m.sources))
 		x := zset.Whole(m.score(first, score))
 		for i := range others {
 			y, ok := others[i].find(member)
@@ -153,7 +188,7 @@ func (m *combination) intersect(yield func(member []byte, score float64) bool) {
 
 // subtract puts the members of the first source that no other has into g. It looks each of them up in all others. If
 // the others are small, it removes their members from the result instead.
-func (m *combination) subtract(g *zset.Gathering) {
+func (m *combination) subtract(r *command.Reading, g *zset.Gathering) {
 	first, others := &m.sources[0], m.sources[1:]
 	lookups, removals := first.n*len(others), first.n
 	for i := range others {
@@ -164,6 +199,7 @@ func (m *combination) subtract(g *zset.Gathering) {
 	}
 	byRemoval := removals < lookups/2
 	first.each(func(member []byte, score float64) bool {
+		r.Step()
 		for i := range others {
 			if byRemoval {
 				break
@@ -177,6 +213,7 @@ func (m *combination) subtract(g *zset.Gathering) {
 	})
 	for i := 0; byRemoval && i < len(others) && g.Len() > 0; i++ {
 		others[i].each(func(member []byte, _ float64) bool {
+			r.Step()
 			g.Remove(member)
 			return true
 		})

@@ -68,6 +68,7 @@ const (
 
 // combination is the parsed arguments: numkeys, the keys, and the options.
 type combination struct {
+	op         operation
 	sources    []source
 	aggregate  zset.Aggregate
 	counts     bool // AGGREGATE COUNT: a member's score in each source is the source's weight
@@ -94,7 +95,7 @@ func (z *commands) parse(c *command.Context, at int, op operation, store bool) (
 	if err := z.gather(c, args[:n]); err != nil {
 		return m, err
 	}
-	m.sources = z.sources
+	m.op, m.sources = op, z.sources
 	return m, m.options(args[n:], op, store)
 }
 

@@ -54,17 +54,17 @@ func (z *commands) randMember(c *command.Context) error {
 	size := zset.Len(v)
 	switch n := int(wanted); {
 	case n < 0:
-		head(c, -n, withScores)
+		head(c.Reply, -n, withScores)
 		for ; n < 0 && !c.Reply.Full(); n++ {
 			member, x := zset.Random(v, rng)
 			answerPair(c.Reply, member, x, withScores)
 		}
 	case n > size/manyToOne:
 		n = min(n, size)
-		head(c, n, withScores)
+		head(c.Reply, n, withScores)
 		answerSome(c, v, n, rng, withScores)
 	default:
-		head(c, n, withScores)
+		head(c.Reply, n, withScores)
 		answerFew(c, v, n, rng, withScores)
 	}
 	return nil

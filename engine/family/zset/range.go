@@ -167,21 +167,39 @@ func answerRange(c *command.Context, by order, d direction) error {
 		return nil
 	}
 	from, n := r.window(v)
-	head(c, n, r.withScores)
-	reply, withScores := c.Reply, r.withScores
-	zset.Each(v, from, n, r.reverse, func(member listpack.Element, x float64) bool {
-		answerPair(reply, member, x, withScores)
-		return true
-	})
+	w := window{from, n, r.reverse, r.withScores}
+	if c.IsLong(n) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			w.answer(r, v)
+			return nil
+		})
+	}
+	w.answer(c.Inline(), v)
 	return nil
 }
 
+// A window is n members to reply, the first of rank from.
+type window struct {
+	from, n             int
+	reverse, withScores bool
+}
+
+// answer replies the window of v.
+func (w window) answer(r *command.Reading, v value.Value) {
+	head(r.Reply, w.n, w.withScores)
+	zset.Each(v, w.from, w.n, w.reverse, func(member listpack.Element, x float64) bool {
+		r.Step()
+		answerPair(r.Reply, member, x, w.withScores)
+		return true
+	})
+}
+
 // head opens an array of n members, with or without scores.
-func head(c *command.Context, n int, withScores bool) {
-	if withScores && !c.Reply.RESP3 {
+func head(r *protocol.Reply, n int, withScores bool) {
+	if withScores && !r.RESP3 {
 		n *= 2
 	}
-	c.Reply.Array(n)
+	r.Array(n)
 }
 
 // answerPair replies one member after head.

@@ -20,11 +20,12 @@ type probe struct {
 }
 
 // Filter yields, in order, the members of r that are in all of others (in), or in none of them (not in). It stops when
-// yield returns false, and then returns false.
+// yield returns false, and then returns false. passed, if not nil, is called with the number of members looked at since
+// the last call.
 //
 // Cost: a lookup for each member in each set, in the order of others, until one decides. A hashtable yields members in
 // the order of their hashes, as in the other hashtables. So their indexes are read from one end to the other.
-func (r *Reader) Filter(others []Reader, in bool, yield func(Element) bool) bool {
+func (r *Reader) Filter(others []Reader, in bool, passed func(members int), yield func(Element) bool) bool {
 	hashed := false
 	for i := range others {
 		hashed = hashed || others[i].members != nil
@@ -33,6 +34,9 @@ func (r *Reader) Filter(others []Reader, in bool, yield func(Element) bool) bool
 	n := 0
 	flush := func() bool {
 		live := batch[:n]
+		if passed != nil {
+			passed(n)
+		}
 		n = 0
 		for i := range others {
 			if live = others[i].narrow(live, in); len(live) == 0 {

@@ -254,7 +254,7 @@ func (m *model) combine(key []byte, next members) {
 		enc = value.IntSet
 	}
 	m.build.Begin(m.k.Store(), m.limit, enc, 0)
-	r.Filter([]set.Reader{other}, in, func(e set.Element) bool {
+	r.Filter([]set.Reader{other}, in, nil, func(e set.Element) bool {
 		m.build.Append(e)
 		return true
 	})

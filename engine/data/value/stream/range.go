@@ -44,6 +44,17 @@ func (s Stream) Range(it *Iterator, from, to ID, reverse bool) {
 	s.r.entries.LeafOf(&it.path, tree.Key{edge.Ms, edge.Seq})
 }
 
+// AtMost returns a bound for the number of entries between from and to. The nodes in which they begin and end count
+// whole. O(log Nodes).
+func (s Stream) AtMost(from, to ID) uint64 {
+	var first, last tree.Path
+	if to.Less(from) || !s.r.entries.LeafOf(&last, tree.Key{to.Ms, to.Seq}) {
+		return 0
+	}
+	s.r.entries.LeafOf(&first, tree.Key{from.Ms, from.Seq})
+	return last.Rank() + s.r.entries.CountOf(&last) - first.Rank()
+}
+
 // All puts it before the first entry.
 func (s Stream) All(it *Iterator) { s.Range(it, ID{}, MaxID, false) }
 

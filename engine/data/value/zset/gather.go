@@ -131,8 +131,8 @@ func (g *Gathering) Remove(member []byte) {
 	}
 }
 
-// Sort orders the members. After it none is added or removed.
-func (g *Gathering) Sort() {
+// Sort orders the members. After it none is added or removed. step is called for each comparison.
+func (g *Gathering) Sort(step func()) {
 	g.sorted = make([]entry, 0, g.members.Len())
 	g.longest = 0
 	g.members.All(func(ref memory.Ref) bool {
@@ -141,6 +141,7 @@ func (g *Gathering) Sort() {
 		return true
 	})
 	slices.SortFunc(g.sorted, func(a, b entry) int {
+		step()
 		if c := cmp.Compare(a.word, b.word); c != 0 {
 			return c
 		}

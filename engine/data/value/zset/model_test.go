@@ -256,7 +256,7 @@ func (m *model) store(key string) {
 				delete(s, name)
 			}
 		}
-		g.Sort()
+		g.Sort(func() {})
 		put(g.Len(), g.Longest(), g.AppendPacked, g.Root, g.Discard)
 	}
 	m.set(key, s)
