@@ -85,8 +85,8 @@ const (
 
 // delEx is XDELEX key [KEEPREF|DELREF|ACKED] IDS count id [id …].
 //
-// Replies: for each ID, 1: deleted; -1: no such entry. With ACKED also 2: a group has not acknowledged it. Without groups
-// every entry counts as acknowledged, as redis-py's tests of Redis 8 show.
+// Replies: for each ID, 1: deleted; -1: no such entry. With ACKED also 2: a group has not acknowledged it. Without
+// groups every entry counts as acknowledged, as redis-py's tests of Redis 8 show.
 // Errors: of parseBlock, ErrWrongType.
 // Propagates: XDEL of the entries that were deleted; with DELREF, XACK of those that were pending.
 func (h *commands) delEx(c *command.Context) error {
