@@ -20,7 +20,7 @@ PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: install user share deb deb-test container-test release page all build run test quick unit deps vet race invariants fuzz bench bench-quick \
+.PHONY: install user share deb deb-test container-test release page page-record all build run test quick unit deps vet race invariants fuzz bench bench-quick \
   pgo clients tidy conformance soak clean proxy-demo proxy-demo-stop
 
 all: build share
@@ -212,8 +212,12 @@ tidy: ## tests about the code itself
 page: build ## the live page's tests, in a Chromium that this installs
 	@command -v chromium >/dev/null || \
 	  { $(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -yq \
-	  --no-install-recommends chromium; }
+	  --no-install-recommends chromium strace; }
 	$(GO) test -count=1 ./tests/page
+
+page-record: ## the pictures of doc/live.md and the record of the page's trial, made anew by its tests
+	SPINDLE_SCREENS=$(CURDIR)/doc SPINDLE_TRIAL=$(CURDIR)/tests/page/trial.txt \
+	  $(GO) test -count=1 -timeout=20m -run='TestScreens|TestTrial' ./tests/page
 
 # With REDIS_SRC naming an unpacked source of redis 7.4.1 that has been built, its suite is run first.
 conformance: deps build page ## the public Tcl suites and the differential runner; writes COMPATIBILITY.md

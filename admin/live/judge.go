@@ -201,7 +201,10 @@ func judgeTurn(a *account) {
 		return
 	}
 	by := "a duty of the server or a command that should be short"
-	if a.Holder.Command != "" {
+	switch command := a.Holder.Command; {
+	case strings.HasPrefix(command, "eval") || strings.HasPrefix(command, "fcall"):
+		by = "a slow script, " + a.Holder.String()
+	case command != "":
 		by = a.Holder.String()
 	}
 	a.add(Bad, "", a.ago(a.Held), "The turn is held for %s by %s. All other clients wait.", span(a.Held), by)
@@ -222,12 +225,13 @@ func judgeMemory(a *account) {
 	used := a.number("used_memory") - a.number("mem_not_counted_for_evict")
 	policy := a.text("maxmemory_policy")
 	is := fmt.Sprintf("%s of %s", size(used), size(limit))
+	near := used >= memoryNear*limit
 	switch exceeded := a.number("current_eviction_exceeded_time"); {
-	case policy == "noeviction" && (used >= limit || a.Grown[lately].OOM > 0):
+	case policy == "noeviction" && (used >= limit || near && a.Grown[minute].OOM > 0):
 		a.add(Bad, "", 0, "Memory is at its limit: %s. Writes are refused (OOM), because the policy is noeviction.", is)
 	case a.Grown[lately].OOM > 0 || exceeded >= 1000:
 		a.add(Bad, "", a.AtMs-int64(exceeded), "Memory is over its limit: %s. %s finds too little to evict.", is, policy)
-	case policy == "noeviction" && used >= memoryNear*limit:
+	case policy == "noeviction" && near:
 		a.add(Warn, "", 0, "Memory is near its limit: %s. Writes are refused at the limit.", is)
 	case a.Grown[minute].EvictedKeys > 0:
 		a.add(Note, "", 0, "Memory is at its limit: %s. %s keys were evicted in the last %s (%s).", is,

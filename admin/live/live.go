@@ -132,6 +132,7 @@ func (p *Page) Handle(mux *http.ServeMux) {
 func (p *Page) run() {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
+	p.watch.tick(time.Now())
 	for {
 		select {
 		case <-p.stop:

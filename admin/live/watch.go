@@ -185,6 +185,9 @@ func (w *watch) count(now time.Time, f *Figures) {
 	c := counted{now, counters{whole("total_connections_received"), whole("rejected_connections"),
 		whole("total_error_replies"), failed("OOM"), failed("MISCONF"), whole("evicted_keys"), whole("evicted_clients"),
 		whole("client_output_buffer_limit_disconnections"), whole("aof_delayed_fsync"), 0}}
+	if up := time.Duration(whole("uptime_in_seconds")) * time.Second; len(w.counted) == 0 && up < time.Minute {
+		w.counted = append(w.counted, counted{at: now.Add(-up)}) // all were zero then
+	}
 	for len(w.counted) > 0 && now.Sub(w.counted[0].at) > time.Minute {
 		w.counted = w.counted[1:]
 	}

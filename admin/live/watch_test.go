@@ -54,7 +54,7 @@ func TestGrowth(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	var f *Figures
 	for s := range 100 {
-		fields := healthy("total_connections_received", grouped(int64(min(s, 99))))
+		fields := healthy("total_connections_received", grouped(int64(s)), "uptime_in_seconds", "3600")
 		f = &fields
 		w.count(begin.Add(time.Duration(s)*time.Second), f)
 	}
@@ -62,13 +62,17 @@ func TestGrowth(t *testing.T) {
 		f.Grown[minute].Connections != 60 || f.Grown[minute].Span != time.Minute {
 		t.Errorf("it has grown by %+v", f.Grown)
 	}
-	fields := healthy("total_connections_received", "3")
-	w.count(begin.Add(100*time.Second), &fields)
-	if fields.Grown[minute].Connections != 0 {
-		t.Errorf("after a reset it has grown by %+v", fields.Grown)
-	}
 	if len(w.counted) > 62 {
 		t.Errorf("%d moments are kept", len(w.counted))
+	}
+	fields := healthy("total_connections_received", "3")
+	if w.count(begin.Add(100*time.Second), &fields); fields.Grown[minute].Connections != 0 {
+		t.Errorf("after a reset it has grown by %+v", fields.Grown)
+	}
+	w = watch{}
+	fields = healthy("total_connections_received", "40", "uptime_in_seconds", "3")
+	if w.count(begin, &fields); fields.Grown[lately].Connections != 40 || fields.Grown[lately].Span != 3*time.Second {
+		t.Errorf("three seconds after its start it has grown by %+v", fields.Grown)
 	}
 }
 

@@ -31,7 +31,8 @@ func New(name string) (tls.Certificate, error) {
 
 // SelfSigned makes a certificate for key, signed by that key.
 //
-// SelfSigned and Sign set the serial number and the hour. Leaf is the parsed certificate.
+// SelfSigned and Sign set the serial number, and the hour unless the template says when the certificate ends. Leaf is
+// the parsed certificate.
 func SelfSigned(template *x509.Certificate, key crypto.Signer) (tls.Certificate, error) {
 	return sign(template, template, key, key)
 }
@@ -44,7 +45,9 @@ func Sign(by tls.Certificate, template *x509.Certificate, key crypto.Signer) (tl
 func sign(template, parent *x509.Certificate, key crypto.Signer, by crypto.PrivateKey) (tls.Certificate, error) {
 	now := time.Now()
 	template.SerialNumber = big.NewInt(now.UnixNano())
-	template.NotBefore, template.NotAfter = now.Add(-time.Hour), now.Add(time.Hour)
+	if template.NotAfter.IsZero() {
+		template.NotBefore, template.NotAfter = now.Add(-time.Hour), now.Add(time.Hour)
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
 	if err != nil {
 		return tls.Certificate{}, err
