@@ -299,6 +299,9 @@ func (k *Keyspace) largest(db *DB, o *bigOrder, t value.Type, n int, into []BigK
 		if v.Volatile() && v.Deadline() < k.now && !k.Trusting {
 			continue // it is about to expire
 		}
+		if k.conceals(v.Key()) {
+			continue
+		}
 		b := BigKey{DB: db.index, Type: t, TypeName: v.TypeName(), Key: string(v.Key()), Bytes: it.size,
 			Elements: 1, size: it.size}
 		if t != value.String {

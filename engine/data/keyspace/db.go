@@ -33,14 +33,14 @@ type data struct {
 func (db *DB) Index() int { return db.index }
 
 // Len is the number of keys, with those past their deadline and not yet removed.
-func (db *DB) Len() int { db.k.assertHeld(); return db.d.t.Len() }
+func (db *DB) Len() int { db.k.assertHeld(); return db.d.t.Shown() }
 
 // Volatile is the number of keys with a deadline.
-func (db *DB) Volatile() int { db.k.assertHeld(); return db.d.t.Volatile() }
+func (db *DB) Volatile() int { db.k.assertHeld(); return db.d.t.ShownVolatile() }
 
 // AvgTTL is the mean time to live of the volatile keys, in ms.
 func (db *DB) AvgTTL() int64 {
-	n := uint64(db.Volatile())
+	n := uint64(db.d.t.Volatile())
 	if n == 0 {
 		return 0
 	}
@@ -372,7 +372,7 @@ func (db *DB) adopt(key []byte, ref memory.Ref, parts int64) {
 // Flush empties the database in O(1) and returns how many keys it had. Reclaimers free its memory.
 func (db *DB) Flush() (removed int) {
 	db.k.assertHeld()
-	removed = db.Len()
+	removed = db.d.t.Len()
 	db.flushParts(&db.d.fields)
 	db.flushParts(&db.d.sent)
 	if removed == 0 && !db.d.t.Indexed() {
@@ -392,7 +392,7 @@ func (db *DB) Flush() (removed int) {
 		h.RetireTreeWide(root, value.KindDatabase, removed)
 		h.Unpark(bytes, removed) // after RetireTreeWide: at no moment is nothing pending
 	})
-	if !slices.ContainsFunc(db.k.all, func(d DB) bool { return d.d != nil && d.Len() > 0 }) {
+	if !slices.ContainsFunc(db.k.all, func(d DB) bool { return d.d != nil && d.d.t.Len() > 0 }) {
 		db.k.store.Used = value.Encodings{}
 	}
 	return removed
@@ -403,12 +403,12 @@ func (db *DB) share() int64 {
 	keys := 0
 	for i := range db.k.all {
 		if d := &db.k.all[i]; d.d != nil {
-			keys += d.Len()
+			keys += d.d.t.Len()
 		}
 	}
 	h := db.k.heap
 	data := h.UsedBy(memory.Keys) + h.UsedBy(memory.Values) + h.UsedBy(memory.Index) - h.Leaving()
-	return int64(float64(data) / float64(max(keys, 1)) * float64(db.Len()))
+	return int64(float64(data) / float64(max(keys, 1)) * float64(db.d.t.Len()))
 }
 
 // Shape describes the index in memory (DEBUG HTSTATS). O(n).

@@ -84,7 +84,7 @@ func (k *Keyspace) EvictOne() (freed int64, ok bool) {
 			c := k.pool.at[k.pool.n]
 			if db := k.holder(c.d); db != nil {
 				p, ref := c.d.t.FindHash(c.hash)
-				if ref != 0 && (!k.Policy.volatileOnly() || p.Volatile()) {
+				if ref != 0 && !c.d.t.ConcealsHash(c.hash) && (!k.Policy.volatileOnly() || p.Volatile()) {
 					return k.evict(db, &p, ref), true
 				}
 			}
@@ -106,15 +106,18 @@ func (k *Keyspace) holder(d *data) *DB {
 // gather samples a database into the pool. It returns how many keys the policy may evict there.
 func (k *Keyspace) gather(db *DB) int {
 	t := &db.d.t
-	n := t.Len()
+	n := t.Shown()
 	if k.Policy.volatileOnly() {
-		n = t.Volatile()
+		n = t.ShownVolatile()
 	}
 	if n == 0 {
 		return 0
 	}
 	k.pool.refs = t.Sample(&k.rng, max(k.Samples, 1), k.Policy.volatileOnly(), k.pool.refs[:0])
 	for _, ref := range k.pool.refs {
+		if t.Conceals(ref) {
+			continue
+		}
 		v := value.At(ref)
 		k.pool.offer(k.score(v), v, db.d)
 	}

@@ -167,6 +167,10 @@ func (db *DB) expireOne(d *table.Due, i int) bool {
 		d.Stays(i, db.d.t.Tick(deadline))
 		return false
 	}
+	if db.k.conceals(v.Key()) { // its move's source removes it
+		d.Stays(i, db.d.t.Tick(db.k.now+hiddenFor))
+		return false
+	}
 	db.k.Stats.KeysByCycle++
 	db.expired(v)
 	p := d.Place(i)

@@ -190,6 +190,10 @@ func (db *DB) partsDue(t *table.Table, stop time.Time, remove func(key []byte) (
 				d.Stays(i, t.Tick(deadline))
 				continue
 			}
+			if k.conceals(at.Key()) {
+				d.Stays(i, t.Tick(k.now+hiddenFor))
+				continue
+			}
 			next, n := remove(at.Key())
 			removed += n
 			if next == 0 {

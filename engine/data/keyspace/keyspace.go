@@ -39,6 +39,7 @@ type Keyspace struct {
 	heap   *memory.Heap
 	bySlot bool         // Options.Slots
 	slots  []slotCounts // of each database in cluster mode
+	hidden table.Hidden // slots of moves that are not over (slots.go)
 	store  value.Store
 	now    int64
 	dbs    []DB // the databases that clients see
@@ -161,7 +162,7 @@ func (k *Keyspace) begin(i int, startMs int64) {
 	d := new(data)
 	d.t.Init(&k.store, i)
 	if k.bySlot {
-		d.t.CountSlots()
+		d.t.CountSlots(&k.hidden)
 	}
 	for _, t := range []*table.Table{&d.fields, &d.sent} {
 		t.Init(k.heap, table.Entry, i)

@@ -43,14 +43,15 @@ func (k *Keyspace) CheckSizes(most int) {
 		return
 	}
 	for i := range k.dbs {
-		if most -= k.dbs[i].Len(); most < 0 {
+		if most -= k.dbs[i].d.t.Len(); most < 0 {
 			return
 		}
 	}
 	for i := range k.dbs {
 		db := &k.dbs[i]
 		var counted value.Sizes
-		for v := range db.All {
+		for ref := range db.d.t.All {
+			v := value.At(ref)
 			c := k.store.SizeOf(v)
 			if c != v.SizeClass() {
 				invariant.That(false, "keyspace.Z1: %q, a %s of size class %d, is counted under %d", v.Key(), v.TypeName(), c,

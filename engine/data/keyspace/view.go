@@ -7,13 +7,16 @@ import (
 	"spindle/engine/data/table"
 	"spindle/engine/data/value"
 	"spindle/internal/invariant"
+	"spindle/internal/slots"
 )
 
 // A View is all databases as they were at Freeze. Any number may live at once. Any goroutine may read one and close it.
 type View struct {
 	hold *memory.Hold
 	dbs  []viewDB // those that are not empty, ascending
-	keep bool
+	// hidden are the slots whose keys are not in the view; nil: none.
+	hidden *table.Hidden
+	keep   bool
 }
 
 type viewDB struct {
@@ -28,13 +31,14 @@ type viewDB struct {
 // of keys. Afterwards the first write to each segment and small block copies it.
 func (k *Keyspace) Freeze() *View {
 	k.assertHeld()
-	v := &View{dbs: make([]viewDB, 0, 1)}
+	v := &View{dbs: make([]viewDB, 0, 1), hidden: k.hidden.Copy()}
 	for i := range k.dbs {
 		t := &k.dbs[i].d.t
-		if t.Len() == 0 {
+		if t.Shown() == 0 {
 			continue
 		}
-		db := viewDB{index: i, home: t.Home(), root: t.Root(), count: t.Len(), volatile: t.Volatile(), bySlot: k.bySlot}
+		db := viewDB{index: i, home: t.Home(), root: t.Root(), count: t.Shown(), volatile: t.ShownVolatile(),
+			bySlot: k.bySlot}
 		if invariant.Enabled {
 			db.walked = new([256]atomic.Bool)
 		}
@@ -110,8 +114,18 @@ func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 			invariant.That(!d.walked[p].Swap(true), "part %d/%d of database %d is walked twice", part, parts, db)
 		}
 	}
-	table.Walk(d.root, uint64(from)<<56, uint64(to)<<56-1, passed,
-		func(ref memory.Ref) bool { return yield(value.At(ref)) })
+	table.Walk(d.root, uint64(from)<<56, uint64(to)<<56-1, passed, func(ref memory.Ref) bool {
+		at := value.At(ref)
+		return v.hidden != nil && v.hidden.Has(slots.Of(at.Key())) || yield(at)
+	})
+}
+
+// WalkSlot yields every key of a slot of database db, until yield returns false. Call Keep before. Only in cluster
+// mode. Cost: the keys yielded; where a segment holds several slots, that segment's keys.
+func (v *View) WalkSlot(db int, slot uint16, yield func(value.Value) bool) {
+	if d := v.find(db); d != nil {
+		table.WalkSlot(d.root, table.Entry, slot, func(ref memory.Ref) bool { return yield(value.At(ref)) })
+	}
 }
 
 // Keep keeps everything that the view reaches until Close, so that it may be walked again.

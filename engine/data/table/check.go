@@ -8,8 +8,8 @@ import (
 	hashslots "spindle/internal/slots"
 )
 
-// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2, and that Find finds every key.
-// O(n): for tests.
+// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2, table.T3, and that Find finds
+// every key. O(n): for tests.
 func (t *Table) Check() error {
 	c := checker{t: t, ids: map[uint32]uint32{}, inSlots: map[uint16]int{}}
 	c.entry(t.root, 0, 0, ^uint64(0))
@@ -112,9 +112,20 @@ func (c *checker) slots() {
 			c.fail("table.T2: %d keys of slot %d, counted %d", c.inSlots[slot], slot, n)
 		}
 	}
+	hidden := 0
+	for slot, n := range c.inSlots {
+		if c.t.slots.hidden.Has(slot) {
+			hidden += n
+		}
+	}
+	if hidden != c.t.slots.concealed.keys {
+		c.fail("table.T3: %d keys of hidden slots, counted %d", hidden, c.t.slots.concealed.keys)
+	}
 	for group, n := range c.t.slots.groups {
 		for i := range groupSize {
-			n -= int32(c.inSlots[uint16(group*groupSize+i)])
+			if slot := uint16(group*groupSize + i); !c.t.slots.hidden.Has(slot) {
+				n -= int32(c.inSlots[slot])
+			}
 		}
 		if n != 0 {
 			c.fail("table.T2: group %d is wrong by %d", group, n)

@@ -135,21 +135,37 @@ func (s *segment) draw(r *rand.PCG, volatile bool) memory.Ref {
 	return 0
 }
 
-// Random returns the block of a random key, each equally likely; 0 when the table is empty. Cost: some three segments'
-// headers and a bucket.
-func (t *Table) Random(r *rand.PCG) memory.Ref {
-	if t.count == 0 {
+// drawsMost is how many draws may hit keys of hidden slots.
+const drawsMost = 256
+
+// Random returns the block of a random key, each equally likely; 0 when the table is empty. Keys of hidden slots are
+// not there. Cost: some three segments' headers and a bucket.
+func (t *Table) Random(r *rand.PCG) (ref memory.Ref) {
+	if t.Shown() == 0 {
 		return 0
 	}
-	return t.drawSegment(r).draw(r, false)
+	for range drawsMost {
+		if ref = t.drawSegment(r).draw(r, false); !t.Conceals(ref) {
+			return ref
+		}
+	}
+	slot := t.slots.draw(r, t.Shown()) // a segment has a few keys among many of hidden slots
+	t.EachOf(slot, 1+int(below(r, uint64(t.slots.Count(slot)))), func(at memory.Ref) { ref = at })
+	return ref
 }
 
-// RandomVolatile returns the block of a random key with a deadline, each equally likely; 0 when there is none.
+// RandomVolatile returns the block of a random key with a deadline, each equally likely; 0 when there is none. Keys of
+// hidden slots are not there. It may also return 0 if nearly all keys are hidden.
 func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
-	if t.volatile == 0 {
+	if t.ShownVolatile() == 0 {
 		return 0
 	}
-	return t.drawVolatile(r).draw(r, true)
+	for range drawsMost {
+		if ref := t.drawVolatile(r).draw(r, true); !t.Conceals(ref) {
+			return ref
+		}
+	}
+	return 0
 }
 
 const (
@@ -158,13 +174,13 @@ const (
 )
 
 // Sample appends the blocks of n random keys, at most sampleMost, each key equally likely. With volatile it draws only
-// volatile keys. A key may come twice. It starts fetching the blocks.
+// volatile keys. A key may come twice. It starts fetching the blocks. Some may be of hidden slots.
 //
 // Most samples come from one segment, for fewer cache misses. Hashing has put keys of all ages there.
 func (t *Table) Sample(r *rand.PCG, n int, volatile bool, into []memory.Ref) []memory.Ref {
-	count := t.count
+	count := t.Shown()
 	if volatile {
-		count = t.volatile
+		count = t.ShownVolatile()
 	}
 	if count == 0 {
 		return into

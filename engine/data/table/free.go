@@ -15,7 +15,7 @@ func (t *Table) Detach() (root, due memory.Ref) {
 	}
 	base := t.due.base
 	if t.slots != nil {
-		t.CountSlots()
+		t.CountSlots(t.slots.hidden)
 	}
 	t.Init(t.heap, t.layout, t.home)
 	t.due.base = base

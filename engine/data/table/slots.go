@@ -35,6 +35,9 @@ const (
 type Slots struct {
 	counts [hashslots.Count]atomic.Int32
 	groups [hashslots.Count / groupSize]int32
+
+	hidden    *Hidden
+	concealed concealed
 }
 
 // Count returns how many keys the slot has.
@@ -43,10 +46,15 @@ func (s *Slots) Count(slot uint16) int { return int(s.counts[slot].Load()) }
 func (s *Slots) add(hash uint64, n int32) {
 	slot := slotOf(hash)
 	s.counts[slot].Add(n)
+	if s.hidden.Any() && s.hidden.Has(slot) {
+		s.concealed.keys += int(n)
+		return
+	}
 	s.groups[slot/groupSize] += n
 }
 
-// draw returns a random slot with a probability in proportion to its keys. n is the number of all keys.
+// draw returns a random slot that is not hidden, with a probability in proportion to its keys. n is the number of all
+// such keys.
 func (s *Slots) draw(r *rand.PCG, n int) (slot uint16) {
 	k := int32(below(r, uint64(n)))
 	group := 0
@@ -54,6 +62,9 @@ func (s *Slots) draw(r *rand.PCG, n int) (slot uint16) {
 		k -= s.groups[group]
 	}
 	for slot = uint16(group * groupSize); ; slot++ {
+		if s.hidden.Has(slot) {
+			continue
+		}
 		if k -= s.counts[slot].Load(); k < 0 {
 			return slot
 		}
@@ -71,7 +82,7 @@ func slotHash(key []byte) uint64 {
 }
 
 // CountSlots puts the table into cluster mode. It must be empty, and no hash computed for it may still be in use.
-func (t *Table) CountSlots() { t.slots = new(Slots) }
+func (t *Table) CountSlots(hidden *Hidden) { t.slots = &Slots{hidden: hidden} }
 
 // Slots returns the table's counts, nil outside cluster mode. A new one replaces them when the table is emptied.
 func (t *Table) Slots() *Slots { return t.slots }
@@ -150,7 +161,7 @@ func (t *Table) ScanOf(slot uint16, cursor uint64, count int, yield func(memory.
 // drawInSlots is drawSegment where slots may hold very different numbers of keys. It draws a slot, then one of its
 // segments.
 func (t *Table) drawInSlots(r *rand.PCG) *segment {
-	slot := t.slots.draw(r, t.count)
+	slot := t.slots.draw(r, t.Shown())
 	count := t.slots.Count(slot)
 	for range 256 {
 		hash := prefixOf(slot) | r.Uint64()&(1<<(64-slotBits)-1)

@@ -13,7 +13,7 @@ import (
 // few.
 func TestDrawsAreUniformInSlots(t *testing.T) {
 	k := open(t)
-	k.table.CountSlots()
+	k.table.CountSlots(new(Hidden))
 	const inOne, others = 6000, 1000
 	for i := range inOne {
 		k.add("{tag}"+strconv.Itoa(i), 0)
@@ -62,7 +62,7 @@ func TestEachOfLargeSlot(t *testing.T) {
 	const keys = 3000
 	for _, tag := range []string{"{tag}", "{a}", "{b}", "{c}"} {
 		k := open(t)
-		k.table.CountSlots()
+		k.table.CountSlots(new(Hidden))
 		for i := range keys {
 			k.add(tag+strconv.Itoa(i), 0)
 		}
@@ -83,7 +83,7 @@ func TestScanOfSlot(t *testing.T) {
 
 func testScanOfSlot(t *testing.T, inOne, others int) {
 	k := open(t)
-	k.table.CountSlots()
+	k.table.CountSlots(new(Hidden))
 	for i := range others {
 		k.add(strconv.Itoa(i), 0)
 	}

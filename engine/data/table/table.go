@@ -258,6 +258,9 @@ func (t *Table) Insert(hash uint64, ref memory.Ref, tick uint32) {
 		if tick != Never {
 			word |= slotVolatile
 			t.volatile++
+			if t.slots != nil {
+				t.slots.noteVolatile(hash, 1)
+			}
 		}
 		at, _ := s.insert(word, fingerprintOf(hash))
 		t.count++
@@ -296,6 +299,9 @@ func (t *Table) Replace(p *Place, ref memory.Ref, tick uint32) (shared bool) {
 	s := segmentAt(p.seg)
 	was, is := *word&slotVolatile != 0, tick != Never
 	if was != is {
+		if t.slots != nil {
+			t.noteDeadline(p, ref, is)
+		}
 		if is {
 			s.volatile++
 			t.volatile++
@@ -339,6 +345,9 @@ func (t *Table) removeOnly(p *Place) (shared bool) {
 	}
 	if volatile {
 		t.volatile--
+		if t.slots != nil {
+			t.slots.noteVolatile(p.hash, -1)
+		}
 		if s.volatile == 0 {
 			t.dropSidecar(s)
 		}
