@@ -63,6 +63,35 @@ func writeCommands(ctx context.Context, w io.Writer, v *keyspace.View, o bgsave.
 	return b.err
 }
 
+// An Encoder writes keys as commands, as a base without an RDB file has them. A large collection takes many commands,
+// and a long string is written chunk by chunk.
+type Encoder struct{ b basis }
+
+// NewEncoder returns an Encoder that writes to w. newest is the RDB version that payloads of RESTORE may be of at most.
+func NewEncoder(w *bufio.Writer, newest int) *Encoder {
+	if newest == 0 {
+		newest = codec.NewestVersion
+	}
+	return &Encoder{basis{w: w, newest: newest}}
+}
+
+// Select writes a SELECT.
+func (e *Encoder) Select(db int) { e.b.command("SELECT", int64(db)) }
+
+// Key writes a key that does not exist yet.
+func (e *Encoder) Key(v value.Value) { e.b.key(v) }
+
+// Err returns the first error of the writer.
+func (e *Encoder) Err() error { return e.b.err }
+
+// Flush writes all that is buffered. Errors: those of the writer.
+func (e *Encoder) Flush() error {
+	if e.b.err == nil {
+		e.b.err = e.b.w.Flush()
+	}
+	return e.b.err
+}
+
 // begin writes the head of a command of n words.
 func (b *basis) begin(n int) {
 	b.line('*', int64(n))

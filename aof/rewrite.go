@@ -187,14 +187,14 @@ func (l *Log) startRewrite() {
 	l.w.do(0, func() { l.w.prepare(j) })
 }
 
-// freeze takes the view, and cuts the buffer (aof.R1). No unit is open. While DEBUG LOADAOF reads the log it waits for
-// a tick: half a data set is not frozen.
+// freeze takes the view, and cuts the buffer (aof.R1). No unit is open. While DEBUG LOADAOF reads the log, or slots
+// move here, it waits for a tick: half a data set is not frozen.
 func (l *Log) freeze(j *rewriting) {
 	switch {
 	case j.over.Load():
 		l.w.do(0, func() { l.w.dropIncr(j); close(j.gone) })
 		return
-	case l.reading:
+	case l.reading || l.parts.Core.Importing():
 		l.rw.prepared = func() { l.freeze(j) }
 		return
 	}

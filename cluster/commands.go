@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,8 +17,8 @@ import (
 	"spindle/protocol"
 )
 
-// Family is CLUSTER. c is nil outside cluster mode.
-func Family(c *Cluster) command.Family {
+// Family is CLUSTER. c is nil outside cluster mode. moves are the subcommands of other packages.
+func Family(c *Cluster, moves ...command.Spec) command.Family {
 	const (
 		shows   = command.Stale
 		asks    = command.Admin | command.Stale
@@ -33,7 +34,7 @@ func Family(c *Cluster) command.Family {
 			return run(c, ctx)
 		}}
 	}
-	return command.Family{Name: "cluster", Rows: []command.Spec{{Name: "cluster", Arity: -2, Subs: []command.Spec{
+	subs := append(moves,
 		sub("addslots", -3, changes, nil, (*Cluster).addSlots),
 		sub("addslotsrange", -4, changes, nil, (*Cluster).addSlotsRange),
 		sub("bumpepoch", 2, changes, varies, (*Cluster).bumpEpoch),
@@ -64,7 +65,9 @@ func Family(c *Cluster) command.Family {
 		sub("slot-stats", -4, command.Loading|command.Stale, []string{"nondeterministic_output", "request_policy:all_shards"},
 			(*Cluster).slotStats),
 		sub("slots", 2, command.Loading|command.Stale, varies, (*Cluster).slots),
-	}}}}
+	)
+	slices.SortFunc(subs, func(a, b command.Spec) int { return strings.Compare(a.Name, b.Name) })
+	return command.Family{Name: "cluster", Rows: []command.Spec{{Name: "cluster", Arity: -2, Subs: subs}}}
 }
 
 // order changes the state for a client. If the change is critical (a claim or an epoch), the reply waits until it is on

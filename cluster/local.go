@@ -18,6 +18,7 @@ type Local struct {
 	Space   *keyspace.Keyspace
 	Hub     *pubsub.Hub
 	Current *slots.Current
+	Moved   func() // the core and pub/sub go by another map now; turn only
 }
 
 // Keys returns the keyspace by slots.
@@ -46,7 +47,8 @@ func (d *localKeys) Drop(all []uint16) {
 			for more := true; more; {
 				ran := d.local.Core.DoWhenWritable(func() {
 					m := d.local.Current.Load()
-					more = !m.Replica && !m.Shard(slot) && d.local.Core.DropSlot(slot, dropSlice)
+					more = !m.Replica && !m.Shard(slot) && !d.local.Space.Hides(slot) &&
+						d.local.Core.DropSlot(slot, dropSlice)
 				})
 				if !ran {
 					return
@@ -86,6 +88,7 @@ func (d *localKeys) apply() {
 		if len(left) > 0 {
 			d.local.Hub.EndShards(func(channel string) bool { return left[slots.Of([]byte(channel))] })
 		}
+		d.local.Moved()
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"time"
 
 	"spindle/cluster/state"
 	"spindle/internal/setting"
@@ -30,6 +31,17 @@ const (
 	savesOrEnds  saves = iota // it ends: no node may hear of a decision that a restart would forget
 	savesIfItCan              // it continues, and writes the next decision
 )
+
+// Renewing are the settings after whose changes Renew is called.
+var Renewing = []string{
+	"cluster-node-timeout", "cluster-ping-interval", "cluster-announce-ip", "cluster-announce-port",
+	"cluster-announce-tls-port", "cluster-announce-bus-port", "cluster-announce-hostname",
+	"cluster-announce-human-nodename", "cluster-preferred-endpoint-type", "cluster-require-full-coverage",
+	"cluster-allow-reads-when-down", "cluster-allow-pubsubshard-when-down", "cluster-allow-replica-migration",
+	"cluster-migration-barrier", "cluster-replica-no-failover", "cluster-replica-validity-factor",
+	"cluster-link-sendbuf-limit", "availability-zone", "cluster-blacklist-ttl", "cluster-manual-failover-timeout",
+	"port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period",
+}
 
 // Rows returns their rows, and sets every value to its default.
 func (s *Settings) Rows() []setting.Row {
@@ -68,6 +80,11 @@ func (s *Settings) Rows() []setting.Row {
 			{Name: "sync", Value: savesOrEnds}, {Name: "best-effort", Value: savesIfItCan},
 		}),
 	}
+}
+
+// ManualPatience is cluster-manual-failover-timeout.
+func (s *Settings) ManualPatience() time.Duration {
+	return time.Duration(s.ManualTimeout.Get()) * time.Millisecond
 }
 
 const maxPort = 65535

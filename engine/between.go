@@ -103,6 +103,13 @@ func (c *Core) runLater() {
 	c.later = c.later[:0]
 }
 
+// Importing reports whether slots move here. Views do not have their keys, but the stream and the log do. So what
+// continues one of the two is not frozen now. Turn only.
+func (c *Core) Importing() bool {
+	c.assertHeld()
+	return c.space.HidesAny()
+}
+
 // Freeze takes a view of all databases as they are now. Its reader, a file or a replica, must not see half a unit (R6).
 // Any number of views may live at once; each must be closed.
 func (c *Core) Freeze() *keyspace.View {

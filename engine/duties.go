@@ -222,7 +222,8 @@ func (c *Core) timeOutClients() {
 	if limit == 0 {
 		return
 	}
-	const exempt = client.Replica | client.Primary | client.Blocked | client.PubSub | client.Monitor
+	const exempt = client.Replica | client.Primary | client.Blocked | client.PubSub | client.Monitor |
+		client.Importing
 	left := max(visitsPerTick, c.clients.Len()/10)
 	for cl := range c.clients.From(c.duties.nextVisit) {
 		if left--; left < 0 {

@@ -10,11 +10,12 @@ import (
 
 // These are the core's own errors. The texts are the reference's where it has the error.
 var (
-	errNotInMulti = &protocol.Error{Code: "ERR", Text: "Command not allowed inside a transaction"}
-	errFedStream  = &protocol.Error{Code: "ERR", Text: "Replica can't interact with the keyspace"}
-	errOnItsWay   = &protocol.Error{Code: "TRYAGAIN", Text: "A key of this command is on its way to another server"}
-	errUnblocked  = &protocol.Error{Code: "UNBLOCKED", Text: "client unblocked via CLIENT UNBLOCK"}
-	errTooDeep    = protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
+	errNotInMulti   = &protocol.Error{Code: "ERR", Text: "Command not allowed inside a transaction"}
+	errFedStream    = &protocol.Error{Code: "ERR", Text: "Replica can't interact with the keyspace"}
+	errOnItsWay     = &protocol.Error{Code: "TRYAGAIN", Text: "A key of this command is on its way to another server"}
+	errNotImporting = &protocol.Error{Code: "ERR", Text: "A key is in a slot that does not move here"}
+	errUnblocked    = &protocol.Error{Code: "UNBLOCKED", Text: "client unblocked via CLIENT UNBLOCK"}
+	errTooDeep      = protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
 )
 
 // To scripts.

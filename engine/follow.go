@@ -54,15 +54,6 @@ func (c *Core) SetReplica(on bool) {
 	c.space.ForgetOwn()
 }
 
-// Trusting runs f with keys past their deadline taken for valid. Turn only.
-func (c *Core) Trusting(f func()) {
-	c.assertHeld()
-	was := c.space.Trusting
-	c.space.Trusting = true
-	f()
-	c.space.Trusting = was
-}
-
 // IgnoreMemoryLimit has nothing evicted, because a primary does that. Turn only.
 func (c *Core) IgnoreMemoryLimit(on bool) {
 	c.assertHeld()

@@ -356,7 +356,7 @@ func (c *Core) gateLatchServed(cl *client.Client, call part.Call) (verdict, erro
 }
 
 func (c *Core) gateLatchInScript(_ *client.Client, call part.Call) (verdict, error) {
-	if call.Flags&writes != 0 && len(c.latches.keys) != 0 && c.namesLatched(call.Spec, call.Args) {
+	if call.Flags&writes != 0 && c.latches.held != 0 && c.namesLatched(call.Spec, call.Args) {
 		return refuse, errOnItsWay
 	}
 	return pass, nil

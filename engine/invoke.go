@@ -44,12 +44,13 @@ func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
 	ctx.Reply.Rollback(mark)
 	ctx.Reply.Error(err)
 	c.meter.failed(ctx.Spec, err)
-	if ctx.Client.Flags&(client.Primary|client.Replica) != 0 {
+	if ctx.Client.Flags&(client.Primary|client.Replica|client.Importing) != 0 {
 		c.complain(ctx.Client, ctx.Spec, err)
 	}
 }
 
-// complain tells of an error that a command of our primary's or of a replica's met here: one of the two is wrong.
+// complain tells of an error that a command of our primary, of a replica or of a move's source met here. One of the two
+// servers is wrong.
 func (c *Core) complain(cl *client.Client, spec *command.Spec, err error) {
 	if c.hooks.Diverged != nil {
 		c.hooks.Diverged(cl, spec, err)

@@ -3,6 +3,7 @@ package engine
 import (
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/slots"
 )
 
 // Latch holds back every command that names one of keys, until release is called, which is for the turn and may be
@@ -10,8 +11,8 @@ import (
 func (c *Core) Latch(keys [][]byte) (release func()) {
 	c.assertHeld()
 	l := &c.latches
-	if len(l.keys) == 0 {
-		c.raised++ // admission must look
+	c.addLatch()
+	if l.keys == nil {
 		l.keys = map[string]int{}
 	}
 	names := make([]string, len(keys))
@@ -22,16 +23,39 @@ func (c *Core) Latch(keys [][]byte) (release func()) {
 	return func() { c.unlatch(names) }
 }
 
-// unlatch undoes a Latch, and has the waiting clients ask again.
-func (c *Core) unlatch(names []string) {
+// LatchSlots is Latch of all keys of hash slots.
+func (c *Core) LatchSlots(list []uint16) (release func()) {
 	c.assertHeld()
 	l := &c.latches
-	for _, name := range names {
-		if l.keys[name]--; l.keys[name] == 0 {
-			delete(l.keys, name)
-		}
+	c.addLatch()
+	if l.slots == nil {
+		l.slots = map[uint16]int{}
 	}
-	if len(l.keys) == 0 {
+	for _, slot := range list {
+		l.slots[slot]++
+	}
+	return func() {
+		for _, slot := range list {
+			if l.slots[slot]--; l.slots[slot] == 0 {
+				delete(l.slots, slot)
+			}
+		}
+		c.removeLatch()
+	}
+}
+
+// addLatch has admission look for latches.
+func (c *Core) addLatch() {
+	if c.latches.held++; c.latches.held == 1 {
+		c.raised++
+	}
+}
+
+// removeLatch undoes addLatch, and has the waiting clients ask again.
+func (c *Core) removeLatch() {
+	c.assertHeld()
+	l := &c.latches
+	if l.held--; l.held == 0 {
 		c.raised--
 	}
 	c.pause.release()
@@ -43,9 +67,21 @@ func (c *Core) unlatch(names []string) {
 	}
 }
 
+// unlatch undoes a Latch.
+func (c *Core) unlatch(names []string) {
+	c.assertHeld()
+	l := &c.latches
+	for _, name := range names {
+		if l.keys[name]--; l.keys[name] == 0 {
+			delete(l.keys, name)
+		}
+	}
+	c.removeLatch()
+}
+
 // latched says whether a client's command has to wait for a key with a latch.
 func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte) bool {
-	if len(c.latches.keys) == 0 || cl.Flags&(client.Primary|client.Fake) != 0 {
+	if c.latches.held == 0 || cl.Flags&(client.Primary|client.Fake) != 0 {
 		return false
 	}
 	if spec.Has(command.RunsQueue) && cl.Queue != nil {
@@ -71,7 +107,7 @@ func (c *Core) namesLatched(spec *command.Spec, args [][]byte) bool {
 	}
 	l.found, _ = spec.AppendKeys(l.found[:0], args, 0) // on an error those at fixed places
 	for _, k := range l.found {
-		if l.keys[string(args[k.Index])] > 0 {
+		if l.keys[string(args[k.Index])] > 0 || len(l.slots) > 0 && l.slots[slots.Of(args[k.Index])] > 0 {
 			return true
 		}
 	}

@@ -69,6 +69,9 @@ func (c *Core) CanReplay(args [][]byte) error {
 	return err
 }
 
+// Row finds the row of a command of the core's own effects. Turn only. Errors: a *ReplayError.
+func (c *Core) Row(args [][]byte) (*command.Spec, error) { return c.rowOfLog(args) }
+
 // rowOfLog finds the row of a command in a log. Errors: a *ReplayError.
 func (c *Core) rowOfLog(args [][]byte) (*command.Spec, error) {
 	c.assertHeld()

@@ -49,6 +49,9 @@ func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) 
 		return errDown
 	}
 	c.stack.slots = m
+	if cl.Is(client.Importing) {
+		return c.admitImport(cl, callOf(cl, spec, args))
+	}
 	if at := spec.OneKey(); at > 0 && at < len(args) && m.OK && m.Mine(slots.Of(args[at])) && len(m.Migrating) == 0 &&
 		len(m.Importing) == 0 {
 		return nil // the usual case
@@ -58,6 +61,17 @@ func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) 
 		return nil
 	}
 	return redirection(m, cl, r)
+}
+
+// admitImport refuses a call of a move's source whose keys are not in slots that move here.
+func (c *Core) admitImport(cl *client.Client, call part.Call) (err error) {
+	c.keysOf(cl, cl.DB, call, func(_ *command.Spec, k namedKey) bool {
+		if !c.space.Hides(slots.Of(k.key)) {
+			err = errNotImporting
+		}
+		return err == nil
+	})
+	return err
 }
 
 // redirection is the reply to a call that does not run here.

@@ -129,14 +129,17 @@ type push struct {
 	resp2, resp3 []byte
 }
 
-// Latches hold back the commands that name a key on its way to another server, and no others.
+// Latches hold back the commands that name a key on its way to another server, and no others. All keys of a slot may be
+// on their way.
 //
 // engine.K1. While a key has a latch, no client's command that names it runs, in whatever database. While a pause holds
 // writes back, commands that read it run.
 // engine.K2. A script that has not declared such a key may read it, but not write to it.
 // engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
 type latches struct {
-	keys   map[string]int // how many Latch calls hold each
+	held   int            // Latch calls that are not released
+	keys   map[string]int // how many of them hold each
+	slots  map[uint16]int // the same of slots
 	passed bool           // engine.K3: a client was not served
 	found  []command.KeyPosition
 	dbs    []int // that a call names

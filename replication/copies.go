@@ -69,8 +69,8 @@ func (c *copies) request(r *replica) {
 // open unit a second time.
 func (c *copies) startDue() {
 	c.core.Between(func() {
-		if c.core.Loading() {
-			return // half a data set is not for replicas
+		if c.core.Loading() || c.core.Importing() {
+			return // half a data set is not for replicas, and a copy lacks the keys of a move (slotmove.T3)
 		}
 		for place := range c.groups {
 			if c.groups[place] == nil {

@@ -210,6 +210,9 @@ func (r reply) Public() string {
 
 // Diverged tells the follower of a command of the primary, or of a replica, that failed here.
 func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
+	if cl.Is(client.Importing) {
+		return // of a move's source: cluster/slotmove
+	}
 	f.errors++
 	name := "?"
 	if spec != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"time"
 
 	"spindle/engine/client"
 	"spindle/engine/data/keyspace"
@@ -78,6 +79,12 @@ type Settings struct {
 	Disk   Disk
 	Log    Logger
 }
+
+// Patience is repl-timeout.
+func (s *Settings) Patience() time.Duration { return time.Duration(s.Timeout.Get()) * time.Second }
+
+// OutputMost is the hard limit of the bytes that wait for a replica; 0: none.
+func (s *Settings) OutputMost() int64 { return s.Output().Hard }
 
 // Rows returns the settings for CONFIG and the configuration file, and gives each its default.
 func (s *Settings) Rows() []setting.Row {

@@ -28,6 +28,9 @@ type FollowerSettings struct {
 	unread             struct{ lazyFlush setting.Bool }
 }
 
+// Login is masteruser and masterauth.
+func (s *FollowerSettings) Login() (user, password string) { return s.User.Get(), s.Auth.Get() }
+
 // DisklessLoad is how a full copy is taken: repl-diskless-load.
 type DisklessLoad int
 

@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"spindle/cluster"
+	"spindle/cluster/slotmove"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/part"
@@ -29,13 +30,13 @@ func modeOf(sentinel, cluster bool) string {
 
 // clusterPart is the node of a cluster. Outside cluster mode it answers commands and INFO alone.
 func (in *instance) clusterPart() *part.Part {
-	return &part.Part{Name: "cluster", Rows: in.clustering.Rows(), Join: func(p *part.Part) error {
+	return &part.Part{Name: "cluster", Rows: append(in.clustering.Rows(), in.moving.Rows()...), Join: func(p *part.Part) error {
 		p.Sections = []info.Section{
 			{Name: "Cluster", Fields: []info.Field{info.Bool("cluster_enabled", in.clustering.Enabled.Get)}}}
 		if in.clustering.Enabled.Get() {
 			in.joinCluster(p)
 		}
-		p.Families = []command.Family{cluster.Family(in.cluster)}
+		p.Families = []command.Family{cluster.Family(in.cluster, slotmove.Subcommands(in.mover)...)}
 		return nil
 	}}
 }
@@ -43,7 +44,7 @@ func (in *instance) clusterPart() *part.Part {
 // joinCluster makes the node.
 func (in *instance) joinCluster(p *part.Part) {
 	in.storage.Follow.Unwritten = true
-	local := cluster.Local{Core: in.core, Space: in.space, Hub: in.hub, Current: &in.slots}
+	local := cluster.Local{Core: in.core, Space: in.space, Hub: in.hub, Current: &in.slots, Moved: func() { in.mover.Moved() }}
 	in.cluster = cluster.New(cluster.Parts{
 		Settings: &in.clustering, Current: &in.slots, Keys: local.Keys(), Messages: local.Messages(),
 		Disk: disk.OS, Log: in.log,
@@ -62,21 +63,20 @@ func (in *instance) joinCluster(p *part.Part) {
 			os.Exit(1)
 		},
 	})
+	in.mover = slotmove.New(slotmove.Parts{Core: in.core, Space: in.space, Cluster: in.cluster, Settings: &in.moving,
+		Log: in.log, Dial: in.dialPrimary, Source: in.storage.Follow.Source.Get, Login: in.storage.Follow.Login,
+		Patience: in.storage.Feed.Patience, Hold: in.clustering.ManualPatience, Output: in.storage.Feed.OutputMost,
+		Newest: in.storage.Save.Version.Get, Busy: in.threads.Count})
 	in.figures.Links = in.cluster.LinkBytes
 	in.core.RouteBy(&in.slots, in.set.Feed.Replicas)
 	in.hub.Bus, in.hub.Sent = in.cluster, in.core.CountShardMessage
 	c := in.cluster
 	p.Sections = append(p.Sections,
 		info.Section{Name: "Clients", Fields: []info.Field{info.Int("cluster_connections", c.Connections)}},
-		info.Section{Name: "Memory", Fields: []info.Field{info.Int("mem_cluster_links", c.LinkBytes)}})
-	p.Follows = []part.Follow{part.On(c.Renew, "cluster-node-timeout", "cluster-ping-interval", "cluster-announce-ip",
-		"cluster-announce-port", "cluster-announce-tls-port", "cluster-announce-bus-port", "cluster-announce-hostname",
-		"cluster-announce-human-nodename", "cluster-preferred-endpoint-type", "cluster-require-full-coverage",
-		"cluster-allow-reads-when-down", "cluster-allow-pubsubshard-when-down", "cluster-allow-replica-migration",
-		"cluster-migration-barrier", "cluster-replica-no-failover", "cluster-replica-validity-factor",
-		"cluster-link-sendbuf-limit", "availability-zone", "cluster-blacklist-ttl", "cluster-manual-failover-timeout", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period")}
-	p.Follows = append(p.Follows, part.On(func() { in.core.CountSlots(in.clustering.SlotStats.Get()) },
-		"cluster-slot-stats-enabled"))
+		info.Section{Name: "Memory", Fields: []info.Field{info.Int("mem_cluster_links", c.LinkBytes),
+			info.Int("mem_cluster_slot_export", in.mover.ExportBytes)}})
+	p.Follows = []part.Follow{part.On(c.Renew, cluster.Renewing...),
+		part.On(func() { in.core.CountSlots(in.clustering.SlotStats.Get()) }, "cluster-slot-stats-enabled")}
 	p.Reset = in.core.ResetSlotStats
 	p.Check = func() error { return logged(in.log, c.CheckPort()) }
 	p.Open = func() error {
@@ -88,7 +88,8 @@ func (in *instance) joinCluster(p *part.Part) {
 		}
 		return nil
 	}
-	p.Loaded, p.Stop = c.Start, c.Stop
+	p.Listeners, p.Threads = []part.Listeners{in.mover.Listeners()}, in.mover.Need
+	p.Loaded, p.Stop = func() { in.mover.Loaded(); c.Start() }, func() { in.mover.Stop(); c.Stop() }
 }
 
 // logged writes an error to the log.

@@ -5,6 +5,7 @@ import (
 	"spindle/admin"
 	"spindle/cluster"
 	"spindle/cluster/migrate"
+	"spindle/cluster/slotmove"
 	"spindle/dataset"
 	"spindle/engine"
 	"spindle/engine/catalogue"
@@ -64,6 +65,7 @@ type instance struct {
 	tracking       tracking.Settings
 	tls            tlsconfig.Settings
 	clustering     cluster.Settings
+	moving         slotmove.Settings
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -81,6 +83,7 @@ type instance struct {
 	scripts   *scripting.Scripts
 	slots     slots.Current    // the node of each slot; none outside cluster mode
 	cluster   *cluster.Cluster // nil outside cluster mode
+	mover     *slotmove.Mover  // nil outside cluster mode
 	beatMs    atomic.Int64     // when the core last did its duties, by clock.Steady
 	migrator  *migrate.Migrator
 	whole     command.Whole

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
+	"net"
 
 	"spindle/engine"
 	users "spindle/engine/acl"
@@ -17,6 +19,7 @@ import (
 	"spindle/internal/setting"
 	"spindle/internal/tlsconfig"
 	"spindle/protocol"
+	"spindle/replication"
 )
 
 // joinCommands builds the catalogue, and renames in it what the configuration renames.
@@ -192,4 +195,13 @@ func (in *instance) connDeps() conn.Deps {
 		},
 		Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
 	}
+}
+
+// dialPrimary opens the connection to a primary, under TLS if tls-replication says so. Any goroutine.
+func (in *instance) dialPrimary(ctx context.Context, address, source string) (net.Conn, error) {
+	conn, err := replication.Dial(ctx, address, source)
+	if err != nil {
+		return conn, err
+	}
+	return in.certificates.SecurePrimary(ctx, conn)
 }

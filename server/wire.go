@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net"
@@ -107,15 +106,6 @@ func (in *instance) joinProcess() {
 			return in.sockets.TLSPort.Get() != 0 || in.tls.Replication.Get() || in.tls.Cluster.Get() || in.own.AdminTLS.Get()
 		},
 	}
-}
-
-// dialPrimary opens the connection to a primary, under TLS if tls-replication says so. Any goroutine.
-func (in *instance) dialPrimary(ctx context.Context, address, source string) (net.Conn, error) {
-	conn, err := replication.Dial(ctx, address, source)
-	if err != nil {
-		return conn, err
-	}
-	return in.certificates.SecurePrimary(ctx, conn)
 }
 
 // newSet makes the data set.

@@ -161,6 +161,36 @@ func (s *State) Bind(slot int, id string) error {
 	return nil
 }
 
+// Claim makes this node the owner of slots that have moved here as a whole, with the greatest epoch.
+func (s *State) Claim(list []uint16) {
+	s.raiseEpoch()
+	for _, slot := range list {
+		delete(s.coming, int(slot))
+		s.unassign(int(slot))
+		s.assign(s.me, int(slot))
+	}
+	s.claimed()
+	s.pongAll(false)
+}
+
+// reclaimBy is by how much Reclaim raises the epoch: by more than the other end of a move can have raised it.
+const reclaimBy = 16
+
+// Reclaim gives this node an epoch above that of any claim to its slots that was made before.
+func (s *State) Reclaim() {
+	s.current = s.maxEpoch() + reclaimBy
+	s.me.Epoch = s.current
+	s.log(logging.LevelNotice, "New configEpoch set to %d", s.me.Epoch)
+	s.claimed()
+	s.pongAll(false)
+}
+
+// Manual reports whether an operator moves single slots away from this node, or here.
+func (s *State) Manual() (away, here bool) { return len(s.moving) > 0, len(s.coming) > 0 }
+
+// Replicated returns where a node is replicated from.
+func (s *State) Replicated(n *Node) (host string, port int) { return n.IP, s.replicationPort(n) }
+
 // Bump is BUMPEPOCH.
 func (s *State) Bump() (raised bool, epoch uint64) {
 	raised = s.raiseEpoch()

@@ -50,6 +50,8 @@ const (
 	TrackingOptOut // keys are not tracked after CLIENT CACHING NO
 	TrackingNoLoop // it does not hear of what it changes itself
 	Caching        // CLIENT CACHING was given for the command, or transaction, to come
+
+	Importing // it brings the keys of slots that move here (i): they are hidden, and it gets no replies
 )
 
 // AllTracking has all flags that CLIENT TRACKING sets. They are cleared when tracking ends.

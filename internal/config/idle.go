@@ -26,7 +26,7 @@ type idleNewer struct {
 	rdbChannel, dualChannel, compatible, mptcp, replMPTCP, importMode setting.Bool
 	sampleRatio, syncBuffer                                           setting.Int
 	defragCycle, prefetch, clientPort, clientTLSPort                  setting.Int
-	moveLog, moveBytes, rdmaPort, rdmaVector, rdmaSize                setting.Int
+	rdmaPort, rdmaVector, rdmaSize                                    setting.Int
 	seed, clientIPv4, clientIPv6                                      setting.String
 	rdmaBind                                                          setting.Value[[]string]
 }
@@ -63,7 +63,6 @@ func (s *idleNewer) rows() []setting.Row {
 	noMPTCP := setting.Nothing("connections are plain TCP")
 	noRDMA := setting.Nothing("clients connect by TCP, TLS or a Unix socket")
 	oneAddress := setting.Nothing("a node has one address for clients and nodes: cluster-announce-ip and its kin")
-	noWholeMoves := setting.Nothing("slots move key by key")
 	return []setting.Row{
 		setting.NewBool("repl-rdb-channel", &s.rdbChannel, true, setting.Hidden, copyOnce),
 		setting.NewBool("dual-channel-replication-enabled", &s.dualChannel, false, copyOnce),
@@ -96,9 +95,6 @@ func (s *idleNewer) rows() []setting.Row {
 			oneAddress),
 		setting.NewInt("cluster-announce-client-port", &s.clientPort, 0, port, oneAddress),
 		setting.NewInt("cluster-announce-client-tls-port", &s.clientTLSPort, 0, port, oneAddress),
-		setting.NewInt("cluster-slot-migration-log-max-len", &s.moveLog, 1000, setting.Between(0, math.MaxInt64), noWholeMoves),
-		setting.NewMemory("slot-migration-max-failover-repl-bytes", &s.moveBytes, 0, setting.Between(-1, math.MaxInt64),
-			noWholeMoves),
 	}
 }
 

@@ -31,6 +31,7 @@ var floors = []rule{
 	{"cluster/state", []string{"cluster/bus", "protocol/"}},
 	{"cluster/bus", nil},
 	{"cluster/migrate", []string{"bgsave", "engine", "engine/part", "engine/command", "engine/client", "engine/data/", "protocol/"}},
+	{"cluster/slotmove", []string{"aof", "bgsave", "engine", "engine/part", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"aof", []string{"bgsave/", "engine/", "protocol/"}},
 	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
 	{"sentinel", []string{"engine/command", "engine/client", "protocol/"}},

@@ -1,0 +1,276 @@
+package slotmove
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// CLUSTER MIGRATION, as the tools of Redis 8.4 use it: the target asks for slots. It asks their owner, as an ordinary
+// client, to give them away (MIGRATESLOTS). The import that then begins belongs to the task.
+
+// A task is one MIGRATION IMPORT. Times are Unix ms; 0: not yet.
+type task struct {
+	id               string
+	ranges           ranges
+	source           string
+	job              *job   // nil: it has not come
+	ended            string // why there will be none: a state of MIGRATION STATUS, or ""
+	message          string
+	created, endedMs int64
+}
+
+// The states of a task that is over.
+const (
+	taskCompleted = "completed"
+	taskFailed    = "failed"
+	taskCancelled = "canceled"
+)
+
+// state is the task's in MIGRATION STATUS.
+func (t *task) state() string {
+	switch {
+	case t.ended != "":
+		return t.ended
+	case t.job == nil:
+		return "connecting"
+	}
+	return stateOf(t.job)
+}
+
+// stateOf is a job's state in MIGRATION STATUS.
+func stateOf(j *job) string {
+	switch j.state {
+	case success:
+		return taskCompleted
+	case failed:
+		return taskFailed
+	case cancelled:
+		return taskCancelled
+	}
+	return j.state.String()
+}
+
+func (t *task) over() bool { return t.ended != "" || t.job != nil && t.job.finished() }
+
+// migration is MIGRATION IMPORT first last [first last …], STATUS [ID id | ALL] and CANCEL ID id | ALL.
+func (m *Mover) migration(ctx *command.Context) error {
+	switch args := ctx.Args[3:]; {
+	case command.Is(ctx.Args[2], "IMPORT"):
+		return m.bring(ctx, args)
+	case command.Is(ctx.Args[2], "STATUS") && command.Is(args[0], "ALL") && len(args) == 1:
+		m.showTasks(ctx, "")
+		return nil
+	case command.Is(ctx.Args[2], "STATUS") && command.Is(args[0], "ID") && len(args) == 2:
+		m.showTasks(ctx, string(args[1]))
+		return nil
+	case command.Is(ctx.Args[2], "CANCEL") && command.Is(args[0], "ALL") && len(args) == 1:
+		ctx.Reply.Int(m.cancel(""))
+		return nil
+	case command.Is(ctx.Args[2], "CANCEL") && command.Is(args[0], "ID") && len(args) == 2:
+		ctx.Reply.Int(m.cancel(string(args[1])))
+		return nil
+	}
+	return protocol.ErrSyntax
+}
+
+// bring is MIGRATION IMPORT. Replies: the task's ID, when the owner of the slots has agreed.
+// Errors: errPartner if it cannot do it; what it answers otherwise.
+func (m *Mover) bring(ctx *command.Context, args [][]byte) error {
+	if err := m.mayBegin(); err != nil {
+		return err
+	}
+	r, owner, rest, err := m.parseRanges(args)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) > 0:
+		return errSlot
+	case owner == m.parts.Cluster.Me():
+		return errMine
+	}
+	for _, slot := range r.list() {
+		if m.moves(slot, false) {
+			return errComing
+		}
+	}
+	host, port, _, _ := m.parts.Cluster.Peer(owner)
+	t := &task{id: newName(), ranges: r, source: owner, created: m.core.Now()}
+	m.tasks = append([]*task{t}, m.tasks...)
+	request := [][]byte{[]byte("CLUSTER"), []byte("MIGRATESLOTS"), []byte("SLOTSRANGE")}
+	for _, s := range r {
+		request = append(request, number(s.first), number(s.last))
+	}
+	request = append(request, []byte("NODE"), []byte(m.parts.Cluster.Me()))
+	address, patience := net.JoinHostPort(host, strconv.Itoa(port)), m.parts.Patience()
+	if ctx.Client.Is(client.DenyBlocking) || ctx.Client.Conn == nil {
+		go func() {
+			err := m.request(address, request, patience)
+			m.core.Do(func() { m.answered(t, err) })
+		}()
+		ctx.Reply.BulkString(t.id)
+		return nil
+	}
+	cl, waits := ctx.Client, true
+	var refused error
+	ctx.Core.Block(ctx, command.Wait{Busy: true, Left: func() { waits = false },
+		Retry: func(ctx *command.Context) error {
+			if refused != nil {
+				return refused
+			}
+			ctx.Reply.BulkString(t.id)
+			return nil
+		}})
+	go func() {
+		err := m.request(address, request, patience)
+		m.core.Do(func() {
+			refused = err
+			m.answered(t, err)
+			if waits {
+				m.core.Wake(cl)
+			}
+		})
+	}()
+	return nil
+}
+
+// answered notes how the owner of a task's slots has answered.
+func (m *Mover) answered(t *task, err error) {
+	if err != nil && t.job == nil {
+		t.ended, t.message, t.endedMs = taskFailed, err.Error(), m.core.Now()
+	}
+}
+
+// request asks another node for a move. It has its own goroutine.
+func (m *Mover) request(address string, request [][]byte, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := m.parts.Dial(ctx, address, m.parts.Source())
+	if err != nil {
+		return errPartner(plain(err))
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return errPartner(plain(err))
+	}
+	in := bufio.NewReaderSize(conn, 4<<10)
+	var requests [][][]byte
+	if user, password := m.parts.Login(); password != "" {
+		login := [][]byte{[]byte("AUTH"), []byte(user), []byte(password)}
+		if user == "" {
+			login = append(login[:1], login[2])
+		}
+		requests = append(requests, login)
+	}
+	for _, args := range append(requests, request) {
+		if _, err := conn.Write(protocol.AppendCommand(nil, args)); err != nil {
+			return errPartner(plain(err))
+		}
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return errPartner(plain(err))
+		}
+		line = strings.TrimRight(line, "\r\n")
+		if text, isError := strings.CutPrefix(line, "-"); isError {
+			code, text, _ := strings.Cut(text, " ")
+			if lower := strings.ToLower(text); code != "ERR" || strings.Contains(lower, "unknown subcommand") {
+				return errPartner(code + " " + text)
+			}
+			return errOfPartner(code, text)
+		}
+	}
+	return nil
+}
+
+// match gives a new import to the task that asked for it.
+func (m *Mover) match(j *job) {
+	for _, t := range m.tasks {
+		if t.job == nil && t.ended == "" && t.source == j.source && t.ranges.String() == j.ranges.String() {
+			t.job = j
+			return
+		}
+	}
+}
+
+// cancel ends the imports of the tasks, or of the one with an ID. It returns their number.
+func (m *Mover) cancel(id string) (n int64) {
+	for _, t := range m.tasks {
+		if t.over() || id != "" && t.id != id {
+			continue
+		}
+		n++
+		if t.job != nil {
+			m.end(t.job, cancelled, "")
+		} else {
+			t.ended, t.endedMs = taskCancelled, m.core.Now()
+		}
+	}
+	return n
+}
+
+// showTasks replies with the tasks, and the moves away from here; with an ID only that one.
+func (m *Mover) showTasks(ctx *command.Context, id string) {
+	mark, n := ctx.Reply.Mark(), 0
+	show := func(s shown) {
+		if id == "" || s.id == id {
+			s.reply(ctx.Reply)
+			n++
+		}
+	}
+	me := m.parts.Cluster.Me()
+	for _, t := range m.tasks {
+		s := shown{id: t.id, slots: t.ranges.String(), source: t.source, dest: me, operation: "import", state: t.state(),
+			message: t.message, created: t.created, ended: t.endedMs}
+		if j := t.job; j != nil {
+			s.times(j)
+		}
+		show(s)
+	}
+	for _, j := range m.jobs {
+		if j.export {
+			s := shown{id: j.name, slots: j.ranges.String(), source: j.source, dest: j.target, operation: "migrate",
+				state: stateOf(j), created: j.createdAt * 1000}
+			s.times(j)
+			show(s)
+		}
+	}
+	ctx.Reply.ArrayAt(mark, n)
+}
+
+// A shown is one element of MIGRATION STATUS.
+type shown struct {
+	id, slots, source, dest, operation, state, message string
+	created, started, ended, pausedMs                  int64
+}
+
+// times takes over what a job knows.
+func (s *shown) times(j *job) {
+	s.message, s.started, s.pausedMs = j.message, j.createdAt*1000, j.pausedMs
+	if j.finished() {
+		s.ended = j.updatedAt * 1000
+	}
+}
+
+func (s *shown) reply(r *protocol.Reply) {
+	r.Map(12)
+	for _, text := range [][2]string{{"id", s.id}, {"slots", s.slots}, {"source", s.source}, {"dest", s.dest},
+		{"operation", s.operation}, {"state", s.state}, {"last_error", s.message}} {
+		r.BulkString(text[0])
+		r.BulkString(text[1])
+	}
+	for _, number := range []struct {
+		name  string
+		value int64
+	}{{"retries", 0}, {"create_time", s.created}, {"start_time", s.started}, {"end_time", s.ended},
+		{"write_pause_ms", s.pausedMs}} {
+		r.BulkString(number.name)
+		r.Int(number.value)
+	}
+}

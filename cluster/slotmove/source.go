@@ -1,0 +1,174 @@
+package slotmove
+
+import (
+	"time"
+
+	"spindle/protocol"
+)
+
+// The source of a move, as far as the turn has to do with it; wire.go talks to the target.
+//
+//	connecting ▶ sending-auth-command ▶ reading-auth-response ▶ sending-establish-command
+//	  ▶ reading-establish-response ▶ waiting-to-snapshot ▶ snapshotting ▶ replicating ─REQUEST-PAUSE▶ waiting-to-pause
+//	  ▶ failover-paused ─REQUEST-FAILOVER▶ failover-granted ─the target claims the slots▶ success
+//
+// slotmove.S1. Only the clients of the slots are held, from PAUSED until the job is over. Their units go by the map
+// that admits them afterwards.
+// slotmove.S2. Before the grant the source may give up, and continues as before. After it, it waits for the claim or
+// for the end of the hold. Then it raises its epoch, so that a claim which comes later does not win.
+
+// grantedFor is how long clients are held at least after the grant.
+const grantedFor = 2 * time.Second
+
+// pausesAs is by how much the hold may last longer than cluster-manual-failover-timeout.
+const pausesAs = 2
+
+// lagFloor is how many bytes of changes may always wait when the hold begins: one write takes them.
+const lagFloor = 16 << 10
+
+// begin starts the goroutines of a move.
+func (m *Mover) begin(j *job) {
+	j.wire = newWire(m, j)
+	go j.wire.send()
+	m.parts.Busy()
+}
+
+// hear handles a message of the target.
+func (m *Mover) hear(j *job, word string) {
+	if !j.running() {
+		return
+	}
+	j.ackedAt, j.heardMs = m.core.Now()/1000, m.core.SteadyMs()
+	unexpected := func() {
+		m.log.Warning("Received CLUSTER SYNCSLOTS %s for slot migration %s in state %s. Failing migration.", word, j.what,
+			j.state)
+		m.end(j, failed, "Unexpected state machine transition")
+	}
+	switch word {
+	case "ACK", "CAPA":
+	case "REQUEST-PAUSE":
+		if j.state != exportStreaming {
+			unexpected()
+			return
+		}
+		m.enter(j, exportWaitPause)
+		m.tryPause(j)
+	case "REQUEST-FAILOVER":
+		switch now := m.core.SteadyMs(); {
+		case j.state != exportPaused:
+			unexpected()
+		case now > j.untilMs:
+			m.log.Warning("Received CLUSTER SYNCSLOTS REQUEST-FAILOVER on slot migration %s, but we are not paused. Denying "+
+				"failover.", j.what)
+			m.end(j, failed, "Unpaused before failover completed")
+		default:
+			j.untilMs = max(j.untilMs, now+grantedFor.Milliseconds())
+			j.wire.say("FAILOVER-GRANTED")
+			m.enter(j, exportGranted)
+		}
+	default:
+		m.log.Warning("Received unknown SYNCSLOTS subcommand from slot migration %s. Failing the migration.", j.what)
+		m.end(j, failed, "Unknown SYNCSLOTS subcommand used")
+	}
+}
+
+// tryPause holds the clients of the slots, if few enough changes wait for the target. It is called again when some have
+// left.
+func (m *Mover) tryPause(j *job) {
+	limit := m.parts.Settings.Lag.Get()
+	if j.state != exportWaitPause || limit >= 0 && int64(j.wire.waiting()) > max(limit, lagFloor) {
+		return
+	}
+	m.core.Between(func() {
+		if j.state != exportWaitPause {
+			return
+		}
+		m.log.Notice("Pausing writes (remaining_repl_size is %d) to allow slot migration %s to finalize failover.",
+			j.wire.waiting(), j.what)
+		j.unlatch = m.core.LatchSlots(j.list)
+		j.beganMs = m.core.SteadyMs()
+		j.untilMs = j.beganMs + pausesAs*m.parts.Hold().Milliseconds()
+		j.wire.say("PAUSED")
+		m.enter(j, exportPaused)
+	})
+}
+
+// letGo ends what an export has of this server: its held clients, its part of the stream, its connection.
+func (m *Mover) letGo(j *job) {
+	if unlatch := j.unlatch; unlatch != nil {
+		j.unlatch = nil
+		j.pausedMs = m.core.SteadyMs() - j.beganMs
+		unlatch()
+	}
+	if w := j.wire; w != nil {
+		j.wire = nil
+		w.close()
+		m.core.Between(w.leave)
+	}
+}
+
+// lost ends an export whose connection is gone. After the grant the target may have taken over.
+func (m *Mover) lost(j *job) {
+	if !j.running() {
+		return
+	}
+	m.log.Notice("Slot migration %s connection lost", j.what)
+	if j.state != exportGranted {
+		m.end(j, failed, "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more "+
+			"information.")
+	}
+}
+
+// tickExport ends holds that are over, and gives up on a target that is silent.
+func (m *Mover) tickExport(j *job, nowMs int64) {
+	switch {
+	case j.state == exportPaused && nowMs > j.untilMs:
+		m.log.Warning("Slot migration %s timed out during slot failover.", j.what)
+		m.end(j, failed, "Timed out before streaming completed")
+	case j.state == exportGranted && nowMs > j.untilMs:
+		m.log.Warning("Write loss risk! During slot migration %s, new owner did not broadcast ownership before we unpaused "+
+			"ourselves. This node goes on with a greater epoch.", j.what)
+		m.core.Between(m.parts.Cluster.Reclaim) // slotmove.S2
+		m.end(j, failed, "Unpaused before migration completed (migration may have succeeded with lost writes)")
+	case j.state == exportGranted:
+	case j.state >= exportWaitSnapshot && nowMs-j.heardMs > m.parts.Patience().Milliseconds():
+		m.log.Warning("Timing out slot migration %s after not receiving ack for too long", j.what)
+		m.end(j, failed, "Timed out after too long with no interaction")
+	case j.state == exportWaitPause:
+		m.tryPause(j)
+		fallthrough
+	default:
+		if hard := m.parts.Output(); hard > 0 && int64(j.wire.waiting()) > hard {
+			m.log.Warning("Slot migration %s is given up: %d bytes of changes wait for the target, which is more than the "+
+				"output limit of replicas", j.what, j.wire.waiting())
+			m.end(j, failed, "The target does not keep up with the changes")
+			return
+		}
+		if m.acks == 0 && j.state >= exportStreaming {
+			j.wire.say("ACK")
+		}
+	}
+}
+
+// movedExport ends an export whose slots have another owner now.
+func (m *Mover) movedExport(j *job) {
+	switch m.owner(j.list) {
+	case m.parts.Cluster.Me():
+	case j.target:
+		m.log.Notice("Slot migration %s slots are now owned by target node.", j.what)
+		m.end(j, success, "")
+	default:
+		m.log.Warning("Slot migration %s contains slots that are no longer all owned by myself", j.what)
+		m.end(j, failed, "Slots are no longer owned by myself")
+	}
+}
+
+// establishment returns the ESTABLISH of a job.
+func (j *job) establishment() []byte {
+	args := [][]byte{[]byte("CLUSTER"), []byte("SYNCSLOTS"), []byte("ESTABLISH"), []byte("SOURCE"), []byte(j.source),
+		[]byte("NAME"), []byte(j.name), []byte("SLOTSRANGE")}
+	for _, s := range j.ranges {
+		args = append(args, number(s.first), number(s.last))
+	}
+	return protocol.AppendCommand(nil, args)
+}

@@ -1,0 +1,343 @@
+package slotmove
+
+import (
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// The target of a move. The source's connection is an ordinary client, until it says ESTABLISH. Its later commands
+// bring the keys of the slots, which are hidden (keyspace.Hide):
+//
+//	waiting-for-ack ─ACK▶ receiving-snapshot ─SNAPSHOT-EOF▶ waiting-for-paused
+//	  ─PAUSED▶ failover-requested ─FAILOVER-GRANTED▶ failover-granted ─saved▶ success
+//
+// slotmove.T1. The keys are shown in the turn in which this node becomes the slots' owner.
+// slotmove.T2. This node claims the slots only within claimWithin of its request: the source holds its clients for
+// longer.
+// slotmove.T3. Replicas and the log get ESTABLISH, then all commands, then FINISH. They hide the keys in between.
+
+// claimWithin is how long after REQUEST-FAILOVER the grant may come.
+const claimWithin = time.Second
+
+// establish is SYNCSLOTS ESTABLISH SOURCE id NAME name SLOTSRANGE first last [first last …], in any order.
+// Replies: OK, then none any more.
+func (m *Mover) establish(ctx *command.Context) error {
+	tracking := ctx.Obeys()
+	if !tracking {
+		if err := m.mayBegin(); err != nil {
+			return err
+		}
+	}
+	j := &job{state: importWaitAck, tracking: tracking}
+	owner := ""
+	for args := ctx.Args[3:]; len(args) > 0; {
+		word := args[0]
+		switch {
+		case (command.Is(word, "SOURCE") || command.Is(word, "NAME")) && len(args) > 1 && len(args[1]) == nameBytes:
+			into := &j.name
+			if command.Is(word, "SOURCE") {
+				into = &j.source
+			}
+			if *into != "" {
+				return protocol.ErrSyntax
+			}
+			*into = string(args[1])
+			args = args[2:]
+		case command.Is(word, "SLOTSRANGE") && j.ranges == nil:
+			parse := m.parseRanges
+			if tracking {
+				parse = parseAnyRanges
+			}
+			r, of, rest, err := parse(args[1:])
+			if err != nil {
+				return err
+			}
+			j.ranges, j.list, owner, args = r, r.list(), of, rest
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	if j.name == "" || j.ranges == nil || !tracking && j.source == "" {
+		return protocol.ErrSyntax
+	}
+	for _, slot := range j.list {
+		if m.moves(slot, false) {
+			return errComing
+		}
+	}
+	if tracking {
+		j.source, j.state = "", importElsewhere
+	} else {
+		if err := m.checkSource(j.source, owner); err != nil {
+			return err
+		}
+		if left := m.leftovers(j.list); len(left) > 0 {
+			m.awaitEmpty(ctx, left)
+			return nil
+		}
+		j.target, j.cl, j.heardMs = m.parts.Cluster.Me(), ctx.Client, m.core.SteadyMs()
+	}
+	m.parts.Space.Hide(j.list, true)
+	m.add(j)
+	m.log.Notice("New slot import job created: %s.", j.what)
+	m.match(j)
+	if cl := ctx.Client; !tracking {
+		cl.Flags |= client.Importing | client.NoEvict | client.DenyBlocking
+		m.core.Later(func() { cl.Flags |= client.ReplyOff }) // this reply leaves
+	}
+	ctx.Propagate(ctx.Args...)
+	ctx.Reply.OK()
+	return nil
+}
+
+// parseAnyRanges is parseRanges of a log or a primary, which may know other owners than this node.
+func parseAnyRanges(args [][]byte) (r ranges, owner string, rest [][]byte, err error) {
+	for ; len(args) > 1; args = args[2:] {
+		first, err := parseSlot(args[0])
+		if err != nil {
+			break
+		}
+		last, err := parseSlot(args[1])
+		if err != nil || last < first {
+			return nil, "", nil, errSlot
+		}
+		r = append(r, span{first, last})
+	}
+	if len(r) == 0 {
+		return nil, "", nil, errNoRanges
+	}
+	return r, "", args, nil
+}
+
+// checkSource says why this node takes no slots of owner from source.
+func (m *Mover) checkSource(source, owner string) error {
+	_, _, _, known := m.parts.Cluster.Peer(source)
+	switch {
+	case source == m.parts.Cluster.Me():
+		return errFromMe
+	case !known:
+		return errNoSource
+	case source != owner:
+		return errOwnership
+	}
+	return nil
+}
+
+// leftovers returns the slots that still have keys: of an earlier move, which are being removed.
+func (m *Mover) leftovers(list []uint16) (left []uint16) {
+	for _, slot := range list {
+		if m.parts.Space.StoredInSlot(slot) > 0 {
+			left = append(left, slot)
+		}
+	}
+	return left
+}
+
+// awaitEmpty removes the keys of slots that this node does not own, and then asks the client's ESTABLISH again.
+func (m *Mover) awaitEmpty(ctx *command.Context, left []uint16) {
+	cl, waits := ctx.Client, true
+	ctx.Core.Block(ctx, command.Wait{Busy: true, Retry: m.establish, Left: func() { waits = false }})
+	go func() {
+		m.drop(left, func(slot uint16) bool { return waits && m.parts.Cluster.Owner(slot) != m.parts.Cluster.Me() })
+		m.core.Do(func() {
+			if waits {
+				m.core.Wake(cl)
+			}
+		})
+	}()
+}
+
+// dropSlice is how long one turn removes keys.
+const dropSlice = 300 * time.Microsecond
+
+// drop removes the keys of slots in slices of turns, as long as may allows it. Not in a turn.
+func (m *Mover) drop(list []uint16, may func(slot uint16) bool) {
+	for _, slot := range list {
+		for more := true; more; {
+			ran := m.core.DoWhenWritable(func() {
+				more = !m.parts.Space.Replica && may(slot) && m.core.DropSlot(slot, dropSlice)
+			})
+			if !ran {
+				return
+			}
+			if more {
+				time.Sleep(dropSlice) // other work gets the turn for as long
+			}
+		}
+	}
+}
+
+// clean removes the keys of an import that failed. Then its slots may move again.
+func (m *Mover) clean(j *job) {
+	m.log.Notice("Cleaning up slot migration %s after %s", j.what, j.after)
+	list := m.leftovers(j.list)
+	go func() {
+		m.drop(list, func(uint16) bool { return j.state == importCleaning })
+		m.core.DoBetween(func() {
+			if j.state == importCleaning {
+				m.enter(j, j.after)
+				m.ended(j)
+			}
+		})
+	}()
+}
+
+// receive handles a message of an import's source.
+func (m *Mover) receive(j *job, word []byte) {
+	j.ackedAt, j.heardMs = m.core.Now()/1000, m.core.SteadyMs()
+	expect := func(s state, message string) bool {
+		if j.state == s {
+			return true
+		}
+		m.log.Warning("Received unexpected CLUSTER SYNCSLOTS %s from slot migration %s in state %s. Failing migration.",
+			message, j.what, j.state)
+		m.end(j, failed, "Unexpected state machine transition")
+		return false
+	}
+	switch {
+	case command.Is(word, "ACK"):
+		if j.state == importWaitAck {
+			m.enter(j, importReceiving)
+		}
+	case command.Is(word, "SNAPSHOT-EOF"):
+		if expect(importReceiving, "SNAPSHOT-EOF") {
+			m.log.Notice("Slot migration %s successfully received slot snapshot. Beginning incremental stream...", j.what)
+			m.say(j, "REQUEST-PAUSE")
+			m.enter(j, importWaitPaused)
+		}
+	case command.Is(word, "PAUSED"):
+		if expect(importWaitPaused, "PAUSED") {
+			j.beganMs, j.requestedMs = j.heardMs, j.heardMs
+			m.say(j, "REQUEST-FAILOVER")
+			m.enter(j, importRequested)
+		}
+	case command.Is(word, "FAILOVER-GRANTED"):
+		if expect(importRequested, "FAILOVER-GRANTED") {
+			m.core.AtUnitEnd(func() { m.takeOver(j) })
+		}
+	default:
+		m.log.Warning("Received unknown SYNCSLOTS subcommand from slot migration %s. Failing the migration.", j.what)
+		m.end(j, failed, "Unknown SYNCSLOTS subcommand used")
+	}
+}
+
+// say sends a message to the source.
+func (m *Mover) say(j *job, message string) {
+	if j.cl != nil {
+		m.core.Push(j.cl, appendMessage(nil, message))
+	}
+}
+
+// appendMessage appends a message of the protocol.
+func appendMessage(dst []byte, message string) []byte {
+	return protocol.AppendCommand(dst, [][]byte{[]byte("CLUSTER"), []byte("SYNCSLOTS"), []byte(message)})
+}
+
+// takeOver makes this node the owner of an import's slots. Between only.
+func (m *Mover) takeOver(j *job) {
+	switch {
+	case j.state != importRequested:
+		return
+	case m.core.SteadyMs()-j.requestedMs > claimWithin.Milliseconds():
+		m.end(j, failed, "The hand-over was granted too late") // slotmove.T2
+		return
+	case m.parts.Space.Replica:
+		m.track(j)
+		return
+	}
+	m.enter(j, importGranted)
+	m.parts.Space.Hide(j.list, false) // slotmove.T1
+	m.parts.Cluster.Claim(j.list)
+	j.pausedMs = m.core.SteadyMs() - j.beganMs
+	done := func() {
+		if j.state == importGranted {
+			m.log.Notice("Slot migration %s completed successfully. This node is now the owner of the slots", j.what)
+			m.end(j, success, "")
+		}
+	}
+	if m.parts.Cluster.Saved(func() { go m.core.DoBetween(done) }) {
+		done()
+	}
+}
+
+// finish is SYNCSLOTS FINISH STATE success|failed NAME name [MESSAGE text]: our primary, or a log, says how an import
+// ended. Replies: OK.
+func (m *Mover) finish(ctx *command.Context) error {
+	var word, name, message []byte
+	for args := ctx.Args[3:]; len(args) > 0; args = args[2:] {
+		into := &word
+		switch {
+		case command.Is(args[0], "STATE"):
+		case command.Is(args[0], "NAME"):
+			into = &name
+		case command.Is(args[0], "MESSAGE"):
+			into = &message
+		default:
+			return protocol.ErrSyntax
+		}
+		if *into != nil || len(args) < 2 || into == &name && len(args[1]) != nameBytes {
+			return protocol.ErrSyntax
+		}
+		*into = args[1]
+	}
+	if word == nil || name == nil {
+		return protocol.ErrSyntax
+	}
+	j := m.find(string(name))
+	if j == nil || !j.tracking {
+		return errNoJob
+	}
+	end := failed
+	switch {
+	case command.Is(word, "SUCCESS"):
+		end = success
+	case !command.Is(word, "FAILED"):
+		return protocol.ErrSyntax
+	}
+	ctx.Reply.OK()
+	if j.running() {
+		j.message = string(message)
+		if end == failed { // the primary has removed all that it had: here there may be more, after DEBUG RELOAD there
+			for _, slot := range m.leftovers(j.list) {
+				for m.core.DropSlot(slot, dropSlice) {
+				}
+			}
+		}
+		m.enter(j, end)
+		m.parts.Space.Hide(j.list, false)
+		ctx.Propagate(ctx.Args...)
+	}
+	return nil
+}
+
+// tickImport keeps the connection alive, and gives up on a source that is silent.
+func (m *Mover) tickImport(j *job, nowMs int64) {
+	if j.state == importGranted {
+		return
+	}
+	if j.cl != nil && j.cl.LastMs != 0 {
+		j.heardMs = max(j.heardMs, nowMs-(m.core.Now()-j.cl.LastMs))
+	}
+	if nowMs-j.heardMs > m.parts.Patience().Milliseconds() {
+		m.log.Warning("Timing out slot migration %s after not receiving ack for too long", j.what)
+		m.end(j, failed, "Timed out after too long with no interaction")
+		return
+	}
+	if m.acks == 0 && j.state != importWaitAck {
+		m.say(j, "ACK")
+	}
+}
+
+// movedImport ends an import whose slots have another owner now.
+func (m *Mover) movedImport(j *job) {
+	switch owner := m.owner(j.list); {
+	case j.state == importGranted || owner == j.source:
+	case owner == m.parts.Cluster.Me():
+		m.end(j, failed, "Slots were unexpectedly assigned to myself during import")
+	default:
+		m.end(j, failed, "Slots are no longer owned by source node")
+	}
+}
