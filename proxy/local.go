@@ -18,6 +18,12 @@ func (s *session) serveLocal(q *protocol.Request, raw []byte) bool {
 	if ofAnyShard(pl.Special) {
 		return s.forward(-1, raw)
 	}
+	if wait, err := s.mayRun(pl.Row); wait {
+		return false
+	} else if err != nil {
+		s.refuse(err)
+		return true
+	}
 	switch pl.Special {
 	case route.Publish:
 		return s.publish(channelKind, -1, q.Args[1], raw)

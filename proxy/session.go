@@ -48,22 +48,23 @@ type session struct {
 	created             int64        // Unix ms
 	tx                  *transaction // nil: none is open
 
-	pin       *upstream      // its own connection, for WATCH, MULTI and blocking commands; usually nil
-	pinned    int            // the slot that pin is for; -1: no key was named yet
-	unpinning bool           // pin is given back when it has answered
-	isBlocked bool           // a blocking command runs on pin
-	isCounted bool           // among the blocked clients of INFO
-	blocked   blockedCommand // that runs on pin
-	isEnding  bool           // the blocked command is ended, to be sent again elsewhere
-	heldAt    int64          // since when a request waits for its slot, ms; 0: none does
-	awaits    int64          // since when a request waits for libraries, ms; 0: none does
-	watchLost bool           // pin broke while a key was watched: EXEC answers as if the key had changed
-	tracking  *tracking      // CLIENT TRACKING; nil: off
-	caching   []byte         // CLIENT CACHING, which goes before the next request; usually nil
-	isCaching bool           // that request is served now
-	replicas  *replicaWait   // WAIT runs
-	sub       *subscriptions
-	heard     [][]byte // messages that wait for the end of a reply (proxy.B2)
+	pin        *upstream      // its own connection, for WATCH, MULTI and blocking commands; usually nil
+	pinned     int            // the slot that pin is for; -1: no key was named yet
+	unpinning  bool           // pin is given back when it has answered
+	isBlocked  bool           // a blocking command runs on pin
+	isCounted  bool           // among the blocked clients of INFO
+	blocked    blockedCommand // that runs on pin
+	isEnding   bool           // the blocked command is ended, to be sent again elsewhere
+	heldAt     int64          // since when a request waits for its slot, ms; 0: none does
+	permission permission     // for the current request
+	awaits     int64          // since when a request waits for libraries, ms; 0: none does
+	watchLost  bool           // pin broke while a key was watched: EXEC answers as if the key had changed
+	tracking   *tracking      // CLIENT TRACKING; nil: off
+	caching    []byte         // CLIENT CACHING, which goes before the next request; usually nil
+	isCaching  bool           // that request is served now
+	replicas   *replicaWait   // WAIT runs
+	sub        *subscriptions
+	heard      [][]byte // messages that wait for the end of a reply (proxy.B2)
 }
 
 // A blockedCommand is a blocking command, to be sent again if its slot moves.

@@ -145,13 +145,33 @@ func TestStrangers(t *testing.T) {
 	p := startProxy(t, all.shards, "--proxy-password", "front")
 	c := p.Dial()
 	for _, request := range [][]any{{"GET", "a"}, {"MGET", "a", "b", "c"}, {"PING"}, {"DBSIZE"}, {"SUBSCRIBE", "x"},
-		{"SCAN", "0"}, {"HELLO", 3}} {
+		{"SCAN", "0"}, {"HELLO", 3}, {"CLIENT", "LIST"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", 100_000},
+		{"CLIENT", "UNPAUSE"}, {"CLIENT", "UNBLOCK", 1}, {"CONFIG", "GET", "*"}, {"CONFIG", "SET", "proxy-timeout", 1},
+		{"CONFIG", "RESETSTAT"}} {
 		if v := ask(t, c, request...); !strings.HasPrefix(v.Text, "NOAUTH") {
 			t.Errorf("%v of a stranger: %v", request, v)
 		}
 	}
 	if v := ask(t, c, "AUTH", "front"); v.Text != "OK" {
 		t.Fatal(v)
+	}
+	for _, s := range all.shards {
+		s.Do("ACL", "SETUSER", "plain", "on", ">word", "~*", "+@all", "-@dangerous")
+	}
+	plain := p.Dial()
+	expect(t, plain, "OK", "AUTH", "plain", "word")
+	for _, request := range [][]any{{"CLIENT", "LIST"}, {"CLIENT", "PAUSE", 100_000}, {"CONFIG", "SET", "proxy-timeout", 1}} {
+		if v := ask(t, plain, request...); !strings.HasPrefix(v.Text, "NOPERM") {
+			t.Errorf("%v of a user without the right: %v", request, v)
+		}
+	}
+	replies, err := plain.Pipeline([]any{"SET", "ordered", "1"}, []any{"CLIENT", "LIST"}, []any{"GET", "ordered"})
+	if err != nil || len(replies) != 3 || replies[0].Text != "OK" || replies[1].Err() == nil || replies[2].Text != "1" {
+		t.Errorf("a pipeline: %v (%v)", replies, err)
+	}
+	expect(t, plain, "1", "DEL", "ordered")
+	if v := ask(t, c, "CONFIG", "GET", "proxy-timeout"); v.Err() != nil {
+		t.Error(v)
 	}
 	if v := ask(t, c, "MSET", "a", "1", "b", "2", "c", "3"); v.Text != "OK" {
 		t.Error(v)

@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"spindle/protocol"
+	"spindle/protocol/scan"
+	"spindle/proxy/route"
+)
+
+// The proxy answers some commands itself that are not for everyone. The shards know the users and their rights. So a
+// shard is asked first, on a connection of the client's user, with a call of the same command that changes nothing.
+//
+// proxy.A1. Such a command runs only after a shard has let this user's call pass. An error other than NOAUTH and NOPERM
+// says that the user may.
+var rightProbes = map[string][]byte{
+	"client|kill":    encode("CLIENT", "KILL", "ID", "0"),
+	"client|list":    encode("CLIENT", "LIST", "ID", "0"),
+	"client|pause":   encode("CLIENT", "PAUSE", "-1"),
+	"client|unpause": encode("CLIENT", "PAUSE", "-1"), // UNPAUSE would end a pause of the shard
+	"client|unblock": encode("CLIENT", "UNBLOCK", "0"),
+	"config|get":     encode("CONFIG", "GET", ""),
+	"config|set":     encode("CONFIG", "SET", "", ""),
+
+	"config|resetstat": encode("CONFIG", "SET", "", ""), // RESETSTAT would reset the shard's
+}
+
+// A permission is a shard's answer for the current request.
+type permission struct {
+	row     *route.Row // that it is for; nil: none was asked for
+	pending bool
+	err     *protocol.Error // why the user may not
+}
+
+// mayRun reports whether the current request may be answered by the proxy. If wait, the session is told of the answer.
+func (s *session) mayRun(row *route.Row) (wait bool, err *protocol.Error) {
+	probe := rightProbes[row.Name]
+	if probe == nil {
+		return false, nil
+	}
+	if p := s.permission; p.row == row && !p.pending {
+		s.permission = permission{}
+		return false, p.err
+	}
+	u, err := s.upstream(-1)
+	if err != nil {
+		return false, err
+	}
+	s.permission = permission{row: row, pending: true}
+	s.retries++ // nothing else is served meanwhile
+	u.push(call{to: (*permitted)(s), slot: -1, fixed: true}, probe)
+	return true, nil
+}
+
+// A permitted takes the reply to such a call.
+type permitted session
+
+func (t *permitted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	s := (*session)(t)
+	s.retries--
+	if s.closed {
+		return
+	}
+	s.permission.pending = false
+	if s.permission.err = err; err == nil && refusal != scan.NotRefused {
+		if answer := errorOf(p); answer.Code == "NOAUTH" || answer.Code == "NOPERM" {
+			s.permission.err = answer
+		}
+	}
+	s.goOn()
+}
