@@ -85,24 +85,14 @@ func Run(argv []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	process.OpenLog(log, &h.process, registry)
-	supervisor := process.Supervise(&h.process, log)
-	if h.process.Daemonize.Get() && !supervisor.Active() && !process.IsDaemon() {
-		if err := process.Daemonize(argv, stdin); err != nil {
-			log.Warning("Can't daemonize: %s", err)
-			return 1
-		}
-		return 0
-	}
-	daemon := process.IsDaemon()
-	if err := process.Detach(); err != nil {
-		log.Warning("Can't detach from standard input: %s", err)
-		return 1
+	begun, code := process.Begin(&h.process, registry, log, argv, stdin)
+	if begun == nil {
+		return code
 	}
 	process.LogStart(log, args.Program, args.Bare)
-	pidFile := process.WritePidFile(&h.process, daemon, log)
+	pidFile := begun.WritePidFile(&h.process, log)
 	defer process.RemovePidFile(pidFile)
-	if err := h.serve(supervisor); err != nil {
+	if err := h.serve(begun.Supervisor); err != nil {
 		log.Warning("%s", err)
 		return 1
 	}

@@ -69,26 +69,17 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 		}
 	}
 	own := &in.settings.Process
-	process.OpenLog(log, own, in.registry)
-	in.supervisor = process.Supervise(own, log)
-	if own.Daemonize.Get() && !in.supervisor.Active() && !process.IsDaemon() {
-		if err := process.Daemonize(argv, stdin); err != nil {
-			log.Warning("Can't daemonize: %s", err)
-			return 1
-		}
-		return 0
+	begun, code := process.Begin(own, in.registry, log, argv, stdin)
+	if begun == nil {
+		return code
 	}
-	daemon := process.IsDaemon()
-	if err := process.Detach(); err != nil {
-		log.Warning("Can't detach from standard input: %s", err)
-		return 1
-	}
+	in.supervisor = begun.Supervisor
 	in.titles.program = args.Program
 	process.LogStart(log, args.Program, args.Bare)
 	stopWatching := make(chan struct{})
 	defer close(stopWatching)
 	process.KeepCrashes(own, log, stopWatching)
-	pidFile := process.WritePidFile(own, daemon, log)
+	pidFile := begun.WritePidFile(own, log)
 	defer process.RemovePidFile(pidFile)
 	in.pidFile = pidFile
 	if err := in.run(args); err != nil {

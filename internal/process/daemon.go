@@ -87,9 +87,7 @@ func Detach() error {
 	return unix.Dup2(int(null.Fd()), int(os.Stdin.Fd()))
 }
 
-// WritePidFile writes the PID to the file that the settings name. A daemon has a default file. A file that cannot be
-// written is only a warning. The path is for RemovePidFile; it is empty without a pid file.
-func WritePidFile(s *Settings, daemon bool, log *logging.Logger) (path string) {
+func writePidFile(s *Settings, daemon bool, log *logging.Logger) (path string) {
 	path = s.PidFile.Get()
 	if path == "" {
 		if !daemon {
@@ -103,7 +101,7 @@ func WritePidFile(s *Settings, daemon bool, log *logging.Logger) (path string) {
 	return path
 }
 
-// RemovePidFile removes the file of WritePidFile. path may be empty.
+// RemovePidFile removes the file of Begun.WritePidFile. path may be empty.
 func RemovePidFile(path string) {
 	if path != "" {
 		_ = os.Remove(path)

@@ -73,21 +73,11 @@ func Run(argv []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	process.OpenLog(log, &s.process, registry)
-	supervisor := process.Supervise(&s.process, log)
-	if s.process.Daemonize.Get() && !supervisor.Active() && !process.IsDaemon() {
-		if err := process.Daemonize(whole, stdin); err != nil {
-			log.Warning("Can't daemonize: %s", err)
-			return 1
-		}
-		return 0
+	begun, code := process.Begin(&s.process, registry, log, whole, stdin)
+	if begun == nil {
+		return code
 	}
-	daemon := process.IsDaemon()
-	if err := process.Detach(); err != nil {
-		log.Warning("Can't detach from standard input: %s", err)
-		return 1
-	}
-	pidFile := process.WritePidFile(&s.process, daemon, log)
+	pidFile := begun.WritePidFile(&s.process, log)
 	defer process.RemovePidFile(pidFile)
 	signals := process.WatchSignals(&s.process, log, nil, nil)
 	defer signals.Stop()
@@ -96,9 +86,9 @@ func Run(argv []string) int {
 		log.Warning("%s", err)
 		return 1
 	}
-	supervisor.Ready()
+	begun.Supervisor.Ready()
 	<-signals.Shutdown
-	supervisor.Stopping()
+	begun.Supervisor.Stopping()
 	log.Notice("The dashboard ends.")
 	d.stop()
 	return 0

@@ -285,26 +285,22 @@ func TestWhatStaysIsShared(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreRead(t *testing.T) {
-	for _, c := range []struct{ line, want string }{
-		{"-MOVED 3999 127.0.0.1:6381\r\n", "3999 127.0.0.1:6381"},
-		{"MOVED 3999 127.0.0.1:6381", "3999 127.0.0.1:6381"},
-		{"-ASK 0 db1.example:1\r\n", "0 db1.example:1"},
-		{"-MOVED 1 ::1:6381\r\n", "1 [::1]:6381"},
-		{"-MOVED 1 [::1]:6381\r\n", "1 [::1]:6381"},
-		{"-MOVED 1 :6381\r\n", "1 asked:6381"},
-		{"-MOVED 16383 h:65535\r\n", "16383 h:65535"},
-		{"-MOVED 1 h:6381 extra\r\n", "1 h:6381"},
-		{"-MOVED 1 ?:6381\r\n", "no"}, {"-MOVED 16384 h:1\r\n", "no"}, {"-MOVED -1 h:1\r\n", "no"}, {"-MOVED x h:1\r\n", "no"}, {"-MOVED 1 h\r\n", "no"},
-		{"-MOVED 1 h:0\r\n", "no"}, {"-MOVED 1 h:65536\r\n", "no"}, {"-MOVED 1 h:x\r\n", "no"}, {"-MOVED 1\r\n", "no"}, {"-MOVED\r\n", "no"}, {"", "no"},
-		{"-ERR MOVED 1 h:1\r\n", "no"},
+func TestAddresses(t *testing.T) {
+	for _, c := range []struct {
+		host string
+		port int64
+		want string
+	}{
+		{"127.0.0.1", 6381, "127.0.0.1:6381"}, {"db1.example", 1, "db1.example:1"}, {"::1", 6381, "[::1]:6381"},
+		{"[::1]", 6381, "[::1]:6381"}, {"", 6381, "asked:6381"}, {"h", 65535, "h:65535"}, {"?", 6381, "no"}, {"h", 0, "no"},
+		{"h", 65536, "no"}, {"a b", 1, "no"}, {"a/b", 1, "no"},
 	} {
-		got := "no"
-		if slot, addr, ok := ParseRedirect([]byte(c.line), "asked:7000"); ok {
-			got = fmt.Sprint(slot, " ", addr)
+		got, ok := address(c.host, c.port, "asked")
+		if !ok {
+			got = "no"
 		}
 		if got != c.want {
-			t.Errorf("%q: %s, want %s", c.line, got, c.want)
+			t.Errorf("%q, %d: %s, want %s", c.host, c.port, got, c.want)
 		}
 	}
 }

@@ -12,6 +12,4 @@
 // topology.M3. Versions rise by one with each Map of a Finder.
 //
 // Start at map.go.
-//
-// Seam: groups of plain servers will use Sentinels and tables; reads from replicas will use their lag.
 package topology

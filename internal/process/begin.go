@@ -1,0 +1,38 @@
+package process
+
+import (
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+)
+
+// A Begun is a process that has its log, and has become what its settings say: a daemon, or a supervised process.
+type Begun struct {
+	Supervisor *Supervisor
+
+	isDaemon bool
+}
+
+// Begin opens the log, finds the supervisor, and becomes a daemon if the settings ask for one. argv and stdin are for
+// Daemonize. If the process has nothing more to do, the result is nil: it ends with code.
+func Begin(s *Settings, registry *setting.Registry, log *logging.Logger, argv []string, stdin []byte) (b *Begun, code int) {
+	OpenLog(log, s, registry)
+	b = &Begun{Supervisor: Supervise(s, log), isDaemon: IsDaemon()}
+	if s.Daemonize.Get() && !b.Supervisor.Active() && !b.isDaemon {
+		if err := Daemonize(argv, stdin); err != nil {
+			log.Warning("Can't daemonize: %s", err)
+			return nil, 1
+		}
+		return nil, 0
+	}
+	if err := Detach(); err != nil {
+		log.Warning("Can't detach from standard input: %s", err)
+		return nil, 1
+	}
+	return b, 0
+}
+
+// WritePidFile writes the PID to the file that the settings name. A daemon has a default file. A file that cannot be
+// written is only a warning. The path is for RemovePidFile; it is empty without a pid file.
+func (b *Begun) WritePidFile(s *Settings, log *logging.Logger) (path string) {
+	return writePidFile(s, b.isDaemon, log)
+}
