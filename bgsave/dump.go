@@ -67,6 +67,10 @@ func (h *Commands) dump(c *command.Context) error {
 		c.Reply.Null()
 		return nil
 	}
+	if c.IsLong(c.Space.Store().Weight(v)) {
+		d := dumper{newest: h.newest(), compress: h.Settings.Compress.Get(), most: c.MaxBulk(), check: h.mayBeTooLong(c, v)}
+		return c.ReadBeside(func(r *command.Reading) error { return d.dump(r, v) })
+	}
 	if h.tooLong(c, v) {
 		return errDumpLong
 	}
@@ -88,16 +92,57 @@ func (h *Commands) dump(c *command.Context) error {
 	return nil
 }
 
+// A dumper makes one payload beside the turns.
+type dumper struct {
+	packer
+	newest   int
+	compress bool
+	most     int64 // bytes of a payload
+	check    bool  // it may be longer
+}
+
+// dump replies v's payload.
+//
+// Errors: errDumpLong.
+func (d *dumper) dump(r *command.Reading, v value.Value) error {
+	const element = 16 // about the bytes of one
+	kind := codec.Kind(v, d.newest)
+	payload := []byte{byte(kind)}
+	if v.Type() == value.String {
+		payload = append(make([]byte, 0, v.Len()+64), byte(kind))
+	}
+	tooLong := v.Type() == value.String && int64(v.Len()) > d.most
+	d.w.Compress = d.compress
+	d.w.Spill = func(full []byte) []byte {
+		r.Steps(len(full) / element)
+		if tooLong = tooLong || d.check && int64(len(payload)+len(full)) > d.most; !tooLong {
+			payload = append(payload, full...)
+		}
+		return full[:0]
+	}
+	if !tooLong {
+		d.write(kind, v)
+		d.w.Spill(d.w.Buf)
+	}
+	if tooLong {
+		return errDumpLong
+	}
+	payload = rdb.AppendFooter(payload, 0, lowest(kind))
+	r.Reply.LendBulk(len(payload), nil, payload)
+	return nil
+}
+
 // tooLong reports whether v's payload would be longer than a bulk string may be. It encodes only values that could be.
 func (h *Commands) tooLong(c *command.Context, v value.Value) bool {
-	most := c.MaxBulk()
-	switch {
-	case v.Type() == value.String:
-		return int64(v.Len()) > most
-	case v.Type() != value.Module && (!v.Rooted() || int64(c.Space.MemoryUsage(v, 5)) <= most/2):
-		return false
+	if v.Type() == value.String {
+		return int64(v.Len()) > c.MaxBulk()
 	}
-	return int64(h.SerializedLength(v)) > most
+	return h.mayBeTooLong(c, v) && int64(h.SerializedLength(v)) > c.MaxBulk()
+}
+
+// mayBeTooLong reports whether v's payload could be longer than a bulk string may be. O(1).
+func (h *Commands) mayBeTooLong(c *command.Context, v value.Value) bool {
+	return v.Type() == value.Module || v.Rooted() && int64(c.Space.MemoryUsage(v, 5)) > c.MaxBulk()/2
 }
 
 // protocolLend is the payload length at which the reply stops copying and sends the payload itself.

@@ -56,6 +56,9 @@ func (c *Core) ReadBeside(ctx *command.Context, read func(*command.Reading) erro
 func (c *Core) endReading(p *parked) {
 	cl, j := p.cl, p.reading
 	c.reads.End(j)
+	hits, misses := j.Lookups()
+	c.space.Stats.Hits += hits
+	c.space.Stats.Misses += misses
 	if j.Err != nil {
 		j.Reply.Reset()
 		j.Reply.Error(j.Err)

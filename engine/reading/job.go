@@ -33,6 +33,7 @@ type Job struct {
 	Err   error         // Read's
 	Took  time.Duration // by Read, without the time for which it waited for others
 
+	read    *command.Reading
 	heap    *memory.Heap // of values that Read builds; nil: it builds none
 	queue   *Queue
 	view    *View
@@ -68,7 +69,8 @@ func (j *Job) run() {
 	if inner := j.Reply.Chunks; inner != nil {
 		j.Reply.Chunks = counted{inner, j}
 	}
-	j.Err = j.Read(command.NewReading(j.Reply, j.Args, j.Now, j.rest, j.apart))
+	j.read = command.NewReading(j.Reply, j.Args, j.Now, j.rest, j.apart)
+	j.Err = j.Read(j.read)
 	j.Ended = true
 }
 
@@ -81,6 +83,9 @@ func (j *Job) apart() *value.Store {
 	j.heap = h
 	return keyspace.New(h, keyspace.Options{Databases: 1}).Store()
 }
+
+// Lookups is how many keys Read has looked for, with and without success. When Over was called.
+func (j *Job) Lookups() (hits, misses int64) { return j.read.Hits, j.read.Misses }
 
 // count tells what the reply, of so many bytes, and the values that Read builds cost the client.
 func (j *Job) count(replied int) {

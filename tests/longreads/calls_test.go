@@ -12,9 +12,19 @@ import (
 type call struct {
 	args      []any
 	unordered bool // the elements of its reply have no order
+	own       bool // redis-server replies something else
 }
 
-func (c call) String() string { return fmt.Sprint(c.args[0]) }
+func (c call) String() string { return fmt.Sprint(c.args[:min(len(c.args), 8)]...) }
+
+// name is the command's in INFO commandstats.
+func (c call) name() string {
+	name := strings.ToLower(fmt.Sprint(c.args[0]))
+	if name == "memory" {
+		name += "|" + strings.ToLower(fmt.Sprint(c.args[1]))
+	}
+	return name
+}
 
 // calls are the commands that are read beside the turns, on the data of fill.
 var calls = []call{
@@ -43,20 +53,45 @@ var calls = []call{
 	{args: []any{"XREVRANGE", "stream", "+", "-", "COUNT", 100_000_000}},
 	{args: []any{"BITCOUNT", "text"}},
 	{args: []any{"BITPOS", "text", 1}},
+	{args: []any{"SORT", "list", "ALPHA"}},
+	{args: []any{"SORT_RO", "list", "ALPHA", "DESC", "LIMIT", 1000, 3000}},
+	{args: []any{"SORT", "numbers"}},
+	{args: []any{"SORT", "numbers", "BY", "key:*", "GET", "#", "GET", "key:*", "GET", "hash->field:*"}},
+	{args: []any{"GEOSEARCH", "zset", "FROMLONLAT", 0, 0, "BYRADIUS", 30_000, "km"}, unordered: true},
+	{args: []any{"GEORADIUS", "zset", 0, 0, 30_000, "km", "ASC", "WITHHASH"}},
+	{args: many("PFCOUNT", "sketch", 300)},
+	{args: []any{"DEBUG", "DIGEST"}, own: true},
+	{args: []any{"DEBUG", "DIGEST-VALUE", "set", "zset", "list"}},
+	{args: []any{"DUMP", "stream"}, own: true},
+	{args: []any{"DUMP", "hash"}, own: true},
+	{args: []any{"DUMP", "zset"}, own: true},
+	{args: []any{"MEMORY", "USAGE", "list", "SAMPLES", 0}, own: true},
+	{args: []any{"MEMORY", "USAGE", "volatile", "SAMPLES", 0}, own: true},
+	{args: []any{"MEMORY", "USAGE", "stream", "SAMPLES", 0}, own: true},
 }
 
 // fillEach is how many elements one command of fill adds.
 const fillEach = 500
 
+// many is a command with one argument n times.
+func many(word, arg string, n int) []any {
+	args := []any{word}
+	for range n {
+		args = append(args, arg)
+	}
+	return args
+}
+
 // values are the keys of fill's data, each with the command that adds elements to it.
 var values = map[string]string{"set": "SADD", "set2": "SADD", "hash": "HSET", "volatile": "HSET", "list": "RPUSH",
-	"zset": "ZADD", "zset2": "ZADD"}
+	"numbers": "RPUSH", "zset": "ZADD", "zset2": "ZADD"}
 
 // fill makes the data that calls read: values of n elements, n keys, and a string of n KB.
 func fill(t *testing.T, c *respclient.Client, n int) {
 	t.Helper()
 	c.Send("SETBIT", "text", n<<13, 1)
-	receive(t, c, 1)
+	c.Send("PFADD", "sketch", "a", "b", "c")
+	receive(t, c, 2)
 	for from := 0; from < n; from += fillEach {
 		count := min(fillEach, n-from)
 		for name := range values {
@@ -91,7 +126,11 @@ func addition(name string, from, n int) []any {
 		case "HSET":
 			args = append(args, fmt.Sprint("field:", i), fmt.Sprint("value ", i))
 		case "RPUSH":
-			args = append(args, fmt.Sprint("element ", i))
+			if name == "numbers" {
+				args = append(args, (i*7919)%1_000_003)
+			} else {
+				args = append(args, fmt.Sprint("element ", i))
+			}
 		case "ZADD":
 			args = append(args, i, fmt.Sprint("member:", element))
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 // answer what redis-server answers before the writes.
 func TestMomentsOfLongReads(t *testing.T) {
 	const elements = 6000
-	s := testkit.Start(t, "--long-read-elements", "1000")
-	redis := testkit.Redis(t)
+	s := testkit.Start(t, "--long-read-elements", "1000", "--enable-debug-command", "yes")
+	redis := testkit.Redis(t, "--enable-debug-command", "yes")
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	rounds := 300 * testkit.Scale()
@@ -39,7 +38,15 @@ func TestMomentsOfLongReads(t *testing.T) {
 	for round := range rounds {
 		one := calls[rng.IntN(len(calls))]
 		had := func() string { // what changes with the command's turn, whether it is a long read or not
-			return s.Info("stats")["total_long_reads"] + s.Info("commandstats")["cmdstat_"+strings.ToLower(one.String())]
+			return s.Info("stats")["total_long_reads"] + s.Info("commandstats")["cmdstat_"+one.name()]
+		}
+		var inline respclient.Value // of this server, in a transaction
+		if one.own {
+			replies, err := writer.Pipeline([]any{"MULTI"}, one.args, []any{"EXEC"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inline = replies[2].Elems[0]
 		}
 		turns := had()
 		reader.Send(one.args...)
@@ -52,9 +59,12 @@ func TestMomentsOfLongReads(t *testing.T) {
 			}
 			return nil
 		})
-		want, err := reference.Do(one.args...)
-		if err != nil {
-			t.Fatal(err)
+		want := inline
+		if !one.own {
+			var err error
+			if want, err = reference.Do(one.args...); err != nil {
+				t.Fatal(err)
+			}
 		}
 		requests := writes(rng)
 		emptied := rng.IntN(20) == 0

@@ -11,7 +11,10 @@ import (
 // busy machine does not matter.
 func TestTurnsOfLongReads(t *testing.T) {
 	n := 200_000 * testkit.Scale()
-	s := testkit.Start(t, "--measure-turn-cpu", "yes")
+	if testkit.Checked {
+		n = 30_000
+	}
+	s := testkit.Start(t, "--measure-turn-cpu", "yes", "--enable-debug-command", "yes")
 	c := s.Dial()
 	c.SetTimeout(testkit.Slowly(time.Minute))
 	fill(t, c, n)

@@ -31,6 +31,20 @@ func (db *DB) Present() func(yield func(value.Value) bool) {
 	}
 }
 
+// PresentAt returns a function that finds keys as they are now, without those past their deadline. Any goroutine may
+// call it while a view of this moment lives. It changes and counts nothing.
+func (db *DB) PresentAt() func(key []byte) value.Value {
+	db.k.assertHeld()
+	root, bySlot, now := db.d.t.Root(), db.k.bySlot, db.k.now
+	return func(key []byte) value.Value {
+		v := value.At(table.FindIn(root, table.Entry, table.HashOf(key, bySlot), key))
+		if v.Exists() && v.Volatile() && v.Deadline() < now {
+			return value.Value{}
+		}
+		return v
+	}
+}
+
 // All yields every key, past its deadline or not, until yield returns false. yield must not write to the database.
 func (db *DB) All(yield func(value.Value) bool) {
 	db.k.assertHeld()

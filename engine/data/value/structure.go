@@ -155,6 +155,20 @@ func (s *Store) Count(v Value) int {
 	return s.kinds[HeaderAt(root).Kind()].Count(root)
 }
 
+// Weight is about the number of elements that a reader of the whole of v passes: a KB of a string is one. O(1).
+func (s *Store) Weight(v Value) int {
+	const packedElement = 16 // bytes
+	switch root := v.Root(); {
+	case v.Type() == String:
+		return v.Len() >> 10
+	case root == 0:
+		return 0
+	case HeaderAt(root).Kind() == KindPacked:
+		return memory.UsableSize(root) / packedElement
+	}
+	return s.Count(v)
+}
+
 // CopyRoot returns a root with the same content as v's.
 func (s *Store) CopyRoot(v Value) memory.Ref {
 	root := v.Root()

@@ -12,7 +12,7 @@ import (
 
 // each yields the members of v in q's shape, cell by cell, and by score within a cell. With ANY it stops after count.
 // meters is only right if q sorts, returns or stores distances.
-func (q *query) each(v value.Value, yield func(member listpack.Element, score, meters float64)) {
+func (q *query) each(r *command.Reading, v value.Value, yield func(member listpack.Element, score, meters float64)) {
 	left := int64(-1)
 	if q.any {
 		left = q.count
@@ -30,6 +30,7 @@ func (q *query) each(v value.Value, yield func(member listpack.Element, score, m
 		from, to := c.scores()
 		s := (&zset.ScoreRange{Min: from, Max: to, MaxOut: true}).Span(v)
 		zset.Each(v, s.From, s.Len(), false, func(member listpack.Element, score float64) bool {
+			r.Step()
 			if meters, in := q.holds(pointOf(score), exact); in {
 				yield(member, score, meters)
 				left--
@@ -38,6 +39,18 @@ func (q *query) each(v value.Value, yield func(member listpack.Element, score, m
 		})
 		last = i
 	}
+}
+
+// near is the number of members in the cells that each looks at.
+func (q *query) near(v value.Value) (n int) {
+	for _, c := range q.cover() {
+		if c.step != 0 {
+			from, to := c.scores()
+			s := (&zset.ScoreRange{Min: from, Max: to, MaxOut: true}).Span(v)
+			n += s.Len()
+		}
+	}
+	return n
 }
 
 // found is a search result. Its text lies in the database or in commands.digits; both stay unchanged during the
@@ -49,8 +62,8 @@ type found struct {
 }
 
 // collect stores the results of each in g.found.
-func (g *commands) collect(v value.Value, q *query) []found {
-	q.each(v, func(member listpack.Element, score, meters float64) {
+func (g *commands) collect(r *command.Reading, v value.Value, q *query) []found {
+	q.each(r, v, func(member listpack.Element, score, meters float64) {
 		g.found = append(g.found, found{g.textOf(member), score, meters})
 	})
 	return g.found

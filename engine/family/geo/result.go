@@ -10,10 +10,37 @@ import (
 	"spindle/protocol"
 )
 
+// answer replies the results, beside the turns if many members are near.
+func (g *commands) answer(c *command.Context, v value.Value, q *query) error {
+	if !q.any && c.IsLong(zset.Len(v)) && c.IsLong(q.near(v)) {
+		own := *q
+		if q.polygon != nil {
+			area := *q.polygon
+			area.corners = slices.Clone(area.corners)
+			own.polygon = &area
+		}
+		return c.ReadBeside(func(r *command.Reading) error {
+			(&commands{}).reply(r, v, &own)
+			return nil
+		})
+	}
+	g.reply(c.Inline(), v, q)
+	return nil
+}
+
+func (g *commands) reply(r *command.Reading, v value.Value, q *query) {
+	if q.order == unsorted {
+		answerUnsorted(r, v, q)
+	} else {
+		g.answerSorted(r, v, q)
+	}
+}
+
 // answerUnsorted replies each result as it is found and stores none.
-func answerUnsorted(r *protocol.Reply, v value.Value, q *query) {
+func answerUnsorted(at *command.Reading, v value.Value, q *query) {
+	r := at.Reply
 	mark, n := r.Mark(), 0
-	q.each(v, func(member listpack.Element, score, meters float64) {
+	q.each(at, v, func(member listpack.Element, score, meters float64) {
 		n++
 		q.head(r)
 		if member.IsInt {
@@ -27,11 +54,13 @@ func answerUnsorted(r *protocol.Reply, v value.Value, q *query) {
 }
 
 // answerSorted replies the results in order of distance.
-func (g *commands) answerSorted(r *protocol.Reply, v value.Value, q *query) {
+func (g *commands) answerSorted(at *command.Reading, v value.Value, q *query) {
 	defer g.done()
-	items := q.sort(g.collect(v, q))
+	r := at.Reply
+	items := q.sort(g.collect(at, v, q))
 	r.Array(len(items))
 	for i := range items {
+		at.Step()
 		q.head(r)
 		r.BulkString(items[i].text)
 		q.tail(r, items[i].score, items[i].meters)
@@ -97,7 +126,7 @@ func byDistance(a, b float64) int {
 // storeFound stores the results as a sorted set at q's destination and replaces any old key. Then it publishes event.
 func (g *commands) storeFound(c *command.Context, v value.Value, q *query, event string) {
 	defer g.done()
-	items := q.sort(g.collect(v, q))
+	items := q.sort(g.collect(c.Inline(), v, q))
 	if len(items) == 0 {
 		storeNothing(c, q.store)
 		return

@@ -136,10 +136,8 @@ func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]
 			event = "geosearchstore"
 		}
 		g.storeFound(c, v, q, event)
-	case q.order == unsorted:
-		answerUnsorted(c.Reply, v, q)
 	default:
-		g.answerSorted(c.Reply, v, q)
+		return g.answer(c, v, q)
 	}
 	if q.store != nil && q.polygon != nil && c.Dirty > 0 {
 		c.PropagateZSet(q.store)

@@ -38,13 +38,57 @@ func (h *commands) count(c *command.Context) error {
 	return nil
 }
 
+// perSketch is how many elements a sketch counts for, as IsLong counts.
+const perSketch = 100
+
 func (h *commands) countUnion(c *command.Context) error {
+	if c.IsLong(perSketch * (len(c.Args) - 1)) {
+		sketches, err := sketchesOf(c, c.Args[1:])
+		if err != nil {
+			return err
+		}
+		return c.ReadBeside(func(r *command.Reading) error {
+			var union registers
+			for _, s := range sketches {
+				r.Steps(perSketch)
+				if err := union.merge(s); err != nil {
+					return err
+				}
+			}
+			ranks := union.histogram()
+			r.Reply.Int(int64(estimate(&ranks)))
+			return nil
+		})
+	}
 	if _, err := h.unite(c, c.Args[1:]); err != nil {
 		return err
 	}
 	ranks := h.union.histogram()
 	c.Reply.Int(int64(estimate(&ranks)))
 	return nil
+}
+
+// sketchesOf finds the sketches at keys. Missing keys have none.
+//
+// Errors: ErrWrongType, errNotSketch.
+func sketchesOf(c *command.Context, keys [][]byte) (sketches [][]byte, err error) {
+	for _, key := range keys {
+		if v := lookup(c, key); v.Exists() {
+			if _, err := sketchOf(v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, key := range keys { // again: a lookup that removes an expired key invalidates the values found before
+		if v := c.DB.Peek(key); v.Exists() {
+			s, err := sketchOf(v)
+			if err != nil {
+				return nil, err
+			}
+			sketches = append(sketches, s)
+		}
+	}
+	return sketches, nil
 }
 
 // unite sets h.union to the union of the sketches at keys. dense: one of them is dense. Missing keys are empty.

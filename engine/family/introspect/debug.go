@@ -270,21 +270,40 @@ func sayError(_ *family, c *command.Context, args [][]byte) error {
 }
 
 func wholeDigest(_ *family, c *command.Context, _ [][]byte) error {
-	c.Reply.Simple(digestOf(c.Space).String())
+	parts, n := partsOf(c.Space)
+	if c.IsLong(n) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			r.Reply.Simple(digestOf(r, parts).String())
+			return nil
+		})
+	}
+	c.Reply.Simple(digestOf(c.Inline(), parts).String())
 	return nil
 }
 
 func valueDigests(_ *family, c *command.Context, args [][]byte) error {
-	c.Reply.Array(len(args))
-	var scratch []byte
-	for _, key := range args {
-		var d digest
-		if v := c.DB.Peek(key); v.Exists() {
-			scratch = d.addValue(v, scratch)
+	list, n := make([]value.Value, len(args)), 0
+	for i, key := range args {
+		if list[i] = c.DB.Peek(key); list[i].Exists() {
+			n += c.Space.Store().Weight(list[i])
 		}
-		c.Reply.Simple(d.String())
 	}
-	return nil
+	answer := func(r *command.Reading) error {
+		r.Reply.Array(len(list))
+		var scratch []byte
+		for _, v := range list {
+			var d digest
+			if r.Step(); v.Exists() {
+				scratch = d.addValue(v, scratch)
+			}
+			r.Reply.Simple(d.String())
+		}
+		return nil
+	}
+	if c.IsLong(n) {
+		return c.ReadBeside(answer)
+	}
+	return answer(c.Inline())
 }
 
 // replyBuffer checks its arguments only: the loops own the reply buffers and shrink idle ones.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 
+	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/value"
 )
@@ -85,16 +86,30 @@ func digestString(d *digest, v value.Value, scratch []byte) []byte {
 	return scratch
 }
 
-// digestOf is the digest of all databases.
-func digestOf(k *keyspace.Keyspace) (whole digest) {
-	var scratch []byte
+// A part of all data: the keys of one database.
+type part struct {
+	db   int
+	keys func(yield func(value.Value) bool)
+}
+
+// partsOf are the databases that are not empty, as they are now, and the number of their keys.
+func partsOf(k *keyspace.Keyspace) (parts []part, n int) {
 	for i := range k.Len() {
-		db := k.DB(i)
-		if db.Len() == 0 {
-			continue
+		if db := k.DB(i); db.Len() > 0 {
+			parts = append(parts, part{i, db.Present()})
+			n += db.Len()
 		}
-		whole.mixNumber(uint32(i))
-		for v := range db.All {
+	}
+	return parts, n
+}
+
+// digestOf is the digest of all databases.
+func digestOf(r *command.Reading, parts []part) (whole digest) {
+	var scratch []byte
+	for _, p := range parts {
+		whole.mixNumber(uint32(p.db))
+		for v := range p.keys {
+			r.Step()
 			var d digest
 			d.mix(v.Key())
 			scratch = d.addValue(v, scratch)

@@ -11,6 +11,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
 	"spindle/internal/info"
 	"spindle/internal/number"
 	"spindle/protocol"
@@ -173,7 +174,23 @@ func memoryUsage(c *command.Context) error {
 		c.Reply.Null()
 		return nil
 	}
-	c.Reply.Int(int64(c.Space.MemoryUsage(v, int(samples))))
+	return answerUsage(c, v, int(samples))
+}
+
+// answerUsage replies v's bytes from so many samples; 0: of all elements.
+func answerUsage(c *command.Context, v value.Value, samples int) error {
+	store := c.Space.Store()
+	n := store.Weight(v)
+	if samples > 0 {
+		n = min(n, samples)
+	}
+	if v.Type() != value.String && c.IsLong(n) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			r.Reply.Int(int64(store.MemoryUsage(v, samples)))
+			return nil
+		})
+	}
+	c.Reply.Int(int64(store.MemoryUsage(v, samples)))
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"spindle/engine/command"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
 )
@@ -23,7 +22,7 @@ type item struct {
 
 // An ordering sorts elements as SORT does.
 type ordering struct {
-	c     *command.Context
+	at    *place
 	by    *pattern // nil: compare the elements themselves
 	alpha bool
 	desc  bool
@@ -64,6 +63,7 @@ func (o *ordering) sortTexts(v value.Value, from, to int) []prefixed {
 	n := sortableLen(v)
 	all := make([]prefixed, 0, n)
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
+		o.at.Step()
 		all = append(all, prefixed{text: o.keepElement(el)})
 		return true
 	})
@@ -78,6 +78,7 @@ func (o *ordering) sortTexts(v value.Value, from, to int) []prefixed {
 		all[i].prefix = firstEight(all[i].text[len(common):])
 	}
 	sortRange(all, from, to, func(a, b prefixed) int {
+		o.at.Step()
 		n := cmp.Compare(a.prefix, b.prefix)
 		if n == 0 {
 			n = strings.Compare(a.text, b.text)
@@ -118,8 +119,9 @@ func (o *ordering) sortItems(v value.Value) []item {
 	n := sortableLen(v)
 	items := make([]item, 0, n)
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
+		o.at.Step()
 		it := item{text: o.keepElement(el)}
-		if b, found := o.find.find(o.c, o.by, bytesOf(it.text)); found {
+		if b, found := o.find.find(o.at, o.by, bytesOf(it.text)); found {
 			if it.weight, it.weighted = textOf(b), true; o.find.made {
 				it.weight = textOf(o.keep(b))
 			}
@@ -128,6 +130,7 @@ func (o *ordering) sortItems(v value.Value) []item {
 		return true
 	})
 	slices.SortStableFunc(items, func(a, b item) int {
+		o.at.Step()
 		n := strings.Compare(a.weight, b.weight)
 		if a.weighted != b.weighted {
 			n = 1

@@ -42,6 +42,40 @@ func untilNUL(text []byte) []byte {
 	return text
 }
 
+// clone copies the bytes of a pattern.
+func (p pattern) clone() pattern {
+	p.before, p.after = bytes.Clone(p.before), bytes.Clone(p.after)
+	if p.field != nil {
+		p.field = append([]byte{}, p.field...)
+	}
+	return p
+}
+
+// A place is where SORT reads and replies: in the turn, or beside the turns.
+type place struct {
+	*command.Reading
+	c       *command.Context             // nil beside the turns
+	present func(key []byte) value.Value // beside the turns
+}
+
+// lookup finds a key. In the turn an expired key is removed, and a miss is published. Both places count a miss.
+func (at *place) lookup(key []byte) value.Value {
+	if at.c != nil {
+		v := at.c.DB.Lookup(key)
+		if !v.Exists() {
+			at.c.Notify(command.EventKeyMiss, "keymiss", key)
+		}
+		return v
+	}
+	v := at.present(key)
+	if v.Exists() {
+		at.Hits++
+	} else {
+		at.Misses++
+	}
+	return v
+}
+
 // A finder follows patterns and holds the buffers for it.
 type finder struct {
 	key, text []byte
@@ -49,11 +83,11 @@ type finder struct {
 	made      bool // the last find's result lies in these buffers
 }
 
-// find follows p from element; found is false if that leads to nothing. Each key is looked up for reading: an expired
-// key or field is removed; a miss is counted and published.
+// find follows p from element; found is false if that leads to nothing. Each key is looked up for reading: in the turn
+// an expired key or field is removed.
 //
 // Lifetime: in place, or until the next find.
-func (f *finder) find(c *command.Context, p *pattern, element []byte) (text []byte, found bool) {
+func (f *finder) find(at *place, p *pattern, element []byte) (text []byte, found bool) {
 	f.made = false
 	if p.self {
 		return element, true
@@ -62,10 +96,9 @@ func (f *finder) find(c *command.Context, p *pattern, element []byte) (text []by
 		return nil, false
 	}
 	f.key = append(append(append(f.key[:0], p.before...), element...), p.after...)
-	v := c.DB.Lookup(f.key)
+	v := at.lookup(f.key)
 	switch {
 	case !v.Exists():
-		c.Notify(command.EventKeyMiss, "keymiss", f.key)
 		return nil, false
 	case p.field == nil:
 		if v.Type() != value.String {
@@ -81,8 +114,9 @@ func (f *finder) find(c *command.Context, p *pattern, element []byte) (text []by
 		return nil, false
 	}
 	val, deadline, found := hash.Get(v, p.field)
-	if found && deadline != 0 && deadline < c.Now && !c.Space.Trusting {
-		if !c.Space.Replica && !c.Space.Hiding {
+	c := at.c
+	if found && deadline != 0 && deadline < at.Now && (c == nil || !c.Space.Trusting) {
+		if c != nil && !c.Space.Replica && !c.Space.Hiding {
 			lapse(c, f.key, p.field)
 		}
 		return nil, false

@@ -48,7 +48,7 @@ func (o *ordering) sortNumbers(v value.Value, from, to int, yield func(text []by
 		turned = ^turned
 	}
 	if o.by == nil {
-		if all, ok := integers(v, turned); ok {
+		if all, ok := o.integers(v, turned); ok {
 			var digits [number.MaxIntLen]byte
 			for _, x := range radixSort(all)[from:to] {
 				yield(number.AppendInt(digits[:0], int64(x.key^turned^1<<63)))
@@ -60,6 +60,7 @@ func (o *ordering) sortNumbers(v value.Value, from, to int, yield func(text []by
 	all, texts := make([]keyed, 0, n), make([]string, 0, n)
 	ok = true
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
+		o.at.Step()
 		text := o.keepElement(el)
 		weight := float64(0)
 		if weight, ok = o.weigh(text); ok {
@@ -80,9 +81,10 @@ func (o *ordering) sortNumbers(v value.Value, from, to int, yield func(text []by
 }
 
 // integers are the keys of v's elements. ok: all are integers in canonical form that doubles represent exactly.
-func integers(v value.Value, turned uint64) (all []keyed, ok bool) {
+func (o *ordering) integers(v value.Value, turned uint64) (all []keyed, ok bool) {
 	n := sortableLen(v)
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
+		o.at.Step()
 		x := el.Int
 		if ok = el.IsInt; !ok {
 			x, ok = number.ParseInt(el.Bytes())
@@ -102,7 +104,7 @@ func integers(v value.Value, turned uint64) (all []keyed, ok bool) {
 // is no number.
 func (o *ordering) weigh(text string) (f float64, ok bool) {
 	if o.by != nil {
-		b, found := o.find.find(o.c, o.by, bytesOf(text))
+		b, found := o.find.find(o.at, o.by, bytesOf(text))
 		if !found {
 			return 0, true
 		}
@@ -126,6 +128,7 @@ func (o *ordering) orderEqual(all []keyed, texts []string, from, to int) {
 		}
 		if end > from+1 {
 			sortRange(all[from:end], 0, min(to, end)-from, func(a, b keyed) int {
+				o.at.Step()
 				if n := strings.Compare(texts[a.at], texts[b.at]); !o.desc {
 					return n
 				} else {

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"math"
+	"slices"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -145,27 +146,68 @@ func sortElements(c *command.Context, mayStore bool) error {
 	if o.unsorted && v.Type() == value.Set && (o.store != nil || c.Client.Is(client.InScript)) {
 		o.unsorted, o.alpha, o.by = false, true, nil // sorted, so that all servers get the same result
 	}
+	if o.store == nil && c.IsLong(o.reads(v)) && !(o.follows() && c.Core.Notifies(command.EventKeyMiss)) {
+		own := o.clone()
+		present := c.DB.PresentAt()
+		return c.ReadBeside(func(r *command.Reading) error { return own.run(&place{Reading: r, present: present}, v) })
+	}
+	return o.run(&place{Reading: c.Inline(), c: c}, v)
+}
+
+// clone copies the bytes of o's patterns.
+func (o *sortOptions) clone() *sortOptions {
+	own := *o
+	if o.by != nil {
+		by := o.by.clone()
+		own.by = &by
+	}
+	own.gets = slices.Clone(o.gets)
+	for i := range own.gets {
+		own.gets[i] = own.gets[i].clone()
+	}
+	return &own
+}
+
+// follows reports whether a pattern leads to other keys.
+func (o *sortOptions) follows() bool {
+	return o.by != nil && o.by.starred || slices.ContainsFunc(o.gets, func(p pattern) bool { return p.starred })
+}
+
+// reads is how many elements and keys the call reads.
+func (o *sortOptions) reads(v value.Value) int {
+	n := sortableLen(v)
+	from, to := o.window(n)
+	shown := max(to-from, 0) * max(len(o.gets), 1)
+	if o.unsorted {
+		return shown
+	}
+	return n + shown
+}
+
+// run sorts v's elements, and replies or stores them.
+func (o *sortOptions) run(at *place, v value.Value) error {
 	from, to := o.window(sortableLen(v))
-	out := sortOutput{c: c, gets: o.gets}
+	out := sortOutput{at: at, gets: o.gets}
 	if o.store != nil {
-		out.store(c.Settings.Lists.Limits())
+		out.store(at.c.Settings.Lists.Limits())
 	} else {
-		c.Reply.Array((to - from) * max(len(o.gets), 1))
+		at.Reply.Array((to - from) * max(len(o.gets), 1))
 	}
 	if o.unsorted {
 		passElements(v, from, to, o.desc, func(el listpack.Element) bool {
 			var scratch [number.MaxIntLen]byte
+			at.Step()
 			out.element(el.Text(scratch[:]))
 			return true
 		})
 	} else {
-		order := ordering{c: c, alpha: o.alpha, by: o.by, desc: o.desc}
+		order := ordering{at: at, alpha: o.alpha, by: o.by, desc: o.desc}
 		if !order.sort(v, from, to, out.element) {
 			return errNotDouble
 		}
 	}
 	if o.store != nil {
-		c.Reply.Int(int64(out.keep(o.store)))
+		at.Reply.Int(int64(out.keep(o.store)))
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 // sortOutput sends sorted elements to the reply or, with STORE, to a list.
 type sortOutput struct {
-	c    *command.Context
+	at   *place
 	gets []pattern
 	room finder
 
@@ -24,24 +24,24 @@ func (o *sortOutput) element(text []byte) {
 		o.put(text, true)
 	}
 	for i := range o.gets {
-		o.put(o.room.find(o.c, &o.gets[i], text))
+		o.put(o.room.find(o.at, &o.gets[i], text))
 	}
 }
 
 func (o *sortOutput) put(text []byte, found bool) {
 	switch {
 	case o.storing:
-		o.list.Push(o.c.Space.Store(), text) // a missing value becomes an empty element
+		o.list.Push(o.at.Store(), text) // a missing value becomes an empty element
 	case found:
-		o.c.Reply.Bulk(text)
+		o.at.Reply.Bulk(text)
 	default:
-		o.c.Reply.Null()
+		o.at.Reply.Null()
 	}
 }
 
 // keep stores the list at key and returns its length. An empty list deletes key.
 func (o *sortOutput) keep(key []byte) (n int) {
-	c, created := o.c, false
+	c, created := o.at.c, false
 	if n = o.list.Len(); n == 0 {
 		if c.DB.Delete(key) {
 			c.Notify(command.EventGeneric, "del", key)
