@@ -63,11 +63,12 @@ func (c *conn) moved() {
 	}
 }
 
-// longArgument is an argument's size for which the bytes after it are parsed where they lie. Copying them would cost
-// more.
+// longArgument is the size from which an argument counts as long. The bytes that follow a long argument are parsed in
+// place, because copying them costs more.
 const longArgument = 4 << 10
 
-// lacking is how many of the arrived bytes go to the pending ones: what an awaited long argument lacks, else all.
+// lacking returns how many of the arrived bytes are appended to the pending ones. While a long argument is awaited,
+// these are the bytes that it lacks, otherwise all.
 func (c *conn) lacking(arrived int) int {
 	if c.awaitsLong() {
 		if n := c.parser.Need() - (len(c.pending) - c.served); n > 0 {

@@ -196,7 +196,8 @@ func (l *Link) Connected(nowMs int64) {
 // Alive notes that bytes have come.
 func (l *Link) Alive(nowMs int64) { l.since = nowMs }
 
-// Line takes a line of the peer. Lines end where Receive or Continue is called.
+// Line handles a line that the peer has sent. After a line for which the link calls Receive or Continue, no lines
+// follow.
 func (l *Link) Line(line string, nowMs int64) {
 	l.since = nowMs
 	switch l.state {

@@ -25,8 +25,8 @@ var blockingNames = map[string]bool{"blpop": true, "brpop": true, "brpoplpush": 
 var mayReplicate = map[string]bool{"eval": true, "evalsha": true, "fcall": true, "pfcount": true, "publish": true,
 	"spublish": true}
 
-// legacySubs are the subcommands that servers before Redis 7 do not list: with a key as their second argument, and
-// without one.
+// legacySubs are subcommands of containers. Servers before Redis 7 do not list them in COMMAND. Those of keyed have a
+// key as the argument after their name.
 var legacySubs = map[string]struct{ keyed, keyless []string }{
 	"object": {[]string{"encoding", "freq", "idletime", "refcount"}, []string{"help"}},
 	"xgroup": {[]string{"create", "createconsumer", "delconsumer", "destroy", "setid"}, []string{"help"}},

@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// begin returns a play on an empty server. Keys expire there when a command looks at them, and cause keyspace
-// events.
+// begin empties the server and makes a play with it. Keys expire only when a command looks at them. That causes
+// keyspace events.
 func begin(t *testing.T, s *testkit.Server, seed uint64) *play {
 	p := &play{model: newModel(), addr: s.Addr, links: map[*client]*link{}, rng: rand.New(rand.NewPCG(seed, 0)),
 		pipelines: seed%2 == 0}
