@@ -366,3 +366,22 @@ func TestNewerTable(t *testing.T) {
 		}
 	}
 }
+
+// TestLibrariesAreReadable: libraries.txt lists every test that fails on spindle alone, and each kind of mistake is
+// refused.
+func TestLibrariesAreReadable(t *testing.T) {
+	runs, err := readLibraries("libraries.txt")
+	if err != nil || len(runs) == 0 {
+		t.Fatalf("%d runs, %v", len(runs), err)
+	}
+	for _, text := range []string{"run | a | b | 1", "run | a | b | x | 1", "run | a | b | 2 | 1", "fails | a | t | why",
+		"run | a | b | 2 | 1\nfails | c | t | why", "run | a | b | 2 | 1\nfails | a | t", "walk | a | b | 1 | 1"} {
+		file := filepath.Join(t.TempDir(), "libraries.txt")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readLibraries(file); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}

@@ -114,10 +114,14 @@ var own = []string{
 		"LOLWUT VERSION 5 and 6 draw pictures of our own.",
 }
 
-// writeReport writes COMPATIBILITY.md, with the table of newer.txt in the folder data. section is that of the proxy; if
-// it is "", it stays as it is. So does the section of a suite that was not run.
+// writeReport writes COMPATIBILITY.md, with the tables of newer.txt and libraries.txt in the folder data. section is
+// that of the proxy; if it is "", it stays as it is. So does the section of a suite that was not run.
 func writeReport(file, data, section string, ran []*outcome) error {
 	things, err := readNewer(filepath.Join(data, "newer.txt"))
+	if err != nil {
+		return err
+	}
+	libraries, err := readLibraries(filepath.Join(data, "libraries.txt"))
 	if err != nil {
 		return err
 	}
@@ -128,7 +132,7 @@ func writeReport(file, data, section string, ran []*outcome) error {
 	var b strings.Builder
 	b.WriteString("# Compatibility\n\n")
 	b.WriteString("spindle answers as Redis 7.4 does. This page lists the differences, what newer servers have, and then the results " +
-		"of the public Tcl suites of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` rewrites the " +
+		"of client libraries' suites and of the public Tcl suites of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` rewrites the " +
 		"differences without a run. A run compares every test with what the suite's " +
 		"own server makes of it, and with what `tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The " +
 		"suite of " + newer.name + " is run where `REDIS_SRC` names its unpacked source with a built server in it. " +
@@ -137,6 +141,7 @@ func writeReport(file, data, section string, ran []*outcome) error {
 	writeList(&b, "Where spindle is better on purpose", better)
 	writeList(&b, "Where 7.4 parts from 7.0, and spindle follows 7.4", differences)
 	writeNewer(&b, things)
+	writeLibraries(&b, libraries)
 	if section == "" {
 		section = sectionOf(string(old), proxiedHeading)
 	}
