@@ -38,6 +38,7 @@ var (
 	errTimeoutNumber   = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
 	errTimeoutNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
 	errTimeoutRange    = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
+	errSlowCount       = &protocol.Error{Code: "ERR", Text: "count should be greater than or equal to -1"}
 	errPauseMode       = &protocol.Error{Code: "ERR", Text: "CLIENT PAUSE mode must be WRITE or ALL"}
 	errUnblockReason   = &protocol.Error{Code: "ERR", Text: "CLIENT UNBLOCK reason should be TIMEOUT or ERROR"}
 	errUnblocked       = &protocol.Error{Code: "UNBLOCKED", Text: "client unblocked via CLIENT UNBLOCK"}

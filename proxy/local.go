@@ -65,6 +65,10 @@ func (s *session) serveLocal(q *protocol.Request, raw []byte) bool {
 		return s.unsubscribe(shardKind, q.Args)
 	case route.Client:
 		return s.client(q.Args)
+	case route.Slowlog:
+		return s.slowlog(q.Args)
+	case route.Latency:
+		return s.latency(q.Args)
 	case route.Info:
 		return s.info(q.Args)
 	case route.Config:

@@ -50,6 +50,7 @@ type Proxy struct {
 	moves    slotMoves
 
 	libraries libraries
+	slow      slowLog
 	paused    atomic.Pointer[pausing] // CLIENT PAUSE; nil: no client is held back
 	mirror    *mirror                 // nil: writes go to no second cluster
 	hub       *hub

@@ -20,6 +20,13 @@ var rightProbes = map[string][]byte{
 	"config|get":     encode("CONFIG", "GET", ""),
 	"config|set":     encode("CONFIG", "SET", "", ""),
 
+	"slowlog|get":     encode("SLOWLOG", "GET", "0"),
+	"slowlog|len":     encode("SLOWLOG", "LEN"),
+	"slowlog|reset":   encode("SLOWLOG", "GET", "0"), // RESET would reset the shard's
+	"latency|latest":  encode("LATENCY", "LATEST"),
+	"latency|history": encode("LATENCY", "HISTORY", ""),
+	"latency|reset":   encode("LATENCY", "LATEST"),
+
 	"config|resetstat": encode("CONFIG", "SET", "", ""), // RESETSTAT would reset the shard's
 }
 

@@ -28,7 +28,11 @@ type Settings struct {
 	ReadReplicas setting.Bool
 	ReplicaLag   setting.Int // ms that a replica may be late
 	Rules        setting.Value[[]*rule]
-	Pose         setting.Bool // CLUSTER answers as a cluster of one node
+	SlowerThan   setting.Int // µs of a request that SLOWLOG has; negative: it has none
+	SlowLen      setting.Int // requests that SLOWLOG keeps
+
+	LatencyThreshold setting.Int  // ms of a request that LATENCY has; 0: it has none
+	Pose             setting.Bool // CLUSTER answers as a cluster of one node
 
 	MirrorCluster  setting.Value[[]string] // addresses of nodes of the cluster that gets the writes too
 	MirrorUser     setting.String
@@ -76,6 +80,9 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("proxy-read-replicas", &s.ReadReplicas, false, setting.Immutable),
 		setting.NewValue("proxy-rule", &s.Rules, nil, setting.Codec[[]*rule]{Parse: parseRules, Format: formatRules,
 			Lines: ruleLines}, setting.MultiArg),
+		setting.NewInt("slowlog-log-slower-than", &s.SlowerThan, 10000, setting.Between(-1, math.MaxInt64/1000)),
+		setting.NewInt("slowlog-max-len", &s.SlowLen, 128, setting.Between(0, 1<<20)),
+		setting.NewInt("latency-monitor-threshold", &s.LatencyThreshold, 0, setting.Between(0, math.MaxInt32)),
 		setting.NewBool("proxy-pose-cluster", &s.Pose, false),
 		setting.NewValue("proxy-mirror-cluster", &s.MirrorCluster, nil, setting.Codec[[]string]{
 			Parse: parseSeeds, Format: func(a []string) string { return strings.Join(a, " ") },

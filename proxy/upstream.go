@@ -256,6 +256,9 @@ func (u *upstream) measure(c *call) {
 	if c.row == 0 {
 		return
 	}
+	if c.s != nil && !c.patient && u.scan.Refusal <= scan.OtherError {
+		u.watchSlowness(c)
+	}
 	took, failed := u.w.clock-c.at, u.scan.Refusal != scan.NotRefused
 	u.figure.add(took, failed)
 	u.w.figures.row(int(c.row)).add(took, failed)

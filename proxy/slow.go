@@ -1,0 +1,255 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"spindle/internal/ascii"
+	"spindle/protocol"
+	"spindle/proxy/route"
+)
+
+// SLOWLOG and LATENCY are about the requests of this proxy. Their time is from the request to its reply. The shard's
+// share is the time from the last sending to the shard's reply.
+
+// slowLog is the slow requests, the newest first, and the latency events. Any goroutine.
+type slowLog struct {
+	mu      sync.Mutex
+	nextID  int64
+	entries []slowEntry
+	events  map[string]*latencyEvent
+}
+
+// A slowEntry is one slow request. args are shortened as a server shortens them; the last one tells the shard's share.
+type slowEntry struct {
+	id, at, micros int64
+	args           []string
+	addr, name     string
+}
+
+const (
+	slowArgs    = 32  // arguments of an entry
+	slowArg     = 128 // bytes of one
+	eventsMost  = 160 // seconds of an event that are remembered
+	eventTotal  = "command"
+	eventPrefix = "shard:"
+)
+
+// A latencyEvent has the longest time of each second in which one was past the threshold, in ms, the latest last.
+type latencyEvent struct {
+	seconds, millis []int64
+	longest         int64
+}
+
+func (e *latencyEvent) add(at, ms int64) {
+	e.longest = max(e.longest, ms)
+	if n := len(e.seconds); n > 0 && e.seconds[n-1] == at {
+		e.millis[n-1] = max(e.millis[n-1], ms)
+		return
+	}
+	if len(e.seconds) == eventsMost {
+		e.seconds, e.millis = slices.Delete(e.seconds, 0, 1), slices.Delete(e.millis, 0, 1)
+	}
+	e.seconds, e.millis = append(e.seconds, at), append(e.millis, ms)
+}
+
+// watchSlowness notes the oldest call of u, which is answered now, if it was slow.
+func (u *upstream) watchSlowness(c *call) {
+	w := u.w
+	share := w.clock - c.at
+	total := share
+	if c.tries > 0 {
+		if o := c.s.owes(c.number); o != nil {
+			total = w.clock - o.at
+		}
+	}
+	settings := w.p.settings
+	slower, threshold := settings.SlowerThan.Get(), settings.LatencyThreshold.Get()
+	if (slower < 0 || total < slower*1000) && (threshold <= 0 || total < threshold*1e6) {
+		return
+	}
+	l, now := &w.p.slow, time.Now().Unix()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if threshold > 0 && total >= threshold*1e6 {
+		l.event(eventTotal, now, total/1e6)
+		if share >= threshold*1e6 {
+			l.event(eventPrefix+u.at, now, share/1e6)
+		}
+	}
+	most := int(settings.SlowLen.Get())
+	if slower < 0 || total < slower*1000 || most == 0 {
+		return
+	}
+	e := slowEntry{id: l.nextID, at: now, micros: total / 1000, addr: c.s.conn.RemoteAddr(), name: string(c.s.name)}
+	l.nextID++
+	e.args = append(shorten(firstWords(u.request(), math.MaxInt)), fmt.Sprintf("(%d us at the shard %s)", share/1000, u.at))
+	l.entries = slices.Insert(l.entries, 0, e)
+	l.entries = l.entries[:min(len(l.entries), most)]
+}
+
+// shorten makes the arguments of an entry as a server does.
+func shorten(args [][]byte) (out []string) {
+	for i, a := range args {
+		if i == slowArgs-1 && len(args) > slowArgs {
+			return append(out, fmt.Sprintf("... (%d more arguments)", len(args)-i))
+		}
+		if len(a) > slowArg {
+			out = append(out, fmt.Sprintf("%s... (%d more bytes)", a[:slowArg], len(a)-slowArg))
+		} else {
+			out = append(out, string(a))
+		}
+	}
+	return out
+}
+
+// event adds to an event. The caller holds mu.
+func (l *slowLog) event(name string, at, ms int64) {
+	if l.events == nil {
+		l.events = map[string]*latencyEvent{}
+	}
+	if l.events[name] == nil {
+		l.events[name] = &latencyEvent{}
+	}
+	l.events[name].add(at, ms)
+}
+
+// slowlog is SLOWLOG GET [count] | LEN | RESET | HELP.
+func (s *session) slowlog(args [][]byte) bool {
+	is := func(name string) bool { return len(args) > 1 && ascii.EqualFold(args[1], name) }
+	l := &s.w.p.slow
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case ascii.EqualFold(args[0], "commandlog"):
+		s.refuse(errNotServed("commandlog"))
+	case is("get") && len(args) > 3:
+		s.refuse(errSubcommandSyntax(args))
+	case is("get"):
+		count := int64(10)
+		if len(args) == 3 {
+			n, err := strconv.ParseInt(string(args[2]), 10, 64)
+			if err != nil || n < -1 {
+				s.refuse(errSlowCount)
+				return true
+			}
+			if count = n; n == -1 {
+				count = int64(len(l.entries))
+			}
+		}
+		s.say(func(r *protocol.Reply) {
+			shown := l.entries[:min(int64(len(l.entries)), count)]
+			r.Array(len(shown))
+			for _, e := range shown {
+				r.Array(6)
+				r.Int(e.id)
+				r.Int(e.at)
+				r.Int(e.micros)
+				r.Array(len(e.args))
+				for _, a := range e.args {
+					r.BulkString(a)
+				}
+				r.BulkString(e.addr)
+				r.BulkString(e.name)
+			}
+		})
+	case is("len") && len(args) == 2:
+		s.say(func(r *protocol.Reply) { r.Int(int64(len(l.entries))) })
+	case is("reset") && len(args) == 2:
+		l.entries = nil
+		s.sayOK()
+	case is("help") && len(args) == 2:
+		s.say(func(r *protocol.Reply) { help(r, "SLOWLOG", slowlogHelp) })
+	default:
+		s.refuseSubcommand(args)
+	}
+	return true
+}
+
+var slowlogHelp = []string{
+	"GET [<count>]",
+	"    The last slow requests of this proxy (default: 10, -1: all). The last argument tells the shard's share.",
+	"LEN",
+	"    How many there are.",
+	"RESET",
+	"    Forget them.",
+}
+
+// refuseSubcommand refuses a subcommand that is not known, or that the proxy does not serve.
+func (s *session) refuseSubcommand(args [][]byte) {
+	if row := s.w.plan.Row; !row.Container() {
+		s.refuse(errNotServed(row.Name))
+		return
+	}
+	s.refuse(route.UnknownSubcommand(args))
+}
+
+// latency is LATENCY LATEST | HISTORY event | RESET [event ...] | HELP.
+func (s *session) latency(args [][]byte) bool {
+	is := func(name string) bool { return len(args) > 1 && ascii.EqualFold(args[1], name) }
+	l := &s.w.p.slow
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case is("latest") && len(args) == 2:
+		s.say(func(r *protocol.Reply) {
+			r.Array(len(l.events))
+			for _, name := range l.eventNames() {
+				e := l.events[name]
+				r.Array(4)
+				r.BulkString(name)
+				r.Int(e.seconds[len(e.seconds)-1])
+				r.Int(e.millis[len(e.millis)-1])
+				r.Int(e.longest)
+			}
+		})
+	case is("history") && len(args) == 3:
+		e := cmp.Or(l.events[string(args[2])], &latencyEvent{})
+		s.say(func(r *protocol.Reply) {
+			r.Array(len(e.seconds))
+			for i, at := range e.seconds {
+				r.Array(2)
+				r.Int(at)
+				r.Int(e.millis[i])
+			}
+		})
+	case is("reset"):
+		n := len(l.events)
+		if len(args) == 2 {
+			l.events = nil
+		}
+		for _, name := range args[2:] {
+			delete(l.events, string(name))
+		}
+		s.say(func(r *protocol.Reply) { r.Int(int64(n - len(l.events))) })
+	case is("help") && len(args) == 2:
+		s.say(func(r *protocol.Reply) { help(r, "LATENCY", latencyHelp) })
+	default:
+		s.refuseSubcommand(args)
+	}
+	return true
+}
+
+var latencyHelp = []string{
+	"HISTORY <event>",
+	"    Time and milliseconds of each second of an event: command, or shard:<ip:port> for a shard's share.",
+	"LATEST",
+	"    Each event with the time of the last one, its milliseconds, and the most there were.",
+	"RESET [<event> ...]",
+	"    Forget events.",
+}
+
+func (l *slowLog) eventNames() []string {
+	var names []string
+	for name := range l.events {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}

@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+// TestSlowRequests: SLOWLOG and LATENCY have the slow requests of the proxy, and the shard's share of the time.
+func TestSlowRequests(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, true, 0, 1, "--slowlog-log-slower-than", "100000", "--slowlog-max-len", "3",
+		"--latency-monitor-threshold", "100")
+	p := all.proxies[0]
+	c := p.Dial()
+	expect(t, c, "OK", "CLIENT", "SETNAME", "slow")
+	shard := all.ownerOf(t, "key")
+	for i := range 4 {
+		shard.Do("CLIENT", "PAUSE", 200, "ALL")
+		expect(t, c, "OK", "SET", "key", i)
+	}
+	expect(t, c, "3", "SLOWLOG", "LEN")
+	v := ask(t, c, "SLOWLOG", "GET")
+	if len(v.Elems) != 3 {
+		t.Fatalf("SLOWLOG GET: %s", show(v))
+	}
+	e := v.Elems[0].Elems
+	args := e[3].Strings()
+	if len(e) != 6 || e[0].Int != 3 || e[2].Int < 100_000 || strings.Join(args[:3], " ") != "SET key 3" ||
+		!strings.HasSuffix(args[3], "us at the shard "+shard.Addr+")") || e[5].Text != "slow" {
+		t.Errorf("an entry: %s", show(v.Elems[0]))
+	}
+	latest := ask(t, c, "LATENCY", "LATEST")
+	if len(latest.Elems) != 2 || latest.Elems[0].Elems[0].Text != "command" || latest.Elems[0].Elems[3].Int < 100 ||
+		latest.Elems[1].Elems[0].Text != "shard:"+shard.Addr || latest.Elems[1].Elems[2].Int < 100 {
+		t.Errorf("LATENCY LATEST: %s", show(latest))
+	}
+	if v := ask(t, c, "LATENCY", "HISTORY", "command"); len(v.Elems) == 0 || v.Elems[0].Elems[1].Int < 100 {
+		t.Errorf("LATENCY HISTORY: %s", show(v))
+	}
+	expect(t, c, "1", "LATENCY", "RESET", "command", "odd")
+	expect(t, c, "1", "LATENCY", "RESET")
+	expect(t, c, "OK", "SLOWLOG", "RESET")
+	expect(t, c, "[]", "SLOWLOG", "GET")
+}
+
+// TestSlowErrors: the errors of SLOWLOG and LATENCY are those of one server.
+func TestSlowErrors(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 0, 1, "--slowlog-log-slower-than", "-1")
+	c, one := all.proxies[0].Dial(), testkit.Start(t, "--slowlog-log-slower-than", "-1").Dial()
+	for _, request := range []string{"SLOWLOG GET x", "SLOWLOG GET -2", "SLOWLOG GET 1 2", "SLOWLOG ODD", "SLOWLOG LEN x", "SLOWLOG GET",
+		"SLOWLOG GET -1", "SLOWLOG LEN", "SLOWLOG RESET", "SLOWLOG RESET x", "LATENCY ODD", "LATENCY LATEST", "LATENCY HISTORY",
+		"LATENCY HISTORY none", "LATENCY RESET", "LATENCY RESET none", "LATENCY LATEST x"} {
+		var args []any
+		for word := range strings.FieldsSeq(request) {
+			args = append(args, word)
+		}
+		if got, want := ask(t, c, args...), ask(t, one, args...); got.Kind != want.Kind || show(got) != show(want) {
+			t.Errorf("%s: %s; one server says %s", request, show(got), show(want))
+		}
+	}
+	for _, name := range []string{"SLOWLOG", "LATENCY"} {
+		if v := ask(t, c, name, "HELP"); len(v.Elems) < 6 {
+			t.Errorf("%s HELP: %v", name, v)
+		}
+	}
+}
