@@ -112,7 +112,7 @@ func (in *instance) serverFacts() introspect.ServerFacts {
 		executable = in.titles.program
 	}
 	return introspect.ServerFacts{
-		RedisVersion: version.Redis, Version: version.Spindle, GitSHA: sha, GitDirty: modified, BuildID: version.Build(), Mode: in.mode,
+		RedisVersion: in.common.Redis, Version: version.Spindle, GitSHA: sha, GitDirty: modified, BuildID: version.Build(), Mode: in.mode,
 		Multiplexing: in.backend.Polls(), Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(),
 		RunID:      hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),

@@ -1,6 +1,7 @@
 package slotmove
 
 import (
+	"bytes"
 	"strings"
 
 	"spindle/engine/command"
@@ -49,7 +50,8 @@ func (m *Mover) migrate(ctx *command.Context) error {
 	}
 	var list []*job
 	for args := ctx.Args[2:]; len(args) > 0; {
-		if !command.Is(args[0], "SLOTSRANGE") {
+		// valkey-cli 9.1 sends the zero byte after the word, too, and a C string ends there.
+		if !command.Is(bytes.TrimSuffix(args[0], []byte{0}), "SLOTSRANGE") {
 			return protocol.ErrSyntax
 		}
 		r, owner, rest, err := m.parseRanges(args[1:])

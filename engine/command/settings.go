@@ -8,6 +8,7 @@ import (
 	"spindle/engine/data/value/set"
 	"spindle/engine/data/value/zset"
 	"spindle/internal/setting"
+	"spindle/internal/version"
 )
 
 // Settings are the parameters that handlers of several families go by. The core hands them to every Context.
@@ -22,6 +23,25 @@ type Settings struct {
 	Sets           set.Settings  // when a set leaves its compact encodings
 	Lists          list.Settings // how large their pieces may become
 	ZSets          zset.Settings // when a sorted set leaves its compact encoding
+
+	// compat-version: the Redis version that clients are told
+	Compat setting.Enum[Compat]
+}
+
+// Compat is a Redis version that the server may call itself. Tools choose what they do by it.
+type Compat int
+
+const (
+	Redis74 Compat = iota
+	Redis84
+)
+
+// Redis is the version that clients are told. s may be nil.
+func (s *Settings) Redis() string {
+	if s != nil && s.Compat.Get() == Redis84 {
+		return "8.4.0"
+	}
+	return version.Redis
 }
 
 // Rows are the settings that no other package declares.
@@ -31,6 +51,8 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("long-read-elements", &s.LongRead, 10_000, setting.Between(0, math.MaxInt64)),
 		setting.NewBool("lazyfree-lazy-expire", &s.LazyfreeExpire, false),
 		setting.NewBool("lazyfree-lazy-server-del", &s.LazyfreeServer, false),
+		setting.NewEnum("compat-version", &s.Compat, Redis74,
+			[]setting.Choice[Compat]{{Name: "7.4", Value: Redis74}, {Name: "8.4", Value: Redis84}}),
 	}
 	rows = append(rows, s.Sets.Rows()...)
 	rows = append(rows, s.ZSets.Rows()...)

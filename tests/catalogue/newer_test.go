@@ -15,9 +15,9 @@ import (
 var (
 	ownCommands = []string{"bf.*", "bigkeys*", "stalls*", "hotkeys", "hotkeys|help", "hotkeys|get", "hotkeys|reset",
 		"script|stats", "spindle*"}
-	ownDirectives = []string{"admin-*", "aof-buffer-limit", "bf-max-size", "big-keys", "hot-keys", "kept-memory-limit",
-		"long-read-elements", "measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-unsupported-keys",
-		"rdb-version", "reactor-backend",
+	ownDirectives = []string{"admin-*", "aof-buffer-limit", "bf-max-size", "big-keys", "compat-version", "hot-keys",
+		"kept-memory-limit", "long-read-elements", "measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers",
+		"rdb-unsupported-keys", "rdb-version", "reactor-backend",
 		"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
 		"unsupported-directives"}
 	ownFields = []string{"duties_duration_sum", "expired_lag_*", "go_heap", "long_read*", "longest_turn_*", "memory_*", "module",

@@ -3,10 +3,13 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
@@ -430,5 +433,50 @@ func TestMigrationImportFromOlder(t *testing.T) {
 	v, err := nodes[1].Ask("CLUSTER", "MIGRATION", "IMPORT", 0, 100)
 	if err != nil || !strings.Contains(v.Text, "redis-cli --cluster reshard") {
 		t.Errorf("IMPORT from a server that cannot: %+v, %v", v, err)
+	}
+}
+
+// TestCompatVersion: a server that calls itself 8.4.0 does so in INFO, HELLO and LOLWUT.
+func TestCompatVersion(t *testing.T) {
+	t.Parallel()
+	n := testkit.Start(t)
+	for _, c := range []struct{ word, version string }{{"8.4", "8.4.0"}, {"7.4", "7.4.1"}} {
+		n.Do("CONFIG", "SET", "compat-version", c.word)
+		if got := n.Info("server")["redis_version"]; got != c.version {
+			t.Errorf("INFO with compat-version %s: %s", c.word, got)
+		}
+		if v := n.Do("HELLO"); v.Elems[3].Text != c.version {
+			t.Errorf("HELLO with compat-version %s: %+v", c.word, v)
+		}
+		if v := n.Do("LOLWUT"); !strings.Contains(v.Text, c.version) {
+			t.Errorf("LOLWUT with compat-version %s: %+v", c.word, v)
+		}
+	}
+}
+
+// TestValkeyCLIMovesWhole: valkey-cli reshards nodes of ours by moves of whole slots.
+func TestValkeyCLIMovesWhole(t *testing.T) {
+	t.Parallel()
+	cli := filepath.Join(filepath.Dir(testkit.Kind(t, testkit.Valkey9).Program), "valkey-cli")
+	if _, err := os.Stat(cli); err != nil {
+		t.Skip("there is no valkey-cli beside valkey-server")
+	}
+	nodes := owners(t, nil, testkit.Ours, testkit.Ours, testkit.Ours)
+	from, to := nodes[0], nodes[1]
+	keys := fill(from)
+	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", cli, "--cluster", "reshard", from.Addr, "--cluster-from",
+		from.Do("CLUSTER", "MYID").Text, "--cluster-to", to.Do("CLUSTER", "MYID").Text, "--cluster-slots", "8000",
+		"--cluster-yes", "--cluster-use-atomic-slot-migration")
+	if code != 0 {
+		t.Fatalf("valkey-cli --cluster reshard: %d\n%s", code, out)
+	}
+	if state := moveState(from, "state"); state != "success" {
+		t.Fatalf("the move is %q\n%s", state, out)
+	}
+	testkit.Until(t, testkit.Slowly(patience), "all keys are there once", func() error {
+		return testkit.Equal(from.Do("DBSIZE").Int+to.Do("DBSIZE").Int, int64(len(keys)))
+	})
+	if n := to.Do("DBSIZE").Int; n == 0 {
+		t.Error("no key has moved")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/number"
-	"spindle/internal/version"
 	"spindle/protocol"
 )
 
@@ -123,7 +122,7 @@ func (f *family) hello(c *command.Context) error {
 	r.BulkString("server")
 	r.BulkString("redis")
 	r.BulkString("version")
-	r.BulkString(version.Redis)
+	r.BulkString(c.Settings.Redis())
 	r.BulkString("proto")
 	r.Int(proto)
 	r.BulkString("id")

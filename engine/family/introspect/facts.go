@@ -16,7 +16,8 @@ import (
 
 // ServerFacts are the process's values in INFO server. Strings never change.
 type ServerFacts struct {
-	RedisVersion, Version       string // the Redis version we behave like, and our own
+	RedisVersion                func() string // that clients are told
+	Version                     string        // our own
 	GitSHA                      string
 	GitDirty                    bool
 	BuildID, Mode, Multiplexing string
@@ -37,7 +38,7 @@ type ServerFacts struct {
 func ServerSection(f ServerFacts) info.Section {
 	c := info.Constant
 	fields := []info.Field{
-		c("redis_version", f.RedisVersion), c("server_name", "spindle"), c("server_mode", f.Mode), c("spindle_version", f.Version),
+		info.Text("redis_version", f.RedisVersion), c("server_name", "spindle"), c("server_mode", f.Mode), c("spindle_version", f.Version),
 		c("redis_git_sha1", orZero(f.GitSHA)), info.Bool("redis_git_dirty", func() bool { return f.GitDirty }),
 		c("redis_build_id", orZero(f.BuildID)), c("os", systemName()), c("executable", f.Executable),
 		c("config_file", f.ConfigFile), c("process_id", strconv.Itoa(f.ProcessID)), c("run_id", f.RunID),

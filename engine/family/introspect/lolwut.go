@@ -6,7 +6,6 @@ import (
 
 	"spindle/engine/command"
 	"spindle/internal/number"
-	"spindle/internal/version"
 	"spindle/protocol"
 )
 
@@ -33,7 +32,7 @@ func lolwut(c *command.Context) error {
 			size[i] = min(max(n, 1), 160)
 		}
 	}
-	text := "Redis ver. " + version.Redis + "\n"
+	text := "Redis ver. " + c.Settings.Redis() + "\n"
 	if picture != 0 {
 		text = thread(int(size[0]), int(size[1])) + "\n" + text
 	}
