@@ -75,10 +75,19 @@ func (o *Page) takeChanges() (list []live.Change) {
 func (o *Page) Source() live.Source {
 	return live.Source{
 		Observe: o.observe, Consult: o.Consult, Clients: o.clientLines, Sample: o.sample,
-		Held:   func() time.Duration { return time.Duration(clock.Steady()-o.BeatMs()) * time.Millisecond },
+		Held:   o.held,
 		Holder: func() live.Holder { return live.Holder(o.Core.Holder()) }, Latency: o.latency,
 		Certificates: o.Certificates, Changed: o.takeChanges,
 	}
+}
+
+// held is how long ago the core did its duties; 0 before the first time.
+func (o *Page) held() time.Duration {
+	beat := o.BeatMs()
+	if beat == 0 {
+		return 0
+	}
+	return time.Duration(clock.Steady()-beat) * time.Millisecond
 }
 
 // observe runs a command for the page itself, with all rights.

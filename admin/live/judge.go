@@ -479,9 +479,11 @@ func size(n float64) string {
 	return fmt.Sprintf("%.1f %s", n, units[0])
 }
 
-// span formats a duration in its largest unit: "3 s", "2 min", "9 days".
+// span formats a duration in its largest unit: "1.5 s", "2 min", "9 days".
 func span(d time.Duration) string {
 	switch {
+	case d < 10*time.Second:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	case d < 2*time.Hour:

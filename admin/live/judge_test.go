@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 			Bad, "script", "A slow script: EVAL 0123abcd of client 9 (10.0.0.9:1) has run for 4 s.", "turns", 996_000},
 		{"a stall", with(func(f *Figures) {
 			f.Stalls = []Stall{{ID: 7, EndMs: 980_000, Took: 1500 * time.Millisecond, What: "KEYS *", Addr: "10.0.0.9:5000"}}
-		}), Warn, "stall 7", "held for 2 s by “KEYS *” of the client at 10.0.0.9:5000", "turns", 978_500},
+		}), Warn, "stall 7", "held for 1.5 s by “KEYS *” of the client at 10.0.0.9:5000", "turns", 978_500},
 		{name: "a stall that is long over", f: with(func(f *Figures) {
 			f.Stalls = []Stall{{EndMs: 900_000, Took: 1500 * time.Millisecond, What: "KEYS *"}}
 		})},

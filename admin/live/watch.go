@@ -50,6 +50,7 @@ type Event struct {
 const (
 	mostPast   = 50
 	mostEvents = 300
+	keysEvery  = 4                      // seconds between two looks at hot and big keys: they cost more than the rest
 	stallMark  = 250 * time.Millisecond // a stall of this length or more is a mark
 )
 
@@ -136,7 +137,7 @@ func (w *watch) look(now time.Time) {
 	w.rounds++
 	round := w.rounds
 	w.mu.Unlock()
-	if was != nil && round%2 == 0 {
+	if was != nil && round%keysEvery != 0 {
 		f.Hot, f.Big = was.Hot, was.Big
 	} else {
 		f.Hot, f.Big = w.hotKey(), w.bigKeys()

@@ -443,7 +443,119 @@ func live(t *testing.T, s *testkit.Server) {
 	}
 }
 
-// says that the line of state names something, with a link to its panel.
+// TestCharts: a drag zooms all charts, a click in the legend hides a series, and a command's own latency can be seen. Lines
+// have gaps where nothing was measured.
+func TestCharts(t *testing.T) {
+	b := open(t)
+	s, url := serve(t)
+	s.Do("SET", "k", "v")
+	b.size(1280, 800, "light")
+	b.enter(url)
+	b.await("Number(document.querySelector('.chart').dataset.points) >= 4")
+	b.pause()
+	box := eval[struct{ X, Y, Width float64 }](b, "document.querySelector('.chart .u-over').getBoundingClientRect().toJSON()")
+	mouse := func(kind string, x float64, buttons int) {
+		b.call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": box.Y + 40, "button": "left",
+			"buttons": buttons, "clickCount": 1}, nil)
+	}
+	mouse("mouseMoved", box.X+box.Width*0.5, 0)
+	mouse("mousePressed", box.X+box.Width*0.5, 1)
+	mouse("mouseMoved", box.X+box.Width*0.7, 1)
+	mouse("mouseMoved", box.X+box.Width*0.8, 1)
+	mouse("mouseReleased", box.X+box.Width*0.8, 0)
+	b.await("!document.getElementById('unzoom').hidden")
+	b.press("0")
+	b.await("document.getElementById('unzoom').hidden")
+
+	legend := "[...document.querySelectorAll('#throughput .legend button')].find((e) => e.textContent.startsWith('error'))"
+	eval[any](b, legend+".click()")
+	b.await(legend + ".getAttribute('aria-pressed') === 'false'")
+
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the history of SET", func() error {
+		status, body, _ := visit{path: "/live/command?name=set", header: bearing}.make(t, url)
+		if status != 200 || !strings.Contains(body, `"p99":[`) {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
+	b.await("[...document.querySelectorAll('#latency button.pick')].some((e) => e.textContent === 'set' && (e.click(), true))")
+	b.await("document.querySelector('[data-chart=set] .u-axis')?.offsetParent && " +
+		"document.querySelector('#latency').textContent.includes('SET the last hour')")
+
+	gaps := eval[[]any](b, `import('/live/charts.js').then(({ withGaps }) =>
+		withGaps({ step: 1, at: [1, 2, 7, 8], ops: [5, 6, 7, null] })).then((h) => [h.at, h.ops])`)
+	if got := fmt.Sprint(gaps); got != "[[1 2 3 7 8] [5 6 <nil> 7 <nil>]]" {
+		t.Errorf("a history with a gap is drawn as %s", got)
+	}
+}
+
+// TestTables: a click on a heading sorts, typing filters, and a long name keeps its ends and has the whole in a tip.
+func TestTables(t *testing.T) {
+	b := open(t)
+	s, url := serve(t)
+	long := "tenant:" + strings.Repeat("0123456789", 12) + ":profile"
+	s.Do("SET", long, strings.Repeat("x", 100<<10))
+	for i := range 9 {
+		s.Do("SET", "big:"+strconv.Itoa(i), strings.Repeat("x", 70<<10+i<<10))
+	}
+	b.size(400, 800, "light")
+	b.enter(url)
+	b.await("document.querySelectorAll('[aria-label^=\"Big keys\"] tbody tr').length === 8")
+	b.pause()
+	column := func(n int) string {
+		return eval[string](b, fmt.Sprintf(`[...document.querySelectorAll('[aria-label^="Big keys"] tbody tr')]
+			.map((e) => e.children[%d].textContent).join(' ')`, n))
+	}
+	name := eval[[]string](b, `[...document.querySelectorAll('[aria-label^="Big keys"] td.name')].filter((e) => e.title)
+		.flatMap((e) => [e.textContent, e.title])`)
+	if len(name) != 2 || name[1] != long || !strings.HasPrefix(name[0], "tenant:") || !strings.HasSuffix(name[0], "profile") ||
+		!strings.Contains(name[0], "…") {
+		t.Errorf("the long name is shown as %q", name)
+	}
+	if got := column(0); !strings.HasPrefix(got, name[0]+" big:8 big:7") {
+		t.Errorf("the largest come first, but: %s", got)
+	}
+	press := "[...document.querySelectorAll('[aria-label^=\"Big keys\"] th button')].find((e) => e.textContent === 'Key').click()"
+	eval[any](b, press)
+	if got := column(0); !strings.HasPrefix(got, "big:0 big:1 big:2") {
+		t.Errorf("sorted by name: %s", got)
+	}
+	eval[any](b, press)
+	if got := column(0); !strings.HasPrefix(got, name[0]+" big:8") {
+		t.Errorf("sorted by name, the last first: %s", got)
+	}
+	eval[any](b, "document.querySelector('[aria-label^=\"Filter: Big keys\"]').focus()")
+	b.typeText("g:1")
+	if got := column(0); got != "big:1" {
+		t.Errorf("filtered: %s", got)
+	}
+	b.look()
+	if got := column(0); got != "big:1" {
+		t.Errorf("filtered, after another look: %s", got)
+	}
+}
+
+// TestNothingIsAskedWithoutAToken: the page asks once, shows a form that is no alarm, and asks again when it has a token.
+func TestNothingIsAskedWithoutAToken(t *testing.T) {
+	b := open(t)
+	_, url := serve(t)
+	b.show(url)
+	b.await("!document.getElementById('login').hidden")
+	asked := "performance.getEntriesByType('resource').filter((e) => e.name.includes('/live/state')).length"
+	once := eval[int](b, asked)
+	testkit.Lapse(5 * time.Second)
+	if again := eval[int](b, asked); again != once {
+		t.Errorf("asked %d times, and %d times later", once, again)
+	}
+	if eval[bool](b, "!document.getElementById('state').hidden || !document.getElementById('main').hidden") {
+		t.Error("more than the form is shown")
+	}
+	b.typeText("wrong")
+	b.press("Enter")
+	b.says("refused", "not the token")
+}
+
+// states waits until the line of state names something, with a link to its panel.
 func (b *browser) states(part, panel string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`[...document.querySelectorAll('#troubles li')].some((e) =>

@@ -124,7 +124,7 @@ class Chart {
       values.space = 24;
     }
     return {
-      width, height: HEIGHT, padding: [14, 8, 0, 0], legend: { show: false },
+      width, height: HEIGHT, padding: [14, 20, 0, 0], legend: { show: false },
       cursor: { sync: { key: 'spindle' }, drag: { x: true, y: false, setScale: false }, y: false, points: { size: 6 } },
       scales: { x: { time: true, range: () => [this.from, this.to] }, y },
       axes: [{ stroke: soft, font, grid, size: 24, gap: 3, space: 74, incrs: STEPS, ticks: { show: false },
@@ -143,7 +143,7 @@ class Chart {
       line.paths = () => null;
       line.points = { show: true, size: 7, fill: stroke, stroke };
     } else {
-      line.points = { show: (u, i, from, to) => alone(u.data[i], from, to), size: 3, fill: stroke, stroke };
+      line.points = { show: false, filter: (u, i) => alone(u.data[i]), size: 4, fill: stroke, stroke };
     }
     if (stacked) {
       line.fill = stroke + '88';
@@ -276,13 +276,10 @@ class Chart {
 }
 
 // alone are the points that have no neighbour, and so no line.
-function alone(values, from, to) {
-  for (let i = from; i <= to; i++) {
-    if (values[i] !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null) {
-      return true;
-    }
-  }
-  return false;
+function alone(values) {
+  const missing = (i) => (values[i] ?? null) === null;
+  const all = values.map((v, i) => i).filter((i) => !missing(i) && missing(i - 1) && missing(i + 1));
+  return all.length ? all : null;
 }
 
 function moveAll(t) {

@@ -105,7 +105,7 @@ function latency(ask) {
   const pick = async ({ name }) => {
     const points = await ask(`/live/command?name=${encodeURIComponent(name)}`);
     one.element.hidden = false;
-    one.element.querySelector('h3').firstChild.nodeValue = `${name.toUpperCase()} `;
+    one.element.querySelector('h3').firstChild.nodeValue = name.toUpperCase();
     one.box.dataset.chart = name;
     one.spec.title = name.toUpperCase();
     const now = Date.now() / 1000;
