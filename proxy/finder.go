@@ -1,9 +1,6 @@
 package proxy
 
 import (
-	"time"
-
-	"spindle/proxy/route"
 	"spindle/proxy/topology"
 )
 
@@ -30,41 +27,3 @@ type handed struct{ *topology.Static }
 func (handed) Moved(int, string) {}
 func (handed) Refresh()          {}
 func (handed) Close()            {}
-
-// readCommands reads what a shard's commands are, and begins to read them again at intervals. It waits until one
-// answers.
-func (p *Proxy) readCommands() {
-	for p.readTable() != nil {
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// readTable reads the commands of the first shard that answers.
-func (p *Proxy) readTable() (err error) {
-	err = errNoShard
-	for _, shard := range p.finder.Current().Shards {
-		if shard.Primary == "" {
-			continue
-		}
-		var table *route.Table
-		if table, err = p.tableOf(shard.Primary); err == nil {
-			p.commands.Store(table)
-			return nil
-		}
-		p.log.Warning("Reading the commands of %s: %v", shard.Primary, err)
-	}
-	return err
-}
-
-func (p *Proxy) tableOf(at string) (*route.Table, error) {
-	c, err := p.access.Dial(at)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	v, err := c.Do("COMMAND")
-	if err != nil {
-		return nil, err
-	}
-	return route.Read(v, p.hasher)
-}

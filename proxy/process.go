@@ -165,6 +165,7 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	stopped := make(chan struct{})
 	defer close(stopped)
 	go p.renew(stopped)
+	go p.followCommands(stopped)
 	if err := p.showFigures(h.own.Admin.Get(), stopped); err != nil {
 		return fmt.Errorf("admin-address: %w", err)
 	}
@@ -186,7 +187,7 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 
 // makeProxy finds the shards and reads their commands. It waits until one answers.
 func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
-	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{}, started: time.Now(),
+	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{}, mapChanged: make(chan struct{}, 1), started: time.Now(),
 		registry: h.registry, chance: rand.IntN, tls: func() *tls.Config { return nil }}
 	if h.own.TLS.Get() {
 		p.tls = certificates.Client

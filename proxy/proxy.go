@@ -43,11 +43,14 @@ type Proxy struct {
 	workers  map[protocol.Loop]*worker
 	tls      func() *tls.Config // for connections to shards; nil result: bare
 	commands atomic.Pointer[route.Table]
-	nextID   atomic.Int64
-	started  time.Time
-	count    counters
-	scripts  scriptCache
-	moves    slotMoves
+	marked   map[string]string // of the shards whose commands were read; of the goroutine that reads them
+
+	mapChanged chan struct{} // holds one token after a change of the map
+	nextID     atomic.Int64
+	started    time.Time
+	count      counters
+	scripts    scriptCache
+	moves      slotMoves
 
 	libraries libraries
 	slow      slowLog
@@ -96,6 +99,10 @@ func (p *Proxy) attach(r *reactor.Reactor) error {
 		p.finder.OnChange(func(m *topology.Map) {
 			p.moves.note(m)
 			p.libraries.note(p, m)
+			select {
+			case p.mapChanged <- struct{}{}:
+			default:
+			}
 			h.run(func() { h.follow(m) })
 		})
 	}

@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"spindle/internal/ascii"
@@ -162,6 +163,63 @@ func Read(reply respclient.Value, hasher Hasher) (*Table, error) {
 		}
 	}
 	return t, nil
+}
+
+// Common returns the rows of the first reply to COMMAND whose commands and subcommands all replies have.
+func Common(replies []respclient.Value) respclient.Value {
+	common := replies[0]
+	for _, other := range replies[1:] {
+		common.Elems = within(common.Elems, other.Elems)
+	}
+	return common
+}
+
+// within returns the rows of which others has one of the same name.
+func within(rows, others []respclient.Value) (common []respclient.Value) {
+	named := map[string]respclient.Value{}
+	for _, row := range others {
+		if len(row.Elems) > 0 {
+			named[asciiLower(row.Elems[0].Text)] = row
+		}
+	}
+	for _, row := range rows {
+		if len(row.Elems) == 0 {
+			continue
+		}
+		other, has := named[asciiLower(row.Elems[0].Text)]
+		if !has {
+			continue
+		}
+		if len(row.Elems) >= 10 && len(other.Elems) >= 10 && len(row.Elems[9].Elems) > 0 {
+			row.Elems = slices.Clone(row.Elems)
+			row.Elems[9].Elems = within(row.Elems[9].Elems, other.Elems[9].Elems)
+		}
+		common = append(common, row)
+	}
+	return common
+}
+
+// Continue gives rows the numbers that they have in the table before. Calls that are under way keep their meaning.
+// Rows that are there no more keep their numbers too, but no call finds them. before may be nil.
+func (t *Table) Continue(before *Table) {
+	if before == nil {
+		return
+	}
+	numbers := map[string]int{}
+	for _, row := range before.rows {
+		numbers[row.Name] = row.Number
+	}
+	rows := append([]*Row(nil), before.rows...)
+	for _, row := range t.rows {
+		if n, known := numbers[row.Name]; known {
+			row.Number = n
+			rows[n] = row
+		} else {
+			row.Number = len(rows)
+			rows = append(rows, row)
+		}
+	}
+	t.rows = rows
 }
 
 // addTop adds a command and its subcommands.

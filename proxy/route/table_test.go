@@ -200,3 +200,40 @@ func TestRefusesOddReplies(t *testing.T) {
 		}
 	}
 }
+
+// TestCommonCommands: a table of several shards has the commands of all, and keeps the numbers of the one before.
+func TestCommonCommands(t *testing.T) {
+	whole, part := commandReply(t, false), commandReply(t, false)
+	part.Elems = append(part.Elems[:1:1], part.Elems[3:]...) // without set and mget
+	for i, row := range part.Elems {
+		if row.Elems[0].Text == "object" {
+			part.Elems[i].Elems[9].Elems = row.Elems[9].Elems[:1] // without help
+		}
+	}
+	before, err := Read(whole, Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := Read(Common([]respclient.Value{whole, part}), Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after.Continue(before)
+	for name, is := range map[string]bool{"get": true, "set": false, "mget": false, "mset": true, "object": true} {
+		if row := after.Find([]byte(name)); (row != nil) != is {
+			t.Errorf("%s is there: %t", name, row != nil)
+		}
+	}
+	object := after.Find([]byte("object"))
+	if object.Sub([]byte("encoding")) == nil || object.Sub([]byte("help")) != nil {
+		t.Error("the subcommands are not those of both")
+	}
+	for i, row := range after.Rows() {
+		if row.Number != i {
+			t.Errorf("%s has the number %d at the place %d", row.Name, row.Number, i)
+		}
+		if i < len(before.Rows()) && before.Rows()[i].Name != row.Name {
+			t.Errorf("the number %d was of %s, and is of %s", i, before.Rows()[i].Name, row.Name)
+		}
+	}
+}
