@@ -329,6 +329,8 @@ func (w *worker) look() {
 			w.breaker(u.at).failed(now)
 			w.breaker(u.at).silent = true
 			u.cut(errTimeout(u.at, limit))
+		} else if u.owner == nil && !u.retiring && (w.clock-c.at)/1e6 > scriptLimit && w.isScript(c) {
+			u.sideline()
 		}
 	}
 	due := w.later
@@ -343,6 +345,25 @@ func (w *worker) look() {
 	if busy || len(w.later) > 0 {
 		w.watch()
 	}
+}
+
+// scriptLimit is how long a script may hold a shared connection, in ms.
+const scriptLimit = 100
+
+// sideline has another connection take the place of a shared one on which a long script runs. Calls that are on it
+// already wait for the script. Later ones are served, or read BUSY, as at the server itself. The new epoch keeps each
+// client's order (proxy.O3).
+func (u *upstream) sideline() {
+	ups := u.access.shared[u.at]
+	i := slices.Index(ups, u)
+	if i < 0 {
+		return
+	}
+	u.retiring = true
+	ups = slices.Clone(ups)
+	ups[i] = u.w.open(u.access, u.at)
+	u.access.shared[u.at], u.access.of = ups, nil
+	u.w.epoch++
 }
 
 // catchUp has the worker route by the newest map.

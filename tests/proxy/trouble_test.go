@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// keysOf returns a key of a shard, and one of another shard.
+func (all *tier) keysOf(t *testing.T, shard *testkit.Server) (here, elsewhere string) {
+	t.Helper()
+	for _, key := range spread {
+		if all.ownerOf(t, key) == shard {
+			here = key
+		} else {
+			elsewhere = key
+		}
+	}
+	if here == "" || elsewhere == "" {
+		t.Fatal("no key of the shard, or all are")
+	}
+	return here, elsewhere
+}
+
+// TestShardInTrouble: what a shard says of a long script, of its memory and of its disk goes to the client as it is.
+// Clients of other shards are served meanwhile.
+func TestShardInTrouble(t *testing.T) {
+	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := startTier(t, redis, 0, 1)
+			t.Run("a long script", func(t *testing.T) { meetScript(t, all) })
+			t.Run("no memory", func(t *testing.T) { meetFullMemory(t, all) })
+			t.Run("a full disk", func(t *testing.T) { meetFullDisk(t, all) })
+		})
+	}
+}
+
+func meetScript(t *testing.T, all *tier) {
+	p := all.proxies[0]
+	shard := all.ownerOf(t, "a")
+	here, elsewhere := all.keysOf(t, shard)
+	shard.Do("CONFIG", "SET", "lua-time-limit", 20)
+	c, here1, other := p.Dial(), p.Dial(), p.Dial()
+	send(t, c, "EVAL", "while true do end", 1, here)
+	testkit.Until(t, testkit.Slowly(4*time.Second), "the shard is busy", func() error { // before the shard's time is over
+		v, err := shard.Dial().Do("SET", here, "x")
+		if err != nil || !strings.HasPrefix(v.Text, "BUSY") {
+			return fmt.Errorf("%v (%v)", v, err)
+		}
+		return nil
+	})
+	testkit.Lapse(testkit.Slowly(300 * time.Millisecond)) // the script's connection is for it alone by then
+	if v := ask(t, here1, "SET", here, "x"); !strings.HasPrefix(v.Text, "BUSY") {
+		t.Errorf("SET at the shard: %v", v)
+	}
+	for range 20 {
+		expect(t, other, "OK", "SET", elsewhere, "x")
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the script is killed", func() error {
+		return ask(t, other, "SCRIPT", "KILL").Err()
+	})
+	if v, err := c.Receive(); err != nil || v.Err() == nil {
+		t.Errorf("the script's client reads %v (%v)", v, err)
+	}
+	expect(t, here1, "OK", "SET", here, "x")
+}
+
+func meetFullMemory(t *testing.T, all *tier) {
+	p, shard := all.proxies[0], all.ownerOf(t, "a")
+	here, elsewhere := all.keysOf(t, shard)
+	c := p.Dial()
+	shard.Do("CONFIG", "SET", "maxmemory", 1)
+	if v := ask(t, c, "SET", here, "x"); !strings.HasPrefix(v.Text, "OOM ") {
+		t.Errorf("SET at the shard: %v", v)
+	}
+	expect(t, c, "OK", "SET", elsewhere, "y")
+	if v := ask(t, c, "MSET", here, "z", elsewhere, "z"); !strings.HasPrefix(v.Text, "OOM ") ||
+		!strings.HasSuffix(v.Text, "(shard "+shard.Addr+"; done by 1 of 2 shards)") {
+		t.Errorf("MSET: %v", v)
+	}
+	expect(t, c, "z", "GET", elsewhere)
+	expect(t, c, "OK", "MULTI")
+	if v := ask(t, c, "SET", here, "x"); !strings.HasPrefix(v.Text, "OOM ") {
+		t.Errorf("SET in MULTI: %v", v)
+	}
+	expect(t, c, "EXECABORT Transaction discarded because of previous errors.", "EXEC")
+	shard.Do("CONFIG", "SET", "maxmemory", 0)
+	expect(t, c, "OK", "SET", here, "x")
+}
+
+func meetFullDisk(t *testing.T, all *tier) {
+	p, shard := all.proxies[0], all.ownerOf(t, "a")
+	here, elsewhere := all.keysOf(t, shard)
+	if err := os.Mkdir(filepath.Join(shard.Dir, "dump.rdb"), 0o755); err != nil { // no file can take its place
+		t.Fatal(err)
+	}
+	shard.Do("CONFIG", "SET", "save", "3600 1")
+	shard.Do("BGSAVE")
+	shard.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "rdb_last_bgsave_status", "err")
+	c := p.Dial()
+	if v := ask(t, c, "SET", here, "x"); !strings.HasPrefix(v.Text, "MISCONF ") {
+		t.Errorf("SET at the shard: %v", v)
+	}
+	expect(t, c, "x", "GET", here)
+	expect(t, c, "OK", "SET", elsewhere, "y")
+	replies, err := c.Pipeline([]any{"SET", here, "1"}, []any{"SET", elsewhere, "2"}, []any{"GET", here}, []any{"GET", elsewhere})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, v := range replies {
+		code, _, _ := strings.Cut(v.Text, " ")
+		got = append(got, code)
+	}
+	if !slices.Equal(got, []string{"MISCONF", "OK", "x", "2"}) {
+		t.Errorf("a pipeline: %v", got)
+	}
+	shard.Do("CONFIG", "SET", "save", "")
+	if v := ask(t, c, "SET", here, "x"); v.Text != "OK" {
+		t.Errorf("after it: %v", v)
+	}
+}
