@@ -443,8 +443,8 @@ func live(t *testing.T, s *testkit.Server) {
 	}
 }
 
-// TestCharts: a drag zooms all charts, a click in the legend hides a series, and a command's own latency can be seen. Lines
-// have gaps where nothing was measured.
+// TestCharts: a drag zooms all charts, a click in the legend hides a series, and a command's own latency can be seen.
+// Lines have gaps where nothing was measured.
 func TestCharts(t *testing.T) {
 	b := open(t)
 	s, url := serve(t)
@@ -535,7 +535,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestNothingIsAskedWithoutAToken: the page asks once, shows a form that is no alarm, and asks again when it has a token.
+// TestNothingIsAskedWithoutAToken: the page asks once, shows a form that is no alarm, and asks again when it has a
+// token.
 func TestNothingIsAskedWithoutAToken(t *testing.T) {
 	b := open(t)
 	_, url := serve(t)
