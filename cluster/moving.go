@@ -21,8 +21,15 @@ func (c *Cluster) Peer(id string) (host string, port int, label string, known bo
 	return host, port, label, known
 }
 
-// Owner returns the ID of a slot's owner; "" if there is none.
+// Owner returns the ID of a slot's owner; "" if there is none. It goes by the published map, and by nodes.conf before
+// there is one.
 func (c *Cluster) Owner(slot uint16) (id string) {
+	if m := c.parts.Current.Load(); m != nil {
+		if n := m.Owner(slot); n != nil {
+			id = n.ID
+		}
+		return id
+	}
 	c.look(func(s *state.State) {
 		if n := s.Owner(int(slot)); n != nil {
 			id = n.ID

@@ -28,6 +28,9 @@ import (
 // other clients.
 const turnTime = int64(2 * time.Millisecond)
 
+// importTime is turnTime of a move's source: its keys may take longer than the clients' requests.
+const importTime = turnTime / 4
+
 // Serve runs a batch: the walk of a request through the core.
 //
 // It takes the turn and runs the requests in order, until one stops the client or turnTime is over. Then it hands what
@@ -69,6 +72,9 @@ func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 	c.assertHeld()
 	ends := c.meter.turnBegan + turnTime
+	if cl.Is(client.Importing) {
+		ends = c.meter.turnBegan + importTime
+	}
 	// A single request's key is kept in mind: the next turn, perhaps another client's, may well be about the same.
 	alone := len(b.Requests) == 1
 	end := b.From // of the request before

@@ -29,16 +29,14 @@ func (c *Core) LatchSlots(list []uint16) (release func()) {
 	l := &c.latches
 	c.addLatch()
 	if l.slots == nil {
-		l.slots = map[uint16]int{}
+		l.slots = new([slots.Count]uint16)
 	}
 	for _, slot := range list {
 		l.slots[slot]++
 	}
 	return func() {
 		for _, slot := range list {
-			if l.slots[slot]--; l.slots[slot] == 0 {
-				delete(l.slots, slot)
-			}
+			l.slots[slot]--
 		}
 		c.removeLatch()
 	}
@@ -57,6 +55,7 @@ func (c *Core) removeLatch() {
 	l := &c.latches
 	if l.held--; l.held == 0 {
 		c.raised--
+		l.slots = nil
 	}
 	c.pause.release()
 	if l.passed {
@@ -107,7 +106,7 @@ func (c *Core) namesLatched(spec *command.Spec, args [][]byte) bool {
 	}
 	l.found, _ = spec.AppendKeys(l.found[:0], args, 0) // on an error those at fixed places
 	for _, k := range l.found {
-		if l.keys[string(args[k.Index])] > 0 || len(l.slots) > 0 && l.slots[slots.Of(args[k.Index])] > 0 {
+		if l.keys[string(args[k.Index])] > 0 || l.slots != nil && l.slots[slots.Of(args[k.Index])] > 0 {
 			return true
 		}
 	}

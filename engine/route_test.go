@@ -182,3 +182,52 @@ func TestLatch(t *testing.T) {
 	h.expect("is served", onD.take(), "post $5\r\nother\r\n; resume")
 	h.expect("runs", h.do(a, "SET k 1"), "+OK\r\n")
 }
+
+// TestLatchSlots: only commands that name a key of the slots wait, until all calls about the slots are over. Then the
+// present map decides about them.
+func TestLatchSlots(t *testing.T) {
+	h, publish := newNode(t)
+	a, onA := h.arrive()
+	b, _ := h.arrive()
+	var first, second func()
+	h.Do(func() {
+		first = h.LatchSlots([]uint16{slotOfFoo, slotOfBar})
+		second = h.LatchSlots([]uint16{slotOfFoo})
+	})
+	if done, _ := h.batch(a, "SET foo 1"); done != 0 {
+		t.Error("a command that names a key of the slot was run")
+	}
+	h.expect("another slot", h.do(b, "SET hello 1", "GET hello"), "+OK\r\n$1\r\n1\r\n")
+	h.Do(first)
+	h.expect("asks again", onA.take(), "resume")
+	if done, _ := h.batch(a, "SET foo 1"); done != 0 {
+		t.Error("the second call does not hold the slot")
+	}
+	publish(func(d *slots.Draft, _, other *slots.Node) { d.Assign(slotOfFoo, other) })
+	h.Do(second)
+	h.expect("asks again", onA.take(), "resume")
+	h.expect("goes by the new map", h.do(a, "SET foo 1"), "-MOVED 12182 10.0.0.2:7002\r\n")
+}
+
+// TestImportingClient: a client that brings keys of hidden slots names no others. Its errors are told, and it is exempt
+// from the map of slots.
+func TestImportingClient(t *testing.T) {
+	h, _ := newNode(t)
+	cl, _ := h.arrive()
+	cl.Flags |= client.Importing
+	h.Do(func() { h.space.Hide([]uint16{slotOfBar}, true) })
+	h.expect("a key of the slot", h.do(cl, "SET bar 1"), "+OK\r\n")
+	h.expect("a key of this node", h.do(cl, "SET foo 1"), "-ERR A key is in a slot that does not move here\r\n")
+	other, _ := h.arrive()
+	h.expect("another client", h.do(other, "GET bar"), "-MOVED 5061 10.0.0.2:7002\r\n")
+	h.Do(func() {
+		if !h.Importing() || h.space.DB(0).Len() != 0 {
+			t.Errorf("%d keys are shown", h.space.DB(0).Len())
+		}
+		for h.DropSlot(slotOfBar, 0) {
+		}
+		if n := h.space.StoredInSlot(slotOfBar); n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}

@@ -137,10 +137,10 @@ type push struct {
 // engine.K2. A script that has not declared such a key may read it, but not write to it.
 // engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
 type latches struct {
-	held   int            // Latch calls that are not released
-	keys   map[string]int // how many of them hold each
-	slots  map[uint16]int // the same of slots
-	passed bool           // engine.K3: a client was not served
+	held   int                  // Latch calls that are not released
+	keys   map[string]int       // how many of them hold each
+	slots  *[slots.Count]uint16 // the same of slots; nil: no call is about slots
+	passed bool                 // engine.K3: a client was not served
 	found  []command.KeyPosition
 	dbs    []int // that a call names
 }

@@ -62,10 +62,8 @@ func (m *Mover) migrate(ctx *command.Context) error {
 			return errNotServed
 		}
 		slots := r.list()
-		for _, slot := range slots {
-			if m.moves(slot, true) {
-				return errMoving(slot)
-			}
+		if slot, any := m.moving(slots, true); any {
+			return errMoving(slot)
 		}
 		for _, before := range list {
 			if before.ranges.overlap(r) {

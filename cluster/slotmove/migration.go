@@ -96,10 +96,8 @@ func (m *Mover) bring(ctx *command.Context, args [][]byte) error {
 	case owner == m.parts.Cluster.Me():
 		return errMine
 	}
-	for _, slot := range r.list() {
-		if m.moves(slot, false) {
-			return errComing
-		}
+	if _, any := m.moving(r.list(), false); any {
+		return errComing
 	}
 	host, port, _, _ := m.parts.Cluster.Peer(owner)
 	t := &task{id: newName(), ranges: r, source: owner, created: m.core.Now()}

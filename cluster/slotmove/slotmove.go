@@ -208,14 +208,26 @@ func (m *Mover) enter(j *job, s state) {
 	j.state, j.updatedAt = s, m.core.Now()/1000
 }
 
-// moves reports whether a running job has the slot.
-func (m *Mover) moves(slot uint16, export bool) bool {
+// busy returns the jobs of a kind that are not over.
+func (m *Mover) busy(export bool) (list []*job) {
 	for _, j := range m.jobs {
-		if j.export == export && !j.finished() && j.ranges.has(slot) {
-			return true
+		if j.export == export && !j.finished() {
+			list = append(list, j)
 		}
 	}
-	return false
+	return list
+}
+
+// moving returns the first of the slots that a job of a kind has already.
+func (m *Mover) moving(list []uint16, export bool) (slot uint16, any bool) {
+	for _, j := range m.busy(export) {
+		for _, slot := range list {
+			if j.ranges.has(slot) {
+				return slot, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // end ends a job. An import that failed on a primary first removes the keys that have come.

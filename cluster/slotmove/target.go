@@ -63,10 +63,8 @@ func (m *Mover) establish(ctx *command.Context) error {
 	if j.name == "" || j.ranges == nil || !tracking && j.source == "" {
 		return protocol.ErrSyntax
 	}
-	for _, slot := range j.list {
-		if m.moves(slot, false) {
-			return errComing
-		}
+	if _, any := m.moving(j.list, false); any {
+		return errComing
 	}
 	if tracking {
 		j.source, j.state = "", importElsewhere

@@ -44,8 +44,8 @@ type wire struct {
 	out  *bufio.Writer
 
 	// Turn only:
-	listens bool            // it is a sink of the core
-	sent    map[uint16]bool // slots whose group has begun
+	listens bool              // it is a sink of the core
+	sent    [slots.Count]bool // slots whose group has begun
 	found   []command.KeyPosition
 	args    [][]byte
 
@@ -58,7 +58,7 @@ type wire struct {
 }
 
 func newWire(m *Mover, j *job) *wire {
-	w := &wire{m: m, j: j, sent: map[uint16]bool{}, db: -1}
+	w := &wire{m: m, j: j, db: -1}
 	w.more.L = &w.mu
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	return w

@@ -1,0 +1,70 @@
+package slotmove
+
+import (
+	"bufio"
+	"bytes"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"spindle/protocol"
+)
+
+// FuzzMessage: whatever a peer sends, readMessage ends, and keeps no more than its limits. The words are the same
+// however the network cuts the bytes.
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte("*3\r\n$7\r\nCLUSTER\r\n$9\r\nSYNCSLOTS\r\n$3\r\nACK\r\n"))
+	f.Add([]byte("*1\r\n$99999\r\n"))
+	f.Add([]byte("-ERR no\r\n"))
+	f.Add([]byte("\n"))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		whole, err := readMessage(bufio.NewReader(bytes.NewReader(p)))
+		cut, errOfCut := readMessage(bufio.NewReader(iotest.OneByteReader(bytes.NewReader(p))))
+		if strings.Join(whole, "|") != strings.Join(cut, "|") || (err == nil) != (errOfCut == nil) {
+			t.Errorf("whole %q, %v; cut %q, %v", whole, err, cut, errOfCut)
+		}
+		if len(whole) > wordsMost {
+			t.Errorf("%d words", len(whole))
+		}
+		for _, word := range whole {
+			if len(word) > wordMost {
+				t.Errorf("a word of %d bytes", len(word))
+			}
+		}
+	})
+}
+
+// TestMessages: each message is read as it was written.
+func TestMessages(t *testing.T) {
+	for _, word := range []string{"ACK", "REQUEST-PAUSE", "FAILOVER-GRANTED"} {
+		words, err := readMessage(bufio.NewReader(bytes.NewReader(appendMessage(nil, word))))
+		if err != nil || strings.Join(words, " ") != "CLUSTER SYNCSLOTS "+word {
+			t.Errorf("%s: %q, %v", word, words, err)
+		}
+	}
+}
+
+// TestSplitCommand: the arguments of an effect are those that were encoded.
+func TestSplitCommand(t *testing.T) {
+	want := [][]byte{[]byte("SET"), {}, []byte("a\r\nb"), bytes.Repeat([]byte("x"), 1000)}
+	got := splitCommand(nil, protocol.AppendCommand(nil, want))
+	if len(got) != len(want) {
+		t.Fatalf("%d arguments, not %d", len(got), len(want))
+	}
+	for i := range want {
+		if !bytes.Equal(got[i], want[i]) {
+			t.Errorf("argument %d is %q, not %q", i, got[i], want[i])
+		}
+	}
+}
+
+// TestRanges: the text of ranges, their slots and what they share.
+func TestRanges(t *testing.T) {
+	r := ranges{{0, 2}, {7, 7}}
+	if r.String() != "0-2 7-7" || len(r.list()) != 4 || !r.has(7) || r.has(3) {
+		t.Errorf("%s has %d slots", r, len(r.list()))
+	}
+	if !r.overlap(ranges{{2, 6}}) || r.overlap(ranges{{3, 6}, {8, 9}}) {
+		t.Error("a wrong overlap")
+	}
+}
