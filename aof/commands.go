@@ -5,11 +5,12 @@ import (
 	"spindle/engine/command"
 )
 
-// Family is BGREWRITEAOF.
+// Family is BGREWRITEAOF and BACKUP.
 func (l *Log) Family() command.Family {
 	return command.Family{Name: "server", Rows: []command.Spec{
 		{Name: "bgrewriteaof", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading,
 			Run: l.bgrewriteaof},
+		l.backupSpec(),
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +137,7 @@ func historyCut(t *testing.T, seed uint64) (problem string) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	d := faulty.New(seed)
 	var promises []promise
+	var set sealedSet
 	for life := range 3 {
 		begin := func() (s *server, err error) {
 			s = newServer(t, d)
@@ -158,6 +160,12 @@ func historyCut(t *testing.T, seed uint64) (problem string) {
 			return fmt.Sprintf("life %d: %v\n%s", life, err, d)
 		default:
 			n, _ := s.state()
+			if set.there > 0 {
+				dir, _ := filepath.Abs("backupdir")
+				if problem := s.loaded(t, d, dir, set.there); problem != "" {
+					return fmt.Sprintf("life %d: the backup of step %d: %s\n%s", life, set.there, problem, d)
+				}
+			}
 			if life > 0 {
 				for range min(3, len(promises)) {
 					p := promises[rng.IntN(len(promises))]
@@ -166,7 +174,7 @@ func historyCut(t *testing.T, seed uint64) (problem string) {
 					}
 				}
 			}
-			promises = append(promises, s.liveInHistory(d, rng, n)...)
+			promises = append(promises, s.liveInHistory(d, rng, n, &set)...)
 		}
 		d = d.Crash()
 		s.close()
@@ -175,7 +183,7 @@ func historyCut(t *testing.T, seed uint64) (problem string) {
 }
 
 // liveInHistory takes steps and rewrites until the power goes off.
-func (s *server) liveInHistory(d *faulty.Disk, rng *rand.Rand, from int) (promised []promise) {
+func (s *server) liveInHistory(d *faulty.Disk, rng *rand.Rand, from int, set *sealedSet) (promised []promise) {
 	d.CrashAfter(rng.IntN(90))
 	for step := from + 1; !d.Off() && !s.fatal.Load() && step < from+100; step++ {
 		turn, at := s.step(step), int64(0)
@@ -195,8 +203,30 @@ func (s *server) liveInHistory(d *faulty.Disk, rng *rand.Rand, from int) (promis
 			return promised
 		}
 		promised = append(promised, promise{step, at})
+		s.Do(func() { s.backUp(rng, step, set) })
 	}
 	return promised
+}
+
+// A sealedSet is a backup: the step at its SEAL, and the step of the files once SEAL has answered; 0: none.
+type sealedSet struct{ asked, there int }
+
+// backUp makes the next step of a backup, if there is one to make. Turn only.
+func (s *server) backUp(rng *rand.Rand, step int, set *sealedSet) {
+	switch b := &s.aof.backup; {
+	case b.state == backupSealed && set.there == 0:
+		set.there = set.asked
+	case rng.IntN(3) > 0:
+	case b.state == backupIdle || b.state == backupFailed:
+		_ = s.aof.startBackup(false) // refused while the folder has an earlier one
+	case b.state == backupIncrementing:
+		if _, err := s.aof.sealBackup(); err == nil {
+			set.asked = step
+		}
+	case b.state == backupSealed && rng.IntN(4) == 0:
+		set.there = 0
+		_ = s.aof.cleanBackup()
+	}
 }
 
 // hadBack restores a step and loads it.
@@ -214,16 +244,24 @@ func (s *server) hadBack(t *testing.T, d *faulty.Disk, p promise) (problem strin
 	if err := past.Write(context.Background(), route, into); err != nil {
 		return err.Error()
 	}
+	return s.loaded(t, d, into+"/appendonlydir", p.step)
+}
+
+// loaded starts another server on a log's folder, which must hold that step.
+func (s *server) loaded(t *testing.T, d *faulty.Disk, dir string, step int) (problem string) {
 	again := newServer(t, d)
 	defer again.close()
-	again.aof.folder = &folder{disk: d, root: into, dir: into + "/appendonlydir", name: "appendonly.aof"}
+	again.aof.folder = &folder{disk: d, root: dir, dir: dir, name: "appendonly.aof"}
 	again.aof.w.move(again.aof.folder)
 	again.set.Truncated.Set(false)
-	if err := again.start(); err != nil {
-		return fmt.Sprintf("step %d at %d: %v", p.step, p.offset, err)
+	if err := again.aof.ReadManifest(); err != nil {
+		return err.Error()
 	}
-	if n, err := again.state(); err != nil || n != p.step {
-		return fmt.Sprintf("step %d at %d is %d, %v", p.step, p.offset, n, err)
+	if _, err := again.aof.Load(context.Background(), again.target()); err != nil {
+		return fmt.Sprintf("step %d: %v", step, err)
+	}
+	if n, err := again.state(); err != nil || n != step {
+		return fmt.Sprintf("step %d is %d, %v", step, n, err)
 	}
 	return ""
 }

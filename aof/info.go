@@ -40,6 +40,7 @@ func (l *Log) Sections() []info.Section {
 			info.Int("aof_rewrites", func() int64 { return l.rw.count }),
 			info.Int("aof_rewrites_consecutive_failures", func() int64 { return l.rw.failures }),
 			info.Text("aof_last_write_status", status(func() bool { return l.w.refusal() != "" })),
+			info.Bool("backup_in_progress", l.BackingUp),
 			info.Int("aof_last_cow_size", func() int64 { return l.rw.kept }),
 			info.Lines("aof_current_size", l.lines),
 		}},

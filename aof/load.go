@@ -27,15 +27,15 @@ var ErrLoad = errors.New("the append-only file cannot be loaded")
 
 // A load is one reading of a whole log.
 type load struct {
-	ctx      context.Context
-	folder   *folder
-	settings *Settings
-	log      *logging.Logger
-	to       Target
-	before   int64 // bytes of the files read before
-	as       *client.Client
-	apart    bool           // the log is one file of before Redis 7, which lies in the server's folder
-	passed   map[string]int // how often each command of this file was passed over
+	ctx    context.Context
+	folder *folder
+	mayCut bool // aof-load-truncated: an end that is not whole is cut off
+	log    *logging.Logger
+	to     Target
+	before int64 // bytes of the files read before
+	as     *client.Client
+	apart  bool           // the log is one file of before Redis 7, which lies in the server's folder
+	passed map[string]int // how often each command of this file was passed over
 }
 
 // Target is where a load goes.
@@ -309,7 +309,7 @@ func (l *load) truncated(p part, s *text, last bool) (cut int64, err error) {
 	case !last:
 		l.log.Warning("Fatal error: the truncated file is not the last file")
 		return 0, ErrLoad
-	case !l.settings.Truncated.Get():
+	case !l.mayCut:
 		l.log.Warning("Unexpected end of file reading the append only file %s. You can: "+
 			"1) Make a backup of your AOF file, then use ./redis-check-aof --fix <filename.manifest>. "+
 			"2) Alternatively you can set the 'aof-load-truncated' configuration option to yes and restart the server.", p.name)

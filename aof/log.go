@@ -85,7 +85,8 @@ type Log struct {
 	delayed    int64
 	waits      []waiter // clients of WAITAOF, by offset
 
-	rw rewrites
+	rw     rewrites
+	backup backup
 }
 
 // NewLog joins a log to its server. It is off.
@@ -228,6 +229,7 @@ func (l *Log) Tick(int64) {
 	l.look()
 	now := l.parts.Now()
 	l.tickRewrite(now)
+	l.tickBackup(now)
 	if l.state == off {
 		return
 	}

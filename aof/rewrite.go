@@ -86,7 +86,7 @@ func (l *Log) rewrite(inTransaction bool) (scheduled bool, err error) {
 		return false, errInProgress
 	case l.isHeld():
 		return false, bgsave.ErrHeld
-	case inTransaction || l.parts.Saving():
+	case inTransaction || l.parts.Saving() || l.backup.state == backupIncrementing:
 		l.rw.scheduled, l.rw.failures = true, 0
 		return true, nil
 	}
@@ -103,7 +103,7 @@ func (l *Log) tickRewrite(now time.Time) {
 		l.rw.prepared = nil
 		f()
 	}
-	if l.rw.job != nil || l.parts.Saving() || l.isHeld() {
+	if l.rw.job != nil || l.parts.Saving() || l.isHeld() || l.backup.state == backupIncrementing { // aof.K1
 		return
 	}
 	if l.rw.scheduled {
@@ -181,6 +181,7 @@ func (l *Log) startRewrite() {
 	j := &rewriting{began: l.parts.Now(), first: l.state == waiting, idle: l.state == off, gone: make(chan struct{})}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
 	l.rw.job, l.rw.scheduled = j, false
+	l.snapshotting()
 	l.rw.count++
 	l.rw.forks++
 	l.parts.Log.Notice("Background append only file rewriting started by pid %d", os.Getpid())
@@ -325,6 +326,7 @@ func (l *Log) finished(j *rewriting, err error) {
 			l.rw.scheduled = true
 		}
 	}
+	l.rewritten(err)
 	l.giveBack()
 	l.look()
 	l.parts.Changed()
@@ -361,6 +363,9 @@ func (l *Log) abortRewrite(why string) {
 	if l.rw.prepared != nil {
 		l.rw.prepared()
 		l.rw.prepared = nil
+	}
+	if l.backup.state == backupSnapshotting {
+		l.failBackup(errAborted)
 	}
 }
 

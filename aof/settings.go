@@ -24,7 +24,10 @@ type Settings struct {
 	IncrementalSync setting.Bool
 	KeepHistory     setting.Bool
 	Past            setting.Value[keep]
-	BufferLimit     setting.Int // bytes that wait for the disk, past which writers are held
+	BackupDir       setting.String
+	SealedTTL       setting.Int    // backup-sealed-ttl, seconds
+	Preload         setting.String // preload-file: loaded at start in place of the data set; "": none is
+	BufferLimit     setting.Int    // bytes that wait for the disk, past which writers are held
 }
 
 // A Policy says when the disk is to confirm what was written.
@@ -58,8 +61,21 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewValue("aof-keep-history", &s.Past, keep{}, setting.Codec[keep]{
 			Parse: func(args []string, _ keep, _ setting.How) (keep, error) { return parseKeep(args) }, Format: formatKeep,
 		}, setting.MultiArg),
+		setting.NewString("backupdirname", &s.BackupDir, "backupdir", setting.Immutable,
+			setting.CheckString(baseName("backupdirname", "dirname"))),
+		setting.NewInt("backup-sealed-ttl", &s.SealedTTL, 0, setting.Between(0, maxInt)),
+		setting.NewString("preload-file", &s.Preload, "", setting.Immutable, setting.CheckString(checkPreload)),
 		setting.NewMemory("aof-buffer-limit", &s.BufferLimit, 256<<20, setting.Between(1<<20, maxLong)),
 	}
+}
+
+// checkPreload refuses what is no kind and path of a file.
+func checkPreload(text string) error {
+	kind, path, _ := strings.Cut(text, ":")
+	if text != "" && (kind != "aof" && kind != "rdb" || path == "") {
+		return errors.New("preload-file must be aof:<manifest> or rdb:<file>")
+	}
+	return nil
 }
 
 // parseKeep reads aof-keep-history: no, or a time and a size, of which one may be left out.

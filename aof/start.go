@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"spindle/bgsave"
@@ -147,6 +148,26 @@ func (l *Log) ReadManifest() error {
 	return nil
 }
 
+// LoadOther reads the files of another log into the data set, at start (preload-file aof:PATH). path is its manifest.
+// The files stay as they are, so an end that is missing is an error.
+//
+// Errors: ErrLoad, logged; the context's cause.
+func (l *Log) LoadOther(ctx context.Context, path string, to Target) error {
+	dir, name := filepath.Split(path)
+	f := &folder{disk: l.parts.Disk, dir: filepath.Clean(dir), name: strings.TrimSuffix(name, manifestSuffix)}
+	if !f.exists(path) {
+		l.parts.Log.Warning("preload-file: there is no manifest %s", path)
+		return ErrLoad
+	}
+	m, err := f.read()
+	if err != nil {
+		complainOfManifest(l.parts.Log, path, err)
+		return ErrLoad
+	}
+	_, err = (&load{ctx: ctx, folder: f, log: l.parts.Log, to: to}).files(m)
+	return err
+}
+
 // Load reads the log's files into the data set: at start, after ReadManifest, and for DEBUG LOADAOF after Flush. A
 // log of before Redis 7 is moved into the log's folder after it was read whole. If it is refused here, the server that
 // wrote it can still read it.
@@ -154,7 +175,7 @@ func (l *Log) ReadManifest() error {
 // Errors: ErrLoad, logged; the context's cause.
 func (l *Log) Load(ctx context.Context, to Target) (Loaded, error) {
 	f := l.folder
-	r := &load{ctx: ctx, folder: f, settings: l.set, log: l.parts.Log, to: to}
+	r := &load{ctx: ctx, folder: f, mayCut: l.set.Truncated.Get(), log: l.parts.Log, to: to}
 	m := l.w.manifest
 	if r.apart = l.state == off && f.apart(m); r.apart {
 		m = m.clone()

@@ -16,6 +16,10 @@ func (l *Log) distrust(why error) {
 	}
 	l.parts.Log.Warning("What was written to the AOF since the last sync may be lost: a rewrite makes a new one.")
 	l.abortRewrite("the file it goes on from cannot be believed")
+	l.failBackup(why)
+	if l.state == off {
+		return // the log was on for the backup alone
+	}
 	l.detach()
 	l.state = waiting
 	l.w.abandon()
@@ -43,6 +47,7 @@ func (l *Log) detach() {
 //
 // Errors: those of Claim; the system's, if no file can be made in the folder. They are logged.
 func (l *Log) TurnOn() error {
+	l.backup.own = false
 	if l.state != off {
 		return nil
 	}
@@ -105,6 +110,9 @@ func (l *Log) Suspend() {
 		return
 	}
 	l.abortRewrite("a copy of the primary's takes the place of what it reads")
+	if l.failBackup(errOtherData); l.state == off {
+		return
+	}
 	if l.state == on {
 		l.flushTurn() // before the gate hears no more of turns
 		l.detach()
@@ -123,6 +131,9 @@ func (l *Log) Replaced() {
 		return
 	}
 	l.abortRewrite("other data has taken the place of what it reads")
+	if l.failBackup(errOtherData); l.state == off {
+		return
+	}
 	l.detach()
 	l.fresh, l.state = false, waiting
 	l.w.abandon()
@@ -139,6 +150,9 @@ func (l *Log) TurnOff() {
 		return
 	}
 	l.abortRewrite("")
+	if l.failBackup(errSwitchedOff); l.state == off {
+		return
+	}
 	l.flushTurn() // before the gate hears no more of turns
 	l.detach()
 	l.state, l.rw.scheduled = off, false

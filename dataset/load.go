@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"spindle/aof"
@@ -57,6 +58,9 @@ func (d *Set) Load() error {
 	paths, read := []string{d.Settings.Save.FileName.Get()}, d.loadSnapshot
 	if d.Settings.Log.On.Get() {
 		paths, read = []string{d.AOF.Path(), d.Settings.Log.FileName.Get()}, d.loadLog // the second is from before 7.0
+	}
+	if d.Settings.Log.Preload.Get() != "" {
+		paths, read = []string{"."}, d.preload
 	}
 	if slices.ContainsFunc(paths, exists) {
 		d.Serve()
@@ -119,6 +123,25 @@ func (d *Set) loadLog() (state bgsave.ReplicationState, err error) {
 		return state, err
 	}
 	return state, d.AOF.Open(found)
+}
+
+// preload reads the file of preload-file in place of the data set on disk. A log that is on gets a new base then.
+func (d *Set) preload() (state bgsave.ReplicationState, err error) {
+	kind, path, _ := strings.Cut(d.Settings.Log.Preload.Get(), ":")
+	if kind == "aof" {
+		err = d.AOF.LoadOther(d.loadContext, path, d.logTarget(d.Core.Do))
+	} else {
+		options := d.loadOptions(path)
+		_, err = bgsave.Load(d.loadContext, path, &bgsave.Into{Space: d.Space, Turn: d.Core.Do,
+			Functions: d.restoreLibrary}, options)
+		if errors.Is(err, fs.ErrNotExist) {
+			d.Log.Warning("preload-file: there is no %s", path)
+		}
+	}
+	if err == nil && d.Settings.Log.On.Get() {
+		d.Core.Do(func() { err = d.AOF.TurnOn() })
+	}
+	return state, err
 }
 
 // wordOfExpiry returns the command that removes expired keys at replicas.

@@ -23,6 +23,8 @@ type System interface {
 	// Open is os.OpenFile.
 	Open(name string, flag int, mode fs.FileMode) (File, error)
 	Rename(from, to string) error
+	// Link gives a file a second name, in the same file system.
+	Link(from, to string) error
 	Remove(name string) error
 	// Mkdir makes a folder. It is no error if it exists.
 	Mkdir(name string, mode fs.FileMode) error
@@ -72,6 +74,7 @@ func (system) Open(name string, flag int, mode fs.FileMode) (File, error) {
 }
 
 func (system) Rename(from, to string) error { return os.Rename(from, to) }
+func (system) Link(from, to string) error   { return os.Link(from, to) }
 func (system) Remove(name string) error     { return os.Remove(name) }
 
 func (system) Mkdir(name string, mode fs.FileMode) error {

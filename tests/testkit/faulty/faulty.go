@@ -290,6 +290,25 @@ func (d *Disk) Open(name string, flag int, _ fs.FileMode) (disk.File, error) {
 	return &file{d: d, n: n, name: name, appends: flag&os.O_APPEND != 0}, nil
 }
 
+// Link counts as a rename among the operations.
+func (d *Disk) Link(from, to string) error {
+	from, to = filepath.Clean(from), filepath.Clean(to)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.begin(Rename, to, true); f != nil {
+		return d.refusal(Rename, to, f)
+	}
+	n := d.names[from]
+	switch {
+	case n == nil || !d.folders[filepath.Dir(to)]:
+		return notThere(Rename, from)
+	case d.names[to] != nil:
+		return &fs.PathError{Op: "link", Path: to, Err: fs.ErrExist}
+	}
+	d.change(to, n)
+	return nil
+}
+
 func (d *Disk) Rename(from, to string) error {
 	from, to = filepath.Clean(from), filepath.Clean(to)
 	d.mu.Lock()

@@ -1,0 +1,236 @@
+package aof
+
+import (
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// backupState is the state that BACKUP STATUS tells, and the error.
+func backupState(s *testkit.Server) (state, why string) {
+	v := s.Do("BACKUP", "STATUS")
+	return v.Elems[1].Text, v.Elems[3].Text
+}
+
+// awaitBackup waits for a state of the backup.
+func awaitBackup(t *testing.T, s *testkit.Server, state string) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the backup is "+state, func() error {
+		is, why := backupState(s)
+		if is == state && state == "incrementing" && len(s.Do("BACKUP", "LIST").Elems) == 0 {
+			is = "not pinned"
+		}
+		return testkit.Equal(is+why, state+why)
+	})
+}
+
+// TestBackup: a backup holds what the server held at SEAL, with the log on and off, while it is written to. A server of
+// each kind starts on its files, and preload-file loads them. The server's own log and settings stay as they are.
+func TestBackup(t *testing.T) {
+	for _, appendonly := range []string{"yes", "no"} {
+		t.Run("appendonly "+appendonly, func(t *testing.T) {
+			t.Parallel()
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			rng := rand.New(rand.NewPCG(seed, 0))
+			s := testkit.Start(t, "--appendonly", appendonly, "--enable-debug-command", "yes")
+			for i := range 200 {
+				change(s, rng, i)
+			}
+			if v := s.Do("BACKUP", "START"); v.Text != "OK" {
+				t.Fatal(v)
+			}
+			for i := range 100 {
+				change(s, rng, i)
+			}
+			awaitBackup(t, s, "incrementing")
+			if n := len(s.Do("BACKUP", "LIST").Elems); n != 1 || s.Info("persistence")["backup_in_progress"] != "1" {
+				t.Errorf("%d files before SEAL", n)
+			}
+			if v := s.Do("BGREWRITEAOF"); !strings.Contains(v.Text, "scheduled") {
+				t.Errorf("BGREWRITEAOF before SEAL: %v", v)
+			}
+			for i := range 100 {
+				change(s, rng, i)
+			}
+			state := held(s)
+			if v := s.Do("BACKUP", "SEAL"); v.Text != "OK" {
+				t.Fatal(v)
+			}
+			for i := range 50 {
+				change(s, rng, i)
+			}
+			if is, why := backupState(s); is != "sealed" || why != "" {
+				t.Errorf("after SEAL: %s %s", is, why)
+			}
+			files := s.Do("BACKUP", "LIST").Strings()
+			if len(files) != 3 || !strings.HasSuffix(files[2], ".manifest") {
+				t.Fatalf("files: %v", files)
+			}
+			rewritten(t, s)
+			s.Do("BGREWRITEAOF")
+			rewritten(t, s)
+			if v := s.Do("CONFIG", "GET", "appendonly"); v.Elems[1].Text != appendonly {
+				t.Error(v)
+			}
+			if left, _ := filepath.Glob(filepath.Join(s.Dir, "appendonlydir", "*.incr.aof")); (len(left) == 1) != (appendonly == "yes") {
+				t.Errorf("the server's own log has %v", left)
+			}
+			own := held(s)
+
+			dir := filepath.Dir(files[0])
+			debug := []string{"--enable-debug-command", "yes"}
+			started := testkit.Launch(t, testkit.Spec{Dir: filepath.Dir(dir), Args: append([]string{"--appendonly", "yes",
+				"--appenddirname", filepath.Base(dir), "--aof-load-truncated", "no"}, debug...)})
+			same := func(what string, is map[string]string) {
+				t.Helper()
+				if !maps.Equal(is, state) {
+					t.Errorf("%s: %s", what, differences(state, is))
+				}
+			}
+			same("a server on the backup's folder", held(started))
+			started.Kill()
+			preloaded := testkit.Start(t, append([]string{"--preload-file", "aof:" + files[2], "--appendonly", "yes",
+				"--appendfsync", "always"}, debug...)...)
+			same("preload-file", held(preloaded))
+			rewritten(t, preloaded)
+			preloaded.Kill()
+			preloaded.Restart(append([]string{"--appendonly", "yes"}, debug...)...)
+			same("its own log afterwards", held(preloaded))
+
+			s.Do("BACKUP", "CLEANUP")
+			testkit.Until(t, testkit.Slowly(10*time.Second), "the files are gone", func() error {
+				left, _ := os.ReadDir(dir)
+				left = slices.DeleteFunc(left, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".lock") })
+				return testkit.Equal(len(left), 0)
+			})
+			if appendonly == "yes" {
+				s.Kill()
+				s.Restart("--appendonly", "yes", "--enable-debug-command", "yes")
+				if is := held(s); !maps.Equal(is, own) {
+					t.Errorf("the server's own log: %s", differences(own, is))
+				}
+			}
+		})
+	}
+}
+
+// TestBackupOrder: each call in a state that it does not fit is refused, and changes nothing. A backup that fails says
+// why, and another one may follow.
+func TestBackupOrder(t *testing.T) {
+	t.Parallel()
+	s := testkit.Start(t, "--appendonly", "yes", "--backup-sealed-ttl", "1", "--rdb-key-save-delay", "0")
+	refused := func(word, want string) {
+		t.Helper()
+		v, err := s.Ask("BACKUP", word)
+		if err != nil || !strings.Contains(v.Text, want) {
+			t.Errorf("BACKUP %s: %v %v, want %q", word, v, err, want)
+		}
+	}
+	refused("SEAL", "no backup to seal")
+	refused("ABORT", "no backup in progress")
+	refused("CLEANUP", "no sealed or failed backup")
+	testkit.Pipe(t, s.Dial(), 1000, func(i int) []any { return []any{"SET", i, i} })
+	s.Do("CONFIG", "SET", "rdb-key-save-delay", "1000")
+	s.Do("BACKUP", "START")
+	refused("START", "already in progress")
+	refused("SEAL", "no backup to seal")
+	s.Do("BACKUP", "ABORT")
+	if state, why := backupState(s); state != "failed" || !strings.Contains(why, "borted") {
+		t.Errorf("%s %s", state, why)
+	}
+	s.Do("CONFIG", "SET", "rdb-key-save-delay", "0")
+	rewritten(t, s)
+	if err := os.WriteFile(s.File("backupdir/mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("START", "not empty")
+	if err := os.Remove(s.File("backupdir/mine")); err != nil {
+		t.Fatal(err)
+	}
+	s.Do("BACKUP", "START")
+	awaitBackup(t, s, "incrementing")
+	s.Do("CONFIG", "SET", "appendonly", "no")
+	if state, why := backupState(s); state != "failed" || !strings.Contains(why, "switched off") {
+		t.Errorf("%s %s", state, why)
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "its files are gone", func() error {
+		left, _ := os.ReadDir(s.File("backupdir"))
+		return testkit.Equal(len(left), 0)
+	})
+	s.Do("BACKUP", "START") // without a log
+	awaitBackup(t, s, "incrementing")
+	s.Do("CONFIG", "SET", "appendonly", "yes") // the log stays after SEAL
+	s.Do("SET", "k", "v")
+	s.Do("BACKUP", "SEAL")
+	refused("START", "CLEANUP first")
+	awaitBackup(t, s, "idle") // backup-sealed-ttl
+	s.Kill()
+	s.Restart("--appendonly", "yes")
+	if v := s.Do("GET", "k"); v.Text != "v" {
+		t.Errorf("the log that was switched on meanwhile: %v", v)
+	}
+	s.Do("REPLICAOF", "127.0.0.1", testkit.FreePort(t))
+	s.Do("BACKUP", "START")
+	awaitBackup(t, s, "incrementing")
+	if v := s.Do("BACKUP", "HELP"); len(v.Elems) < 10 {
+		t.Error(v)
+	}
+}
+
+// TestBackupUnderLoad: counters are incremented while backups are made. Each backup holds for each counter a value
+// between the one before SEAL and the one after it.
+func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := testkit.Start(t, "--appendonly", "yes")
+	stop := make(chan struct{})
+	var counting sync.WaitGroup
+	for i := range 4 {
+		counting.Go(func() {
+			c := s.Dial()
+			defer c.Close()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					c.Must("INCR", "counter:"+strconv.Itoa(i))
+				}
+			}
+		})
+	}
+	values := func(s *testkit.Server) (all [4]int) {
+		for i := range all {
+			all[i], _ = strconv.Atoi(s.Do("GET", "counter:"+strconv.Itoa(i)).Text)
+		}
+		return all
+	}
+	for range 3 {
+		s.Do("BACKUP", "START")
+		awaitBackup(t, s, "incrementing")
+		before := values(s)
+		s.Do("BACKUP", "SEAL")
+		after := values(s)
+		files := s.Do("BACKUP", "LIST").Strings()
+		restored := testkit.Start(t, "--preload-file", "aof:"+files[len(files)-1])
+		for i, n := range values(restored) {
+			if n < before[i] || n > after[i] {
+				t.Errorf("counter %d is %d, between %d and %d", i, n, before[i], after[i])
+			}
+		}
+		restored.Kill()
+		s.Do("BACKUP", "CLEANUP")
+		awaitBackup(t, s, "idle")
+	}
+	close(stop)
+	counting.Wait()
+}
