@@ -28,6 +28,7 @@ var Catalogue = []Scenario{
 	{"elements", "bytes per element of every type, and of small hashes", elementMemory},
 	{"large", "ranks, ranges, indexes, intersections and streams in values of many elements", large},
 	{"whole", "stores, trims, sorts, copies: commands whose turn is as long as a value", whole},
+	{"longreads", "KEYS, SMEMBERS, ZUNION, SORT … of many elements beside a probe: its longest wait, CPU", longReads},
 	{"sort", "SORT of 1,000 to 1,000,000 numbers, with LIMIT and without", sorting},
 	{"letgo", "DEL, UNLINK, expiry, overwrite, RENAME onto, FLUSHALL of a value of many elements of every type", letGo},
 	{"bgsave-types", "BGSAVE of a value of many elements of every type under writes to it", bgsaveTypes},

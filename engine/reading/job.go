@@ -45,7 +45,7 @@ type Job struct {
 
 const (
 	stepsARest = 128                    // elements between two readings of the clock
-	slice      = 200 * time.Microsecond // between two yields
+	slice      = 200 * time.Microsecond // between two yields, and two counts of memory
 	round      = 4 * time.Millisecond   // between two changes of the Jobs that compute
 	nap        = time.Millisecond       // after each round on a single processor
 )
@@ -128,7 +128,9 @@ func (j *Job) rest() (steps int) {
 	if j.heap != nil {
 		j.count(j.Reply.Len())
 	}
-	runtime.Gosched()
+	if runtime.GOMAXPROCS(0) == 1 { // a yield wakes idle threads, which then look for work
+		runtime.Gosched()
+	}
 	j.sliced = time.Now()
 	return stepsARest
 }
