@@ -103,3 +103,50 @@ func TestLongReadDuringFailover(t *testing.T) {
 	read("next:", func() { replica.Do("REPLICAOF", "NO", "ONE") })
 	read("next:", func() { replica.Do("FLUSHALL") })
 }
+
+// TestLongReadsBesideEviction: a long read of a value that is evicted meanwhile has all of it.
+func TestLongReadsBesideEviction(t *testing.T) {
+	const members = 50_000
+	s := testkit.Start(t, "--maxmemory-policy", "allkeys-random", "--maxmemory", "24mb")
+	reader, writer := s.Dial(), s.Dial()
+	reader.SetTimeout(testkit.Slowly(time.Minute))
+	reads, empty := 0, 0
+	for round := range 12 * testkit.Scale() {
+		for from := 0; from < members; from += fillEach {
+			args := []any{"SADD", fmt.Sprint("set:", round)}
+			for i := range fillEach {
+				args = append(args, fmt.Sprint("member:", from+i))
+			}
+			writer.Send(args...)
+		}
+		receive(t, writer, members/fillEach)
+		whole := writer.Must("SCARD", fmt.Sprint("set:", round)).Int // less if it was evicted while it grew
+		for range 5 {
+			reader.Send("SMEMBERS", fmt.Sprint("set:", round))
+		}
+		if err := reader.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 200 {
+			writer.Send("SET", fmt.Sprint("key:", round, ":", i), strings.Repeat("x", 8000))
+		}
+		receive(t, writer, 200)
+		for range 5 {
+			v, err := reader.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch len(v.Elems) {
+			case int(whole):
+				reads++
+			case 0:
+				empty++
+			default:
+				t.Fatalf("round %d: %d members, want %d or none", round, len(v.Elems), whole)
+			}
+		}
+	}
+	if evicted := s.InfoInt("stats", "evicted_keys"); evicted == 0 || reads == 0 {
+		t.Errorf("%d keys were evicted, %d reads had all members, %d none", evicted, reads, empty)
+	}
+}
