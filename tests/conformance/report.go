@@ -28,7 +28,7 @@ var better = []string{
 	"FLUSHALL and FLUSHDB take the same short time whatever they remove, also SYNC and inside MULTI: the memory is " +
 		"freed in the background.",
 	"A command that reads more than `long-read-elements` elements keeps no other client waiting, and answers as of its " +
-		"moment. It holds for KEYS, HGETALL, HKEYS, HVALS, LRANGE, SMEMBERS, XRANGE, BITCOUNT, BITPOS and the ranges of " +
+		"moment. It holds for KEYS, HGETALL, HKEYS, HVALS, LPOS, LRANGE, SMEMBERS, XRANGE, BITCOUNT, BITPOS and the ranges of " +
 		"sorted sets. It holds for DUMP, PFCOUNT, MEMORY USAGE, DEBUG DIGEST and what is not stored of SORT, GEOSEARCH, " +
 		"unions, intersections and differences. SLOWLOG and `cmdstat` have its whole time, LATENCY the time for " +
 		"which others waited. Messages of channels that its own client has subscribed to may come before its reply.",

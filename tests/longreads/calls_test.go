@@ -41,6 +41,7 @@ var calls = []call{
 	{args: []any{"HVALS", "hash"}, unordered: true},
 	{args: []any{"HKEYS", "volatile"}, unordered: true},
 	{args: []any{"LRANGE", "list", 0, -1}},
+	{args: []any{"LPOS", "list", "no such element", "COUNT", 0}},
 	{args: []any{"ZRANGE", "zset", 0, -1}},
 	{args: []any{"ZRANGE", "zset", 0, -1, "REV", "WITHSCORES"}},
 	{args: []any{"ZRANGEBYSCORE", "zset", "-inf", "+inf", "LIMIT", 10, 100_000_000}},

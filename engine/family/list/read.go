@@ -168,27 +168,46 @@ func lPos(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	all := 0
-	if v.Exists() {
-		all = list.Len(v)
+	return answerPos(c, v, s)
+}
+
+func answerPos(c *command.Context, v value.Value, s search) error {
+	if v.Exists() && c.IsLong(s.compares(v)) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			s.reply(r, v)
+			return nil
+		})
 	}
-	mark, found := c.Reply.Mark(), 0
-	if all > 0 {
+	s.reply(c.Inline(), v)
+	return nil
+}
+
+// compares is how many elements of v the search may look at.
+func (s search) compares(v value.Value) int {
+	all := list.Len(v)
+	if s.maxLen > 0 {
+		return int(min(int64(all), s.maxLen))
+	}
+	return all
+}
+
+// reply replies the places in v, which may be the zero Value.
+func (s search) reply(r *command.Reading, v value.Value) {
+	reply := r.Reply
+	mark, found := reply.Mark(), 0
+	if v.Exists() {
 		from, rank := list.Head, s.rank
 		if rank < 0 {
 			from, rank = list.Tail, -rank
 		}
-		most := all
-		if s.maxLen > 0 {
-			most = int(min(int64(all), s.maxLen))
-		}
 		var f list.Finder
-		f.Start(v, c.Args[2], from, most)
+		f.Start(v, r.Args[2], from, s.compares(v))
 		for index, ok := f.Next(); ok; index, ok = f.Next() {
+			r.Step()
 			if rank--; rank > 0 {
 				continue
 			}
-			c.Reply.Int(int64(index))
+			reply.Int(int64(index))
 			if found++; s.count < 0 || int64(found) == s.count {
 				break
 			}
@@ -196,9 +215,8 @@ func lPos(c *command.Context) error {
 	}
 	switch {
 	case s.count >= 0:
-		c.Reply.ArrayAt(mark, found)
+		reply.ArrayAt(mark, found)
 	case found == 0:
-		c.Reply.Null()
+		reply.Null()
 	}
-	return nil
 }
