@@ -92,10 +92,11 @@ func New(o Options) *Page {
 	return p
 }
 
-// Close ends the watch.
+// Close ends the watch. It waits for the look that is under way: the core has to live until then.
 func (p *Page) Close() {
 	close(p.stop)
 	p.stopped.Wait()
+	p.watch.looks.Wait()
 }
 
 // Handle enters the page's paths.

@@ -16,6 +16,7 @@ type watch struct {
 	source  *Source
 	history *History
 	looking atomic.Bool
+	looks   sync.WaitGroup // has the look that is under way
 
 	mu      sync.Mutex
 	latest  *Figures
@@ -65,10 +66,10 @@ type Condition struct {
 // tick looks, unless a look still waits for its turns, and judges.
 func (w *watch) tick(now time.Time) {
 	if w.looking.CompareAndSwap(false, true) {
-		go func() {
+		w.looks.Go(func() {
 			defer w.looking.Store(false)
 			w.look(now)
-		}()
+		})
 	}
 	w.judge(time.Now())
 }

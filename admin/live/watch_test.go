@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -102,4 +103,30 @@ func TestLatencies(t *testing.T) {
 	if got := string(h.CommandJSON("get", 1000)); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+}
+
+// TestCloseWaits: Close returns after the look that is under way, which uses the core.
+func TestCloseWaits(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	p := New(Options{Source: Source{
+		Held: func() time.Duration { return 0 },
+		Sample: func() Sample {
+			close(begun)
+			<-end
+			return Sample{}
+		},
+		Observe: func(...string) ([]byte, error) { return nil, errors.New("none") },
+		Latency: func(func(string, *histogram.H) bool) {}, Certificates: func(func(string, int64)) {},
+		Changed: func() []Change { return nil },
+	}})
+	<-begun
+	closed := make(chan struct{})
+	go func() { p.Close(); close(closed) }()
+	select {
+	case <-closed:
+		t.Error("it did not wait")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(end)
+	<-closed
 }
