@@ -345,6 +345,32 @@ func TestStagedKeysAreHidden(t *testing.T) {
 	}
 }
 
+// TestPromotedInAMove: the replica of a target takes over while slots move there. It removes the staged keys, and the
+// next move there succeeds.
+func TestPromotedInAMove(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", ""}, testkit.Ours, testkit.Ours, testkit.Ours)
+	from, to, replica := nodes[0], nodes[1], nodes[2]
+	replica.Do("CLUSTER", "REPLICATE", to.Do("CLUSTER", "MYID").Text)
+	synced(t, replica)
+	establish(t, from, to, 'a').bring()
+	testkit.Until(t, testkit.Slowly(patience), "the replica knows the move", func() error {
+		return testkit.Equal(moveState(replica, "state"), "occurring-on-primary")
+	})
+	to.Crashes()
+	to.Kill()
+	replica.Do("CLUSTER", "FAILOVER", "TAKEOVER")
+	testkit.Until(t, testkit.Slowly(patience), "the new primary ends the move",
+		func() error { return testkit.Equal(moveState(replica, "state"), "failed") })
+	showsNone(t, replica)
+	from.Do("SET", "key", "value")
+	from.Do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", 0, 16382, "NODE", replica.Do("CLUSTER", "MYID").Text)
+	moved(t, from, "success")
+	if n := replica.Do("DBSIZE").Int; n != 1 {
+		t.Errorf("%d keys are at the target, not 1", n)
+	}
+}
+
 // TestMoveIsRefused: the errors of the commands, in Valkey's words.
 func TestMoveIsRefused(t *testing.T) {
 	t.Parallel()
