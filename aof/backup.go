@@ -87,18 +87,11 @@ func (l *Log) startBackup(inTransaction bool) error {
 		return errBackupSealed
 	}
 	dir, err := filepath.Abs(filepath.Join(l.parts.Dir(), l.set.BackupDir.Get()))
-	if err == nil {
-		err = l.parts.Disk.Mkdir(dir, 0o755)
+	if err == nil && l.removing == 0 {
+		err = l.tryBackupDir(dir)
 	}
-	var names []string
-	if err == nil {
-		names, err = l.parts.Disk.ReadDir(dir)
-	}
-	switch {
-	case err != nil:
-		return protocol.Errorf("ERR", "Can't use the backup directory: %s", reason.Of(err))
-	case len(names) > 0:
-		return errBackupNotEmpty
+	if err != nil {
+		return err
 	}
 	own := l.state == off
 	if own && l.TurnOn() != nil {
@@ -114,6 +107,22 @@ func (l *Log) startBackup(inTransaction bool) error {
 		l.startRewrite()
 	}
 	l.parts.Log.Notice("Backup started, into %s", dir)
+	return nil
+}
+
+// tryBackupDir reports whether the folder of backups is there and empty. It uses the disk inside the turn.
+func (l *Log) tryBackupDir(dir string) error {
+	err := l.parts.Disk.Mkdir(dir, 0o755)
+	var names []string
+	if err == nil {
+		names, err = l.parts.Disk.ReadDir(dir)
+	}
+	switch {
+	case err != nil:
+		return protocol.Errorf("ERR", "Can't use the backup directory: %s", reason.Of(err))
+	case len(names) > 0:
+		return errBackupNotEmpty
+	}
 	return nil
 }
 
@@ -174,12 +183,15 @@ func (l *Log) failBackup(why error) {
 	l.sealed(why)
 }
 
-// removeBackup removes the backup's files.
+// removeBackup removes the backup's files, on the writer's goroutine. A backup that begins meanwhile gets its own files
+// after that.
 func (l *Log) removeBackup() {
 	b := &l.backup
 	files, dir := b.files, b.dir
 	b.files = nil
+	l.removing++
 	l.w.do(0, func() {
+		defer func() { go l.parts.Core.Do(func() { l.removing-- }) }()
 		d := l.parts.Disk
 		for _, path := range files {
 			if err := d.Remove(path); err != nil {

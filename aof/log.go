@@ -85,8 +85,9 @@ type Log struct {
 	delayed    int64
 	waits      []waiter // clients of WAITAOF, by offset
 
-	rw     rewrites
-	backup backup
+	rw       rewrites
+	backup   backup
+	removing int // removals of a backup's files that are under way
 }
 
 // NewLog joins a log to its server. It is off.

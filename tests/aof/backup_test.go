@@ -203,7 +203,9 @@ func TestBackupUnderLoad(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					c.Must("INCR", "counter:"+strconv.Itoa(i))
+					if _, err := c.Do("INCR", "counter:"+strconv.Itoa(i)); err != nil {
+						return // the test has failed
+					}
 				}
 			}
 		})
