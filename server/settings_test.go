@@ -40,7 +40,8 @@ var ownSettingNames = []string{"admin-address", "admin-bind", "admin-console-use
 	"module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-unsupported-keys", "rdb-version", "rdb-version-check",
 	"rdb-write-version", "reactor-backend",
 	"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
-	"stream-idmp-duration", "stream-idmp-maxsize", // no release that the tests have knows these two
+	// No release that the tests have knows these.
+	"backup-sealed-ttl", "backupdirname", "preload-file", "stream-idmp-duration", "stream-idmp-maxsize",
 	"unsupported-directives"}
 
 // ownDefaults are other than the reference's, whose allocator leaves more to tune.

@@ -133,7 +133,8 @@ var hand = map[string]decision{
 
 	// Of single servers.
 	"acl": refused(ofUsers), "acl|log": refused(ofOneServer), "bgrewriteaof": refused(ofFiles), "bgsave": refused(ofFiles),
-	"save": refused(ofFiles), "lastsave": refused(ofFiles), "shutdown": refused(ofOneServer), "debug": refused(ofOneServer),
+	"backup": refused(ofFiles),
+	"save":   refused(ofFiles), "lastsave": refused(ofFiles), "shutdown": refused(ofOneServer), "debug": refused(ofOneServer),
 	"module": refused(ofOneServer), "monitor": refused("it would show the requests of all clients of a single server"),
 	"swapdb": refused("the shards cannot exchange their databases at the same instant"),
 	"sync":   refused(ofRole), "psync": refused(ofRole), "replconf": refused(ofRole), "replicaof": refused(ofRole),

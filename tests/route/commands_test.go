@@ -21,20 +21,21 @@ func TestMain(m *testing.M) { testkit.Waiting(m) }
 var kinds = []string{testkit.Ours, testkit.Redis70, testkit.Redis74, testkit.Redis8, testkit.Valkey9}
 
 // refused are the commands that a proxy does not serve. A new one has to be added here, so that it is decided on.
-var refused = []string{"acl|deluser", "acl|load", "acl|log", "acl|save", "acl|setuser", "bgrewriteaof", "bgsave", "bigkeys|get",
+var refused = []string{"acl|deluser", "acl|load", "acl|log", "acl|save", "acl|setuser", "backup|abort", "backup|cleanup",
+	"backup|list", "backup|seal", "backup|start", "backup|status", "bgrewriteaof", "bgsave", "bigkeys|get",
 	"clusterscan", "debug", "failover", "hotkeys|get", "hotkeys|reset", "hotkeys|start", "hotkeys|stop", "lastsave",
 	"memory|doctor", "memory|malloc-stats", "memory|stats", "module|list", "module|load", "module|loadex", "module|unload",
 	"monitor", "pfselftest", "psync", "replconf", "replicaof", "restore-asking", "role", "save", "script|debug",
 	"script|stats", "shutdown", "slaveof", "spindle|hotkeys", "stalls|get", "stalls|len", "stalls|reset", "swapdb", "sync"}
 
 // all are the commands that go to all shards.
-var all = []string{"dbsize", "flushall", "flushdb", "function|delete", "function|flush", "function|kill", "function|load",
+var all = []string{"dbsize", "flushall", "flushdb", "function|delete", "function|flush", "function|kill", "function|list", "function|load",
 	"function|restore", "function|stats", "keys", "memory|purge", "randomkey", "script|exists", "script|flush",
 	"script|kill", "script|load", "wait", "waitaof"}
 
 // keyless are the commands without keys of which any shard has the answer.
 var keyless = []string{"acl|cat", "acl|dryrun", "acl|genpass", "acl|getuser", "acl|list", "acl|users", "acl|whoami",
-	"function|dump", "function|list", "lolwut", "script|show"}
+	"function|dump", "lolwut", "script|show"}
 
 // tableOf reads the COMMAND of s, and checks that RESP3 tells the same.
 func tableOf(t *testing.T, s *testkit.Server) *route.Table {
