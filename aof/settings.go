@@ -61,10 +61,10 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewValue("aof-keep-history", &s.Past, keep{}, setting.Codec[keep]{
 			Parse: func(args []string, _ keep, _ setting.How) (keep, error) { return parseKeep(args) }, Format: formatKeep,
 		}, setting.MultiArg),
-		setting.NewString("backupdirname", &s.BackupDir, "backupdir", setting.Immutable,
+		setting.NewString("backupdirname", &s.BackupDir, "backupdir", setting.Fixed,
 			setting.CheckString(baseName("backupdirname", "dirname"))),
 		setting.NewInt("backup-sealed-ttl", &s.SealedTTL, 0, setting.Between(0, maxInt)),
-		setting.NewString("preload-file", &s.Preload, "", setting.Immutable, setting.CheckString(checkPreload)),
+		setting.NewString("preload-file", &s.Preload, "", setting.Fixed, setting.CheckString(checkPreload)),
 		setting.NewMemory("aof-buffer-limit", &s.BufferLimit, 256<<20, setting.Between(1<<20, maxLong)),
 	}
 }
