@@ -412,6 +412,16 @@ func TestPrimariesThatEnd(t *testing.T) {
 	}
 }
 
+// epochOf returns the configuration epoch of the node id, as n knows it.
+func epochOf(n *testkit.Server, id string) string {
+	for line := range strings.SplitSeq(n.Do("CLUSTER", "NODES").Text, "\n") {
+		if words := strings.Fields(line); len(words) > 6 && words[0] == id {
+			return words[6]
+		}
+	}
+	return ""
+}
+
 // failOver harms a primary and ends the harm when its replica has taken over. It returns the time from the harm to
 // the first write that the replica accepted.
 func (c *gated) failOver(harm string) time.Duration {
@@ -433,6 +443,11 @@ func (c *gated) failOver(harm string) time.Duration {
 	if heir == nil {
 		t.Fatalf("%s has no replica", victim.Addr)
 	}
+	// Two primaries of the same epoch settle that by a higher one. A replica that has not heard of it gets no vote.
+	testkit.Until(t, testkit.Slowly(patience), "the replica knows the epoch of "+victim.Addr, func() error {
+		id := victim.Do("CLUSTER", "MYID").Text
+		return testkit.Equal(epochOf(heir, id), epochOf(victim, id))
+	})
 	key := keyOf(t, victim)
 	client := heir.Dial()
 	defer client.Close()

@@ -203,7 +203,7 @@ const asked = `
 0 MIGRATE 127.0.0.1 1 {06S} 0 1
 0 MIGRATE 127.0.0.1 1 foo 0 1000
 0 MIGRATE 127.0.0.1 1 nokey 0 1
-0 MIGRATE 127.0.0.1 1 foo 1 1
+0 MIGRATE 127.0.0.1 1 foo 1 1000
 + 0 COPY foo foo DB 1
 0 MOVE foo 1
 0 SWAPDB 0 1
