@@ -305,6 +305,8 @@ func (m *Mover) tick() {
 			m.tickExport(j, now)
 		case j.state != importElsewhere:
 			m.tickImport(j, now)
+		case !m.replica && !m.core.Loading(): // it was a replica for less than a tick
+			m.settle(j, "A failover occurred during slot import")
 		}
 	}
 	m.forgetOld()
