@@ -40,8 +40,10 @@ type Client struct {
 	confirm  int64 // the newest revision to confirm
 	wake     chan struct{}
 	follows  bool
-	seen     int64         // the revision up to which Follow has told tables
-	news     chan struct{} // closed and made again when seen has grown
+	keepers  sync.WaitGroup
+	release  context.CancelFunc // ends the keepers
+	seen     int64              // the revision up to which Follow has told tables
+	news     chan struct{}      // closed and made again when seen has grown
 }
 
 // presence is how long a proxy counts as present after its last sign of life.
@@ -120,8 +122,9 @@ func (c *Client) awaitSeen(ctx context.Context, revision int64) error {
 	}
 }
 
-// Register writes the registration, and keeps the proxy's presence until ctx ends. It sets Schema and Instance. It
-// returns when Follow, if it was called, has seen the product as of the registration (store.C1).
+// Register writes the registration, and keeps the proxy's presence until ctx ends or Unregister is called. It sets
+// Schema and Instance. It returns when Follow, if it was called, has seen the product as of the registration
+// (store.C1).
 //
 // Errors: the store's, or that of an impossible info; then nothing is registered. Later problems, such as
 // ErrReplaced, go to warn.
@@ -138,11 +141,12 @@ func (c *Client) Register(ctx context.Context, info Proxy) error {
 	if err != nil {
 		return err
 	}
+	kept, release := context.WithCancel(ctx)
 	c.mu.Lock()
-	c.self, c.revision = info, revision
+	c.self, c.revision, c.release = info, revision, release
 	c.mu.Unlock()
-	go c.keepPresence(ctx, info)
-	go c.keepConfirming(ctx)
+	c.keepers.Go(func() { c.keepPresence(kept, info) })
+	c.keepers.Go(func() { c.keepConfirming(kept) })
 	return c.awaitSeen(ctx, revision)
 }
 
@@ -158,19 +162,32 @@ func (c *Client) Confirm(revision int64) {
 	}
 }
 
-// Unregister removes the registration, so that no move waits for this proxy (store.C1). End the context of Register
-// first.
+// Unregister removes the registration that Register has written, so that no move waits for this proxy (store.C1).
 func (c *Client) Unregister(ctx context.Context) error {
-	c.mu.Lock()
-	self, revision := c.self, c.revision
-	c.mu.Unlock()
+	c.release()
+	c.keepers.Wait()
+	self, revision := c.self, c.known()
 	key := KeyOf(c.prefix, c.product, "proxies", self.ID)
-	_, err := c.store.Commit(ctx, []Condition{{key, revision}}, []Write{{Key: key, Delete: true},
-		{Key: KeyOf(c.prefix, c.product, "present", self.ID), Delete: true}})
-	if errors.Is(err, ErrConflict) { // it was removed already, or another process has it
-		return nil
+	for {
+		_, err := c.store.Commit(ctx, []Condition{{key, revision}}, []Write{{Key: key, Delete: true},
+			{Key: KeyOf(c.prefix, c.product, "present", self.ID), Delete: true}})
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+		// A write whose answer was not awaited has changed the revision, or the registration is not ours any more.
+		e, err := c.store.Get(ctx, key)
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var there Proxy
+		if err := Decode(e, &there); err != nil || there.Instance != self.Instance {
+			return err
+		}
+		revision = e.Revision
 	}
-	return err
 }
 
 // keepPresence keeps the leased entry that says that this proxy reaches the store.

@@ -10,13 +10,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// newCluster starts nodes and makes a cluster of the first n of them.
+// newCluster starts nodes and makes a cluster of the first n of them. A primary without slots stays a primary.
 func newCluster(t *testing.T, kind func(t testing.TB, args ...string) *testkit.Server, n, more int) []*testkit.Server {
 	t.Helper()
 	var nodes []*testkit.Server
 	var addresses []string
 	for range n + more {
-		s := kind(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port", fmt.Sprint(testkit.FreePort(t)))
+		s := kind(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port",
+			fmt.Sprint(testkit.FreePort(t)), "--cluster-allow-replica-migration", "no")
 		nodes = append(nodes, s)
 		addresses = append(addresses, s.Addr)
 	}
