@@ -42,7 +42,7 @@ type upstream struct {
 	own      bool       // it is of one session at a time
 	clientID int64      // the connection's ID at the server; 0: not known
 	answers  uint64     // calls that are over
-	heardAt  int64      // when bytes last came, ns of the worker's clock
+	heardAt  int64      // when bytes last came, ns of the worker's clock; later by what forgive adds
 	cutting  error      // why we close it
 	waiting  []*session // held because it is full
 	figure   *shardFigure

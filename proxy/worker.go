@@ -29,6 +29,7 @@ type worker struct {
 	epoch    uint64        // grows when requests may take another connection than before (proxy.O3)
 	later    []delayed
 	ticking  bool
+	lookedAt int64 // when deadlines were last looked at, ns
 	clock    int64 // ns since the proxy's start
 	figures  figures
 	scripts  scriptViews
@@ -308,7 +309,7 @@ func (n *numbered) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, er
 // watch has deadlines looked at while calls are under way.
 func (w *worker) watch() {
 	if !w.ticking {
-		w.ticking = true
+		w.ticking, w.lookedAt = true, w.clock
 		time.AfterFunc(tick, func() { reactor.Run(w.loop, w.look) })
 	}
 }
@@ -317,9 +318,27 @@ func (w *worker) watch() {
 func (w *worker) look() {
 	w.ticking = false
 	w.readClock()
+	busy := w.endSilent()
 	now := w.now()
-	limit := w.p.settings.Timeout.Get()
-	busy := false
+	due := w.later
+	w.later = nil
+	for _, r := range due {
+		if r.at > now {
+			w.later = append(w.later, r)
+		} else {
+			r.f()
+		}
+	}
+	if busy || len(w.later) > 0 {
+		w.watch()
+	}
+}
+
+// endSilent ends the connections on which a call has waited for too long. It reports whether others have calls.
+func (w *worker) endSilent() (busy bool) {
+	w.forgive(w.clock - w.lookedAt - int64(2*tick))
+	w.lookedAt = w.clock
+	now, limit := w.now(), w.p.settings.Timeout.Get()
 	for u := range w.ups {
 		if u.calls.n == 0 {
 			continue
@@ -333,17 +352,19 @@ func (w *worker) look() {
 			u.sideline()
 		}
 	}
-	due := w.later
-	w.later = nil
-	for _, r := range due {
-		if r.at > now {
-			w.later = append(w.later, r)
-		} else {
-			r.f()
-		}
+	return busy
+}
+
+// forgive takes a time in which this loop did not run, in ns, from the silence of the servers. Their bytes may have
+// arrived meanwhile and are not read yet. A stopped proxy would otherwise blame them all.
+func (w *worker) forgive(stopped int64) {
+	if stopped <= 0 {
+		return
 	}
-	if busy || len(w.later) > 0 {
-		w.watch()
+	for u := range w.ups {
+		if u.calls.n > 0 {
+			u.heardAt = min(w.clock, max(u.calls.at(0).at, u.heardAt)+stopped)
+		}
 	}
 }
 
