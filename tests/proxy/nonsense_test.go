@@ -20,9 +20,12 @@ import (
 type liar struct {
 	to   string
 	lies map[string]string // what is said for a key; the end of it closes the connection, but for "hold"
+	fill int               // bytes that are said after it
 }
 
 const hold = "(the connection stays open)"
+
+var filling = bytes.Repeat([]byte("x"), 64<<10)
 
 func (l *liar) listen(t *testing.T, port int) {
 	t.Helper()
@@ -64,7 +67,10 @@ func (l *liar) relay(c net.Conn) {
 		if lie, lies, kept := l.lieTo(buf[:n]); lies {
 			lying.Store(true)
 			shard.Close()
-			_, _ = io.WriteString(c, lie)
+			_, err := io.WriteString(c, lie)
+			for left := l.fill; left > 0 && err == nil; left -= len(filling) {
+				_, err = c.Write(filling[:min(left, len(filling))])
+			}
 			for kept && err == nil {
 				_, err = c.Read(buf)
 			}
@@ -109,7 +115,7 @@ var lies = map[string]string{
 // it, and all are served again.
 func TestShardsThatAnswerNonsense(t *testing.T) {
 	t.Parallel()
-	p, port := lyingTier(t, lies)
+	p, port := lyingTier(t, &liar{lies: lies}, "--proxy-timeout", "1000")
 	shard := "127.0.0.1:" + strconv.Itoa(port)
 	for key := range lies {
 		t.Run(key, func(t *testing.T) {
@@ -144,8 +150,8 @@ func TestShardsThatAnswerNonsense(t *testing.T) {
 // TestShardsThatAnswerTooMuch: a reply that no client asked for ends the connection, and no client reads it.
 func TestShardsThatAnswerTooMuch(t *testing.T) {
 	t.Parallel()
-	p, _ := lyingTier(t, map[string]string{"lie:twice": "$1\r\na\r\n$6\r\nstrays\r\n" + hold,
-		"{lie}:count": "*1\r\n$6\r\nstrays\r\n" + hold})
+	p, _ := lyingTier(t, &liar{lies: map[string]string{"lie:twice": "$1\r\na\r\n$6\r\nstrays\r\n" + hold,
+		"{lie}:count": "*1\r\n$6\r\nstrays\r\n" + hold}})
 	c := p.Dial()
 	expect(t, c, "a", "GET", "lie:twice")
 	works(t, p)
@@ -161,7 +167,8 @@ func TestShardsThatAnswerTooMuch(t *testing.T) {
 func TestEndlessReply(t *testing.T) {
 	t.Parallel()
 	const size = 200 << 20
-	p, _ := lyingTier(t, map[string]string{"lie:endless": fmt.Sprintf("$%d\r\n", size) + strings.Repeat("x", size)})
+	p, _ := lyingTier(t, &liar{lies: map[string]string{"lie:endless": fmt.Sprintf("$%d\r\n", size)}, fill: size},
+		"--proxy-timeout", "60000")
 	before := p.RSS()
 	c := p.Dial()
 	send(t, c, "GET", "lie:endless")
@@ -175,8 +182,8 @@ func TestEndlessReply(t *testing.T) {
 	works(t, p)
 }
 
-// lyingTier starts a proxy. Its only shard is a liar in front of a server.
-func lyingTier(t *testing.T, lies map[string]string) (p *testkit.Server, port int) {
+// lyingTier starts a proxy. Its only shard is l, in front of a server.
+func lyingTier(t *testing.T, l *liar, args ...string) (p *testkit.Server, port int) {
 	t.Helper()
 	port = testkit.FreePort(t)
 	shard := testkit.Launch(t, testkit.Spec{Redis: true, Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip",
@@ -188,10 +195,11 @@ func lyingTier(t *testing.T, lies map[string]string) (p *testkit.Server, port in
 		}
 		return nil
 	})
-	(&liar{to: shard.Addr, lies: lies}).listen(t, port)
+	l.to = shard.Addr
+	l.listen(t, port)
 	own := testkit.FreePort(t)
-	return testkit.Launch(t, testkit.Spec{Bare: true, Port: own, Args: []string{"--proxy", "--port", strconv.Itoa(own),
-		"--bind", "127.0.0.1", "--proxy-timeout", "1000", "--proxy-cluster", "127.0.0.1:" + strconv.Itoa(port)}}), port
+	return testkit.Launch(t, testkit.Spec{Bare: true, Port: own, Args: append([]string{"--proxy", "--port", strconv.Itoa(own),
+		"--bind", "127.0.0.1", "--proxy-cluster", "127.0.0.1:" + strconv.Itoa(port)}, args...)}), port
 }
 
 // works fails if the proxy does not serve a client again soon.
