@@ -8,9 +8,14 @@ import (
 	"time"
 )
 
-// Until calls ask repeatedly until it returns nil. After limit it fails the test with the last error.
+// slack is how many times longer than on a quiet host a state may take to come. The host of a test may be slow, and
+// busy with other tests.
+const slack = 4
+
+// Until calls ask repeatedly until it returns nil. After slack times limit it fails the test with the last error.
 func Until(t testing.TB, limit time.Duration, what string, ask func() error) {
 	t.Helper()
+	limit *= slack
 	if err := Poll(limit, ask); err != nil {
 		t.Fatalf("%s: not within %v: %v", what, limit, err)
 	}
@@ -29,9 +34,10 @@ func Poll(limit time.Duration, ask func() error) error {
 	}
 }
 
-// Await calls holds repeatedly until it returns true. After limit it fails the test.
+// Await calls holds repeatedly until it returns true. After slack times limit it fails the test.
 func Await(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
+	limit *= slack
 	if !Holds(limit, holds) {
 		t.Fatalf("%s: not within %v", what, limit)
 	}

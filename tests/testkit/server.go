@@ -134,9 +134,11 @@ func (s *Server) start(wait bool) {
 	}
 }
 
-// AwaitReady returns when the server answers a PING with anything but LOADING.
+// AwaitReady returns when the server answers a PING with anything but LOADING. After slack times limit it fails the
+// test.
 func (s *Server) AwaitReady(limit time.Duration) {
 	s.t.Helper()
+	limit *= slack
 	err := Poll(limit, func() error {
 		if s.Ended() {
 			return nil
@@ -216,9 +218,11 @@ func (s *Server) Terminate() int {
 	return s.Wait(Slowly(30 * time.Second))
 }
 
-// Wait waits for the process to end and returns its exit code; -1 is a signal.
+// Wait waits for the process to end and returns its exit code; -1 is a signal. After slack times limit it fails the
+// test.
 func (s *Server) Wait(limit time.Duration) int {
 	s.t.Helper()
+	limit *= slack
 	select {
 	case <-s.ended:
 	case <-time.After(limit):
