@@ -265,7 +265,7 @@ func TestFullLane(t *testing.T) {
 	}
 	last.Send("SHUTDOWN", "NOSAVE")
 	last.Flush()
-	s.Wait(laneSoon() * 4)
+	s.Wait(laneSoon())
 }
 
 // TestLaneMalformed: bytes that are no request end the connection with an error, after the replies to earlier
