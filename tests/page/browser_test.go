@@ -146,7 +146,7 @@ func (b *browser) call(method string, params map[string]any, into any) {
 				b.t.Fatalf("%s: %v", method, err)
 			}
 		}
-	case <-time.After(testkit.Slowly(30 * time.Second)):
+	case <-time.After(testkit.Slowly(2 * time.Minute)):
 		b.t.Fatalf("%s: no answer", method)
 	}
 }

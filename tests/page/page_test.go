@@ -116,6 +116,7 @@ var since = map[string]bool{
 
 // TestFigures: the panels agree with INFO, under load and after it.
 func TestFigures(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	s, url := serve(t)
 	s.Do("CONFIG", "SET", "slowlog-log-slower-than", 0)
@@ -211,6 +212,7 @@ func number(t *testing.T, s string) float64 {
 
 // TestMarkup: names that contain markup are shown as text everywhere.
 func TestMarkup(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	s, url := serve(t, "--slowlog-log-slower-than", "0", "--latency-monitor-threshold", "1")
 	s.Do("CLIENT", "SETNAME", strings.ReplaceAll(markup, " ", "/"))
@@ -251,6 +253,7 @@ func TestMarkup(t *testing.T) {
 
 // TestKeyboard: everything can be reached and done without a mouse.
 func TestKeyboard(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	s, url := serve(t)
 	s.Do("SET", "greeting", "hello world")
@@ -358,6 +361,7 @@ var screens = []struct {
 // TestScreens: no text is cut on a phone, a desktop and a wall, light and dark. Every chart has its axes.
 // SPINDLE_SCREENS names a folder for pictures; the figures then grow for some minutes first.
 func TestScreens(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	s, url := serve(t, "--slowlog-log-slower-than", "2000", "--maxmemory", "256mb", "--appendonly", "yes")
 	dir := os.Getenv("SPINDLE_SCREENS")
@@ -446,6 +450,7 @@ func live(t *testing.T, s *testkit.Server) {
 // TestCharts: a drag zooms all charts, a click in the legend hides a series, and a command's own latency can be seen.
 // Lines have gaps where nothing was measured.
 func TestCharts(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	s, url := serve(t)
 	s.Do("SET", "k", "v")
@@ -491,6 +496,7 @@ func TestCharts(t *testing.T) {
 
 // TestTables: a click on a heading sorts, typing filters, and a long name keeps its ends and has the whole in a tip.
 func TestTables(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	s, url := serve(t)
 	long := "tenant:" + strings.Repeat("0123456789", 12) + ":profile"
@@ -538,6 +544,7 @@ func TestTables(t *testing.T) {
 // TestNothingIsAskedWithoutAToken: the page asks once, shows a form that is no alarm, and asks again when it has a
 // token.
 func TestNothingIsAskedWithoutAToken(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	_, url := serve(t)
 	b.show(url)
@@ -566,13 +573,14 @@ func (b *browser) states(part, panel string) {
 // TestHeldTurn: while a command holds the turn, the page says so, and names the client. It continues when the command
 // is over, and then lists the trouble as past.
 func TestHeldTurn(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	s, url := serve(t)
 	b.enter(url)
 	b.await("document.getElementById('state').className === 'state good'")
 	c := s.Dial()
 	id := c.Must("CLIENT", "ID").Int
-	c.Send("DEBUG", "SLEEP", 6)
+	c.Send("DEBUG", "SLEEP", 15)
 	if err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -593,6 +601,7 @@ func TestHeldTurn(t *testing.T) {
 
 // TestSlotsAndReplicas: the panels of a cluster node, of a primary with a replica, and of the replica.
 func TestSlotsAndReplicas(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	s, url := serve(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191, 9000, 9000)

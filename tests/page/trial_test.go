@@ -49,6 +49,7 @@ const recordFile = "trial.txt"
 // TestTrial plants ten faults, one after another. SPINDLE_TRIAL names a file for the record: what was planted, after
 // how many seconds the line of state named it, and what it said.
 func TestTrial(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	b.size(1280, 800, "light")
 	record := "# Ten faults, each planted on a healthy server: after how many seconds the first screen named it, and how.\n" +
@@ -259,7 +260,7 @@ func plantStuckSync(t *testing.T, s *testkit.Server) {
 		t.Skip("strace is not installed: make page installs it")
 	}
 	cmd := exec.Command(program, "-f", "-qq", "-o", filepath.Join(t.TempDir(), "calls"), "-p", strconv.Itoa(s.PID),
-		"-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:delay_enter=12000000")
+		"-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:delay_enter=120000000")
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
