@@ -227,8 +227,13 @@ func (c *cell) tell(s *testkit.Server, words ...any) respclient.Value {
 }
 
 // must is tell, but an error reply fails the cell.
-func (c *cell) must(s *testkit.Server, words ...any) respclient.Value {
-	v := c.tell(s, words...)
+func (c *cell) must(s *testkit.Server, words ...any) (v respclient.Value) {
+	c.await("a cluster that serves", func() error {
+		if v = c.tell(s, words...); strings.Contains(v.Text, "CLUSTERDOWN") {
+			return v.Err()
+		}
+		return nil
+	})
 	if err := v.Err(); err != nil {
 		c.Fatalf("%v: %v", words, err)
 	}
