@@ -66,6 +66,9 @@ func (s *session) info(args [][]byte) bool {
 	if p.settings.Pose.Get() {
 		section("Cluster", func() { w.Int("cluster_enabled", 1) })
 	}
+	if p.cache.isOn() {
+		section("Cache", func() { p.cache.tell(w) })
+	}
 	if p.mirror != nil {
 		section("Mirror", func() { p.mirror.tell(w) })
 	}
@@ -113,6 +116,7 @@ func (s *session) config(args [][]byte) bool {
 	case word == "resetstat" && len(args) == 2:
 		p.reactor.ResetStats()
 		p.count.reset()
+		p.cache.resetCounts()
 		if p.mirror != nil {
 			p.mirror.count.reset()
 		}

@@ -170,6 +170,14 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 		send(shardFailDesc, prometheus.CounterValue, float64(f.failed), at)
 		send(queueDesc, prometheus.GaugeValue, float64(all.waiting[at]), at)
 	}
+	if h := p.cache; h.isOn() {
+		send(cacheHitsDesc, prometheus.CounterValue, float64(h.hits.Load()))
+		send(cacheReadsDesc, prometheus.CounterValue, float64(h.fills.Load()))
+		send(cacheChangesDesc, prometheus.CounterValue, float64(h.voided.Load()))
+		keys, bytes := h.size()
+		send(cacheKeysDesc, prometheus.GaugeValue, float64(keys))
+		send(cacheBytesDesc, prometheus.GaugeValue, float64(bytes))
+	}
 	if m := p.mirror; m != nil {
 		send(mirrorQueueDesc, prometheus.GaugeValue, float64(m.queued()))
 		send(mirrorAnsweredDesc, prometheus.CounterValue, float64(m.count.answered.Load()))
@@ -196,6 +204,12 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 var (
 	rulePassedDesc  = figure("rule_passed_total", "Requests that a rule concerned and let pass.", "rule")
 	ruleRefusedDesc = figure("rule_refused_total", "Requests that a rule refused.", "rule")
+
+	cacheHitsDesc    = figure("cache_hits_total", "GETs that the proxy answered from its cache of hot keys.")
+	cacheReadsDesc   = figure("cache_reads_total", "Hot keys that the proxy read from a shard.")
+	cacheChangesDesc = figure("cache_changes_total", "Cached keys of which a shard said that they changed.")
+	cacheKeysDesc    = figure("cache_keys", "Keys in the cache.")
+	cacheBytesDesc   = figure("cache_bytes", "Bytes that the cache takes.")
 
 	mirrorQueueDesc    = figure("mirror_queue_bytes", "Writes that wait for the mirror, in bytes.")
 	mirrorAnsweredDesc = figure("mirror_answered_total", "Writes that the mirror has answered.")

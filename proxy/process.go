@@ -188,7 +188,8 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 // makeProxy finds the shards and reads their commands. It waits until one answers.
 func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
 	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{}, mapChanged: make(chan struct{}, 1), started: time.Now(),
-		registry: h.registry, chance: rand.IntN, tls: func() *tls.Config { return nil }}
+		registry: h.registry, chance: rand.IntN, tls: func() *tls.Config { return nil },
+		cache: newHotCache(&h.own)}
 	if h.own.TLS.Get() {
 		p.tls = certificates.Client
 	}

@@ -56,6 +56,7 @@ type Proxy struct {
 	slow      slowLog
 	paused    atomic.Pointer[pausing] // CLIENT PAUSE; nil: no client is held back
 	mirror    *mirror                 // nil: writes go to no second cluster
+	cache     *hotCache
 	hub       *hub
 	draining  atomic.Bool
 	registry  *setting.Registry

@@ -109,6 +109,9 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 		return s.liftAndForward(q, raw)
 	}
 	if pl.Class == route.Forward && s.pin == nil && s.tx == nil && s.sub == nil && s.caching == nil { // the usual case
+		if w.p.cache.isOn() && pl.Row.Name == "get" && s.fromCache(q.Args[1], pl.Slot) {
+			return true
+		}
 		return s.forward(pl.Slot, raw)
 	}
 	if s.caching == nil || s.tx != nil || pl.Special == route.Multi || pl.Special == route.Client {

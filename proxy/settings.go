@@ -34,6 +34,9 @@ type Settings struct {
 	LatencyThreshold setting.Int  // ms of a request that LATENCY has; 0: it has none
 	Pose             setting.Bool // CLUSTER answers as a cluster of one node
 
+	CacheSize   setting.Int // bytes of hot keys; 0: no cache
+	CacheMaxAge setting.Int // ms that a value may serve without being read again
+
 	MirrorCluster  setting.Value[[]string] // addresses of nodes of the cluster that gets the writes too
 	MirrorUser     setting.String
 	MirrorPassword setting.String
@@ -84,6 +87,8 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("slowlog-max-len", &s.SlowLen, 128, setting.Between(0, 1<<20)),
 		setting.NewInt("latency-monitor-threshold", &s.LatencyThreshold, 0, setting.Between(0, math.MaxInt32)),
 		setting.NewBool("proxy-pose-cluster", &s.Pose, false),
+		setting.NewMemory("proxy-cache-size", &s.CacheSize, 0, setting.Between(0, math.MaxInt64)),
+		setting.NewInt("proxy-cache-max-age", &s.CacheMaxAge, 1000, setting.Between(1, math.MaxInt32)),
 		setting.NewValue("proxy-mirror-cluster", &s.MirrorCluster, nil, setting.Codec[[]string]{
 			Parse: parseSeeds, Format: func(a []string) string { return strings.Join(a, " ") },
 		}, setting.MultiArg, setting.Immutable),

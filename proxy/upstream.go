@@ -301,6 +301,9 @@ func (u *upstream) keepPart(p []byte) {
 // drop removes the oldest call, and forgets its bytes. It is answered.
 func (u *upstream) drop() call {
 	c := u.calls.pop()
+	if u.w.p.cache.isOn() {
+		u.w.p.cache.wrote(u.w, &c)
+	}
 	u.answers++
 	u.head += c.size
 	if u.head == len(u.kept) {
@@ -402,6 +405,9 @@ func (u *upstream) over(err *protocol.Error, written uint64) {
 	if u.owner != nil {
 		u.owner.lost(u, err)
 	}
+	if u.access.listens {
+		u.w.p.cache.forget(func(e *hotEntry) bool { return e.from == u })
+	}
 	for _, s := range u.waiting {
 		s.goOn()
 	}
@@ -417,7 +423,7 @@ func (u *upstream) rest() {
 
 // push3 takes a RESP3 push.
 func (u *upstream) push3(p []byte) {
-	if u.hears && u.owner != nil && u.owner.hearShard(p) {
+	if u.hears && u.owner != nil && u.owner.hearShard(p) || u.access.listens && u.w.p.cache.hear(u, p) {
 		return
 	}
 	u.cut(errUnasked(u.at))

@@ -15,13 +15,15 @@ import (
 
 // A worker is the proxy on one loop: its sessions, and their connections to shards. The loop alone touches it.
 type worker struct {
-	p        *Proxy
-	loop     protocol.Loop
-	sessions map[*session]struct{}
-	accesses map[identity]*access
-	privates map[*access]struct{} // of single sessions
-	breakers map[string]*breaker
-	ups      map[*upstream]struct{} // all that are not down
+	p         *Proxy
+	loop      protocol.Loop
+	sessions  map[*session]struct{}
+	accesses  map[identity]*access
+	privates  map[*access]struct{} // of single sessions
+	listeners map[identity]*access // that read hot keys, each in RESP3
+	hot       []hotCount           // reads of keys; nil: none was counted
+	breakers  map[string]*breaker
+	ups       map[*upstream]struct{} // all that are not down
 
 	topology *topology.Map // what requests are routed by; the same during one batch
 	states   *slotStates   // of topology; nil: all slots are simply served
@@ -62,6 +64,8 @@ type access struct {
 	private  *session               // it is one session's own: CLIENT TRACKING
 	tracking *tracking              // of a private access
 	confirm  taker                  // of a private access: takes the first answer to its CLIENT TRACKING
+	listens  bool                   // it reads hot keys, and hears when they change
+	deaf     int64                  // of one that listens: until when it is not used, ns of the worker's clock
 	readers  *access                // the same identity's connections to replicas; nil: none were needed
 }
 
@@ -71,7 +75,7 @@ const tick = 20 * time.Millisecond
 func newWorker(p *Proxy, loop protocol.Loop) *worker {
 	return &worker{
 		p: p, loop: loop, sessions: map[*session]struct{}{}, accesses: map[identity]*access{},
-		privates: map[*access]struct{}{}, breakers: map[string]*breaker{}, ups: map[*upstream]struct{}{},
+		privates: map[*access]struct{}{}, listeners: map[identity]*access{}, breakers: map[string]*breaker{}, ups: map[*upstream]struct{}{},
 	}
 }
 
@@ -102,14 +106,16 @@ func (a *access) leave() {
 	if a.sessions > 0 {
 		return
 	}
-	if a.private != nil {
+	switch {
+	case a.private != nil:
 		delete(a.w.privates, a)
 		a.private = nil
-	} else {
-		if a.id == a.w.p.guest() {
-			return // the next client will want them
-		}
+	case a.listens:
+	case a.id == a.w.p.guest():
+		return // the next client will want them
+	case a.w.accesses[a.id] == a:
 		delete(a.w.accesses, a.id)
+		a.w.closeListener(a.id)
 	}
 	if a.readers != nil {
 		a.readers.leave()
@@ -284,6 +290,8 @@ func (w *worker) greet(u *upstream) {
 			to, a.confirm = a.confirm, nil
 		}
 		u.push(call{to: to, slot: -1, fixed: true}, a.tracking.request)
+	} else if a.listens {
+		u.push(call{to: hotTracks{}, slot: -1, fixed: true}, trackingOn)
 	}
 }
 
@@ -416,6 +424,11 @@ func (w *worker) eachAccess() func(yield func(*access) bool) {
 			}
 		}
 		for a := range w.privates {
+			if !yield(a) {
+				return
+			}
+		}
+		for _, a := range w.listeners {
 			if !yield(a) {
 				return
 			}

@@ -22,6 +22,7 @@ func (v *verdict) take(_ *upstream, _ *call, _ []byte, _ scan.Refusal, err *prot
 // counts only as one interval between two looks.
 func TestSilence(t *testing.T) {
 	p := &Proxy{settings: &Settings{}, started: time.Now(), log: logging.New(io.Discard)}
+	p.cache = newHotCache(p.settings)
 	if _, err := setting.NewRegistry(p.settings.Rows()); err != nil {
 		t.Fatal(err)
 	}

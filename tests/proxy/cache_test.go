@@ -1,0 +1,277 @@
+package proxy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// cached starts a tier whose only proxy has three loops and a cache.
+func cached(t *testing.T, redis bool, args ...string) (all *tier, p *testkit.Server) {
+	t.Helper()
+	all = startTier(t, redis, 0, 0)
+	p = startProxy(t, all.shards, append([]string{"--io-threads", "3", "--proxy-cache-size", "10mb"}, args...)...)
+	return all, p
+}
+
+// warm reads a key until the proxy answers from its cache.
+func warm(t *testing.T, p *testkit.Server, c *respclient.Client, key string) {
+	t.Helper()
+	hits := func() int64 { return p.InfoInt("cache", "proxy_cache_hits") }
+	before := hits()
+	testkit.Until(t, testkit.Slowly(20*time.Second), "a hit of the cache", func() error {
+		for range 40 {
+			ask(t, c, "GET", key)
+		}
+		if hits() == before {
+			return fmt.Errorf("no hit")
+		}
+		return nil
+	})
+}
+
+// TestCacheOfHotKeys: reads of hot keys come from the proxy, and every change of them shows.
+func TestCacheOfHotKeys(t *testing.T) {
+	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, p := cached(t, redis, "--proxy-cache-max-age", "600000")
+			c, other := p.Dial(), p.Dial()
+			says := func(want string, args ...any) {
+				t.Helper()
+				if v := ask(t, c, args...); show(v) != want {
+					t.Errorf("%v: %s, want %s", args, show(v), want)
+				}
+			}
+			soon := func(want, key string) {
+				t.Helper()
+				testkit.Until(t, testkit.Slowly(10*time.Second), key+" is "+want, func() error {
+					return testkit.Equal(show(ask(t, c, "GET", key)), want)
+				})
+			}
+			says("OK", "SET", "k", "1")
+			warm(t, p, c, "k")
+			owner := all.ownerOf(t, "k")
+
+			// A write through the proxy shows at once, whatever the command.
+			ask(t, other, "SET", "k", "2")
+			says("2", "GET", "k")
+			warm(t, p, c, "k")
+			says("3", "INCR", "k")
+			says("3", "GET", "k")
+			warm(t, p, c, "k")
+			ask(t, other, "MULTI")
+			ask(t, other, "SET", "k", "4")
+			says("3", "GET", "k")
+			ask(t, other, "EXEC")
+			says("4", "GET", "k")
+			warm(t, p, c, "k")
+			ask(t, other, "EVAL", "return redis.call('SET', KEYS[1], '5')", 1, "k")
+			says("5", "GET", "k")
+			warm(t, p, c, "k")
+			ask(t, other, "MSET", "k", "6", "somewhere", "else")
+			says("6", "GET", "k")
+			warm(t, p, c, "k")
+			ask(t, other, "FLUSHALL")
+			says("null", "GET", "k")
+			warm(t, p, c, "k") // an absent key can be hot, too
+
+			// A write of others at the shard shows when the shard tells of it.
+			owner.Do("SET", "k", "7")
+			soon("7", "k")
+			warm(t, p, c, "k")
+			owner.Do("DEL", "k")
+			soon("null", "k")
+			owner.Do("SET", "k", "8")
+			soon("8", "k")
+			warm(t, p, c, "k")
+			owner.Do("FLUSHALL")
+			soon("null", "k")
+
+			// A connection that cannot tell of changes any more takes its values with it.
+			owner.Do("SET", "k", "9")
+			soon("9", "k")
+			warm(t, p, c, "k")
+			owner.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			owner.Do("SET", "k", "10")
+			testkit.Until(t, testkit.Slowly(10*time.Second), "the last value", func() error {
+				v, err := c.Do("GET", "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return testkit.Equal(show(v), "10")
+			})
+
+			// RESP2 and RESP3 clients read their own null.
+			ask(t, c, "DEL", "k")
+			warm(t, p, c, "k")
+			three := p.Dial()
+			ask(t, three, "HELLO", 3)
+			if v := ask(t, three, "GET", "k"); v.Kind != '_' {
+				t.Errorf("%+v", v)
+			}
+			if v := ask(t, c, "GET", "k"); v.Kind != '$' || !v.Null {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
+
+// TestCacheFollowsDeadlines: no read has a value after its key's time.
+func TestCacheFollowsDeadlines(t *testing.T) {
+	t.Parallel()
+	_, p := cached(t, true, "--proxy-cache-max-age", "600000")
+	c := p.Dial()
+	for i := range 5 {
+		key := fmt.Sprint("k", i)
+		began := time.Now()
+		ask(t, c, "SET", key, "v", "PX", 400)
+		set := time.Now()
+		for {
+			asked := time.Now()
+			v := ask(t, c, "GET", key)
+			if !v.Null && asked.Sub(set) > 405*time.Millisecond { // Redis counts whole milliseconds
+				t.Fatalf("the key has ended, and is read %s after SET", asked.Sub(set))
+			}
+			if v.Null {
+				if gone := time.Since(began); gone < 400*time.Millisecond {
+					t.Fatalf("the key is missing after %s", gone)
+				}
+				break
+			}
+		}
+	}
+}
+
+// TestCacheHasRights: a client gets from the cache only what it may read. Each database has its own values.
+func TestCacheHasRights(t *testing.T) {
+	t.Parallel()
+	all, p := cached(t, false)
+	for _, s := range all.shards {
+		s.Do("ACL", "SETUSER", "stranger", "on", ">word", "~other", "+@all")
+		s.Do("ACL", "SETUSER", "untimed", "on", ">word", "~*", "+@all", "-pttl", "-client|tracking")
+	}
+	c := p.Dial()
+	ask(t, c, "SET", "k", "1")
+	warm(t, p, c, "k")
+	stranger := p.Dial()
+	ask(t, stranger, "AUTH", "stranger", "word")
+	for range 200 {
+		if v := ask(t, stranger, "GET", "k"); !strings.HasPrefix(v.Text, "NOPERM") {
+			t.Fatalf("%+v", v)
+		}
+	}
+	untimed := p.Dial() // its values cannot be cached, and are read all the same
+	ask(t, untimed, "AUTH", "untimed", "word")
+	for range 200 {
+		if v := ask(t, untimed, "GET", "k"); v.Text != "1" {
+			t.Fatalf("%+v", v)
+		}
+	}
+}
+
+// TestCacheIsBounded: values of many hot keys take no more than proxy-cache-size. CONFIG SET ends the cache.
+func TestCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	_, p := cached(t, true)
+	c := p.Dial()
+	ask(t, c, "CONFIG", "SET", "proxy-cache-size", 100_000)
+	value := strings.Repeat("x", 5000)
+	for i := range 60 {
+		key := fmt.Sprint("k", i)
+		ask(t, c, "SET", key, value)
+		warm(t, p, c, key)
+		if n := p.InfoInt("cache", "proxy_cache_bytes"); n > 100_000 {
+			t.Fatalf("%d bytes", n)
+		}
+	}
+	ask(t, c, "SET", "long", strings.Repeat("x", 200_000))
+	for range 200 {
+		if v := ask(t, c, "GET", "long"); len(v.Text) != 200_000 {
+			t.Fatalf("%d bytes", len(v.Text))
+		}
+	}
+	ask(t, c, "CONFIG", "SET", "proxy-cache-size", 0)
+	if text := ask(t, c, "INFO").Text; strings.Contains(text, "proxy_cache") {
+		t.Error("INFO tells of a cache that is off")
+	}
+	for range 200 {
+		if v := ask(t, c, "GET", "k1"); v.Text != value {
+			t.Fatalf("%.20s", v.Text)
+		}
+	}
+}
+
+// TestCacheIsNeverOlder: counters only grow. No read has less than what the proxy has answered to a write before, on
+// any connection, nor less than the same client has read.
+func TestCacheIsNeverOlder(t *testing.T) {
+	t.Parallel()
+	_, p := cached(t, false)
+	const keys, writers, readers = 4, 2, 6
+	var acknowledged [keys]atomic.Int64
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	run := func(f func(c *respclient.Client, rng *rand.Rand) error) {
+		c, rng := p.Dial(), rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+		all.Go(func() {
+			for !stop.Load() {
+				if err := f(c, rng); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	raise := func(k int, to int64) {
+		for old := acknowledged[k].Load(); old < to && !acknowledged[k].CompareAndSwap(old, to); {
+			old = acknowledged[k].Load()
+		}
+	}
+	for range writers {
+		run(func(c *respclient.Client, rng *rand.Rand) error {
+			k := rng.IntN(keys)
+			v, err := c.Do("INCR", fmt.Sprint("n", k))
+			if err == nil {
+				raise(k, v.Int)
+				// A pipeline reads what it has written itself.
+				var both []respclient.Value
+				both, err = c.Pipeline([]any{"INCR", fmt.Sprint("n", k)}, []any{"GET", fmt.Sprint("n", k)})
+				if err == nil {
+					if read, _ := strconv.ParseInt(both[1].Text, 10, 64); read < both[0].Int {
+						return fmt.Errorf("n%d was %d after its INCR to %d", k, read, both[0].Int)
+					}
+					raise(k, both[0].Int)
+				}
+			}
+			testkit.Moment(rng, 4*time.Millisecond)
+			return err
+		})
+	}
+	for range readers {
+		run(func(c *respclient.Client, rng *rand.Rand) error {
+			k := rng.IntN(keys)
+			least := acknowledged[k].Load()
+			v, err := c.Do("GET", fmt.Sprint("n", k))
+			if n, _ := strconv.ParseInt(v.Text, 10, 64); err == nil && n < least {
+				return fmt.Errorf("n%d was read as %d after %d was acknowledged", k, n, least)
+			}
+			return err
+		})
+	}
+	testkit.Until(t, testkit.Slowly(60*time.Second), "many hits of the cache", func() error {
+		if hits := p.InfoInt("cache", "proxy_cache_hits"); hits < 10_000 && !t.Failed() {
+			return fmt.Errorf("%d hits", hits)
+		}
+		return nil
+	})
+	stop.Store(true)
+	all.Wait()
+}
