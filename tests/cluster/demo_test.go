@@ -25,7 +25,7 @@ func ask(port int, args ...any) (respclient.Value, error) {
 		return respclient.Value{}, err
 	}
 	defer c.Close()
-	c.SetTimeout(testkit.Slowly(5 * time.Second))
+	c.SetTimeout(testkit.Slowly(time.Minute))
 	v, err := c.Do(args...)
 	return v, errors.Join(err, v.Err())
 }

@@ -38,14 +38,14 @@ func TestHandshakesThatStop(t *testing.T) {
 		"--tls-auth-clients", "no")...)
 	address := "127.0.0.1:" + strconv.Itoa(port)
 	secure := func() error {
-		c, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Slowly(10 * time.Second)}, "tcp", address,
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Slowly(time.Minute)}, "tcp", address,
 			certs.Client(t, false))
 		if err != nil {
 			return err
 		}
 		defer c.Close()
 		r := respclient.New(c)
-		r.SetTimeout(testkit.Slowly(10 * time.Second))
+		r.SetTimeout(testkit.Slowly(time.Minute))
 		v, err := r.Do("PING")
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func TestHandshakesThatStop(t *testing.T) {
 		}
 	}
 	for i, c := range clients {
-		c.SetDeadline(c.begun.Add(limit + testkit.Slowly(10*time.Second)))
+		c.SetDeadline(c.begun.Add(limit + testkit.Slowly(time.Minute)))
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("number %d is still connected %v after its beginning", i, time.Since(c.begun))
 		}

@@ -28,7 +28,7 @@ func TestFilesForOperators(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		c.SetTimeout(testkit.Slowly(5 * time.Second))
+		c.SetTimeout(testkit.Slowly(time.Minute))
 		if v, err := c.Do("PING"); err != nil || v.Text != "PONG" {
 			t.Fatalf("PING: %v %v", v, err)
 		}

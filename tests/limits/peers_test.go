@@ -114,7 +114,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	piece := []byte("$10000\r\n" + strings.Repeat("y", 10_000) + "\r\n")
 	var err error
 	for i := 0; i < 1000 && err == nil; i++ {
-		c.SetDeadline(time.Now().Add(testkit.Slowly(10 * time.Second)))
+		c.SetDeadline(time.Now().Add(testkit.Slowly(time.Minute)))
 		_, err = c.Write(piece)
 	}
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -124,7 +124,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	s.AwaitLog(testkit.Slowly(10*time.Second), "Closing client that reached max query buffer length: id=")
 	long := dial(t, s.Addr) // one argument that is slightly too long: sent whole, then the connection ends, as with Redis
 	defer long.Close()
-	long.SetDeadline(time.Now().Add(testkit.Slowly(10 * time.Second)))
+	long.SetDeadline(time.Now().Add(testkit.Slowly(time.Minute)))
 	if _, err := fmt.Fprintf(long, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1048576\r\n%s\r\n",
 		strings.Repeat("z", 1<<20)); err != nil {
 		t.Errorf("sending an argument of 1 MB: %v", err)
@@ -267,7 +267,7 @@ func TestGarbage(t *testing.T) {
 				}
 				go io.Copy(io.Discard, conn)
 				for range 1 + rng.IntN(20) {
-					conn.SetWriteDeadline(time.Now().Add(testkit.Slowly(10 * time.Second)))
+					conn.SetWriteDeadline(time.Now().Add(testkit.Slowly(time.Minute)))
 					if _, err := conn.Write(garbage(rng)); err != nil {
 						break // cut off, as expected
 					}

@@ -197,7 +197,7 @@ func listen(t *testing.T) net.Listener {
 
 // read reads until it has found word.
 func read(t *testing.T, conn net.Conn, word string) {
-	conn.SetReadDeadline(time.Now().Add(testkit.Slowly(5 * time.Second)))
+	conn.SetReadDeadline(time.Now().Add(testkit.Slowly(time.Minute)))
 	buf, n := make([]byte, 4096), 0
 	for !strings.Contains(string(buf[:n]), word) {
 		k, err := conn.Read(buf[n:])

@@ -29,7 +29,7 @@ func dialTLS(t testing.TB, port int, config *tls.Config) (*respclient.Client, *t
 	}
 	t.Cleanup(func() { c.Close() })
 	client := respclient.New(c)
-	client.SetTimeout(testkit.Slowly(10 * time.Second))
+	client.SetTimeout(testkit.Slowly(time.Minute))
 	_, err = client.Do("PING")
 	return client, c, err
 }
@@ -83,7 +83,7 @@ func TestTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer plain.Close()
-			plain.SetDeadline(time.Now().Add(testkit.Slowly(5 * time.Second)))
+			plain.SetDeadline(time.Now().Add(testkit.Slowly(time.Minute)))
 			io.WriteString(plain, "PING\r\n")
 			if read, _ := io.ReadAll(plain); bytes.Contains(read, []byte("PONG")) {
 				t.Errorf("served in the clear: %q", read)

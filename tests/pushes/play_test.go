@@ -103,7 +103,7 @@ func (p *play) leave(c *client) error {
 	p.links[c].Close()
 	delete(p.links, c)
 	p.model.leave(c)
-	return testkit.Poll(20*time.Second, func() error {
+	return testkit.Poll(time.Minute, func() error {
 		reply, err := p.ask("CLIENT", "LIST", "ID", fmt.Sprint(c.id))
 		if err == nil && strings.Contains(reply, "addr=") {
 			err = fmt.Errorf("client %d is still there", c.id)
