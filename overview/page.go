@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"spindle/internal/histogram"
 	"spindle/protocol"
 )
+
+var errDBIndex = errors.New("ERR DB index is out of range")
 
 // The longest replies that the live page and its console take. The console shows 256 KB.
 const (
@@ -105,11 +108,11 @@ func (o *Page) observe(words ...string) (reply []byte, err error) {
 	return reply, err
 }
 
-// Consult runs a command of the console with the rights of the user name. from is the browser's address. The logs show
-// it with the client name "console".
+// Consult runs a command of the console on a database, with the rights of the user name. from is the browser's address.
+// The logs show it with the client name "console".
 //
 // The reply waits for the disk as any other reply does, because it may show a write that a power cut would undo.
-func (o *Page) Consult(name, from string, args [][]byte) (reply []byte, err error) {
+func (o *Page) Consult(name, from string, db int, args [][]byte) (reply []byte, err error) {
 	var turn uint64
 	defer func() {
 		for o.Gate.Holds(turn) {
@@ -123,8 +126,12 @@ func (o *Page) Consult(name, from string, args [][]byte) (reply []byte, err erro
 			err = fmt.Errorf("NOAUTH the user %q of admin-console-user is not there or is off", name)
 			return
 		}
+		if db < 0 || db >= o.Space.Len() {
+			err = errDBIndex
+			return
+		}
 		guest := engine.NewGuest(user)
-		guest.Name, guest.From, guest.Out.Chunks = "console", from, bounded(longestConsole)
+		guest.DB, guest.Name, guest.From, guest.Out.Chunks = db, "console", from, bounded(longestConsole)
 		if err = o.Core.Consult(guest, args); err == nil {
 			reply, err = copyReply(guest, longestConsole)
 		}

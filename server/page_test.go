@@ -13,7 +13,7 @@ func TestConsoleWaitsForTheDisk(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if _, err := in.page.Consult("default", "", [][]byte{[]byte("GET"), []byte("k")}); err != nil {
+		if _, err := in.page.Consult("default", "", 0, [][]byte{[]byte("GET"), []byte("k")}); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -65,7 +65,7 @@ func TestAFeatureIsOnePart(t *testing.T) {
 		for i, w := range words {
 			args[i] = []byte(w)
 		}
-		reply, err := in.page.Consult("default", "", args)
+		reply, err := in.page.Consult("default", "", 0, args)
 		if err != nil {
 			t.Error(err)
 		}

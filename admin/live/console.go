@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"spindle/protocol"
+	"spindle/protocol/respclient"
 )
 
 // The console is off unless a user and a token are set. It takes commands that read, and the user's rights hold.
@@ -24,8 +28,10 @@ const mostAsking = 8
 
 // An answer is what the console shows.
 type answer struct {
-	Text  string `json:"text"`
-	Error bool   `json:"error"`
+	Text  string   `json:"text"`
+	Error bool     `json:"error"`
+	DB    int      `json:"db"`              // where the next line runs
+	Words []string `json:"words,omitempty"` // what a line may begin with, if the request asks for them
 }
 
 func (p *Page) serveConsole(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +44,9 @@ func (p *Page) serveConsole(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var request struct {
-		Line string `json:"line"`
+		Line  string `json:"line"`
+		DB    int    `json:"db"`
+		Words bool   `json:"words"`
 	}
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxLine)).Decode(&request); err != nil {
 		http.Error(w, "JSON is expected: {\"line\": \"…\"}", http.StatusBadRequest)
@@ -51,38 +59,75 @@ func (p *Page) serveConsole(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many commands of the console wait for the turn", http.StatusServiceUnavailable)
 		return
 	}
-	body, _ := json.Marshal(p.answer(request.Line, r.RemoteAddr))
+	a := p.answer(request.Line, r.RemoteAddr, request.DB)
+	if request.Words {
+		a.Words = wordsOfConsole()
+	}
+	body, _ := json.Marshal(a)
 	writeJSON(w, body)
 }
 
-// answer runs one line for the browser at the address from.
-func (p *Page) answer(line, from string) answer {
-	args, err := splitLine(line)
-	if err == nil && len(args) == 0 {
-		return answer{}
-	}
-	if err == nil && !consoleTakes(args) {
-		err = fmt.Errorf("ERR this console only takes commands that read, and %q is none of them",
-			strings.ToUpper(printable(string(args[0]))))
-	}
+// answer runs one line on a database for the browser at the address from.
+func (p *Page) answer(line, from string, db int) answer {
+	text, next, err := p.runLine(line, from, db)
 	if err != nil {
-		return answer{err.Error(), true}
+		return answer{Text: printable(err.Error()), Error: true, DB: db}
 	}
-	reply, err := p.o.Consult(p.o.Console, from, args)
-	if err != nil {
-		return answer{printable(err.Error()), true}
-	}
-	v, err := parse(reply)
-	if err != nil {
-		return answer{err.Error(), true}
-	}
-	var b strings.Builder
-	show(&b, v, "")
-	text := b.String()
 	if len(text) > maxReply {
 		text = strings.ToValidUTF8(text[:maxReply], "") + "\n… the rest is not shown"
 	}
-	return answer{text, v.Kind == '-' || v.Kind == '!'}
+	return answer{Text: text, Error: strings.HasPrefix(text, shownError), DB: next}
+}
+
+// runLine returns what a line shows, and the database of the next one.
+func (p *Page) runLine(line, from string, db int) (text string, next int, err error) {
+	args, err := splitLine(line)
+	if err != nil || len(args) == 0 {
+		return "", db, err
+	}
+	consult := func(db int, args [][]byte) (respclient.Value, error) {
+		reply, err := p.o.Consult(p.o.Console, from, db, args)
+		if err != nil {
+			return respclient.Value{}, err
+		}
+		return parse(reply)
+	}
+	switch word := string(args[0]); {
+	case strings.EqualFold(word, "help"):
+		var words []string
+		for _, a := range args[1:] {
+			words = append(words, string(a))
+		}
+		text, err = help(words, func(words ...string) (any, error) {
+			var question [][]byte
+			for _, w := range words {
+				question = append(question, []byte(w))
+			}
+			v, err := consult(db, question)
+			if err == nil {
+				err = v.Err()
+			}
+			return plain(v), err
+		})
+		return text, db, err
+	case strings.EqualFold(word, "select") && len(args) == 2:
+		if next, err = strconv.Atoi(string(args[1])); err == nil {
+			_, err = consult(next, [][]byte{[]byte("PING")})
+		} else {
+			err = protocol.ErrNotInteger
+		}
+		return "OK\n", next, err
+	case !consoleTakes(args):
+		return "", db, fmt.Errorf("ERR this console only takes commands that read, and %q is none of them: try help",
+			strings.ToUpper(word))
+	}
+	v, err := consult(db, args)
+	if err != nil {
+		return "", db, err
+	}
+	var b strings.Builder
+	show(&b, v, "")
+	return b.String(), db, nil
 }
 
 // takes are commands that read the server's state, each with the subcommands that the console takes; nil is all.

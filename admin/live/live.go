@@ -24,8 +24,9 @@ import (
 type Source struct {
 	// Observe runs a command of the server's own: no trace of it is left in what is counted. The reply is RESP3.
 	Observe func(args ...string) ([]byte, error)
-	// Consult runs a command as an ACL user, for a browser at the address from. It is counted as a client's is.
-	Consult func(user, from string, args [][]byte) ([]byte, error)
+	// Consult runs a command as an ACL user on a database, for a browser at the address from. It is counted as a
+	// client's is.
+	Consult func(user, from string, db int, args [][]byte) ([]byte, error)
 	// Clients are the first n clients by id, as CLIENT LIST shows them.
 	Clients func(n int) []string
 	// Sample are figures of this moment that INFO does not have.

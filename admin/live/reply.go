@@ -95,6 +95,8 @@ func printable(s string) string {
 // are not.
 func shows(c rune) bool { return c == '\n' || c == '\r' || unicode.IsGraphic(c) }
 
+const shownError = "(error) "
+
 // show writes a reply as redis-cli does: a line each, numbered, what is within indented.
 func show(b *strings.Builder, v respclient.Value, indent string) {
 	switch {
@@ -107,7 +109,7 @@ func show(b *strings.Builder, v respclient.Value, indent string) {
 	case v.Kind == ',':
 		fmt.Fprintf(b, "(double) %s\n", v.Text)
 	case v.Kind == '-' || v.Kind == '!':
-		b.WriteString("(error) " + printable(v.Text) + "\n")
+		b.WriteString(shownError + printable(v.Text) + "\n")
 	case v.Kind == '%':
 		showPairs(b, v, indent)
 	case v.Kind == '*' || v.Kind == '~' || v.Kind == '>':

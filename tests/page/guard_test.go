@@ -250,6 +250,33 @@ func TestConsoleLines(t *testing.T) {
 			t.Errorf("%q: %s, want %q", line, got, want)
 		}
 	}
+	for line, want := range map[string]string{
+		"help": "BIGKEYS", "help get": `GET key\nReturns the string value of a key.`, "HELP client list": "CLIENT LIST [TYPE <NORMAL | MASTER",
+		"help set": "SET key value [", "help config": "CONFIG GET: Returns", "help nothing": "no command",
+		"select 99": "DB index", "select -1": "DB index", "select x": "not an integer", "select": "only takes", "select 3": "OK",
+	} {
+		if got := ask(line); !strings.Contains(strings.ReplaceAll(got, `\u003c`, "<"), want) {
+			t.Errorf("%q: %s, want %q", line, got, want)
+		}
+	}
+	in := func(db, line string) (answer string) {
+		_, answer, _ = visit{method: "POST", path: "/live/console", body: `{"line":"` + line + `","db":` + db + `}`,
+			header: bearing}.make(t, url)
+		return answer
+	}
+	if got := in("3", "GET greeting"); !strings.Contains(got, "(nil)") || !strings.Contains(got, `"db":3`) {
+		t.Errorf("in database 3: %s", got)
+	}
+	if got := in("3", "select 0"); !strings.Contains(got, `"db":0`) {
+		t.Errorf("after SELECT 0: %s", got)
+	}
+	if got := in("-1", "GET greeting"); !strings.Contains(got, "DB index") {
+		t.Errorf("in database -1: %s", got)
+	}
+	s.Do("ACL", "SETUSER", "reader", "db=0")
+	if got := in("3", "GET greeting"); !strings.Contains(got, "NOPERM") {
+		t.Errorf("in a database without a right: %s", got)
+	}
 	busy := s.Dial()
 	busy.Send("EVAL", "while true do end", 0)
 	if err := busy.Flush(); err != nil {

@@ -333,6 +333,18 @@ func TestKeyboard(t *testing.T) {
 	}
 	b.press("ArrowUp")
 	b.await("document.getElementById('line').value === 'CONFIG GET admin-token'")
+	eval[any](b, "document.getElementById('line').value = ''")
+	for _, c := range []struct{ typed, becomes string }{
+		{"slo", "SLOWLOG "}, {"g", "SLOWLOG GET "}, {"", "SLOWLOG GET "},
+	} {
+		b.typeText(c.typed)
+		b.press("Tab")
+		b.await(fmt.Sprintf("document.getElementById('line').value === %q", c.becomes))
+	}
+	eval[any](b, "document.getElementById('line').value = ''")
+	b.typeText("help latency ")
+	b.press("Tab") // several words are possible: they are shown
+	b.await("[...document.querySelectorAll('#output .soft')].at(-1)?.textContent.includes('latency histogram')")
 	b.press("Escape")
 	b.await("document.activeElement.id !== 'line'")
 	if got := s.Do("GET", "greeting"); got.Text != "hello world" {
