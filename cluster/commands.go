@@ -660,14 +660,18 @@ func (c *Cluster) describeEndpoint(r *protocol.Reply, n *state.Node, secure bool
 	}
 }
 
-// shards is SHARDS. Replies: for each shard its slots and its nodes.
+// shards is SHARDS. Replies: for each shard its slots and its nodes. A client that called CLIENT CAPA gets the shard's
+// ID too, as from Valkey 9.1. Older clients of Redis end with an error at a field that they do not know.
 func (c *Cluster) shards(ctx *command.Context) error {
-	r := ctx.Reply
+	r, fields := ctx.Reply, 2
+	if ctx.Client.Is(client.Redirects) {
+		fields++
+	}
 	c.look(func(s *state.State) {
 		all := s.Shards()
 		r.Array(len(all))
 		for _, nodes := range all {
-			r.Map(2)
+			r.Map(fields)
 			r.BulkString("slots")
 			ranges := nodes[0].Root().Ranges()
 			r.Array(2 * len(ranges))
@@ -679,6 +683,10 @@ func (c *Cluster) shards(ctx *command.Context) error {
 			r.Array(len(nodes))
 			for _, n := range nodes {
 				c.describeMember(s, r, n)
+			}
+			if fields > 2 {
+				r.BulkString("id")
+				r.BulkString(nodes[0].ShardID)
 			}
 		}
 	})

@@ -42,3 +42,25 @@ func TestAReplicaThatLeavesEndsItsShard(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 }
+
+// TestShardIDs: SHARDS has a shard's ID for a client that called CLIENT CAPA, in the place that Valkey 9.1 gives it. No
+// other client gets it.
+func TestShardIDs(t *testing.T) {
+	t.Parallel()
+	n := node(t, false)
+	for _, protocol := range []int{2, 3} {
+		c := n.Dial()
+		c.SetTimeout(testkit.Slowly(patience))
+		c.Must("HELLO", protocol)
+		shard := c.Must("CLUSTER", "SHARDS").Elems[0]
+		if _, is := shard.Get("id"); is {
+			t.Errorf("RESP%d: a client without capabilities gets a shard's ID: %s", protocol, written(shard))
+		}
+		c.Must("CLIENT", "CAPA", "redirect")
+		shard = c.Must("CLUSTER", "SHARDS").Elems[0]
+		id, _ := shard.Get("id")
+		if want := n.Do("CLUSTER", "MYSHARDID").Text; id.Text != want || len(shard.Elems) != 6 || shard.Elems[4].Text != "id" {
+			t.Errorf("RESP%d: the shard is %s, its ID is %s", protocol, written(shard), want)
+		}
+	}
+}
