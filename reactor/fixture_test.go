@@ -297,7 +297,7 @@ func eachBackendAtOnce(t *testing.T, f func(t *testing.T, b Backend)) {
 }
 
 // patience is how long a test waits for what must come, also on a busy host.
-var patience = testkit.Slowly(20 * time.Second)
+var patience = testkit.Slowly(time.Minute)
 
 // A peer is a client that reads line by line.
 type peer struct {

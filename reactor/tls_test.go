@@ -111,51 +111,61 @@ func TestHandshakeCutAnywhere(t *testing.T) {
 }
 
 // Connections that stop in their handshake count in maxclients, are closed when their time is over, and delay no other.
+// A busy host delays a client sometimes, and a server that waits for handshakes does so always.
 func TestHandshakesThatStop(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		const many, limit = 300, time.Second
-		h := newTestHandler()
-		r, addr := serveHandler(t, h, Options{Backend: b, HandshakeLimit: limit})
-		p := dial(t, addr)
-		p.send(command("PING")) // its own handshake is over, then
-		p.expect("+OK\r\n")
-		begun := time.Now()
-		var stopped []net.Conn
-		for i := range many {
-			c := dialBare(t, addr)
-			stopped = append(stopped, c)
-			if i%3 > 0 { // a part of the greeting, or all of it
-				cut := &cutConn{Conn: c, left: 100}
-				if i%3 == 2 {
-					cut.left = -1
-				}
-				go tls.Client(&onceConn{cut, t.Context().Done()}, clientTLS()).Handshake()
-			}
+		const most, tries = 400 * time.Millisecond, 8
+		slowest := pingBesideStopped(t, b)
+		for try := 1; slowest > most && try < tries; try++ {
+			slowest = min(slowest, pingBesideStopped(t, b))
 		}
-		eventually(t, "all are counted", func() bool { return r.Stats().Open == many+1 || time.Since(begun) > limit })
-		slowest := time.Duration(0)
-		for time.Since(begun) < limit {
-			sent := time.Now()
-			p.send(command("PING"))
-			p.expect("+OK\r\n")
-			slowest = max(slowest, time.Since(sent))
-		}
-		if slowest > 400*time.Millisecond {
+		if slowest > most {
 			t.Errorf("a PING took %v beside them", slowest)
 		}
-		defer func() {
-			running, begun, failed := r.Handshakes()
-			t.Logf("%d handshakes begun, %d failed, %d run; %d connections are open", begun, failed, running, r.Stats().Open)
-		}()
-		eventually(t, "they are gone", func() bool { return r.Stats().Open == 1 })
-		for _, c := range stopped {
-			if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
-				t.Fatal(err)
+	})
+}
+
+// pingBesideStopped returns the longest time of a PING beside handshakes that stop.
+func pingBesideStopped(t *testing.T, b Backend) (slowest time.Duration) {
+	const many, limit = 300, time.Second
+	h := newTestHandler()
+	r, addr := serveHandler(t, h, Options{Backend: b, HandshakeLimit: limit})
+	p := dial(t, addr)
+	p.send(command("PING")) // its own handshake is over, then
+	p.expect("+OK\r\n")
+	begun := time.Now()
+	var stopped []net.Conn
+	for i := range many {
+		c := dialBare(t, addr)
+		stopped = append(stopped, c)
+		if i%3 > 0 { // a part of the greeting, or all of it
+			cut := &cutConn{Conn: c, left: 100}
+			if i%3 == 2 {
+				cut.left = -1
 			}
+			go tls.Client(&onceConn{cut, t.Context().Done()}, clientTLS()).Handshake()
 		}
+	}
+	eventually(t, "all are counted", func() bool { return r.Stats().Open == many+1 || time.Since(begun) > limit })
+	for time.Since(begun) < limit {
+		sent := time.Now()
 		p.send(command("PING"))
 		p.expect("+OK\r\n")
-	})
+		slowest = max(slowest, time.Since(sent))
+	}
+	defer func() {
+		running, begun, failed := r.Handshakes()
+		t.Logf("%d handshakes begun, %d failed, %d run; %d connections are open", begun, failed, running, r.Stats().Open)
+	}()
+	eventually(t, "they are gone", func() bool { return r.Stats().Open == 1 })
+	for _, c := range stopped {
+		if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Fatal(err)
+		}
+	}
+	p.send(command("PING"))
+	p.expect("+OK\r\n")
+	return slowest
 }
 
 // A onceConn's reads wait: its handshake goes as far as its first flight.
@@ -280,7 +290,7 @@ func TestFirstRequestByNagle(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 		fastest := time.Hour
-		for range 10 {
+		for try := 0; try < 10 || try < 200 && fastest > 30*time.Millisecond; try++ {
 			bare := dialBare(t, addr)
 			bare.(*net.TCPConn).SetNoDelay(false)
 			c := tls.Client(bare, clientTLS())
