@@ -86,7 +86,7 @@ func (s *session) info(args [][]byte) bool {
 	return true
 }
 
-// config is CONFIG GET, SET and RESETSTAT: of the proxy.
+// config is CONFIG GET, SET, REWRITE and RESETSTAT: of the proxy.
 func (s *session) config(args [][]byte) bool {
 	p := s.w.p
 	switch word := strings.ToLower(string(args[1])); {
@@ -113,6 +113,18 @@ func (s *session) config(args [][]byte) bool {
 			return true
 		}
 		s.sayOK()
+	case word == "rewrite" && len(args) == 2:
+		number := s.expect()
+		go func() { // it waits for the disk
+			err := p.rewriter.Rewrite(false)
+			s.on(func() {
+				if err != nil {
+					s.answerOr(number, nil, errConfig(err))
+				} else {
+					s.answer(number, replyOK)
+				}
+			})
+		}()
 	case word == "resetstat" && len(args) == 2:
 		p.reactor.ResetStats()
 		p.count.reset()

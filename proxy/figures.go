@@ -44,11 +44,16 @@ func (f *shardFigure) add(nanos int64, failed bool) {
 type rowFigure struct {
 	calls, failed uint64
 	nanos         int64
+	took          *histogram.H // nil: no call yet
 }
 
 func (f *rowFigure) add(nanos int64, failed bool) {
 	f.calls++
 	f.nanos += nanos
+	if f.took == nil {
+		f.took = &histogram.H{}
+	}
+	f.took.Add(nanos, 1)
 	if failed {
 		f.failed++
 	}
@@ -98,17 +103,28 @@ func (p *Proxy) sum() *sum {
 	return all
 }
 
-func (all *sum) add(w *worker) {
-	for at, f := range w.figures.shards {
-		to := all.shard(at)
-		to.failed += f.failed
-		to.took.Merge(&f.took)
+// merge adds the figures of another worker.
+func (f *figures) merge(other *figures) {
+	for at, from := range other.shards {
+		to := f.shard(at)
+		to.failed += from.failed
+		to.took.Merge(&from.took)
 	}
-	for i := range w.figures.rows {
-		from, to := &w.figures.rows[i], all.row(i)
+	for i := range other.rows {
+		from, to := &other.rows[i], f.row(i)
 		to.calls, to.failed, to.nanos = to.calls+from.calls, to.failed+from.failed, to.nanos+from.nanos
+		if from.took != nil {
+			if to.took == nil {
+				to.took = &histogram.H{}
+			}
+			to.took.Merge(from.took)
+		}
 	}
-	all.whole.Merge(&w.figures.whole)
+	f.whole.Merge(&other.whole)
+}
+
+func (all *sum) add(w *worker) {
+	all.merge(&w.figures)
 	for u := range w.ups {
 		all.waiting[u.at] += u.calls.n
 	}

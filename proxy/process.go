@@ -189,7 +189,7 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
 	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{}, mapChanged: make(chan struct{}, 1), started: time.Now(),
 		registry: h.registry, chance: rand.IntN, tls: func() *tls.Config { return nil },
-		cache: newHotCache(&h.own)}
+		cache: newHotCache(&h.own), rewriter: &config.Rewriter{Registry: h.registry, File: h.config.File, Log: h.log}}
 	if h.own.TLS.Get() {
 		p.tls = certificates.Client
 	}

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/setting"
 	"spindle/protocol"
@@ -60,7 +61,8 @@ type Proxy struct {
 	hub       *hub
 	draining  atomic.Bool
 	registry  *setting.Registry
-	chance    func(n int) int // a random number below n
+	rewriter  *config.Rewriter // of the configuration file
+	chance    func(n int) int  // a random number below n
 }
 
 // counters are what the proxy has done since its start. Any goroutine.

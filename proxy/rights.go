@@ -27,6 +27,9 @@ var rightProbes = map[string][]byte{
 	"latency|history": encode("LATENCY", "HISTORY", ""),
 	"latency|reset":   encode("LATENCY", "LATEST"),
 
+	"latency|histogram": encode("LATENCY", "HISTOGRAM", ""),
+	"config|rewrite":    encode("CONFIG", "SET", "", ""), // REWRITE would rewrite the shard's
+
 	"config|resetstat": encode("CONFIG", "SET", "", ""), // RESETSTAT would reset the shard's
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -190,9 +191,13 @@ func (s *session) refuseSubcommand(args [][]byte) {
 	s.refuse(route.UnknownSubcommand(args))
 }
 
-// latency is LATENCY LATEST | HISTORY event | RESET [event ...] | HELP.
+// latency is LATENCY LATEST | HISTORY event | RESET [event ...] | HISTOGRAM [command ...] | HELP.
 func (s *session) latency(args [][]byte) bool {
 	is := func(name string) bool { return len(args) > 1 && ascii.EqualFold(args[1], name) }
+	if is("histogram") {
+		s.histograms(args[2:])
+		return true
+	}
 	l := &s.w.p.slow
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,7 +241,62 @@ func (s *session) latency(args [][]byte) bool {
 	return true
 }
 
+// histograms is LATENCY HISTOGRAM: of the time that shards took. A container's name stands for its subcommands.
+func (s *session) histograms(names [][]byte) {
+	table, number := s.w.p.table(), s.expect()
+	wanted := map[int]bool{} // by row
+	for _, name := range names {
+		container, sub, isSub := bytes.Cut(name, []byte("|"))
+		row := table.Find(container)
+		if row != nil && isSub {
+			row = row.Sub(sub)
+		}
+		if row == nil {
+			continue
+		}
+		wanted[row.Number] = true
+		for _, other := range table.Rows() {
+			if strings.HasPrefix(other.Name, row.Name+"|") {
+				wanted[other.Number] = true
+			}
+		}
+	}
+	ask(s, func(w *worker) []*figures {
+		copied := &figures{}
+		copied.merge(&w.figures)
+		return []*figures{copied}
+	}, func(parts []*figures) {
+		all := &figures{}
+		for _, p := range parts {
+			all.merge(p)
+		}
+		r := protocol.Reply{RESP3: s.access.id.resp3}
+		mark, n := r.Mark(), 0
+		for i, row := range table.Rows() {
+			if took := all.row(i + 1).took; took != nil && (len(names) == 0 || wanted[i]) {
+				n++
+				r.BulkString(row.Name)
+				r.Map(2)
+				r.BulkString("calls")
+				r.Int(int64(took.Total))
+				r.BulkString("histogram_usec")
+				mark, n := r.Mark(), 0
+				for micros, calls := range took.Doublings {
+					r.Int(micros)
+					r.Int(int64(calls))
+					n++
+				}
+				r.MapAt(mark, n)
+			}
+		}
+		r.MapAt(mark, n)
+		s.answer(number, r.B)
+	})
+}
+
 var latencyHelp = []string{
+	"HISTOGRAM [<command> ...]",
+	"    How many calls of these commands, or of all, the shards answered within 1, 2, 4, ... microseconds.",
 	"HISTORY <event>",
 	"    Time and milliseconds of each second of an event: command, or shard:<ip:port> for a shard's share.",
 	"LATEST",

@@ -103,6 +103,22 @@ func (h *H) Below(bounds []float64) map[float64]uint64 {
 	return counts
 }
 
+// Doublings yields 1, 2, 4, … micros (of 1,024 ns), each with how many durations did not exceed it. A step at which the
+// count does not grow is left out.
+func (h *H) Doublings(yield func(micros int64, count uint64) bool) {
+	seen, told, at := uint64(0), uint64(0), 0
+	for micros := int64(1); seen < h.Total && at < buckets; micros *= 2 {
+		for at < buckets && end(at) <= time.Duration(micros)<<10 {
+			seen += h.buckets[at]
+			at++
+		}
+		if seen > told && !yield(micros, seen) {
+			return
+		}
+		told = seen
+	}
+}
+
 // Bounds returns bounds that Below counts exactly: from 16 µs to 17 s, each four times the one before.
 func Bounds() (bounds []float64) {
 	for d := time.Duration(16 << 10); d < 20*time.Second; d *= 4 {

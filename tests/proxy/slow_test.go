@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,6 +42,17 @@ func TestSlowRequests(t *testing.T) {
 	if v := ask(t, c, "LATENCY", "HISTORY", "command"); len(v.Elems) == 0 || v.Elems[0].Elems[1].Int < 100 {
 		t.Errorf("LATENCY HISTORY: %s", show(v))
 	}
+	v = ask(t, c, "LATENCY", "HISTOGRAM", "set", "nothing", "get")
+	if len(v.Elems) != 2 || v.Elems[0].Text != "set" || v.Elems[1].Elems[1].Int != 4 {
+		t.Fatalf("LATENCY HISTOGRAM set: %s", show(v))
+	}
+	counts := v.Elems[1].Elems[3].Elems // pairs of µs and calls: they grow
+	if n := len(counts); n < 2 || counts[n-1].Int != 4 || counts[n-2].Int < 131072 || n > 2 && counts[n-4].Int*2 > counts[n-2].Int {
+		t.Errorf("LATENCY HISTOGRAM set: %s", show(v))
+	}
+	if all := ask(t, c, "LATENCY", "HISTOGRAM"); !strings.Contains(show(all), "set [calls 4") {
+		t.Errorf("LATENCY HISTOGRAM: %s", show(all))
+	}
 	expect(t, c, "1", "LATENCY", "RESET", "command", "odd")
 	expect(t, c, "1", "LATENCY", "RESET")
 	expect(t, c, "OK", "SLOWLOG", "RESET")
@@ -52,7 +66,7 @@ func TestSlowErrors(t *testing.T) {
 	c, one := all.proxies[0].Dial(), testkit.Start(t, "--slowlog-log-slower-than", "-1").Dial()
 	for _, request := range []string{"SLOWLOG GET x", "SLOWLOG GET -2", "SLOWLOG GET 1 2", "SLOWLOG ODD", "SLOWLOG LEN x", "SLOWLOG GET",
 		"SLOWLOG GET -1", "SLOWLOG LEN", "SLOWLOG RESET", "SLOWLOG RESET x", "LATENCY ODD", "LATENCY LATEST", "LATENCY HISTORY",
-		"LATENCY HISTORY none", "LATENCY RESET", "LATENCY RESET none", "LATENCY LATEST x"} {
+		"LATENCY HISTORY none", "LATENCY HISTOGRAM none", "LATENCY RESET", "LATENCY RESET none", "LATENCY LATEST x"} {
 		var args []any
 		for word := range strings.FieldsSeq(request) {
 			args = append(args, word)
@@ -65,5 +79,31 @@ func TestSlowErrors(t *testing.T) {
 		if v := ask(t, c, name, "HELP"); len(v.Elems) < 6 {
 			t.Errorf("%s HELP: %v", name, v)
 		}
+	}
+}
+
+// TestConfigRewrite: a proxy writes its settings into its file, and starts with them.
+func TestConfigRewrite(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, true, 0, 1)
+	c := all.proxies[0].Dial()
+	if v := ask(t, c, "CONFIG", "REWRITE"); v.Text != "ERR The server is running without a config file" {
+		t.Errorf("without a file: %s", show(v))
+	}
+	file, port := filepath.Join(t.TempDir(), "proxy.conf"), testkit.FreePort(t)
+	text := fmt.Sprintf("# mine\nport %d\nbind 127.0.0.1\nproxy-cluster %s\n", port, all.shards[0].Addr)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: []string{"--proxy", file}})
+	p.Do("CONFIG", "SET", "proxy-timeout", 1234, "proxy-rule", "no-tmp deny prefix tmp:")
+	p.Do("CONFIG", "REWRITE")
+	p.Terminate()
+	p.Restart()
+	c = p.Dial()
+	expect(t, c, "[proxy-timeout 1234]", "CONFIG", "GET", "proxy-timeout")
+	expect(t, c, "ERR the rule 'no-tmp' refuses this request", "GET", "tmp:1")
+	if now, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(now), text) {
+		t.Errorf("%s (%v)", now, err)
 	}
 }
