@@ -304,14 +304,18 @@ func TestWaitHoldsNoOtherClient(t *testing.T) {
 	}
 }
 
+// lengthen gives the shards of a proxy a minute for each reply. A test then kills a script in time on any host.
+func lengthen(p *testkit.Server) { p.Do("CONFIG", "SET", "proxy-timeout", 60_000) }
+
 func killScript(t *testing.T, all *tier) {
 	for _, s := range all.shards {
 		s.Do("CONFIG", "SET", "lua-time-limit", 20)
 	}
 	p := all.proxies[0]
+	lengthen(p)
 	c, other := p.Dial(), p.Dial()
 	send(t, c, "EVAL", "while true do end", 1, "loop")
-	testkit.Until(t, testkit.Slowly(4*time.Second), "the script is killed", func() error {
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the script is killed", func() error {
 		v, err := other.Do("SCRIPT", "KILL")
 		return errors.Join(err, v.Err())
 	})

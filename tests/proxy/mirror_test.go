@@ -145,7 +145,7 @@ func TestMirror(t *testing.T) {
 func TestMirrorThatStops(t *testing.T) {
 	t.Parallel()
 	first, second := startTier(t, false, 0, 0), startTier(t, false, 0, 0)
-	p := startProxy(t, first.shards, mirrorOf(second, "--proxy-mirror-queue", "1mb", "--proxy-timeout", "1000")...)
+	p := startProxy(t, first.shards, mirrorOf(second, "--proxy-mirror-queue", "1mb", "--proxy-timeout", "3000")...)
 	c := p.Dial()
 	c.Must("SET", "a", "1")
 	settle(t, p)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,7 +17,8 @@ import (
 // shards' requests do not wait, and the proxy's memory is bounded.
 func TestStoppedShard(t *testing.T) {
 	t.Parallel()
-	all := startTier(t, false, 0, 1, "--proxy-timeout", "500")
+	const patience = 3 * time.Second // of the proxy: a busy host delays the other shards, but for less
+	all := startTier(t, false, 0, 1, "--proxy-timeout", fmt.Sprint(patience.Milliseconds()))
 	p := all.proxies[0]
 	stopped := all.shards[1]
 	for _, s := range all.shards {
@@ -36,7 +38,7 @@ func TestStoppedShard(t *testing.T) {
 	before := p.RSS()
 	stop := make(chan struct{})
 	var asking sync.WaitGroup
-	var failed int
+	var failed atomic.Int64
 	asking.Go(func() { // floods the stopped shard
 		c := p.Dial()
 		value := strings.Repeat("x", 10_000)
@@ -56,7 +58,7 @@ func TestStoppedShard(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if took := time.Since(began); took > testkit.Slowly(3*time.Second) {
+			if took := time.Since(began); took > testkit.Slowly(10*patience) {
 				t.Errorf("requests to the stopped shard were answered after %v", took)
 			}
 			for _, v := range replies {
@@ -65,12 +67,16 @@ func TestStoppedShard(t *testing.T) {
 					return
 				}
 			}
-			failed += len(replies)
+			failed.Add(int64(len(replies)))
 		}
 	})
 	var took []time.Duration
 	c := p.Dial()
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+	flooded := time.Now()
+	for end := flooded.Add(2 * patience); time.Now().Before(end) || failed.Load() == 0; {
+		if time.Since(flooded) > testkit.Slowly(time.Minute) {
+			t.Fatal("no request of the stopped shard was answered")
+		}
 		began := time.Now()
 		if v, err := c.Do("SET", keys[false][len(took)%len(keys[false])], "x"); err != nil || v.Text != "OK" {
 			t.Fatalf("another shard's request: %v (%v)", v, err)
@@ -81,15 +87,12 @@ func TestStoppedShard(t *testing.T) {
 	asking.Wait()
 	slices.Sort(took)
 	t.Logf("others: %d requests, p50 %v, p99 %v, most %v; %d failed", len(took), took[len(took)/2], took[len(took)*99/100],
-		took[len(took)-1], failed)
-	if p99 := took[len(took)*99/100]; p99 > testkit.Slowly(50*time.Millisecond) {
+		took[len(took)-1], failed.Load())
+	if p99 := took[len(took)*99/100]; p99 > testkit.Slowly(patience/6) {
 		t.Errorf("p99 of the others is %v", p99)
 	}
 	if grown := p.RSS() - before; grown > 100<<20 {
 		t.Errorf("the proxy has grown by %d bytes", grown)
-	}
-	if failed == 0 {
-		t.Error("no request of the stopped shard was answered")
 	}
 	stopped.Signal(syscall.SIGCONT)
 	testkit.Until(t, testkit.Slowly(20*time.Second), "the shard is served again", func() error {

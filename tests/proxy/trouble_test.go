@@ -47,9 +47,10 @@ func meetScript(t *testing.T, all *tier) {
 	shard := all.ownerOf(t, "a")
 	here, elsewhere := all.keysOf(t, shard)
 	shard.Do("CONFIG", "SET", "lua-time-limit", 20)
+	lengthen(p)
 	c, here1, other := p.Dial(), p.Dial(), p.Dial()
 	send(t, c, "EVAL", "while true do end", 1, here)
-	testkit.Until(t, testkit.Slowly(4*time.Second), "the shard is busy", func() error { // before the shard's time is over
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the shard is busy", func() error {
 		v, err := shard.Dial().Do("SET", here, "x")
 		if err != nil || !strings.HasPrefix(v.Text, "BUSY") {
 			return fmt.Errorf("%v (%v)", v, err)
