@@ -1,9 +1,11 @@
-// Package cli holds spindle's tools: check-aof, check-rdb, rdb, history, restore, cluster, proxy and ctl.
+// Package cli holds spindle's tools: check-aof, check-rdb, rdb, history, restore, backup, cluster, proxy and
+// ctl.
 //
 // Owner: a separate process for each; no server runs in it. Only main imports the package.
 // Never: needs a server's settings, or memory in proportion to a file.
 // Start at Find. checkrdb.go and checkaof.go check files, rdb.go reports an RDB file's contents, past.go makes the data
-// set of an earlier moment. clusterdemo.go starts nodes for a trial, proxydemo.go proxies, ctl.go asks a dashboard.
+// set of an earlier moment, backup.go sends backups away. clusterdemo.go starts nodes for a trial, proxydemo.go proxies.
+// ctl.go asks a dashboard.
 package cli
 
 import (
@@ -46,6 +48,7 @@ var Tools = []Tool{
 	}, rdbTool},
 	{"history", "", historyForms, historyTool},
 	{"restore", "", restoreForms, restoreTool},
+	{"backup", "", backupForms, backupTool},
 	{"cluster", "", []config.Form{
 		{Args: "cluster demo [OPTION ...] N",
 			Text: "starts N nodes on this host for a trial, and clears them away on Ctrl-C"},

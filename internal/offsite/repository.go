@@ -1,0 +1,99 @@
+// Package offsite keeps backups of servers in an object store: parts of files under their checksums, and a manifest for
+// each backup.
+//
+//	parts/ab/ab34…      up to 16 MB of a file; the name is a checksum of the content
+//	backups/ID          a backup's manifest: its files, and their parts in order
+//	pushing/…           a push is under way
+//	pruning/…           a prune is under way
+//
+// Owner: its caller. One call at a time in a process; any number of processes share a store.
+// Never: changes an object, or lists a backup as whole that lacks a part.
+//
+// offsite.B1. A backup exists when its manifest does. The manifest is written after all its parts.
+// offsite.B2. A part's name is the checksum of its content. So it is written once, and many backups may need it. One
+// that is there does not change.
+// offsite.B3. A prune removes no part while a push is under way, see lock.go. It removes manifests first.
+// offsite.B4. With a key, no content, name or size of a file is readable in the store, see key.go.
+//
+// Parts are whole objects, not parts of S3's multipart uploads. A broken push leaves nothing that a list does not show,
+// and each part has its checksum. An increment that has grown shares its beginning with the last backup.
+//
+// Start here. push.go, pull.go, list.go and prune.go are the four calls.
+package offsite
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"spindle/internal/objectstore"
+)
+
+// PartBytes is the length of a part before encryption, but for a file's last one.
+const PartBytes = 16 << 20
+
+// atOnce is how many parts are on their way at a time. Each takes PartBytes of memory, twice with a key.
+const atOnce = 4
+
+const (
+	partFolder   = "parts/"
+	backupFolder = "backups/"
+	pushFolder   = "pushing/"
+	pruneFolder  = "pruning/"
+)
+
+// A Repository is the backups of one store.
+type Repository struct {
+	Store objectstore.Store
+	Keys  []*Key       // the first one encrypts; all of them decrypt. Empty: nothing is encrypted
+	Tell  func(string) // gets sentences for the operator
+	Times Times
+
+	part int // PartBytes, or less in tests
+}
+
+// Times are the intervals of locks. The zero value is for tests that do not wait.
+type Times struct {
+	Beat  time.Duration // a lock is written again this often
+	Stale time.Duration // a lock that was not written for this long is of a process that has died
+	Ask   time.Duration // how often a push looks whether a prune is over
+}
+
+// UsualTimes are those of a real repository.
+var UsualTimes = Times{Beat: 5 * time.Minute, Stale: time.Hour, Ask: 2 * time.Second}
+
+// Open returns the repository of a store.
+func Open(store objectstore.Store, keys []*Key, tell func(string)) *Repository {
+	return &Repository{Store: store, Keys: keys, Tell: tell, Times: UsualTimes, part: PartBytes}
+}
+
+// key is the one that encrypts; nil: none does.
+func (r *Repository) key() *Key {
+	if len(r.Keys) == 0 {
+		return nil
+	}
+	return r.Keys[0]
+}
+
+// partKey is the place of a part in the store.
+func partKey(name string) string { return partFolder + name[:2] + "/" + name }
+
+// parts lists the parts in the store: names and sizes there.
+func (r *Repository) parts(ctx context.Context) (map[string]objectstore.Object, error) {
+	found := map[string]objectstore.Object{}
+	err := r.Store.List(ctx, partFolder, func(o objectstore.Object) {
+		name := o.Key[strings.LastIndexByte(o.Key, '/')+1:]
+		if isPartName(name) && o.Key == partKey(name) {
+			found[name] = o
+		}
+	})
+	return found, err
+}
+
+// isPartName reports whether name is 64 digits in hex.
+func isPartName(name string) bool {
+	return len(name) == 64 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+func (r *Repository) tell(format string, args ...any) { r.Tell(fmt.Sprintf(format, args...)) }
