@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/internal/slots"
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
@@ -36,6 +37,19 @@ func same(t *testing.T, one, two *respclient.Client, keys []string) {
 			t.Errorf("%s is %s, and at the mirror %s", key, a, b)
 		}
 	}
+}
+
+// firstSlot returns the first slot of a shard, as the shard sees it.
+func (all *tier) firstSlot(t *testing.T, shard int) int {
+	t.Helper()
+	s := all.shards[shard]
+	for _, part := range s.Do("CLUSTER", "SLOTS").Elems {
+		if part.Elems[2].Elems[1].Int == int64(s.Port) {
+			return int(part.Elems[0].Int)
+		}
+	}
+	t.Fatalf("%s has no slots", s.Addr)
+	return 0
 }
 
 // TestMirror: writes of all kinds reach the second cluster, also while its slots move, and in their order. Reads and
@@ -89,8 +103,12 @@ func TestMirror(t *testing.T) {
 	var writers sync.WaitGroup
 	var lists []string
 	stop := make(chan struct{})
-	for i := range 8 {
+	const moved = 400 // slots, the first ones of the second shard, with all the lists
+	for i := 0; len(lists) < 8; i++ {
 		key := fmt.Sprint("list:", i)
+		if at := int(slots.Of([]byte(key))) - second.firstSlot(t, 1); at < 0 || at >= moved {
+			continue
+		}
 		lists = append(lists, key)
 		writer := p.Dial()
 		writers.Go(func() {
@@ -109,11 +127,14 @@ func TestMirror(t *testing.T) {
 	}
 	to, from := second.shards[0].Do("CLUSTER", "MYID").Text, second.shards[1].Do("CLUSTER", "MYID").Text
 	out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "", "redis-cli", "--cluster", "reshard", second.shards[0].Addr,
-		"--cluster-from", from, "--cluster-to", to, "--cluster-slots", "5461", "--cluster-yes")
+		"--cluster-from", from, "--cluster-to", to, "--cluster-slots", strconv.Itoa(moved), "--cluster-yes")
 	close(stop)
 	writers.Wait()
 	if code != 0 {
 		t.Fatalf("reshard: %s", out)
+	}
+	if n := second.firstSlot(t, 1); n <= int(slots.Of([]byte(lists[0]))) {
+		t.Fatalf("the slots from %d on have not moved", n)
 	}
 	settle(t, p)
 	same(t, c, there, lists)

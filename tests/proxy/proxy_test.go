@@ -19,14 +19,18 @@ type tier struct {
 	proxies []*testkit.Server
 }
 
-// startTier starts a cluster of three primaries, each with as many replicas, and proxies.
+// startTier starts a cluster of three primaries, each with as many replicas, and proxies. Without replicas no node can
+// take over. Its nodes then wait longer, so that a busy host does not take the cluster down.
 func startTier(t *testing.T, redis bool, replicas, proxies int, args ...string) *tier {
 	t.Helper()
-	all := &tier{}
+	all, timeout := &tier{}, "2000"
+	if replicas == 0 {
+		timeout = "15000"
+	}
 	create := []string{"--cluster", "create"}
 	for range 3 * (1 + replicas) {
 		s := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--cluster-enabled", "yes",
-			"--cluster-node-timeout", "2000", "--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
+			"--cluster-node-timeout", timeout, "--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
 		all.shards = append(all.shards, s)
 		create = append(create, s.Addr)
 	}

@@ -40,10 +40,11 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Run runs a program to its end with text as its input. It returns both outputs, joined, and the exit code.
+// Run runs a program to its end with text as its input. It returns both outputs, joined, and the exit code. After slack
+// times limit it fails the test.
 func Run(t testing.TB, limit time.Duration, text, name string, args ...string) (out string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), slack*limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = strings.NewReader(text)
