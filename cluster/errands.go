@@ -174,7 +174,7 @@ func (c *Cluster) sendPublished(s *state.State) {
 	p.mu.Lock()
 	p.held.Store(true) // set before asking the gate, which may open in between
 	n := 0
-	for n < len(p.list) && !c.parts.Gate.Holds(p.list[n].turn) {
+	for n < len(p.list) && !c.parts.Gate.HoldsAt(p.list[n].turn, c.parts.Gate.CommonLevel()) {
 		n++
 	}
 	p.held.Store(n < len(p.list))

@@ -49,6 +49,7 @@ type Batch struct {
 	Ran      []Ran // appended by the core if Timed: the commands that have run and were answered, in order
 	Timed    bool
 	Turn     uint64 // set by the core: the number of the turn that decided these replies
+	Level    uint8  // set by the core: the replicas that these replies wait for
 	Soon     bool   // set by the core: the rest will run soon, even if the peer closes meanwhile
 	NowMs    int64  // set by the core: the turn's last clock reading, Unix ms; 0: the loop reads the clock
 

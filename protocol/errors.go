@@ -11,6 +11,11 @@ type Error struct{ Code, Text string }
 // Error returns the reply's line without the leading '-': "ERR no such key".
 func (e *Error) Error() string { return e.Code + " " + e.Text }
 
+// AppendTo appends the whole error reply to dst. The text must have no CR and no LF.
+func (e *Error) AppendTo(dst []byte) []byte {
+	return append(append(append(append(append(dst, '-'), e.Code...), ' '), e.Text...), "\r\n"...)
+}
+
 // Errorf returns an error reply with a formatted text. CR and LF in it become spaces when it is written.
 //
 // Shape: a client's bytes in args count up to their first zero byte, because they are C strings in the reference.
@@ -44,6 +49,7 @@ var (
 	ErrNoMemory     = &Error{"OOM", "the system gives no more memory for this."}
 	ErrReadOnly     = &Error{"READONLY", "You can't write against a read only replica."}
 	ErrNoReplicas   = &Error{"NOREPLICAS", "Not enough good replicas to write."}
+	ErrUnconfirmed  = &Error{"UNCONFIRMED", "Too few replicas have confirmed it in time. What it wrote, or shows, may be lost or not."}
 	ErrPrimaryDown  = &Error{"MASTERDOWN", "Link with MASTER is down and replica-serve-stale-data is set to 'no'."}
 	ErrBusyScript   = &Error{"BUSY", "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}
 	ErrBusyFunction = &Error{"BUSY", "Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."}

@@ -25,6 +25,7 @@ type Gate struct {
 	over    atomic.Uint64 // the turn in which the last unit ended
 	halted  atomic.Bool   // the open unit never ends
 	waiting []func()      // called when more may pass; set before the first Open
+	acks    acks
 }
 
 // NewGate returns a gate that holds nothing back.
@@ -33,6 +34,7 @@ func NewGate() *Gate {
 	g.from.Store(math.MaxUint64)
 	g.running.Store(math.MaxUint64)
 	g.open.Store(math.MaxUint64)
+	g.acks.init()
 	return g
 }
 

@@ -28,6 +28,7 @@ type conn struct {
 	session any
 	limiter protocol.Limiter    // session, if it knows its client's limits
 	keeper  protocol.Accountant // session, if it wants to know what the buffers cost
+	leveler protocol.Leveler    // session, if its output may wait for replicas
 
 	local, remote  string
 	unix, loopback bool
@@ -109,7 +110,7 @@ func (c *conn) readMail(m *mail) {
 	case mailPost:
 		before := c.out.bytes
 		c.out.post(&c.loop.replies, m.p)
-		c.out.hold(c.loop.reactor.options.Gate, m.turn, before)
+		c.out.hold(c.loop.reactor.options.Gate, c.waitFor(m), before)
 		c.written()
 	case mailReply:
 		if m.reply.Full() { // a part of it is missing
@@ -119,7 +120,7 @@ func (c *conn) readMail(m *mail) {
 		}
 		before := c.out.bytes
 		c.out.postReply(&c.loop.replies, m.reply)
-		c.out.hold(c.loop.reactor.options.Gate, m.turn, before)
+		c.out.hold(c.loop.reactor.options.Gate, c.waitFor(m), before)
 		c.written()
 	case mailResume:
 		if c.isHeld() {
@@ -136,6 +137,16 @@ func (c *conn) readMail(m *mail) {
 	case mailOpen:
 		c.loop.host.(opener).enter(c)
 	}
+}
+
+// waitFor is what a post waits for. The stream of a replica waits for no replica.
+func (c *conn) waitFor(m *mail) wait {
+	w := wait{turn: m.turn}
+	if c.leveler != nil && protocol.Class(c.class.Load()) != protocol.ClassReplica {
+		w.level = c.leveler.AckLevel()
+		w.reply = m.kind == mailReply && w.level > 0
+	}
+	return w
 }
 
 // resume has the loop serve the undone requests, at the connection's next turn in loop.ready and not during another
@@ -161,6 +172,7 @@ func (c *conn) open() {
 	c.session = session
 	c.limiter, _ = session.(protocol.Limiter)
 	c.keeper, _ = session.(protocol.Accountant)
+	c.leveler, _ = session.(protocol.Leveler)
 	if session == nil {
 		l.reactor.rejected.Add(1)
 		if len(refusal) > 0 {

@@ -16,38 +16,67 @@ import (
 // mark passes after the turns of all its bytes, and after the end of the units that posted them.
 // reactor.G2. A connection whose output may not leave is in its loop's gated list until it may. The loop is in the
 // reactor's list while its own is not empty, or is about to be woken.
+//
+// A mark has a level too: the number of replicas that must have what its bytes show. If they do not in time, replies
+// become errors, one for each. Pushes leave as they are: an invalidation must not get lost.
 type mark struct {
 	turn  uint64
 	bytes int
+	level uint8
+	reply bool // its bytes have replies that wait for replicas
+}
+
+// A wait is what bytes that are added to an output wait for.
+type wait struct {
+	turn  uint64
+	level uint8
+	reply bool
+}
+
+// joins reports whether bytes that wait for w may share the mark.
+func (m *mark) joins(w wait) bool {
+	return m.level == w.level && m.reply == w.reply && covers(m.turn, w.turn)
+}
+
+// add adds bytes to a mark.
+func (m *mark) add(w wait, bytes int) {
+	m.turn, m.bytes = protocol.Later(m.turn, w.turn), m.bytes+bytes
+	m.level, m.reply = max(m.level, w.level), m.reply || w.reply
+}
+
+// passes reports whether the bytes may leave as they are.
+func (w wait) passes(gate *protocol.Gate) bool {
+	return !gate.HoldsAt(w.turn, w.level) && !(w.reply && gate.FailsAt(w.turn, w.level))
 }
 
 // hold marks the bytes added since the output had before bytes, if their turn may not pass. After a mark all bytes are
 // held.
-func (o *output) hold(gate *protocol.Gate, turn uint64, before int) {
+func (o *output) hold(gate *protocol.Gate, w wait, before int) {
 	n := o.bytes - before
-	if n == 0 || len(o.marks) == 0 && !gate.Holds(turn) {
+	if n == 0 || len(o.marks) == 0 && w.passes(gate) {
 		return
 	}
-	turn = gate.Settle(turn)
+	w.turn = gate.Settle(w.turn)
 	o.held += n
 	last := len(o.marks) - 1
-	if last < 0 || last < markMost && !covers(o.marks[last].turn, turn) {
-		o.marks = append(o.marks, mark{turn, n})
+	if last < 0 || last < markMost && !o.marks[last].joins(w) {
+		o.marks = append(o.marks, mark{w.turn, n, w.level, w.reply})
 		return
 	}
-	o.marks[last] = mark{protocol.Later(o.marks[last].turn, turn), o.marks[last].bytes + n}
+	o.marks[last].add(w, n)
 }
 
 // holdAhead is hold for n bytes that were put before a batch's reply. total is the length of both. The reply is in the
 // last mark, if there is one.
-func (o *output) holdAhead(gate *protocol.Gate, turn uint64, n, total int) {
+func (o *output) holdAhead(gate *protocol.Gate, w wait, n, total int) {
 	switch last := len(o.marks) - 1; {
 	case last >= 0:
 		o.held += n
-		o.marks[last] = mark{protocol.Later(o.marks[last].turn, gate.Settle(turn)), o.marks[last].bytes + n}
-	case n > 0 && gate.Holds(turn): // of a unit that is still open; the reply waits with it
+		w.turn = gate.Settle(w.turn)
+		o.marks[last].add(w, n)
+	case n > 0 && !w.passes(gate): // of a unit that is still open, or of replicas; the reply waits with it
 		o.held += total
-		o.marks = append(o.marks, mark{gate.Settle(turn), total})
+		o.marks = append(o.marks, mark{gate.Settle(w.turn), total, w.level, w.reply})
 	}
 }
 
@@ -57,10 +86,14 @@ func covers(mark, turn uint64) bool { return mark == turn || turn <= protocol.Tu
 // markMost bounds the marks of an output. Later bytes share the last mark, and so wait a little longer.
 const markMost = 64
 
-// pass removes the marks of turns that may pass, and settles the others. It reports whether it removed any.
-func (o *output) pass(gate *protocol.Gate) bool {
+// pass removes the marks of turns that may pass, and settles the others. Replies of turns that have failed become
+// errors. It reports whether it removed any.
+func (o *output) pass(gate *protocol.Gate, pool *bufferPool) bool {
 	n := 0
-	for n < len(o.marks) && !gate.Holds(o.marks[n].turn) {
+	for n < len(o.marks) && !gate.HoldsAt(o.marks[n].turn, o.marks[n].level) {
+		if m := &o.marks[n]; m.reply && gate.FailsAt(m.turn, m.level) {
+			m.bytes = o.refuse(pool, m.bytes, gate)
+		}
 		o.held -= o.marks[n].bytes
 		n++
 	}
@@ -143,7 +176,7 @@ func (l *loop) enlist() {
 	k.waiting = append(k.waiting, l)
 	k.mu.Unlock()
 	for _, c := range l.gated {
-		if len(c.out.marks) == 0 || !l.reactor.options.Gate.Holds(c.out.marks[0].turn) {
+		if len(c.out.marks) == 0 || !l.reactor.options.Gate.HoldsAt(c.out.marks[0].turn, c.out.marks[0].level) {
 			k.opened() // it may have opened before the loop was in the list
 			return
 		}
@@ -160,8 +193,10 @@ func (l *loop) passGate() {
 	for _, c := range l.gated {
 		switch {
 		case c.life == lifeClosed:
-		case c.out.pass(gate):
-			if c.out.gated = false; !c.out.blocked && c.away == nil {
+		case c.away != nil:
+			c.out.gated = false // the flush after its batch looks again
+		case c.out.pass(gate, &l.replies):
+			if c.out.gated = false; !c.out.blocked {
 				c.markDirty()
 			}
 		default:

@@ -77,7 +77,7 @@ func TestGateHoldsReplies(t *testing.T) {
 func (o *output) hear(gate *protocol.Gate, turn uint64, n int) {
 	before := o.bytes
 	o.bytes += n
-	o.hold(gate, turn, before)
+	o.hold(gate, wait{turn: turn}, before)
 }
 
 // TestGateHoldsRepliesAfterAUnit: a reply that comes after a unit's push waits for its own turn, too. A push in front
@@ -96,15 +96,15 @@ func TestGateHoldsRepliesAfterAUnit(t *testing.T) {
 			for turn := range uint64(most) {
 				o.hear(gate, later+turn, 1)
 			}
-			if o.pass(gate); o.held != 2*most {
+			if o.pass(gate, &bufferPool{}); o.held != 2*most {
 				t.Errorf("%d of %d bytes are held when the unit has ended", o.held, 2*most)
 			}
 			gate.Open(later) // the unit is durable
-			if o.pass(gate); o.held != most {
+			if o.pass(gate, &bufferPool{}); o.held != most {
 				t.Errorf("%d bytes are held when the unit is durable, and %d are of later turns", o.held, most)
 			}
 			gate.Open(math.MaxUint64)
-			if o.pass(gate); o.held != 0 || o.marks != nil {
+			if o.pass(gate, &bufferPool{}); o.held != 0 || o.marks != nil {
 				t.Errorf("%d bytes are held when all is durable", o.held)
 			}
 		}
@@ -118,13 +118,13 @@ func TestGateHoldsRepliesAfterAUnit(t *testing.T) {
 			}
 			o.hear(gate, later, 100)
 			o.bytes += 10
-			o.holdAhead(gate, protocol.OfUnit(unit), 10, 110)
+			o.holdAhead(gate, wait{turn: protocol.OfUnit(unit)}, 10, 110)
 			gate.Open(math.MaxUint64)
-			if o.pass(gate); o.held != 110 {
+			if o.pass(gate, &bufferPool{}); o.held != 110 {
 				t.Errorf("%d of 110 bytes are held while the unit is open", o.held)
 			}
 			gate.UnitEnded(later + 3)
-			if o.pass(gate); o.held != 0 {
+			if o.pass(gate, &bufferPool{}); o.held != 0 {
 				t.Errorf("%d bytes are held when the unit has ended", o.held)
 			}
 		}
@@ -140,11 +140,11 @@ func TestGateOpensDespiteLaterUnits(t *testing.T) {
 		o.hear(gate, protocol.OfUnit(turn), 1)
 		gate.Shut(turn)
 		gate.UnitEnded(turn)
-		o.pass(gate) // the loop is woken
+		o.pass(gate, &bufferPool{}) // the loop is woken
 		if gate.Open(turn); turn > 1 {
 			gate.Shut(turn)
 		}
-		if o.pass(gate); o.held > 1 {
+		if o.pass(gate, &bufferPool{}); o.held > 1 {
 			t.Fatalf("in turn %d the units of %d turns are held", turn, o.held)
 		}
 	}

@@ -196,7 +196,7 @@ func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 			} else {
 				c.out.post(&l.replies, p)
 			}
-			c.out.hold(l.reactor.options.Gate, mails[n-1].turn, before)
+			c.out.hold(l.reactor.options.Gate, c.waitFor(&mails[n-1]), before)
 			c.written()
 		}
 		if l.atEnd {

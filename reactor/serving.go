@@ -223,7 +223,7 @@ func (c *conn) run(requests []protocol.Request, bytes []byte, unread int, mayLea
 	c.batch = reply.Mark()
 	b := &l.batch
 	b.Session, b.Requests, b.Bytes, b.Reply, b.Unread = c.session, requests, bytes, reply, unread
-	b.Done, b.Turn, b.NowMs, b.Soon = 0, 0, 0, false
+	b.Done, b.Turn, b.Level, b.NowMs, b.Soon = 0, 0, 0, 0, false
 	b.Ran, b.Timed = b.Ran[:0], l.reactor.settings.ReplyLatency.Get()
 	if !mayLeave || l.combiner == nil {
 		l.handler.Serve(b)
@@ -264,7 +264,7 @@ func (c *conn) deliver(turn uint64, f *frame) {
 	full := c.out.tail.Full()
 	before := c.out.bytes
 	c.out.settle(&l.replies, c.batch)
-	c.out.hold(l.reactor.options.Gate, turn, before)
+	c.out.hold(l.reactor.options.Gate, wait{turn, f.batch.Level, f.batch.Level > 0}, before)
 	if full { // a part of the reply is missing
 		c.cut(protocol.Class(c.class.Load()))
 		return
@@ -296,7 +296,7 @@ func (c *conn) before(m *mail) {
 		n = c.out.insertReply(c.batch, m.reply)
 	}
 	c.batch = c.batch.Moved(n)
-	c.out.holdAhead(c.loop.reactor.options.Gate, m.turn, n, n+tail.Since(c.batch))
+	c.out.holdAhead(c.loop.reactor.options.Gate, c.waitFor(m), n, n+tail.Since(c.batch))
 }
 
 // goOn does the connection's work that its socket does not report.
@@ -359,7 +359,7 @@ func (c *conn) malformed(err *protocol.Error) (held bool) {
 		reply.Error(err)
 		before := c.out.bytes
 		c.out.settle(&c.loop.replies, from)
-		c.out.hold(c.loop.reactor.options.Gate, 0, before) // after the held bytes
+		c.out.hold(c.loop.reactor.options.Gate, wait{}, before) // after the held bytes
 	}
 	c.closeAfterOutput()
 	return false
