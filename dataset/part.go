@@ -35,6 +35,8 @@ func (d *Set) Join(p *part.Part) {
 		part.On(d.stopWrites, "stop-writes-on-bgsave-error", "save"),
 		part.On(func() { d.Core.Raise(replicas, d.Feed.WantsReplicas()) }, "min-replicas-to-write",
 			"min-replicas-max-lag"),
+		part.On(d.Feed.AckNeedChanged, "min-replicas-to-ack"),
+		part.On(d.Feed.AckModeChanged, "ack-mode"),
 		part.On(d.roleChanged, "replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory"),
 		part.On(d.Follower.Hurry, "masterauth", "masteruser", "replica-ignore-unknown-commands"),
 	}

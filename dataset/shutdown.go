@@ -233,6 +233,7 @@ func (s *Shutdown) finish() bool {
 	}
 	s.over, s.waiting = true, false
 	// A later write would be lost: no client may get OK for it.
+	s.d.Feed.EndAcks()
 	s.d.Core.Halt()
 	s.d.Core.Pause(engine.PauseShutdown, true, math.MaxInt64)
 	s.d.stopLoading()

@@ -22,6 +22,10 @@ func (c *Core) SetUser(cl *client.Client, u *acl.User) {
 	} else {
 		cl.Flags |= client.Restricted
 	}
+	if c.clients.Get(cl.ID) == cl {
+		c.setLevel(cl)
+		c.levelsChanged()
+	}
 }
 
 // rightsChanged keeps engine.U1 when a user's rights have become full, or full no longer.

@@ -32,6 +32,7 @@ func (c *Core) enter(cl *client.Client) {
 	c.SetUser(cl, c.users.Default())
 	cl.LastMs = c.nowMs
 	c.clients.Add(cl)
+	c.countLevel(cl)
 	c.meter.connections++
 }
 
@@ -71,6 +72,7 @@ func (c *Core) forget(cl *client.Client) {
 	if c.hooks.Gone != nil {
 		c.hooks.Gone(cl)
 	}
+	c.forgetLevel(cl)
 	c.clients.Remove(cl)
 }
 

@@ -46,7 +46,7 @@ func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 	if cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs; b.Timed {
 		c.batch = b
 	}
-	c.pushes.here = cl
+	c.pushes.here, cl.AckShown = cl, 0
 	if n := len(b.Requests); n > 0 {
 		cl.Reading += b.Requests[n-1].End
 	}
@@ -66,7 +66,7 @@ func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 		c.runDuties() // before settle: what they decide leaves with the turn
 	}
 	cl.TurnSeen = c.number
-	b.Turn, b.NowMs = c.number, c.nowMs
+	b.Turn, b.NowMs, b.Level = c.number, c.nowMs, cl.AckShown
 }
 
 // run executes the requests of a batch, a few at a time so that their cache misses overlap.
@@ -322,7 +322,10 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 			c.hooks.Wrote(cl)
 		}
 	}
-	if cl.Flags&(client.Blocked|client.Tracking|unheard) != 0 {
+	if cl.Flags&(client.Blocked|client.Tracking|unheard|client.Acks) != 0 {
+		if cl.Is(client.Acks) {
+			c.noteAcks(cl, spec)
+		}
 		c.noteRead(cl, spec, args)
 		switch {
 		case cl.Is(client.Blocked):

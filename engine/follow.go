@@ -15,6 +15,7 @@ func (c *Core) Adopt(conn protocol.Conn) *client.Client {
 		CreatedMs: c.nowMs, LastMs: c.nowMs,
 	}
 	c.clients.Add(cl)
+	c.countLevel(cl)
 	return cl
 }
 

@@ -68,6 +68,7 @@ type Core struct {
 	between   []awaiting // the end of the open unit: Between
 	gate      *protocol.Gate
 	gated     bool // the gate knows of the open unit
+	acks      acks
 	eviction  eviction
 	defrag    defrag
 	loading   *part.Barrier
@@ -143,6 +144,18 @@ type latches struct {
 	passed bool                 // engine.K3: a client was not served
 	found  []command.KeyPosition
 	dbs    []int // that a call names
+}
+
+// Replies that wait for replicas: the core says which client waits for how many, and which batches show data. The gate
+// holds their bytes (protocol.Gate), and replication says when they may leave.
+//
+// engine.Q1. A client in the registry has the level that CLIENT ACK says, else its user's rule, else
+// min-replicas-to-ack. Its flag client.Acks says that the level is not 0.
+// engine.Q2. A batch has the highest level at which one of its commands has shown data. Posts have their receiver's.
+type acks struct {
+	common  uint8
+	clients [protocol.AckLevels + 1]int // in the registry, by level
+	changed func()                      // Levels may have changed; nil: no feature wants to know
 }
 
 // eviction is what the core remembers of making room, for data and for clients. Nanos count from the core's start.

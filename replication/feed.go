@@ -30,12 +30,12 @@ type Feed struct {
 	*census
 	*copies
 	*waiters
+	acks     *acks
 	core     *engine.Core
 	settings *Settings
 
 	lastPingMs         int64
 	hushed             bool   // the server waits for replicas to catch up
-	still              bool   // the offset stands still: a replica takes over at it
 	continued, refused uint64 // partial synchronisations
 }
 
@@ -49,6 +49,7 @@ func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
 		waiters: &waiters{core: core, settings: settings, stream: s, roster: o, waits: newWaits(), diskWaits: newWaits()},
 	}
 	s.sink, s.deliver, n.retry = f, o.give, f.startDue
+	f.acks = newAcks(s, o)
 	return f
 }
 
@@ -67,6 +68,7 @@ func (f *Feed) TurnDone() {
 	if f.heardAcks {
 		f.heardAcks = false
 		f.serve()
+		f.acks.heard()
 	}
 	if f.asking && !f.still {
 		f.asking = false
@@ -74,6 +76,15 @@ func (f *Feed) TurnDone() {
 	}
 	f.flush()
 }
+
+// AckNeedChanged is CONFIG SET min-replicas-to-ack.
+func (f *Feed) AckNeedChanged() { f.core.SetCommonAcks(uint8(f.settings.MinAck.Get())) }
+
+// AckModeChanged is CONFIG SET ack-mode. Held replies wait for acknowledgements of the new kind.
+func (f *Feed) AckModeChanged() { f.acks.modeChanged() }
+
+// EndAcks is for the end of the server: held replies become errors, and no later one waits.
+func (f *Feed) EndAcks() { f.acks.halt() }
 
 // Wrote notes the stream's offset after a command of cl: its WAIT waits for that.
 func (f *Feed) Wrote(cl *client.Client) { cl.StreamOffset = f.offset }
@@ -90,6 +101,7 @@ func (f *Feed) Gone(cl *client.Client) {
 // Tick is the feed's share of the core's 100 ms duty.
 func (f *Feed) Tick(nowMs int64) {
 	f.sentRate.Sample(f.written(), int64(f.core.Uptime()))
+	f.acks.tick()
 	if f.lastPingMs == 0 {
 		f.lastPingMs = nowMs // periods count from the start, so that a new replica gets no PING at once
 	}

@@ -124,6 +124,7 @@ func (f *Follower) streamDB() int {
 // begin makes this server a replica.
 func (f *Follower) begin(of Address) {
 	f.on, f.refusal = true, ""
+	f.feed.acks.end()
 	f.feed.follow()
 	f.feed.asking = false
 	f.core.SetReplica(true)
@@ -166,6 +167,7 @@ func (f *Follower) Promote() {
 	f.feed.dismiss() // they come back, learn the new name and continue
 	f.feed.lead()
 	f.core.SetReplica(false)
+	f.feed.acks.start()
 	f.parts.Notices.FailedOver()
 	f.parts.Changed()
 }

@@ -29,6 +29,7 @@ func (e *Ends) Sections() []info.Section {
 					w.Int("min_slaves_good_slaves", f.goodReplicas())
 				}
 			}),
+			info.Lines("ack_state", func(w *info.Writer) { f.acks.lines(w) }),
 			info.Lines("slave0", func(w *info.Writer) { replicaLines(w, f) }),
 			info.Text("master_failover_state", func() string { return e.failover.stage.String() }),
 			info.Text("master_replid", func() string { return f.ID }),

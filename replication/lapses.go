@@ -52,10 +52,12 @@ func (l *Lapses) End(id string, offset int64) {
 	if id == "" {
 		f.endLog()
 		f.moveTo(0)
+		f.acks.again()
 		return
 	}
 	f.ID2, f.secondOffset = id, offset+1
 	f.moveTo(f.offset + offset)
 	f.log.end += offset
 	f.lead()
+	f.acks.again()
 }

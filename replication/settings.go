@@ -9,6 +9,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/data/keyspace"
 	"spindle/internal/setting"
+	"spindle/protocol"
 )
 
 // A Logger is the log for the operator.
@@ -66,6 +67,11 @@ type Settings struct {
 	MinWrite   setting.Int // min-replicas-to-write
 	MaxLag     setting.Int // min-replicas-max-lag, seconds
 
+	AckMode      setting.Enum[ackMode]    // ack-mode
+	AckOnTimeout setting.Enum[ackTimeout] // ack-on-timeout
+	MinAck       setting.Int              // min-replicas-to-ack
+	AckTimeout   setting.Int              // ack-timeout, ms
+
 	BacklogSize setting.Int // repl-backlog-size, bytes
 	BacklogTTL  setting.Int // repl-backlog-ttl, seconds; 0: it stays
 
@@ -79,6 +85,22 @@ type Settings struct {
 	Disk   Disk
 	Log    Logger
 }
+
+// An ackMode is when a replica has confirmed something.
+type ackMode int
+
+const (
+	ackMemory ackMode = iota // it has applied it
+	ackDisk                  // it has synced it
+)
+
+// An ackTimeout is what becomes of replies that no replica confirms in time.
+type ackTimeout int
+
+const (
+	ackError   ackTimeout = iota // they become errors
+	ackDegrade                   // they leave, and later ones do not wait, until the replicas are back
+)
 
 // Patience is repl-timeout.
 func (s *Settings) Patience() time.Duration { return time.Duration(s.Timeout.Get()) * time.Second }
@@ -96,6 +118,12 @@ func (s *Settings) Rows() []setting.Row {
 			setting.Also("min-slaves-to-write")),
 		setting.NewInt("min-replicas-max-lag", &s.MaxLag, 10, setting.Between(0, math.MaxInt32),
 			setting.Also("min-slaves-max-lag")),
+		setting.NewInt("min-replicas-to-ack", &s.MinAck, 0, setting.Between(0, protocol.AckLevels)),
+		setting.NewInt("ack-timeout", &s.AckTimeout, 1000, setting.Between(1, math.MaxInt32)),
+		setting.NewEnum("ack-mode", &s.AckMode, ackMemory, []setting.Choice[ackMode]{
+			{Name: "memory", Value: ackMemory}, {Name: "disk", Value: ackDisk}}),
+		setting.NewEnum("ack-on-timeout", &s.AckOnTimeout, ackError, []setting.Choice[ackTimeout]{
+			{Name: "error", Value: ackError}, {Name: "degrade", Value: ackDegrade}}),
 		setting.NewMemory("repl-backlog-size", &s.BacklogSize, 1<<20, setting.Between(1, math.MaxInt64),
 			setting.Clamp(16<<10, math.MaxInt64)),
 		setting.NewInt("repl-backlog-ttl", &s.BacklogTTL, 3600, setting.Between(0, math.MaxInt64)),

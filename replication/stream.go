@@ -28,6 +28,7 @@ type stream struct {
 	log         *backlog     // nil: no replica has followed, or none for long
 	idleSinceMs int64        // when the last replica left
 	following   bool         // the stream is a primary's
+	still       bool         // the offset stands still: a replica takes over at it
 	beginning   bool         // a file is being loaded; removals of its expired keys are the stream's first bytes
 	selected    int          // the stream's database; -1: the next effect needs SELECT
 	chunk       []byte       // chunkBytes at a time; bytes before sent are shared and immutable

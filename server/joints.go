@@ -175,6 +175,7 @@ func (in *instance) usersPart() *part.Part {
 func (in *instance) connDeps() conn.Deps {
 	return conn.Deps{
 		Clients: in.clients, Users: in.core.Users(), SetUser: in.core.SetUser, Kill: in.core.Expel,
+		SetAcks:    in.core.SetAcks,
 		Pause:      func(all bool, ms int64) { in.core.PauseFor(engine.PauseByClient, all, ms) },
 		Unpause:    func() { in.core.Unpause(engine.PauseByClient) },
 		Unblock:    in.core.Unblock,

@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 
 	"spindle/engine/command"
@@ -29,6 +30,7 @@ type Rights struct {
 	enabled      bool
 	noPass       bool // any password is accepted
 	skipSanitize bool
+	acks         int8                // how many replicas the user's replies wait for, plus 1; 0: no rule says so
 	passwords    [][sha256.Size]byte // in the order of the rules
 	selectors    []*selector
 
@@ -55,6 +57,9 @@ func (r *Rights) NoPass() bool { return r.noPass }
 
 // SkipsSanitize reports whether RESTORE accepts the user's payloads without a check.
 func (r *Rights) SkipsSanitize() bool { return r.skipSanitize }
+
+// Acks returns how many replicas the user's replies wait for; -1: no rule says so.
+func (r *Rights) Acks() int { return int(r.acks) - 1 }
 
 // Full reports whether the user may run everything on every key, channel and database: Check allows any call.
 func (r *Rights) Full() bool { return r.full }
@@ -126,6 +131,9 @@ func (r *Rights) Flags() []string {
 	}
 	if r.noPass {
 		flags = append(flags, "nopass")
+	}
+	if r.acks > 0 {
+		flags = append(flags, "ack="+strconv.Itoa(r.Acks()))
 	}
 	if r.skipSanitize {
 		return append(flags, "skip-sanitize-payload")

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -27,6 +28,7 @@ var (
 		"contain only lowercase hexadecimal characters")
 	errDuplicate = errors.New("Duplicate user found. A user can only be defined once in config files")
 	errDatabase  = errors.New("The provided database ID is out of range")
+	errAcks      = fmt.Errorf("ack= takes a number of replicas from 0 to %d", protocol.AckLevels)
 	errFirstArg  = errors.New("Allowing first-arg of a subcommand is not supported")
 )
 
@@ -50,6 +52,10 @@ func (r *Rights) apply(rule []byte, allChannels bool) error {
 		r.noPass, r.passwords = true, nil
 	case command.Is(word, "RESETPASS"):
 		r.noPass, r.passwords = false, nil
+	case command.Is(word, "RESETACK"):
+		r.acks = 0
+	case len(word) > len("ack=") && command.Is(word[:len("ack=")], "ACK="):
+		return r.setAcks(word[len("ack="):])
 	case rule[0] == '>' || rule[0] == '#':
 		return r.addPassword(rule)
 	case rule[0] == '<' || rule[0] == '!':
@@ -63,6 +69,16 @@ func (r *Rights) apply(rule []byte, allChannels bool) error {
 	default:
 		return r.selectors[0].apply(rule)
 	}
+	return nil
+}
+
+// setAcks is ack=number: the user's replies wait for so many replicas.
+func (r *Rights) setAcks(number []byte) error {
+	n, err := strconv.ParseUint(string(number), 10, 8)
+	if err != nil || n > protocol.AckLevels {
+		return errAcks
+	}
+	r.acks = int8(n + 1)
 	return nil
 }
 

@@ -50,14 +50,15 @@ func (u *Users) Begin(k *command.Catalogue) {
 	u.fallback = u.enter(u.newDefault())
 }
 
-// OnChange sets f, which is called in the turn when a user's rights become full or stop being full. Call it before
+// OnChange sets f, which is called in the turn when a user's rights become full or stop being full. It is called
+// too when the user's replies wait for another number of replicas. Call it before
 // Begin.
 func (u *Users) OnChange(f func(*User)) { u.changed = f }
 
 // swap replaces a user's rights (acl.R1).
 func (u *Users) swap(user *User, next *Rights) {
 	old := user.rights.Swap(next)
-	if u.changed != nil && old.full != next.full {
+	if u.changed != nil && (old.full != next.full || old.acks != next.acks) {
 		u.changed(user)
 	}
 }

@@ -51,6 +51,8 @@ const (
 	TrackingNoLoop // it does not hear of what it changes itself
 	Caching        // CLIENT CACHING was given for the command, or transaction, to come
 
+	Acks // its replies wait for replicas (Client.AckLevel)
+
 	Importing // it brings the keys of slots that move here (i): they are hidden, and it gets no replies
 )
 
@@ -96,6 +98,10 @@ type Client struct {
 	FamilyBytes             int   // bytes that families keep for the client: watched keys, subscriptions
 	StreamOffset            int64 // how long the replicas' stream was when the client had last added to it (WAIT)
 	LogOffset               int64 // the same of the append-only file (WAITAOF)
+
+	AckWish  int8  // what CLIENT ACK has said, plus 1; 0: nothing
+	AckShown uint8 // the level that the replies of the running batch wait for
+	ackLevel atomic.Uint32
 
 	index   int // in its Registry's list
 	account account

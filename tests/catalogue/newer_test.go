@@ -20,7 +20,7 @@ var (
 		"rdb-unsupported-keys", "rdb-version", "reactor-backend",
 		"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
 		"unsupported-directives"}
-	ownFields = []string{"duties_duration_sum", "expired_lag_*", "go_heap", "long_read*", "longest_turn_*", "memory_*", "module",
+	ownFields = []string{"ack_*", "duties_duration_sum", "expired_lag_*", "go_heap", "long_read*", "longest_turn_*", "memory_*", "module",
 		"total_long_reads*",
 		"most_commands_per_turn", "turn_nsec_per_command", "batches_run_for_other_loops", "reply_usec_*",
 		"spindle_version", "cmdstat_*", "errorstat_*", "latency_percentiles_usec_*"}

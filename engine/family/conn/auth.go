@@ -210,7 +210,7 @@ func (f *family) reset(c *command.Context) error {
 	const kept = client.Unix | client.CloseASAP | client.CloseAfter | client.ReplySkip | client.Paused |
 		client.Redirects
 	cl.Flags &= kept
-	cl.DB, cl.Name = 0, ""
+	cl.DB, cl.Name, cl.AckWish = 0, "", 0
 	cl.Protocol, c.Reply.RESP3 = 2, false
 	f.SetUser(cl, f.Users.Default())
 	cl.Authenticated = f.Users.DefaultIsOpen()

@@ -22,6 +22,7 @@ type Deps struct {
 	Kill       func(c *client.Client, isCaller bool)  // closes c: at once, or after its reply
 	Pause      func(all bool, ms int64)               // CLIENT PAUSE
 	Unpause    func()                                 // CLIENT UNPAUSE
+	SetAcks    func(c *client.Client, level int)      // CLIENT ACK: -1 is the default
 	// Unblock ends c's wait, with an UNBLOCKED error or as its timeout would. It returns false if c does not wait.
 	Unblock func(c *client.Client, withErr bool) bool
 	Reset   func(c *client.Client) // RESET: drops MULTI, WATCH, subscriptions, MONITOR, tracking
@@ -50,6 +51,7 @@ func Family(d Deps, more ...command.Spec) command.Family {
 	everywhere := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
 	varying := []string{"nondeterministic_output"}
 	subs := []command.Spec{
+		{Name: "ack", Arity: -2, Flags: quiet, Run: f.ack},
 		{Name: "capa", Arity: -3, Flags: quiet | command.AllowBusy, Run: f.capa},
 		{Name: "getname", Arity: 2, Flags: quiet | command.Sentinel, Run: f.getName},
 		{Name: "help", Arity: 2, Flags: plain | command.Sentinel, Run: f.help},

@@ -138,6 +138,31 @@ func (f *family) pause(c *command.Context) error {
 	return nil
 }
 
+// ack is CLIENT ACK [replicas|DEFAULT]: this connection's replies wait until so many replicas have what they show.
+// Without an argument it replies the present number. DEFAULT is that of the user, or min-replicas-to-ack.
+func (f *family) ack(c *command.Context) error {
+	switch {
+	case len(c.Args) > 3:
+		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
+	case len(c.Args) == 2:
+		c.Reply.Int(int64(c.Client.AckLevel()))
+		return nil
+	case f.SetAcks == nil:
+		return errNoAcks
+	}
+	level := int64(-1)
+	if !command.Is(c.Args[2], "DEFAULT") {
+		n, ok := number.ParseInt(c.Args[2])
+		if !ok || n < 0 || n > protocol.AckLevels {
+			return errAcks
+		}
+		level = n
+	}
+	f.SetAcks(c.Client, int(level))
+	c.Reply.OK()
+	return nil
+}
+
 func (f *family) unpause(c *command.Context) error {
 	f.Unpause()
 	c.Reply.OK()
@@ -169,6 +194,8 @@ func (f *family) unblock(c *command.Context) error {
 
 func (f *family) help(c *command.Context) error {
 	command.Help(c,
+		"ACK [<replicas>|DEFAULT]",
+		"    How many replicas must have what a reply of this connection shows, before it leaves.",
 		"CACHING (YES|NO)",
 		"    Whether the keys of the next command are tracked, in OPTIN and OPTOUT mode.",
 		"CAPA <capability> [<capability> [...]]",

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// showsData reports whether a reply of the command may show the data set: these replies wait. Replies to PING, INFO,
+// CONFIG or PSYNC do not. An operator, a Sentinel or a replica must be able to reach a server that lacks replicas.
+func showsData(spec *command.Spec) bool {
+	return spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 || spec.Has(command.RunsQueue)
+}
+
+// noteAcks notes that a command of cl has run (engine.Q2).
+func (c *Core) noteAcks(cl *client.Client, spec *command.Spec) {
+	if showsData(spec) {
+		cl.AckShown = max(cl.AckShown, cl.AckLevel())
+	}
+}
+
+// OnAckLevels sets f, which is called in a turn when the levels in use may have changed. Before the first turn.
+func (c *Core) OnAckLevels(f func()) { c.acks.changed = f }
+
+// AckClients is how many clients wait for so many replicas. Clients of min-replicas-to-ack count even if none is
+// connected. Turn only.
+func (c *Core) AckClients(level int) int {
+	c.assertHeld()
+	n := c.acks.clients[level]
+	if level == int(c.acks.common) {
+		n++
+	}
+	return n
+}
+
+// SetCommonAcks sets the level of clients for which nothing else is said. Turn only.
+func (c *Core) SetCommonAcks(level uint8) {
+	c.assertHeld()
+	c.acks.common = level
+	if c.gate != nil {
+		c.gate.SetCommonLevel(int(level))
+	}
+	for cl := range c.clients.All {
+		c.setLevel(cl)
+	}
+	c.levelsChanged()
+}
+
+// SetAcks is CLIENT ACK: cl waits for so many replicas; -1: for as many as its user. Turn only.
+func (c *Core) SetAcks(cl *client.Client, level int) {
+	c.assertHeld()
+	cl.AckWish = int8(level + 1)
+	if c.clients.Get(cl.ID) == cl {
+		c.setLevel(cl)
+		c.levelsChanged()
+	}
+}
+
+// levelOf is engine.Q1.
+func (c *Core) levelOf(cl *client.Client) uint8 {
+	if cl.AckWish > 0 {
+		return uint8(cl.AckWish - 1)
+	}
+	if u, ok := cl.User.(*acl.User); ok {
+		if n := u.Rights().Acks(); n >= 0 {
+			return uint8(n)
+		}
+	}
+	return c.acks.common
+}
+
+// setLevel keeps engine.Q1 for a client in the registry.
+func (c *Core) setLevel(cl *client.Client) {
+	was, now := cl.AckLevel(), c.levelOf(cl)
+	if cl.Is(client.Primary) {
+		now = 0
+	}
+	if now < was && c.stack.depth > 1 { // the transaction that runs may have shown data before
+		cl.AckShown = max(cl.AckShown, was)
+	}
+	c.acks.clients[was]--
+	c.acks.clients[now]++
+	cl.SetAckLevel(now)
+}
+
+// countLevel counts a client that has come.
+func (c *Core) countLevel(cl *client.Client) {
+	c.acks.clients[0]++
+	cl.SetAckLevel(0)
+	if c.setLevel(cl); cl.AckLevel() != 0 {
+		c.levelsChanged()
+	}
+}
+
+// forgetLevel is for a client that leaves.
+func (c *Core) forgetLevel(cl *client.Client) {
+	c.acks.clients[cl.AckLevel()]--
+	cl.SetAckLevel(0)
+}
+
+func (c *Core) levelsChanged() {
+	if c.acks.changed != nil {
+		c.acks.changed()
+	}
+}
+
+// Gate holds back what turns have decided; it may be nil. Any goroutine.
+func (c *Core) Gate() *protocol.Gate { return c.gate }

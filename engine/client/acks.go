@@ -1,0 +1,13 @@
+package client
+
+// AckLevel is the number of replicas that must have what the client's replies show. Any goroutine. It implements
+// protocol.Leveler.
+func (c *Client) AckLevel() uint8 { return uint8(c.ackLevel.Load()) }
+
+// SetAckLevel sets AckLevel. Turn only.
+func (c *Client) SetAckLevel(level uint8) {
+	c.ackLevel.Store(uint32(level))
+	if c.Flags &^= Acks; level > 0 {
+		c.Flags |= Acks
+	}
+}

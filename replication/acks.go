@@ -1,0 +1,444 @@
+package replication
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/internal/info"
+	"spindle/protocol"
+)
+
+// Acks decide when replies that wait for replicas may leave. The gate holds them back by turn and level; a level is a
+// number of replicas. Acks know the stream's offset after each turn with effects, and what replicas have acknowledged.
+//
+//	turns    4        5     7         9          entries, oldest first; one is needed until all levels are past it
+//	offsets  100      130   190       250
+//	level 1  passed   passed          │ next     its greatest offset that one replica has: 190
+//	level 2  passed   │ next                     its greatest offset that two replicas have: 120
+//
+// replication.A1. Everything that turns before an entry's turn show has an offset of at most the entry before.
+// replication.A2. need is the offset of the last effect. A level that has not acknowledged it holds back every turn
+// since its first entry, reads too. So nothing that may get lost is shown.
+// replication.A3. While this server follows a primary, nothing is held. When that begins, held replies fail.
+//
+// Turn only.
+type acks struct {
+	*stream
+	roster   *roster
+	core     *engine.Core
+	settings *Settings
+	gate     *protocol.Gate
+
+	on      bool
+	halted  bool // the server ends
+	fresh   bool // the turn has effects
+	need    int64
+	entries []ackEntry
+	first   int // the number of entries[0], counted from the beginning
+	levels  [protocol.AckLevels + 1]ackLevel
+	offsets []int64   // serve's memory
+	counted []Address // the replicas in offsets
+
+	askedAt    int64 // need when the replicas were last asked; -1: it has not been asked for
+	askedNanos int64
+	answered   bool // a replica has answered that
+	progress   bool // a replica has said more than before
+
+	timeouts, degradations uint64
+}
+
+// An ackEntry is a turn after which the stream had that offset.
+type ackEntry struct {
+	turn   uint64
+	offset int64
+	ms     int64 // by Core.SteadyMs
+}
+
+// An ackLevel is how far one level is.
+type ackLevel struct {
+	next     int   // the number of its first entry that has neither passed nor failed
+	acked    int64 // the greatest offset that enough replicas have; -1: none
+	degraded bool  // replies go without waiting, until acked has reached since
+	since    int64
+	failing  bool // replies have failed, and acked has not reached need since
+}
+
+const (
+	askGap      = 100 * time.Microsecond // between two questions to the replicas, while one is not answered
+	askAgainMs  = 100                    // a question that brought nothing is asked again
+	noteEveryMs = 10                     // how precisely the waits of reads are timed
+	entriesMost = 1 << 16                // past it, later turns share the last entry, and wait a little longer
+)
+
+func newAcks(s *stream, o *roster) *acks {
+	a := &acks{stream: s, roster: o, core: s.core, settings: s.settings, gate: s.core.Gate()}
+	s.core.OnAckLevels(a.start)
+	return a
+}
+
+// used reports whether a client may wait at a level.
+func (a *acks) used(level int) bool { return a.core.AckClients(level) > 0 }
+
+// top is the greatest level in use; 0: none is.
+func (a *acks) top() int {
+	for level := protocol.AckLevels; level > 0; level-- {
+		if a.used(level) {
+			return level
+		}
+	}
+	return 0
+}
+
+// start begins to hold replies back once a level is in use. The sink must not change while a unit is open.
+func (a *acks) start() {
+	if a.on || a.gate == nil || a.following || a.top() == 0 {
+		return
+	}
+	began := false
+	a.core.Between(func() {
+		if began = true; !a.on && !a.following && a.top() > 0 {
+			a.begin()
+		}
+	})
+	if !began { // effects of the open unit may have come before
+		a.core.Between(func() { a.fresh = a.on })
+	}
+}
+
+// begin holds replies back, first those of this turn. Replicas have to acknowledge the present data too.
+func (a *acks) begin() {
+	a.on, a.fresh, a.first, a.entries = true, false, 0, a.entries[:0]
+	a.need, a.askedAt = a.offset, -1
+	clear(a.levels[:])
+	a.forget()
+	a.core.AddSink(a, client.ToReplicas)
+	a.heard()
+	a.note()
+	for level := 1; level < len(a.levels); level++ {
+		a.shut(level)
+	}
+}
+
+// end fails what is held, and holds back nothing any more.
+func (a *acks) end() {
+	if !a.on {
+		return
+	}
+	a.halt()
+	a.on, a.halted, a.entries = false, false, nil
+	a.core.RemoveSink(a)
+}
+
+// halt fails what is held, and lets later replies leave: the server ends. A unit may be open.
+func (a *acks) halt() {
+	if !a.on {
+		return
+	}
+	a.halted = true
+	for level := 1; level < len(a.levels); level++ {
+		a.gate.FailLevel(level, a.core.TurnNumber()+1)
+		a.gate.PassLevel(level, math.MaxUint64)
+	}
+	a.gate.RelaxLevels()
+}
+
+// again ends and begins, because the data set is another one.
+func (a *acks) again() {
+	a.end()
+	a.start()
+}
+
+// Append implements engine.Sink.
+func (a *acks) Append([]engine.Effect) { a.fresh = true }
+
+// TurnDone implements engine.Sink.
+func (a *acks) TurnDone() {
+	if a.halted {
+		return
+	}
+	switch {
+	case a.fresh:
+		a.fresh = false
+		a.need = a.offset
+		if a.log == nil {
+			a.forget()
+		}
+		a.note()
+		for level := 1; level < len(a.levels); level++ {
+			a.shut(level)
+		}
+	case a.lacks() && a.core.SteadyMs()-a.entries[len(a.entries)-1].ms >= noteEveryMs:
+		a.note()
+	}
+	a.ask()
+	a.gate.EndedAt(a.core.TurnNumber())
+}
+
+// forget forgets what replicas have acknowledged. Without a backlog effects do not move the offset. Each later replica
+// takes a full copy.
+func (a *acks) forget() {
+	for level := range a.levels {
+		a.levels[level].acked = -1
+	}
+}
+
+// lacks reports whether a level in use has not acknowledged everything.
+func (a *acks) lacks() bool {
+	for level := range a.levels {
+		if level > 0 && a.levels[level].acked < a.need && a.used(level) {
+			return true
+		}
+	}
+	return false
+}
+
+// note adds an entry for this turn.
+func (a *acks) note() {
+	if n := len(a.entries); n >= entriesMost {
+		a.entries[n-1].offset = a.need
+		return
+	}
+	a.entries = append(a.entries, ackEntry{a.core.TurnNumber(), a.need, a.core.SteadyMs()})
+}
+
+// shut holds back this turn and later ones at a level, unless it is degraded or has everything.
+func (a *acks) shut(level int) {
+	l := &a.levels[level]
+	if l.degraded || l.acked >= a.need {
+		l.next = a.first + len(a.entries)
+		return
+	}
+	a.gate.ShutLevel(level, a.core.TurnNumber())
+}
+
+// ask has the replicas report how far they are, if that is worth a question. It asks at most once a turn, and rarely
+// while the last question is not answered.
+func (a *acks) ask() {
+	if len(a.roster.replicas) == 0 || a.still || !a.lacks() {
+		return
+	}
+	now := a.core.Nanos()
+	since := time.Duration(now - a.askedNanos)
+	switch {
+	case a.need > a.askedAt && (a.answered || since >= askGap): // for effects that no question was about
+	case a.answered && a.progress: // for disks that are further by now
+	case since >= askAgainMs*time.Millisecond:
+	default:
+		return
+	}
+	a.askedAt, a.askedNanos, a.answered, a.progress = a.need, now, false, false
+	a.write(getAck)
+	a.flush()
+}
+
+// hears notes that a replica has answered.
+func (a *acks) hears(r *replica, more bool) {
+	a.answered = a.answered || r.ackOffset >= a.askedAt
+	a.progress = a.progress || more
+}
+
+// heard looks how far the replicas are, and lets pass what enough of them have.
+func (a *acks) heard() {
+	if !a.on || a.halted {
+		return
+	}
+	far := applied
+	if a.settings.AckMode.Get() == ackDisk {
+		far = onDisk
+	}
+	a.offsets, a.counted = a.offsets[:0], a.counted[:0]
+	for _, r := range a.roster.replicas {
+		if r.state == online {
+			a.count(r, far(r))
+		}
+	}
+	slices.SortFunc(a.offsets, func(x, y int64) int { return cmp.Compare(y, x) })
+	moved := false
+	for i, offset := range a.offsets {
+		if level := i + 1; level < len(a.levels) && offset > a.levels[level].acked {
+			a.levels[level].acked = offset
+			moved = a.settle(level) || moved
+		}
+	}
+	if moved {
+		a.drop()
+		a.gate.CallWaiting()
+	}
+}
+
+// count adds a replica's offset. Two connections of one replica count once: the old one may not have been closed yet.
+func (a *acks) count(r *replica, offset int64) {
+	at := r.address()
+	if i := slices.Index(a.counted, at); i >= 0 && at.Port != 0 {
+		a.offsets[i] = max(a.offsets[i], offset)
+		return
+	}
+	a.counted, a.offsets = append(a.counted, at), append(a.offsets, offset)
+}
+
+// settle lets pass what a level has acknowledged by now. It reports whether anything may pass.
+func (a *acks) settle(level int) (moved bool) {
+	l := &a.levels[level]
+	if l.degraded {
+		return l.acked >= l.since && a.restore(level)
+	}
+	for l.next < a.first+len(a.entries) && a.entries[l.next-a.first].offset <= l.acked {
+		l.next++
+		moved = true
+	}
+	switch {
+	case l.acked >= a.need && !a.fresh:
+		l.next = a.first + len(a.entries)
+		moved = a.gate.HeldFrom(level) != math.MaxUint64
+		a.gate.PassLevel(level, math.MaxUint64)
+		a.recovered(level)
+	case moved && l.next < a.first+len(a.entries):
+		a.gate.PassLevel(level, a.entries[l.next-a.first].turn)
+	case moved: // the rest is this turn's
+		a.gate.PassLevel(level, a.core.TurnNumber())
+	}
+	return moved
+}
+
+// restore ends degradation: enough replicas acknowledge again.
+func (a *acks) restore(level int) (moved bool) {
+	l := &a.levels[level]
+	l.degraded, l.next = false, a.first+len(a.entries)
+	if l.acked < a.need {
+		a.note()
+		a.gate.ShutLevel(level, a.core.TurnNumber())
+	}
+	l.failing = true
+	a.recovered(level)
+	return false
+}
+
+// recovered logs that enough replicas acknowledge again.
+func (a *acks) recovered(level int) {
+	if l := &a.levels[level]; l.failing {
+		if l.failing = false; a.used(level) {
+			a.settings.Log.Notice("%d replicas acknowledge again: replies wait for them.", level)
+		}
+	}
+}
+
+// modeChanged starts again from what replicas have acknowledged in the new way. Replies that have left stay confirmed.
+func (a *acks) modeChanged() {
+	if a.on {
+		a.forget()
+		a.heard()
+		a.progress, a.answered = true, true
+	}
+}
+
+// drop forgets the entries that no level needs.
+func (a *acks) drop() {
+	next := a.first + len(a.entries)
+	for level := 1; level < len(a.levels); level++ {
+		next = min(next, a.levels[level].next)
+	}
+	if n := next - a.first; n > len(a.entries)/2 {
+		last := a.entries[len(a.entries)-1]
+		a.entries = append(a.entries[:0], a.entries[n:]...)
+		if a.first = next; len(a.entries) == 0 { // reads look at its time
+			a.entries, a.first = append(a.entries, last), next-1
+		}
+	}
+}
+
+// tick times out what has waited for too long, and ends when no client waits any more.
+func (a *acks) tick() {
+	if !a.on || a.halted {
+		return
+	}
+	limit := a.core.SteadyMs() - a.settings.AckTimeout.Get()
+	end := a.first // the first entry that may still wait
+	for end < a.first+len(a.entries) && a.entries[end-a.first].ms <= limit {
+		end++
+	}
+	moved, idle := false, a.top() == 0 && !a.fresh
+	for level := 1; level < len(a.levels); level++ {
+		l := &a.levels[level]
+		if l.next < end && l.acked < a.need {
+			a.expire(level, end)
+			moved = true
+		}
+		idle = idle && l.next == a.first+len(a.entries)
+	}
+	if moved {
+		a.drop()
+		a.gate.CallWaiting()
+	}
+	if idle {
+		a.core.Between(func() {
+			if a.top() == 0 && !a.fresh {
+				a.end()
+			}
+		})
+	}
+}
+
+// expire ends the wait of a level's turns before the entry with number end.
+func (a *acks) expire(level, end int) {
+	l := &a.levels[level]
+	used := a.used(level)
+	if used {
+		a.timeouts++
+	}
+	if a.settings.AckOnTimeout.Get() == ackDegrade {
+		l.degraded, l.since, l.next = true, a.need, a.first+len(a.entries)
+		a.gate.PassLevel(level, math.MaxUint64)
+		if used {
+			a.degradations++
+			a.settings.Log.Warning("Fewer than %d replicas acknowledge within ack-timeout: replies wait no longer, until they do.",
+				level)
+		}
+		return
+	}
+	turn := a.core.TurnNumber()
+	if l.next = end; end < a.first+len(a.entries) {
+		turn = a.entries[end-a.first].turn
+	}
+	a.gate.FailLevel(level, turn)
+	if used && !l.failing {
+		a.settings.Log.Warning("Fewer than %d replicas acknowledge within ack-timeout: replies become errors, until they do.",
+			level)
+	}
+	l.failing = true
+}
+
+// state says how replies fare that wait for replicas.
+func (a *acks) state() string {
+	worst := "ok"
+	for level := 1; level < len(a.levels); level++ {
+		switch l := &a.levels[level]; {
+		case !a.used(level):
+		case l.degraded:
+			return "degraded"
+		case l.failing:
+			worst = "failing"
+		case l.acked < a.need && worst == "ok":
+			worst = "waiting"
+		}
+	}
+	return worst
+}
+
+// lines are INFO's fields while clients wait for replicas.
+func (a *acks) lines(w *info.Writer) {
+	if !a.on {
+		return
+	}
+	top := a.top()
+	w.Text("ack_state", a.state())
+	w.Int("ack_replicas_wanted", int64(top))
+	w.Int("ack_offset_needed", a.need)
+	w.Int("ack_offset_confirmed", a.levels[top].acked)
+	w.Int("ack_timeouts", int64(a.timeouts))
+	w.Int("ack_degradations", int64(a.degradations))
+	w.Int("ack_errors", a.gate.Refused())
+}

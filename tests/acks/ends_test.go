@@ -1,0 +1,236 @@
+package acks
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// held starts a primary whose replica has stopped, and a client with a held INCR.
+func held(t *testing.T, args ...string) (s, r *testkit.Server, c *respclient.Client) {
+	t.Helper()
+	s, all := replicas(t, testkit.Ours, 1, append([]string{"--min-replicas-to-ack", "1", "--ack-timeout", long}, args...)...)
+	s.Do("SET", "n", 0)
+	c = s.Dial()
+	c.Must("CLIENT", "SETNAME", "writer")
+	stop(t, all[0])
+	send(t, c, "INCR", "n")
+	state(t, s, "waiting")
+	isHeld(t, c, "INCR")
+	return s, all[0], c
+}
+
+// TestRoleChange: what is held when the server becomes a replica becomes an error. As a replica it holds nothing back,
+// and it does again when it is promoted.
+func TestRoleChange(t *testing.T) {
+	t.Parallel()
+	s, _, c := held(t)
+	other := testkit.Start(t)
+	if got := ask(t, s, "REPLICAOF", "127.0.0.1", other.Port); got != "OK" {
+		t.Fatal(got)
+	}
+	if got := receive(t, c); got != "UNCONFIRMED" {
+		t.Errorf("the held reply: %s", got)
+	}
+	s.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
+	if got := ask(t, s, "GET", "n"); got != "" {
+		t.Errorf("a read of the replica: %q", got)
+	}
+	s.Do("REPLICAOF", "NO", "ONE")
+	send(t, c, "GET", "n")
+	state(t, s, "waiting")
+	isHeld(t, c, "a read of the new primary")
+	replica(t, s, testkit.Ours)
+	if got := receive(t, c); got != "" {
+		t.Errorf("a read with a replica: %q", got)
+	}
+}
+
+// TestClientLeaves: a client whose reply is held can be killed, and can leave. QUIT waits for the replies before it.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	s, r, c := held(t)
+	quits, leaves := s.Dial(), s.Dial()
+	send(t, quits, "INCR", "n")
+	send(t, quits, "QUIT")
+	send(t, leaves, "INCR", "n")
+	leaves.Close()
+	id := c.Conn().LocalAddr().String()
+	if v := s.Do("CLIENT", "KILL", "ADDR", id); v.Int != 1 {
+		t.Fatalf("CLIENT KILL: %v", v)
+	}
+	if v, err := c.Receive(); err == nil {
+		t.Errorf("the killed client got %v", v)
+	}
+	isHeld(t, quits, "before QUIT")
+	r.Signal(syscall.SIGCONT)
+	if n, ok := receive(t, quits), receive(t, quits); n != "2" && n != "3" || ok != "OK" {
+		t.Errorf("INCR: %s, QUIT: %s", n, ok)
+	}
+	if v, err := quits.Receive(); err == nil {
+		t.Errorf("after QUIT: %v", v)
+	}
+	if got := ask(t, s, "GET", "n"); got != "3" {
+		t.Errorf("the key is %s", got)
+	}
+}
+
+// TestOutputLimit: held replies count for the output limit.
+func TestOutputLimit(t *testing.T) {
+	t.Parallel()
+	s, _, c := held(t, "--client-output-buffer-limit", "normal 1mb 0 0")
+	c.Send("SETRANGE", "long", 300_000, "x")
+	for range 5 {
+		c.Send("GET", "long")
+	}
+	c.Flush()
+	if v, err := c.Receive(); err == nil {
+		t.Errorf("the client got %v", v)
+	}
+	s.AwaitLog(testkit.Slowly(20*time.Second), "overcoming of output buffer limits")
+}
+
+// TestFewerReplicasWanted: replies that are held keep waiting for what they were promised. Later ones do not.
+func TestFewerReplicasWanted(t *testing.T) {
+	t.Parallel()
+	s, r, c := held(t)
+	s.Do("CONFIG", "SET", "min-replicas-to-ack", "0")
+	if got := ask(t, s, "INCR", "n"); got != "2" {
+		t.Errorf("a write that does not wait: %s", got)
+	}
+	isHeld(t, c, "the first write")
+	s.Do("CONFIG", "SET", "min-replicas-to-ack", "2")
+	later := s.Dial()
+	send(t, later, "INCR", "n")
+	r.Signal(syscall.SIGCONT)
+	if got := receive(t, c); got != "1" {
+		t.Errorf("the first write: %s", got)
+	}
+	isHeld(t, later, "a write that waits for two replicas")
+	replica(t, s, testkit.Ours)
+	if got := receive(t, later); got != "3" {
+		t.Errorf("the last write: %s", got)
+	}
+}
+
+// TestLastReplicaLeaves: replies stay held when the replica dies, and leave when another has taken a copy.
+func TestLastReplicaLeaves(t *testing.T) {
+	t.Parallel()
+	s, r, c := held(t)
+	r.Kill()
+	s.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "connected_slaves", "0")
+	isHeld(t, c, "without a replica")
+	replica(t, s, testkit.Ours)
+	if got := receive(t, c); got != "1" {
+		t.Errorf("INCR: %s", got)
+	}
+}
+
+// TestBacklogIsGone: without a backlog, effects do not move the offset. Acknowledgements of an earlier replica do not
+// confirm them.
+func TestBacklogIsGone(t *testing.T) {
+	t.Parallel()
+	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long, "--repl-backlog-ttl", "1")
+	s.Do("SET", "n", 0)
+	all[0].Kill()
+	s.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "repl_backlog_active", "0")
+	c := s.Dial()
+	send(t, c, "INCR", "n")
+	state(t, s, "waiting")
+	isHeld(t, c, "INCR")
+	replica(t, s, testkit.Ours)
+	if got := receive(t, c); got != "1" {
+		t.Errorf("INCR: %s", got)
+	}
+}
+
+// TestShutdown: a server that ends lets held replies leave as errors, unless the replica confirms them before.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	t.Run("the replica is silent", func(t *testing.T) {
+		t.Parallel()
+		s, _, c := held(t, "--shutdown-timeout", "1")
+		s.Signal(syscall.SIGTERM)
+		if got := receive(t, c); got != "UNCONFIRMED" {
+			t.Errorf("INCR: %s", got)
+		}
+		s.Wait(testkit.Slowly(60 * time.Second))
+	})
+	t.Run("the replica answers", func(t *testing.T) {
+		t.Parallel()
+		s, r, c := held(t, "--shutdown-timeout", "600")
+		s.Signal(syscall.SIGTERM)
+		s.AwaitLog(testkit.Slowly(20*time.Second), "Waiting for replicas before shutting down")
+		r.Signal(syscall.SIGCONT)
+		if got := receive(t, c); got != "1" {
+			t.Errorf("INCR: %s", got)
+		}
+		s.Wait(testkit.Slowly(60 * time.Second))
+	})
+	t.Run("at once", func(t *testing.T) {
+		t.Parallel()
+		s, _, c := held(t)
+		send(t, s.Dial(), "SHUTDOWN", "NOSAVE", "NOW")
+		if got := receive(t, c); got != "UNCONFIRMED" {
+			t.Errorf("INCR: %s", got)
+		}
+		s.Wait(testkit.Slowly(60 * time.Second))
+	})
+}
+
+// TestLentScript: the reply of a script that lends the turn waits for the replica, as those of the commands before do.
+// An acknowledgement that comes while the script runs lets the earlier ones leave.
+func TestLentScript(t *testing.T) {
+	t.Parallel()
+	s, r, c := held(t, "--busy-reply-threshold", "100")
+	script := s.Dial()
+	send(t, script, "EVAL", "redis.call('INCR', 'm') while redis.call('GET', 'stop') ~= '1' do redis.call('INCR', 'm') end return 7", 0)
+	testkit.Until(t, testkit.Slowly(20*time.Second), "BUSY", func() error {
+		if got := ask(t, s, "PING"); !strings.HasPrefix(got, "BUSY") {
+			return testkit.Equal(got, "BUSY")
+		}
+		return nil
+	})
+	r.Signal(syscall.SIGCONT)
+	if got := receive(t, c); got != "1" {
+		t.Errorf("INCR before the script: %s", got)
+	}
+	isHeld(t, script, "EVAL")
+	s.Kill()
+}
+
+// TestFailoverCommand: FAILOVER hands over to the replica. Confirmed replies leave, the others become errors.
+func TestFailoverCommand(t *testing.T) {
+	t.Parallel()
+	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long)
+	c := s.Dial()
+	done := make(chan int64)
+	go func() {
+		last := int64(0)
+		for {
+			v, err := c.Do("INCR", "n")
+			if err != nil || v.Kind == '-' {
+				done <- last
+				return
+			}
+			last = v.Int
+		}
+	}()
+	testkit.Until(t, testkit.Slowly(20*time.Second), "writes", func() error {
+		if n, _ := strconv.Atoi(ask(t, s, "GET", "n")); n < 100 {
+			return testkit.Equal(n, 100)
+		}
+		return nil
+	})
+	s.Do("FAILOVER")
+	all[0].AwaitInfo(testkit.Slowly(60*time.Second), "replication", "role", "master")
+	confirmed := <-done
+	if n, _ := strconv.ParseInt(ask(t, all[0], "GET", "n"), 10, 64); n < confirmed {
+		t.Errorf("%d increments were confirmed, the new primary has %d", confirmed, n)
+	}
+}

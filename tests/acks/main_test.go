@@ -1,0 +1,9 @@
+package acks
+
+import (
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Waiting(m) }
