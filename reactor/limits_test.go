@@ -19,7 +19,6 @@ import (
 
 	"spindle/internal/invariant"
 	"spindle/protocol"
-	"spindle/tests/testkit"
 )
 
 func testSettings(change func(*Settings)) *Settings {
@@ -502,18 +501,12 @@ func TestAddresses(t *testing.T) {
 // Stop: what has been decided leaves, then connections close, then nothing of us runs.
 func TestStopFlushes(t *testing.T) {
 	eachLinkAtOnce(t, func(t *testing.T, b Backend) {
-		h := newTestHandler()
-		r, addr := serveHandler(t, h, Options{Backend: b})
-		p, deaf := dial(t, addr), dial(t, addr)
-		const size = 12 << 20
-		p.send(command("NAME", "p") + command("FILL", fmt.Sprint(size)))
-		deaf.send(command("NAME", "deaf") + command("FILL", fmt.Sprint(size)))
-		for _, name := range []string{"p", "deaf"} {
-			eventually(t, "output waits", func() bool { s := h.named(name); return s != nil && s.c.Usage().Output > 0 })
-		}
+		h, r, addr, all := withOutput(t, b, "p", "other")
+		p, other := all[0], all[1]
 		stopped := make(chan struct{})
-		go func() { r.Stop(testkit.Slowly(1500 * time.Millisecond)); close(stopped) }() // the one that reads takes some 10 ms
-		p.expect(fmt.Sprintf("+OK\r\n$%d\r\n%s\r\n", size, strings.Repeat("y", size)))
+		go func() { r.Stop(2 * patience); close(stopped) }()
+		p.expect(fmt.Sprintf("+OK\r\n$%d\r\n%s\r\n", longOutput, strings.Repeat("y", longOutput)))
+		other.Close() // nothing waits any more
 		p.expectEnd()
 		<-stopped
 		if h.closed.Load() != 2 || r.Stats().Open != 0 {
@@ -523,6 +516,36 @@ func TestStopFlushes(t *testing.T) {
 			t.Error("still accepting")
 		}
 	})
+}
+
+// Stop waits for a connection that does not read only as long as it is told to.
+func TestStopBesideTheDeaf(t *testing.T) {
+	eachLinkAtOnce(t, func(t *testing.T, b Backend) {
+		h, r, _, _ := withOutput(t, b, "deaf")
+		r.Stop(100 * time.Millisecond)
+		if h.closed.Load() != 1 || r.Stats().Open != 0 {
+			t.Errorf("closed %d, open %d", h.closed.Load(), r.Stats().Open)
+		}
+	})
+}
+
+// longOutput is more than sockets take.
+const longOutput = 12 << 20
+
+// withOutput starts a reactor with connections of these names, each with output that waits.
+func withOutput(t *testing.T, b Backend, names ...string) (h *testHandler, r *Reactor, addr string, all []*peer) {
+	t.Helper()
+	h = newTestHandler()
+	r, addr = serveHandler(t, h, Options{Backend: b})
+	for _, name := range names {
+		p := dial(t, addr)
+		all = append(all, p)
+		p.send(command("NAME", name) + command("FILL", fmt.Sprint(longOutput)))
+	}
+	for _, name := range names {
+		eventually(t, "output waits", func() bool { s := h.named(name); return s != nil && s.c.Usage().Output > 0 })
+	}
+	return h, r, addr, all
 }
 
 // Idle connections have no buffers.
