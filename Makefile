@@ -59,9 +59,10 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 	  $(DESTDIR)$(SYSCONFDIR)/spindle $(DESTDIR)$(SYSCONFDIR)/logrotate.d
 	install -m 755 $(BIN) $(DESTDIR)$(BINDIR)/spindle
 	for tool in check-rdb check-aof sentinel proxy dashboard; do ln -sf spindle $(DESTDIR)$(BINDIR)/spindle-$$tool; done
-	for unit in spindle spindle-sentinel spindle-proxy@ spindle-dashboard; do \
-	  sed $(PLACES) packaging/systemd/$$unit.service > $(DESTDIR)$(UNITDIR)/$$unit.service && \
-	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; done
+	for unit in spindle.service spindle-sentinel.service spindle-proxy@.service spindle-dashboard.service \
+	  spindle-backup.service spindle-backup.timer; do \
+	  sed $(PLACES) packaging/systemd/$$unit > $(DESTDIR)$(UNITDIR)/$$unit && \
+	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit || exit 1; done
 	sed $(PLACES) packaging/logrotate > $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle
 	chmod 644 $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle
 	install -m 644 $(SHARE)/man/*.1 $(DESTDIR)$(DATADIR)/man/man1
@@ -85,6 +86,9 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 	  sed -e 's|^store ""$$|store folder:$(STATEDIR)-dashboard|' proxy/dashboard/dashboard.conf \
 	    > $(DESTDIR)$(SYSCONFDIR)/spindle/dashboard.conf && \
 	  chmod 640 $(DESTDIR)$(SYSCONFDIR)/spindle/dashboard.conf; }
+	[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/backup.conf ] || { \
+	  sed -e 's|/etc/spindle/|$(SYSCONFDIR)/spindle/|g' packaging/backup.conf > $(DESTDIR)$(SYSCONFDIR)/spindle/backup.conf && \
+	  chmod 640 $(DESTDIR)$(SYSCONFDIR)/spindle/backup.conf; }
 
 	install -d $(DESTDIR)$(DATADIR)/spindle
 	install -m 644 packaging/user.sh $(DESTDIR)$(DATADIR)/spindle/user.sh

@@ -86,6 +86,17 @@ echo "== the unit's command as its user, on its own configuration"
 serve "$(words $unit User)" $(words $unit ExecStart)
 is "SET" "$(cli set a 1)" OK
 is "CONFIG REWRITE" "$(cli config rewrite)" OK
+echo "== the backup's unit pushes and prunes, as its user"
+in_root install -d -o spindle -g spindle -m 700 /var/backups/spindle
+echo "store /var/backups/spindle" >>"$root/etc/spindle/backup.conf"
+for what in push prune; do
+	# shellcheck disable=SC2046
+	in_root setpriv --reuid=spindle --regid=spindle --init-groups --inh-caps=-all -- \
+		$(sed -n "s/^ExecStart=\(.* $what .*\)/\1/p" "$root/lib/systemd/system/spindle-backup.service") >"$root/out" 2>&1 ||
+		fail "backup $what"
+done
+is "whole backups" "$(in_root spindle backup list --store /var/backups/spindle | grep -c 'whole$')" 1
+rm -r "$root/var/backups/spindle"
 stop
 is "the data" "$(in_root stat -c %U /var/lib/spindle/dump.rdb)" spindle
 is "the log" "$(in_root stat -c %U /var/log/spindle/spindle.log)" spindle
