@@ -135,7 +135,12 @@ func (b *backupCall) sealed(ctx context.Context, s *respclient.Client) (files []
 			if len(files) < 2 || !strings.HasSuffix(files[len(files)-1], ".manifest") {
 				return nil, at, false, fmt.Errorf("the server's list of files has no manifest: %q", files)
 			}
-			return files, is.end, !asked, nil
+			// The reply has whole seconds. The manifest was written at SEAL, and a later push of the set finds the same time.
+			at = is.end
+			if stat, err := os.Stat(files[len(files)-1]); err == nil {
+				at = stat.ModTime()
+			}
+			return files, at, !asked, nil
 		case "idle", "failed":
 			if began {
 				return nil, at, false, fmt.Errorf("the backup has failed: %s", is.why)

@@ -1,11 +1,10 @@
-// Package cli holds spindle's tools: check-aof, check-rdb, rdb, history, restore, backup, cluster, proxy and
-// ctl.
+// Package cli holds spindle's tools: check-aof, check-rdb, rdb, history, restore, backup, cluster, proxy and ctl.
 //
 // Owner: a separate process for each; no server runs in it. Only main imports the package.
 // Never: needs a server's settings, or memory in proportion to a file.
-// Start at Find. checkrdb.go and checkaof.go check files, rdb.go reports an RDB file's contents, past.go makes the data
-// set of an earlier moment, backup.go sends backups away. clusterdemo.go starts nodes for a trial, proxydemo.go proxies.
-// ctl.go asks a dashboard.
+// Start at Find. checkrdb.go and checkaof.go check files, and rdb.go reports an RDB file's contents. past.go makes the
+// data set of an earlier moment, and backup.go sends backups away. clusterdemo.go starts nodes for a trial, and
+// proxydemo.go proxies. ctl.go asks a dashboard.
 package cli
 
 import (

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"spindle/internal/config"
@@ -65,6 +66,14 @@ _spindle() {
 		COMPREPLY=($(compgen -W '--port --dir --pidfile --store' -- "$word"))
 		;;
 	check-rdb) COMPREPLY=($(compgen -W '--keys' -- "$word")) ;;
+	backup)
+		case ${COMP_WORDS[2]} in
+%s		esac
+		if ((COMP_CWORD == 2)); then
+			COMPREPLY=($(compgen -W '%s' -- "$word"))
+			return
+		fi
+		;;
 	--help | -h) COMPREPLY=($(compgen -W '%s' -- "$word")); return ;;
 	*)
 		if ((COMP_CWORD == 1)); then
@@ -76,7 +85,17 @@ _spindle() {
 	[[ $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word"))
 }
 complete -o filenames -F _spindle spindle
-`, values.String(), strings.ReplaceAll(names.String(), "--", "")[1:], strings.Join(firstWords(), " "), names.String()[1:])
+`, values.String(), backupCompletion(), strings.Join(cli.BackupWords, " "), strings.ReplaceAll(names.String(), "--", "")[1:], strings.Join(firstWords(), " "), names.String()[1:])
+}
+
+// backupCompletion returns the cases of the words of backup, with the options of each.
+func backupCompletion() string {
+	var cases strings.Builder
+	for _, word := range cli.BackupWords {
+		fmt.Fprintf(&cases, "\t\t%s) COMPREPLY=($(compgen -W '--%s' -- \"$word\")) ;;\n", word,
+			strings.Join(slices.Concat(cli.BackupStore, cli.BackupOptions[word]), " --"))
+	}
+	return cases.String()
 }
 
 // zshCompletion returns the file for zsh's fpath.

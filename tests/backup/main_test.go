@@ -1,0 +1,9 @@
+package backup
+
+import (
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Waiting(m) }
