@@ -5,6 +5,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/part"
+	"spindle/internal/slots"
 	"spindle/protocol"
 )
 
@@ -69,7 +70,7 @@ var gates = []gate{
 	{name: "a pause", asks: by{byClient: (*Core).gatePause, byPrimary: (*Core).gatePause}},
 	{name: "MULTI queues", clients: client.Multi, asks: by{byClient: (*Core).gateQueue, byPrimary: (*Core).gateQueue}},
 	{name: "a latch", asks: by{byClient: (*Core).gateLatch, inScript: (*Core).gateLatchInScript,
-		unblocked: (*Core).gateLatchServed}},
+		unblocked: (*Core).gateLatchServed, returning: (*Core).gateLatchReturning}},
 	{name: "a guest reads little", asks: by{byGuest: (*Core).gateReadsLittle}},
 }
 
@@ -353,6 +354,14 @@ func (c *Core) gateLatchServed(cl *client.Client, call part.Call) (verdict, erro
 	}
 	c.latches.passed = true
 	return hold, nil
+}
+
+// gateLatchReturning asks about slots. The call's own key has the call's own latch.
+func (c *Core) gateLatchReturning(cl *client.Client, _ part.Call) (verdict, error) {
+	if l := &c.latches; l.slots != nil && l.slots[slots.Of(c.waiting.byClient[cl].key)] > 0 {
+		return refuse, errOnItsWay
+	}
+	return pass, nil
 }
 
 func (c *Core) gateLatchInScript(_ *client.Client, call part.Call) (verdict, error) {

@@ -27,7 +27,7 @@ busy                         A       B    .      .   .     C         .         .
 a fed stream                 A       A    .      .   .     .         .         .
 a pause                      A       A    .      .   .     .         .         .
 MULTI queues                 A       A    .      .   .     .         .         .
-a latch                      A       .    .      B   .     .         C         .
+a latch                      A       .    .      B   .     .         C         D
 a guest reads little         .       .    .      .   .     A         .         .
 `
 

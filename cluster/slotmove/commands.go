@@ -137,11 +137,11 @@ func (m *Mover) getAll(ctx *command.Context) error {
 	return nil
 }
 
-// cancelAll is CANCELSLOTMIGRATIONS: it ends the moves away from this node. Replies: OK.
+// cancelAll is CANCELSLOTMIGRATIONS: it ends the moves away from this node that are not granted yet. Replies: OK.
 func (m *Mover) cancelAll(ctx *command.Context) error {
 	any := false
 	for _, j := range append([]*job(nil), m.jobs...) {
-		if j.export && j.running() {
+		if j.export && j.running() && j.state != exportGranted {
 			any = true
 			m.end(j, cancelled, "")
 		}

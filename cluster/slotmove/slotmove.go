@@ -9,6 +9,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"spindle/bgsave"
@@ -237,6 +238,9 @@ func (m *Mover) end(j *job, s state, message string) {
 	}
 	j.message = message
 	if j.export {
+		if j.state == exportGranted && s != success && !m.parts.Space.Replica && m.owner(j.list) == m.parts.Cluster.Me() {
+			m.core.Between(m.parts.Cluster.Reclaim) // slotmove.S2
+		}
 		m.letGo(j)
 	}
 	if cl := j.cl; cl != nil {
@@ -276,10 +280,10 @@ func (m *Mover) ended(j *job) {
 	m.parts.Busy()
 }
 
-// tellEnd tells replicas and the log how an import ended.
+// tellEnd tells replicas and the log how an import ended. If this node has kept keys, they must not remove theirs.
 func (m *Mover) tellEnd(j *job) {
 	word := "FAILED"
-	if j.state == success {
+	if j.state == success || slices.ContainsFunc(j.list, m.isMine) {
 		word = "SUCCESS"
 	}
 	args := [][]byte{[]byte("CLUSTER"), []byte("SYNCSLOTS"), []byte("FINISH"), []byte("STATE"), []byte(word),
@@ -440,6 +444,9 @@ func (m *Mover) Moved() {
 		}
 	}
 }
+
+// isMine reports whether this node owns a slot.
+func (m *Mover) isMine(slot uint16) bool { return m.parts.Cluster.Owner(slot) == m.parts.Cluster.Me() }
 
 // owner returns the ID of the one owner of all slots of a job; "" if there is none.
 func (m *Mover) owner(list []uint16) (id string) {

@@ -15,7 +15,8 @@ import (
 // slotmove.S1. Only the clients of the slots are held, from PAUSED until the job is over. Their units go by the map
 // that admits them afterwards.
 // slotmove.S2. Before the grant the source may give up, and continues as before. After it, it waits for the claim or
-// for the end of the hold. Then it raises its epoch, so that a claim which comes later does not win.
+// for the end of the hold, and an operator cannot cancel the move. If it has to give up, it raises its epoch first, so
+// that a claim which comes later does not win.
 
 // grantedFor is how long clients are held at least after the grant.
 const grantedFor = 2 * time.Second
@@ -128,7 +129,6 @@ func (m *Mover) tickExport(j *job, nowMs int64) {
 	case j.state == exportGranted && nowMs > j.untilMs:
 		m.log.Warning("Write loss risk! During slot migration %s, new owner did not broadcast ownership before we unpaused "+
 			"ourselves. This node goes on with a greater epoch.", j.what)
-		m.core.Between(m.parts.Cluster.Reclaim) // slotmove.S2
 		m.end(j, failed, "Unpaused before migration completed (migration may have succeeded with lost writes)")
 	case j.state == exportGranted:
 	case j.state >= exportWaitSnapshot && nowMs-j.heardMs > m.parts.Patience().Milliseconds():

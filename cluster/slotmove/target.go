@@ -139,7 +139,7 @@ func (m *Mover) awaitEmpty(ctx *command.Context, left []uint16) {
 	cl, waits := ctx.Client, true
 	ctx.Core.Block(ctx, command.Wait{Busy: true, Retry: m.establish, Left: func() { waits = false }})
 	go func() {
-		m.drop(left, func(slot uint16) bool { return waits && m.parts.Cluster.Owner(slot) != m.parts.Cluster.Me() })
+		m.drop(left, func(slot uint16) bool { return waits && !m.isMine(slot) })
 		m.core.Do(func() {
 			if waits {
 				m.core.Wake(cl)
@@ -168,12 +168,13 @@ func (m *Mover) drop(list []uint16, may func(slot uint16) bool) {
 	}
 }
 
-// clean removes the keys of an import that failed. Then its slots may move again.
+// clean removes the keys of an import that failed. Then its slots may move again. A slot that this node owns now keeps
+// its keys: its clients write there already.
 func (m *Mover) clean(j *job) {
 	m.log.Notice("Cleaning up slot migration %s after %s", j.what, j.after)
 	list := m.leftovers(j.list)
 	go func() {
-		m.drop(list, func(uint16) bool { return j.state == importCleaning })
+		m.drop(list, func(slot uint16) bool { return j.state == importCleaning && !m.isMine(slot) })
 		m.core.DoBetween(func() {
 			if j.state == importCleaning {
 				m.enter(j, j.after)

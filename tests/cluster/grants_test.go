@@ -1,0 +1,210 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// The end of a move as its source has it, with a test as the target.
+
+// A taker is a test that plays the target of a move.
+type taker struct {
+	t  *testing.T
+	in net.Listener
+	*respclient.Client
+}
+
+// take has a node give all its slots but one to the test, which listens in the place of another node.
+func take(t *testing.T, from, to *testkit.Server) *taker {
+	t.Helper()
+	in, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	port := in.Addr().(*net.TCPAddr).Port
+	to.Do("CONFIG", "SET", "cluster-announce-port", port)
+	testkit.Until(t, testkit.Slowly(patience), "the source knows the other port", func() error {
+		return testkit.Equal(strings.Contains(from.Do("CLUSTER", "NODES").Text, fmt.Sprintf(":%d@", port)), true)
+	})
+	from.Do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", 0, 16382, "NODE", to.Do("CLUSTER", "MYID").Text)
+	conn, err := in.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	s := &taker{t, in, respclient.New(conn)}
+	s.SetTimeout(testkit.Slowly(patience))
+	s.hears("ESTABLISH")
+	s.SendRaw([]byte("+OK\r\n"))
+	s.hears("SNAPSHOT-EOF")
+	return s
+}
+
+// hears reads what the source sends, up to a message.
+func (s *taker) hears(word string) {
+	s.t.Helper()
+	if err := s.Flush(); err != nil {
+		s.t.Fatal(err)
+	}
+	for {
+		v, err := s.Receive()
+		if err != nil {
+			s.t.Fatalf("the source did not say %s: %v", word, err)
+		}
+		if len(v.Elems) > 2 && v.Elems[0].Text == "CLUSTER" && v.Elems[2].Text == word {
+			return
+		}
+	}
+}
+
+// granted asks for the hand-over, and returns when the source has granted it.
+func (s *taker) granted() {
+	s.t.Helper()
+	s.Send("CLUSTER", "SYNCSLOTS", "REQUEST-PAUSE")
+	s.hears("PAUSED")
+	s.Send("CLUSTER", "SYNCSLOTS", "REQUEST-FAILOVER")
+	s.hears("FAILOVER-GRANTED")
+}
+
+// ownEpoch is a node's own epoch.
+func ownEpoch(t *testing.T, n *testkit.Server) int {
+	t.Helper()
+	epoch, err := strconv.Atoi(info(n)["cluster_my_epoch"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return epoch
+}
+
+// TestRestoreAtHandOver: a RESTORE that works beside the turns ends after the slot was handed over. It is refused,
+// because the new owner would not have its key.
+func TestRestoreAtHandOver(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "60000"}, testkit.Ours, testkit.Ours)
+	from := nodes[0]
+	members := []any{"ZADD", "{1}z"}
+	for i := range 200_000 {
+		members = append(members, i, fmt.Sprint("member", i))
+	}
+	from.Do(members...)
+	payload := from.Do("DUMP", "{1}z").Text
+	from.Do("DEL", "{1}z")
+	client, other := from.Dial(), from.Dial()
+	for _, link := range []*respclient.Client{client, other} {
+		link.SetTimeout(testkit.Slowly(patience))
+	}
+	send := func(link *respclient.Client, args ...any) {
+		t.Helper()
+		link.Send(args...)
+		if err := link.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isHeld := func() bool { return from.InfoInt("clients", "blocked_clients") == 1 }
+	for try := 0; ; try++ { // until the pause finds RESTORE at work: then a client of its key is held
+		send(client, "RESTORE", "{1}copy", 0, payload, "REPLACE")
+		send(other, "EXISTS", "{1}copy")
+		for range 20 {
+			if isHeld() {
+				break
+			}
+		}
+		if from.Do("CLIENT", "PAUSE", 600_000, "WRITE"); isHeld() {
+			break
+		}
+		from.Do("CLIENT", "UNPAUSE")
+		for _, link := range []*respclient.Client{client, other} {
+			if _, err := link.Receive(); err != nil || try == 100 {
+				t.Fatalf("RESTORE was too fast: %v", err)
+			}
+		}
+	}
+	s := take(t, from, nodes[1])
+	s.granted()
+	from.Do("CLIENT", "UNPAUSE")
+	v, err := client.Receive()
+	if err != nil || !strings.HasPrefix(v.Text, "TRYAGAIN ") {
+		t.Errorf("RESTORE after the hand-over: %+v, %v", v, err)
+	}
+}
+
+// TestCancelAfterGrant: a move that was granted is not cancelled any more, because the target may have taken over.
+func TestCancelAfterGrant(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "60000"}, testkit.Ours, testkit.Ours)
+	from := nodes[0]
+	take(t, from, nodes[1]).granted()
+	if v, err := from.Ask("CLUSTER", "CANCELSLOTMIGRATIONS"); err != nil || v.Text != "ERR No migrations ongoing" {
+		t.Errorf("CANCELSLOTMIGRATIONS: %+v, %v", v, err)
+	}
+	if state := moveState(from, "state"); state != "failover-granted" {
+		t.Errorf("the move is %s", state)
+	}
+}
+
+// TestFlushAfterGrant: a source that gives up after it has granted the hand-over raises its epoch. A claim that comes
+// later does not win.
+func TestFlushAfterGrant(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "60000"}, testkit.Ours, testkit.Ours)
+	from := nodes[0]
+	was := ownEpoch(t, from)
+	take(t, from, nodes[1]).granted()
+	from.Do("FLUSHALL")
+	testkit.Until(t, testkit.Slowly(patience), "the move has failed",
+		func() error { return testkit.Equal(moveState(from, "state"), "failed") })
+	if now := ownEpoch(t, from); now <= was+1 {
+		t.Errorf("the epoch was %d, and is %d", was, now)
+	}
+}
+
+// TestAssignedInAMove: an operator gives a slot to the target of a move that is not over. The move fails, and what
+// clients have written since then stays.
+func TestAssignedInAMove(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", ""}, testkit.Ours, testkit.Ours, testkit.Ours)
+	from, to, replica := nodes[0], nodes[1], nodes[2]
+	replica.Do("CLUSTER", "REPLICATE", to.Do("CLUSTER", "MYID").Text)
+	synced(t, replica)
+	s := establish(t, from, to, 'a')
+	var b bytes.Buffer
+	for i := range 100_000 {
+		b.Reset()
+		fmt.Fprintf(&b, "{1}staged%d", i)
+		s.link.Send("SET", b.String(), i)
+	}
+	s.bring()
+	slot := to.Do("CLUSTER", "KEYSLOT", "{1}").Int
+	for _, n := range []*testkit.Server{to, from} {
+		n.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID").Text)
+	}
+	testkit.Until(t, testkit.Slowly(patience), "the target serves the slot", func() error {
+		v, err := to.Ask("SET", "{1}written", "v")
+		if err != nil {
+			return err
+		}
+		return testkit.Equal(v.Text, "OK")
+	})
+	for _, n := range []*testkit.Server{to, replica} {
+		testkit.Until(t, testkit.Slowly(patience), "the move is over at both", func() error { return movesOver(n) })
+	}
+	if v := to.Do("GET", "{1}written"); v.Text != "v" {
+		t.Errorf("what was written after the slot was assigned: %+v", v)
+	}
+	link := replica.Dial()
+	link.Must("READONLY")
+	testkit.Until(t, testkit.Slowly(patience), "the replica has the same keys", func() error {
+		if v, err := link.Do("GET", "{1}written"); err != nil || v.Text != "v" {
+			return fmt.Errorf("the replica has %+v", v)
+		}
+		return testkit.Equal(replica.Do("DBSIZE").Int, to.Do("DBSIZE").Int)
+	})
+}
