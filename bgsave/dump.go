@@ -6,6 +6,7 @@ import (
 
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
+	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/value"
@@ -410,7 +411,7 @@ func (h *Commands) sanitizes(c *command.Context) bool {
 	case SanitizeYes:
 		return true
 	case SanitizeClients:
-		return !c.Obeys() && (h.SkipsSanitize == nil || !h.SkipsSanitize(c.Client))
+		return !c.Client.Is(client.Primary) && (h.SkipsSanitize == nil || !h.SkipsSanitize(c.Client))
 	}
 	return false
 }

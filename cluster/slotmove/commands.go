@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/protocol"
 )
@@ -163,7 +164,7 @@ func (m *Mover) sync(ctx *command.Context) error {
 	case command.Is(word, "FINISH"):
 		return m.finish(ctx)
 	}
-	if ctx.Obeys() { // of our primary's move
+	if ctx.Client.Is(client.Primary) { // of our primary's move
 		return nil
 	}
 	var j *job

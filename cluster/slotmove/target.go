@@ -25,7 +25,7 @@ const claimWithin = time.Second
 // establish is SYNCSLOTS ESTABLISH SOURCE id NAME name SLOTSRANGE first last [first last …], in any order.
 // Replies: OK, then none any more.
 func (m *Mover) establish(ctx *command.Context) error {
-	tracking := ctx.Obeys()
+	tracking := ctx.Client.Is(client.Primary)
 	if !tracking {
 		if err := m.mayBegin(); err != nil {
 			return err

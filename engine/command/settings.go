@@ -123,5 +123,6 @@ func (c *Context) Displacement() []byte {
 	return wordDel
 }
 
-// Obeys says that the command comes from our primary or from a file. It was allowed once, and is not refused here.
-func (c *Context) Obeys() bool { return c.Client.Is(client.Primary) }
+// Obeys says that the command comes from our primary, from a file, or from the source of slots that move here. It was
+// allowed once, and is not refused here.
+func (c *Context) Obeys() bool { return c.Client.Is(client.Primary | client.Importing) }

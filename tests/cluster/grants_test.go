@@ -208,3 +208,21 @@ func TestAssignedInAMove(t *testing.T) {
 		return testkit.Equal(replica.Do("DBSIZE").Int, to.Do("DBSIZE").Int)
 	})
 }
+
+// TestMessagesMove: entries of producers (XADD IDMP) come to a stream while its slot moves. The target takes them as a
+// replica does, with the IDs that they have.
+func TestMessagesMove(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", ""}, testkit.Ours, testkit.Ours)
+	from, to := nodes[0], nodes[1]
+	s := establish(t, from, to, 'a')
+	s.bring()
+	s.say("XADD", "{1}x", "IDMP", "producer", "message", "1-1", "f", "v")
+	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
+	s.hears("REQUEST-FAILOVER")
+	s.say("CLUSTER", "SYNCSLOTS", "FAILOVER-GRANTED")
+	moved(t, to, "success")
+	if v := to.Do("XINFO", "STREAM", "{1}x"); !strings.Contains(v.String(), "1-1") {
+		t.Errorf("the target has the stream %v", v)
+	}
+}
