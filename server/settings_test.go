@@ -41,7 +41,8 @@ var ownSettingNames = []string{"ack-mode", "ack-on-timeout", "ack-timeout", "adm
 	"rdb-write-version", "reactor-backend",
 	"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
 	// No release that the tests have knows these.
-	"backup-sealed-ttl", "backupdirname", "preload-file", "stream-idmp-duration", "stream-idmp-maxsize",
+	"backup-sealed-ttl", "backupdirname", "preload-file", "slowlog-entry-max-argc", "slowlog-entry-max-string-len",
+	"stream-idmp-duration", "stream-idmp-maxsize",
 	"unsupported-directives"}
 
 // ownDefaults are other than the reference's, whose allocator leaves more to tune.

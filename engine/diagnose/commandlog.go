@@ -13,9 +13,12 @@ import (
 
 // A CommandLog keeps the latest commands that were slow, or whose request or reply was large. The core compares.
 //
-// Memory: at most most() entries of at most 32 arguments of about 160 bytes.
+// Memory: at most most() entries, each of at most argc() arguments. An argument has at most length() bytes and a mark of
+// about 30.
 type CommandLog struct {
 	most    func() int64
+	argc    func() int64
+	length  func() int64
 	entries []logged // oldest first; the first one is at start
 	start   int
 	nextID  int64
@@ -35,7 +38,7 @@ type CommandLogs [part.CommandLogs]*CommandLog
 func NewCommandLogs(s *Settings) *CommandLogs {
 	all := &CommandLogs{}
 	for i := range all {
-		all[i] = &CommandLog{most: s.LogLens[i].Get}
+		all[i] = &CommandLog{most: s.LogLens[i].Get, argc: s.EntryArgs.Get, length: s.EntryBytes.Get}
 	}
 	return all
 }
@@ -49,12 +52,6 @@ func (all *CommandLogs) Copy() *CommandLogs {
 	return copied
 }
 
-// Limits of a recorded command.
-const (
-	loggedArgs  = 32
-	loggedBytes = 128
-)
-
 // Record adds a command, with its microseconds or bytes. It copies args.
 func (s *CommandLog) Record(nowMs int64, cl *client.Client, args [][]byte, value int64) {
 	most := s.most()
@@ -62,7 +59,7 @@ func (s *CommandLog) Record(nowMs int64, cl *client.Client, args [][]byte, value
 		s.Reset()
 		return
 	}
-	e := logged{id: s.nextID, seconds: nowMs / 1000, value: value, args: trimmed(args), addr: cl.Addr(), name: cl.Name}
+	e := logged{id: s.nextID, seconds: nowMs / 1000, value: value, args: s.trimmed(args), addr: cl.Addr(), name: cl.Name}
 	s.nextID++
 	s.entries = append(s.entries, e)
 	for int64(s.Len()) > most {
@@ -81,16 +78,16 @@ func (s *CommandLog) Len() int { return len(s.entries) - s.start }
 // Reset removes all entries. Ids continue.
 func (s *CommandLog) Reset() { s.entries, s.start = nil, 0 }
 
-// trimmed copies args: at most 32 of them, at most 128 bytes of each. It marks what it left out.
-func trimmed(args [][]byte) [][]byte {
-	n := min(len(args), loggedArgs)
-	kept := make([][]byte, n)
-	for i := range n {
+// trimmed copies args within the limits. It marks what it left out.
+func (s *CommandLog) trimmed(args [][]byte) [][]byte {
+	most, length := int(s.argc()), int(s.length())
+	kept := make([][]byte, min(len(args), most))
+	for i := range kept {
 		switch a := args[i]; {
-		case i == loggedArgs-1 && len(args) > loggedArgs:
-			kept[i] = more(nil, len(args)-loggedArgs+1, " more arguments)")
-		case len(a) > loggedBytes:
-			kept[i] = more(a[:loggedBytes:loggedBytes], len(a)-loggedBytes, " more bytes)")
+		case i == most-1 && len(args) > most:
+			kept[i] = more(nil, len(args)-most+1, " more arguments)")
+		case len(a) > length:
+			kept[i] = more(a[:length:length], len(a)-length, " more bytes)")
 		default:
 			kept[i] = append([]byte{}, a...)
 		}

@@ -16,14 +16,22 @@ import (
 
 // newCore is a core with SLOWLOG, of two entries, and LATENCY.
 func newCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *Events) {
+	core, cl, logs, events, _ := newSetCore(t)
+	return core, cl, logs, events
+}
+
+// newSetCore is newCore with the settings of its logs.
+func newSetCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *Events, *Settings) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	logs, events := &CommandLogs{}, NewEvents()
-	for i := range logs {
-		logs[i] = &CommandLog{most: func() int64 { return 2 }}
+	settings := &Settings{}
+	settings.Rows() // sets the defaults
+	for i := range settings.LogLens {
+		settings.LogLens[i].Set(2)
 	}
+	logs, events := NewCommandLogs(settings), NewEvents()
 	var core *commandtest.Core
 	rows := ServerRows(Deps{
 		Catalogue: func() *command.Catalogue { return core.Catalogue }, Logs: logs, Events: events,
@@ -33,7 +41,7 @@ func newCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *Ev
 	if core, err = commandtest.New(space, 1_700_000_000_000, command.Family{Name: "server", Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
-	return core, core.Client(2), logs, events
+	return core, core.Client(2), logs, events, settings
 }
 
 func TestSlowlogKeepsAndTrims(t *testing.T) {
@@ -70,6 +78,25 @@ func TestSlowlogKeepsAndTrims(t *testing.T) {
 	core.Do(cl, "SLOWLOG", "RESET")
 	if slow.Record(0, cl, [][]byte{[]byte("PING")}, 0); !strings.Contains(core.Do(cl, "SLOWLOG", "GET"), ":200\r\n") {
 		t.Error("ids begin again after RESET")
+	}
+}
+
+// TestEntryLimits: entries keep as many arguments and bytes as the settings say. An entry that is there stays as it is.
+func TestEntryLimits(t *testing.T) {
+	core, cl, logs, _, settings := newSetCore(t)
+	args := [][]byte{[]byte("MSET"), []byte("k"), []byte("value"), []byte("k2"), []byte("v2")}
+	logs[part.Slow].Record(0, cl, args, 0)
+	settings.EntryArgs.Set(4)
+	settings.EntryBytes.Set(3)
+	logs[part.Slow].Record(0, cl, args, 0)
+	logs[part.LargeRequest].Record(0, cl, args, 0)
+	short := "*4\r\n$21\r\nMSE... (1 more bytes)\r\n$1\r\nk\r\n$21\r\nval... (2 more bytes)\r\n$22\r\n... (2 more arguments)\r\n"
+	got := core.Do(cl, "SLOWLOG", "GET")
+	if !strings.Contains(got, short) || !strings.Contains(got, "*5\r\n$4\r\nMSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n") {
+		t.Errorf("SLOWLOG GET: %q", got)
+	}
+	if got := core.Do(cl, "COMMANDLOG", "GET", "10", "large-request"); !strings.Contains(got, short) {
+		t.Errorf("COMMANDLOG GET: %q", got)
 	}
 }
 

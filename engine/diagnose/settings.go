@@ -13,6 +13,8 @@ import (
 // Settings limit what is recorded and shown. engine.Settings decide what is measured.
 type Settings struct {
 	LogLens      [part.CommandLogs]setting.Int
+	EntryArgs    setting.Int              // slowlog-entry-max-argc: the most arguments that an entry of a command log keeps
+	EntryBytes   setting.Int              // slowlog-entry-max-string-len: the most bytes of each
 	LatencyTrack setting.Bool             // latency-tracking
 	Percentiles  setting.Value[[]float64] // latency-tracking-info-percentiles
 }
@@ -24,6 +26,8 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("slowlog-max-len", &s.LogLens[part.Slow], 128, length, setting.Also("commandlog-slow-execution-max-len")),
 		setting.NewInt("commandlog-large-request-max-len", &s.LogLens[part.LargeRequest], 128, length),
 		setting.NewInt("commandlog-large-reply-max-len", &s.LogLens[part.LargeReply], 128, length),
+		setting.NewInt("slowlog-entry-max-argc", &s.EntryArgs, 32, setting.Between(2, math.MaxInt32)),
+		setting.NewInt("slowlog-entry-max-string-len", &s.EntryBytes, 128, setting.Between(1, math.MaxInt32)),
 		setting.NewBool("latency-tracking", &s.LatencyTrack, true),
 		setting.NewValue("latency-tracking-info-percentiles", &s.Percentiles, []float64{50, 99, 99.9},
 			setting.Codec[[]float64]{Parse: parsePercentiles, Format: formatPercentiles}, setting.MultiArg, setting.AlwaysFile),
