@@ -1,0 +1,264 @@
+package acks
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// A relay is a replica's link to its primary. While it is dark, bytes of the primary are read and dropped.
+type relay struct {
+	listener net.Listener
+	target   atomic.Int64 // the primary's port
+	dark     atomic.Bool
+	mu       sync.Mutex
+	open     []net.Conn
+}
+
+func newRelay(t *testing.T) *relay {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{listener: l}
+	t.Cleanup(func() {
+		l.Close()
+		r.cut()
+	})
+	go func() {
+		for {
+			down, err := l.Accept()
+			if err != nil {
+				return
+			}
+			up, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", r.target.Load()))
+			if err != nil || r.dark.Load() {
+				down.Close()
+				if err == nil {
+					up.Close()
+				}
+				continue
+			}
+			r.mu.Lock()
+			r.open = append(r.open, up, down)
+			r.mu.Unlock()
+			go func() {
+				io.Copy(up, down)
+				up.Close()
+			}()
+			go func() {
+				r.pass(up, down)
+				down.Close()
+			}()
+		}
+	}()
+	return r
+}
+
+// pass copies the primary's bytes until it is dark. After that nothing passes on this connection.
+func (r *relay) pass(up, down net.Conn) {
+	b := make([]byte, 64<<10)
+	for blind := false; ; {
+		n, err := up.Read(b)
+		if err != nil {
+			return
+		}
+		if blind = blind || r.dark.Load(); !blind {
+			if _, err := down.Write(b[:n]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// cut ends the connections.
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.open {
+		c.Close()
+	}
+	r.open = nil
+}
+
+func (r *relay) port() string { return strconv.Itoa(r.listener.Addr().(*net.TCPAddr).Port) }
+
+// A member is a server with the relay through which it replicates.
+type member struct {
+	*testkit.Server
+	link *relay
+}
+
+// A tally is one client's writes to its own keys: a counter, a register and a list. They hold the numbers 1, 2, 3 … in
+// order. Confirmed ones must survive, and no later ones than tried may appear.
+type tally struct {
+	confirmed, tried [3]int64 // counter, register, list
+	seen             int64    // the greatest value of the counter that a read has shown
+}
+
+// write writes until the connection ends or done is set.
+func (y *tally) write(c *respclient.Client, i int, done *atomic.Bool, count *atomic.Int64) {
+	for !done.Load() {
+		requests := make([][]any, 0, 4)
+		for k := range y.tried {
+			y.tried[k]++
+		}
+		requests = append(requests, []any{"INCR", fmt.Sprint("counter:", i)}, []any{"SET", fmt.Sprint("register:", i), y.tried[1]},
+			[]any{"RPUSH", fmt.Sprint("list:", i), y.tried[2]}, []any{"GET", fmt.Sprint("counter:", i)})
+		for _, r := range requests {
+			c.Send(r...)
+		}
+		if c.Flush() != nil {
+			return
+		}
+		for k := range requests {
+			v, err := c.Receive()
+			switch {
+			case err != nil || v.Kind == '-':
+				return // what was tried may be there or not
+			case k == 3:
+				n, _ := strconv.ParseInt(v.Text, 10, 64)
+				y.seen = max(y.seen, n)
+			default:
+				y.confirmed[k] = y.tried[k]
+			}
+		}
+		count.Add(1)
+	}
+}
+
+// check compares the new primary's data with what was confirmed, and continues from there.
+func (y *tally) check(t *testing.T, s *testkit.Server, i int) (losses []string) {
+	counter, _ := strconv.ParseInt(plain(t, s, "GET", fmt.Sprint("counter:", i)), 10, 64)
+	register, _ := strconv.ParseInt(plain(t, s, "GET", fmt.Sprint("register:", i)), 10, 64)
+	length, _ := strconv.ParseInt(plain(t, s, "LLEN", fmt.Sprint("list:", i)), 10, 64)
+	for k, n := range [3]int64{counter, register, length} {
+		name := [3]string{"counter", "register", "list"}[k]
+		if n < y.confirmed[k] {
+			losses = append(losses, fmt.Sprintf("%s %d: %d confirmed, %d there", name, i, y.confirmed[k], n))
+		}
+		if n > y.tried[k] {
+			t.Errorf("%s %d: %d tried, %d there", name, i, y.tried[k], n)
+		}
+		y.confirmed[k], y.tried[k] = n, n
+	}
+	if counter < y.seen {
+		losses = append(losses, fmt.Sprintf("counter %d: a read has shown %d, %d there", i, y.seen, counter))
+	}
+	if last := plain(t, s, "LINDEX", fmt.Sprint("list:", i), -1); length > 0 && last != fmt.Sprint(length) {
+		t.Errorf("list %d: the element at place %d is %s", i, length, last)
+	}
+	y.seen = counter
+	return losses
+}
+
+// plain asks on a connection that waits for no replica.
+func plain(t *testing.T, s *testkit.Server, args ...any) string {
+	t.Helper()
+	c := s.Dial()
+	defer c.Close()
+	c.Must("CLIENT", "ACK", 0)
+	return text(c.Must(args...))
+}
+
+// rounds kills primaries under three writers, promotes the replica with the greatest offset, and returns what was lost.
+// Before each kill the links go dark, one after the other. So replies that do not wait are lost.
+func rounds(t *testing.T, acks string, most int) (losses []string) {
+	t.Helper()
+	args := []string{"--min-replicas-to-ack", acks, "--ack-timeout", long, "--repl-diskless-sync-delay", "0", "--save", "",
+		"--repl-timeout", "600"}
+	members := make([]*member, 3)
+	for i := range members {
+		members[i] = &member{link: newRelay(t)}
+	}
+	members[0].Server = testkit.Start(t, args...)
+	for _, m := range members[1:] {
+		m.link.target.Store(int64(members[0].Port))
+		m.Server = testkit.Start(t, append(args, "--replicaof", "127.0.0.1 "+m.link.port())...)
+	}
+	var tallies [3]tally
+	for round := range most {
+		primary, others := members[0], members[1:]
+		online(t, primary.Server, 2)
+		var done atomic.Bool
+		var count atomic.Int64
+		var writers sync.WaitGroup
+		for i := range tallies {
+			c := primary.Dial()
+			writers.Go(func() { tallies[i].write(c, i, &done, &count) })
+		}
+		reach := func(n int64, alsoHeld bool) {
+			testkit.Until(t, testkit.Slowly(60*time.Second), "writes", func() error {
+				if alsoHeld && acks != "0" && primary.Info("replication")["ack_state"] == "waiting" {
+					return nil
+				}
+				if have := count.Load(); have < n {
+					return fmt.Errorf("%d of %d", have, n)
+				}
+				return nil
+			})
+		}
+		reach(20, false)
+		others[round%2].link.dark.Store(true)
+		reach(count.Load()+10, true)
+		others[1-round%2].link.dark.Store(true)
+		reach(count.Load()+10, true)
+		done.Store(true)
+		primary.Crashes()
+		primary.Kill()
+		writers.Wait()
+		best := others[0]
+		for _, m := range others {
+			m.link.cut()
+			m.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "down")
+		}
+		if others[1].InfoInt("replication", "slave_repl_offset") > best.InfoInt("replication", "slave_repl_offset") {
+			best = others[1]
+		}
+		best.Do("REPLICAOF", "NO", "ONE")
+		for i := range tallies {
+			losses = append(losses, tallies[i].check(t, best.Server, i)...)
+		}
+		if len(losses) > 0 {
+			return losses
+		}
+		again := []*member{best}
+		for _, m := range members {
+			if m != best {
+				again = append(again, m)
+				m.link.target.Store(int64(best.Port))
+				m.link.dark.Store(false)
+			}
+		}
+		best.link.dark.Store(false)
+		primary.Again(append(args, "--replicaof", "127.0.0.1 "+primary.link.port())...)
+		members = again
+	}
+	return nil
+}
+
+// TestNoConfirmedWriteIsLost kills the primary 20 times under three writers. Everything that was confirmed, or that a
+// read has shown, is at the replica with the greatest offset.
+func TestNoConfirmedWriteIsLost(t *testing.T) {
+	t.Parallel()
+	if losses := rounds(t, "1", 20*testkit.Scale()); len(losses) > 0 {
+		t.Errorf("lost: %s", strings.Join(losses, "; "))
+	}
+}
+
+// TestLossesAreFound: the same test finds losses when replies do not wait.
+func TestLossesAreFound(t *testing.T) {
+	t.Parallel()
+	if losses := rounds(t, "0", 20); len(losses) == 0 {
+		t.Error("no loss was found, although no reply has waited")
+	}
+}
