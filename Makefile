@@ -21,7 +21,7 @@ PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .PHONY: install user share deb deb-test container-test release page page-record all build run test quick unit deps vet race invariants fuzz bench bench-quick \
-  pgo clients tidy conformance soak clean proxy-demo proxy-demo-stop
+  s3 pgo clients tidy conformance soak clean proxy-demo proxy-demo-stop
 
 all: build share
 
@@ -226,8 +226,14 @@ page-record: ## the pictures of doc/live.md and the record of the page's trial, 
 	SPINDLE_SCREENS=$(CURDIR)/doc SPINDLE_TRIAL=$(CURDIR)/tests/page/trial.txt \
 	  $(GO) test -count=1 -timeout=20m -run='TestScreens|TestTrial' ./tests/page
 
+# versitygw is no part of go.mod: it is a program that answers, as redis-server is.
+VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
+s3: build ## backups in an S3 server of another maker, which this installs in bin
+	GOFLAGS= GOBIN=$(CURDIR)/bin $(GO) install $(VERSITYGW)
+	PATH=$(CURDIR)/bin:$$PATH $(GO) test -count=1 -v ./tests/backup -run Gateway
+
 # With REDIS_SRC naming an unpacked source of redis 7.4.1 that has been built, its suite is run first.
-conformance: deps build page ## the public Tcl suites and the differential runner; writes COMPATIBILITY.md
+conformance: deps build page s3 ## the public Tcl suites and the differential runner; writes COMPATIBILITY.md
 	$(GO) run ./tests/conformance
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestDifferential -calls 10000000
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestBlocking -plans 20000

@@ -4,14 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"maps"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -198,32 +203,19 @@ func TestThereAndBack(t *testing.T) {
 // the same files, and the server has no backup under way in the end.
 func TestKilledPush(t *testing.T) {
 	t.Parallel()
-	server := s3test.Start(t)
-	p := bucketPlace(server)
+	killedPushes(t, bucketPlace(s3test.Start(t)))
+}
+
+// killedPushes kills pushes to a bucket at each request, until a push has fewer. Each uses another prefix.
+func killedPushes(t *testing.T, p place) {
+	t.Helper()
 	s := testkit.Start(t)
 	fill(s, 300, "v")
 	want := digests(s)
+	store := p.store
 	for n := 1; ; n++ {
-		var run *exec.Cmd
-		var out bytes.Buffer
-		var once sync.Once
-		started := make(chan bool)
-		server.Before(func(at int, _ *http.Request) *s3test.Fault {
-			<-started
-			if at < n {
-				return nil
-			}
-			once.Do(func() { _ = run.Process.Kill() })
-			return &s3test.Fault{}
-		})
-		run = p.command(t, &out, "push", "--from-server", s.Addr)
-		if err := run.Start(); err != nil {
-			t.Fatal(err)
-		}
-		close(started)
-		err := run.Wait()
-		server.Before(nil)
-		all := p.list(t)
+		p.store = fmt.Sprint(store, n)
+		all, err := p.killedPush(t, s, n)
 		for _, e := range all {
 			if !e.Whole {
 				t.Fatalf("killed at request %d: %+v", n, e)
@@ -245,13 +237,47 @@ func TestKilledPush(t *testing.T) {
 		if !strings.Contains(told, "An earlier push has left a sealed backup") {
 			t.Errorf("killed at request %d, and the next push says %s", n, told)
 		}
-		for _, key := range server.Keys("") { // so that a push does not have more requests each time
-			server.Change(key, func([]byte) []byte { return nil })
-		}
 	}
 	if got := digests(p.pull(t, testkit.Spec{})); !maps.Equal(got, want) {
 		t.Errorf("the latest one: %q", differences(want, got))
 	}
+}
+
+// killedPush pushes through a proxy that kills the push at request n. It returns the list then, and how the push ended.
+func (p place) killedPush(t *testing.T, s *testkit.Server, n int) (all []entry, err error) {
+	t.Helper()
+	direct := p
+	endpoint := slices.Index(p.args, "--endpoint") + 1
+	to, err := url.Parse(p.args[endpoint])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests atomic.Int64
+	var run *exec.Cmd
+	started := make(chan bool)
+	// The host's name is signed, so it stays. The proxy's log would only say that the client has gone.
+	pass := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Director: func(r *http.Request) {
+		r.URL.Scheme, r.URL.Host = to.Scheme, to.Host
+	}}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-started
+		if requests.Add(1) >= int64(n) {
+			_ = run.Process.Kill()
+			panic(http.ErrAbortHandler)
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	p.args = slices.Clone(p.args)
+	p.args[endpoint] = proxy.URL
+	var out bytes.Buffer
+	run = p.command(t, &out, "push", "--from-server", s.Addr)
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	close(started)
+	err = run.Wait()
+	return direct.list(t), err
 }
 
 // TestKilledBeforeSeal: a push that is killed before SEAL leaves a backup under way, which the next push seals. A push
