@@ -24,7 +24,8 @@ import (
 // proxy.H1. A reply of the cache is never older than a write that this proxy has answered. When a write is answered,
 // all entries of its slot are void that were asked for before. A write through another proxy voids an entry when the
 // shard's message comes, or after proxy-cache-max-age at the latest.
-// proxy.H2. A client's GET is not answered from the cache while one of its earlier requests on the slot is under way.
+// proxy.H2. A client's GET is not answered from the cache while one of its earlier requests on the slot is under way, or
+// one that names no key: a script may write any.
 // proxy.H3. An entry serves only clients of the user and database that it was read with.
 // proxy.H4. An entry is void when the map changes, or the connection ends that would tell of changes.
 // proxy.H5. Entries take at most proxy-cache-size bytes.
@@ -111,14 +112,14 @@ var (
 	replyNil3 = []byte("_\r\n")
 )
 
-// isUnderWay reports whether an earlier request of the session on a slot has no reply yet (proxy.H2). If it owes many
-// replies, it says so without a look.
+// isUnderWay reports whether an earlier request of the session on a slot, or on none, has no reply yet (proxy.H2). If it
+// owes many replies, it says so without a look.
 func (s *session) isUnderWay(slot int) bool {
 	if s.owed.n > 64 {
 		return true
 	}
 	for i := range s.owed.n {
-		if o := s.owed.at(i); !o.done && meets(o.slot, int16(slot)) {
+		if o := s.owed.at(i); !o.done && (o.slot == noSlot || meets(o.slot, int16(slot))) {
 			return true
 		}
 	}
@@ -253,8 +254,13 @@ func (h *hotCache) trim(newest *hotEntry) {
 // wrote voids what a call that is over may have changed (proxy.H1).
 func (h *hotCache) wrote(w *worker, c *call) {
 	if c.row == 0 {
-		if t, is := c.to.(*executed); is && t.of.slot() >= 0 {
-			h.written[t.of.slot()].Add(1)
+		if t, is := c.to.(*executed); is {
+			if slot := t.of.slot(); slot >= 0 {
+				h.written[slot].Add(1)
+			}
+			if t.of.unnamed {
+				h.all.Add(1)
+			}
 		}
 		return
 	}
@@ -262,14 +268,18 @@ func (h *hotCache) wrote(w *worker, c *call) {
 	if int(c.row) > len(rows) {
 		return
 	}
-	switch row := rows[c.row-1]; {
-	case row.Readonly, row.PubSub:
-	case !row.Write && !row.MayReplicate && row.Script == route.NoScript:
+	switch {
+	case !mayChange(rows[c.row-1]):
 	case c.slot >= 0:
 		h.written[c.slot].Add(1)
 	default:
 		h.all.Add(1)
 	}
+}
+
+// mayChange reports whether a command may change a value.
+func mayChange(row *route.Row) bool {
+	return !row.Readonly && !row.PubSub && (row.Write || row.MayReplicate || row.Script != route.NoScript)
 }
 
 // hear takes a push of a connection with CLIENT TRACKING. It returns false if it is no invalidation.

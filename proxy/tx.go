@@ -30,6 +30,7 @@ type transaction struct {
 	writes   *route.Row // of the first request that may write, if there is a mirror
 	watched  bool       // keys are watched on the pin
 	mayWrite bool       // it has a request that may write
+	unnamed  bool       // and one that names no key
 	requests []step     // so far
 	bytes    int        // of them
 	ended    bool       // EXEC has come: exec is the number of its reply
@@ -76,6 +77,7 @@ func (s *session) multi() bool {
 func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	t := s.tx
 	t.mayWrite = t.mayWrite || pl.Row.Write || pl.Row.MayReplicate
+	t.unnamed = t.unnamed || pl.Slot < 0 && mayChange(pl.Row)
 	if s.w.p.mirror != nil && t.writes == nil && mirrored(pl.Row) {
 		t.writes = pl.Row
 	}

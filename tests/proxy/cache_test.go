@@ -275,3 +275,33 @@ func TestCacheIsNeverOlder(t *testing.T) {
 	stop.Store(true)
 	all.Wait()
 }
+
+// TestCacheKnowsScriptsWithoutKeys: a script that names no key may write any. A client reads what its script has
+// written, in a pipeline and after a transaction, as it would without a cache.
+func TestCacheKnowsScriptsWithoutKeys(t *testing.T) {
+	t.Parallel()
+	shard := testkit.Launch(t, testkit.Spec{Args: []string{"--cluster-enabled", "yes",
+		"--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
+	shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the shard serves all slots", func() error {
+		return testkit.Equal(strings.Contains(shard.Do("CLUSTER", "INFO").Text, "cluster_state:ok"), true)
+	})
+	p := startProxy(t, []*testkit.Server{shard}, "--proxy-cache-size", "10mb", "--proxy-cache-max-age", "600000")
+	c := p.Dial()
+	for i := range 20 {
+		script := []any{"EVAL", fmt.Sprintf("return redis.call('SET', 'k', '%d')", i), 0}
+		requests := [][]any{script, {"GET", "k"}}
+		if i%2 == 1 {
+			requests = [][]any{{"MULTI"}, script, {"EXEC"}, {"GET", "k"}}
+		}
+		ask(t, c, "SET", "k", "before")
+		warm(t, p, c, "k")
+		replies, err := c.Pipeline(requests...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := replies[len(replies)-1]; v.Text != strconv.Itoa(i) {
+			t.Errorf("%v: the client reads %s", requests, v)
+		}
+	}
+}
