@@ -8,14 +8,20 @@ import (
 )
 
 // showsData reports whether a reply of the command may show the data set: these replies wait. Replies to PING, INFO,
-// CONFIG or PSYNC do not. An operator, a Sentinel or a replica must be able to reach a server that lacks replicas.
+// CONFIG, PUBLISH or PSYNC do not. An operator, a Sentinel or a replica must be able to reach a server that lacks
+// replicas. A Sentinel takes a server for dead if a PUBLISH before its PING waits.
 func showsData(spec *command.Spec) bool {
-	return spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 || spec.Has(command.RunsQueue)
+	return spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 && spec.Flags&command.PubSub == 0
 }
 
-// noteAcks notes that a command of cl has run (engine.Q2).
+// noteAcks notes that a command of cl has run (engine.Q2). EXEC shows what its commands have noted. One that has run
+// none shows that a watched key has changed.
 func (c *Core) noteAcks(cl *client.Client, spec *command.Spec) {
-	if showsData(spec) {
+	shows := showsData(spec)
+	if spec.Has(command.RunsQueue) {
+		shows, c.acks.inner = !c.acks.inner, false
+	}
+	if shows {
 		cl.AckShown = max(cl.AckShown, cl.AckLevel())
 	}
 }

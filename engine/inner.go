@@ -20,6 +20,10 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 		c.meter.failed(outer.Spec, err)
 		return false, err
 	}
+	if cl.Is(client.Acks) {
+		c.noteAcks(cl, spec)
+		c.acks.inner = true
+	}
 	began, mark, silent := max(c.nanos, c.meter.innerNanos), cl.Out.Mark(), cl.Flags&silenced
 	if lent, err = c.invoke(cl, args, nil, spec, mark); lent {
 		if c.monitors.Len() != 0 {

@@ -156,6 +156,7 @@ type acks struct {
 	common  uint8
 	clients [protocol.AckLevels + 1]int // in the registry, by level
 	changed func()                      // Levels may have changed; nil: no feature wants to know
+	inner   bool                        // the transaction that runs has run a command
 }
 
 // eviction is what the core remembers of making room, for data and for clients. Nanos count from the core's start.

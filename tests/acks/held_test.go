@@ -180,6 +180,45 @@ func TestWritesAndReadsWait(t *testing.T) {
 	}
 }
 
+// TestCommandsWithoutDataDoNotWait: what Sentinels send is answered at once by a server that lacks replicas. A
+// transaction waits only if it has shown data.
+func TestCommandsWithoutDataDoNotWait(t *testing.T) {
+	t.Parallel()
+	s, all := replicas(t, kinds[0], 1, "--min-replicas-to-ack", "1", "--ack-timeout", long)
+	s.Do("SET", "a", "0")
+	watcher, writer, reader, sentinel := s.Dial(), s.Dial(), s.Dial(), s.Dial()
+	send(t, watcher, "WATCH", "a")
+	receive(t, watcher)
+	stop(t, all[0])
+	send(t, writer, "SET", "a", "1")
+	state(t, s, "waiting")
+	for _, request := range [][]any{{"PING"}, {"PUBLISH", "__sentinel__:hello", "x"}, {"INFO"}, {"MULTI"},
+		{"CONFIG", "GET", "port"}, {"CLIENT", "LIST"}, {"EXEC"}} {
+		if v, err := sentinel.Do(request...); err != nil || v.Err() != nil {
+			t.Errorf("%v: %v, %v", request, v, err)
+		}
+	}
+	send(t, reader, "MULTI")
+	send(t, reader, "GET", "a")
+	receive(t, reader)
+	receive(t, reader)
+	send(t, reader, "EXEC")
+	isHeld(t, reader, "EXEC with GET")
+	send(t, watcher, "MULTI")
+	send(t, watcher, "PING")
+	receive(t, watcher)
+	receive(t, watcher)
+	send(t, watcher, "EXEC")
+	isHeld(t, watcher, "EXEC that shows that a key has changed")
+	all[0].Signal(syscall.SIGCONT)
+	if got := receive(t, reader); got != "[1]" {
+		t.Errorf("EXEC: %s", got)
+	}
+	if got := receive(t, watcher); got != "null" && got != "" {
+		t.Errorf("EXEC after WATCH: %s", got)
+	}
+}
+
 // TestErrorsInTime: when the replica is silent, each reply becomes an error, and none more or less. Pushes leave as
 // they are. Later reads fail too, until the replica is back: they would show what may get lost.
 func TestErrorsInTime(t *testing.T) {
