@@ -3,10 +3,12 @@ module spindle
 go 1.26
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/cloudwego/netpoll v0.7.2
 	github.com/klauspost/compress v1.18.0
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/prometheus/client_golang v1.20.5
+	github.com/zeebo/xxh3 v1.0.2
 	go.yaml.in/yaml/v3 v3.0.4
 	golang.org/x/sys v0.30.0
 	golang.org/x/tools v0.30.0
@@ -31,7 +33,6 @@ require (
 	github.com/prometheus/client_model v0.6.1 // indirect
 	github.com/prometheus/common v0.55.0 // indirect
 	github.com/prometheus/procfs v0.15.1 // indirect
-	github.com/zeebo/xxh3 v1.0.2 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
 	golang.org/x/image v0.24.0 // indirect

@@ -1,0 +1,180 @@
+package histories
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// An event is one call of a client.
+type event struct {
+	client    int
+	kind      byte   // 'w' SET, 'r' GET, 'i' INCR, 'p' RPUSH
+	key       string // of its kind
+	in, out   string // the argument; the reply of GET or INCR
+	call, ret int64  // ns since the history's begin
+	unknown   bool   // no reply came, or one that does not say whether the write is there
+}
+
+// A history is what all clients saw.
+type history struct {
+	began  time.Time
+	mu     sync.Mutex
+	events []event
+	lists  map[string][]string // what each list has at the end
+}
+
+func (h *history) now() int64 { return int64(time.Since(h.began)) }
+
+func (h *history) add(e event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+// refusals are errors of calls that have changed nothing.
+var refusals = []string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "MISCONF", "UNBLOCKED", "BUSY"}
+
+// run lets clients call until stop is set. Each chooses a server that says that it is the primary, and stays with it
+// until an error.
+func (s *site) run(h *history, clients int, stop *atomic.Bool) *sync.WaitGroup {
+	var all sync.WaitGroup
+	for number := range clients {
+		rng := rand.New(rand.NewPCG(s.rng.Uint64(), uint64(number)))
+		all.Go(func() {
+			c := &caller{h: h, number: number, rng: rng, servers: s.servers}
+			for n := 0; !stop.Load(); n++ {
+				c.call(n)
+				testkit.Moment(rng, 4*time.Millisecond)
+			}
+			c.hangUp()
+		})
+	}
+	return &all
+}
+
+// A caller is one client.
+type caller struct {
+	h       *history
+	number  int
+	rng     *rand.Rand
+	servers []*testkit.Server
+	conn    *respclient.Client
+}
+
+func (c *caller) hangUp() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// patience is how long a client waits for a reply.
+const patience = 2 * time.Second
+
+// find connects to a server that says that it is the primary.
+func (c *caller) find() bool {
+	for _, i := range c.rng.Perm(len(c.servers)) {
+		conn, err := respclient.DialTimeout(c.servers[i].Addr, patience)
+		if err != nil {
+			continue
+		}
+		conn.SetTimeout(patience)
+		if v, err := conn.Do("ROLE"); err == nil && len(v.Elems) > 0 && v.Elems[0].Text == "master" {
+			c.conn = conn
+			return true
+		}
+		conn.Close()
+	}
+	return false
+}
+
+// call makes one call, the n-th of this client. Keys change with time, so that no key has many calls.
+func (c *caller) call(n int) {
+	if c.conn == nil && !c.find() {
+		return
+	}
+	of := fmt.Sprint(c.rng.IntN(4), "-", c.h.now()/int64(2*time.Second))
+	e := event{client: c.number, kind: "wwrrip"[c.rng.IntN(6)]}
+	var request []any
+	switch e.kind {
+	case 'w':
+		e.key, e.in = "r"+of, fmt.Sprint(c.number, ".", n)
+		request = []any{"SET", e.key, e.in}
+	case 'r':
+		e.key = "r" + of
+		request = []any{"GET", e.key}
+	case 'i':
+		e.key = "c" + of
+		request = []any{"INCR", e.key}
+	case 'p':
+		e.key, e.in = "l"+of, fmt.Sprint(c.number, ".", n)
+		request = []any{"RPUSH", e.key, e.in}
+	}
+	e.call = c.h.now()
+	v, err := c.conn.Do(request...)
+	e.ret = c.h.now()
+	if err != nil {
+		c.hangUp()
+		e.unknown = true
+	} else if problem := v.Err(); problem != nil {
+		code, _, _ := strings.Cut(problem.Error(), " ")
+		for _, refusal := range refusals {
+			if code == refusal {
+				c.hangUp()
+				return
+			}
+		}
+		e.unknown = true
+	}
+	switch {
+	case e.unknown && e.kind == 'r':
+		return
+	case e.kind == 'r':
+		e.out = v.Text
+	case e.kind == 'i':
+		e.out = strconv.FormatInt(v.Int, 10)
+	}
+	c.h.add(e)
+}
+
+// finish reads all keys at the end. A reply that waits for replicas may need some time.
+func (h *history) finish(s *site) {
+	s.t.Helper()
+	read := func(args ...any) (v respclient.Value) {
+		testkit.Until(s.t, testkit.Slowly(30*time.Second), fmt.Sprint(args, " at the end"), func() error {
+			var err error
+			if v, err = s.primary().Ask(args...); err == nil {
+				err = v.Err()
+			}
+			return err
+		})
+		return v
+	}
+	h.lists = map[string][]string{}
+	seen := map[string]bool{}
+	for _, e := range h.events {
+		if seen[e.key] {
+			continue
+		}
+		seen[e.key] = true
+		call := h.now()
+		if e.key[0] == 'l' {
+			h.lists[e.key] = read("LRANGE", e.key, 0, -1).Strings()
+			continue
+		}
+		kind := byte('r')
+		if e.key[0] == 'c' {
+			kind = 'c'
+		}
+		h.events = append(h.events, event{client: -1, kind: kind, key: e.key, out: read("GET", e.key).Text, call: call,
+			ret: h.now()})
+	}
+}
