@@ -31,6 +31,7 @@ type Op string
 
 const (
 	Open     Op = "open"
+	Read     Op = "read"
 	Write    Op = "write"
 	Sync     Op = "sync"
 	Truncate Op = "truncate"
@@ -480,8 +481,8 @@ type file struct {
 func (f *file) Read(p []byte) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
-	if f.d.off {
-		return 0, ErrPower
+	if fault := f.d.begin(Read, f.name, false); fault != nil {
+		return 0, f.d.refusal(Read, f.name, fault)
 	}
 	if f.at >= len(f.n.data) {
 		return 0, io.EOF
