@@ -1,0 +1,13 @@
+// Package segments keeps a part of the replication stream in files, for replicas that are further back than memory
+// reaches.
+//
+// Owner: one goroutine appends, in its turns. A [Log] has a writer goroutine. Each [Reader] has one goroutine.
+// Never: touches the disk inside a call of the goroutine that appends, or gives a reader bytes that it did not get.
+//
+// segments.G1. A log is the bytes of one stream from Begin to End, without a gap. The first of them are in files, the
+// others wait for the writer.
+// segments.G2. After the first error a log gives nothing any more, and its files go. It never has bytes after a gap.
+// segments.G3. Files of an earlier process count only with the note of an orderly end, which is used once.
+//
+// Start at log.go; writer.go and reader.go are its goroutines, folder.go finds what an earlier process has kept.
+package segments

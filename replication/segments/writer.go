@@ -1,0 +1,175 @@
+package segments
+
+import "spindle/internal/disk"
+
+// batchBytes bounds what one write gives to the disk.
+const batchBytes = 256 << 10
+
+// A writer is the goroutine that writes a log's files and removes them.
+type writer struct {
+	*Log
+	file disk.File // the newest segment; nil: the next bytes begin one
+	buf  []byte
+}
+
+// run is the writer of a log. It ends with the log.
+func (l *Log) run() {
+	defer close(l.done)
+	w := &writer{Log: l}
+	err := l.folder.claim()
+	for err == nil {
+		var more bool
+		if more, err = w.step(); !more {
+			break
+		}
+	}
+	if w.file != nil {
+		if closed := w.file.Close(); err == nil {
+			err = closed
+		}
+	}
+	if err == nil {
+		err = w.leaveNote()
+	}
+	if err == nil {
+		w.GiveUp(ErrClosed) // sealed: readers end too
+		return
+	}
+	w.GiveUp(err)
+	w.folder.removeAll(w.nonce)
+}
+
+// leaveNote writes the note of a sealed log.
+func (w *writer) leaveNote() error {
+	w.mu.Lock()
+	n := *w.seal
+	n.Nonce, n.Segments = w.nonce, w.segments
+	w.mu.Unlock()
+	return w.folder.writeNote(n)
+}
+
+// A task is what the writer does next.
+type task struct {
+	batch   []piece
+	surplus []segment // to be removed
+	roll    bool      // the batch begins a segment
+	at      int64     // the offset of the batch
+}
+
+// step waits for work and does it. more is false after the last of a sealed log, and after an error.
+func (w *writer) step() (more bool, err error) {
+	t, err := w.next()
+	if err != nil {
+		return false, err
+	}
+	end := w.encode(t)
+	for _, s := range t.surplus {
+		if err := w.folder.remove(w.nonce, s.Begin); err != nil {
+			return false, err
+		}
+	}
+	if len(t.batch) > 0 {
+		if err := w.write(t, end); err != nil {
+			return false, err
+		}
+	}
+	return len(t.batch)+len(t.surplus) > 0, nil
+}
+
+// next waits for work and takes it. A task without work is the end of a sealed log.
+func (w *writer) next() (t task, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		if w.err != nil {
+			return t, w.err
+		}
+		t.at = w.written
+		bytes, n := int64(0), 0
+		for n < len(w.queue) && (n == 0 || bytes+int64(len(w.queue[n].p)) <= batchBytes) {
+			bytes += int64(len(w.queue[n].p)) + blockHead
+			n++
+		}
+		t.batch, w.queue = w.queue[:n:n], w.queue[n:]
+		if n > 0 {
+			last := len(w.segments) - 1
+			t.roll = last < 0 || w.file == nil || w.segments[last].End-w.segments[last].Begin >= segmentBytes(w.limit)
+			if last == 0 && w.inFiles+bytes+headLen > w.limit {
+				t.roll = true // so that the only segment can go
+			}
+		}
+		if t.surplus = w.surplus(bytes, t.roll); n > 0 || len(t.surplus) > 0 || w.seal != nil {
+			return t, nil
+		}
+		w.moved.Wait()
+	}
+}
+
+// surplus takes out the segments that are not needed, or must go so that more bytes have room. The newest one stays
+// unless another is begun. Under mu.
+func (w *writer) surplus(more int64, roll bool) (gone []segment) {
+	if roll {
+		more += headLen
+	}
+	for {
+		n := len(w.segments)
+		if n == 0 || n == 1 && !roll {
+			return gone
+		}
+		if first := w.segments[0]; first.End <= w.need || w.inFiles+more > w.limit {
+			gone, w.segments = append(gone, first), w.segments[1:]
+			w.inFiles -= first.Bytes
+			w.begin = first.End
+			continue
+		}
+		return gone
+	}
+}
+
+// encode makes the bytes of a batch, and gives its pieces back. It returns the stream's offset after them.
+func (w *writer) encode(t task) (end int64) {
+	w.buf, end = w.buf[:0], t.at
+	if t.roll {
+		w.buf = appendHead(w.buf, w.nonce, t.at)
+	}
+	for _, q := range t.batch {
+		w.buf = appendBlock(w.buf, w.nonce, q.at, q.p)
+		end += int64(len(q.p))
+		w.release(q.p)
+	}
+	return end
+}
+
+// write writes the encoded batch of t, which ends at the stream's offset end.
+func (w *writer) write(t task, end int64) error {
+	if t.roll {
+		if w.file != nil {
+			if err := w.file.Close(); err != nil {
+				return err
+			}
+		}
+		file, err := w.folder.create(w.nonce, t.at)
+		if w.file = file; err != nil {
+			return err
+		}
+	}
+	if _, err := w.file.Write(w.buf); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	if t.roll {
+		w.segments = append(w.segments, segment{Begin: t.at})
+	}
+	s := &w.segments[len(w.segments)-1]
+	s.End, s.Bytes = end, s.Bytes+int64(len(w.buf))
+	w.inFiles += int64(len(w.buf))
+	w.queued -= end - t.at
+	w.written = end
+	w.steps++
+	w.moved.Broadcast()
+	return nil
+}
