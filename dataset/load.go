@@ -67,6 +67,7 @@ func (d *Set) Load() error {
 	} else {
 		defer d.Serve()
 	}
+	kept := d.Feed.FindKept()
 	state, err := read()
 	switch {
 	case err == nil:
@@ -77,6 +78,7 @@ func (d *Set) Load() error {
 				d.Scheduler.Loaded()
 			}
 			d.Follower.Start(state.ID, state.Offset, state.StreamDB)
+			d.Feed.Continue(kept, state.ID, state.Offset)
 			d.Loaded()
 		})
 		return nil

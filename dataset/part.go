@@ -30,6 +30,7 @@ func (d *Set) Join(p *part.Part) {
 	}
 	p.Follows = []part.Follow{
 		part.On(d.Feed.ResizeBacklog, "repl-backlog-size"),
+		part.On(d.Feed.ResizeSpool, "repl-backlog-disk-size"),
 		{Try: d.switchLog, Names: []string{"appendonly"}},
 		part.On(d.AOF.HistoryChanged, "aof-disable-auto-gc"),
 		part.On(d.stopWrites, "stop-writes-on-bgsave-error", "save"),
@@ -44,8 +45,8 @@ func (d *Set) Join(p *part.Part) {
 		switch {
 		case d.Loading.Active.Load():
 			return part.Working
-		case d.AOF.Durable() || d.Follower.Following():
-			return part.Laden // a loop that waits in the kernel must not block the link's goroutine
+		case d.AOF.Durable() || d.Follower.Following() || d.Feed.OnDisk():
+			return part.Laden // a loop that waits in the kernel must not block the link's goroutine, or the disk's
 		}
 		return part.Idle
 	}

@@ -22,6 +22,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/maintenance"
+	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/internal/process"
 	"spindle/internal/setting"
@@ -125,6 +126,7 @@ func New(p Parts) *Set {
 		Changed: func() { d.stopWrites() }, Latency: d.logLatency, Room: d.logRoom,
 	})
 	s.Feed.Log, s.Feed.Disk, s.Feed.Output = d.Log, d.AOF, d.ReplicaOutput
+	s.Feed.Files, s.Feed.Dir = disk.OS, workingDir
 	d.Feed = replication.NewFeed(d.Core, &s.Feed, streamer{d})
 	d.Follower = d.newFollower()
 	d.Ends = replication.Join(d.Feed, d.Follower)

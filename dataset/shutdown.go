@@ -219,10 +219,12 @@ func (s *Shutdown) finish() bool {
 	}
 	wait := s.d.Scheduler.AbortAndWait("the server shuts down")
 	save := s.mode&process.ShutdownSave != 0 || (s.d.Scheduler.Saving() && s.mode&process.ShutdownNoSave == 0)
+	saved := false
 	if save {
 		s.log.Notice("Saving the final RDB snapshot before exiting.")
 		s.d.Supervisor().Status("Saving the final RDB snapshot", "")
-		if err := s.d.Scheduler.Now(); err != nil {
+		err := s.d.Scheduler.Now()
+		if saved = err == nil; !saved {
 			if s.mode&process.ShutdownForce == 0 {
 				s.log.Warning("Error trying to save the DB, can't exit.")
 				s.d.Supervisor().Status("Error trying to save the DB, can't exit.", "")
@@ -231,6 +233,8 @@ func (s *Shutdown) finish() bool {
 			s.log.Warning("Error trying to save the DB. Exit anyway.")
 		}
 	}
+	// With a log that is on the next process loads that, and it names no offset.
+	endStream := s.d.Ends.EndStream(saved && !s.d.Settings.Log.On.Get())
 	s.over, s.waiting = true, false
 	// A later write would be lost: no client may get OK for it.
 	s.d.Feed.EndAcks()
@@ -240,6 +244,7 @@ func (s *Shutdown) finish() bool {
 	go func() {
 		wait(time.Second)
 		endLog(logPatience)
+		endStream()
 		close(s.Done)
 	}()
 	return true

@@ -13,8 +13,9 @@ import (
 //	           oldest                  newest
 //
 // replication.B1. The kept bytes are those of the stream from offset end-length up to end. There are at most limit,
-// and those after floor, which a replica still needs.
+// and those after floor, which a replica still needs. With a spool there may be some more: see replication.B3.
 // replication.B2. Each block but the newest is full, and no block lies wholly before the kept bytes.
+// replication.B3. While the spool is on, all bytes in blocks are kept: they continue it.
 //
 // Blocks are mapped memory outside the Go heap. Their pages cost something once they are written. Turn only.
 type backlog struct {
@@ -23,7 +24,8 @@ type backlog struct {
 	limit  int64
 	floor  int64 // everything after this offset is kept; noFloor: what the limit allows
 	length int64
-	end    int64 // the stream's offset after the last byte
+	end    int64  // the stream's offset after the last byte
+	spool  *spool // takes the blocks that are dropped; nil: they are freed
 }
 
 // blockBytes is how much is mapped at a time.
@@ -63,7 +65,7 @@ func (b *backlog) bytes() int64 { return int64(len(b.blocks)) * blockBytes }
 // write appends p, and drops bytes past the limit. It reports whether there was memory for p. If not, the backlog keeps
 // nothing, and continues after p.
 func (b *backlog) write(p []byte) bool {
-	if int64(len(p)) > b.limit && b.floor == noFloor { // these would be dropped at once
+	if int64(len(p)) > b.limit && b.floor == noFloor && !b.spool.usable() { // these would be dropped at once
 		skipped := int64(len(p)) - b.limit
 		b.forget()
 		b.end += skipped
@@ -94,6 +96,11 @@ func (b *backlog) newest() *block {
 	fresh := b.spare
 	b.spare = nil
 	if fresh == nil {
+		if memory := b.spool.memory(); memory != nil {
+			fresh = &block{memory: memory}
+		}
+	}
+	if fresh == nil {
 		memory, err := unix.Mmap(-1, 0, blockBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {
 			return nil
@@ -114,19 +121,30 @@ func (b *backlog) filled() int64 {
 	return int64(n-1)*blockBytes + int64(b.blocks[n-1].used)
 }
 
-// trim drops the bytes past the limit.
+// trim drops the bytes past the limit. Blocks that replicas need go to the spool.
 func (b *backlog) trim() {
 	b.length = min(b.length, max(b.limit, b.end-b.floor))
 	var gone []*block
 	for len(b.blocks) > 0 && b.filled()-int64(b.blocks[0].used) >= b.length {
-		first := b.blocks[0]
+		first, offer := b.blocks[0], refused
+		if b.spool != nil && b.length > 0 {
+			offer = b.spool.offer(b.end-b.filled(), first.memory[:first.used])
+		}
+		if offer == delayed {
+			break
+		}
 		b.blocks[0] = nil
 		b.blocks = b.blocks[1:]
-		if b.spare == nil {
+		switch {
+		case offer == taken:
+		case b.spare == nil:
 			b.spare = first
-		} else {
+		default:
 			gone = append(gone, first)
 		}
+	}
+	if b.spool.on() {
+		b.length = b.filled()
 	}
 	unmap(gone)
 }
@@ -143,8 +161,9 @@ func unmap(gone []*block) {
 	}()
 }
 
-// forget drops all bytes, also those that a replica needs.
+// forget drops all bytes, also those that a replica needs and those on disk.
 func (b *backlog) forget() {
+	b.spool.drop()
 	b.length, b.floor = 0, noFloor
 	b.trim()
 }
@@ -155,8 +174,9 @@ func (b *backlog) resize(limit int64) {
 	b.trim()
 }
 
-// free gives all memory back.
+// free gives all memory and files back.
 func (b *backlog) free() {
+	b.spool.drop()
 	gone := b.blocks
 	if b.spare != nil {
 		gone = append(gone, b.spare)

@@ -28,7 +28,7 @@ func (f *Feed) tryContinue(c *command.Context, r *replica, id []byte, offset int
 		log.Notice("Partial resynchronization not accepted: %s could not read a part of the stream", r.name())
 		return false
 	}
-	if f.log == nil || offset <= f.log.begin() || offset > f.log.end+1 {
+	if f.log == nil || offset <= f.first() || offset > f.log.end+1 {
 		log.Notice("Unable to partial resync with replica %s for lack of backlog (Replica request was: %d).",
 			r.name(), offset)
 		if offset > f.offset {
@@ -43,7 +43,7 @@ func (f *Feed) tryContinue(c *command.Context, r *replica, id []byte, offset int
 		line += " " + f.ID
 	}
 	c.Reply.Simple(line)
-	r.state, r.ackMs = online, f.core.SteadyMs()
+	r.state, r.ackMs, r.since = online, f.core.SteadyMs(), offset-1
 	f.fallBehind(r, offset-1)
 	f.heardAcks = true
 	f.continued++

@@ -130,7 +130,7 @@ func (c *copies) start(g *group, as form) {
 		case r.psync:
 			r.cl.Conn.Post(c.core.TurnNumber(), []byte("+"+answer+"\r\n"))
 		}
-		if r.state, r.loaded = sending, false; !r.rdbOnly {
+		if r.state, r.loaded, r.since = sending, false, offset; !r.rdbOnly {
 			c.roster.fallBehind(r, offset)
 		}
 		delete(c.census.tooOld, r.address())

@@ -1,16 +1,23 @@
 package replication
 
-import "spindle/engine/client"
+import (
+	"errors"
+	"io"
+
+	"spindle/engine/client"
+	"spindle/replication/segments"
+)
 
 // How replicas get the stream. A replica whose socket keeps up gets the bytes as they come. Another one reads the
-// backlog at its own pace, until it has caught up.
+// backlog at its own pace, first on disk and then in memory, until it has caught up.
 
 const (
 	// aheadMax bounds what a replica's loop has unsent of the stream. Later bytes stay in the backlog, once for all.
 	aheadMax = 1 << 20
 	// atOnce bounds what a replica gets of the backlog in the turn that continues it. A goroutine sends the rest.
 	atOnce = 1 << 20
-	// catchUpPiece bounds how many bytes of the backlog one turn copies for that goroutine.
+	// catchUpPiece bounds how many bytes of the backlog one turn copies for that goroutine, or the goroutine reads of
+	// the disk for one turn.
 	catchUpPiece = 256 << 10
 )
 
@@ -46,9 +53,16 @@ func (o *roster) fallBehind(r *replica, at int64) {
 	o.keepNeeded()
 }
 
-// limitLag closes r if it lacks too much: more than the hard limit, or more than the soft one for too long.
+// limitLag closes r if it lacks too much: more than the hard limit, or more than the soft one for too long. While the
+// spool takes the stream, a lag costs no memory. Then r is closed only if the spool has moved past it.
 func (o *roster) limitLag(r *replica) {
 	if r.at == live || o.stream.log == nil || r.cl.Is(client.CloseASAP) {
+		return
+	}
+	if o.stream.spool.usable() {
+		if r.softSince = 0; r.at < o.stream.first() {
+			o.lose(r)
+		}
 		return
 	}
 	limit, now := o.settings.Output(), o.core.SteadyMs()
@@ -107,6 +121,10 @@ func (o *roster) goOnline(r *replica) {
 
 // beginCatchUp sends r what it lacks, or starts a goroutine that does.
 func (o *roster) beginCatchUp(r *replica) {
+	if o.onDisk(r) != nil {
+		go o.catchUp(r)
+		return
+	}
 	for sent := 0; sent < atOnce; {
 		n := o.postNext(r)
 		if n == 0 {
@@ -126,9 +144,7 @@ func (o *roster) postNext(r *replica) int {
 		return 0
 	}
 	if r.at < log.begin() || r.at > log.end { // there was no memory for it, or it is another history's
-		o.settings.Log.Warning("Replica %s is too slow for the replication backlog, which has moved past it.", r.name())
-		r.at = live
-		o.core.Kill(r.cl, false)
+		o.lose(r)
 		return 0
 	}
 	piece := make([]byte, min(catchUpPiece, log.end-r.at))
@@ -144,9 +160,33 @@ func (o *roster) postNext(r *replica) int {
 	return len(piece)
 }
 
-// catchUp sends r the backlog as fast as its socket takes it. It has its own goroutine.
+// lose closes r, which needs bytes that are no longer kept.
+func (o *roster) lose(r *replica) {
+	o.settings.Log.Warning("Replica %s is too slow for the replication backlog, which has moved past it.", r.name())
+	r.at = live
+	o.core.Kill(r.cl, false)
+}
+
+// onDisk returns the log from which r gets its next bytes; nil: they are in memory, or r gets none.
+func (o *roster) onDisk(r *replica) *segments.Log {
+	o.stream.flush()
+	log, spool := o.stream.log, o.stream.spool
+	if !r.isHere() || log == nil || r.at == live || !spool.on() || r.at >= log.begin() {
+		return nil
+	}
+	return spool.log
+}
+
+// catchUp sends r the backlog as fast as its socket takes it. It has its own goroutine, which also reads the disk.
 func (o *roster) catchUp(r *replica) {
 	out := o.sender(0, r)
+	var reader *segments.Reader
+	var source *segments.Log
+	defer func() {
+		if reader != nil {
+			reader.Close()
+		}
+	}()
 	for n := 1; n > 0; {
 		if out.await(); len(out.to) == 0 {
 			if out.left[r] == errReplicaStuck {
@@ -154,6 +194,51 @@ func (o *roster) catchUp(r *replica) {
 			}
 			return
 		}
-		o.core.Do(func() { n = o.postNext(r) })
+		var log *segments.Log
+		at := int64(0)
+		o.core.Do(func() {
+			if log, at = o.onDisk(r), r.at; log == nil {
+				n = o.postNext(r)
+			}
+		})
+		if log == nil {
+			continue
+		}
+		if reader == nil || log != source || reader.At() != at {
+			if reader != nil {
+				reader.Close()
+			}
+			reader, source = log.From(at), log
+		}
+		piece, err := readPiece(reader)
+		o.core.Do(func() { o.postRead(r, log, at, piece, err) })
+	}
+}
+
+// readPiece reads the next piece. After an error the bytes before it are still the stream's.
+func readPiece(reader *segments.Reader) (piece []byte, err error) {
+	piece = make([]byte, catchUpPiece)
+	n := 0
+	for n < len(piece) && err == nil {
+		var more int
+		more, err = reader.Read(piece[n:])
+		n += more
+	}
+	return piece[:n:n], err
+}
+
+// postRead posts to r a piece of log from offset at, which was read outside the turn. If the reading has failed, the
+// spool is given up. The next look of catchUp then finds that r is lost.
+func (o *roster) postRead(r *replica, log *segments.Log, at int64, piece []byte, err error) {
+	if o.stream.spool.log != log {
+		return // another history's, perhaps
+	}
+	if r.isHere() && r.at == at && len(piece) > 0 {
+		r.at += int64(len(piece))
+		r.cl.Conn.Post(o.core.TurnNumber(), piece)
+		o.posted.Add(int64(len(piece)))
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, segments.ErrMoved) {
+		o.stream.spool.giveUp(err)
 	}
 }

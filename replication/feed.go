@@ -43,6 +43,7 @@ type Feed struct {
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
 	s := &stream{core: core, settings: settings, history: newHistory(), selected: -1}
 	o := &roster{core: core, settings: settings, stream: s}
+	s.spool = &spool{settings: settings, lacks: o.lacks, given: o.keepNeeded}
 	n := &census{core: core, settings: settings, stream: s, roster: o, saver: saver, tooOld: map[Address]bool{}}
 	f := &Feed{stream: s, roster: o, census: n, core: core, settings: settings,
 		copies:  &copies{core: core, settings: settings, stream: s, roster: o, census: n, saver: saver},
@@ -109,6 +110,8 @@ func (f *Feed) Tick(nowMs int64) {
 	if ping {
 		f.lastPingMs = nowMs
 	}
+	f.forgetDeparted(nowMs)
+	f.tickSpool(nowMs)
 	if len(f.replicas) == 0 {
 		f.dropIdle(nowMs)
 		return
@@ -156,6 +159,7 @@ func (f *Feed) restart(id string, offset int64) {
 	f.core.AssertWhole("the history changes")
 	f.flush()
 	f.dismiss()
+	f.departed = nil
 	f.history = history{id, noID, -1}
 	f.moveTo(offset)
 	f.specialAt = 0

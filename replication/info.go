@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"spindle/internal/info"
+	"spindle/replication/segments"
 )
 
 // Sections are INFO replication, and replication's share of INFO stats. Turn only.
@@ -50,12 +51,14 @@ func (e *Ends) Sections() []info.Section {
 				f.flush()
 				return f.log.begin() + 1
 			}),
-			info.Int("repl_backlog_histlen", func() int64 {
-				if f.log == nil {
-					return 0
+			info.Lines("repl_backlog_histlen", func(w *info.Writer) {
+				length := int64(0)
+				if f.log != nil {
+					f.flush()
+					length = f.log.length
 				}
-				f.flush()
-				return f.log.length
+				w.Int("repl_backlog_histlen", length)
+				spoolLines(w, f.spool)
 			}),
 		}},
 		{Name: "Stats", Fields: []info.Field{
@@ -69,6 +72,27 @@ func (e *Ends) Sections() []info.Section {
 			info.Float("instantaneous_output_repl_kbps", 2, func() float64 { return f.sentRate.PerSecond() / 1024 }),
 		}},
 	}
+}
+
+// spoolLines are the fields of the part on disk, if there may be one.
+func spoolLines(w *info.Writer, s *spool) {
+	size := s.settings.DiskSize.Get()
+	if size == 0 {
+		return
+	}
+	var f segments.Figures
+	first := int64(0)
+	if s.on() {
+		f = s.log.Figures()
+		first = f.Begin + 1
+	}
+	w.Int("repl_backlog_disk_active", number(s.on()))
+	w.Int("repl_backlog_disk_size", size)
+	w.Int("repl_backlog_disk_first_byte_offset", first)
+	w.Int("repl_backlog_disk_histlen", f.End-f.Begin)
+	w.Int("repl_backlog_disk_file_bytes", f.InFiles)
+	w.Int("repl_backlog_disk_queued_bytes", f.Queued)
+	w.Int("repl_backlog_disk_failures", int64(s.failures))
 }
 
 // replicaLines are slave0, slave1, …

@@ -63,6 +63,7 @@ type replica struct {
 	loaded     bool            // it has acknowledged the view, perhaps before the sender's end is known
 
 	// In the stream:
+	since      int64 // the stream's offset when it began to follow
 	at         int64 // its loop has the stream up to this offset (replication.F3); live: it gets the new bytes
 	unseen     int   // bytes given to its loop since the last look at how many are unsent
 	ackOffset  int64
@@ -145,6 +146,12 @@ func (r *replica) sayVersion(text string) bool {
 // wantsValkey reports whether r is a Valkey that reads deadlines of fields in Valkey's form alone.
 func (r *replica) wantsValkey() bool {
 	return r.lacks&^r.reads&(redisFields|FieldDeadlines) == redisFields
+}
+
+// acknowledged returns the offset up to which r surely has the stream. ok is false if it does not follow the stream
+// yet, or cannot continue it later.
+func (r *replica) acknowledged() (at int64, ok bool) {
+	return max(r.ackOffset, r.since), r.state == online && r.psync2 && !r.rdbOnly && r.port != 0
 }
 
 // unsent is how many bytes r's loop has and the socket has not taken.

@@ -19,6 +19,7 @@ type roster struct {
 	settings *Settings
 	stream   *stream
 	replicas []*replica
+	departed []departed // that may come back, for the spool
 
 	heardAcks bool // in this turn a replica has said how far it is
 	outLimit  uint64
@@ -28,12 +29,23 @@ type roster struct {
 	sentRate  engine.Rate
 }
 
+// A departed replica has left, and may come back. It has the stream up to offset at.
+type departed struct {
+	address Address
+	at      int64
+	leftMs  int64
+}
+
+// departedMost bounds the replicas that are remembered.
+const departedMost = 64
+
 // enlist counts r among the replicas.
 func (o *roster) enlist(r *replica) {
 	o.stream.open()
 	r.cl.Flags |= client.Replica
 	r.cl.Conn.SetClass(protocol.ClassReplica)
 	o.replicas = append(o.replicas, r)
+	o.forgetDeparted(o.core.SteadyMs(), r.address())
 }
 
 // strike takes out r, whose client has left.
@@ -42,6 +54,7 @@ func (o *roster) strike(r *replica) {
 	if i := slices.Index(o.replicas, r); i >= 0 {
 		o.replicas = slices.Concat(o.replicas[:i], o.replicas[i+1:])
 		o.posted.Add(-r.unsent())
+		o.noteDeparted(r)
 		o.keepNeeded()
 		o.settings.Log.Notice("Connection with replica %s lost.", r.name())
 	}
@@ -74,12 +87,59 @@ func (o *roster) keepNeeded() {
 	}
 	floor := int64(noFloor)
 	for _, r := range o.replicas {
-		if r.at != live {
+		if r.at != live && !o.stream.spool.usable() {
 			floor = min(floor, r.at)
 		}
 	}
 	o.stream.log.setFloor(floor)
 	o.stream.noteBacklog()
+}
+
+// lacks returns the least offset up to which a replica surely has the stream; noFloor: none lacks anything. It is from
+// or more: a replica with a lower offset is lost. Bytes given to a connection count when they are acknowledged. A
+// replica whose connection breaks needs the others again.
+func (o *roster) lacks(from int64) (least int64) {
+	least = noFloor
+	for _, r := range o.replicas {
+		if r.at != live && r.at < from {
+			continue
+		}
+		if r.at != live {
+			least = min(least, r.at)
+		}
+		if at, ok := r.acknowledged(); ok {
+			least = min(least, max(at, from))
+		}
+	}
+	for _, d := range o.departed {
+		if d.at >= from {
+			least = min(least, d.at)
+		}
+	}
+	return least
+}
+
+// noteDeparted remembers r, which has left, if it can continue where it is.
+func (o *roster) noteDeparted(r *replica) {
+	at, ok := r.acknowledged()
+	if !ok || o.stream.log == nil || !o.stream.spool.usable() || o.find(r.address()) != nil {
+		return
+	}
+	address := r.address()
+	o.departed = slices.DeleteFunc(o.departed, func(d departed) bool { return d.address == address })
+	if len(o.departed) == departedMost {
+		o.departed = slices.Delete(o.departed, 0, 1)
+	}
+	o.departed = append(o.departed, departed{address, max(at, o.stream.first()), o.core.SteadyMs()})
+}
+
+// forgetDeparted forgets replicas that have left: those at came, which are here again, and those that have been away
+// for repl-backlog-ttl.
+func (o *roster) forgetDeparted(nowMs int64, came ...Address) {
+	ttl := o.settings.BacklogTTL.Get()
+	o.departed = slices.DeleteFunc(o.departed, func(d departed) bool {
+		return slices.Contains(came, d.address) || ttl != 0 && nowMs-d.leftMs > ttl*1000
+	})
 }
 
 // ackedBy counts the replicas that have the stream up to offset.

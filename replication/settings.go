@@ -8,6 +8,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/data/keyspace"
+	"spindle/internal/disk"
 	"spindle/internal/setting"
 	"spindle/protocol"
 )
@@ -74,6 +75,7 @@ type Settings struct {
 
 	BacklogSize setting.Int // repl-backlog-size, bytes
 	BacklogTTL  setting.Int // repl-backlog-ttl, seconds; 0: it stays
+	DiskSize    setting.Int // repl-backlog-disk-size, bytes; 0: nothing goes to disk
 
 	Diskless     setting.Bool // repl-diskless-sync: full syncs wait for other replicas, to share one
 	SyncDelay    setting.Int  // repl-diskless-sync-delay, seconds
@@ -84,6 +86,8 @@ type Settings struct {
 	Output func() OutputLimit // of the replica class
 	Disk   Disk
 	Log    Logger
+	Files  disk.System   // where the backlog's part on disk lies
+	Dir    func() string // its folder now
 }
 
 // An ackMode is when a replica has confirmed something.
@@ -127,6 +131,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewMemory("repl-backlog-size", &s.BacklogSize, 1<<20, setting.Between(1, math.MaxInt64),
 			setting.Clamp(16<<10, math.MaxInt64)),
 		setting.NewInt("repl-backlog-ttl", &s.BacklogTTL, 3600, setting.Between(0, math.MaxInt64)),
+		setting.NewMemory("repl-backlog-disk-size", &s.DiskSize, 0, setting.Between(0, math.MaxInt64)),
 		setting.NewBool("repl-disable-tcp-nodelay", &s.unread.noDelay, false,
 			setting.Nothing("connections never wait to fill a packet")),
 		setting.NewBool("repl-diskless-sync", &s.Diskless, true),

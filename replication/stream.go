@@ -26,6 +26,7 @@ type stream struct {
 	offset      int64
 	shown       atomic.Int64 // offset, for Offset
 	log         *backlog     // nil: no replica has followed, or none for long
+	spool       *spool       // what log no longer has in memory
 	idleSinceMs int64        // when the last replica left
 	following   bool         // the stream is a primary's
 	still       bool         // the offset stands still: a replica takes over at it
@@ -60,7 +61,13 @@ func (s *stream) open() {
 	s.core.AddSink(s.sink, client.ToReplicas)
 }
 
-func (s *stream) beginLog() { s.log = newBacklog(s.settings.BacklogSize.Get(), s.offset) }
+func (s *stream) beginLog() {
+	s.log = newBacklog(s.settings.BacklogSize.Get(), s.offset)
+	s.log.spool = s.spool
+}
+
+// first is the offset of the first byte of the stream that is kept, in memory or on disk. There is a backlog.
+func (s *stream) first() int64 { return s.spool.first(s.log.begin()) }
 
 // endLog frees the backlog.
 func (s *stream) endLog() {
@@ -90,6 +97,29 @@ func (s *stream) ResizeBacklog() {
 	}
 }
 
+// OnDisk reports whether a part of the stream is on disk. Turn only.
+func (s *stream) OnDisk() bool { return s.spool.on() }
+
+// ResizeSpool follows repl-backlog-disk-size.
+func (s *stream) ResizeSpool() {
+	if s.spool.resize(); s.log != nil {
+		s.spool.given()
+	}
+}
+
+// tickSpool is the spool's share of the core's 100 ms duty.
+func (s *stream) tickSpool(nowMs int64) {
+	s.spool.nowMs = nowMs
+	if s.log == nil || !s.spool.on() && !s.spool.usable() {
+		return
+	}
+	s.flush()
+	s.spool.given()
+	s.log.trim() // what has waited for the disk
+	s.spool.tick(nowMs, s.log.begin(), s.log.excess())
+	s.noteBacklog()
+}
+
 // noteBacklog tells the core the memory of the stream.
 func (s *stream) noteBacklog() {
 	bytes, _ := s.StreamBytes()
@@ -102,7 +132,8 @@ func (s *stream) StreamBytes() (all, excess int64) {
 	if s.log == nil {
 		return 0, 0
 	}
-	return s.log.bytes(), s.log.excess()
+	queued := s.spool.queued()
+	return s.log.bytes() + queued + s.spool.freeBytes(), s.log.excess() + queued
 }
 
 // enter appends SELECT if the stream's database is not db.
@@ -132,6 +163,9 @@ func (s *stream) flush() {
 	}
 	piece := s.chunk[s.sent:len(s.chunk):len(s.chunk)]
 	s.sent = len(s.chunk)
+	if s.log != nil {
+		s.spool.check(s.log.excess())
+	}
 	if s.log != nil && !s.log.write(piece) {
 		s.settings.Log.Warning("The system gives no memory for the replication backlog: it begins anew.")
 	}

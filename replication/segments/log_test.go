@@ -17,7 +17,7 @@ import (
 	"spindle/tests/testkit/faulty"
 )
 
-const limit = 20 * time.Second
+const limit = time.Minute
 
 // A bench is a log on a simulated disk, and the stream that was appended.
 type bench struct {
