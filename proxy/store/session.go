@@ -97,34 +97,42 @@ func Campaign(ctx context.Context, s Store, key string, value []byte, ttl time.D
 	told func(leader []byte, problem error)) (*Leadership, error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	vacant := true
-	for c := range s.Watch(watching, key, 0) {
-		if c.Err != nil {
-			told(nil, c.Err)
-			continue
-		}
-		vacant = vacant || c.Reset
-		for _, e := range c.Entries {
-			if e.Key != key {
-				continue
-			}
-			if vacant = e.Value == nil; !vacant {
-				told(e.Value, nil)
-			}
-		}
-		for vacant && ctx.Err() == nil {
+	vacant, changes := false, s.Watch(watching, key, 0)
+	for {
+		var again <-chan time.Time
+		for vacant && again == nil && ctx.Err() == nil {
 			l, err := lead(ctx, s, key, value, ttl)
 			if err == nil {
 				return l, nil
 			}
 			if errors.Is(err, ErrConflict) {
-				break // the watch tells the winner
+				again = time.After(jitter(time.Second))
+				break
 			}
 			told(nil, err)
 			pause(ctx, 3)
 		}
+		select {
+		case <-again: // the winner has gone before the watch looked: there is no change to tell
+		case c, open := <-changes:
+			if !open {
+				return nil, ctx.Err()
+			}
+			if c.Err != nil {
+				told(nil, c.Err)
+				continue
+			}
+			vacant = vacant || c.Reset
+			for _, e := range c.Entries {
+				if e.Key != key {
+					continue
+				}
+				if vacant = e.Value == nil; !vacant {
+					told(e.Value, nil)
+				}
+			}
+		}
 	}
-	return nil, ctx.Err()
 }
 
 // lead takes the key if it is absent.

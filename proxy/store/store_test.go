@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -301,7 +302,12 @@ func TestElection(t *testing.T) {
 		}
 		var former *Leadership
 		for range 3 {
-			l := <-led
+			var l *Leadership
+			select {
+			case l = <-led:
+			case <-ctx.Done():
+				t.Fatal("no candidate leads")
+			}
 			select {
 			case <-led:
 				t.Fatal("two lead")
@@ -319,6 +325,31 @@ func TestElection(t *testing.T) {
 			l.Resign(ctx)
 			former = l
 		}
+	})
+}
+
+// A beaten is a store in which another process takes the key first, and is gone before a watch looks.
+type beaten struct {
+	Store
+	commits atomic.Int64
+}
+
+func (b *beaten) Commit(ctx context.Context, conditions []Condition, writes []Write) (int64, error) {
+	if b.commits.Add(1) == 1 {
+		return 0, ErrConflict
+	}
+	return b.Store.Commit(ctx, conditions, writes)
+}
+
+// TestCampaignAfterAShortReign: a candidate that was beaten leads soon, although no watch has told of the winner.
+func TestCampaignAfterAShortReign(t *testing.T) {
+	everyStore(t, func(t *testing.T, s Store) {
+		ctx := within(t)
+		l, err := Campaign(ctx, &beaten{Store: s}, "/leader", []byte("1"), testkit.Slowly(10*time.Second), func([]byte, error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Resign(ctx)
 	})
 }
 
