@@ -43,6 +43,9 @@ type S3 struct {
 // requestPatience bounds one try of a request. An object of 16 MB then needs 28 KB a second.
 const requestPatience = 10 * time.Minute
 
+// atOnce is the most memory that a reply's announced length allocates before bytes arrive.
+const atOnce = 32 << 20
+
 // OpenS3 makes a client of a bucket. It sends nothing.
 func OpenS3(o S3Options) (*S3, error) {
 	endpoint, virtual := o.Endpoint, o.VirtualHost
@@ -219,7 +222,9 @@ func (s *S3) once(ctx context.Context, verb, method, key, query string, header h
 		return nil, nil, !isCertificate(err), failed(err)
 	}
 	defer response.Body.Close()
-	reply, err = io.ReadAll(io.LimitReader(response.Body, mostBytes+1))
+	got := bytes.NewBuffer(make([]byte, 0, min(max(response.ContentLength, 0), atOnce)+bytes.MinRead))
+	_, err = got.ReadFrom(io.LimitReader(response.Body, mostBytes+1))
+	reply = got.Bytes()
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, false, context.Cause(ctx)

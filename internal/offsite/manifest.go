@@ -83,7 +83,7 @@ func parse(body []byte, id string, b *Backup) error {
 	return b.check(id)
 }
 
-// check reports whether a manifest makes sense, so that no name leads out of a folder.
+// check reports whether a manifest makes sense, so that no name leads out of a folder and no length fills the memory.
 func (b *Backup) check(id string) error {
 	if b.ID != id || len(b.Files) == 0 {
 		return errDamaged
@@ -96,7 +96,7 @@ func (b *Backup) check(id string) error {
 		seen[f.Name] = true
 		left := f.Bytes
 		for _, p := range f.Parts {
-			if left -= p.Bytes; !isPartName(p.Name) || p.Bytes <= 0 {
+			if left -= p.Bytes; !isPartName(p.Name) || p.Bytes <= 0 || p.Bytes > PartBytes {
 				return errDamaged
 			}
 		}

@@ -367,6 +367,46 @@ func TestPullOntoFullDisk(t *testing.T) {
 	}
 }
 
+// TestPushOntoFullDisk: a push into a folder whose disk is full says so, and leaves no backup and no half part. It
+// continues once there is room.
+func TestPushOntoFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("a small file system cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
+	store, err := objectstore.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Open(store, nil, func(text string) { t.Log(text) })
+	r.part, r.Times = partOfTests, Times{Stale: time.Hour, Ask: time.Millisecond}
+	c := contents(1, 40)
+	if _, err := r.Push(t.Context(), c.set("host:1", someTime), false, nothing); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a full disk: %v", err)
+	}
+	if all := listed(t, r); len(all) != 0 {
+		t.Errorf("list: %+v", all)
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(d.Name(), "temp") {
+			t.Errorf("%s stays", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	p := pushed(t, r, c, "host:1", someTime)
+	if p.Had == 0 || p.Had+p.Sent != 42 {
+		t.Errorf("with more room: %+v", p)
+	}
+	pulled(t, r, p.Backup, c)
+}
+
 // TestDamage: a part or a manifest that is damaged, cut or missing is named. The other backups stay as they are, and a
 // later push mends the parts.
 func TestDamage(t *testing.T) {
@@ -741,6 +781,11 @@ func FuzzManifest(f *testing.F) {
 		}
 		b := &Backup{}
 		if parse(body, id, b) == nil {
+			b.each(func(_ *File, p Part) {
+				if p.Bytes < 1 || p.Bytes > PartBytes {
+					t.Fatalf("a part of %d bytes", p.Bytes)
+				}
+			})
 			for _, file := range b.Files {
 				if filepath.Join("into", file.Name) != "into/"+file.Name {
 					t.Fatalf("a file of the name %q", file.Name)
