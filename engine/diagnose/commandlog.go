@@ -13,8 +13,8 @@ import (
 
 // A CommandLog keeps the latest commands that were slow, or whose request or reply was large. The core compares.
 //
-// Memory: at most most() entries, each of at most argc() arguments. An argument has at most length() bytes and a mark of
-// about 30.
+// Memory: at most most() entries, each of at most argc() arguments. An argument has at most length() bytes, and a mark
+// of about 30.
 type CommandLog struct {
 	most    func() int64
 	argc    func() int64

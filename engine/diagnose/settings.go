@@ -13,7 +13,7 @@ import (
 // Settings limit what is recorded and shown. engine.Settings decide what is measured.
 type Settings struct {
 	LogLens      [part.CommandLogs]setting.Int
-	EntryArgs    setting.Int              // slowlog-entry-max-argc: the most arguments that an entry of a command log keeps
+	EntryArgs    setting.Int              // slowlog-entry-max-argc: the most arguments of a command log's entry
 	EntryBytes   setting.Int              // slowlog-entry-max-string-len: the most bytes of each
 	LatencyTrack setting.Bool             // latency-tracking
 	Percentiles  setting.Value[[]float64] // latency-tracking-info-percentiles
