@@ -331,18 +331,18 @@ func (w *wire) copyAll() error {
 			return err
 		}
 		var view *keyspace.View
-		n := 0
+		n, nowMs := 0, int64(0)
 		if !w.between(func() {
 			for keys := 0; n < len(left) && (n == 0 || keys < groupKeys); n++ {
 				w.sent[left[n]] = true
 				keys += w.m.parts.Space.InSlot(left[n])
 			}
-			view = w.m.core.Freeze()
+			view, nowMs = w.m.core.Freeze(), w.m.core.Now()
 			view.Keep()
 		}) {
 			return nil
 		}
-		err := w.copyGroup(keys, view, left[:n])
+		err := w.copyGroup(keys, view, left[:n], nowMs)
 		view.Close()
 		if err != nil {
 			return err
@@ -360,10 +360,10 @@ func (w *wire) copyAll() error {
 	return w.drain()
 }
 
-// copyGroup writes the keys of slots from a view.
-func (w *wire) copyGroup(keys *aof.Encoder, view *keyspace.View, list []uint16) error {
+// copyGroup writes the keys of slots from a view of nowMs. A key whose deadline comes later may yet get another one, so
+// the time of this goroutine does not count.
+func (w *wire) copyGroup(keys *aof.Encoder, view *keyspace.View, list []uint16, nowMs int64) error {
 	p := pace{began: time.Now()}
-	nowMs := time.Now().UnixMilli()
 	for _, db := range view.DBs() {
 		selected := false
 		for _, slot := range list {

@@ -7,6 +7,10 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"spindle/aof"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/internal/slots"
 	"spindle/protocol"
 )
 
@@ -66,5 +70,29 @@ func TestRanges(t *testing.T) {
 	}
 	if !r.overlap(ranges{{2, 6}}) || r.overlap(ranges{{3, 6}, {8, 9}}) {
 		t.Error("a wrong overlap")
+	}
+}
+
+// TestKeyEndsWhileItsSlotIsCopied: the copying goroutine reads a view late. A key that was valid in the view's moment is
+// copied: a later command may have given it another deadline, and the target gets that command.
+func TestKeyEndsWhileItsSlotIsCopied(t *testing.T) {
+	heap, err := memory.New(memory.Options{Databases: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heap.Close()
+	k := keyspace.New(heap, keyspace.Options{Databases: 1, StartMs: 1000, Slots: true})
+	k.DB(0).SetString([]byte("over"), []byte("v"), 1999)
+	k.DB(0).SetString([]byte("valid"), []byte("v"), 2001)
+	view := k.Freeze()
+	defer view.Close()
+	var out bytes.Buffer
+	w := newWire(nil, nil)
+	list := []uint16{slots.Of([]byte("over")), slots.Of([]byte("valid"))}
+	if err := w.copyGroup(aof.NewEncoder(bufio.NewWriter(&out), 0), view, list, 2000); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "valid") || strings.Contains(text, "over") {
+		t.Errorf("the copy is %q", text)
 	}
 }
