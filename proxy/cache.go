@@ -24,8 +24,8 @@ import (
 // proxy.H1. A reply of the cache is never older than a write that this proxy has answered. When a write is answered,
 // all entries of its slot are void that were asked for before. A write through another proxy voids an entry when the
 // shard's message comes, or after proxy-cache-max-age at the latest.
-// proxy.H2. A client's GET is not answered from the cache while one of its earlier requests on the slot is under way, or
-// one that names no key: a script may write any.
+// proxy.H2. A client's GET is not answered from the cache while one of its earlier requests on the slot is under way.
+// Nor is it beside one that names no key: a script may write any.
 // proxy.H3. An entry serves only clients of the user and database that it was read with.
 // proxy.H4. An entry is void when the map changes, or the connection ends that would tell of changes.
 // proxy.H5. Entries take at most proxy-cache-size bytes.
@@ -112,8 +112,8 @@ var (
 	replyNil3 = []byte("_\r\n")
 )
 
-// isUnderWay reports whether an earlier request of the session on a slot, or on none, has no reply yet (proxy.H2). If it
-// owes many replies, it says so without a look.
+// isUnderWay reports whether an earlier request of the session on a slot, or on none, has no reply yet (proxy.H2). If
+// it owes many replies, it says so without a look.
 func (s *session) isUnderWay(slot int) bool {
 	if s.owed.n > 64 {
 		return true
