@@ -280,37 +280,46 @@ func (p place) killedPush(t *testing.T, s *testkit.Server, n int) (all []entry, 
 	return direct.list(t), err
 }
 
-// TestKilledBeforeSeal: a push that is killed before SEAL leaves a backup under way, which the next push seals. A push
-// that SIGTERM stops gives it up.
+// TestKilledBeforeSeal: a push that is killed before SEAL leaves the server's backup under way, and one that SIGTERM stops
+// gives it up. A push seals a backup that it finds under way.
 func TestKilledBeforeSeal(t *testing.T) {
 	t.Parallel()
 	p := folderPlace(t)
-	s := testkit.Start(t, "--rdb-key-save-delay", "1000000")
-	fill(s, 100, "v")
-	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+	s := testkit.Start(t)
+	fill(s, 2000, "v")
+	state := func() string { return s.Do("BACKUP", "STATUS").Elems[1].Text }
+	await := func(want string) {
+		t.Helper()
+		testkit.Until(t, testkit.Slowly(60*time.Second), "the server's backup is "+want, func() error {
+			return testkit.Equal(state(), want)
+		})
+	}
+	for sig, want := range map[syscall.Signal]string{syscall.SIGKILL: "snapshotting", syscall.SIGTERM: "failed"} {
+		s.Do("CONFIG", "SET", "rdb-key-save-delay", "1000000") // 2,000 seconds in all
 		var out bytes.Buffer
 		run := p.command(t, &out, "push", "--from-server", s.Addr)
 		if err := run.Start(); err != nil {
 			t.Fatal(err)
 		}
-		state := func() string { return s.Do("BACKUP", "STATUS").Elems[1].Text }
-		testkit.Until(t, testkit.Slowly(30*time.Second), "the server makes its backup", func() error {
-			return testkit.Equal(state(), "snapshotting")
-		})
+		await("snapshotting")
 		if err := run.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		_ = run.Wait()
-		want := map[syscall.Signal]string{syscall.SIGKILL: "snapshotting", syscall.SIGTERM: "failed"}[sig]
 		if is := state(); is != want {
-			t.Errorf("after %v the server's backup is %s", sig, is)
+			t.Errorf("after %v the server's backup is %s: %s", sig, is, out.String())
 		}
 		s.Do("CONFIG", "SET", "rdb-key-save-delay", "0")
-		p.must(t, "push", "--from-server", s.Addr)
-		if all := p.list(t); len(all) == 0 || !all[0].Whole || state() != "idle" {
-			t.Errorf("after %v: %+v", sig, all)
+		if want == "snapshotting" {
+			s.Do("BACKUP", "ABORT")
 		}
-		s.Do("CONFIG", "SET", "rdb-key-save-delay", "1000000")
+		p.must(t, "push", "--from-server", s.Addr)
+	}
+	s.Do("BACKUP", "START")
+	await("incrementing")
+	p.must(t, "push", "--from-server", s.Addr)
+	if all := p.list(t); len(all) != 3 || !all[0].Whole || !all[1].Whole || !all[2].Whole || state() != "idle" {
+		t.Errorf("list: %+v", all)
 	}
 }
 
