@@ -374,11 +374,14 @@ func (m *Mover) track(j *job) {
 	}
 }
 
-// flushed ends all moves, because the data set is about to be removed or replaced.
+// flushed ends all moves, because the data set is about to be removed or replaced. If a command of our primary or of a
+// log does that, keys of other databases may stay: FINISH will come when they are removed.
 func (m *Mover) flushed() {
+	cl := m.core.Current()
+	told := cl != nil && cl.Is(client.Primary)
 	for _, j := range append([]*job(nil), m.jobs...) {
 		switch {
-		case !j.running():
+		case !j.running(), j.tracking && told:
 		case j.tracking:
 			j.message = "Full resynchronization occurred"
 			m.enter(j, failed)

@@ -226,3 +226,29 @@ func TestMessagesMove(t *testing.T) {
 		t.Errorf("the target has the stream %v", v)
 	}
 }
+
+// TestOtherDatabaseFlushedInAMove: another database is flushed at the target of a move. The move fails. Its keys are
+// hidden at the replica until the target has removed them.
+func TestOtherDatabaseFlushedInAMove(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--cluster-databases", "2"}, testkit.Ours, testkit.Ours, testkit.Ours)
+	from, to, replica := nodes[0], nodes[1], nodes[2]
+	replica.Do("CLUSTER", "REPLICATE", to.Do("CLUSTER", "MYID").Text)
+	synced(t, replica)
+	establish(t, from, to, 'a').bring()
+	link := to.Dial()
+	for _, request := range [][]any{{"MULTI"}, {"CLIENT", "PAUSE", 600_000, "WRITE"}, {"SELECT", 1}, {"FLUSHDB"}, {"EXEC"}} {
+		link.Must(request...) // the pause holds the removal of the keys
+	}
+	testkit.Until(t, testkit.Slowly(patience), "the replica has seen the flush", func() error {
+		return testkit.Equal(replica.InfoInt("replication", "slave_repl_offset"), to.InfoInt("replication", "master_repl_offset"))
+	})
+	showsNone(t, replica)
+	to.Do("CLIENT", "UNPAUSE")
+	for _, n := range []*testkit.Server{to, replica} {
+		testkit.Until(t, testkit.Slowly(patience), "the move has failed", func() error {
+			return testkit.Equal(moveState(n, "state"), "failed")
+		})
+		showsNone(t, n)
+	}
+}
