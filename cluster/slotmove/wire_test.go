@@ -73,8 +73,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestKeyEndsWhileItsSlotIsCopied: the copying goroutine reads a view late. A key that was valid in the view's moment is
-// copied: a later command may have given it another deadline, and the target gets that command.
+// TestKeyEndsWhileItsSlotIsCopied: the copying goroutine reads a view late. A key that was valid in the view's moment
+// is copied. A later command may have given it another deadline, and the target gets that command.
 func TestKeyEndsWhileItsSlotIsCopied(t *testing.T) {
 	heap, err := memory.New(memory.Options{Databases: 1})
 	if err != nil {
