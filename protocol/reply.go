@@ -178,6 +178,20 @@ func (r *Reply) LendBulk(total int, release func(), pieces ...[]byte) {
 	r.B = append(r.B, '\r', '\n')
 }
 
+// Lend appends bytes as they are, without copying them: a part of a replication stream, say.
+//
+// Lifetime: data belongs to the reply until it calls release, once, on any goroutine. release may be nil.
+func (r *Reply) Lend(data []byte, release func()) {
+	if len(data) == 0 {
+		if release != nil {
+			release()
+		}
+		return
+	}
+	r.Lent = append(r.Lent, Lent{At: len(r.B), Data: data, Release: release})
+	r.lent += len(data)
+}
+
 // Null replies null: RESP3 "_", RESP2 the null bulk string "$-1".
 func (r *Reply) Null() {
 	if r.into != nil {

@@ -99,6 +99,22 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
+// TestLend: bytes that are lent as they are come in order, and are released once.
+func TestLend(t *testing.T) {
+	released := 0
+	r := &Reply{}
+	r.Lend(nil, func() { released++ })
+	r.Lend([]byte("ab"), func() { released++ })
+	r.OK()
+	r.Lend([]byte("c"), nil)
+	if got := wire(r); got != "ab+OK\r\nc" || r.Len() != len(got) || released != 1 {
+		t.Errorf("%q, Len %d, %d released", got, r.Len(), released)
+	}
+	if r.Reset(); released != 2 || r.Len() != 0 {
+		t.Errorf("%d released, Len %d", released, r.Len())
+	}
+}
+
 // TestLentPieces: lent pieces stay in their places, whatever is inserted late before, between or around them.
 func TestLentPieces(t *testing.T) {
 	for _, large := range []int{0, largeBody + 1} {

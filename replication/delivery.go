@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"spindle/engine/client"
+	"spindle/protocol"
 	"spindle/replication/segments"
 )
 
@@ -182,6 +183,7 @@ func (o *roster) catchUp(r *replica) {
 	out := o.sender(0, r)
 	var reader *segments.Reader
 	var source *segments.Log
+	free := make(pieces, piecesFree)
 	defer func() {
 		if reader != nil {
 			reader.Close()
@@ -210,32 +212,52 @@ func (o *roster) catchUp(r *replica) {
 			}
 			reader, source = log.From(at), log
 		}
-		piece, err := readPiece(reader)
-		o.core.Do(func() { o.postRead(r, log, at, piece, err) })
+		piece, err := free.read(reader)
+		o.core.Do(func() { o.postRead(r, log, at, piece, free, err) })
 	}
 }
 
-// readPiece reads the next piece. After an error the bytes before it are still the stream's.
-func readPiece(reader *segments.Reader) (piece []byte, err error) {
-	piece = make([]byte, catchUpPiece)
+// pieces are buffers of catchUpPiece that a connection has sent, to be filled again.
+type pieces chan []byte
+
+// piecesFree is how many of them are kept: a little more than a connection has unsent.
+const piecesFree = unsentMax/catchUpPiece + 4
+
+// giveBack takes back a piece. Any goroutine.
+func (f pieces) giveBack(p []byte) {
+	select {
+	case f <- p[:cap(p)]:
+	default:
+	}
+}
+
+// read reads the next piece. After an error the bytes before it are still the stream's.
+func (f pieces) read(reader *segments.Reader) (piece []byte, err error) {
+	select {
+	case piece = <-f:
+	default:
+		piece = make([]byte, catchUpPiece)
+	}
 	n := 0
 	for n < len(piece) && err == nil {
 		var more int
 		more, err = reader.Read(piece[n:])
 		n += more
 	}
-	return piece[:n:n], err
+	return piece[:n], err
 }
 
 // postRead posts to r a piece of log from offset at, which was read outside the turn. If the reading has failed, the
 // spool is given up. The next look of catchUp then finds that r is lost.
-func (o *roster) postRead(r *replica, log *segments.Log, at int64, piece []byte, err error) {
+func (o *roster) postRead(r *replica, log *segments.Log, at int64, piece []byte, free pieces, err error) {
 	if o.stream.spool.log != log {
 		return // another history's, perhaps
 	}
 	if r.isHere() && r.at == at && len(piece) > 0 {
 		r.at += int64(len(piece))
-		r.cl.Conn.Post(o.core.TurnNumber(), piece)
+		reply := &protocol.Reply{}
+		reply.Lend(piece, func() { free.giveBack(piece) })
+		r.cl.Conn.PostReply(o.core.TurnNumber(), reply)
 		o.posted.Add(int64(len(piece)))
 	}
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, segments.ErrMoved) {

@@ -45,8 +45,18 @@ func (s *socket) Post(_ uint64, p []byte) {
 	defer s.mu.Unlock()
 	s.sent, s.pieces = append(s.sent, p...), s.pieces+1
 }
-func (s *socket) Chunks() protocol.Chunks                  { return nil }
-func (s *socket) PostReply(turn uint64, r *protocol.Reply) { s.Post(turn, r.B) }
+func (s *socket) Chunks() protocol.Chunks { return nil }
+func (s *socket) PostReply(turn uint64, r *protocol.Reply) {
+	at := 0
+	for _, l := range r.Lent {
+		s.Post(turn, r.B[at:l.At])
+		s.Post(turn, l.Data)
+		if at = l.At; l.Release != nil {
+			l.Release()
+		}
+	}
+	s.Post(turn, r.B[at:])
+}
 func (s *socket) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
