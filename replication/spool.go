@@ -43,7 +43,8 @@ type spool struct {
 const (
 	// spoolAhead is how many bytes may wait for the disk. Beyond it the backlog keeps its blocks.
 	spoolAhead = 32 << 20
-	// spoolExcess bounds how much more memory than at the begin may wait for the disk. Beyond it the disk is too slow.
+	// spoolExcess bounds how much more memory than at the begin may wait for the disk. Beyond it the disk is too slow. A
+	// higher limit of client-output-buffer-limit holds in its place: one slow replica may cost as much anyway.
 	spoolExcess = 64 << 20
 	// spoolPatience is how long one operation of the disk may take while bytes wait.
 	spoolPatience = 60_000
@@ -184,7 +185,7 @@ func (s *spool) check(excess int64) {
 	switch {
 	case f.Err != nil:
 		s.giveUp(f.Err)
-	case waits > s.least+spoolExcess, s.nowMs-s.stepMs > spoolPatience:
+	case waits > s.least+max(spoolExcess, s.settings.Output().Hard), s.nowMs-s.stepMs > spoolPatience:
 		s.giveUp(segments.ErrSlow)
 	}
 }

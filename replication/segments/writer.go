@@ -2,13 +2,21 @@ package segments
 
 import "spindle/internal/disk"
 
-// batchBytes bounds what one write gives to the disk.
-const batchBytes = 256 << 10
+const (
+	// batchBytes bounds what one write gives to the disk.
+	batchBytes = 256 << 10
+	// writeOutFrom is the size from which a log's bytes are sent to the disk at once, writeOutBytes at a time. The kernel
+	// would collect them, and then hold the writer up for long. A smaller log often goes before it is on disk at all.
+	writeOutFrom  = 64 << 20
+	writeOutBytes = 8 << 20
+)
 
 // A writer is the goroutine that writes a log's files and removes them.
 type writer struct {
 	*Log
 	file disk.File // the newest segment; nil: the next bytes begin one
+	size int64     // of file
+	sent int64     // how much of file was sent to the disk
 	buf  []byte
 }
 
@@ -149,12 +157,18 @@ func (w *writer) write(t task, end int64) error {
 			}
 		}
 		file, err := w.folder.create(w.nonce, t.at)
-		if w.file = file; err != nil {
+		if w.file, w.size, w.sent = file, 0, 0; err != nil {
 			return err
 		}
 	}
 	if _, err := w.file.Write(w.buf); err != nil {
 		return err
+	}
+	if w.size += int64(len(w.buf)); w.size-w.sent >= writeOutBytes && w.inFiles >= writeOutFrom {
+		if err := w.file.WriteOut(w.sent, w.size-w.sent, false); err != nil {
+			return err
+		}
+		w.sent = w.size
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
