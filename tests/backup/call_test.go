@@ -280,8 +280,8 @@ func (p place) killedPush(t *testing.T, s *testkit.Server, n int) (all []entry, 
 	return direct.list(t), err
 }
 
-// TestKilledBeforeSeal: a push that is killed before SEAL leaves the server's backup under way, and one that SIGTERM stops
-// gives it up. A push seals a backup that it finds under way.
+// TestKilledBeforeSeal: a push that is killed before SEAL leaves the server's backup under way, and one that SIGTERM
+// stops gives it up. A push seals a backup that it finds under way.
 func TestKilledBeforeSeal(t *testing.T) {
 	t.Parallel()
 	p := folderPlace(t)
