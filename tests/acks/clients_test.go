@@ -71,16 +71,23 @@ func TestClientAck(t *testing.T) {
 	}
 }
 
-// TestAckInTransaction: a transaction that lowers the number still waits for the effects of its commands. One that
-// raises it does, too.
+// TestAckInTransaction: a transaction that lowers the number still waits for the effects of the commands before.
+// One that raises it waits for those that follow.
 func TestAckInTransaction(t *testing.T) {
 	t.Parallel()
-	for _, numbers := range [][2]int{{0, 1}, {1, 0}} {
+	for _, x := range []struct {
+		before   int
+		requests [][]any
+		replies  string
+	}{
+		{0, [][]any{{"MULTI"}, {"CLIENT", "ACK", 1}, {"INCR", "n"}}, "[OK 1]"},
+		{1, [][]any{{"MULTI"}, {"INCR", "n"}, {"CLIENT", "ACK", 0}}, "[1 OK]"},
+	} {
 		s, all := replicas(t, testkit.Ours, 1, "--ack-timeout", long)
 		stop(t, all[0])
 		c := s.Dial()
-		c.Must("CLIENT", "ACK", numbers[0])
-		for _, request := range [][]any{{"MULTI"}, {"INCR", "n"}, {"CLIENT", "ACK", numbers[1]}} {
+		c.Must("CLIENT", "ACK", x.before)
+		for _, request := range x.requests {
 			c.Must(request...)
 		}
 		send(t, c, "EXEC")
@@ -89,7 +96,7 @@ func TestAckInTransaction(t *testing.T) {
 		state(t, s, "waiting")
 		isHeld(t, c, "EXEC")
 		all[0].Signal(syscall.SIGCONT)
-		if got := receive(t, c); got != "[1 OK]" {
+		if got := receive(t, c); got != x.replies {
 			t.Errorf("EXEC: %s", got)
 		}
 	}

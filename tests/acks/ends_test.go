@@ -234,3 +234,28 @@ func TestFailoverCommand(t *testing.T) {
 		t.Errorf("%d increments were confirmed, the new primary has %d", confirmed, n)
 	}
 }
+
+// TestPromotedInTransaction: a Sentinel promotes a replica by a transaction. The reply
+// waits for no replica, because there can be none yet. Writes do.
+func TestPromotedInTransaction(t *testing.T) {
+	t.Parallel()
+	s, all := replicas(t, testkit.Ours, 2, "--min-replicas-to-ack", "1", "--ack-timeout", long)
+	s.Do("SET", "n", 0)
+	s.Kill()
+	next, other := all[0], all[1]
+	next.Do("CONFIG", "SET", "min-replicas-to-ack", "1", "ack-timeout", long)
+	c := next.Dial()
+	c.Must("MULTI")
+	c.Must("REPLICAOF", "NO", "ONE")
+	send(t, c, "EXEC")
+	next.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "role", "master")
+	if got := receive(t, c); got != "[OK]" { // the Sentinel's PINGs come after it
+		t.Errorf("EXEC: %s", got)
+	}
+	w := next.Dial()
+	send(t, w, "INCR", "n")
+	other.Do("REPLICAOF", "127.0.0.1", next.Port)
+	if got := receive(t, w); got != "1" {
+		t.Errorf("INCR: %s", got)
+	}
+}

@@ -223,7 +223,7 @@ func TestCommandsWithoutDataDoNotWait(t *testing.T) {
 // they are. Later reads fail too, until the replica is back: they would show what may get lost.
 func TestErrorsInTime(t *testing.T) {
 	t.Parallel()
-	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", "200")
+	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long)
 	s.Do("SET", "long", strings.Repeat("x", 300_000))
 	state(t, s, "ok")
 	for _, protocol := range []int{2, 3} {
@@ -234,6 +234,7 @@ func TestErrorsInTime(t *testing.T) {
 				c.Must("CLIENT", "TRACKING", "ON", "BCAST")
 			}
 			stop(t, all[0])
+			s.Do("CONFIG", "SET", "ack-timeout", 200)
 			requests := [][]any{
 				{"RPUSH", "l", "a", "b"}, {"GET", "long"}, {"LRANGE", "l", 0, -1}, {"MULTI"}, {"INCR", "n"}, {"EXEC"},
 				{"EVAL", "return {1, {2, 'x'}, false}", 0}, {"HGETALL", "nothing"}, {"INCR", "l"},
@@ -265,6 +266,7 @@ func TestErrorsInTime(t *testing.T) {
 			if n := s.InfoInt("replication", "ack_errors"); n < int64(len(requests)) {
 				t.Errorf("ack_errors is %d", n)
 			}
+			s.Do("CONFIG", "SET", "ack-timeout", long)
 			all[0].Signal(syscall.SIGCONT)
 			state(t, s, "ok")
 			isHeld(t, c, "after the last reply")
