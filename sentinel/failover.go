@@ -149,6 +149,9 @@ func (m *Machine) best(p *Instance) *Instance {
 // bestOf returns the replica to promote. It must be reachable and have a fresh INFO, a link not down for longer than
 // maxLinkDown, and a priority other than 0. The lowest priority wins, then the largest offset, then the smallest run
 // id.
+//
+// If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One of
+// these has every confirmed write. With fewer there is no replica to promote.
 func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
 	fresh := 3 * m.info
 	if p.is(subjectivelyDown) {
@@ -158,10 +161,13 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
 		return r.is(subjectivelyDown|objectivelyDown) || r.link.disconnected || m.now-r.link.availableAt > 5*m.Periods.ping ||
 			r.priority == 0 || m.now-r.infoAt > fresh || r.linkDown > maxLinkDown
 	})
-	if len(fit) == 0 {
+	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking-p.acks+1 {
 		return nil
 	}
 	return slices.MinFunc(fit, func(a, b *Instance) int {
+		if p.acks > 0 && a.offset != b.offset {
+			return cmp.Compare(b.offset, a.offset)
+		}
 		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(b.offset, a.offset), compareRunIDs(a.runID, b.runID))
 	})
 }

@@ -11,6 +11,7 @@ import (
 type report struct {
 	runID       string
 	replicas    []hostPort // of a primary
+	acks        int        // of a primary: how many replicas its replies wait for
 	linkDown    int64      // ms
 	role        string     // "master", "slave", or empty
 	primaryHost string
@@ -45,6 +46,8 @@ func parseReport(info string) (r report) {
 			if r.linkDown = seconds * 1000; seconds < 0 || seconds > 1<<40 {
 				r.linkDown = 1 << 50 // it was never connected, or not for a very long time
 			}
+		case name == "ack_replicas_wanted":
+			r.acks, _ = strconv.Atoi(value)
 		case len(name) > 5 && strings.HasPrefix(name, "slave") && name[5] >= '0' && name[5] <= '9':
 			if at, ok := parseHostPort(value); ok {
 				r.replicas = append(r.replicas, at)
@@ -136,6 +139,9 @@ func (m *Machine) learn(i *Instance, r report) {
 	if i.kind == primary {
 		for _, at := range r.replicas {
 			m.learnReplica(i, at)
+		}
+		if r.role == "master" {
+			i.acks, i.acking = r.acks, len(r.replicas)
 		}
 	}
 	i.linkDown = r.linkDown

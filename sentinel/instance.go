@@ -86,6 +86,8 @@ type Instance struct {
 	// Of a primary.
 	sentinels, replicas table
 	quorum              int64
+	acks                int // how many replicas its replies wait for, by its last INFO
+	acking              int // its replicas in that INFO
 	parallel            int64
 	user, password      string
 	renamed             []rename

@@ -172,6 +172,48 @@ func TestChoice(t *testing.T) {
 	}
 }
 
+// TestChoiceKeepsConfirmedWrites: if replies wait for replicas, the largest offset wins before the priority. It does so
+// only among as many replicas as one of them must have every confirmed write.
+func TestChoiceKeepsConfirmedWrites(t *testing.T) {
+	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
+	whole := [3]string{ofReplica(1, 9, a, 0), ofReplica(100, 10, c, 0), ofReplica(1, 9, b, 0)}
+	one := [3]string{ofReplica(1, 9, a, 0), ofReplica(100, 10, c, 0), ofReplica(1, 9, b, 9999)} // two are fit
+	for name, x := range map[string]struct {
+		wanted int
+		infos  [3]string
+		best   string
+	}{
+		"none waits":          {0, one, "10.0.0.2"},
+		"one, all are there":  {1, whole, "10.0.0.3"},
+		"one, one is missing": {1, one, ""},
+		"two, one is missing": {2, one, "10.0.0.3"},
+	} {
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
+			Directive{"known-replica", "m", "10.0.0.4", "1"})
+		p := m.primaries.list[0]
+		m.pass(15_000, "PONG", func(i *Instance) string {
+			if at := slices.Index(p.replicas.list, i); at >= 0 {
+				return x.infos[at]
+			}
+			info := "role:master\r\n"
+			if x.wanted > 0 {
+				info += fmt.Sprintf("ack_replicas_wanted:%d\r\n", x.wanted)
+			}
+			for n := range 3 {
+				info += fmt.Sprintf("slave%d:ip=10.0.0.%d,port=1,state=online,offset=1,lag=0\r\n", n, n+2)
+			}
+			return info
+		})
+		got := ""
+		if best := m.best(p); best != nil {
+			got = best.at.ip
+		}
+		if got != x.best {
+			t.Errorf("%s: %q, want %q", name, got, x.best)
+		}
+	}
+}
+
 // TestParallelSyncs: a forced failover promotes one replica and reconfigures the others, parallel-syncs at a time.
 func TestParallelSyncs(t *testing.T) {
 	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
