@@ -183,7 +183,7 @@ func (o *roster) catchUp(r *replica) {
 	out := o.sender(0, r)
 	var reader *segments.Reader
 	var source *segments.Log
-	free := make(pieces, piecesFree)
+	free := &pieces{free: make(chan []byte, piecesMost)}
 	defer func() {
 		if reader != nil {
 			reader.Close()
@@ -212,32 +212,44 @@ func (o *roster) catchUp(r *replica) {
 			}
 			reader, source = log.From(at), log
 		}
-		piece, err := free.read(reader)
+		piece, ok := free.take(r.gone)
+		if !ok {
+			return
+		}
+		piece, err := fill(piece, reader)
 		o.core.Do(func() { o.postRead(r, log, at, piece, free, err) })
 	}
 }
 
-// pieces are buffers of catchUpPiece that a connection has sent, to be filled again.
-type pieces chan []byte
+// pieces are the buffers that one catchUp reads the disk into. Their number is bounded: a connection's loop that has no
+// time counts what is on its way as sent.
+type pieces struct {
+	free chan []byte // what the connection has sent
+	made int
+}
 
-// piecesFree is how many of them are kept: a little more than a connection has unsent.
-const piecesFree = unsentMax/catchUpPiece + 4
+// piecesMost is a little more than a connection may have unsent.
+const piecesMost = unsentMax/catchUpPiece + 8
 
 // giveBack takes back a piece. Any goroutine.
-func (f pieces) giveBack(p []byte) {
+func (f *pieces) giveBack(p []byte) { f.free <- p[:cap(p)] }
+
+// take returns a buffer, once there is one. ok is false if the replica leaves before.
+func (f *pieces) take(gone <-chan struct{}) (piece []byte, ok bool) {
+	if f.made < piecesMost && len(f.free) == 0 {
+		f.made++
+		return make([]byte, catchUpPiece), true
+	}
 	select {
-	case f <- p[:cap(p)]:
-	default:
+	case piece = <-f.free:
+		return piece, true
+	case <-gone:
+		return nil, false
 	}
 }
 
-// read reads the next piece. After an error the bytes before it are still the stream's.
-func (f pieces) read(reader *segments.Reader) (piece []byte, err error) {
-	select {
-	case piece = <-f:
-	default:
-		piece = make([]byte, catchUpPiece)
-	}
+// fill reads into piece. After an error the bytes before it are still the stream's.
+func fill(piece []byte, reader *segments.Reader) (filled []byte, err error) {
 	n := 0
 	for n < len(piece) && err == nil {
 		var more int
@@ -249,11 +261,14 @@ func (f pieces) read(reader *segments.Reader) (piece []byte, err error) {
 
 // postRead posts to r a piece of log from offset at, which was read outside the turn. If the reading has failed, the
 // spool is given up. The next look of catchUp then finds that r is lost.
-func (o *roster) postRead(r *replica, log *segments.Log, at int64, piece []byte, free pieces, err error) {
+func (o *roster) postRead(r *replica, log *segments.Log, at int64, piece []byte, free *pieces, err error) {
 	if o.stream.spool.log != log {
+		free.giveBack(piece)
 		return // another history's, perhaps
 	}
-	if r.isHere() && r.at == at && len(piece) > 0 {
+	if !r.isHere() || r.at != at || len(piece) == 0 {
+		free.giveBack(piece)
+	} else {
 		r.at += int64(len(piece))
 		reply := &protocol.Reply{}
 		reply.Lend(piece, func() { free.giveBack(piece) })
