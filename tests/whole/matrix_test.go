@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	cellsFlag = flag.Int("cells", 0, "how many cells the matrix plays; 0: 1200, times SPINDLE_TEST_SCALE")
+	cellsFlag = flag.Int("cells", 0, "how many cells the matrix plays; 0: 2000, times SPINDLE_TEST_SCALE")
 	seedFlag  = flag.Uint64("seed", 0, "what all cells follow from; 0: chance")
 	cellFlag  = flag.String("cell", "", "play this cell alone, as a failure names it: column/row/seed")
 	timesFlag = flag.Int("times", 50, "how often -cell is played: its moments vary from run to run")
@@ -91,7 +91,7 @@ func drawn(t *testing.T, seed uint64) (draws []draw) {
 	}
 	n := *cellsFlag
 	if n == 0 {
-		n = 1200 * testkit.Scale()
+		n = 2000 * testkit.Scale()
 	}
 	rng, total := rand.New(rand.NewPCG(seed, 0)), 0
 	var from []*column
