@@ -36,7 +36,8 @@ func main() {
 	case "proxy":
 		os.Exit(proxy.Run(os.Args))
 	default:
-		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server, a Sentinel, a proxy or a dashboard.\n", role)
+		fmt.Fprintf(os.Stderr,
+			"spindle cannot be a %s in this version: it is a server, a Sentinel, a proxy or a dashboard.\n", role)
 		os.Exit(1)
 	}
 }

@@ -118,8 +118,9 @@ func (h *healthReport) check(reason string, query url.Values) (_, wrong string) 
 		case name == "format" && value == "json":
 		case name == "alive" && value == "yes":
 		default:
-			return "", fmt.Sprintf("unknown: %s=%s. There are alive=yes, role=primary|replica, max-lag=SECONDS, max-held=SECONDS, "+
-				"busy=no, format=json.", name, value)
+			return "",
+				fmt.Sprintf("unknown: %s=%s. There are alive=yes, role=primary|replica, max-lag=SECONDS, max-held=SECONDS, "+
+					"busy=no, format=json.", name, value)
 		}
 	}
 	return reason, ""

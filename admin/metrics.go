@@ -45,8 +45,9 @@ var (
 	handshakesDesc     = figure("tls_handshakes_total", "TLS handshakes begun.")
 	shakenOffDesc      = figure("tls_handshakes_failed_total", "TLS handshakes that came to nothing.")
 	shakingDesc        = figure("tls_handshakes", "TLS handshakes under way.")
-	certificateDesc    = figure("tls_certificate_expires_in_seconds", "Time until a certificate in use ends.", "certificate")
-	refusedDesc        = figure("command_rejected_total", "Calls refused before they ran.", "command")
+	certificateDesc    = figure("tls_certificate_expires_in_seconds", "Time until a certificate in use ends.",
+		"certificate")
+	refusedDesc = figure("command_rejected_total", "Calls refused before they ran.", "command")
 )
 
 var scriptLabels = []string{"kind", "name"}

@@ -35,7 +35,8 @@ type basis struct {
 
 // writeCommands writes a view as commands. Values whose commands could not say all are written as RESTORE, which
 // servers of the same kind read.
-func writeCommands(ctx context.Context, w io.Writer, v *keyspace.View, o bgsave.Options, stamps bool, unix int64) error {
+func writeCommands(ctx context.Context, w io.Writer, v *keyspace.View, o bgsave.Options, stamps bool,
+	unix int64) error {
 	b := &basis{w: bufio.NewWriterSize(w, 256<<10), newest: o.Newest}
 	if b.newest == 0 {
 		b.newest = codec.NewestVersion

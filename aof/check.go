@@ -261,7 +261,8 @@ func (c *Check) text(f io.Reader, name string) (*text, error) {
 	}
 	c.say("The AOF appears to start with an RDB preamble.\nChecking the RDB preamble to start:\n")
 	counted := &counter{r: io.MultiReader(bytes.NewReader(head), f)}
-	found, err := bgsave.Read(context.Background(), counted, sink{}, bgsave.LoadOptions{KeepExpired: true, Name: name, Relaxed: true})
+	found, err := bgsave.Read(context.Background(), counted, sink{}, bgsave.LoadOptions{KeepExpired: true, Name: name,
+		Relaxed: true})
 	if err != nil {
 		c.say("RDB preamble of AOF file is not sane, aborting.\n%s\n", err)
 		return nil, errInvalid

@@ -87,8 +87,8 @@ func TestPrune(t *testing.T) {
 // TestKeepSetting: aof-keep-history takes a time, a size, or both.
 func TestKeepSetting(t *testing.T) {
 	for text, want := range map[string]keep{
-		"no": {}, "24h": {seconds: 86400}, "90s 1gb": {90, 1 << 30}, "7d 50gb": {7 * 86400, 50 << 30}, "500mb": {bytes: 500 << 20},
-		"30m": {seconds: 1800},
+		"no": {}, "24h": {seconds: 86400}, "90s 1gb": {90, 1 << 30}, "7d 50gb": {7 * 86400, 50 << 30},
+		"500mb": {bytes: 500 << 20}, "30m": {seconds: 1800},
 	} {
 		k, err := parseKeep(strings.Fields(text))
 		if err != nil || k != want {
@@ -98,7 +98,8 @@ func TestKeepSetting(t *testing.T) {
 			t.Errorf("%s becomes %s, %+v, %v", text, formatKeep(k), again, err)
 		}
 	}
-	for _, text := range []string{"yes", "0s", "24h 24h", "1gb 1gb", "24h 1gb x", "-1h", "50g", "99999999999999999999d", "24h no"} {
+	for _, text := range []string{"yes", "0s", "24h 24h", "1gb 1gb", "24h 1gb x", "-1h", "50g", "99999999999999999999d",
+		"24h no"} {
 		if k, err := parseKeep(strings.Fields(text)); err == nil {
 			t.Errorf("%s: %+v", text, k)
 		}
@@ -331,7 +332,8 @@ func TestRouteSaysWhatIsMissing(t *testing.T) {
 	if r, err := route(at(8)); err != nil || r.Base != "appendonly.aof.3.base.rdb" {
 		t.Errorf("a later base serves: %+v, %v", r, err)
 	}
-	if _, err := route(Moment{Offset: 1 << 40, ByOffset: true}); err == nil || !strings.Contains(err.Error(), "the log ends at offset") {
+	if _, err := route(Moment{Offset: 1 << 40, ByOffset: true}); err == nil || !strings.Contains(err.Error(),
+		"the log ends at offset") {
 		t.Errorf("after the end: %v", err)
 	}
 	if _, err := route(Moment{Second: 1}); err == nil || !strings.Contains(err.Error(), "The first moment is") {

@@ -81,11 +81,14 @@ func TestLinesOfFaults(t *testing.T) {
 		{faulty.Open, "temp-rewriteaof", "Opening the temp file for AOF rewrite in rewriteAppendOnlyFile(): " + full},
 		{faulty.Write, "temp-rewriteaof", "Write error writing append only file on disk: " + full},
 		{faulty.Sync, "temp-rewriteaof", "Write error writing append only file on disk: " + full},
-		{faulty.Rename, ".base.", "Error trying to rename the temporary AOF base file TEMP into appendonly.aof.2.base.rdb: " + full},
-		{faulty.Open, "temp-appendonly.aof.manifest", "Can't open the AOF manifest file temp-appendonly.aof.manifest: " + full},
+		{faulty.Rename, ".base.",
+			"Error trying to rename the temporary AOF base file TEMP into appendonly.aof.2.base.rdb: " + full},
+		{faulty.Open, "temp-appendonly.aof.manifest", "Can't open the AOF manifest file temp-appendonly.aof.manifest: " +
+			full},
 		{faulty.Write, "temp-appendonly.aof.manifest",
 			"Error trying to write the temporary AOF manifest file temp-appendonly.aof.manifest: " + full},
-		{faulty.Sync, "temp-appendonly.aof.manifest", "Fail to fsync the temp AOF file temp-appendonly.aof.manifest: " + full + "."},
+		{faulty.Sync, "temp-appendonly.aof.manifest", "Fail to fsync the temp AOF file temp-appendonly.aof.manifest: " +
+			full + "."},
 		{faulty.Rename, "appendonly.aof.manifest",
 			"Error trying to rename the temporary AOF manifest file temp-appendonly.aof.manifest into appendonly.aof.manifest: " + full},
 		{faulty.SyncDir, "appendonlydir", "Fail to fsync AOF directory appendonlydir: " + full + "."},
@@ -115,7 +118,8 @@ func TestLinesOfAShortWrite(t *testing.T) {
 	s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })
 	lines := s.texts("Short write")
 	if len(lines) < 2 || !strings.HasPrefix(lines[0], "Short write while writing to the AOF file: (nwritten=") ||
-		!strings.HasSuffix(lines[0], ", expected=50)") || lines[1] != "Error writing to the AOF file: No space left on device" {
+		!strings.HasSuffix(lines[0], ", expected=50)") ||
+		lines[1] != "Error writing to the AOF file: No space left on device" {
 		t.Errorf("%q", lines)
 	}
 }
@@ -170,7 +174,8 @@ func TestLinesOfALoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = newServer(t, spoilt)
-	if err := r.start(); err == nil || !r.said("Error reading the RDB preamble of the AOF file appendonly.aof, AOF loading aborted") {
+	if err := r.start(); err == nil ||
+		!r.said("Error reading the RDB preamble of the AOF file appendonly.aof, AOF loading aborted") {
 		t.Errorf("%v: %q", err, r.texts(""))
 	}
 	if p, ok := spoilt.Content("appendonly.aof"); !ok || !bytes.Equal(p, damaged) {

@@ -145,7 +145,8 @@ func (p *Past) Files() (all []PastFile) {
 		return n
 	}
 	for _, b := range p.history.bases {
-		all = append(all, PastFile{Name: b.name, Base: true, Size: size(b.name), Offset: b.offset, At: time.UnixMilli(b.atMs)})
+		all = append(all, PastFile{Name: b.name, Base: true, Size: size(b.name), Offset: b.offset,
+			At: time.UnixMilli(b.atMs)})
 	}
 	gaps := map[int64]bool{}
 	for i, in := range p.history.incrs {
@@ -349,7 +350,8 @@ func (e *damagedError) Error() string {
 
 // scan reads an increment up to limit bytes or the moment. cut is where it ends: after a whole unit. last is the second
 // of the last annotation before the cut; 0: none. reached says that the cut is the moment's, and what follows is later.
-func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment) (cut, last int64, reached bool, err error) {
+func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment) (cut, last int64, reached bool,
+	err error) {
 	f, err := p.folder.disk.Open(p.folder.path(name), os.O_RDONLY, 0)
 	if err != nil {
 		return 0, 0, false, err

@@ -20,8 +20,8 @@ func tornText() (text []byte, units []string) {
 			text = appendStamp(text, 1_700_000_000+int64(i))
 		}
 		unit := [][][]byte{
-			{[]byte("MULTI")}, {[]byte("SET"), []byte("a"), n}, {[]byte("RPUSH"), []byte("l"), n}, {[]byte("SET"), []byte("b"), n},
-			{[]byte("EXEC")},
+			{[]byte("MULTI")}, {[]byte("SET"), []byte("a"), n}, {[]byte("RPUSH"), []byte("l"), n},
+			{[]byte("SET"), []byte("b"), n}, {[]byte("EXEC")},
 		}
 		for _, args := range unit {
 			text = protocol.AppendCommand(text, args)

@@ -168,10 +168,12 @@ func TestDumpTooLong(t *testing.T) {
 	}
 	db.SetString([]byte("long"), noise, 0)
 	db.SetString([]byte("short"), noise[:10_000], 0)
-	db.PutPacked([]byte("list"), value.List, value.Listpack, listpack.AppendElement(listpack.AppendEmpty(nil), listpack.OfText(noise)), 0)
+	db.PutPacked([]byte("list"), value.List, value.Listpack, listpack.AppendElement(listpack.AppendEmpty(nil),
+		listpack.OfText(noise)), 0)
 	b.filter("sparse", 1_000_000)  // 1.4 MB with almost no bit set
 	b.filter("emptier", 9_000_000) // 12 MB, which is too long even in LZF
-	for key, refused := range map[string]bool{"long": true, "short": false, "list": true, "sparse": false, "emptier": true} {
+	for key, refused := range map[string]bool{"long": true, "short": false, "list": true, "sparse": false,
+		"emptier": true} {
 		if got := b.run("dump", key); (got == "-ERR the payload would be longer than proto-max-bulk-len\r\n") != refused {
 			t.Errorf("%s: %.60q", key, got)
 		}
@@ -187,7 +189,8 @@ func TestFilterBound(t *testing.T) {
 		t.Errorf("%d bytes for a filter that is nearly empty", len(payload))
 	}
 	b.common.MaxFilter.Set(1 << 20)
-	if got := b.run("restore", "j", "0", payload); got != "-ERR the filter would be larger than bf-max-size or maxmemory\r\n" {
+	if got := b.run("restore", "j", "0", payload); got !=
+		"-ERR the filter would be larger than bf-max-size or maxmemory\r\n" {
 		t.Errorf("beyond bf-max-size: %q", got)
 	}
 	b.cl.Flags |= client.Primary

@@ -235,8 +235,9 @@ func Complain(err error, o LoadOptions) {
 	case errors.Is(err, rdb.ErrSignature), errors.Is(err, rdb.ErrVersion), errors.Is(err, ErrWrap):
 		log.Warning("%s", err)
 		if newer := (*rdb.VersionError)(nil); errors.As(err, &newer) {
-			log.Warning("What to do: %s is of a version that is not known here: %d for %s. 'rdb-version-check relaxed' reads it up "+
-				"to the first thing that is not known. Or have the server that wrote it write for an older one.",
+			log.Warning(
+				"What to do: %s is of a version that is not known here: %d for %s. 'rdb-version-check relaxed' reads it up "+
+					"to the first thing that is not known. Or have the server that wrote it write for an older one.",
 				o.Name, newer.Version, newer.Dialect)
 		} else {
 			log.Warning("What to do: %s is not an RDB file of Redis or Valkey. Move it away to start with an empty data set, "+
@@ -255,8 +256,9 @@ func Complain(err error, o LoadOptions) {
 			"restore a backup or a replica's file.", o.Name)
 	case errors.As(err, &format) && format.Unknown:
 		log.Warning("Internal error in RDB reading offset %d -> %s", format.Offset, format)
-		log.Warning("What to do: nothing after this can be read. Have the server that wrote %s delete or convert %s, and save "+
-			"again; or copy the keys with a client.", o.Name, namedOr(format.Key, "what is new there"))
+		log.Warning(
+			"What to do: nothing after this can be read. Have the server that wrote %s delete or convert %s, and save "+
+				"again; or copy the keys with a client.", o.Name, namedOr(format.Key, "what is new there"))
 	case errors.As(err, &format):
 		log.Warning("Internal error in RDB reading offset %d -> %s", format.Offset, format)
 		log.Warning("What to do: %s is damaged. Restore a backup or a replica's file; spindle check-rdb --keys %s lists "+
@@ -533,8 +535,8 @@ func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 		}
 	}
 	if r.Meta && !l.o.SkipModuleData {
-		return false, &UnsupportedError{What: "what modules keep beside a key", Offset: r.Offset, DB: r.DB, Key: string(r.Key),
-			Skippable: true}
+		return false, &UnsupportedError{What: "what modules keep beside a key", Offset: r.Offset, DB: r.DB,
+			Key: string(r.Key), Skippable: true}
 	}
 	if r.DB-l.o.First >= l.to.Databases() {
 		return false, fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB-l.o.First, r.Offset)
@@ -714,8 +716,9 @@ func (l *loader) opcode(r *rdb.Record) error {
 		}
 		l.o.Log.Warning("Skipping %s, at offset %d: module-aux-data is skip", what, r.Offset)
 	case rdb.OpSlotImport:
-		l.o.Log.Warning("The file was written while %d slots (%s) were being imported (%s): keys of these slots are only those "+
-			"that had come until then", r.Keys, r.Value.Bytes, r.Key)
+		l.o.Log.Warning(
+			"The file was written while %d slots (%s) were being imported (%s): keys of these slots are only those "+
+				"that had come until then", r.Keys, r.Value.Bytes, r.Key)
 	case rdb.OpEOF:
 		if r.Keys == 0 && l.dec.Version() >= 5 && !l.o.NoChecksum {
 			l.o.Log.Warning("RDB file was saved with checksum disabled: no check performed.")

@@ -97,13 +97,15 @@ func TestLoadRefuses(t *testing.T) {
 		{"checksum", flipped, []string{"Wrong RDB checksum expected", "RDB CRC error", "rdbchecksum no"}, corrupt},
 		{"opcode", append(rdb.AppendHeader(nil, 9), 0x99),
 			[]string{"offset 9", "value type or opcode 153", "check-rdb"}, corrupt},
-		{"module", module, []string{`a value of module type "ReJSON-RL" (version 3) at offset 9 cannot be loaded by this version (key "mykey" of database 0)`, "with the server that wrote it"}, corrupt},
+		{"module", module,
+			[]string{`a value of module type "ReJSON-RL" (version 3) at offset 9 cannot be loaded by this version (key "mykey" of database 0)`, "with the server that wrote it"}, corrupt},
 		{"module's own", beside, []string{`data of module type "ft_index0" (version 1) at offset 9 cannot be loaded`,
 			"module-aux-data skip"}, corrupt},
 		{"set", append(rdb.AppendHeader(nil, 9), "\x02\x05myset\x02\x01a\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...),
 			[]string{`two elements are equal at offset 9, reading set (table), key "myset" of database 0`, "check-rdb"},
 			corrupt},
-		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'", "cluster-databases"}, corrupt},
+		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'",
+			"cluster-databases"}, corrupt},
 	}
 	for _, c := range cases {
 		_, log, err := load(t, c.file, newFakeInserter(), LoadOptions{})
@@ -232,9 +234,11 @@ func FuzzLoad(f *testing.F) {
 	s.put(2, "number", -3, 0)
 	s.put(2, "packed", strings.Repeat("z", 100), 0)
 	f.Add(written(f, s))
-	f.Add([]byte("REDIS0012\xfe\x00\xfb\x81\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01k\x81\x10\x00\x00\x00\x00\x00\x00\x00abc"))
+	f.Add([]byte(
+		"REDIS0012\xfe\x00\xfb\x81\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01k\x81\x10\x00\x00\x00\x00\x00\x00\x00abc"))
 	f.Add([]byte("REDIS0001\x16\x00\x00\xff")) // an empty set under an empty name
-	f.Add([]byte("VALKEY080\x16\x01h\x02\x01a\x01x\x05\x00\x00\x00\x00\x00\x00\x00\x01b\x01y\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
+	f.Add([]byte(
+		"VALKEY080\x16\x01h\x02\x01a\x01x\x05\x00\x00\x00\x00\x00\x00\x00\x01b\x01y\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Add([]byte("REDIS0015\xf2\x01\x01\x01a\x20\x01h\x01\x01x\x1c\x01r\x01\x00\x00\x00\x01x\xff"))
 	f.Add([]byte("SPINDLE1s\xff\x06\x00\x00S2sTwO"))
 	f.Add([]byte("SPINDLE1z\x28\xb5\x2f\xfd"))

@@ -63,7 +63,8 @@ func TestHeader(t *testing.T) {
 	if !bytes.HasPrefix(file.Bytes(), []byte("REDIS0010")) {
 		t.Errorf("functions need version 10: %.9q", file.Bytes())
 	}
-	l, err := Read(t.Context(), bytes.NewReader(file.Bytes()), &withFunctions{fakeInserter: newFakeInserter()}, LoadOptions{})
+	l, err := Read(t.Context(), bytes.NewReader(file.Bytes()), &withFunctions{fakeInserter: newFakeInserter()},
+		LoadOptions{})
 	if err != nil || l.Replication == nil || *l.Replication != *h.Replication || !l.AOFBase || l.UsedMemory != 123456 {
 		t.Fatalf("%+v, %+v, %v", l, l.Replication, err)
 	}

@@ -60,7 +60,8 @@ func (c *Cluster) slotStats(ctx *command.Context) error {
 // slotsInOrder is SLOT-STATS ORDERBY. Slots with equal figures come in their order.
 func (c *Cluster) slotsInOrder(ctx *command.Context, by []byte, options [][]byte) error {
 	list, shown := c.figuresOf(0, slots.Count-1)
-	m := metric(slices.IndexFunc(metricNames[:shown], func(name string) bool { return command.Is(by, strings.ToUpper(name)) }))
+	m := metric(slices.IndexFunc(metricNames[:shown],
+		func(name string) bool { return command.Is(by, strings.ToUpper(name)) }))
 	if m >= metrics {
 		return errMetric
 	}

@@ -35,8 +35,8 @@ func (d *Set) clockOf() bgsave.ClockFunc {
 // baseOptions returns the options for the base of the append-only file. Turn only.
 func (d *Set) baseOptions() bgsave.Options {
 	o := bgsave.Options{
-		Compress: d.Settings.Save.Compress.Get(), Checksum: d.Settings.Save.Checksum.Get(), Delay: d.Settings.Save.SaveDelay.Get(),
-		Newest: int(d.Settings.Save.Version.Get()),
+		Compress: d.Settings.Save.Compress.Get(), Checksum: d.Settings.Save.Checksum.Get(),
+		Delay: d.Settings.Save.SaveDelay.Get(), Newest: int(d.Settings.Save.Version.Get()),
 		Savers: int(d.Settings.Save.SaverConcurrency.Get()), Header: d.header(), Clock: d.clockOf(),
 	}
 	return o
@@ -58,7 +58,8 @@ func (d *Set) limits() codec.Limits {
 // loadOptions returns the options for loading at start.
 func (d *Set) loadOptions(path string) bgsave.LoadOptions {
 	return bgsave.LoadOptions{
-		NoChecksum: !d.Settings.Save.Checksum.Get(), SkipModuleData: d.Settings.Save.ModuleData.Get() == bgsave.SkipModuleData,
+		NoChecksum: !d.Settings.Save.Checksum.Get(), SkipModuleData: d.Settings.Save.ModuleData.Get() ==
+			bgsave.SkipModuleData,
 		SkipKeys: d.Settings.Save.UnsupportedKeys.Get() == bgsave.SkipUnsupportedKeys,
 		Relaxed:  d.Settings.Save.VersionCheck.Get() == bgsave.VersionRelaxed,
 		Limits:   d.limits(), Delay: d.Settings.Save.LoadDelay.Get, Interval: d.Settings.Save.LoadingInterval.Get(),

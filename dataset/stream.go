@@ -16,7 +16,8 @@ import (
 type streamer struct{ d *Set }
 
 // Prepare implements replication.Saver.
-func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only replication.Filter, dialect replication.Dialect) (
+func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only replication.Filter,
+	dialect replication.Dialect) (
 	stream func(io.Writer, *keyspace.View) error) {
 	h := s.d.header()
 	if only.NoFunctions {
@@ -31,9 +32,9 @@ func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only
 		newest = codec.CommonVersion
 	}
 	o := bgsave.Options{
-		Compress: s.d.Settings.Save.Compress.Get(), Checksum: s.d.Settings.Save.Checksum.Get(), Delay: s.d.Settings.Save.SaveDelay.Get(), Header: h,
-		Savers: int(s.d.Settings.Save.SaverConcurrency.Get()), Newest: newest,
-		Memory: dialect == replication.MemoryDialect && h.Encodings.Has(value.Stream, value.StreamProducers),
+		Compress: s.d.Settings.Save.Compress.Get(), Checksum: s.d.Settings.Save.Checksum.Get(),
+		Delay: s.d.Settings.Save.SaveDelay.Get(), Header: h, Savers: int(s.d.Settings.Save.SaverConcurrency.Get()),
+		Newest: newest, Memory: dialect == replication.MemoryDialect && h.Encodings.Has(value.Stream, value.StreamProducers),
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.d.loadContext, cancel)

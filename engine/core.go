@@ -329,7 +329,8 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 		c.noteRead(cl, spec, args)
 		switch {
 		case cl.Is(client.Blocked):
-			invariant.That(readingOf(cl) == nil || cl.Out.Since(mark) == 0, "engine.X2: %s replied before its long read", spec.Full)
+			invariant.That(readingOf(cl) == nil || cl.Out.Since(mark) == 0, "engine.X2: %s replied before its long read",
+				spec.Full)
 			c.watchLatency(commandEvent(spec), c.lapParked(cl))
 		case cl.Is(unheard) && c.meter.calls > 0: // 0: the handler has had the call booked
 			c.meter.unanswered++

@@ -47,8 +47,8 @@ func (c *Core) Figures() Figures {
 		CodesFreed: m.codesFreed, Dirty: m.dirty,
 		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn),
 		LongestTurnCPU: time.Duration(m.longestTurnCPU),
-		LongTurns:      m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Combined: c.combined, Clients: c.clients.Len(),
-		Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
+		LongTurns:      m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Combined: c.combined,
+		Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
 		Monitors: c.monitors.Len(), ExpiryNanos: m.expiryNanos,
 	}
 	if turns := m.perTurn.PerSecond(); turns > 0 {

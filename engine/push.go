@@ -84,7 +84,8 @@ func (c *Core) PushEach(to []*client.Client, p []byte) {
 next:
 	for i, cl := range to {
 		loop := cl.Conn.Loop()
-		if loop == nil || cl == c.Here() || cl.Is(client.Busy) || cl.Is(client.Replica) || c.lent != nil && cl == c.lent.p.cl {
+		if loop == nil || cl == c.Here() || cl.Is(client.Busy) || cl.Is(client.Replica) || c.lent != nil &&
+			cl == c.lent.p.cl {
 			c.Push(cl, p)
 			continue
 		}

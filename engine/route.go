@@ -104,7 +104,8 @@ type namedKey struct {
 
 // keysOf walks the keys of a call, shard channels among them, until each says stop. In a transaction, SELECT counts for
 // the commands after it. db is the client's database.
-func (c *Core) keysOf(cl *client.Client, db int, call part.Call, each func(spec *command.Spec, k namedKey) (more bool)) {
+func (c *Core) keysOf(cl *client.Client, db int, call part.Call, each func(spec *command.Spec, k namedKey) (
+	more bool)) {
 	walk := func(spec *command.Spec, args [][]byte) bool {
 		c.latches.dbs = spec.NamedDatabases(c.latches.dbs, args, c.space.Len())
 		named := c.latches.dbs

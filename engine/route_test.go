@@ -92,8 +92,8 @@ func TestRoutingOfOpenSlots(t *testing.T) {
 func TestScriptsKeepTheMapThatAdmittedThem(t *testing.T) {
 	var publish func(change func(d *slots.Draft, me, other *slots.Node))
 	fake := &client.Client{Flags: client.Fake | client.InScript, Authenticated: true, Protocol: 2}
-	h, publish := newNode(t, command.Spec{Name: "late", Arity: 2, Flags: command.Write, Keys: command.FirstArg(command.KeyRW),
-		Run: func(c *command.Context) error {
+	h, publish := newNode(t, command.Spec{Name: "late", Arity: 2, Flags: command.Write,
+		Keys: command.FirstArg(command.KeyRW), Run: func(c *command.Context) error {
 			publish(func(d *slots.Draft, _, other *slots.Node) { d.Assign(slotOfFoo, other) })
 			fake.Script, fake.Out = &client.Script{Slot: client.NoSlot}, c.Reply
 			return c.Core.Run(fake, [][]byte{[]byte("SET"), c.Args[1], []byte("1")})

@@ -71,7 +71,10 @@ func TestStallsOfDuties(t *testing.T) {
 	h.Do(func() { h.duties.lastTick, h.stalls.noted, h.stalls.cpu = h.nanos-int64(time.Hour), 0, 0 })
 	h.dutySlice()
 	got := noted()
-	if !slices.ContainsFunc(got, func(s diagnose.Stall) bool { return s.Kind == diagnose.Machine && s.Took > time.Hour/2 }) {
+	if !slices.ContainsFunc(got, func(s diagnose.Stall) bool {
+		return s.Kind == diagnose.Machine &&
+			s.Took > time.Hour/2
+	}) {
 		t.Errorf("an hour without a tick: %+v", got)
 	}
 }

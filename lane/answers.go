@@ -80,6 +80,6 @@ func (s *session) ended() error {
 // deny stores a refused call of the served client for ACL LOG.
 func (l *Lane) deny(why acl.Reason, object, user string) {
 	now := time.Now().UnixMilli()
-	line := conn.AppendLine(nil, l.serving.cl, now, nil)
-	l.Refusals.Add(acl.Entry{Reason: why, Object: object, User: user, Client: string(bytes.TrimSuffix(line, []byte("\n")))}, now)
+	line := string(bytes.TrimSuffix(conn.AppendLine(nil, l.serving.cl, now, nil), []byte("\n")))
+	l.Refusals.Add(acl.Entry{Reason: why, Object: object, User: user, Client: line}, now)
 }

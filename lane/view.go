@@ -42,8 +42,8 @@ func (l *Lane) refresh() {
 // publish makes a new view. Turn only.
 func (l *Lane) publish() {
 	l.copies.Renew(l.Connection.Clients, l.Connection.Subscriptions)
-	v := &view{time.Now(), l.report.Texts(), l.Connection.Users.Copy(), l.Connection.Role(), map[string]func(*command.Context) error{}}
 	deps, copied, stalls := l.Connection, l.copies.Complete, l.Core.Stalls().Copy()
+	v := &view{time.Now(), l.report.Texts(), deps.Users.Copy(), deps.Role(), map[string]func(*command.Context) error{}}
 	deps.Users, deps.Clients, deps.Subscriptions = v.users, copied.Registry, copied.Subscriptions
 	deps.Role = func() string { return v.role }
 	deps.Speaks, deps.SetUser = nil, func(cl *client.Client, user *acl.User) { cl.User = user }
@@ -56,7 +56,8 @@ func (l *Lane) publish() {
 		l.deny(acl.DeniedAuth, string(c.Args[0]), string(user))
 	}
 	figures := diagnose.Deps{Logs: l.Logs.Copy(), Stalls: func() *diagnose.Stalls { return stalls }}
-	for _, row := range slices.Concat(conn.Family(deps).Rows, diagnose.ServerRows(figures), diagnose.Family(figures).Rows) {
+	rows := slices.Concat(conn.Family(deps).Rows, diagnose.ServerRows(figures), diagnose.Family(figures).Rows)
+	for _, row := range rows {
 		v.run[row.Name] = row.Run
 		for _, sub := range row.Subs {
 			v.run[row.Name+"|"+sub.Name] = sub.Run

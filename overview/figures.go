@@ -59,8 +59,8 @@ func (o *Figures) Listeners() []part.Listeners {
 		Logged: func(cl *client.Client, args [][]byte, m part.Measure) {
 			o.Logs[m.Log].Record(o.Core.Now(), cl, args, m.Value)
 		}}}
-	for _, tick := range []func(nowMs int64){o.buffers.tick, o.measureProcess, func(nowMs int64) { o.notePeak(o.Core.UsedMemory(), nowMs) },
-		func(int64) { garbage.Tick(o.Limit()) }} {
+	for _, tick := range []func(nowMs int64){o.buffers.tick, o.measureProcess,
+		func(nowMs int64) { o.notePeak(o.Core.UsedMemory(), nowMs) }, func(int64) { garbage.Tick(o.Limit()) }} {
 		list = append(list, part.Listeners{Order: part.Later, Tick: tick})
 	}
 	return list

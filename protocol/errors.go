@@ -44,12 +44,13 @@ var (
 
 // Errors of admission, for any command.
 var (
-	ErrLoading      = &Error{"LOADING", "Redis is loading the dataset in memory"}
-	ErrOutOfMemory  = &Error{"OOM", "command not allowed when used memory > 'maxmemory'."}
-	ErrNoMemory     = &Error{"OOM", "the system gives no more memory for this."}
-	ErrReadOnly     = &Error{"READONLY", "You can't write against a read only replica."}
-	ErrNoReplicas   = &Error{"NOREPLICAS", "Not enough good replicas to write."}
-	ErrUnconfirmed  = &Error{"UNCONFIRMED", "Too few replicas have confirmed it in time. What it wrote, or shows, may be lost or not."}
+	ErrLoading     = &Error{"LOADING", "Redis is loading the dataset in memory"}
+	ErrOutOfMemory = &Error{"OOM", "command not allowed when used memory > 'maxmemory'."}
+	ErrNoMemory    = &Error{"OOM", "the system gives no more memory for this."}
+	ErrReadOnly    = &Error{"READONLY", "You can't write against a read only replica."}
+	ErrNoReplicas  = &Error{"NOREPLICAS", "Not enough good replicas to write."}
+	ErrUnconfirmed = &Error{"UNCONFIRMED",
+		"Too few replicas have confirmed it in time. What it wrote, or shows, may be lost or not."}
 	ErrPrimaryDown  = &Error{"MASTERDOWN", "Link with MASTER is down and replica-serve-stale-data is set to 'no'."}
 	ErrBusyScript   = &Error{"BUSY", "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}
 	ErrBusyFunction = &Error{"BUSY", "Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."}

@@ -95,7 +95,10 @@ func (s *session) config(args [][]byte) bool {
 		for _, a := range args[2:] {
 			patterns = append(patterns, string(a))
 		}
-		found := p.registry.Get(patterns, func(pattern, name string) bool { return glob.MatchFold([]byte(pattern), []byte(name)) })
+		found := p.registry.Get(patterns, func(pattern, name string) bool {
+			return glob.MatchFold([]byte(pattern),
+				[]byte(name))
+		})
 		s.say(func(r *protocol.Reply) {
 			r.Map(len(found))
 			for _, pair := range found {

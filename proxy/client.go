@@ -473,11 +473,12 @@ func (s *session) pause(args [][]byte) bool {
 			break
 		}
 	}
-	time.AfterFunc(time.Duration(min(next.until-nowUnixMs(), math.MaxInt64/int64(time.Millisecond)))*time.Millisecond, func() {
-		if p.paused.CompareAndSwap(next, nil) {
-			p.release()
-		}
-	})
+	time.AfterFunc(time.Duration(min(next.until-nowUnixMs(), math.MaxInt64/int64(time.Millisecond)))*time.Millisecond,
+		func() {
+			if p.paused.CompareAndSwap(next, nil) {
+				p.release()
+			}
+		})
 	s.sayOK()
 	return true
 }

@@ -50,13 +50,15 @@ var (
 
 // The proxy's own errors.
 var (
-	errNoShard        = &protocol.Error{Code: "CLUSTERDOWN", Text: "the proxy knows no shard"}
-	errWideCursor     = &protocol.Error{Code: "ERR", Text: "the shard's cursor does not fit into the proxy's"}
-	errManyShards     = &protocol.Error{Code: "ERR", Text: "the proxy cannot SCAN more than 1024 shards"}
-	errClosed         = &protocol.Error{Code: "ERR", Text: "the proxy has closed its connection to the shard"}
-	errTracks         = &protocol.Error{Code: "ERR", Text: "tracking is on in another mode: switch it off first"}
-	errTrackingOld    = &protocol.Error{Code: "ERR", Text: "CLIENT TRACKING is served to clients of RESP3 only: say HELLO 3 first"}
-	errSlotMoves      = &protocol.Error{Code: "TRYAGAIN", Text: "the slot is moving to another shard; the transaction did not run"}
+	errNoShard     = &protocol.Error{Code: "CLUSTERDOWN", Text: "the proxy knows no shard"}
+	errWideCursor  = &protocol.Error{Code: "ERR", Text: "the shard's cursor does not fit into the proxy's"}
+	errManyShards  = &protocol.Error{Code: "ERR", Text: "the proxy cannot SCAN more than 1024 shards"}
+	errClosed      = &protocol.Error{Code: "ERR", Text: "the proxy has closed its connection to the shard"}
+	errTracks      = &protocol.Error{Code: "ERR", Text: "tracking is on in another mode: switch it off first"}
+	errTrackingOld = &protocol.Error{Code: "ERR",
+		Text: "CLIENT TRACKING is served to clients of RESP3 only: say HELLO 3 first"}
+	errSlotMoves = &protocol.Error{Code: "TRYAGAIN",
+		Text: "the slot is moving to another shard; the transaction did not run"}
 	errSlotHeld       = &protocol.Error{Code: "TRYAGAIN", Text: "the slot is moving to another group, and waits for it"}
 	errBlockElsewhere = &protocol.Error{Code: "ERR",
 		Text: "a blocking command on another slot than the watched key's is not served by the proxy"}
@@ -115,7 +117,8 @@ func errInMulti(command string) *protocol.Error {
 }
 
 func errWhileBound(command string) *protocol.Error {
-	return protocol.Errorf("ERR", "'%s' while keys are watched or tracked, or channels are subscribed to, is not served by the proxy",
+	return protocol.Errorf("ERR",
+		"'%s' while keys are watched or tracked, or channels are subscribed to, is not served by the proxy",
 		strings.ToLower(command))
 }
 

@@ -164,7 +164,8 @@ func (s *session) all(q *protocol.Request, raw []byte) bool {
 		u, err := s.upstreamOf(i)
 		if ofScripts && err == nil { // the script may run for another client of the shared connection
 			own := s.access.own(s, u.at)
-			own.push(call{s: s, number: g.number, to: &alone{share{of: g, where: u.at}}, slot: -1, row: s.row(), fixed: true}, raw)
+			own.push(call{s: s, number: g.number, to: &alone{share{of: g, where: u.at}}, slot: -1, row: s.row(), fixed: true},
+				raw)
 			continue
 		}
 		g.pass(u, err, -1, s.row(), nil, raw)

@@ -144,7 +144,8 @@ var (
 	retriesDesc   = figure("retries_total", "Calls that were sent again.")
 	failuresDesc  = figure("failures_total", "Calls that no shard answered.")
 	splitsDesc    = figure("splits_total", "Requests that were cut by slot.")
-	cutDesc       = figure("cut_connections_total", "Connections to shards that the proxy closed because of what they sent.")
+	cutDesc       = figure("cut_connections_total",
+		"Connections to shards that the proxy closed because of what they sent.")
 	clientsDesc   = figure("clients", "Connected clients.")
 	owedDesc      = figure("owed_replies", "Replies that clients wait for.")
 	laterDesc     = figure("waiting_retries", "Calls that wait to be sent again.")
@@ -171,9 +172,9 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 	spread := func(d *prometheus.Desc, h *histogram.H, labels ...string) {
 		out <- prometheus.MustNewConstHistogram(d, h.Total, h.Sum.Seconds(), h.Below(histogram.Bounds()), labels...)
 	}
-	for d, n := range map[*prometheus.Desc]int64{requestsDesc: p.count.requests.Load(), redirectsDesc: p.count.redirects.Load(),
-		retriesDesc: p.count.retries.Load(), failuresDesc: p.count.failed.Load(), splitsDesc: p.count.splits.Load(),
-		cutDesc: p.count.cut.Load()} {
+	for d, n := range map[*prometheus.Desc]int64{requestsDesc: p.count.requests.Load(),
+		redirectsDesc: p.count.redirects.Load(), retriesDesc: p.count.retries.Load(), failuresDesc: p.count.failed.Load(),
+		splitsDesc: p.count.splits.Load(), cutDesc: p.count.cut.Load()} {
 		send(d, prometheus.CounterValue, float64(n))
 	}
 	for d, n := range map[*prometheus.Desc]int{clientsDesc: int(stats.Open), owedDesc: all.owed, laterDesc: all.later,
@@ -198,7 +199,8 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 		send(mirrorQueueDesc, prometheus.GaugeValue, float64(m.queued()))
 		send(mirrorAnsweredDesc, prometheus.CounterValue, float64(m.count.answered.Load()))
 		send(mirrorDifferDesc, prometheus.CounterValue, float64(m.count.differ.Load()))
-		for reason, n := range map[string]*atomic.Int64{"queue": &m.count.dropped, "node": &m.count.lost, "database": &m.count.skipped} {
+		for reason, n := range map[string]*atomic.Int64{"queue": &m.count.dropped, "node": &m.count.lost,
+			"database": &m.count.skipped} {
 			send(mirrorLostDesc, prometheus.CounterValue, float64(n.Load()), reason)
 		}
 	}

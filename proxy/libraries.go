@@ -133,7 +133,8 @@ func (p *Proxy) copyLibraries(from, to string) error {
 		if has[name.Text] || code.Text == "" {
 			continue
 		}
-		if _, err := do(target, "FUNCTION", "LOAD", code.Text); err != nil && !strings.Contains(err.Error(), "already exists") {
+		if _, err := do(target, "FUNCTION", "LOAD", code.Text); err != nil && !strings.Contains(err.Error(),
+			"already exists") {
 			return err
 		}
 		p.log.Notice("The shard %s has got the library %s from %s", to, name.Text, from)
@@ -210,8 +211,8 @@ func (s *session) awaitsLibraries(row *route.Row, slot int) bool {
 }
 
 // librarySpecials concern the libraries of all shards.
-var librarySpecials = []route.Special{route.FunctionLoad, route.FunctionDelete, route.FunctionFlush, route.FunctionRestore,
-	route.FunctionList, route.FunctionDump}
+var librarySpecials = []route.Special{route.FunctionLoad, route.FunctionDelete, route.FunctionFlush,
+	route.FunctionRestore, route.FunctionList, route.FunctionDump}
 
 // awaitsLibraries reports whether a call that is sent again waits for libraries at an address.
 func (w *worker) awaitsLibraries(c *call, at string) bool {

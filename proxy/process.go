@@ -111,7 +111,8 @@ func withoutRole(argv []string) []string {
 func (h *host) rows() []setting.Row {
 	rows := slices.Concat(h.own.Rows(), h.process.Rows(), h.network.Rows(), h.sockets.Rows(), h.tls.Rows(), h.store.Rows())
 	return append(rows, setting.NewEnum("reactor-backend", &h.backend, reactor.Epoll, []setting.Choice[reactor.Backend]{
-		{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll}, {Name: "io_uring", Value: reactor.IOUring},
+		{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll},
+		{Name: "io_uring", Value: reactor.IOUring},
 	}, setting.Immutable))
 }
 
@@ -187,8 +188,9 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 
 // makeProxy finds the shards and reads their commands. It waits until one answers.
 func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
-	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{}, mapChanged: make(chan struct{}, 1), started: time.Now(),
-		registry: h.registry, chance: rand.IntN, tls: func() *tls.Config { return nil },
+	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{},
+		mapChanged: make(chan struct{}, 1), started: time.Now(), registry: h.registry, chance: rand.IntN,
+		tls:   func() *tls.Config { return nil },
 		cache: newHotCache(&h.own), rewriter: &config.Rewriter{Registry: h.registry, File: h.config.File, Log: h.log}}
 	if h.own.TLS.Get() {
 		p.tls = certificates.Client
@@ -223,7 +225,8 @@ func (h *host) findShards(p *Proxy) error {
 	case sources != 1:
 		return errNoShards
 	case len(own.Cluster.Get()) > 0:
-		p.finder = topology.New(topology.Options{Seeds: own.Cluster.Get(), Access: p.access, Every: every, Lag: lag, Log: h.log})
+		p.finder = topology.New(topology.Options{Seeds: own.Cluster.Get(), Access: p.access, Every: every, Lag: lag,
+			Log: h.log})
 	case len(own.Sentinels.Get()) > 0:
 		masters := own.Masters.Get()
 		if len(masters) == 0 {

@@ -10,8 +10,8 @@ import (
 
 // TestRules: what CONFIG GET shows is read as the same rules. Lines of a file add up. Wrong rules are refused.
 func TestRules(t *testing.T) {
-	first, err := parseRules([]string{"no-tmp", "deny", "prefix", "a b:", "slow", "rate", "5", "user", "batch", "all", "deny"},
-		nil, setting.FromFile)
+	first, err := parseRules([]string{"no-tmp", "deny", "prefix", "a b:", "slow", "rate", "5", "user", "batch", "all",
+		"deny"}, nil, setting.FromFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,8 @@ func TestRules(t *testing.T) {
 	if none, err := parseRules([]string{""}, first, setting.FromCommand); err != nil || len(none) != 0 {
 		t.Errorf("no rules: %s, %v", formatRules(none), err)
 	}
-	for _, bad := range []string{"a", "a permit", "a rate", "a rate 0", "a rate x", "a deny prefix", "user deny", "a deny a deny",
+	for _, bad := range []string{"a", "a permit", "a rate", "a rate 0", "a rate x", "a deny prefix", "user deny",
+		"a deny a deny",
 		`a deny user ""`} {
 		args, err := setting.SplitArgs(bad)
 		if err != nil {

@@ -209,7 +209,8 @@ func (s *session) goOn() {
 	if !s.held || s.reply != nil {
 		return
 	}
-	if s.retries > 0 || s.whole && s.owed.n > 0 || s.owed.n > owedMost/2 || s.kept > keptMost/2 || s.conn.Buffered() > outputMost/2 {
+	if s.retries > 0 || s.whole && s.owed.n > 0 || s.owed.n > owedMost/2 || s.kept > keptMost/2 ||
+		s.conn.Buffered() > outputMost/2 {
 		return
 	}
 	s.held, s.whole = false, false

@@ -90,7 +90,8 @@ func (u *upstream) watchSlowness(c *call) {
 	}
 	e := slowEntry{id: l.nextID, at: now, micros: total / 1000, addr: c.s.conn.RemoteAddr(), name: string(c.s.name)}
 	l.nextID++
-	e.args = append(shorten(firstWords(u.request(), math.MaxInt)), fmt.Sprintf("(%d us at the shard %s)", share/1000, u.at))
+	e.args = append(shorten(firstWords(u.request(), math.MaxInt)), fmt.Sprintf("(%d us at the shard %s)", share/1000,
+		u.at))
 	l.entries = slices.Insert(l.entries, 0, e)
 	l.entries = l.entries[:min(len(l.entries), most)]
 }

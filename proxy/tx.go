@@ -150,7 +150,8 @@ func (t *transaction) slot() int {
 
 // add keeps a request.
 func (t *transaction) add(raw []byte, slot int, number uint64, row *route.Row) {
-	t.requests = append(t.requests, step{raw: bytes.Clone(raw), slot: slot, number: number, byHash: row.Script == route.ByHash})
+	t.requests = append(t.requests, step{raw: bytes.Clone(raw), slot: slot, number: number, byHash: row.Script ==
+		route.ByHash})
 	t.bytes += len(raw)
 }
 

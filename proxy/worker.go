@@ -75,7 +75,8 @@ const tick = 20 * time.Millisecond
 func newWorker(p *Proxy, loop protocol.Loop) *worker {
 	return &worker{
 		p: p, loop: loop, sessions: map[*session]struct{}{}, accesses: map[identity]*access{},
-		privates: map[*access]struct{}{}, listeners: map[identity]*access{}, breakers: map[string]*breaker{}, ups: map[*upstream]struct{}{},
+		privates: map[*access]struct{}{}, listeners: map[identity]*access{}, breakers: map[string]*breaker{},
+		ups: map[*upstream]struct{}{},
 	}
 }
 

@@ -359,7 +359,8 @@ func (p *peer) expect(want string) {
 	p.t.Helper()
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(p.r, got); err != nil {
-		p.t.Fatalf("read %d bytes, the first of them %.300q, then %v; want %d bytes, %.300q", n, got[:n], err, len(want), want)
+		p.t.Fatalf("read %d bytes, the first of them %.300q, then %v; want %d bytes, %.300q", n, got[:n], err, len(want),
+			want)
 	}
 	if string(got) != want {
 		at := 0

@@ -73,7 +73,8 @@ func TestRefusedReplies(t *testing.T) {
 				seed, round, o.held, o.bytes, gate.Refused(), got, refused, want)
 		}
 		if o.abandon(pool); released != lent || o.idle != 0 {
-			t.Fatalf("seed %d, round %d: %d of %d lent pieces are released, %d bytes are idle", seed, round, released, lent, o.idle)
+			t.Fatalf("seed %d, round %d: %d of %d lent pieces are released, %d bytes are idle", seed, round, released, lent,
+				o.idle)
 		}
 	}
 }

@@ -394,8 +394,8 @@ func (a *acks) expire(level, end int) {
 		a.gate.PassLevel(level, math.MaxUint64)
 		if used {
 			a.degradations++
-			a.settings.Log.Warning("Fewer than %d replicas acknowledge within ack-timeout: replies wait no longer, until they do.",
-				level)
+			a.settings.Log.Warning(
+				"Fewer than %d replicas acknowledge within ack-timeout: replies wait no longer, until they do.", level)
 		}
 		return
 	}

@@ -448,8 +448,9 @@ func FuzzStream(f *testing.F) {
 			if calls.Add(1) > 1 {
 				return nil, io.ErrClosedPipe
 			}
-			return recording{text: strings.NewReader(fmt.Sprintf("+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+FULLRESYNC %s %d\r\n$3\r\nRDB%s",
-				otherHistory, offset, stream))}, nil
+			return recording{text: strings.NewReader(
+				fmt.Sprintf("+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+FULLRESYNC %s %d\r\n$3\r\nRDB%s",
+					otherHistory, offset, stream))}, nil
 		}
 		p.Do(func() { p.follower.Follow(Address{"h", 1}) })
 		p.waitFor("the end of the link", func() bool { return calls.Load() > 1 && p.follower.wire == nil })

@@ -18,14 +18,15 @@ var (
 	errDebugMode     = &protocol.Error{Code: "ERR", Text: "Use SCRIPT DEBUG YES/SYNC/NO"}
 	errPolicy        = &protocol.Error{Code: "ERR",
 		Text: "Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."}
-	errPayload         = &protocol.Error{Code: "ERR", Text: "DUMP payload version or checksum are wrong"}
-	errNoCode          = &protocol.Error{Code: "ERR", Text: "Function code is missing"}
-	errManyKeys        = &protocol.Error{Code: "ERR", Text: "Number of keys can't be greater than number of args"}
-	errNegativeKeys    = &protocol.Error{Code: "ERR", Text: "Number of keys can't be negative"}
-	errBadKeys         = &protocol.Error{Code: "ERR", Text: "Bad number of keys provided"}
-	errNoMetadata      = &protocol.Error{Code: "ERR", Text: "Missing library metadata"}
-	errMetadata        = &protocol.Error{Code: "ERR", Text: "Invalid library metadata"}
-	errNameTwice       = &protocol.Error{Code: "ERR", Text: "Invalid metadata value, name argument was given multiple times"}
+	errPayload      = &protocol.Error{Code: "ERR", Text: "DUMP payload version or checksum are wrong"}
+	errNoCode       = &protocol.Error{Code: "ERR", Text: "Function code is missing"}
+	errManyKeys     = &protocol.Error{Code: "ERR", Text: "Number of keys can't be greater than number of args"}
+	errNegativeKeys = &protocol.Error{Code: "ERR", Text: "Number of keys can't be negative"}
+	errBadKeys      = &protocol.Error{Code: "ERR", Text: "Bad number of keys provided"}
+	errNoMetadata   = &protocol.Error{Code: "ERR", Text: "Missing library metadata"}
+	errMetadata     = &protocol.Error{Code: "ERR", Text: "Invalid library metadata"}
+	errNameTwice    = &protocol.Error{Code: "ERR",
+		Text: "Invalid metadata value, name argument was given multiple times"}
 	errNoName          = &protocol.Error{Code: "ERR", Text: "Library name was not given"}
 	errWrongName       = &protocol.Error{Code: "ERR", Text: wrongName}
 	errNoFunctions     = &protocol.Error{Code: "ERR", Text: "No functions registered"}

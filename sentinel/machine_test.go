@@ -157,8 +157,8 @@ func TestChoice(t *testing.T) {
 		"zero":      {ofReplica(0, 99, a, 0), ofReplica(100, 1, c, 0), ofReplica(0, 99, b, 0)},
 		"link down": {ofReplica(1, 99, a, 9999), ofReplica(100, 1, c, 10), ofReplica(1, 99, b, -1)},
 	} {
-		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
-			Directive{"known-replica", "m", "10.0.0.4", "1"})
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
+			"1"}, Directive{"known-replica", "m", "10.0.0.4", "1"})
 		p := m.primaries.list[0]
 		m.pass(15_000, "PONG", func(i *Instance) string {
 			if at := slices.Index(p.replicas.list, i); at >= 0 {
@@ -188,8 +188,8 @@ func TestChoiceKeepsConfirmedWrites(t *testing.T) {
 		"one, one is missing": {1, one, ""},
 		"two, one is missing": {2, one, "10.0.0.3"},
 	} {
-		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
-			Directive{"known-replica", "m", "10.0.0.4", "1"})
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
+			"1"}, Directive{"known-replica", "m", "10.0.0.4", "1"})
 		p := m.primaries.list[0]
 		m.pass(15_000, "PONG", func(i *Instance) string {
 			if at := slices.Index(p.replicas.list, i); at >= 0 {
@@ -216,8 +216,8 @@ func TestChoiceKeepsConfirmedWrites(t *testing.T) {
 
 // TestParallelSyncs: a forced failover promotes one replica and reconfigures the others, parallel-syncs at a time.
 func TestParallelSyncs(t *testing.T) {
-	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
-		Directive{"known-replica", "m", "10.0.0.4", "1"}, Directive{"known-replica", "m", "10.0.0.5", "1"},
+	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
+		"1"}, Directive{"known-replica", "m", "10.0.0.4", "1"}, Directive{"known-replica", "m", "10.0.0.5", "1"},
 		Directive{"parallel-syncs", "m", "2"})
 	p := b.primaries.list[0]
 	info := func(i *Instance) string {
@@ -382,8 +382,8 @@ func TestSentinelsAreBounded(t *testing.T) {
 // TestPrimaryThatIsAReplica: a primary that was made a replica is failed over. Its replicas may have been without a
 // primary for longer than after a crash.
 func TestPrimaryThatIsAReplica(t *testing.T) {
-	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
-		Directive{"down-after-milliseconds", "m", "1000"})
+	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
+		"1"}, Directive{"down-after-milliseconds", "m", "1000"})
 	p := b.primaries.list[0]
 	offset := map[string]int64{"10.0.0.2": 5, "10.0.0.3": 7}
 	info := func(i *Instance) string { return ofReplica(100, offset[i.at.ip], strings.Repeat("a", 40), 60) }

@@ -30,21 +30,23 @@ func modeOf(sentinel, cluster bool) string {
 
 // clusterPart is the node of a cluster. Outside cluster mode it answers commands and INFO alone.
 func (in *instance) clusterPart() *part.Part {
-	return &part.Part{Name: "cluster", Rows: append(in.clustering.Rows(), in.moving.Rows()...), Join: func(p *part.Part) error {
-		p.Sections = []info.Section{
-			{Name: "Cluster", Fields: []info.Field{info.Bool("cluster_enabled", in.clustering.Enabled.Get)}}}
-		if in.clustering.Enabled.Get() {
-			in.joinCluster(p)
-		}
-		p.Families = []command.Family{cluster.Family(in.cluster, slotmove.Subcommands(in.mover)...)}
-		return nil
-	}}
+	return &part.Part{Name: "cluster", Rows: append(in.clustering.Rows(), in.moving.Rows()...),
+		Join: func(p *part.Part) error {
+			p.Sections = []info.Section{
+				{Name: "Cluster", Fields: []info.Field{info.Bool("cluster_enabled", in.clustering.Enabled.Get)}}}
+			if in.clustering.Enabled.Get() {
+				in.joinCluster(p)
+			}
+			p.Families = []command.Family{cluster.Family(in.cluster, slotmove.Subcommands(in.mover)...)}
+			return nil
+		}}
 }
 
 // joinCluster makes the node.
 func (in *instance) joinCluster(p *part.Part) {
 	in.storage.Follow.Unwritten = true
-	local := cluster.Local{Core: in.core, Space: in.space, Hub: in.hub, Current: &in.slots, Moved: func() { in.mover.Moved() }}
+	local := cluster.Local{Core: in.core, Space: in.space, Hub: in.hub, Current: &in.slots,
+		Moved: func() { in.mover.Moved() }}
 	in.cluster = cluster.New(cluster.Parts{
 		Settings: &in.clustering, Current: &in.slots, Keys: local.Keys(), Messages: local.Messages(),
 		Disk: disk.OS, Log: in.log,

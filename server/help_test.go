@@ -23,7 +23,8 @@ func page(t *testing.T) string {
 // TestHelp: --help has every setting with its default and all that spindle.conf says of it, and the lines of the tools.
 func TestHelp(t *testing.T) {
 	var out bytes.Buffer
-	if code := config.Help(newRegistry(t), page(t), []config.Form{{Args: "tool FILE", Text: "does this"}}, nil, &out); code != 1 {
+	if code := config.Help(newRegistry(t), page(t), []config.Form{{Args: "tool FILE", Text: "does this"}}, nil,
+		&out); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
 	text := out.String()

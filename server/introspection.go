@@ -112,9 +112,9 @@ func (in *instance) serverFacts() introspect.ServerFacts {
 		executable = in.titles.program
 	}
 	return introspect.ServerFacts{
-		RedisVersion: in.common.Redis, Version: version.Spindle, GitSHA: sha, GitDirty: modified, BuildID: version.Build(), Mode: in.mode,
-		Multiplexing: in.backend.Polls(), Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(),
-		RunID:      hex.EncodeToString(id[:]),
+		RedisVersion: in.common.Redis, Version: version.Spindle, GitSHA: sha, GitDirty: modified, BuildID: version.Build(),
+		Mode: in.mode, Multiplexing: in.backend.Polls(), Compiler: runtime.Version(),
+		Supervised: in.registry.Lookup("supervised").Get(), RunID: hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
 		Port: in.listening.port, Uptime: in.core.Uptime,
 		Zone:    in.settings.Process.Zone.Get,

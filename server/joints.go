@@ -108,17 +108,18 @@ func (in *instance) applyOom() error { return in.oom.Apply(in.storage.Follow.Of.
 
 // networkPart is the addresses for clients.
 func (in *instance) networkPart() *part.Part {
-	return &part.Part{Name: "network", Rows: append(in.network.Rows(), in.sockets.Rows()...), Join: func(p *part.Part) error {
-		p.Follows = []part.Follow{
-			{Try: func() error {
-				return process.CheckMaxClients(in.network.MaxClients.Get(), in.own.files(&in.sockets, in.asSentinel), in.log)
-			}, Names: []string{"maxclients"}},
-			{Try: func() error { return in.listening.rebind(errNoPort) }, Names: []string{"port"}},
-			{Try: func() error { return in.listening.rebind(errNoAddress) }, Names: []string{"bind"}},
-		}
-		p.Reset = func() { in.listening.reactor.ResetStats() }
-		return nil
-	}}
+	return &part.Part{Name: "network", Rows: append(in.network.Rows(), in.sockets.Rows()...),
+		Join: func(p *part.Part) error {
+			p.Follows = []part.Follow{
+				{Try: func() error {
+					return process.CheckMaxClients(in.network.MaxClients.Get(), in.own.files(&in.sockets, in.asSentinel), in.log)
+				}, Names: []string{"maxclients"}},
+				{Try: func() error { return in.listening.rebind(errNoPort) }, Names: []string{"port"}},
+				{Try: func() error { return in.listening.rebind(errNoAddress) }, Names: []string{"bind"}},
+			}
+			p.Reset = func() { in.listening.reactor.ResetStats() }
+			return nil
+		}}
 }
 
 // tlsPart is the certificates of all connections.
@@ -187,8 +188,8 @@ func (in *instance) connDeps() conn.Deps {
 			in.notices.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
-		Databases: func() int { return int(in.engine.Databases.Get()) }, Mode: func() string { return in.mode }, Zone: in.settings.Process.Zone.Get,
-		Role: func() string {
+		Databases: func() int { return int(in.engine.Databases.Get()) }, Mode: func() string { return in.mode },
+		Zone: in.settings.Process.Zone.Get, Role: func() string {
 			if in.set.Follower.Following() {
 				return "replica"
 			}

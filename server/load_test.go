@@ -91,8 +91,8 @@ func assembled(t testing.TB, more ...string) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := config.ParseArguments(append([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s")},
-		more...))
+	args := config.ParseArguments(append([]string{"spindle", "--port", "0", "--unixsocket",
+		filepath.Join(t.TempDir(), "s")}, more...))
 	if in.config, err = config.Load(in.registry, args, bytes.NewReader(nil), config.Options{Log: log}); err != nil {
 		t.Fatal(err)
 	}

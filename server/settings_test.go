@@ -33,12 +33,12 @@ func matchNames(pattern, name string) bool {
 }
 
 // ownSettingNames are those that the reference server does not have.
-var ownSettingNames = []string{"ack-mode", "ack-on-timeout", "ack-timeout", "admin-address", "admin-bind", "admin-console-user", "admin-host",
-	"admin-open", "admin-port", "admin-tls", "admin-token", "admin-unixsocket", "admin-unixsocketperm", "aof-buffer-limit",
-	"aof-keep-history", "bf-max-size", "big-keys", "compat-version", "hot-keys", "kept-memory-limit",
-	"long-read-elements", "min-replicas-to-ack", "lua-enable-deprecated-api", "measure-turn-cpu",
-	"module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-unsupported-keys", "rdb-version", "rdb-version-check",
-	"rdb-write-version", "reactor-backend", "repl-backlog-disk-size",
+var ownSettingNames = []string{"ack-mode", "ack-on-timeout", "ack-timeout", "admin-address", "admin-bind",
+	"admin-console-user", "admin-host", "admin-open", "admin-port", "admin-tls", "admin-token", "admin-unixsocket",
+	"admin-unixsocketperm", "aof-buffer-limit", "aof-keep-history", "bf-max-size", "big-keys", "compat-version",
+	"hot-keys", "kept-memory-limit", "long-read-elements", "min-replicas-to-ack", "lua-enable-deprecated-api",
+	"measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-unsupported-keys", "rdb-version",
+	"rdb-version-check", "rdb-write-version", "reactor-backend", "repl-backlog-disk-size",
 	"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
 	// No release that the tests have knows these.
 	"backup-sealed-ttl", "backupdirname", "preload-file", "slowlog-entry-max-argc", "slowlog-entry-max-string-len",

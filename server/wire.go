@@ -57,7 +57,8 @@ func (in *instance) assemble(args config.Arguments) (err error) {
 	in.clients = client.NewRegistry()
 	in.gate = protocol.NewGate()
 	in.core = engine.New(engine.Parts{
-		Gate: in.gate, Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,
+		Gate: in.gate, Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy,
+		Whole: &in.whole,
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)

@@ -280,9 +280,11 @@ func because(why string) string {
 
 func judgeSync(a *account) {
 	if a.Fsync >= syncLong {
-		a.add(Bad, "", a.ago(a.Fsync), "fsync is stuck: the disk has not confirmed the append-only file for %s.", span(a.Fsync))
+		a.add(Bad, "", a.ago(a.Fsync), "fsync is stuck: the disk has not confirmed the append-only file for %s.",
+			span(a.Fsync))
 	} else if n := a.Grown[minute].DelayedSyncs; n > 0 {
-		a.add(Warn, "slow", 0, "fsync is slow: it held up writes %s times in the last %s.", grouped(n), span(a.Grown[minute].Span))
+		a.add(Warn, "slow", 0, "fsync is slow: it held up writes %s times in the last %s.", grouped(n),
+			span(a.Grown[minute].Span))
 	}
 }
 
@@ -312,7 +314,8 @@ func judgeLink(a *account) {
 	primary := a.text("master_host") + ":" + a.text("master_port")
 	switch down := a.number("master_link_down_since_seconds"); {
 	case a.text("master_sync_in_progress") == "1":
-		a.add(Warn, "sync", 0, "This replica copies the data of its primary %s: %.0f %%.", primary, a.number("master_sync_perc"))
+		a.add(Warn, "sync", 0, "This replica copies the data of its primary %s: %.0f %%.", primary,
+			a.number("master_sync_perc"))
 	case a.text("master_link_status") == "down":
 		since := int64(0)
 		if down > 0 {
@@ -362,8 +365,8 @@ func judgeClients(a *account) {
 			grouped(int64(per(before))))
 	}
 	if n := a.Grown[minute].EvictedClients; n > 0 {
-		a.add(Warn, "evicted", 0, "%s clients were closed in the last %s: together they passed maxmemory-clients.", grouped(n),
-			span(a.Grown[minute].Span))
+		a.add(Warn, "evicted", 0, "%s clients were closed in the last %s: together they passed maxmemory-clients.",
+			grouped(n), span(a.Grown[minute].Span))
 	}
 	if n := a.Grown[minute].OutputLimit; n > 0 {
 		a.add(Warn, "output", 0, "%s clients were closed in the last %s: they do not read their replies.", grouped(n),
@@ -386,8 +389,8 @@ func judgeCertificates(a *account) {
 
 func judgeHotKey(a *account) {
 	if a.Hot.Share >= hotShare && a.Hot.PerSecond >= hotLeast {
-		a.add(Warn, a.Hot.Key, 0, "A hot key: %s (db %d) gets %.0f %% of all accesses, %s a second.", short(a.Hot.Key), a.Hot.DB,
-			a.Hot.Share, grouped(int64(a.Hot.PerSecond)))
+		a.add(Warn, a.Hot.Key, 0, "A hot key: %s (db %d) gets %.0f %% of all accesses, %s a second.", short(a.Hot.Key),
+			a.Hot.DB, a.Hot.Share, grouped(int64(a.Hot.PerSecond)))
 	}
 }
 

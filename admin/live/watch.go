@@ -313,7 +313,8 @@ func (w *watch) stallLog() (all []Stall) {
 
 func (w *watch) hotKey() (k HotKey) {
 	for _, row := range rowsOf(w.ask("HOTKEYS", "GET", "COUNT", "1")) {
-		k = HotKey{textIn(row, "key"), wholeIn(row, "db"), floatIn(row, "share"), floatIn(row, "reads") + floatIn(row, "writes")}
+		k = HotKey{textIn(row, "key"), wholeIn(row, "db"), floatIn(row, "share"), floatIn(row, "reads") + floatIn(row,
+			"writes")}
 	}
 	return k
 }

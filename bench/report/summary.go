@@ -53,7 +53,8 @@ func Summary(sections []*Section) []byte {
 		y += rowHeight
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" font-family="system-ui, sans-serif" font-size="13" role="img">`+"\n",
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" font-family="system-ui, sans-serif" font-size="13" role="img">`+"\n",
 		pictureWidth, y, pictureWidth)
 	title := "spindle beside redis-server " + references(sections) + ", one core each: less is better"
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(title))

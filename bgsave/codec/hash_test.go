@@ -264,7 +264,8 @@ func TestHashRefused(t *testing.T) {
 	refused(t, rdb.KindHash2, rawHash2("a", "1", 5, "b", strings.Repeat("x", 70), -1), map[string]string{
 		"empty": rawHash2(), "twice": rawHash2("a", "1", 7, "a", "2", 5), "negative": rawHash2("a", "1", -2),
 		"twice in a table": rawHash2("a", strings.Repeat("x", 70), 7, "a", "2", 5), "behind": rawHash2("a", "1", 7) + "x",
-		"false count": "\xbf\xff" + rawHash2("a", "1", 7)[1:], "negative in a table": rawHash2("a", strings.Repeat("x", 70), -2),
+		"false count": "\xbf\xff" + rawHash2("a", "1", 7)[1:], "negative in a table": rawHash2("a", strings.Repeat("x", 70),
+			-2),
 	})
 	refused(t, rdb.KindHashListpack, rawText(packedOf("a", "1", "b", "2")), map[string]string{
 		"empty": rawText(packedOf()), "odd": rawText(packedOf("a", "1", "b")), "twice": rawText(packedOf("a", "1", "a", "1")),

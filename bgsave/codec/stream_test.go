@@ -191,7 +191,8 @@ func TestStreamNewer(t *testing.T) {
 	}
 	refused(t, rdb.KindStream4, stream4Bytes, map[string]string{
 		"behind": stream4Bytes + "x", "no producers": streamBytes,
-		"false count of producers": streamBytes + "\x01\x01\xbf\x00", "false count of their IDs": streamBytes + "\x01\x01\x01\x01p\xbf\x00",
+		"false count of producers": streamBytes + "\x01\x01\xbf\x00", "false count of their IDs": streamBytes +
+			"\x01\x01\x01\x01p\xbf\x00",
 	})
 	owned := strings.Replace(stream5Bytes, "\x01"+id60+"\x01h", "\x01"+id50+"\x01h", 1)
 	twice := strings.Replace(stream5Bytes, "\x01"+id60+"\x01h", "\x02"+id60+id60+"\x01h", 1)

@@ -36,9 +36,11 @@ var newest = map[string]struct {
 	"Valkey 9": {
 		"VALKEY080\xfa\x0avalkey-ver\x059.1.2" +
 			"\xfe\x00\xfb\x02\x00\xf3\x03job\x02\x00\x05\x40\x64\x7f\xff" +
-			"\x16\x01h\x02\x01a\xc0\x01\xe8\x03\x00\x00\x00\x00\x00\x00\x01b\x01x\xff\xff\xff\xff\xff\xff\xff\xff" + "\x00\x01s\x01v",
+			"\x16\x01h\x02\x01a\xc0\x01\xe8\x03\x00\x00\x00\x00\x00\x00\x01b\x01x\xff\xff\xff\xff\xff\xff\xff\xff" +
+			"\x00\x01s\x01v",
 		[]string{"AUX valkey-ver=9.1.2", "SELECTDB 0", "RESIZEDB 2 0", "SLOT_IMPORT job 0-5 100-16383 16290",
-			"0 h:hash with field deadlines (Valkey) 020161c001e8030000000000000162" + "0178ffffffffffffffff -1 -1 -1", "0 s=v -1 -1 -1"},
+			"0 h:hash with field deadlines (Valkey) 020161c001e8030000000000000162" + "0178ffffffffffffffff -1 -1 -1",
+			"0 s=v -1 -1 -1"},
 	},
 	"Redis 8.6": {
 		"REDIS0013" + "\xfe\x00\xfb\x02\x00" +
@@ -51,19 +53,21 @@ var newest = map[string]struct {
 		"REDIS0014" + "\x1b\x01s" + "\x00\x00\x05\x01\x00\x00\x00\x00\x05" +
 			"\x01\x01g\x05\x01\x05\x01" + strings.Repeat("\x00", 15) + "\x01" + strings.Repeat("\x00", 8) + "\x02" + "\x00" +
 			"\x01" + strings.Repeat("\x00", 15) + "\x01" + "\x00\x00\x00\x00\x00" +
-			"\x1c\x01a\x04\x01\x09" + "\x00\x00\x0alonger str" + "\x01\x01\x07\x00\x00\x00\x00\x00\x00\x00" + "\x02\x02\x00\x00\x00\x00\x00\x00\xf0\x3f" + "\x05\x03\x02ab" +
-			"\x00\x01k\x01v",
-		[]string{"0 s:stream (version 5) 000005010000000005" + "01016705010501" + strings.Repeat("00", 15) + "01" + strings.Repeat("00", 8) +
-			"0200" + "01" + strings.Repeat("00", 15) + "010000000000 -1 -1 -1",
-			"0 a:array 04010900000a6c6f6e67657220737472010107000000000000000202000000000000f03f05030" + "26162 -1 -1 -1", "0 k=v -1 -1 -1"},
+			"\x1c\x01a\x04\x01\x09" + "\x00\x00\x0alonger str" + "\x01\x01\x07\x00\x00\x00\x00\x00\x00\x00" +
+			"\x02\x02\x00\x00\x00\x00\x00\x00\xf0\x3f" + "\x05\x03\x02ab" + "\x00\x01k\x01v",
+		[]string{"0 s:stream (version 5) 000005010000000005" + "01016705010501" + strings.Repeat("00", 15) + "01" +
+			strings.Repeat("00", 8) + "0200" + "01" + strings.Repeat("00", 15) + "010000000000 -1 -1 -1",
+			"0 a:array 04010900000a6c6f6e67657220737472010107000000000000000202000000000000f03f05030" + "26162 -1 -1 -1",
+			"0 k=v -1 -1 -1"},
 	},
 	"Redis 8.10": {
 		"REDIS0015" + "\xf2\x07\x02\x03age\x04name" + "\xf2\x40\x80\x01\x01f" +
 			"\x1e\x01p" + packed("7", "42", "Ann") + "\x20\x01q\x07\xc0\x05\x03Bob" + "\x20\x01r\x40\x80\x01x" +
 			"\x1d\x01s\x00" + packed("a", "b") + packed("9", "1", "z") + "\x1f\x01t\x01\x01\x01f\x01v",
 		[]string{"HASH_TEMPLATE", "HASH_TEMPLATE",
-			"0 p:hash (table) 0203616765c02a046e616d6503416e6e -1 -1 -1", "0 q:hash (table) 0203616765c005046e616d6503426f62 -1 -1 -1",
-			"0 r:hash (table) 0101660178 -1 -1 -1", "0 s:hash (table) 020161c0010162017a -1 -1 -1", "0 t:hash (table) 0101660176 -1 -1 -1"},
+			"0 p:hash (table) 0203616765c02a046e616d6503416e6e -1 -1 -1",
+			"0 q:hash (table) 0203616765c005046e616d6503426f62 -1 -1 -1", "0 r:hash (table) 0101660178 -1 -1 -1",
+			"0 s:hash (table) 020161c0010162017a -1 -1 -1", "0 t:hash (table) 0101660176 -1 -1 -1"},
 	},
 }
 
@@ -94,13 +98,15 @@ func TestNewer(t *testing.T) {
 func TestNewerRefused(t *testing.T) {
 	const v15 = "REDIS0015\xf2\x07\x02\x01a\x01b"
 	for name, c := range map[string]struct{ file, want string }{
-		"a template twice":       {v15 + "\xf2\x07\x01\x01c", "the names of a hash template are not valid"},
-		"a template of no name":  {"REDIS0015\xf2\x07\x00", "the names of a hash template are not valid"},
-		"no such template":       {v15 + "\x20\x01k\x08\x01v", `a hash refers to a template that the file does not have at offset 20, reading hash (template of the file), key "k"`},
-		"no such packed one":     {v15 + "\x1e\x01k" + packed("8", "v"), "refers to a template that the file does not have"},
-		"a number that is none":  {v15 + "\x1e\x01k" + packed("x", "v"), "refers to a template that the file does not have"},
-		"an empty listpack":      {v15 + "\x1e\x01k" + packed(), "refers to a template that the file does not have"},
-		"too few values":         {v15 + "\x1e\x01k" + packed("7", "v"), "a hash has not as many values as its template has names"},
+		"a template twice":      {v15 + "\xf2\x07\x01\x01c", "the names of a hash template are not valid"},
+		"a template of no name": {"REDIS0015\xf2\x07\x00", "the names of a hash template are not valid"},
+		"no such template": {v15 + "\x20\x01k\x08\x01v",
+			`a hash refers to a template that the file does not have at offset 20, reading hash (template of the file), key "k"`},
+		"no such packed one":    {v15 + "\x1e\x01k" + packed("8", "v"), "refers to a template that the file does not have"},
+		"a number that is none": {v15 + "\x1e\x01k" + packed("x", "v"), "refers to a template that the file does not have"},
+		"an empty listpack":     {v15 + "\x1e\x01k" + packed(), "refers to a template that the file does not have"},
+		"too few values": {v15 + "\x1e\x01k" + packed("7", "v"),
+			"a hash has not as many values as its template has names"},
 		"too many":               {v15 + "\x1e\x01k" + packed("7", "v", "w", "x"), "not as many values"},
 		"names of no known form": {"REDIS0015\x1f\x01k\x02\x01\x01f\x01v", "the names of a hash template are not valid"},
 		"a listpack that is bad": {v15 + "\x1e\x01k\x07\x07\x00\x00\x00\x01\x00\x80", "listpack"},
@@ -108,7 +114,8 @@ func TestNewerRefused(t *testing.T) {
 		"an array's element":     {"REDIS0014\x1c\x01k\x01\x00\x00\x04", "an array's element is of no known form"},
 		"slots beyond the last":  {"VALKEY080\xf3\x01j\x01\x00\x80\x00\x00\x40\x00", "a range of slots that no cluster has"},
 		"a range backwards":      {"VALKEY080\xf3\x01j\x01\x02\x01", "a range of slots that no cluster has"},
-		"Redis's in Valkey's":    {"VALKEY080\x18\x01k", `value type or opcode 24, which no version of Valkey up to 80 has at offset 9, reading the next opcode, key "k"`},
+		"Redis's in Valkey's": {"VALKEY080\x18\x01k",
+			`value type or opcode 24, which no version of Valkey up to 80 has at offset 9, reading the next opcode, key "k"`},
 		"a template in Valkey's": {"VALKEY080\xf2\x01\x01\x01f", "opcode 242, which no version of Valkey"},
 	} {
 		for _, o := range []DecoderOptions{{}, {Size: int64(len(c.file))}, {Live: true}} {
@@ -130,8 +137,10 @@ func TestRelaxed(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 		file := good + "\x63\x06newest\x01\x02\x03"
-		for how, r := range map[string]io.Reader{"whole": strings.NewReader(file), "bytes": iotest.OneByteReader(strings.NewReader(file))} {
-			for _, o := range []DecoderOptions{{Relaxed: true}, {Relaxed: true, Live: true}, {Relaxed: true, Size: int64(len(file))}} {
+		for how, r := range map[string]io.Reader{"whole": strings.NewReader(file),
+			"bytes": iotest.OneByteReader(strings.NewReader(file))} {
+			for _, o := range []DecoderOptions{{Relaxed: true}, {Relaxed: true, Live: true},
+				{Relaxed: true, Size: int64(len(file))}} {
 				got, err := read(r, o)
 				if s, ok := r.(io.Seeker); ok {
 					s.Seek(0, io.SeekStart)
@@ -258,7 +267,8 @@ func FuzzNewer(f *testing.F) {
 		}
 		file := append([]byte(head), rest...)
 		whole, err := read(bytes.NewReader(file), DecoderOptions{NoChecksum: true, Relaxed: true})
-		cut, errCut := read(iotest.OneByteReader(bytes.NewReader(file)), DecoderOptions{NoChecksum: true, Live: true, Relaxed: true})
+		cut, errCut := read(iotest.OneByteReader(bytes.NewReader(file)), DecoderOptions{NoChecksum: true, Live: true,
+			Relaxed: true})
 		if (err == nil) != (errCut == nil) || fmt.Sprint(whole) != fmt.Sprint(cut) {
 			t.Fatalf("how the bytes come changes the records: %v, %v\n%q\n%q", err, errCut, whole, cut)
 		}

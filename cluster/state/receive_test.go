@@ -33,7 +33,8 @@ func TestOwnID(t *testing.T) {
 
 // TestMeetsItself: a node that meets its own address forgets the handshake at the first reply.
 func TestMeetsItself(t *testing.T) {
-	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" + idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected\n")
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" + idA +
+		" 127.0.0.1:7000@17000 myself,master - 0 0 1 connected\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +76,8 @@ func TestFlagBitsOfOthers(t *testing.T) {
 	idC := idB[:len(idB)-1] + "c"
 	for _, typ := range []bus.Type{bus.Meet, bus.Ping, bus.Pong} {
 		for _, role := range []bus.Flags{bus.Primary, bus.Replica} {
-			m := &bus.Message{Type: typ, Sender: idB, Flags: role | 0xfc00, CurrentEpoch: 6, ConfigEpoch: 2, Slots: &bus.Bitmap{},
-				IP: "127.0.0.1", Port: 7001, BusPort: 17001,
+			m := &bus.Message{Type: typ, Sender: idB, Flags: role | 0xfc00, CurrentEpoch: 6, ConfigEpoch: 2,
+				Slots: &bus.Bitmap{}, IP: "127.0.0.1", Port: 7001, BusPort: 17001,
 				Gossip: []bus.Gossip{{ID: idC, IP: "127.0.0.1", Port: 7002, BusPort: 17002, Flags: bus.Primary | 0xfc00},
 					{ID: idA, IP: "127.0.0.1", Port: 7000, BusPort: 17000, Flags: bus.Primary | 0xfc00}}}
 			if role == bus.Replica {

@@ -336,7 +336,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		play func(seed uint64, b bug) *simulation
 	}{
 		"messages do not wait for the disk": {ungated, 10, func(seed uint64, b bug) *simulation { return rivalry(seed, b) }},
-		"votes are forgotten by a start":    {forgetful, 100, func(seed uint64, b bug) *simulation { return rivalry(seed, b) }},
+		"votes are forgotten by a start": {forgetful, 100,
+			func(seed uint64, b bug) *simulation { return rivalry(seed, b) }},
 		"a node votes twice": {generous, 0,
 			func(seed uint64, b bug) *simulation { return play(t, seed, b, false).w }},
 		"a failover with the old epoch": {sameEpoch, 0,

@@ -20,8 +20,8 @@ func (quiet) Offset() int64                     { return 0 }
 func (quiet) DataAge() int64                    { return 0 }
 func (quiet) Log(logging.Level, string, ...any) {}
 func fresh() *State {
-	return New(quiet{}, Terms{NodeTimeout: 2000, ForgetSeconds: 60, ManualTimeout: 5000, Port: 7000, BusPort: 17000}, 1_700_000_000_000,
-		rand.New(rand.NewPCG(1, 2)))
+	return New(quiet{}, Terms{NodeTimeout: 2000, ForgetSeconds: 60, ManualTimeout: 5000, Port: 7000, BusPort: 17000},
+		1_700_000_000_000, rand.New(rand.NewPCG(1, 2)))
 }
 
 // A scribe counts log lines.

@@ -115,12 +115,12 @@ func TestRefusedRules(t *testing.T) {
 	for rule, want := range map[string]string{
 		"nope": "Syntax error", "+nope": "Unknown command", "-select|1": "Unknown command", "+config|nope": "Unknown command",
 		"+@nope": "Unknown command",
-		"db=":    "Syntax error", "db=1,": "Syntax error", "db=x": "Syntax error", "db": "Syntax error", "db= 1": "Syntax error",
-		"db=-1": "out of range", "db=2147483648": "out of range", "db=1,99999999999999999999,x": "out of range",
-		"+config|get|x": "first-arg of a subcommand", "+config|": "Syntax error", "%": "Syntax error", "%~a": "Syntax error",
-		"%RR~a": "Syntax error", "%X~a": "Syntax error",
-		"#12": "64 characters", "#" + strings.Repeat("A", 64): "64 characters", "<x": "does not exist",
-		"+select|\"a": "Syntax error", "(+get": "Unmatched parenthesis",
+		"db=":    "Syntax error", "db=1,": "Syntax error", "db=x": "Syntax error", "db": "Syntax error",
+		"db= 1": "Syntax error", "db=-1": "out of range", "db=2147483648": "out of range",
+		"db=1,99999999999999999999,x": "out of range", "+config|get|x": "first-arg of a subcommand",
+		"+config|": "Syntax error", "%": "Syntax error", "%~a": "Syntax error", "%RR~a": "Syntax error",
+		"%X~a": "Syntax error", "#12": "64 characters", "#" + strings.Repeat("A", 64): "64 characters",
+		"<x": "does not exist", "+select|\"a": "Syntax error", "(+get": "Unmatched parenthesis",
 		"(on)": "Syntax error", "+": "Unknown command", "~a\x00b": "Syntax error", "&a\vb": "Syntax error",
 		"+select|a\tb": "Syntax error",
 	} {
@@ -187,7 +187,8 @@ func TestCheck(t *testing.T) {
 // names, and for FLUSHALL. A database's refusal counts less than any other.
 func TestCheckDatabases(t *testing.T) {
 	k, err := command.NewCatalogue(command.Family{Name: "keys", ACL: command.ACLKeyspace, Rows: []command.Spec{
-		{Name: "get", Arity: 2, Flags: command.ReadOnly, Keys: command.FirstArg(command.KeyRO | command.KeyAccess), Run: nothing},
+		{Name: "get", Arity: 2, Flags: command.ReadOnly, Keys: command.FirstArg(command.KeyRO | command.KeyAccess),
+			Run: nothing},
 		{Name: "move", Arity: 3, Flags: command.Write, Keys: command.FirstArg(command.KeyRW | command.KeyAccess),
 			Databases: command.DatabaseAt(2), Run: nothing},
 		{Name: "swapdb", Arity: 3, Flags: command.Write, Databases: command.DatabaseAt(1, 2), Run: nothing},
@@ -209,14 +210,17 @@ func TestCheckDatabases(t *testing.T) {
 		db          int
 		want        Decision
 	}{
-		{"+@all ~* db=1,3", "get x", 1, allowed}, {"+@all ~* db=1,3", "get x", 0, here}, {"+@all ~* db=1,3", "scan 0", 2, here},
+		{"+@all ~* db=1,3", "get x", 1, allowed}, {"+@all ~* db=1,3", "get x", 0, here}, {"+@all ~* db=1,3", "scan 0", 2,
+			here},
 		{"+@all ~* db=1", "ping", 0, allowed}, {"+@all ~* db=1", "select 1", 0, allowed},
 		{"+@all ~* db=1", "select 0", 1, at(1)}, {"+@all ~* db=1", "select 16", 1, allowed},
 		{"+@all ~* db=1", "select -1", 1, allowed}, {"+@all ~* db=1", "select x", 1, allowed},
-		{"+@all ~* db=1", "move k 0", 1, at(2)}, {"+@all ~* db=1", "move k 1", 0, here}, {"+@all ~* db=0,1", "move k 1", 0, allowed},
+		{"+@all ~* db=1", "move k 0", 1, at(2)}, {"+@all ~* db=1", "move k 1", 0, here}, {"+@all ~* db=0,1", "move k 1", 0,
+			allowed},
 		{"+@all ~* db=1,2", "swapdb 1 2", 0, allowed}, {"+@all ~* db=1,2", "swapdb 1 3", 1, at(2)},
 		{"+@all ~* db=1,2", "swapdb 3 16", 1, allowed}, // the handler refuses it
-		{"+@all ~* db=0", "flushall", 0, here}, {"+@all ~* resetdbs", "get x", 0, here}, {"+@all ~* resetdbs", "ping", 0, allowed},
+		{"+@all ~* db=0", "flushall", 0, here}, {"+@all ~* resetdbs", "get x", 0, here}, {"+@all ~* resetdbs", "ping", 0,
+			allowed},
 		{"resetdbs", "get x", 0, here}, {"resetdbs", "ping", 0, Decision{Reason: DeniedCommand}},
 		{"resetdbs (+ping)", "get x", 0, Decision{Reason: DeniedCommand}}, {"+@all db=0", "get x", 0, Decision{DeniedKey, 1}},
 		{"+@all ~x db=1 (+get ~y)", "get x", 0, Decision{DeniedKey, 1}}, {"+@all ~x db=1 (+get ~y)", "get y", 0, allowed},
@@ -291,8 +295,8 @@ func TestCheckKeyAndChannel(t *testing.T) {
 func TestFull(t *testing.T) {
 	u := newSample(t)
 	for rules, want := range map[string]bool{
-		"+@all ~* &*": true, "+@all ~* &* db=0": false, "+@all ~* &* db=0 alldbs": true, "+@all ~* &* -get +get": true, "+@all ~* &* -get": false, "+@all ~* &a": false,
-		"+@all %R~* &*": false,
+		"+@all ~* &*": true, "+@all ~* &* db=0": false, "+@all ~* &* db=0 alldbs": true, "+@all ~* &* -get +get": true,
+		"+@all ~* &* -get": false, "+@all ~* &a": false, "+@all %R~* &*": false,
 		"(+@all ~* &*)": true, "+@all (~* &*)": false, "-@all ~* &* +@read +@write +@pubsub +@admin +@slow": true,
 	} {
 		if got := mustSet(t, u, "x", "reset "+rules).Full(); got != want {

@@ -16,7 +16,8 @@ func FuzzRules(f *testing.F) {
 	for _, seed := range []string{
 		"on nopass +@all ~* &*", ">pw <pw #12 !12", "+get +config|get -config|set +select|1", "%R~a %W~a %~ % %RW",
 		"(+get ~x) ( &y", "reset clearselectors ()",
-		"+@read|x -@ALL +| - + +@", "~a\x00b on\x00 +get\x00x", "(+\"get\" '~x')", "~[ &\\", "db=1,0 resetdbs alldbs DB=+2 db=, db=-1 (db=7 +get)",
+		"+@read|x -@ALL +| - + +@", "~a\x00b on\x00 +get\x00x", "(+\"get\" '~x')", "~[ &\\",
+		"db=1,0 resetdbs alldbs DB=+2 db=, db=-1 (db=7 +get)",
 	} {
 		f.Add([]byte(seed), []byte("+get ~a"))
 	}

@@ -63,5 +63,6 @@ func Rows() []command.Family {
 	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), pubsub.NewHub(nil).Family(),
 		conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...),
 		introspect.Family(introspect.Deps{}, diagnose.ServerRows(diagnose.Deps{})...),
-		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil, nil).Family(), diagnose.Family(diagnose.Deps{}))
+		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil, nil).Family(),
+		diagnose.Family(diagnose.Deps{}))
 }

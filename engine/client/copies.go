@@ -51,8 +51,8 @@ func (c *Client) copy() *Client {
 	copied := &Client{
 		ID: c.ID, Conn: c.Conn, Flags: c.Flags, DB: c.DB, User: c.User, Name: c.Name, LibName: c.LibName,
 		LibVersion: c.LibVersion, CreatedMs: c.CreatedMs, LastMs: c.LastMs, LastCommand: c.LastCommand,
-		Protocol: c.Protocol, Redirect: c.Redirect, Watched: c.Watched, FamilyBytes: c.FamilyBytes, CommandsRun: c.CommandsRun,
-		InputBytes: c.InputBytes, OutputBytes: c.OutputBytes,
+		Protocol: c.Protocol, Redirect: c.Redirect, Watched: c.Watched, FamilyBytes: c.FamilyBytes,
+		CommandsRun: c.CommandsRun, InputBytes: c.InputBytes, OutputBytes: c.OutputBytes,
 	}
 	if q := c.Queue; q != nil {
 		copied.Queue = &Queue{Commands: q.Commands, Bytes: q.Bytes}

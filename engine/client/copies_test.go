@@ -37,7 +37,8 @@ func TestCopiesInPieces(t *testing.T) {
 			first.Get(300))
 	}
 	cl := first.Get(2)
-	if channels, patterns, shards := first.Subscriptions(cl); cl == r.Get(2) || cl.DB != 7 || channels != 2 || patterns != 2 || shards != 3 {
+	if channels, patterns, shards := first.Subscriptions(cl); cl == r.Get(2) || cl.DB != 7 || channels != 2 ||
+		patterns != 2 || shards != 3 {
 		t.Errorf("%+v has %d, %d and %d subscriptions", cl, channels, patterns, shards)
 	}
 	was := maps.Clone(first.byID)

@@ -90,7 +90,8 @@ func TestEntryLimits(t *testing.T) {
 	settings.EntryBytes.Set(3)
 	logs[part.Slow].Record(0, cl, args, 0)
 	logs[part.LargeRequest].Record(0, cl, args, 0)
-	short := "*4\r\n$21\r\nMSE... (1 more bytes)\r\n$1\r\nk\r\n$21\r\nval... (2 more bytes)\r\n$22\r\n... (2 more arguments)\r\n"
+	short :=
+		"*4\r\n$21\r\nMSE... (1 more bytes)\r\n$1\r\nk\r\n$21\r\nval... (2 more bytes)\r\n$22\r\n... (2 more arguments)\r\n"
 	got := core.Do(cl, "SLOWLOG", "GET")
 	if !strings.Contains(got, short) || !strings.Contains(got, "*5\r\n$4\r\nMSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n") {
 		t.Errorf("SLOWLOG GET: %q", got)

@@ -83,7 +83,8 @@ func (f keyFigures) Collect(out chan<- prometheus.Metric) {
 		for _, f := range []struct {
 			desc *prometheus.Desc
 			v    float64
-		}{{hotShareDesc, k.Share}, {hotReadsDesc, k.Reads}, {hotWritesDesc, k.Writes}, {hotBytesDesc, k.Bytes}, {hotCPUDesc, k.CPU}} {
+		}{{hotShareDesc, k.Share}, {hotReadsDesc, k.Reads}, {hotWritesDesc, k.Writes}, {hotBytesDesc, k.Bytes},
+			{hotCPUDesc, k.CPU}} {
 			out <- prometheus.MustNewConstMetric(f.desc, prometheus.GaugeValue, f.v, db, key)
 		}
 	}

@@ -23,7 +23,8 @@ type Settings struct {
 func (s *Settings) Rows() []setting.Row {
 	length := setting.Between(0, math.MaxInt64)
 	return []setting.Row{
-		setting.NewInt("slowlog-max-len", &s.LogLens[part.Slow], 128, length, setting.Also("commandlog-slow-execution-max-len")),
+		setting.NewInt("slowlog-max-len", &s.LogLens[part.Slow], 128, length,
+			setting.Also("commandlog-slow-execution-max-len")),
 		setting.NewInt("commandlog-large-request-max-len", &s.LogLens[part.LargeRequest], 128, length),
 		setting.NewInt("commandlog-large-reply-max-len", &s.LogLens[part.LargeReply], 128, length),
 		setting.NewInt("slowlog-entry-max-argc", &s.EntryArgs, 32, setting.Between(2, math.MaxInt32)),

@@ -99,8 +99,8 @@ func TestStores(t *testing.T) {
 func TestRetries(t *testing.T) {
 	server := s3test.Start(t)
 	s := opened(t, optionsOf(server))
-	for _, f := range []s3test.Fault{{Status: 500, Code: "InternalError"}, {Status: 503, Code: "SlowDown"}, {}, {Late: true},
-		{Status: 400, Code: "RequestTimeout"}} {
+	for _, f := range []s3test.Fault{{Status: 500, Code: "InternalError"}, {Status: 503, Code: "SlowDown"}, {},
+		{Late: true}, {Status: 400, Code: "RequestTimeout"}} {
 		server.Before(func(n int, r *http.Request) *s3test.Fault {
 			if n < 3 {
 				return &f

@@ -361,7 +361,8 @@ func TestPullOntoFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.holds(t, into)
-		if err := r.Pull(t.Context(), disk.OS, b, into, nothing); err == nil || !strings.Contains(err.Error(), "is not empty") {
+		if err := r.Pull(t.Context(), disk.OS, b, into, nothing); err == nil || !strings.Contains(err.Error(),
+			"is not empty") {
 			t.Errorf("a folder that has a log: %v", err)
 		}
 	}
@@ -419,7 +420,8 @@ func TestDamage(t *testing.T) {
 			want   string // of the pull
 		}{
 			{"missing", func([]byte) []byte { return nil }, "1 parts are missing, the first one of a.1.base.rdb", "is missing"},
-			{"cut", func(b []byte) []byte { return b[:len(b)-1] }, "have another length, the first one of a.1.base.rdb", "is damaged"},
+			{"cut", func(b []byte) []byte { return b[:len(b)-1] }, "have another length, the first one of a.1.base.rdb",
+				"is damaged"},
 			{"damaged", func(b []byte) []byte { b[len(b)/2] ^= 1; return b }, "", "is damaged"},
 		} {
 			t.Run(name+" "+c.what, func(t *testing.T) {
@@ -430,7 +432,8 @@ func TestDamage(t *testing.T) {
 				other := pushed(t, r, second, "host:1", someTime.Add(-time.Hour)).Backup
 				server.Change("p/"+partKey(b.Files[0].Parts[1].Name), c.change)
 				all := listed(t, r)
-				if len(all) != 2 || (c.state == "") != (all[1].Wrong == "") || !strings.Contains(all[1].Wrong, c.state) || all[0].Wrong != "" {
+				if len(all) != 2 || (c.state == "") != (all[1].Wrong == "") || !strings.Contains(all[1].Wrong, c.state) ||
+					all[0].Wrong != "" {
 					t.Fatalf("list: %+v", all)
 				}
 				err := r.Pull(t.Context(), disk.OS, b, filepath.Join(t.TempDir(), "into"), nothing)
@@ -513,7 +516,8 @@ func TestKeys(t *testing.T) {
 	for _, e := range listed(t, both) {
 		pulled(t, both, e.Backup, c)
 	}
-	if d, err := both.Prune(t.Context(), Policy{Last: 1, Now: someTime}); err != nil || len(d.Backups) != 1 || d.Parts != 4 {
+	if d, err := both.Prune(t.Context(), Policy{Last: 1, Now: someTime}); err != nil || len(d.Backups) != 1 ||
+		d.Parts != 4 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -621,7 +625,8 @@ func TestPushAfterSleep(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := r.Push(t.Context(), c.set("host:1", someTime), false, nothing); err == nil || !strings.Contains(err.Error(), "push again") {
+	if _, err := r.Push(t.Context(), c.set("host:1", someTime), false, nothing); err == nil ||
+		!strings.Contains(err.Error(), "push again") {
 		t.Errorf("push: %v", err)
 	}
 	server.Before(nil)

@@ -34,8 +34,9 @@ type Pruned struct {
 type BusyError struct{ Server, Host, Since string }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("a push of %s is under way, on %s since %s: nothing was removed. A push that died is passed over an "+
-		"hour after its last sign of life.", e.Server, e.Host, e.Since)
+	return fmt.Sprintf(
+		"a push of %s is under way, on %s since %s: nothing was removed. A push that died is passed over an "+
+			"hour after its last sign of life.", e.Server, e.Host, e.Since)
 }
 
 // Prune removes the backups that policy does not keep, and the parts that no backup needs any more. The newest whole
@@ -134,7 +135,8 @@ func (policy *Policy) doomed(all []Entry) (goes []Entry) {
 }
 
 // removeParts removes the parts that were freed now, and older ones that no backup needs.
-func (r *Repository) removeParts(ctx context.Context, l *lock, policy Policy, done *Pruned, needed, freed map[string]bool) error {
+func (r *Repository) removeParts(ctx context.Context, l *lock, policy Policy, done *Pruned, needed,
+	freed map[string]bool) error {
 	there, err := r.parts(ctx)
 	if err != nil {
 		return err

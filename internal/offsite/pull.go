@@ -27,7 +27,8 @@ const pullMark = "temp-pull-"
 // bytes are read and checked first. progress gets the bytes done.
 //
 // Errors: *BrokenError; the store's; the system's.
-func (r *Repository) Pull(ctx context.Context, d disk.System, b *Backup, into string, progress func(bytes int64)) error {
+func (r *Repository) Pull(ctx context.Context, d disk.System, b *Backup, into string,
+	progress func(bytes int64)) error {
 	temp := filepath.Join(into, pullMark+b.ID)
 	if err := d.Mkdir(into, 0o750); err != nil {
 		return err

@@ -198,7 +198,8 @@ func (p *pushing) files(ctx context.Context, sources []Source) (files []File, er
 }
 
 // file reads a file and gives its parts to send.
-func (p *pushing) file(ctx context.Context, source Source, send func(name string, content, memory []byte)) (File, error) {
+func (p *pushing) file(ctx context.Context, source Source, send func(name string, content, memory []byte)) (File,
+	error) {
 	f := File{Name: source.Name, Bytes: source.Bytes}
 	sum := sha256.New()
 	for left := source.Bytes; left > 0; {

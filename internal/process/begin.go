@@ -14,7 +14,8 @@ type Begun struct {
 
 // Begin opens the log, finds the supervisor, and becomes a daemon if the settings ask for one. argv and stdin are for
 // Daemonize. If the process has nothing more to do, the result is nil: it ends with code.
-func Begin(s *Settings, registry *setting.Registry, log *logging.Logger, argv []string, stdin []byte) (b *Begun, code int) {
+func Begin(s *Settings, registry *setting.Registry, log *logging.Logger, argv []string, stdin []byte) (b *Begun,
+	code int) {
 	OpenLog(log, s, registry)
 	b = &Begun{Supervisor: Supervise(s, log), isDaemon: IsDaemon()}
 	if s.Daemonize.Get() && !b.Supervisor.Active() && !b.isDaemon {

@@ -225,8 +225,9 @@ var fileSystems = map[int64]struct {
 	unix.OVERLAYFS_SUPER_MAGIC: {"overlay", Advice, "its files are gone with the container"},
 	unix.NFS_SUPER_MAGIC:       {"NFS", Advice, "a sync waits for another host, and two servers may write the same files"},
 	unix.SMB2_SUPER_MAGIC:      {"SMB", Advice, "a sync waits for another host, and two servers may write the same files"},
-	unix.CIFS_SUPER_MAGIC:      {"CIFS", Advice, "a sync waits for another host, and two servers may write the same files"},
-	unix.FUSE_SUPER_MAGIC:      {"FUSE", Advice, "what a sync promises depends on a program"},
+	unix.CIFS_SUPER_MAGIC: {"CIFS", Advice,
+		"a sync waits for another host, and two servers may write the same files"},
+	unix.FUSE_SUPER_MAGIC: {"FUSE", Advice, "what a sync promises depends on a program"},
 }
 
 // checkFolder checks the folder of the files: that it takes some, its file system, its room, and what a sync costs.
@@ -235,12 +236,14 @@ func checkFolder(p Plan) []Finding {
 		return []Finding{{Name: "folder", Sees: "nothing is saved or logged"}}
 	}
 	name := p.Folder
-	room := Finding{Name: "folder", Verdict: Problem, Change: "create it, or set dir", Why: "the server does not start without it"}
+	room := Finding{Name: "folder", Verdict: Problem, Change: "create it, or set dir",
+		Why: "the server does not start without it"}
 	probe, err := os.CreateTemp(name, "temp-doctor-*")
 	if err != nil {
 		room.Sees = err.Error()
 		if errors.Is(err, fs.ErrPermission) {
-			room.Change, room.Why = "let this user write to it, or run spindle doctor as the server's user", "saves and the log fail"
+			room.Change, room.Why = "let this user write to it, or run spindle doctor as the server's user",
+				"saves and the log fail"
 		}
 		return []Finding{room}
 	}
@@ -253,7 +256,8 @@ func checkFolder(p Plan) []Finding {
 		return []Finding{{Name: "folder", Verdict: Unknown, Sees: name + ": " + err.Error()}}
 	}
 	free, used := s.Bavail*uint64(s.Bsize), sizeOf(name)
-	room = Finding{Name: "folder", Sees: fmt.Sprintf("%s has %s free, its files take %s", name, bytesText(free), bytesText(used))}
+	room = Finding{Name: "folder", Sees: fmt.Sprintf("%s has %s free, its files take %s", name, bytesText(free),
+		bytesText(used))}
 	if need := max(used, p.MaxMemory); free < need {
 		room.Verdict = Advice
 		room.Change = fmt.Sprintf("make room for %s", bytesText(need))

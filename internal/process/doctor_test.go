@@ -53,7 +53,8 @@ func TestDoctor(t *testing.T) {
 		{"THP", "sys/kernel/mm/transparent_hugepage/enabled", "", nil, Unknown, "has no"},
 		{"overcommit", "proc/sys/vm/overcommit_memory", "2", nil, Problem, "is 2"},
 		{"overcommit", "proc/sys/vm/overcommit_memory", "", nil, Unknown, "cannot be read"},
-		{"memory", "", "", func(_ *host, p *Plan) { p.MaxMemory = 17 * gb }, Problem, "maxmemory is 17 GB, the host has 16 GB"},
+		{"memory", "", "", func(_ *host, p *Plan) { p.MaxMemory = 17 * gb }, Problem,
+			"maxmemory is 17 GB, the host has 16 GB"},
 		{"memory", "", "", func(_ *host, p *Plan) { p.MaxMemory = 15 * gb }, Advice, "maxmemory is 15 GB"},
 		{"memory", "", "", func(_ *host, p *Plan) { p.MaxMemory = 0 }, Advice, "not set"},
 		{"memory", "sys/fs/cgroup/memory.max", "4294967296", nil, Problem, "the control group has 4 GB"},
@@ -76,7 +77,8 @@ func TestDoctor(t *testing.T) {
 		{"time", "", "", func(h *host, _ *Plan) {
 			h.clock = func() (int, error) { return -1, errors.New("denied") }
 		}, Unknown, "does not say"},
-		{"folder", "", "", func(_ *host, p *Plan) { p.Persists, p.Folder = true, "/no/such/folder" }, Problem, "no such file"},
+		{"folder", "", "", func(_ *host, p *Plan) { p.Persists, p.Folder = true, "/no/such/folder" }, Problem,
+			"no such file"},
 		{"folder", "", "", func(_ *host, p *Plan) { p.Persists, p.Folder = true, large }, Advice, "take 8 TB"},
 		{"file system", "", "", func(_ *host, p *Plan) { p.Persists, p.Folder = true, "/dev/shm" }, Problem, "tmpfs"},
 		{"sync", "", "", func(_ *host, p *Plan) { p.Persists, p.Syncs = true, true }, Fine, " ms, at most "},

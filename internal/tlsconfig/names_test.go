@@ -27,12 +27,14 @@ func TestNames(t *testing.T) {
 		uris    []string
 		cn, uri []string
 	}{
-		"a name":              {named("alice"), nil, []string{"alice"}, nil},
-		"two names":           {named("alice", "bob"), nil, []string{"alice"}, nil},
-		"no name":             {pkix.Name{Organization: []string{"o"}}, nil, nil, nil},
-		"an empty name":       {named(""), nil, nil, nil},
-		"a zero byte":         {named("alice\x00.example"), []string{"urn:a\x00b", "urn:b"}, []string{"alice\x00.example"}, []string{"urn:a\x00b", "urn:b"}},
-		"a name as it stands": {named("Alice B. é"), []string{"urn:X:%41", "bob"}, []string{"Alice B. é"}, []string{"urn:X:%41", "bob"}},
+		"a name":        {named("alice"), nil, []string{"alice"}, nil},
+		"two names":     {named("alice", "bob"), nil, []string{"alice"}, nil},
+		"no name":       {pkix.Name{Organization: []string{"o"}}, nil, nil, nil},
+		"an empty name": {named(""), nil, nil, nil},
+		"a zero byte": {named("alice\x00.example"), []string{"urn:a\x00b", "urn:b"}, []string{"alice\x00.example"},
+			[]string{"urn:a\x00b", "urn:b"}},
+		"a name as it stands": {named("Alice B. é"), []string{"urn:X:%41", "bob"}, []string{"Alice B. é"},
+			[]string{"urn:X:%41", "bob"}},
 	} {
 		template := &x509.Certificate{Subject: c.subject}
 		if c.uris != nil {

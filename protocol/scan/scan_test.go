@@ -44,20 +44,22 @@ func scanAll(t testing.TB, wire []byte, cuts []int) (got []string) {
 }
 
 var replies = []string{
-	"+OK\r\n", "+\r\n", "+PONG\r\n", "+a\rb\nc\r\r\n", "+a\nb\r\n", "+\r\r\n", "+QUEUED\r\n", ":-2\r\n", ":-10\r\n", "-ERR no\r\n", "-\r\n", "-X\r\n", "-MOVED 1 h:1\r\n", "-MOVED\r\n",
-	"-CLUSTERDOWN The cluster is down\r\n", "-CLUSTERDOWNX\r\n", ":0\r\n", ":-1\r\n", ":9223372036854775807\r\n", "$0\r\n\r\n",
-	"$-1\r\n", "$5\r\nhello\r\n", "$11\r\n*1\r\n$3\r\nabc\r\n", "*0\r\n", "*-1\r\n", "*2\r\n:1\r\n$1\r\na\r\n", "_\r\n", "#t\r\n", "#f\r\n",
-	",1.5\r\n", ",inf\r\n", "(123456789012345678901234567890\r\n", "!5\r\nERR x\r\n", "=5\r\ntxt:a\r\n", "%0\r\n",
-	"%1\r\n+a\r\n*1\r\n*1\r\n-ERR x\r\n", "~2\r\n_\r\n#t\r\n", ">2\r\n+message\r\n*0\r\n", "|1\r\n+ttl\r\n:3\r\n", "|0\r\n",
-	"*2\r\n|1\r\n+a\r\n:1\r\n:2\r\n|2\r\n+a\r\n%1\r\n+b\r\n:1\r\n+c\r\n_\r\n$1\r\nx\r\n", "*1\r\n|0\r\n*0\r\n", "*1\r\n-MOVED 1 h:1\r\n",
-	strings.Repeat("*1\r\n", 1000) + ":1\r\n", "*3\r\n*2\r\n*1\r\n+OK\r\n+OK\r\n%1\r\n+OK\r\n*0\r\n_\r\n",
-	"$100\r\n" + strings.Repeat("x", 100) + "\r\n",
+	"+OK\r\n", "+\r\n", "+PONG\r\n", "+a\rb\nc\r\r\n", "+a\nb\r\n", "+\r\r\n", "+QUEUED\r\n", ":-2\r\n", ":-10\r\n",
+	"-ERR no\r\n", "-\r\n", "-X\r\n", "-MOVED 1 h:1\r\n", "-MOVED\r\n", "-CLUSTERDOWN The cluster is down\r\n",
+	"-CLUSTERDOWNX\r\n", ":0\r\n", ":-1\r\n", ":9223372036854775807\r\n", "$0\r\n\r\n", "$-1\r\n", "$5\r\nhello\r\n",
+	"$11\r\n*1\r\n$3\r\nabc\r\n", "*0\r\n", "*-1\r\n", "*2\r\n:1\r\n$1\r\na\r\n", "_\r\n", "#t\r\n", "#f\r\n", ",1.5\r\n",
+	",inf\r\n", "(123456789012345678901234567890\r\n", "!5\r\nERR x\r\n", "=5\r\ntxt:a\r\n", "%0\r\n",
+	"%1\r\n+a\r\n*1\r\n*1\r\n-ERR x\r\n", "~2\r\n_\r\n#t\r\n", ">2\r\n+message\r\n*0\r\n", "|1\r\n+ttl\r\n:3\r\n",
+	"|0\r\n", "*2\r\n|1\r\n+a\r\n:1\r\n:2\r\n|2\r\n+a\r\n%1\r\n+b\r\n:1\r\n+c\r\n_\r\n$1\r\nx\r\n", "*1\r\n|0\r\n*0\r\n",
+	"*1\r\n-MOVED 1 h:1\r\n", strings.Repeat("*1\r\n", 1000) + ":1\r\n",
+	"*3\r\n*2\r\n*1\r\n+OK\r\n+OK\r\n%1\r\n+OK\r\n*0\r\n_\r\n", "$100\r\n" + strings.Repeat("x", 100) + "\r\n",
 }
 
 var noReplies = []string{
-	"x", "\r\n", "PING\r\n", "$?\r\n", "*?\r\n", "%?\r\n", ";4\r\n", ".\r\n", "$\r\n", "$-2\r\n", "$-0\r\n", "$01\r\n", "$1x\r\n", "*-2\r\n", "%-1\r\n",
-	"=-1\r\n", "$1\r\nabc\r\n", "$1\r\na\rb", "$1\n", ":-0\r\n", ":-01\r\n", ":-\r\n", "_\rx", "#t\rx", ":\r\n", ":+1\r\n", ":1\n", ":1\r\r\n", ":--1\r\n", ":12345678901234567890\r\n",
-	"$4294967297\r\n", "*4294967296\r\n", "%2147483648\r\n", "#x\r\n", "#tt\r\n", "_x\r\n", "*1\r\n>0\r\n", "*2\r\n:1\r\nOK\r\n",
+	"x", "\r\n", "PING\r\n", "$?\r\n", "*?\r\n", "%?\r\n", ";4\r\n", ".\r\n", "$\r\n", "$-2\r\n", "$-0\r\n", "$01\r\n",
+	"$1x\r\n", "*-2\r\n", "%-1\r\n", "=-1\r\n", "$1\r\nabc\r\n", "$1\r\na\rb", "$1\n", ":-0\r\n", ":-01\r\n", ":-\r\n",
+	"_\rx", "#t\rx", ":\r\n", ":+1\r\n", ":1\n", ":1\r\r\n", ":--1\r\n", ":12345678901234567890\r\n", "$4294967297\r\n",
+	"*4294967296\r\n", "%2147483648\r\n", "#x\r\n", "#tt\r\n", "_x\r\n", "*1\r\n>0\r\n", "*2\r\n:1\r\nOK\r\n",
 }
 
 // TestScan finds the ends of replies that follow each other, at any cut.
@@ -100,10 +102,11 @@ func TestScanRefuses(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for line, want := range map[string]Refusal{
-		"+MOVED 1 h:1": NotRefused, "-MOVED 3999 127.0.0.1:6381": Moved, "-ASK 3999 h:1": Ask, "-TRYAGAIN Multiple keys": TryAgain,
-		"-CLUSTERDOWN Hash slot not served": ClusterDown, "-LOADING Redis is loading": Loading, "-READONLY You can't": ReadOnly,
-		"-MASTERDOWN Link": PrimaryDown, "-NOSCRIPT No": NoScript, "-ERR x": OtherError, "-moved 1 h:1": OtherError,
-		"-MOVEDX": OtherError, "-": OtherError, "-ASKING": OtherError, "-" + strings.Repeat("X", 100): OtherError, "!3\r\nASK": OtherError,
+		"+MOVED 1 h:1": NotRefused, "-MOVED 3999 127.0.0.1:6381": Moved, "-ASK 3999 h:1": Ask,
+		"-TRYAGAIN Multiple keys": TryAgain, "-CLUSTERDOWN Hash slot not served": ClusterDown,
+		"-LOADING Redis is loading": Loading, "-READONLY You can't": ReadOnly, "-MASTERDOWN Link": PrimaryDown,
+		"-NOSCRIPT No": NoScript, "-ERR x": OtherError, "-moved 1 h:1": OtherError, "-MOVEDX": OtherError, "-": OtherError,
+		"-ASKING": OtherError, "-" + strings.Repeat("X", 100): OtherError, "!3\r\nASK": OtherError,
 	} {
 		for cut := 1; cut <= len(line)+2; cut++ {
 			var s Scanner
@@ -234,8 +237,9 @@ func TestScanDoesNotAllocate(t *testing.T) {
 // BenchmarkScan finds the end of one reply. Watch allocs/op: 0.
 func BenchmarkScan(b *testing.B) {
 	for _, c := range []struct{ name, reply string }{
-		{"OK", "+OK\r\n"}, {"integer", ":1234\r\n"}, {"string", "$16\r\n0123456789abcdef\r\n"}, {"null", "$-1\r\n"}, {"negative", ":-1\r\n"},
-		{"PONG", "+PONG\r\n"}, {"error", "-ERR unknown command\r\n"}, {"array of 100", "*100\r\n" + strings.Repeat("$3\r\nabc\r\n", 100)},
+		{"OK", "+OK\r\n"}, {"integer", ":1234\r\n"}, {"string", "$16\r\n0123456789abcdef\r\n"}, {"null", "$-1\r\n"},
+		{"negative", ":-1\r\n"}, {"PONG", "+PONG\r\n"}, {"error", "-ERR unknown command\r\n"},
+		{"array of 100", "*100\r\n" + strings.Repeat("$3\r\nabc\r\n", 100)},
 		{"64 KB", "$65536\r\n" + strings.Repeat("x", 65536) + "\r\n"},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -106,17 +106,20 @@ func TestRequests(t *testing.T) {
 		{"health", query{method: "GET", path: "/healthz"}, "ok"},
 		{"a foreign page", query{method: "POST", path: "/v1/products", body: create, token: "writer",
 			origin: "http://evil.example"}, "foreign_page"},
-		{"a form", query{method: "POST", path: "/v1/products", body: create, token: "writer", kind: "text/plain"}, "bad_request"},
+		{"a form", query{method: "POST", path: "/v1/products", body: create, token: "writer", kind: "text/plain"},
+			"bad_request"},
 		{"no JSON", query{method: "POST", path: "/v1/products", body: `{"name":`, token: "writer"}, "bad_request"},
 		{"text after it", query{method: "POST", path: "/v1/products", body: create + "1", token: "writer"}, "bad_request"},
-		{"an unknown field", query{method: "POST", path: "/v1/products", body: `{"nome":"a"}`, token: "writer"}, "bad_request"},
+		{"an unknown field", query{method: "POST", path: "/v1/products", body: `{"nome":"a"}`, token: "writer"},
+			"bad_request"},
 		{"a long body", query{method: "POST", path: "/v1/products", body: strings.Repeat(" ", maxBody+1), token: "writer"},
 			"too_large"},
 		{"writing", query{method: "POST", path: "/v1/products", body: create, token: "writer"}, "ok"},
 		{"twice", query{method: "POST", path: "/v1/products", body: create, token: "writer"}, "exists"},
 		{"a bad name", query{method: "POST", path: "/v1/products", body: `{"name":"../a","kind":"groups"}`, token: "writer"},
 			"bad_request"},
-		{"the dashboard's own name", query{method: "POST", path: "/v1/products", body: `{"name":"_dashboard","kind":"groups"}`,
+		{"the dashboard's own name", query{method: "POST", path: "/v1/products",
+			body:  `{"name":"_dashboard","kind":"groups"}`,
 			token: "writer"}, "bad_request"},
 		{"a bad kind", query{method: "POST", path: "/v1/products", body: `{"name":"b","kind":"heap"}`, token: "writer"},
 			"bad_request"},
@@ -194,7 +197,8 @@ func TestTokens(t *testing.T) {
 		t.Errorf("writing with the new token: %s", got)
 	}
 	w = query{method: "GET", path: "/v1/tokens"}.send(d)
-	if text := w.Body.String(); !strings.Contains(text, `"ci"`) || strings.Contains(text, made.Secret) || strings.Contains(text, "hash") {
+	if text := w.Body.String(); !strings.Contains(text, `"ci"`) || strings.Contains(text, made.Secret) ||
+		strings.Contains(text, "hash") {
 		t.Errorf("the list of tokens: %s", text)
 	}
 	if got := codeOf(t, query{method: "DELETE", path: "/v1/tokens/ci", token: "writer"}.send(d)); got != "ok" {
@@ -204,7 +208,8 @@ func TestTokens(t *testing.T) {
 		t.Errorf("a deleted token: %s", got)
 	}
 	w = query{method: "GET", path: "/v1/audit?product=a"}.send(d)
-	if text := w.Body.String(); !strings.Contains(text, `"actor":"ci"`) || !strings.Contains(text, `"action":"product create"`) ||
+	if text := w.Body.String(); !strings.Contains(text, `"actor":"ci"`) ||
+		!strings.Contains(text, `"action":"product create"`) ||
 		strings.Contains(text, "token") {
 		t.Errorf("the audit log: %s", text)
 	}
@@ -250,7 +255,8 @@ func TestDamagedEntries(t *testing.T) {
 	d := begin(t, nil)
 	query{method: "POST", path: "/v1/products", body: `{"name":"a","kind":"groups"}`, token: "writer"}.send(d)
 	put := func(key, value string) {
-		if _, err := d.store.Commit(t.Context(), nil, []store.Write{{Key: "/spindle/a/" + key, Value: []byte(value)}}); err != nil {
+		if _, err := d.store.Commit(t.Context(), nil,
+			[]store.Write{{Key: "/spindle/a/" + key, Value: []byte(value)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,7 +312,8 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	d := begin(t, nil)
-	for _, r := range append(d.routes(), route{method: "GET", path: "/healthz"}, route{method: "GET", path: "/openapi.json"}) {
+	for _, r := range append(d.routes(), route{method: "GET", path: "/healthz"},
+		route{method: "GET", path: "/openapi.json"}) {
 		name := r.method + " " + r.path
 		if !described[name] {
 			t.Errorf("openapi.json lacks %s", name)

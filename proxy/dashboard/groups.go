@@ -267,7 +267,8 @@ func (d *Dashboard) loadGroup(c *call) (*model, *store.Group, error) {
 }
 
 // errShards is the answer to what a cluster's shards do not have.
-var errShards = &failure{http.StatusConflict, "is_cluster", "the product is a cluster: its shards have no label and no mark"}
+var errShards = &failure{http.StatusConflict, "is_cluster",
+	"the product is a cluster: its shards have no label and no mark"}
 
 // deleteGroup removes a group that has no slots. Its servers continue as they are.
 func (d *Dashboard) deleteGroup(c *call) (any, error) {

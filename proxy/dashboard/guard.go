@@ -54,7 +54,8 @@ func (g *guard) admit(r *http.Request, role string) (actor, *failure) {
 	case who.role == store.RoleWrite, who.role == store.RoleRead && role == store.RoleRead:
 		return who, nil
 	case problem != nil:
-		return actor{}, failed(http.StatusServiceUnavailable, "store", "the store does not answer, so that its tokens are unknown: %s", problem)
+		return actor{}, failed(http.StatusServiceUnavailable, "store",
+			"the store does not answer, so that its tokens are unknown: %s", problem)
 	case who.role == store.RoleRead:
 		return actor{}, failed(http.StatusForbidden, "read_only", "a token for writing is needed")
 	}

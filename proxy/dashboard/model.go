@@ -117,7 +117,8 @@ func (m *model) isCluster() bool { return m.product.Kind == store.KindCluster }
 // table returns the slots of a product over groups. Errors: its entry was refused or is missing.
 func (m *model) table() (plan.Table, error) {
 	if m.slots == nil || m.slots.Slots != m.product.Slots {
-		return nil, errors.Join(append(slices.Clone(m.refused), errors.New("the product's table of slots is missing or damaged"))...)
+		return nil,
+			errors.Join(append(slices.Clone(m.refused), errors.New("the product's table of slots is missing or damaged"))...)
 	}
 	t := plan.NewTable(m.slots)
 	for slot, c := range t {

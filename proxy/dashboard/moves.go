@@ -149,7 +149,8 @@ func (d *Dashboard) layout(ctx context.Context, m *model, by string) (*plan.Layo
 		}
 		for _, s := range v.shards {
 			if !s.primary.lives() && len(s.primary.slots) > 0 {
-				return nil, failed(http.StatusConflict, "primary_down", "shard %s has failed, and its slots cannot move", s.primary.id)
+				return nil, failed(http.StatusConflict, "primary_down", "shard %s has failed, and its slots cannot move",
+					s.primary.id)
 			}
 			if s.primary.lives() {
 				l.Shards = append(l.Shards, plan.Shard{ID: s.primary.id})
@@ -225,8 +226,8 @@ func (d *Dashboard) figure(ctx context.Context, address, by string) int64 {
 }
 
 // weighKeys spreads the figures of a cluster's shards over their slots by the slots' keys.
-func (d *Dashboard) weighKeys(ctx context.Context, l *plan.Layout, primaries map[string]string, figures map[string]int64,
-	by string) error {
+func (d *Dashboard) weighKeys(ctx context.Context, l *plan.Layout, primaries map[string]string,
+	figures map[string]int64, by string) error {
 	for id, address := range primaries {
 		link, err := d.dialer.open(ctx, address)
 		if err != nil {
@@ -360,7 +361,8 @@ func (d *Dashboard) changeMove(c *call) (any, error) {
 		c.detail = describe(*o.State)
 		switch {
 		case *o.State != store.MoveRunning && *o.State != store.MovePaused && *o.State != store.MoveCancelled:
-			return nil, failed(http.StatusBadRequest, "bad_request", "state %.40q is none of running, paused and cancelled", *o.State)
+			return nil, failed(http.StatusBadRequest, "bad_request", "state %.40q is none of running, paused and cancelled",
+				*o.State)
 		case changed.State == store.MoveCancelled:
 			return nil, failed(http.StatusConflict, "conflict", "the move is cancelled already")
 		}

@@ -67,14 +67,15 @@ spindle_proxy_shard_queue{shard="127.0.0.1:7001"} 5
 		t.Fatal(err)
 	}
 	admin := strings.TrimPrefix(proxy.URL, "http://")
-	for _, p := range []store.Proxy{{ID: "p1", Admin: admin, Host: own}, {ID: "p2", Admin: admin, Host: "elsewhere"}, {ID: "p3"},
-		{ID: "p4", Admin: "127.0.0.1:1", Host: own}} {
+	for _, p := range []store.Proxy{{ID: "p1", Admin: admin, Host: own}, {ID: "p2", Admin: admin, Host: "elsewhere"},
+		{ID: "p3"}, {ID: "p4", Admin: "127.0.0.1:1", Host: own}} {
 		p.Address, p.Started, p.Instance = "127.0.0.1:7000", time.Now().UTC(), "one"
 		put(t, d, "proxies/"+p.ID, &p)
 	}
 	put(t, d, "groups/g", &store.Group{ID: "g", Primary: "127.0.0.1:1", Servers: []store.Server{{Address: "127.0.0.1:1"}}})
 	first := look(t, d)
-	if len(first.Proxies) != 4 || first.Proxies[0].Traffic != nil || first.Proxies[0].Clients != 7 || first.Proxies[0].Owed != 3 {
+	if len(first.Proxies) != 4 || first.Proxies[0].Traffic != nil || first.Proxies[0].Clients != 7 ||
+		first.Proxies[0].Owed != 3 {
 		t.Fatalf("%+v", first.Proxies)
 	}
 	if len(first.Groups) != 1 || first.Groups[0].Servers[0].Problem == "" || first.Groups[0].Servers[0].Role != "unknown" {
@@ -138,7 +139,8 @@ func TestSpan(t *testing.T) {
 	s := &span{}
 	s.add(nil, &counters{calls: 100, seconds: 1, below: map[float64]float64{0.01: 100, math.Inf(1): 100}}, 2*time.Second)
 	before := &counters{calls: 50, seconds: 9, failed: 5, below: map[float64]float64{0.02: 50, math.Inf(1): 50}}
-	s.add(before, &counters{calls: 150, seconds: 10, failed: 7, below: map[float64]float64{0.02: 50, math.Inf(1): 150}}, time.Second)
+	s.add(before, &counters{calls: 150, seconds: 10, failed: 7, below: map[float64]float64{0.02: 50, math.Inf(1): 150}},
+		time.Second)
 	got := *s.traffic()
 	if want := (traffic{Calls: 150, Errors: 2, MeanUs: 10000, P50Us: 10000, P99Us: 20000}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -10,16 +10,17 @@ import (
 // TestPageFiles: the page's files are served without a token to known hosts, under a policy that lets nothing else in.
 func TestPageFiles(t *testing.T) {
 	d := begin(t, func(s *settings) { s.ReadToken.Set("reader") })
-	for path, kind := range map[string]string{"/": "text/html", "/page/app.js": "text/javascript", "/page/ask.js": "text/javascript",
-		"/page/draw.js": "text/javascript", "/page/actions.js": "text/javascript", "/page/style.css": "text/css",
-		"/page/icon.svg": "image/svg+xml"} {
+	for path, kind := range map[string]string{"/": "text/html", "/page/app.js": "text/javascript",
+		"/page/ask.js": "text/javascript", "/page/draw.js": "text/javascript", "/page/actions.js": "text/javascript",
+		"/page/style.css": "text/css", "/page/icon.svg": "image/svg+xml"} {
 		w := query{method: "GET", path: path}.send(d)
 		h := w.Header()
 		if w.Code != http.StatusOK || h.Get("Content-Type") != kind+"; charset=utf-8" || w.Body.Len() == 0 {
 			t.Errorf("%s: %d %s, %d bytes", path, w.Code, h.Get("Content-Type"), w.Body.Len())
 		}
 		policy := h.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"} {
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "connect-src 'self'",
+			"frame-ancestors 'none'"} {
 			if !strings.Contains(policy, want) {
 				t.Errorf("%s has the policy %q, without %q", path, policy, want)
 			}

@@ -232,7 +232,8 @@ func (d *Dashboard) assignSlots(c *call) (any, error) {
 }
 
 // errCluster is the answer to what only groups have.
-var errCluster = &failure{http.StatusConflict, "is_cluster", "the product is a cluster, which has its own table of slots"}
+var errCluster = &failure{http.StatusConflict, "is_cluster",
+	"the product is a cluster, which has its own table of slots"}
 
 // assignEvenly gives the free slots to the groups, in runs.
 func assignEvenly(t plan.Table, m *model) error {

@@ -198,7 +198,8 @@ func check(t *testing.T, seed uint64, l Layout, p *Plan) {
 		t.Errorf("seed %d: %d slots move, and the plan says %d", seed, len(moved), p.Moved)
 	}
 	for _, s := range l.Shards {
-		if s.Draining && after[s.ID] > 0 && slices.ContainsFunc(p.Steps, func(x store.Step) bool { return x.Target == s.ID }) {
+		if s.Draining && after[s.ID] > 0 && slices.ContainsFunc(p.Steps,
+			func(x store.Step) bool { return x.Target == s.ID }) {
 			t.Errorf("seed %d: %s drains and gets slots", seed, s.ID)
 		}
 	}

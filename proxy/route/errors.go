@@ -43,8 +43,8 @@ func unknownCommand(args [][]byte) *protocol.Error {
 // UnknownSubcommand returns Redis's error for a container's call with a subcommand that it does not have.
 func UnknownSubcommand(args [][]byte) *protocol.Error {
 	name := strings.ToUpper(string(quotable(args[0], maxQuoted)))
-	return &protocol.Error{Code: "ERR", Text: "unknown subcommand '" + string(quotable(args[1], maxQuoted)) + "'. Try " + name +
-		" HELP."}
+	return &protocol.Error{Code: "ERR", Text: "unknown subcommand '" + string(quotable(args[1], maxQuoted)) + "'. Try " +
+		name + " HELP."}
 }
 
 // WrongArity returns Redis's error for a call with too few or too many arguments.

@@ -88,7 +88,8 @@ const (
 
 // split has the commands that are cut by slot. Their shards agree: each key is an operation without the others. MSETNX
 // and MSETEX are no such commands.
-var split = map[string]Merge{"mget": ByKey, "mset": AllSucceeded, "del": Sum, "unlink": Sum, "exists": Sum, "touch": Sum}
+var split = map[string]Merge{"mget": ByKey, "mset": AllSucceeded, "del": Sum, "unlink": Sum, "exists": Sum,
+	"touch": Sum}
 
 // hand has the commands that tips call special, those without a key and without tips, and those that concern the
 // proxy. The name of a container stands for all its subcommands that have no line.
@@ -121,7 +122,8 @@ var hand = map[string]decision{
 	"script|debug":  refused("a debugger needs a connection to one server"),
 	"function|load": with(all(AllSucceeded), FunctionLoad), "function|delete": with(all(AllSucceeded), FunctionDelete),
 	"function|flush": with(all(AllSucceeded), FunctionFlush), "function|restore": with(all(AllSucceeded), FunctionRestore),
-	"function|kill": all(OneSucceeded), "function|stats": all(FunctionStats), "function|list": with(all(SameLibraries), FunctionList),
+	"function|kill": all(OneSucceeded), "function|stats": all(FunctionStats), "function|list": with(all(SameLibraries),
+		FunctionList),
 	"function|dump": with(anyShard, FunctionDump),
 	"memory|purge":  all(AllSucceeded),
 	"memory|doctor": refused(ofOneServer), "memory|stats": refused(ofOneServer),
@@ -134,14 +136,14 @@ var hand = map[string]decision{
 	// Of single servers.
 	"acl": refused(ofUsers), "acl|log": refused(ofOneServer), "bgrewriteaof": refused(ofFiles), "bgsave": refused(ofFiles),
 	"backup": refused(ofFiles),
-	"save":   refused(ofFiles), "lastsave": refused(ofFiles), "shutdown": refused(ofOneServer), "debug": refused(ofOneServer),
-	"module": refused(ofOneServer), "monitor": refused("it would show the requests of all clients of a single server"),
-	"swapdb": refused("the shards cannot exchange their databases at the same instant"),
-	"sync":   refused(ofRole), "psync": refused(ofRole), "replconf": refused(ofRole), "replicaof": refused(ofRole),
-	"slaveof": refused(ofRole), "failover": refused(ofRole), "role": refused(ofRole),
-	"restore-asking": refused("only servers send it to each other"), "pfselftest": refused(ofOneServer),
-	"clusterscan": refused("its cursor names a single server; use SCAN"),
-	"bigkeys":     refused(ofOneServer), "hotkeys": refused(ofOneServer), "stalls": refused(ofOneServer),
+	"save":   refused(ofFiles), "lastsave": refused(ofFiles), "shutdown": refused(ofOneServer),
+	"debug": refused(ofOneServer), "module": refused(ofOneServer),
+	"monitor": refused("it would show the requests of all clients of a single server"),
+	"swapdb":  refused("the shards cannot exchange their databases at the same instant"), "sync": refused(ofRole),
+	"psync": refused(ofRole), "replconf": refused(ofRole), "replicaof": refused(ofRole), "slaveof": refused(ofRole),
+	"failover": refused(ofRole), "role": refused(ofRole), "restore-asking": refused("only servers send it to each other"),
+	"pfselftest": refused(ofOneServer), "clusterscan": refused("its cursor names a single server; use SCAN"),
+	"bigkeys": refused(ofOneServer), "hotkeys": refused(ofOneServer), "stalls": refused(ofOneServer),
 	"spindle": refused(ofOneServer), "script|stats": refused(ofOneServer), "sentinel": refused(ofOneServer),
 }
 

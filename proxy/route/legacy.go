@@ -33,8 +33,8 @@ var legacySubs = map[string]struct{ keyed, keyless []string }{
 	"xinfo":  {[]string{"consumers", "groups", "stream"}, []string{"help"}},
 	"memory": {[]string{"usage"}, []string{"doctor", "stats", "malloc-stats", "purge", "help"}},
 	"script": {nil, []string{"exists", "flush", "kill", "load", "debug", "help"}},
-	"acl": {nil, []string{"cat", "deluser", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users",
-		"whoami"}},
+	"acl": {nil, []string{"cat", "deluser", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser",
+		"users", "whoami"}},
 }
 
 // addLegacy gives a container of a server before Redis 7 its subcommands.

@@ -75,11 +75,15 @@ func TestGather(t *testing.T) {
 		{"one fails", Sum, false, ":1| -OOM_no| :1|", "-OOM_no (shard b; done by 2 of 3 shards)|"},
 		{"one fails to read", Sum, true, ":1| -LOADING_x|", "-LOADING_x (shard b)|"},
 		{"all fail alike", AllSucceeded, false, "-NOPERM_x| -NOPERM_x|", "-NOPERM_x|"},
-		{"all fail in different ways", AllSucceeded, false, "-NOPERM_x| -OOM_x|", "-NOPERM_x (shard a; done by 0 of 2 shards)|"},
+		{"all fail in different ways", AllSucceeded, false, "-NOPERM_x| -OOM_x|",
+			"-NOPERM_x (shard a; done by 0 of 2 shards)|"},
 		{"a long error of RESP3", AllSucceeded, false, "!5|A|B_C|", "-A  B_C|"},
-		{"a status for a number", Sum, false, ":1| +OK|", "-" + odd + "it has \"+OK\" in the place of an integer (shard b; done by 1 of 2 shards)|; b"},
-		{"too few numbers", Min, false, "*2|:1|:2| *1|:1|", "-" + odd + "it has 1 numbers, another shard's has 2 (shard b; done by 1 of 2 shards)|; b"},
-		{"a set among arrays", Concat, true, "*0| ~0|", "-" + odd + "it has the type '~', another shard's has '*' (shard b)|; b"},
+		{"a status for a number", Sum, false, ":1| +OK|",
+			"-" + odd + "it has \"+OK\" in the place of an integer (shard b; done by 1 of 2 shards)|; b"},
+		{"too few numbers", Min, false, "*2|:1|:2| *1|:1|",
+			"-" + odd + "it has 1 numbers, another shard's has 2 (shard b; done by 1 of 2 shards)|; b"},
+		{"a set among arrays", Concat, true, "*0| ~0|",
+			"-" + odd + "it has the type '~', another shard's has '*' (shard b)|; b"},
 		{"a null array", Concat, true, "*-1| *0|", "-" + odd + "it begins with \"*-1\" (shard a)|; a"},
 	} {
 		var replies []string
@@ -97,7 +101,8 @@ func TestGather(t *testing.T) {
 func TestGatherByKey(t *testing.T) {
 	row := &Row{Merge: ByKey, Readonly: true}
 	keys := [][]int32{{2, 4}, {1}, {3, 5}}
-	got := joined(t, row, keys, "*2\r\n$1\r\nb\r\n$-1\r\n", "*1\r\n$3\r\naaa\r\n", "*2\r\n|1\r\n+ttl\r\n:1\r\n$1\r\nc\r\n$0\r\n\r\n")
+	got := joined(t, row, keys, "*2\r\n$1\r\nb\r\n$-1\r\n", "*1\r\n$3\r\naaa\r\n",
+		"*2\r\n|1\r\n+ttl\r\n:1\r\n$1\r\nc\r\n$0\r\n\r\n")
 	if want := "*5\r\n$3\r\naaa\r\n$1\r\nb\r\n|1\r\n+ttl\r\n:1\r\n$1\r\nc\r\n$-1\r\n$0\r\n\r\n"; got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}
@@ -116,8 +121,9 @@ func TestGatherByKey(t *testing.T) {
 
 // FuzzGather: whatever complete replies shards send, the joined one is one complete reply.
 func FuzzGather(f *testing.F) {
-	for _, s := range []string{":1\r\n:2\r\n:3\r\n", "*1\r\n:1\r\n*1\r\n:0\r\n", "-ERR a\r\n:1\r\n", "*1\r\n$1\r\na\r\n*2\r\n_\r\n_\r\n",
-		"%1\r\n$14\r\nrunning_script\r\n_\r\n%1\r\n$14\r\nrunning_script\r\n*0\r\n", "!3\r\nA\r\n\r\n+OK\r\n", "$-1\r\n$1\r\na\r\n", "~0\r\n~1\r\n+a\r\n"} {
+	for _, s := range []string{":1\r\n:2\r\n:3\r\n", "*1\r\n:1\r\n*1\r\n:0\r\n", "-ERR a\r\n:1\r\n",
+		"*1\r\n$1\r\na\r\n*2\r\n_\r\n_\r\n", "%1\r\n$14\r\nrunning_script\r\n_\r\n%1\r\n$14\r\nrunning_script\r\n*0\r\n",
+		"!3\r\nA\r\n\r\n+OK\r\n", "$-1\r\n$1\r\na\r\n", "~0\r\n~1\r\n+a\r\n"} {
 		for merge := range uint8(len(mergeNames)) {
 			f.Add([]byte(s), merge)
 		}
@@ -145,7 +151,8 @@ func FuzzGather(f *testing.F) {
 		}
 		got, _, _ := strings.Cut(joined(t, row, keys, replies...), "; ")
 		var s scan.Scanner
-		if n, complete, err := s.Scan([]byte(got)); err != nil || !complete && strings.HasSuffix(got, "\r\n") || n != len(got) {
+		if n, complete, err := s.Scan([]byte(got)); err != nil || !complete && strings.HasSuffix(got, "\r\n") ||
+			n != len(got) {
 			t.Fatalf("%q becomes %q: %d bytes, complete is %t, %v", replies, got, n, complete, err)
 		}
 	})

@@ -141,7 +141,8 @@ func TestPlan(t *testing.T) {
 	if got, want := describe(table, "MSETEX 2 {a}1 1 {a}2 2 NX"), "forward {a}1 {a}2"; got != want {
 		t.Errorf("MSETEX: %s, want %s", got, want)
 	}
-	if got, want := describe(table, "foo.part a"), "ERR FOO.PART is not served by the proxy: its key specifications are incomplete"; got != want {
+	if got, want := describe(table, "foo.part a"),
+		"ERR FOO.PART is not served by the proxy: its key specifications are incomplete"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -210,8 +211,8 @@ func TestGroups(t *testing.T) {
 
 func TestCodisSlots(t *testing.T) {
 	for key, want := range map[string]int{
-		"": 0, "123456789": 0xCBF43926 % 1024, "{123456789}x": 0xCBF43926 % 1024, "{}abc": 0, "a{123456789": Codis.Slot([]byte("a{123456789")),
-		"x{a}{123456789}": Codis.Slot([]byte("a")),
+		"": 0, "123456789": 0xCBF43926 % 1024, "{123456789}x": 0xCBF43926 % 1024, "{}abc": 0,
+		"a{123456789": Codis.Slot([]byte("a{123456789")), "x{a}{123456789}": Codis.Slot([]byte("a")),
 	} {
 		if got := Codis.Slot([]byte(key)); got != want {
 			t.Errorf("%q: slot %d, want %d", key, got, want)
@@ -265,8 +266,8 @@ func FuzzPlan(f *testing.F) {
 func TestPlanDoesNotAllocate(t *testing.T) {
 	table := readTable(t, false)
 	var p Plan
-	for _, call := range []string{"GET a", "SET a 1", "MGET a b c", "MSET a 1 b 2", "EVAL s 1 a", "XREAD BLOCK 0 STREAMS a 0", "SORT a",
-		"MONITOR", "CLIENT LIST", "DBSIZE", "RENAME a b"} {
+	for _, call := range []string{"GET a", "SET a 1", "MGET a b c", "MSET a 1 b 2", "EVAL s 1 a",
+		"XREAD BLOCK 0 STREAMS a 0", "SORT a", "MONITOR", "CLIENT LIST", "DBSIZE", "RENAME a b"} {
 		args := split1(call)
 		if n := testing.AllocsPerRun(100, func() {
 			table.Plan(args, &p)
@@ -283,7 +284,8 @@ func TestPlanDoesNotAllocate(t *testing.T) {
 func BenchmarkPlan(b *testing.B) {
 	table := readTable(b, false)
 	var p Plan
-	for _, call := range []string{"GET key:000000000123", "set key:000000000123 x", "MGET a b c d e f g h", "EVAL s 1 a", "DBSIZE"} {
+	for _, call := range []string{"GET key:000000000123", "set key:000000000123 x", "MGET a b c d e f g h", "EVAL s 1 a",
+		"DBSIZE"} {
 		b.Run(strings.ReplaceAll(call, " ", "_"), func(b *testing.B) {
 			args := split1(call)
 			b.ReportAllocs()

@@ -46,8 +46,8 @@ const (
 	HaveScript                 // SCRIPT EXISTS: how many shards have each script; the proxy makes the reply of it
 )
 
-var mergeNames = [...]string{"", "all succeeded", "one succeeded", "sum", "minimum", "maximum", "logical and", "logical or",
-	"concatenated", "in the order of the keys", "a random one", "of a shard that runs a script",
+var mergeNames = [...]string{"", "all succeeded", "one succeeded", "sum", "minimum", "maximum", "logical and",
+	"logical or", "concatenated", "in the order of the keys", "a random one", "of a shard that runs a script",
 	"if all have the same libraries",
 	"1 if the proxy's clients can run it at all shards"}
 
@@ -291,7 +291,8 @@ func readRow(v respclient.Value, container string) (raw rawRow, err error) {
 	if !validName(raw.name) {
 		return raw, fmt.Errorf("COMMAND has a row named %.40q", raw.name)
 	}
-	if name, sub, isSub := strings.Cut(raw.name, "|"); isSub != (container != "") || isSub && (name != container || sub == "") {
+	if name, sub, isSub := strings.Cut(raw.name, "|"); isSub != (container != "") || isSub &&
+		(name != container || sub == "") {
 		return raw, fmt.Errorf("COMMAND has a row named %.40q below %.40q", raw.name, container)
 	}
 	for i, number := range []*int{&raw.arity, &raw.first, &raw.last, &raw.step} {

@@ -152,13 +152,14 @@ func readTable(t testing.TB, legacy bool) *Table {
 func TestClasses(t *testing.T) {
 	for name, want := range map[string]string{
 		"get": "forward", "SET": "forward", "mget": "split in the order of the keys", "MsEt": "split all succeeded",
-		"msetnx": "forward", "msetex": "forward", "del": "split sum", "rename": "forward", "blpop": "pinned", "eval": "forward",
-		"xread": "pinned", "sort": "forward", "migrate": "pinned", "object|encoding": "forward", "object|help": "forward",
-		"client|list": "local", "config|get": "local", "script|load": "all all succeeded", "script|exists": "all 1 if the proxy's clients can run it at all shards",
-		"dbsize": "all sum", "keys": "all concatenated", "randomkey": "all a random one", "scan": "local", "wait": "all minimum",
-		"multi": "pinned", "watch": "pinned", "ssubscribe": "local", "spublish": "local", "monitor": "refused", "ping": "local",
-		"hello": "local", "foo.any": "refused", "foo.sum": "all maximum", "foo.odd": "refused", "foo.key": "forward",
-		"foo.part": "refused", "foo.move": "refused",
+		"msetnx": "forward", "msetex": "forward", "del": "split sum", "rename": "forward", "blpop": "pinned",
+		"eval": "forward", "xread": "pinned", "sort": "forward", "migrate": "pinned", "object|encoding": "forward",
+		"object|help": "forward", "client|list": "local", "config|get": "local", "script|load": "all all succeeded",
+		"script|exists": "all 1 if the proxy's clients can run it at all shards", "dbsize": "all sum",
+		"keys": "all concatenated", "randomkey": "all a random one", "scan": "local", "wait": "all minimum",
+		"multi": "pinned", "watch": "pinned", "ssubscribe": "local", "spublish": "local", "monitor": "refused",
+		"ping": "local", "hello": "local", "foo.any": "refused", "foo.sum": "all maximum", "foo.odd": "refused",
+		"foo.key": "forward", "foo.part": "refused", "foo.move": "refused",
 	} {
 		table := readTable(t, false)
 		top, sub, isSub := strings.Cut(name, "|")
@@ -194,7 +195,8 @@ func TestRefusesOddReplies(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	for _, v := range []respclient.Value{{}, list(), list(list(text("get"))), list(text("get")), {Kind: '-', Text: "ERR no"}} {
+	for _, v := range []respclient.Value{{}, list(), list(list(text("get"))), list(text("get")),
+		{Kind: '-', Text: "ERR no"}} {
 		if _, err := Read(v, Redis); err == nil {
 			t.Errorf("%v: no error", v)
 		}

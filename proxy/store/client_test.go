@@ -87,7 +87,8 @@ func TestFollow(t *testing.T) {
 		tables := c.Follow(ctx)
 		testkit.Until(t, limit, "word of the missing product", func() error { return problems.has("no such product") })
 		table := next(t, tables, commit(t, s, shop(t)...))
-		if table.Groups["b"].Primary != "10.0.0.2:6379" || table.Slots[16383] != (Slot{Group: "a"}) || len(table.Groups) != 2 {
+		if table.Groups["b"].Primary != "10.0.0.2:6379" || table.Slots[16383] != (Slot{Group: "a"}) || len(table.Groups) !=
+			2 {
 			t.Errorf("%+v", table)
 		}
 		moving := &Slots{Slots: 16384, Ranges: []Range{{From: 0, To: 9, Group: "a", State: Prepare, Target: "b"},
@@ -205,7 +206,8 @@ func TestRegisterTwice(t *testing.T) {
 		ctx, problems := within(t), &complaints{}
 		commit(t, s, shop(t)...)
 		info := Proxy{ID: "127.0.0.1:7000", Address: "127.0.0.1:7000"}
-		first, second := NewClient(s, "/s", "shop", problems.warn), NewClient(s, "/s", "shop", func(err error) { t.Error(err) })
+		first, second := NewClient(s, "/s", "shop", problems.warn),
+			NewClient(s, "/s", "shop", func(err error) { t.Error(err) })
 		for _, c := range []*Client{first, second} {
 			if err := c.Register(ctx, info); err != nil {
 				t.Fatal(err)
@@ -236,7 +238,8 @@ func FuzzEntry(f *testing.F) {
 	for i, w := range shop(t) {
 		f.Add(i, w.Value)
 	}
-	f.Add(4, []byte(`{"schema":"spindle.move/1","id":"m","state":"running","steps":[{"from":1,"to":2,"source":"a","target":"b"}]}`))
+	f.Add(4,
+		[]byte(`{"schema":"spindle.move/1","id":"m","state":"running","steps":[{"from":1,"to":2,"source":"a","target":"b"}]}`))
 	f.Fuzz(func(t *testing.T, kind int, value []byte) {
 		fresh := func() Checked {
 			all := []Checked{new(Product), new(Group), new(Group), new(Slots), new(Move), new(Sentinels), new(Proxy),

@@ -345,7 +345,8 @@ func (b *beaten) Commit(ctx context.Context, conditions []Condition, writes []Wr
 func TestCampaignAfterAShortReign(t *testing.T) {
 	everyStore(t, func(t *testing.T, s Store) {
 		ctx := within(t)
-		l, err := Campaign(ctx, &beaten{Store: s}, "/leader", []byte("1"), testkit.Slowly(10*time.Second), func([]byte, error) {})
+		l, err := Campaign(ctx, &beaten{Store: s}, "/leader", []byte("1"), testkit.Slowly(10*time.Second),
+			func([]byte, error) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +366,8 @@ func TestCompaction(t *testing.T) {
 	}
 	last := put(t, s, "/w/c", "1")
 	var none struct{}
-	if err := s.call(ctx, "/v3/kv/compaction", map[string]any{"revision": last, "physical": true}, &none, false); err != nil {
+	if err := s.call(ctx, "/v3/kv/compaction", map[string]any{"revision": last, "physical": true}, &none, false); err !=
+		nil {
 		t.Fatal(err)
 	}
 	changes := s.Watch(ctx, "/w/", from)

@@ -74,7 +74,8 @@ func shard(slots string, nodes ...string) string {
 	out := "[slots [" + slots + "] nodes ["
 	for _, n := range nodes {
 		w := strings.Fields(n)
-		out += fmt.Sprintf("[id %s port %s ip %s endpoint %s role %s replication-offset 0 health %s]", w[0], w[2], w[1], w[1], w[3], w[4])
+		out += fmt.Sprintf("[id %s port %s ip %s endpoint %s role %s replication-offset 0 health %s]", w[0], w[2], w[1],
+			w[1], w[3], w[4])
 	}
 	return out + "]]"
 }
@@ -85,22 +86,35 @@ func TestShardsAreRead(t *testing.T) {
 		tls         bool
 		want        string
 	}{
-		{name: "two shards", reply: shard("0 100 200 300", "a h1 1 master online", "b h2 2 replica online") + shard("1000 2000", "c h3 3 master online"),
-			want: "a=h1:1+h2:2 0-100 200-300; c=h3:3 1000-2000"},
-		{name: "a shard without slots is left out", reply: shard("", "a h1 1 master online") + shard("1 1", "c h3 3 master online"), want: "c=h3:3 1-1"},
-		{name: "no host: the one that was asked", reply: shard("0 1", "a '' 1 master online", "b - 2 replica online"), want: "a=asked:1+asked:2 0-1"},
+		{name: "two shards", reply: shard("0 100 200 300", "a h1 1 master online", "b h2 2 replica online") +
+			shard("1000 2000", "c h3 3 master online"), want: "a=h1:1+h2:2 0-100 200-300; c=h3:3 1000-2000"},
+		{name: "a shard without slots is left out", reply: shard("", "a h1 1 master online") + shard("1 1",
+			"c h3 3 master online"), want: "c=h3:3 1-1"},
+		{name: "no host: the one that was asked", reply: shard("0 1", "a '' 1 master online", "b - 2 replica online"),
+			want: "a=asked:1+asked:2 0-1"},
 		{name: "IPv6", reply: shard("0 1", "a ::1 1 master online"), want: "a=[::1]:1 0-1"},
-		{name: "a host name", reply: "[slots [0 1] nodes [[id a port 1 ip 10.0.0.1 endpoint db1.example role master health online]]]", want: "a=db1.example:1 0-1"},
-		{name: "an unknown host name", reply: "[slots [0 1] nodes [[id a port 1 ip 10.0.0.1 endpoint ? role master health online]]]", want: "a=10.0.0.1:1 0-1"},
-		{name: "an unknown host name and no address", reply: "[slots [0 1] nodes [[id a port 1 ip '' endpoint ? role master health online]]]",
-			want: "a=asked:1 0-1"},
-		{name: "ports for TLS", tls: true, reply: "[slots [0 1] nodes [[id a port 1 tls-port 2 ip h endpoint h role master health online]]]", want: "a=h:2 0-1"},
-		{name: "TLS without such a port", tls: true, reply: "[slots [0 1] nodes [[id a port 1 ip h endpoint h role master health online]]]", want: "a=h:1 0-1"},
-		{name: "a primary in fail", reply: shard("0 1", "a h1 1 master fail", "b h2 2 replica online"), want: "a=h1:1!+h2:2 0-1"},
+		{name: "a host name",
+			reply: "[slots [0 1] nodes [[id a port 1 ip 10.0.0.1 endpoint db1.example role master health online]]]",
+			want:  "a=db1.example:1 0-1"},
+		{name: "an unknown host name",
+			reply: "[slots [0 1] nodes [[id a port 1 ip 10.0.0.1 endpoint ? role master health online]]]",
+			want:  "a=10.0.0.1:1 0-1"},
+		{name: "an unknown host name and no address",
+			reply: "[slots [0 1] nodes [[id a port 1 ip '' endpoint ? role master health online]]]", want: "a=asked:1 0-1"},
+		{name: "ports for TLS", tls: true,
+			reply: "[slots [0 1] nodes [[id a port 1 tls-port 2 ip h endpoint h role master health online]]]",
+			want:  "a=h:2 0-1"},
+		{name: "TLS without such a port", tls: true,
+			reply: "[slots [0 1] nodes [[id a port 1 ip h endpoint h role master health online]]]", want: "a=h:1 0-1"},
+		{name: "a primary in fail", reply: shard("0 1", "a h1 1 master fail", "b h2 2 replica online"),
+			want: "a=h1:1!+h2:2 0-1"},
 		{name: "a replica in fail", reply: shard("0 1", "a h1 1 master online", "b h2 2 replica fail"), want: "a=h1:1 0-1"},
-		{name: "two primaries, the first in fail", reply: shard("0 1", "a h1 1 master fail", "b h2 2 master online"), want: "b=h2:2 0-1"},
-		{name: "no primary", reply: shard("0 1", "a h1 1 replica online") + shard("2 3", "b h2 2 master online"), want: "b=h2:2 2-3"},
-		{name: "a port of 0", reply: shard("0 1", "a h1 0 master online") + shard("2 3", "b h2 2 master online"), want: "b=h2:2 2-3"},
+		{name: "two primaries, the first in fail", reply: shard("0 1", "a h1 1 master fail", "b h2 2 master online"),
+			want: "b=h2:2 0-1"},
+		{name: "no primary", reply: shard("0 1", "a h1 1 replica online") + shard("2 3", "b h2 2 master online"),
+			want: "b=h2:2 2-3"},
+		{name: "a port of 0", reply: shard("0 1", "a h1 0 master online") + shard("2 3", "b h2 2 master online"),
+			want: "b=h2:2 2-3"},
 
 		{name: "no slots at all", reply: shard("", "a h1 1 master online"), want: "it knows of no slot that a node serves"},
 		{name: "an empty reply", want: "it knows of no slot that a node serves"},
@@ -108,9 +122,10 @@ func TestShardsAreRead(t *testing.T) {
 		{name: "a slot too high", reply: shard("0 16384", "a h1 1 master online"), want: "it knows of the slots 0 to 16384"},
 		{name: "a slot too low", reply: shard("-1 5", "a h1 1 master online"), want: "it knows of the slots -1 to 5"},
 		{name: "a range backwards", reply: shard("5 4", "a h1 1 master online"), want: "it knows of the slots 5 to 4"},
-		{name: "two owners", reply: shard("0 5", "a h1 1 master online") + shard("5 9", "b h2 2 master online"), want: "it says that slot 5 has two owners"},
-		{name: "one primary of two shards", reply: shard("0 5", "a h1 1 master online") + shard("6 9", "b h1 1 master online"),
-			want: "it says that h1:1 is the primary of two shards"},
+		{name: "two owners", reply: shard("0 5", "a h1 1 master online") + shard("5 9", "b h2 2 master online"),
+			want: "it says that slot 5 has two owners"},
+		{name: "one primary of two shards", reply: shard("0 5", "a h1 1 master online") + shard("6 9",
+			"b h1 1 master online"), want: "it says that h1:1 is the primary of two shards"},
 	} {
 		v, err := readShards(value(t, c.reply), "asked:7000", c.tls)
 		got := fmt.Sprint(err)
@@ -130,7 +145,8 @@ func TestShardsAreRead(t *testing.T) {
 
 func TestSlotsAreRead(t *testing.T) {
 	for _, c := range []struct{ name, reply, want string }{
-		{"two shards", "[0 100 [h1 1 a] [h2 2 b]] [200 300 [h1 1 a] [h2 2 b]] [101 199 [h3 3 c []]]", "a=h1:1+h2:2 0-100 200-300; c=h3:3 101-199"},
+		{"two shards", "[0 100 [h1 1 a] [h2 2 b]] [200 300 [h1 1 a] [h2 2 b]] [101 199 [h3 3 c []]]",
+			"a=h1:1+h2:2 0-100 200-300; c=h3:3 101-199"},
 		{"without IDs", "[0 100 [h1 1]] [101 199 [h3 3]]", "h1:1=h1:1 0-100; h3:3=h3:3 101-199"},
 		{"no host", "[0 100 ['' 1 a] [- 2 b]]", "a=asked:1+asked:2 0-100"},
 		{"an unknown host name", "[0 100 [? 1 a [ip 10.0.0.1]]]", "a=10.0.0.1:1 0-100"},
@@ -158,8 +174,8 @@ func TestSlotsAreRead(t *testing.T) {
 
 // TestChart plays views and redirections. Each step is a view of a node with its epoch, or "moved SLOT ADDR".
 func TestChart(t *testing.T) {
-	three := []string{shard("0 99", "a h1 1 master online", "b h2 2 replica online"), shard("100 199", "c h3 3 master online", "d h4 4 replica online"),
-		shard("200 299", "e h5 5 master online")}
+	three := []string{shard("0 99", "a h1 1 master online", "b h2 2 replica online"),
+		shard("100 199", "c h3 3 master online", "d h4 4 replica online"), shard("200 299", "e h5 5 master online")}
 	all := strings.Join(three, "")
 	const start = "a=h1:1+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"
 	failedOver := shard("0 99", "a h1 1 replica online", "b h2 2 master online") + three[1] + three[2]
@@ -174,40 +190,59 @@ func TestChart(t *testing.T) {
 		steps []step
 	}{
 		{"the same view again", []step{{"h1", 3, all, start}, {"h3", 3, three[2] + three[0] + three[1], ""}}},
-		{"a failover keeps the ID", []step{{"h1", 3, all, start}, {"h3", 4, failedOver, "a=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
+		{"a failover keeps the ID",
+			[]step{{"h1", 3, all, start}, {"h3", 4, failedOver, "a=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
 		{"a shard is new", []step{{"h1", 3, three[0], "a=h1:1+h2:2 0-99"}, {"h1", 3, all, start}}},
 		{"a shard leaves", []step{{"h1", 3, all, start},
-			{"h1", 3, shard("0 199", "a h1 1 master online", "b h2 2 replica online") + three[2], "a=h1:1+h2:2 0-199; e=h5:5 200-299"}}},
-		{"a shard is gone for long", []step{{"h1", 3, all, start}, {"h1@1", 3, three[0] + three[2], ""}, {"h5@10", 3, three[0] + three[2], ""},
-			{"h5@11", 3, three[0] + three[2], "a=h1:1+h2:2 0-99; e=h5:5 200-299"}}},
+			{"h1", 3, shard("0 199", "a h1 1 master online", "b h2 2 replica online") + three[2],
+				"a=h1:1+h2:2 0-199; e=h5:5 200-299"}}},
+		{"a shard is gone for long", []step{{"h1", 3, all, start}, {"h1@1", 3, three[0] + three[2], ""},
+			{"h5@10", 3, three[0] + three[2], ""}, {"h5@11", 3, three[0] + three[2], "a=h1:1+h2:2 0-99; e=h5:5 200-299"}}},
 		{"a shard is gone twice", []step{{"h1", 3, all, start}, {"h1@1", 3, three[0] + three[2], ""}, {"h5@10", 3, all, ""},
 			{"h5@12", 3, three[0] + three[2], ""}}},
-		{"a failover heard in two steps", []step{{"h1", 3, all, start}, {"h3@1", 4, three[1] + three[2], ""}, {view: "moved 5 h2:2",
-			want: "a=h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5@2", 4, three[1] + three[2], ""},
+		{"a failover heard in two steps", []step{{"h1", 3, all, start}, {"h3@1", 4, three[1] + three[2], ""},
+			{view: "moved 5 h2:2",
+				want: "a=h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5@2", 4, three[1] + three[2], ""},
 			{"h5@3", 4, failedOver, "a=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
-		{"a failover heard in three steps", []step{{"h1", 3, all, start}, {"h3", 4, shard("0 99", "a h1 1 master online") + three[1] + three[2],
-			"a=h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 4, three[1] + three[2], ""},
-			{"h5", 4, shard("0 99", "b h2 2 master online") + three[1] + three[2], "a=h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
-		{"half of a shard's slots have no owner", []step{{"h1", 3, all, start}, {"h3@1", 3, shard("0 49", "a h1 1 master online", "b h2 2 replica online") +
-			three[1] + three[2], ""}}},
+		{"a failover heard in three steps",
+			[]step{{"h1", 3, all, start}, {"h3", 4, shard("0 99", "a h1 1 master online") + three[1] + three[2],
+				"a=h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 4, three[1] + three[2], ""},
+				{"h5", 4, shard("0 99", "b h2 2 master online") + three[1] + three[2],
+					"a=h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
+		{"half of a shard's slots have no owner",
+			[]step{{"h1", 3, all, start}, {"h3@1", 3, shard("0 49", "a h1 1 master online", "b h2 2 replica online") +
+				three[1] + three[2], ""}}},
 		{"a replica changes its shard", []step{{"h1", 3, all, start},
-			{"h1", 3, shard("0 99", "a h1 1 master online") + shard("100 199", "c h3 3 master online", "d h4 4 replica online", "b h2 2 replica online") + three[2],
-				"a=h1:1 0-99; c=h3:3+h2:2+h4:4 100-199; e=h5:5 200-299"}}},
+			{"h1", 3, shard("0 99", "a h1 1 master online") + shard("100 199", "c h3 3 master online", "d h4 4 replica online",
+				"b h2 2 replica online") + three[2], "a=h1:1 0-99; c=h3:3+h2:2+h4:4 100-199; e=h5:5 200-299"}}},
 		{"a node gets another address", []step{{"h1", 3, all, start},
-			{"h1", 3, shard("0 99", "a h9 9 master online", "b h2 2 replica online") + three[1] + three[2], "a=h9:9+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
-		{"a stale view", []step{{"h1", 4, failedOver, "b=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 3, all, "stale"}, {"h5", 3, all, "stale"}}},
-		{"most nodes have a lower epoch", []step{{"h1", 9, three[0] + three[2], "a=h1:1+h2:2 0-99; e=h5:5 200-299"}, {"h1", 3, all, "stale"}, {"h3", 3, all, start}}},
-		{"no epoch", []step{{"h1", 4, failedOver, "b=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 0, all, "b=h1:1+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 3, all, "stale"}}},
+			{"h1", 3, shard("0 99", "a h9 9 master online", "b h2 2 replica online") + three[1] + three[2],
+				"a=h9:9+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
+		{"a stale view", []step{{"h1", 4, failedOver, "b=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"},
+			{"h5", 3, all, "stale"}, {"h5", 3, all, "stale"}}},
+		{"most nodes have a lower epoch", []step{{"h1", 9, three[0] + three[2], "a=h1:1+h2:2 0-99; e=h5:5 200-299"},
+			{"h1", 3, all, "stale"}, {"h3", 3, all, start}}},
+		{"no epoch", []step{{"h1", 4, failedOver, "b=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"},
+			{"h5", 0, all, "b=h1:1+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}, {"h5", 3, all, "stale"}}},
 
 		{"moved to where it is", []step{{"h1", 3, all, start}, {view: "moved 5 h1:1"}}},
-		{"a slot moves", []step{{"h1", 3, all, start}, {view: "moved 5 h3:3", want: "a=h1:1+h2:2 0-4 6-99; c=h3:3+h4:4 5-5 100-199; e=h5:5 200-299"},
-			{view: "moved 5 h1:1", want: start}}},
-		{"a slot without owner", []step{{"h1", 3, all, start}, {view: "moved 300 h5:5", want: "a=h1:1+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-300"}}},
-		{"moved to the replica", []step{{"h1", 3, all, start}, {view: "moved 5 h2:2", want: "a=h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"},
-			{"h3", 4, failedOver, "a=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
-		{"moved to another shard's replica", []step{{"h1", 3, all, start}, {view: "moved 5 h4:4", want: "a=h1:1+h2:2 0-4 6-99; c=h4:4 5-5 100-199; e=h5:5 200-299"}}},
-		{"moved to a new node", []step{{"h1", 3, all, start}, {view: "moved 5 h9:9", want: "a=h1:1+h2:2 0-4 6-99; c=h3:3+h4:4 100-199; e=h5:5 200-299; h9:9=h9:9 5-5"},
-			{"h3", 4, all + shard("300 300", "x h9 9 master online"), start + "; h9:9=h9:9 300-300"}}},
+		{"a slot moves",
+			[]step{{"h1", 3, all, start},
+				{view: "moved 5 h3:3", want: "a=h1:1+h2:2 0-4 6-99; c=h3:3+h4:4 5-5 100-199; e=h5:5 200-299"},
+				{view: "moved 5 h1:1", want: start}}},
+		{"a slot without owner",
+			[]step{{"h1", 3, all, start},
+				{view: "moved 300 h5:5", want: "a=h1:1+h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-300"}}},
+		{"moved to the replica",
+			[]step{{"h1", 3, all, start}, {view: "moved 5 h2:2", want: "a=h2:2 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"},
+				{"h3", 4, failedOver, "a=h2:2+h1:1 0-99; c=h3:3+h4:4 100-199; e=h5:5 200-299"}}},
+		{"moved to another shard's replica",
+			[]step{{"h1", 3, all, start},
+				{view: "moved 5 h4:4", want: "a=h1:1+h2:2 0-4 6-99; c=h4:4 5-5 100-199; e=h5:5 200-299"}}},
+		{"moved to a new node",
+			[]step{{"h1", 3, all, start},
+				{view: "moved 5 h9:9", want: "a=h1:1+h2:2 0-4 6-99; c=h3:3+h4:4 100-199; e=h5:5 200-299; h9:9=h9:9 5-5"},
+				{"h3", 4, all + shard("300 300", "x h9 9 master online"), start + "; h9:9=h9:9 300-300"}}},
 		{"moved before any view", []step{{view: "moved 5 h1:1"}, {"h1", 3, all, start}}},
 		{"moved out of range", []step{{"h1", 3, all, start}, {view: "moved 16384 h1:1"}, {view: "moved -1 h1:1"}}},
 	} {
@@ -269,7 +304,8 @@ func TestWhatStaysIsShared(t *testing.T) {
 	}
 	one := take(shard("0 99", "a h1 1 master online", "b h2 2 replica online") + shard("100 199", "c h3 3 master online"))
 	one.Shards[0].Replicas[0].setLag(5, true)
-	two := take(shard("0 98", "a h1 1 master online", "b h2 2 replica online") + shard("99 199", "c h3 3 master online", "d h4 4 replica online"))
+	two := take(shard("0 98", "a h1 1 master online", "b h2 2 replica online") + shard("99 199", "c h3 3 master online",
+		"d h4 4 replica online"))
 	if one.Shards[0] != two.Shards[0] || one.Shards[1] == two.Shards[1] {
 		t.Error("the first shard is another one, or the second is the same")
 	}
@@ -317,7 +353,8 @@ func TestEpoch(t *testing.T) {
 
 // FuzzView: whatever a node sends, it is refused, or it makes a Map in which each slot's shard is there.
 func FuzzView(f *testing.F) {
-	f.Add([]byte("*1\r\n*4\r\n$5\r\nslots\r\n*2\r\n:0\r\n:5\r\n$5\r\nnodes\r\n*1\r\n*8\r\n+id\r\n+a\r\n+port\r\n:1\r\n+endpoint\r\n+h\r\n+role\r\n+master\r\n"))
+	f.Add([]byte(
+		"*1\r\n*4\r\n$5\r\nslots\r\n*2\r\n:0\r\n:5\r\n$5\r\nnodes\r\n*1\r\n*8\r\n+id\r\n+a\r\n+port\r\n:1\r\n+endpoint\r\n+h\r\n+role\r\n+master\r\n"))
 	f.Add([]byte("*1\r\n*3\r\n:0\r\n:5\r\n*3\r\n+h\r\n:1\r\n+a\r\n"))
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		reply, err := parse(wire)

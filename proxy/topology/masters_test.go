@@ -13,8 +13,8 @@ func TestMastersAreRead(t *testing.T) {
 	const details = "[name m ip h1 port '1' flags master config-epoch '3']"
 	for _, c := range []struct{ name, addr, details, replicas, want string }{
 		{"a primary", "[h1 '1']", details, "[]", "h1:1 3"},
-		{"its replicas", "[h1 '1']", details, "[[ip h2 port '2' flags slave] [ip h3 port '3' flags slave,s_down] [ip h4 port '4' flags slave,disconnected] [ip h1 port '1' flags slave]]",
-			"h1:1 3 [h2:2]"},
+		{"its replicas", "[h1 '1']", details,
+			"[[ip h2 port '2' flags slave] [ip h3 port '3' flags slave,s_down] [ip h4 port '4' flags slave,disconnected] [ip h1 port '1' flags slave]]", "h1:1 3 [h2:2]"},
 		{"IPv6", "[::1 '1']", details, "[]", "[::1]:1 3"},
 		{"down", "[h1 '1']", "[flags master,s_down,o_down config-epoch '3']", "[]", "h1:1 3 failed"},
 		{"an unknown name", "-", details, "[]", "it does not know the name"},
@@ -38,7 +38,8 @@ func TestMastersAreRead(t *testing.T) {
 		}
 	}
 	for message, want := range map[string]string{
-		"m 10.0.0.1 1 10.0.0.2 2": "m 10.0.0.1:1 10.0.0.2:2", "m ::1 1 ::2 2": "m [::1]:1 [::2]:2", "m h 1 h": "", "": "", "m h x h 2": "", "a b c d e f": "",
+		"m 10.0.0.1 1 10.0.0.2 2": "m 10.0.0.1:1 10.0.0.2:2", "m ::1 1 ::2 2": "m [::1]:1 [::2]:2", "m h 1 h": "", "": "",
+		"m h x h 2": "", "a b c d e f": "",
 	} {
 		name, before, after, ok := readSwitch(message)
 		if got := strings.TrimSpace(fmt.Sprint(name, " ", before, " ", after)); ok != (want != "") || ok && got != want {
@@ -54,14 +55,17 @@ func TestMasters(t *testing.T) {
 		name  string
 		steps [][2]string
 	}{
-		{"both names", [][2]string{{"s1 a h1:1 0", "a=h1:1 0-7"}, {"s1 b h2:2 0", "a=h1:1 0-7; b=h2:2 8-15"}, {"s2 a h1:1 0", ""}}},
+		{"both names", [][2]string{{"s1 a h1:1 0", "a=h1:1 0-7"}, {"s1 b h2:2 0", "a=h1:1 0-7; b=h2:2 8-15"},
+			{"s2 a h1:1 0", ""}}},
 		{"a failover", [][2]string{{"s1 a h1:1 1", "a=h1:1 0-7"}, {"s2 a h3:3 2", "a=h3:3 0-7"}, {"s3 a h1:1 1", "late"}}},
-		{"a message, then late Sentinels", [][2]string{{"s1 a h1:1 1", "a=h1:1 0-7"}, {"switch a h1:1 h3:3", "a=h3:3 0-7"}, {"s2 a h1:1 1", "late"},
-			{"s1 a h3:3 2", ""}, {"s2 a h1:1 1", "late"}}},
-		{"a message of another address", [][2]string{{"s1 a h1:1 1", "a=h1:1 0-7"}, {"switch a h9:9 h3:3", ""}, {"switch c h1:1 h3:3", ""}, {"switch a h1:1 h1:1", ""}}},
-		{"an early answer, then most Sentinels", [][2]string{{"s1 a h1:1 1", "a=h1:1 0-7"}, {"s2 a h3:3 1", "late"}, {"s3 a h3:3 1", "a=h3:3 0-7"}}},
-		{"most Sentinels have a lower epoch", [][2]string{{"s1 a h1:1 9", "a=h1:1 0-7"}, {"s2 a h3:3 0", "late"}, {"s2 a h3:3 0", "late"}, {"s3 a h4:4 0", "late"},
-			{"s3 a h3:3 0", "a=h3:3 0-7"}}},
+		{"a message, then late Sentinels", [][2]string{{"s1 a h1:1 1", "a=h1:1 0-7"}, {"switch a h1:1 h3:3", "a=h3:3 0-7"},
+			{"s2 a h1:1 1", "late"}, {"s1 a h3:3 2", ""}, {"s2 a h1:1 1", "late"}}},
+		{"a message of another address", [][2]string{{"s1 a h1:1 1", "a=h1:1 0-7"}, {"switch a h9:9 h3:3", ""},
+			{"switch c h1:1 h3:3", ""}, {"switch a h1:1 h1:1", ""}}},
+		{"an early answer, then most Sentinels", [][2]string{{"s1 a h1:1 1", "a=h1:1 0-7"}, {"s2 a h3:3 1", "late"},
+			{"s3 a h3:3 1", "a=h3:3 0-7"}}},
+		{"most Sentinels have a lower epoch", [][2]string{{"s1 a h1:1 9", "a=h1:1 0-7"}, {"s2 a h3:3 0", "late"},
+			{"s2 a h3:3 0", "late"}, {"s3 a h4:4 0", "late"}, {"s3 a h3:3 0", "a=h3:3 0-7"}}},
 	} {
 		s := newMasters([]string{"a", "b"}, EqualRanges(16, 2), 3)
 		for i, step := range c.steps {
@@ -196,7 +200,8 @@ func TestLag(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	m := &Map{Shards: []*Shard{{Primary: "p1", Replicas: []*Replica{{Addr: "r1"}}}, {Primary: "p2", Failed: true}, {Primary: "p3"}}}
+	m := &Map{Shards: []*Shard{{Primary: "p1", Replicas: []*Replica{{Addr: "r1"}}}, {Primary: "p2", Failed: true},
+		{Primary: "p3"}}}
 	none := func(int, func(i, j int)) {}
 	if got := fmt.Sprint(inOrder([]string{"s1", "p1"}, m, "h", none)); got != "[h p1 p3 s1 r1 p2]" {
 		t.Error(got)
@@ -208,8 +213,8 @@ func TestOrder(t *testing.T) {
 
 func TestTrouble(t *testing.T) {
 	var tr trouble
-	got := fmt.Sprint(tr.note("a", nil), tr.note("a", fmt.Errorf("x")), tr.note("a", fmt.Errorf("x")), tr.note("a", fmt.Errorf("y")), tr.note("a", nil),
-		tr.note("a", fmt.Errorf("y")))
+	got := fmt.Sprint(tr.note("a", nil), tr.note("a", fmt.Errorf("x")), tr.note("a", fmt.Errorf("x")),
+		tr.note("a", fmt.Errorf("y")), tr.note("a", nil), tr.note("a", fmt.Errorf("y")))
 	if got != "false true false true false true" {
 		t.Error(got)
 	}

@@ -21,8 +21,8 @@ func newRounds(interval, soonest time.Duration, chance func(n int64) int64) roun
 	if soonest == 0 {
 		soonest = leastPause
 	}
-	return rounds{interval: interval, soonest: soonest, chance: chance, wake: make(chan struct{}, 1), end: make(chan struct{}),
-		endOnce: &sync.Once{}}
+	return rounds{interval: interval, soonest: soonest, chance: chance, wake: make(chan struct{}, 1),
+		end: make(chan struct{}), endOnce: &sync.Once{}}
 }
 
 // Refresh asks for a refresh soon. It does not block. Refreshes that were asked for meanwhile become one.

@@ -34,7 +34,8 @@ type SentinelFinder struct {
 
 // FindSentinel starts a SentinelFinder. It asks the Sentinels once before it returns.
 func FindSentinel(o SentinelOptions) *SentinelFinder {
-	f := &SentinelFinder{keeper: newKeeper(len(o.Owners)), options: o, masters: newMasters(o.Masters, o.Owners, len(o.Sentinels))}
+	f := &SentinelFinder{keeper: newKeeper(len(o.Owners)), options: o, masters: newMasters(o.Masters, o.Owners,
+		len(o.Sentinels))}
 	f.rounds = newRounds(o.Every, o.Soonest, rand.Int64N)
 	f.refresh()
 	f.start(f.refresh)

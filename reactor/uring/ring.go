@@ -85,7 +85,8 @@ var ErrUnavailable = errors.New("io_uring is not available")
 // New makes a ring that nothing runs on before Enable. Errors: ErrUnavailable, with the reason.
 func New() (*Ring, error) {
 	p := params{
-		flags:     setupCompletionEntries | setupDisabled | setupSubmitAll | setupCoopTaskrun | setupSingleIssuer | setupDeferTaskrun,
+		flags: setupCompletionEntries | setupDisabled | setupSubmitAll | setupCoopTaskrun | setupSingleIssuer |
+			setupDeferTaskrun,
 		cqEntries: completionEntries,
 	}
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, requestEntries, uintptr(unsafe.Pointer(&p)), 0)
@@ -154,7 +155,8 @@ func register(fd, what int, arg unsafe.Pointer) error {
 	if arg == nil {
 		count = 0
 	}
-	if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(fd), uintptr(what), uintptr(arg), count, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(fd), uintptr(what), uintptr(arg), count, 0,
+		0); errno != 0 {
 		return errno
 	}
 	return nil

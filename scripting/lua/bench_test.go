@@ -3,13 +3,17 @@ package lua
 import "testing"
 
 var benchmarks = []struct{ name, source string }{
-	{"steps", `local t, s = {}, 0 for i = 1, 1000 do local k = i % 10 + 1 t[k] = (t[k] or 0) + i * 2 s = s + t[k] end return s`},
+	{"steps",
+		`local t, s = {}, 0 for i = 1, 1000 do local k = i % 10 + 1 t[k] = (t[k] or 0) + i * 2 s = s + t[k] end return s`},
 	{"arithmetic", `local s = 0 for i = 1, 1000 do s = s + i * 2 - i / 3 end return s`},
-	{"fields", `local o = {count = 0, total = 1} for i = 1, 1000 do o.count = o.count + 1 o.total = o.total + o.count end return o.total`},
+	{"fields",
+		`local o = {count = 0, total = 1} for i = 1, 1000 do o.count = o.count + 1 o.total = o.total + o.count end return o.total`},
 	{"calls", `local function f(a, b) return a + b end local s = 0 for i = 1, 1000 do s = f(s, i) end return s`},
 	{"concatenations", `local s = "" for i = 1, 200 do s = s .. i .. "," end return #s`},
-	{"library", `local n = 0 for i = 1, 200 do n = n + #string.format("%d:%s", i, "x") + (tonumber("12") or 0) end return n`},
-	{"pairs", `local t = {} for i = 1, 100 do t["k" .. i] = i end local n = 0 for i = 1, 10 do for k, v in pairs(t) do n = n + v end end return n`},
+	{"library",
+		`local n = 0 for i = 1, 200 do n = n + #string.format("%d:%s", i, "x") + (tonumber("12") or 0) end return n`},
+	{"pairs",
+		`local t = {} for i = 1, 100 do t["k" .. i] = i end local n = 0 for i = 1, 10 do for k, v in pairs(t) do n = n + v end end return n`},
 	{"small", `if KEYS[1] == ARGV[1] then return 1 else return 0 end`},
 }
 

@@ -216,7 +216,8 @@ func TestWeakTables(t *testing.T) {
 
 // TestProtoIsShared runs one Proto in States on many goroutines, under the race detector.
 func TestProtoIsShared(t *testing.T) {
-	p, err := Compile("=x", []byte(`local t = {} for i = 1, 100 do t["k" .. i % 7] = (t["k" .. i % 7] or 0) + i end return t.k3, ("x"):rep(3)`))
+	p, err := Compile("=x",
+		[]byte(`local t = {} for i = 1, 100 do t["k" .. i % 7] = (t["k" .. i % 7] or 0) + i end return t.k3, ("x"):rep(3)`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,8 @@ func TestScripts(t *testing.T) {
 			"-nan\tnan\tnan\tnan\t-nan\t-nan\tnan\tnan\t-nan\n"},
 		{"loop", `local s = 0 for i = 1, 10 do s = s + i end print(s)`, "55\n"},
 		{"gsub", `print(("hello world"):gsub("o", {o = "0"}))`, "hell0 w0rld\t2\n"},
-		{"coroutine", `local co = coroutine.wrap(function(a) local b = coroutine.yield(a + 1) return b * 2 end) print(co(1), co(5))`,
+		{"coroutine",
+			`local co = coroutine.wrap(function(a) local b = coroutine.yield(a + 1) return b * 2 end) print(co(1), co(5))`,
 			"2\t10\n"},
 		{"sort", `local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) print(table.concat(t, ","))`, "3,2,1\n"},
 	} {

@@ -14,7 +14,8 @@ import (
 // held starts a primary whose replica has stopped, and a client with a held INCR.
 func held(t *testing.T, args ...string) (s, r *testkit.Server, c *respclient.Client) {
 	t.Helper()
-	s, all := replicas(t, testkit.Ours, 1, append([]string{"--min-replicas-to-ack", "1", "--ack-timeout", long}, args...)...)
+	s, all := replicas(t, testkit.Ours, 1, append([]string{"--min-replicas-to-ack", "1", "--ack-timeout", long},
+		args...)...)
 	s.Do("SET", "n", 0)
 	c = s.Dial()
 	c.Must("CLIENT", "SETNAME", "writer")
@@ -189,7 +190,8 @@ func TestLentScript(t *testing.T) {
 	t.Parallel()
 	s, r, c := held(t, "--busy-reply-threshold", "100")
 	script := s.Dial()
-	send(t, script, "EVAL", "redis.call('INCR', 'm') while redis.call('GET', 'stop') ~= '1' do redis.call('INCR', 'm') end return 7", 0)
+	send(t, script, "EVAL",
+		"redis.call('INCR', 'm') while redis.call('GET', 'stop') ~= '1' do redis.call('INCR', 'm') end return 7", 0)
 	testkit.Until(t, testkit.Slowly(20*time.Second), "BUSY", func() error {
 		if got := ask(t, s, "PING"); !strings.HasPrefix(got, "BUSY") {
 			return testkit.Equal(got, "BUSY")

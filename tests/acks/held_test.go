@@ -170,7 +170,8 @@ func TestWritesAndReadsWait(t *testing.T) {
 			for _, want := range []struct {
 				c    *respclient.Client
 				text string
-			}{{writer, "OK"}, {reader, "1"}, {pusher, "1"}, {pusher, "1"}, {popper, "[l x]"}, {listener, "[message news hello]"}} {
+			}{{writer, "OK"}, {reader, "1"}, {pusher, "1"}, {pusher, "1"}, {popper, "[l x]"},
+				{listener, "[message news hello]"}} {
 				if got := receive(t, want.c); got != want.text {
 					t.Errorf("%s, want %s", got, want.text)
 				}
@@ -283,7 +284,8 @@ func TestErrorsInTime(t *testing.T) {
 // replica is back, they do again.
 func TestDegrades(t *testing.T) {
 	t.Parallel()
-	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", "200", "--ack-on-timeout", "degrade")
+	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", "200", "--ack-on-timeout",
+		"degrade")
 	stop(t, all[0])
 	for range 3 {
 		if v := s.Do("INCR", "n"); v.Kind != ':' {
@@ -320,7 +322,8 @@ func TestNoReplica(t *testing.T) {
 		t.Errorf("GET with one of two replicas: %s", got)
 	}
 	second := replica(t, s, testkit.Ours)
-	testkit.Until(t, testkit.Slowly(60*time.Second), "a confirmed read", func() error { return testkit.Equal(ask(t, s, "GET", "k"), "v") })
+	testkit.Until(t, testkit.Slowly(60*time.Second), "a confirmed read",
+		func() error { return testkit.Equal(ask(t, s, "GET", "k"), "v") })
 	second.Kill()
 	testkit.Until(t, testkit.Slowly(60*time.Second), "an unconfirmed write", func() error {
 		return testkit.Equal(ask(t, s, "SET", "k", "w"), "UNCONFIRMED")

@@ -112,8 +112,8 @@ func (y *tally) write(c *respclient.Client, i int, done *atomic.Bool, count *ato
 		for k := range y.tried {
 			y.tried[k]++
 		}
-		requests = append(requests, []any{"INCR", fmt.Sprint("counter:", i)}, []any{"SET", fmt.Sprint("register:", i), y.tried[1]},
-			[]any{"RPUSH", fmt.Sprint("list:", i), y.tried[2]}, []any{"GET", fmt.Sprint("counter:", i)})
+		requests = append(requests, []any{"INCR", fmt.Sprint("counter:", i)}, []any{"SET", fmt.Sprint("register:", i),
+			y.tried[1]}, []any{"RPUSH", fmt.Sprint("list:", i), y.tried[2]}, []any{"GET", fmt.Sprint("counter:", i)})
 		for _, r := range requests {
 			c.Send(r...)
 		}

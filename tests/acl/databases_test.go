@@ -209,8 +209,9 @@ func TestDatabaseSessions(t *testing.T) {
 	s := &comparison{Rand: rand.New(rand.NewPCG(seed, 2)), t: t, ours: testkit.Start(t), theirs: theirs}
 	s.admin = s.dial()
 	rule := func() string {
-		return s.pick("db=0", "db=1", "db=0,1", "db=1,2", "db=0,2,3", "alldbs", "resetdbs", "+@all", "+@all", "-@all", "-select",
-			"~*", "~*", "~k", "resetkeys", "+@read", "-@write", "(db=1 ~* +@all)", "(+get ~k)", "(db=0 ~k +@all -get)", "clearselectors")
+		return s.pick("db=0", "db=1", "db=0,1", "db=1,2", "db=0,2,3", "alldbs", "resetdbs", "+@all", "+@all", "-@all",
+			"-select", "~*", "~*", "~k", "resetkeys", "+@read", "-@write", "(db=1 ~* +@all)", "(+get ~k)",
+			"(db=0 ~k +@all -get)", "clearselectors")
 	}
 	// The reference looks at some states before it looks at rights: commands for transactions are always allowed.
 	setUser := func(rules ...string) {
@@ -232,7 +233,8 @@ func TestDatabaseSessions(t *testing.T) {
 				"INFO nothing", "PUBLISH c m", "ACL WHOAMI", "SORT l BY nosort", "FUNCTION LIST")
 		},
 		func() string {
-			return s.pick("EVAL", "EVAL_RO") + " return(redis.pcall('" + s.pick("get','k", "select','1", "select','0", "flushall") + "')) 0"
+			return s.pick("EVAL", "EVAL_RO") + " return(redis.pcall('" + s.pick("get','k", "select','1", "select','0",
+				"flushall") + "')) 0"
 		},
 	}
 	const rounds, steps = 60, 40

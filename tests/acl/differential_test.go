@@ -82,8 +82,8 @@ func newSide(t *testing.T) *side {
 		list.Family, stream.Family(&stream.Settings{}), zset.Family(), geo.Family(),
 		tx.NewWatches((*keyspace.Keyspace)(nil)).Family(),
 		config.Family(config.Parts{}), conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...),
-		introspect.Family(introspect.Deps{}, diagnose.ServerRows(diagnose.Deps{})...), pubsub.NewHub(nil).Family(), modules.New(nil, nil).Family(),
-		(&replication.Ends{}).Family(), (&replication.Feed{}).WaitFamily(),
+		introspect.Family(introspect.Deps{}, diagnose.ServerRows(diagnose.Deps{})...), pubsub.NewHub(nil).Family(),
+		modules.New(nil, nil).Family(), (&replication.Ends{}).Family(), (&replication.Feed{}).WaitFamily(),
 		(*scripting.Scripts)(nil).Family(), (*aof.Log)(nil).Family(),
 		aclfamily.Family(aclfamily.Deps{
 			Users: s.users, Log: func() *acl.Log { return s.log },

@@ -82,7 +82,8 @@ func TestBackup(t *testing.T) {
 			if v := s.Do("CONFIG", "GET", "appendonly"); v.Elems[1].Text != appendonly {
 				t.Error(v)
 			}
-			if left, _ := filepath.Glob(filepath.Join(s.Dir, "appendonlydir", "*.incr.aof")); (len(left) == 1) != (appendonly == "yes") {
+			if left, _ := filepath.Glob(filepath.Join(s.Dir, "appendonlydir", "*.incr.aof")); (len(left) == 1) !=
+				(appendonly == "yes") {
 				t.Errorf("the server's own log has %v", left)
 			}
 			own := held(s)

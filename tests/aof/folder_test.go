@@ -35,7 +35,8 @@ func TestBaseFollowsTheFolder(t *testing.T) {
 // TestOldLogLoadsAmongClients: while a log from before 7.0 is loaded, clients get LOADING.
 func TestOldLogLoadsAmongClients(t *testing.T) {
 	dir := t.TempDir()
-	text := protocol.AppendCommand(nil, [][]byte{[]byte("EVAL"), []byte("while true do redis.call('ping') end"), []byte("0")})
+	text := protocol.AppendCommand(nil, [][]byte{[]byte("EVAL"), []byte("while true do redis.call('ping') end"),
+		[]byte("0")})
 	if err := os.WriteFile(filepath.Join(dir, "appendonly.aof"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,8 @@ func TestNumbersContinue(t *testing.T) {
 	s.Do("CONFIG", "SET", "appendonly", "yes")
 	s.Do("EXEC")
 	done()
-	if !strings.Contains(s.Log(), "AOF was enabled during a transaction. An AOF background was scheduled to start when possible.") {
+	if !strings.Contains(s.Log(),
+		"AOF was enabled during a transaction. An AOF background was scheduled to start when possible.") {
 		t.Error("the log does not say why the rewrite waits")
 	}
 	if _, err := os.Stat(s.File("appendonlydir/appendonly.aof.3.incr.aof")); err != nil {

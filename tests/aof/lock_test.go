@@ -19,8 +19,8 @@ func TestTwoServers(t *testing.T) {
 	s.Do("SET", "k", "first")
 	const said = "is another server's, which runs"
 
-	out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "", testkit.Spindle(t), "--dir", s.Dir, "--appendonly", "yes",
-		"--port", fmt.Sprint(testkit.FreePort(t)), "--save", "")
+	out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "", testkit.Spindle(t), "--dir", s.Dir, "--appendonly",
+		"yes", "--port", fmt.Sprint(testkit.FreePort(t)), "--save", "")
 	if code != 1 || !strings.Contains(out, said) {
 		t.Errorf("the second server ends with %d: %s", code, out)
 	}
@@ -41,7 +41,8 @@ func TestTwoServers(t *testing.T) {
 	}
 	other.Terminate()
 
-	named := testkit.Launch(t, testkit.Spec{Dir: s.Dir, Args: []string{"--save", "", "--appendonly", "yes", "--appendfilename", "log2"}})
+	named := testkit.Launch(t, testkit.Spec{Dir: s.Dir,
+		Args: []string{"--save", "", "--appendonly", "yes", "--appendfilename", "log2"}})
 	named.Do("SET", "k", "named")
 	named.Terminate()
 

@@ -128,7 +128,8 @@ func TestAnyMoment(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	args := []string{"--appendonly", "yes", "--aof-keep-history", "1h", "--appendfsync", "always", "--enable-debug-command", "yes"}
+	args := []string{"--appendonly", "yes", "--aof-keep-history", "1h", "--appendfsync", "always",
+		"--enable-debug-command", "yes"}
 	s := testkit.Start(t, args...)
 	s.Do("FUNCTION", "LOAD", "#!lua name=base\nredis.register_function('g', function() return 1 end)")
 	rewritten(t, s)
@@ -190,8 +191,8 @@ func TestAnyMoment(t *testing.T) {
 			t.Errorf("restore %v: %d %s\n%s", how, code, text, out)
 			continue
 		}
-		restored := testkit.Launch(t, testkit.Spec{Dir: into, Args: []string{"--appendonly", "yes", "--aof-load-truncated", "no",
-			"--enable-debug-command", "yes"}})
+		restored := testkit.Launch(t, testkit.Spec{Dir: into, Args: []string{"--appendonly", "yes", "--aof-load-truncated",
+			"no", "--enable-debug-command", "yes"}})
 		if is := held(restored); !maps.Equal(is, m.state) {
 			t.Errorf("%v: %s", how, differences(m.state, is))
 		}
@@ -286,7 +287,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		rewritten(t, s)
 	}
 	kept := names()
-	if n := s.InfoInt("persistence", "aof_history_size"); n > 300<<10 || len(kept) < 2 || len(kept) > 5 || !slices.Contains(kept, "9") {
+	if n := s.InfoInt("persistence", "aof_history_size"); n > 300<<10 || len(kept) < 2 || len(kept) > 5 ||
+		!slices.Contains(kept, "9") {
 		t.Errorf("%d bytes, bases %v", n, kept)
 	}
 	s.Do("CONFIG", "SET", "aof-keep-history", "no")

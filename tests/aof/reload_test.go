@@ -58,7 +58,8 @@ func TestReloadCutsADamagedEnd(t *testing.T) {
 			if last.Text != "ERR Error trying to load the AOF files, check server logs." {
 				t.Errorf("the reply is %q", last.Text)
 			}
-			s.AwaitLog(testkit.Slowly(10*time.Second), "AOF appendonly.aof.1.incr.aof loaded anyway because aof-load-truncated is enabled")
+			s.AwaitLog(testkit.Slowly(10*time.Second),
+				"AOF appendonly.aof.1.incr.aof loaded anyway because aof-load-truncated is enabled")
 			if n := strings.Count(s.Log(), "Append Only File loaded by DEBUG LOADAOF"); n != 1 {
 				t.Errorf("the log says %d times that it was loaded", n)
 			}
@@ -82,7 +83,8 @@ func TestReloadCutsADamagedEnd(t *testing.T) {
 // TestLoadedChangesCount: commands that a start loads from increments are not in the RDB file. They count as
 // changes for the save rules. After DEBUG LOADAOF no command does. Redis counts the same way.
 func TestLoadedChangesCount(t *testing.T) {
-	for name, start := range map[string]func(testing.TB, ...string) *testkit.Server{"ours": testkit.Start, "Redis": testkit.Redis} {
+	for name, start := range map[string]func(testing.TB, ...string) *testkit.Server{"ours": testkit.Start,
+		"Redis": testkit.Redis} {
 		s := start(t, "--appendonly", "yes", "--save", "")
 		for _, key := range []string{"a", "b", "c"} {
 			s.Do("SET", key, 1)
@@ -103,8 +105,8 @@ func TestLoadedChangesCount(t *testing.T) {
 // TestReloadIsQuiet: the commands that DEBUG LOADAOF runs reach no subscriber, no MONITOR and no replica, and are
 // not logged again.
 func TestReloadIsQuiet(t *testing.T) {
-	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--notify-keyspace-events", "KEA", "--save", "",
-		"--aof-use-rdb-preamble", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600")
+	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--notify-keyspace-events", "KEA", "--save",
+		"", "--aof-use-rdb-preamble", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600")
 	for _, line := range []string{"SET a 1", "RPUSH l 1 2", "HSET h f v", "SET lapsed x PX 1"} {
 		s.Do(words(line)...)
 	}

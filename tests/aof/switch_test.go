@@ -42,7 +42,8 @@ func TestSwitchesUnderLoad(t *testing.T) {
 			}
 			testkit.Moment(rng, 30*time.Millisecond)
 		}
-		s.Do("CONFIG", "SET", "rdb-key-save-delay", "0", "no-appendfsync-on-rewrite", "no", "appendonly", "yes", "appendfsync", "always")
+		s.Do("CONFIG", "SET", "rdb-key-save-delay", "0", "no-appendfsync-on-rewrite", "no", "appendonly", "yes",
+			"appendfsync", "always")
 		testkit.Until(t, testkit.Slowly(20*time.Second), "the log", func() error {
 			i := s.Info("persistence") // once: a scheduled rewrite may begin between two readings
 			return testkit.Equal(i["aof_rewrite_in_progress"]+i["aof_rewrite_scheduled"], "00")
@@ -88,7 +89,8 @@ func TestOwnBaseHoldsAll(t *testing.T) {
 			s.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "aof_rewrite_in_progress", "0")
 			s.AwaitInfo(time.Second, "persistence", "aof_last_bgrewrite_status", "ok")
 			base, _ := filepath.Glob(s.File("appendonlydir/*.2.base.*"))
-			if want := map[string]string{"yes": ".rdb", "no": ".aof"}[preamble]; len(base) != 1 || filepath.Ext(base[0]) != want {
+			if want := map[string]string{"yes": ".rdb", "no": ".aof"}[preamble]; len(base) != 1 || filepath.Ext(base[0]) !=
+				want {
 				t.Fatalf("the base is %v", base)
 			}
 			testkit.Until(t, testkit.Slowly(20*time.Second), "the deadline", func() error {

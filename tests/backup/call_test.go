@@ -164,7 +164,8 @@ func TestThereAndBack(t *testing.T) {
 				secret := p
 				secret.env = append(slices.Clone(p.env), "REDISCLI_AUTH=hidden")
 				key := keyFile(t, "4")
-				if out, code := p.call(t, "push", "--from-server", s.Addr, "--pass", "other"); code != 1 || !strings.Contains(out, "WRONGPASS") {
+				if out, code := p.call(t, "push", "--from-server", s.Addr, "--pass", "other"); code != 1 ||
+					!strings.Contains(out, "WRONGPASS") {
 					t.Errorf("a wrong password: %d %s", code, out)
 				}
 				secret.must(t, "push", "--from-server", s.Addr, "--key-file", key, "--name", "shop")
@@ -225,7 +226,8 @@ func killedPushes(t *testing.T, p place) {
 			t.Fatalf("killed at request %d: %v, and the server's backup is %s", n, err, state)
 		}
 		told := p.must(t, "push", "--from-server", s.Addr)
-		if again := p.list(t); len(again) == 0 || !again[len(again)-1].Whole || s.Do("BACKUP", "STATUS").Elems[1].Text != "idle" {
+		if again := p.list(t); len(again) == 0 || !again[len(again)-1].Whole || s.Do("BACKUP", "STATUS").Elems[1].Text !=
+			"idle" {
 			t.Fatalf("after the next push: %+v", again)
 		}
 		if err == nil {
@@ -341,7 +343,8 @@ func TestFolderOfASet(t *testing.T) {
 	if !strings.Contains(out, "--appendfilename other.aof") {
 		t.Errorf("pull: %s", out)
 	}
-	back := testkit.Launch(t, testkit.Spec{Dir: into, Args: []string{"--appendonly", "yes", "--appendfilename", "other.aof"}})
+	back := testkit.Launch(t, testkit.Spec{Dir: into, Args: []string{"--appendonly", "yes", "--appendfilename",
+		"other.aof"}})
 	if got := digests(back); !maps.Equal(got, want) {
 		t.Errorf("%q", differences(want, got))
 	}
@@ -355,7 +358,8 @@ func TestFolderOfASet(t *testing.T) {
 	if out, code := p.call(t, "push", "--set", log); code != 1 || !strings.Contains(out, bases[0]) {
 		t.Errorf("a base is missing: %d %s", code, out)
 	}
-	if out, code := p.call(t, "push", "--set", t.TempDir()); code != 1 || !strings.Contains(out, "has no append-only file") {
+	if out, code := p.call(t, "push", "--set", t.TempDir()); code != 1 ||
+		!strings.Contains(out, "has no append-only file") {
 		t.Errorf("an empty folder: %d %s", code, out)
 	}
 	if all := p.list(t); len(all) != 1 {
@@ -474,8 +478,8 @@ func TestSettingsFile(t *testing.T) {
 	s := testkit.Start(t)
 	fill(s, 20, "v")
 	path := filepath.Join(t.TempDir(), "backup.conf")
-	text := "# nightly\nstore s3://" + s3test.Bucket + "/x\nendpoint " + server.URL + "\nregion \"" + s3test.Region + "\"\n" +
-		"access-key-id " + s3test.ID + "\nsecret-access-key " + s3test.Secret + "\nfrom-server " + s.Addr +
+	text := "# nightly\nstore s3://" + s3test.Bucket + "/x\nendpoint " + server.URL + "\nregion \"" + s3test.Region +
+		"\"\n" + "access-key-id " + s3test.ID + "\nsecret-access-key " + s3test.Secret + "\nfrom-server " + s.Addr +
 		"\nkey-file " + keyFile(t, "c") + "\nkeep-last 1\nverify yes\nname shop\n"
 	write := func(text string, mode os.FileMode) {
 		t.Helper()
@@ -503,8 +507,8 @@ func TestSettingsFile(t *testing.T) {
 	if out, code := run("list", "--store", "s3://other"); code != 1 || !strings.Contains(out, `no bucket "other"`) {
 		t.Errorf("the command line: %d %s", code, out)
 	}
-	for line, want := range map[string]string{"mend yes": "there is no such setting", "keep-last many": "is not of its kind",
-		"region": "it has no value"} {
+	for line, want := range map[string]string{"mend yes": "there is no such setting",
+		"keep-last many": "is not of its kind", "region": "it has no value"} {
 		write(text+line+"\n", 0o640)
 		if out, code := run("list"); code != 1 || !strings.Contains(out, "backup.conf:12: ") || !strings.Contains(out, want) {
 			t.Errorf("%s: %d %s", line, code, out)

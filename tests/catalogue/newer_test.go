@@ -16,12 +16,12 @@ var (
 	ownCommands = []string{"bf.*", "bigkeys*", "stalls*", "hotkeys", "hotkeys|help", "hotkeys|get", "hotkeys|reset",
 		"script|stats", "spindle*"}
 	ownDirectives = []string{"admin-*", "aof-buffer-limit", "bf-max-size", "big-keys", "compat-version", "hot-keys",
-		"kept-memory-limit", "long-read-elements", "measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers",
-		"rdb-unsupported-keys", "rdb-version", "reactor-backend",
+		"kept-memory-limit", "long-read-elements", "measure-turn-cpu", "module-aux-data", "rdb-file-compression",
+		"rdb-savers", "rdb-unsupported-keys", "rdb-version", "reactor-backend",
 		"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
 		"unsupported-directives"}
-	ownFields = []string{"ack_*", "duties_duration_sum", "expired_lag_*", "go_heap", "long_read*", "longest_turn_*", "memory_*", "module",
-		"total_long_reads*",
+	ownFields = []string{"ack_*", "duties_duration_sum", "expired_lag_*", "go_heap", "long_read*", "longest_turn_*",
+		"memory_*", "module", "total_long_reads*",
 		"most_commands_per_turn", "turn_nsec_per_command", "batches_run_for_other_loops", "reply_usec_*",
 		"spindle_version", "cmdstat_*", "errorstat_*", "latency_percentiles_usec_*"}
 )

@@ -60,8 +60,8 @@ func libraries(t *testing.T) map[string][]string {
 	}
 	for library, module := range map[string]string{"ioredis": "ioredis", "node-redis": "redis"} {
 		if _, err := os.Stat(filepath.Join(installed, "node_modules", module)); err == nil {
-			found[library] = []string{"env", "NODE_PATH=" + absolute(filepath.Join(installed, "node_modules")), testkit.Program(t, "node"),
-				absolute("testdata/clients/append.js"), module}
+			found[library] = []string{"env", "NODE_PATH=" + absolute(filepath.Join(installed, "node_modules")),
+				testkit.Program(t, "node"), absolute("testdata/clients/append.js"), module}
 		}
 	}
 	if path := absolute(filepath.Join(installed, "goredis-cluster")); exec.Command("test", "-x", path).Run() == nil {
@@ -226,7 +226,8 @@ func TestClientLibraries(t *testing.T) {
 			testkit.Until(t, testkit.Slowly(patience), "the replica takes over", func() error { return role(heir) })
 			onwards("the kill")
 			victim.Restart()
-			testkit.Until(t, testkit.Slowly(patience), "the old primary follows", func() error { return is(victim, "role", "slave") })
+			testkit.Until(t, testkit.Slowly(patience), "the old primary follows",
+				func() error { return is(victim, "role", "slave") })
 			onwards("the new start")
 			for _, p := range programs {
 				all := p.report()

@@ -76,7 +76,8 @@ func TestSortGetsElements(t *testing.T) {
 			t.Errorf("%s: %+v, not %s", request, v, want)
 		}
 	}
-	if v, _ := n.Ask("SORT", "{a}list", "GET", "w*"); !strings.Contains(v.Text, "GET option of SORT denied in Cluster mode") {
+	if v, _ := n.Ask("SORT", "{a}list", "GET", "w*"); !strings.Contains(v.Text,
+		"GET option of SORT denied in Cluster mode") {
 		t.Errorf("SORT GET of a pattern without the key's slot: %+v", v)
 	}
 }
@@ -511,7 +512,8 @@ func TestPortTooHigh(t *testing.T) {
 	port := taken.Addr().(*net.TCPAddr).Port
 	bad := testkit.Launch(t, testkit.Spec{NoWait: true, Dir: dir, Port: port, Args: []string{"--cluster-enabled", "yes"}})
 	bad.Crashes()
-	if code := bad.Wait(testkit.Slowly(20 * time.Second)); code != 1 || !strings.Contains(bad.Log(), "port number too high") {
+	if code := bad.Wait(testkit.Slowly(20 * time.Second)); code != 1 || !strings.Contains(bad.Log(),
+		"port number too high") {
 		t.Fatalf("the node has ended with %d: %s", code, bad.Log())
 	}
 	good := testkit.Launch(t, testkit.Spec{Dir: dir, Args: []string{"--cluster-enabled", "yes", "--cluster-port",
@@ -642,7 +644,8 @@ func TestIPv6(t *testing.T) {
 		other := nodes[1-i]
 		key := []string{"bar", "foo"}[1-i] // slots 5061 and 12182
 		want := fmt.Sprintf(" ::1:%d", other.Port)
-		if v, err := n.Ask("GET", key); err != nil || !strings.HasPrefix(v.Text, "MOVED") || !strings.HasSuffix(v.Text, want) {
+		if v, err := n.Ask("GET", key); err != nil || !strings.HasPrefix(v.Text, "MOVED") ||
+			!strings.HasSuffix(v.Text, want) {
 			t.Errorf("%s is answered by %v, %v, not %q", key, v, err, want)
 		}
 	}

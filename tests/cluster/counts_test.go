@@ -26,7 +26,8 @@ func TestCountsOfNodes(t *testing.T) {
 	}
 	nodes[1].Signal(syscall.SIGSTOP)
 	nodes[2].Signal(syscall.SIGSTOP)
-	testkit.Until(t, testkit.Slowly(patience), "one node alone suspects two", func() error { return counts(nodes[0], 2, 0) })
+	testkit.Until(t, testkit.Slowly(patience), "one node alone suspects two",
+		func() error { return counts(nodes[0], 2, 0) })
 	nodes[2].Signal(syscall.SIGCONT)
 	for _, n := range []*testkit.Server{nodes[0], nodes[2]} {
 		testkit.Until(t, testkit.Slowly(patience), "two nodes fail the third", func() error { return counts(n, 0, 1) })

@@ -237,11 +237,13 @@ func TestOtherDatabaseFlushedInAMove(t *testing.T) {
 	synced(t, replica)
 	establish(t, from, to, 'a').bring()
 	link := to.Dial()
-	for _, request := range [][]any{{"MULTI"}, {"CLIENT", "PAUSE", 600_000, "WRITE"}, {"SELECT", 1}, {"FLUSHDB"}, {"EXEC"}} {
+	for _, request := range [][]any{{"MULTI"}, {"CLIENT", "PAUSE", 600_000, "WRITE"}, {"SELECT", 1}, {"FLUSHDB"},
+		{"EXEC"}} {
 		link.Must(request...) // the pause holds the removal of the keys
 	}
 	testkit.Until(t, testkit.Slowly(patience), "the replica has seen the flush", func() error {
-		return testkit.Equal(replica.InfoInt("replication", "slave_repl_offset"), to.InfoInt("replication", "master_repl_offset"))
+		return testkit.Equal(replica.InfoInt("replication", "slave_repl_offset"),
+			to.InfoInt("replication", "master_repl_offset"))
 	})
 	showsNone(t, replica)
 	to.Do("CLIENT", "UNPAUSE")

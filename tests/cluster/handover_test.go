@@ -29,7 +29,8 @@ func TestHandOverAtShutdown(t *testing.T) {
 				return testkit.Launch(t, spec)
 			}
 			// Two more primaries vote.
-			primary, replica, nodes := launch(c.primary), launch(c.replica), []*testkit.Server{launch(c.primary), launch(c.primary)}
+			primary, replica, nodes := launch(c.primary), launch(c.replica), []*testkit.Server{launch(c.primary),
+				launch(c.primary)}
 			nodes = append(nodes, primary, replica)
 			for i, ends := range [][2]int{{0, 4999}, {5000, 9999}, {10000, 16383}} {
 				nodes[i].Do("CLUSTER", "ADDSLOTSRANGE", ends[0], ends[1])

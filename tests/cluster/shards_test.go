@@ -59,7 +59,8 @@ func TestShardIDs(t *testing.T) {
 		c.Must("CLIENT", "CAPA", "redirect")
 		shard = c.Must("CLUSTER", "SHARDS").Elems[0]
 		id, _ := shard.Get("id")
-		if want := n.Do("CLUSTER", "MYSHARDID").Text; id.Text != want || len(shard.Elems) != 6 || shard.Elems[4].Text != "id" {
+		if want := n.Do("CLUSTER", "MYSHARDID").Text; id.Text != want || len(shard.Elems) != 6 || shard.Elems[4].Text !=
+			"id" {
 			t.Errorf("RESP%d: the shard is %s, its ID is %s", protocol, written(shard), want)
 		}
 	}

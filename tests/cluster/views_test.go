@@ -81,7 +81,8 @@ func (v *views) form(c, d *testkit.Server) {
 	}
 	known := func() {
 		for _, n := range nodes {
-			testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error { return well(n, len(nodes)) })
+			testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster",
+				func() error { return well(n, len(nodes)) })
 		}
 	}
 	known()
@@ -134,14 +135,15 @@ func (v *views) compare(when string, only ...any) {
 				continue
 			}
 			args := append([]any{"CLUSTER"}, view.args...)
-			testkit.Until(v.t, testkit.Slowly(patience), fmt.Sprintf("%s: alike are %v in RESP%d", when, args, protocol), func() error {
-				got, err := ours.Do(args...)
-				if err != nil {
-					return err
-				}
-				want, err := theirs.Do(args...)
-				return errors.Join(err, testkit.Equal(view.show(got), view.show(want)))
-			})
+			testkit.Until(v.t, testkit.Slowly(patience), fmt.Sprintf("%s: alike are %v in RESP%d", when, args, protocol),
+				func() error {
+					got, err := ours.Do(args...)
+					if err != nil {
+						return err
+					}
+					want, err := theirs.Do(args...)
+					return errors.Join(err, testkit.Equal(view.show(got), view.show(want)))
+				})
 		}
 		_, _ = ours.Close(), theirs.Close()
 	}
@@ -267,7 +269,8 @@ func (v *views) showLinks(reply respclient.Value) string {
 // Valkey 9 alone. A type without a message so far has no field.
 func showInfo(v respclient.Value) string {
 	counts := regexp.MustCompile(`(?m)^cluster_stats_messages_(ping|pong|meet|fail|auth-req|auth-ack|update|mfstart)_.*\n`)
-	valkey := regexp.MustCompile(`(?m)^cluster_((voting_)?nodes_p?fail|stats_(pubsub_|module_)?bytes_(sent|received)):.*\n`)
+	valkey := regexp.MustCompile(
+		`(?m)^cluster_((voting_)?nodes_p?fail|stats_(pubsub_|module_)?bytes_(sent|received)):.*\n`)
 	own := regexp.MustCompile(`(?m)^(cluster_my_epoch|cluster_stats_messages_\w+):\d+`)
 	return fmt.Sprintf("%c%s\n%s", v.Kind, v.Format, own.ReplaceAllString(
 		valkey.ReplaceAllString(counts.ReplaceAllString(v.Text, ""), ""), "$1:N"))

@@ -257,8 +257,8 @@ func (s *peer) bring() {
 // showsNone fails the test if a node shows a staged key by any of its commands.
 func showsNone(t *testing.T, n *testkit.Server) {
 	t.Helper()
-	for _, request := range [][]any{{"DBSIZE"}, {"KEYS", "*"}, {"KEYS", "{1}*"}, {"RANDOMKEY"}, {"SCAN", 0, "COUNT", 10000},
-		{"CLUSTER", "COUNTKEYSINSLOT", 9842}, {"CLUSTER", "GETKEYSINSLOT", 9842, 10}} {
+	for _, request := range [][]any{{"DBSIZE"}, {"KEYS", "*"}, {"KEYS", "{1}*"}, {"RANDOMKEY"},
+		{"SCAN", 0, "COUNT", 10000}, {"CLUSTER", "COUNTKEYSINSLOT", 9842}, {"CLUSTER", "GETKEYSINSLOT", 9842, 10}} {
 		v := n.Do(request...)
 		if request[0] == "SCAN" {
 			v = v.Elems[1]
@@ -490,9 +490,9 @@ func TestValkeyCLIMovesWhole(t *testing.T) {
 	nodes := owners(t, nil, testkit.Ours, testkit.Ours, testkit.Ours)
 	from, to := nodes[0], nodes[1]
 	keys := fill(from)
-	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", cli, "--cluster", "reshard", from.Addr, "--cluster-from",
-		from.Do("CLUSTER", "MYID").Text, "--cluster-to", to.Do("CLUSTER", "MYID").Text, "--cluster-slots", "8000",
-		"--cluster-yes", "--cluster-use-atomic-slot-migration")
+	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", cli, "--cluster", "reshard", from.Addr,
+		"--cluster-from", from.Do("CLUSTER", "MYID").Text, "--cluster-to", to.Do("CLUSTER", "MYID").Text, "--cluster-slots",
+		"8000", "--cluster-yes", "--cluster-use-atomic-slot-migration")
 	if code != 0 {
 		t.Fatalf("valkey-cli --cluster reshard: %d\n%s", code, out)
 	}

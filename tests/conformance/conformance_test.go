@@ -179,7 +179,8 @@ func TestSourceLists(t *testing.T) {
 	archives := []string{"http://deb.example.org/debian"}
 	lines := "# deb http://deb.example.org/debian x main\n" +
 		"deb [signed-by=/k] http://deb.example.org/debian/ bookworm main\ndeb http://other.example bookworm main\n"
-	if got := sourceLines(lines, archives); got != "deb-src [signed-by=/k] http://deb.example.org/debian/ bookworm main\n" {
+	if got := sourceLines(lines, archives); got !=
+		"deb-src [signed-by=/k] http://deb.example.org/debian/ bookworm main\n" {
 		t.Errorf("%q", got)
 	}
 	text := "Types: deb\nURIs: http://deb.example.org/debian\nSuites: bookworm\nComponents: main\n\nTypes: deb\n" +
@@ -346,8 +347,8 @@ func TestNewerIsReadable(t *testing.T) {
 	if err != nil || len(things) == 0 {
 		t.Fatalf("%d things, %v", len(things), err)
 	}
-	for _, line := range []string{"command | GET | Redis 9", "thing | GET | Redis 9 | here", "command | GET | Redis 9 | soon",
-		"command | GET | Redis 9 | refused", "command | GET | Redis 9 | later: tomorrow"} {
+	for _, line := range []string{"command | GET | Redis 9", "thing | GET | Redis 9 | here",
+		"command | GET | Redis 9 | soon", "command | GET | Redis 9 | refused", "command | GET | Redis 9 | later: tomorrow"} {
 		if _, err := parseNewer(line); err == nil {
 			t.Errorf("%q is taken", line)
 		}

@@ -89,7 +89,8 @@ func (r *runner) startOutside(ctx context.Context, tested string) (*servers, err
 }
 
 func (o *servers) start(ctx context.Context, tested, partner string) error {
-	own := []string{"--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes", "--enable-protected-configs", "yes"}
+	own := []string{"--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes", "--enable-protected-configs",
+		"yes"}
 	var err error
 	if tested == partner {
 		o.port, err = o.launch(ctx, partner, own...)

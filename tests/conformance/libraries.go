@@ -71,17 +71,19 @@ func addLibraryLine(runs []libraryRun, columns []string) ([]libraryRun, error) {
 
 // writeLibraries writes the page's section of client libraries.
 func writeLibraries(b *strings.Builder, runs []libraryRun) {
-	b.WriteString("## The suites of client libraries\n\nEach suite was run against redis-server 8.0.6 and against spindle, " +
-		"and was told that both are 8.0. For valkey-py and valkey-go the reference is valkey-server 9.1.2. Tests of modules " +
-		"and of vector sets are left out. A test that ran into its suite's limit of 2 seconds on the busy host ran again.\n\n" +
-		"| library | what was run | reference passes | of these, spindle |\n|---|---|---:|---:|\n")
+	b.WriteString(
+		"## The suites of client libraries\n\nEach suite was run against redis-server 8.0.6 and against spindle, " +
+			"and was told that both are 8.0. For valkey-py and valkey-go the reference is valkey-server 9.1.2. Tests of modules " +
+			"and of vector sets are left out. A test that ran into its suite's limit of 2 seconds on the busy host ran again.\n\n" +
+			"| library | what was run | reference passes | of these, spindle |\n|---|---|---:|---:|\n")
 	for _, r := range runs {
 		fmt.Fprintf(b, "| %s | %s | %d | %d |\n", r.library, r.what, r.reference, r.spindle)
 	}
 	writeLibraryFailures(b, "These tests pass there and fail here:", runs,
 		func(r libraryRun) []libraryFailure { return r.failures })
-	writeLibraryFailures(b, "These are for servers newer than 8.0, and fail here. Tests of commands that the tables above "+
-		"have as refused or later are left out:", runs, func(r libraryRun) []libraryFailure { return r.newer })
+	writeLibraryFailures(b,
+		"These are for servers newer than 8.0, and fail here. Tests of commands that the tables above "+
+			"have as refused or later are left out:", runs, func(r libraryRun) []libraryFailure { return r.newer })
 	b.WriteString("\n")
 }
 

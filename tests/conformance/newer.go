@@ -78,8 +78,9 @@ func writeNewer(b *strings.Builder, things []newThing) {
 	for _, t := range things {
 		count[t.state]++
 	}
-	fmt.Fprintf(b, "Redis 8.0 to 8.10 and Valkey 8.0 to 9.2 have these, and Redis 7.4 does not. *Here*: spindle has it (%d). "+
-		"*Refused*: not by design, with the reason (%d). *Later*: not yet (%d).\n\n", count["here"], count["refused"],
+	fmt.Fprintf(b,
+		"Redis 8.0 to 8.10 and Valkey 8.0 to 9.2 have these, and Redis 7.4 does not. *Here*: spindle has it (%d). "+
+			"*Refused*: not by design, with the reason (%d). *Later*: not yet (%d).\n\n", count["here"], count["refused"],
 		count["later"])
 	for _, k := range newKinds {
 		fmt.Fprintf(b, "### %s\n\n| since | what | state |\n|---|---|---|\n", k.heading)

@@ -35,7 +35,8 @@ func proxied(server, proxy string) (string, error) {
 		return "", err
 	}
 	groups, reasons := map[string][]string{}, map[string][]string{}
-	ordered := slices.SortedFunc(slices.Values(table.Rows()), func(a, b *route.Row) int { return strings.Compare(a.Name, b.Name) })
+	ordered := slices.SortedFunc(slices.Values(table.Rows()),
+		func(a, b *route.Row) int { return strings.Compare(a.Name, b.Name) })
 	for _, r := range ordered {
 		name := "`" + strings.ReplaceAll(strings.ToUpper(r.Name), "|", " ") + "`"
 		group := r.Class.String()
@@ -62,8 +63,10 @@ func proxied(server, proxy string) (string, error) {
 		groups[group] = append(groups[group], name)
 	}
 	var b strings.Builder
-	b.WriteString(proxiedHeading + "\n\n`spindle --proxy` decides by the COMMAND of its shards. These are the decisions on spindle's own " +
-		"commands; those of other servers follow the same rules. A command without keys is refused unless its shards are known.\n\n")
+	b.WriteString(
+		proxiedHeading +
+			"\n\n`spindle --proxy` decides by the COMMAND of its shards. These are the decisions on spindle's own " +
+			"commands; those of other servers follow the same rules. A command without keys is refused unless its shards are known.\n\n")
 	for _, g := range []struct{ class, text string }{
 		{"forward", "To the shard of its keys. Keys of several slots are refused with CROSSSLOT"},
 		{"split", "Cut by slot. The replies become one, in brackets how"},
@@ -153,7 +156,8 @@ func startProxied(ctx context.Context, server string) (section string, err error
 		return answers("127.0.0.1:" + port)
 	}
 	shard := "127.0.0.1:" + ports[0]
-	if err := start(ports[0], "--dir", dir, "--save", "", "--cluster-enabled", "yes", "--cluster-port", ports[1]); err != nil {
+	if err := start(ports[0], "--dir", dir, "--save", "", "--cluster-enabled", "yes", "--cluster-port", ports[1]); err !=
+		nil {
 		return "", err
 	}
 	if err := serveAll(shard); err != nil {

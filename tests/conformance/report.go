@@ -131,12 +131,13 @@ func writeReport(file, data, section string, ran []*outcome) error {
 	}
 	var b strings.Builder
 	b.WriteString("# Compatibility\n\n")
-	b.WriteString("spindle answers as Redis 7.4 does. This page lists the differences, what newer servers have, and then the results " +
-		"of client libraries' suites and of the public Tcl suites of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` rewrites the " +
-		"differences without a run. A run compares every test with what the suite's " +
-		"own server makes of it, and with what `tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The " +
-		"suite of " + newer.name + " is run where `REDIS_SRC` names its unpacked source with a built server in it. " +
-		"Otherwise its part of this page stays as it is.\n\n")
+	b.WriteString(
+		"spindle answers as Redis 7.4 does. This page lists the differences, what newer servers have, and then the results " +
+			"of client libraries' suites and of the public Tcl suites of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` rewrites the " +
+			"differences without a run. A run compares every test with what the suite's " +
+			"own server makes of it, and with what `tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The " +
+			"suite of " + newer.name + " is run where `REDIS_SRC` names its unpacked source with a built server in it. " +
+			"Otherwise its part of this page stays as it is.\n\n")
 	writeList(&b, "Where spindle parts from 7.4", own)
 	writeList(&b, "Where spindle is better on purpose", better)
 	writeList(&b, "Where 7.4 parts from 7.0, and spindle follows 7.4", differences)

@@ -22,7 +22,8 @@ func newCluster(t *testing.T, kind func(t testing.TB, args ...string) *testkit.S
 		addresses = append(addresses, s.Addr)
 	}
 	args := append([]string{"--cluster", "create"}, addresses[:n]...)
-	if out, code := testkit.Run(t, limit, "", testkit.Program(t, "redis-cli"), append(args, "--cluster-yes")...); code != 0 {
+	if out, code := testkit.Run(t, limit, "", testkit.Program(t, "redis-cli"), append(args, "--cluster-yes")...); code !=
+		0 {
 		t.Fatalf("the cluster was not made: %s", out)
 	}
 	for _, s := range nodes[:n] {
@@ -125,7 +126,8 @@ func TestCluster(t *testing.T) {
 			nodes := newCluster(t, c.kind, 3, 2)
 			s := newSite(t, 1, 2)
 			fill(t, nodes[0], 3000)
-			s.refuses("POST", "/v1/products", record{"name": "shop", "kind": "cluster", "seeds": []string{"127.0.0.1:1"}}, "failed")
+			s.refuses("POST", "/v1/products", record{"name": "shop", "kind": "cluster", "seeds": []string{"127.0.0.1:1"}},
+				"failed")
 			s.do("POST", "/v1/products", record{"name": "shop", "kind": "cluster", "seeds": []string{nodes[0].Addr}}, nil)
 			var fresh group
 			s.do("POST", "/v1/products/shop/groups", record{"primary": nodes[3].Addr,

@@ -26,8 +26,8 @@ func TestCodis(t *testing.T) {
 	for i, server := range servers {
 		s.do("POST", "/v1/products/shop/groups", record{"id": fmt.Sprint(i + 1), "primary": server.Addr}, nil)
 	}
-	out, code := testkit.Run(t, limit, "", testkit.Spindle(t), "ctl", "--url", s.awaitActive().url, "--token", secret, "slots",
-		"import", "shop", "../../tools/cli/testdata/codis.json")
+	out, code := testkit.Run(t, limit, "", testkit.Spindle(t), "ctl", "--url", s.awaitActive().url, "--token", secret,
+		"slots", "import", "shop", "../../tools/cli/testdata/codis.json")
 	if code != 0 {
 		t.Fatal(out)
 	}

@@ -159,7 +159,8 @@ func TestCtl(t *testing.T) {
 	s.place(500, servers[:2]...)
 	ctl("g2", "group", "create", "shop", "g2", servers[2].Addr, "--label", "a <b>new</b> one")
 	ctl("slots move", "plan", "shop", "--balance", "slots")
-	if out := ctl("done", "plan", "shop", "--balance", "slots", "--start", "--wait"); !strings.Contains(out, "5460 of 5460 slots") {
+	if out := ctl("done", "plan", "shop", "--balance", "slots", "--start", "--wait"); !strings.Contains(out,
+		"5460 of 5460 slots") {
 		t.Errorf("%s", out)
 	}
 	s.holdsAll(500, servers...)
@@ -170,8 +171,8 @@ func TestCtl(t *testing.T) {
 	s.holdsAll(500, servers[:2]...)
 	ctl("move start", "audit")
 	token := strings.TrimSpace(ctl("", "token", "create", "reader", "read"))
-	out, code := testkit.Run(t, limit, "", testkit.Spindle(t), "ctl", "--url", ready.url, "--token", token, "product", "delete",
-		"shop")
+	out, code := testkit.Run(t, limit, "", testkit.Spindle(t), "ctl", "--url", ready.url, "--token", token, "product",
+		"delete", "shop")
 	if code != 1 || !strings.Contains(out, "a token for writing is needed") {
 		t.Errorf("%d %s", code, out)
 	}

@@ -19,7 +19,8 @@ var (
 	callsFlag     = flag.Int("calls", 0, "how many calls to compare; 0: some seconds' worth")
 	familiesFlag  = flag.String("families", "", "only these tables, parted by commas")
 	respFlag      = flag.String("resp", "both", "the protocol that connections begin with: 2, 3 or both")
-	referenceFlag = flag.String("reference", "", "the program of the server to compare with; by default redis-server of PATH")
+	referenceFlag = flag.String("reference", "",
+		"the program of the server to compare with; by default redis-server of PATH")
 )
 
 // limits are both servers' options. The largest string is 1 MB, so that calls can reach and exceed it. The reference

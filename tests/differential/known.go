@@ -148,7 +148,8 @@ var knownDifferences = []known{
 		reason: "Valkey looks at the key for NX and XX before it reads a deadline",
 		applies: func(args []string, want, got respclient.Value) bool {
 			return want.Kind == ':' && want.Int == 0 && (containsFold(args, "NX") || containsFold(args, "XX")) &&
-				(strings.HasPrefix(got.Text, "ERR invalid expire time") || got.Text == "ERR value is not an integer or out of range")
+				(strings.HasPrefix(got.Text, "ERR invalid expire time") ||
+					got.Text == "ERR value is not an integer or out of range")
 		}},
 	{reference: "valkey", commands: "hello",
 		reason:  "Valkey tells its own name, version and modules",
@@ -194,9 +195,12 @@ var knownDifferences = []known{
 		applies: func(_ []string, want, got respclient.Value) bool {
 			return bothErrors(want, got) || want.Kind == '*' && strings.HasPrefix(got.Text, "ERR invalid expire time ")
 		}},
-	{reference: "valkey", commands: "geosearch geosearchstore georadius georadius_ro georadiusbymember georadiusbymember_ro",
-		reason:  "Valkey names a member that does not exist",
-		applies: func(_ []string, want, got respclient.Value) bool { return bothErrors(want, got) }},
+	{reference: "valkey",
+		commands: "geosearch geosearchstore georadius georadius_ro georadiusbymember georadiusbymember_ro",
+		reason:   "Valkey names a member that does not exist", applies: func(_ []string, want,
+			got respclient.Value) bool {
+			return bothErrors(want, got)
+		}},
 	{reference: "valkey", commands: "geosearch",
 		reason: "Valkey overlooks members of polygons that are wide, near a pole or at the map's edge",
 		applies: func(args []string, want, got respclient.Value) bool {

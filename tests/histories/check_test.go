@@ -123,7 +123,8 @@ func checkList(events []event, list []string) string {
 		}
 	}
 	if len(lost) > 0 {
-		return fmt.Sprintf("%d of %d acknowledged elements are lost: %s", len(lost), len(events), strings.Join(lost[:min(3, len(lost))], " "))
+		return fmt.Sprintf("%d of %d acknowledged elements are lost: %s", len(lost), len(events),
+			strings.Join(lost[:min(3, len(lost))], " "))
 	}
 	slices.SortFunc(events, func(a, b event) int { return int(a.ret - b.ret) })
 	for i, a := range events {

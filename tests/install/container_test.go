@@ -89,7 +89,8 @@ func built(t *testing.T, stages []instructions) (root string) {
 		}
 		words := strings.Fields(i.args)
 		from, to := words[len(words)-2], filepath.Join(root, words[len(words)-1])
-		if text, err := exec.Command("cp", "-a", strings.Replace(from, "/out/", out+"/", 1), to).CombinedOutput(); err != nil {
+		if text, err := exec.Command("cp", "-a", strings.Replace(from, "/out/", out+"/", 1), to).CombinedOutput(); err !=
+			nil {
 			t.Fatalf("COPY %s: %v\n%s", i.args, err, text)
 		}
 		for _, word := range words {
@@ -102,7 +103,8 @@ func built(t *testing.T, stages []instructions) (root string) {
 	}
 	if !whole {
 		libraries := `ldd /out/spindle | grep -o '/[^ ]*' | xargs -r cp -L --parents -t ` + root
-		if text, err := exec.Command("sh", "-c", strings.ReplaceAll(libraries, "/out/", out+"/")).CombinedOutput(); err != nil {
+		if text, err := exec.Command("sh", "-c", strings.ReplaceAll(libraries, "/out/", out+"/")).CombinedOutput(); err !=
+			nil {
 			t.Fatalf("%s: %v\n%s", libraries, err, text)
 		}
 	}

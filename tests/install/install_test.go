@@ -262,7 +262,8 @@ func TestUnits(t *testing.T) {
 func TestUserScriptAndLinks(t *testing.T) {
 	dir := t.TempDir()
 	conf, tools, log := dir+"/conf", dir+"/tools", dir+"/log"
-	for _, folder := range []string{conf, tools, dir + "/data", dir + "/data-sentinel", dir + "/data-dashboard", dir + "/logs"} {
+	for _, folder := range []string{conf, tools, dir + "/data", dir + "/data-sentinel", dir + "/data-dashboard",
+		dir + "/logs"} {
 		if err := os.Mkdir(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +295,8 @@ func TestUserScriptAndLinks(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("%d: %s", code, out)
 	}
-	for _, want := range []string{"750 chmod 640 " + conf + "/a.conf\n", "750 chown -h spindle:spindle " + conf + "/a.conf\n"} {
+	for _, want := range []string{"750 chmod 640 " + conf + "/a.conf\n", "750 chown -h spindle:spindle " + conf +
+		"/a.conf\n"} {
 		if !strings.Contains(read(t, log), want) {
 			t.Errorf("no %q in\n%s", want, read(t, log))
 		}

@@ -81,7 +81,8 @@ func TestKubernetes(t *testing.T) {
 		"--admin-address", fmt.Sprintf("127.0.0.1:%d", admin))
 	testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: args})
 
-	for name, p := range map[string]probe{"startup": container.Startup, "readiness": container.Ready, "liveness": container.Alive} {
+	for name, p := range map[string]probe{"startup": container.Startup, "readiness": container.Ready,
+		"liveness": container.Alive} {
 		testkit.Until(t, testkit.Slowly(10*time.Second), name+" probe", func() error {
 			r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", admin, p.Get.Path))
 			if err != nil {

@@ -174,7 +174,8 @@ func TestExpiryOfVeryMany(t *testing.T) {
 	if n := s.InfoInt("stats", "expired_keys"); n != int64(keys) {
 		t.Errorf("expired_keys:%d, want %d", n, keys)
 	}
-	if ms := s.InfoInt("stats", "expired_lag_p99_ms"); ms > (testkit.Slowly(300*time.Millisecond) + waited).Milliseconds() {
+	if ms := s.InfoInt("stats", "expired_lag_p99_ms"); ms > (testkit.Slowly(300*time.Millisecond) +
+		waited).Milliseconds() {
 		t.Errorf("expired_lag_p99_ms:%d", ms)
 	}
 	if took := time.Duration(s.InfoInt("stats",

@@ -39,7 +39,8 @@ func TestLargeRestore(t *testing.T) {
 			{"BUSYKEY", []any{"RESTORE", "copy", 0, payload}},
 			{"OK", []any{"RESTORE", "copy", 60_000, payload, "REPLACE"}},
 			{"OK", []any{"RESTORE", "gone", 1, payload, "ABSTTL"}},
-			{"ERR DUMP payload", []any{"RESTORE", "broken", 0, payload[:len(payload)-1] + string([]byte{payload[len(payload)-1] ^ 1})}},
+			{"ERR DUMP payload",
+				[]any{"RESTORE", "broken", 0, payload[:len(payload)-1] + string([]byte{payload[len(payload)-1] ^ 1})}},
 			{"ERR DUMP payload", []any{"RESTORE", "broken", 0, "x" + payload[1:]}},
 		} {
 			v, err := c.Do(form.args...)

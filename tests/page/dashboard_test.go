@@ -286,7 +286,8 @@ func walks(t *testing.T, b *browser) {
 	reached := map[string]bool{}
 	for range 40 {
 		b.press("Tab")
-		reached[eval[string](b, "document.activeElement.id || document.activeElement.getAttribute('aria-label') || ''")] = true
+		reached[eval[string](b, "document.activeElement.id || document.activeElement.getAttribute('aria-label') || ''")] =
+			true
 		if !eval[bool](b, `(() => {
 			const e = document.activeElement;
 			return e === document.body || e.className === 'skip' || getComputedStyle(e).outlineStyle !== 'none';
@@ -294,7 +295,8 @@ func walks(t *testing.T, b *browser) {
 			t.Errorf("focus cannot be seen on %s", eval[string](b, "document.activeElement.outerHTML.slice(0, 200)"))
 		}
 	}
-	for _, want := range []string{"product", "create", "token", "theme", "rebalance", "move-slots", "map", "add-group", "Manage a"} {
+	for _, want := range []string{"product", "create", "token", "theme", "rebalance", "move-slots", "map", "add-group",
+		"Manage a"} {
 		if !reached[want] {
 			t.Errorf("Tab does not reach %q, but %v", want, reached)
 		}
@@ -455,12 +457,14 @@ func many(rng *rand.Rand) (answers []map[string]any) {
 			for j, role := range []string{"primary", "replica"} {
 				address := fmt.Sprintf("10.0.%d.%d:6379", i, j+1)
 				members = append(members, map[string]any{"address": address, "role": role, "link": "up", "primary": primary,
-					"server": markup, "zone": markup, "keys": rng.IntN(1e6), "memory": rng.IntN(1e9), "clients": 50, "ops": rng.IntN(1e5)})
+					"server": markup, "zone": markup, "keys": rng.IntN(1e6), "memory": rng.IntN(1e9), "clients": 50,
+					"ops": rng.IntN(1e5)})
 				t := traffic()
 				t["address"] = address
 				servers = append(servers, t)
 			}
-			groups = append(groups, map[string]any{"id": id, "label": markup, "primary": primary, "slots": 163, "servers": members})
+			groups = append(groups, map[string]any{"id": id, "label": markup, "primary": primary, "slots": 163,
+				"servers": members})
 			ranges = append(ranges, map[string]any{"from": i * 163, "to": i*163 + 162, "group": id})
 		}
 		for i := range 50 {

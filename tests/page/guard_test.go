@@ -251,9 +251,10 @@ func TestConsoleLines(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"help": "BIGKEYS", "help get": `GET key\nReturns the string value of a key.`, "HELP client list": "CLIENT LIST [TYPE <NORMAL | MASTER",
-		"help set": "SET key value [", "help config": "CONFIG GET: Returns", "help nothing": "no command",
-		"select 99": "DB index", "select -1": "DB index", "select x": "not an integer", "select": "only takes", "select 3": "OK",
+		"help": "BIGKEYS", "help get": `GET key\nReturns the string value of a key.`,
+		"HELP client list": "CLIENT LIST [TYPE <NORMAL | MASTER", "help set": "SET key value [",
+		"help config": "CONFIG GET: Returns", "help nothing": "no command", "select 99": "DB index", "select -1": "DB index",
+		"select x": "not an integer", "select": "only takes", "select 3": "OK",
 	} {
 		if got := ask(line); !strings.Contains(strings.ReplaceAll(got, `\u003c`, "<"), want) {
 			t.Errorf("%q: %s, want %q", line, got, want)

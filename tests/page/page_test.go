@@ -104,7 +104,8 @@ var growing = []string{
 var moving = map[string]float64{ // the part by which they may differ
 	"used_memory_rss": 0.2, "mem_fragmentation_ratio": 0.2, "used_memory": 0.02, "used_memory_dataset": 0.02,
 	"used_memory_peak": 0.02, "mem_clients_normal": 9, "eventloop_cycles": 0.2, "eventloop_duration_cmd_sum": 0.2,
-	"duties_duration_sum": 0.5, "uptime_in_seconds": 9, "longest_turn_usec": 9, "longest_turn_cpu_usec": 9, "total_commands_processed": 0.01,
+	"duties_duration_sum": 0.5, "uptime_in_seconds": 9, "longest_turn_usec": 9, "longest_turn_cpu_usec": 9,
+	"total_commands_processed": 0.01,
 }
 
 // since are fields about the last seconds only.
@@ -234,7 +235,8 @@ func TestMarkup(t *testing.T) {
 	b.typeText(`KEYS *`)
 	b.press("Enter")
 	b.await("document.querySelector('#output .reply')?.textContent.includes('<script>')")
-	if n := eval[int](b, "document.querySelectorAll('img:not(header img), iframe, main script, pre script').length"); n != 0 {
+	if n := eval[int](b, "document.querySelectorAll('img:not(header img), iframe, main script, pre script').length"); n !=
+		0 {
 		t.Errorf("%d elements were made of names", n)
 	}
 	if title := eval[string](b, "document.title"); strings.Contains(title, "owned") {
@@ -291,8 +293,8 @@ func TestKeyboard(t *testing.T) {
 			t.Errorf("focus cannot be seen on %s", eval[string](b, "document.activeElement.outerHTML.slice(0, 200)"))
 		}
 	}
-	for _, want := range []string{"#main", "minutes", "hour", "day", "pause", "theme", "#throughput", "#replication", "Commands",
-		"Latency", "Memory by purpose", "Turns and stalls", "Keys", "output", "line"} {
+	for _, want := range []string{"#main", "minutes", "hour", "day", "pause", "theme", "#throughput", "#replication",
+		"Commands", "Latency", "Memory by purpose", "Turns and stalls", "Keys", "output", "line"} {
 		if !reached[want] {
 			t.Errorf("Tab does not reach %q, but %v", want, reached)
 		}
@@ -390,7 +392,8 @@ func TestScreens(t *testing.T) {
 		name := fmt.Sprintf("%d %s", c.width, c.theme)
 		b.size(c.width, 800, c.theme)
 		b.look()
-		b.await(fmt.Sprintf("document.querySelectorAll('main > .column').length === %d", map[int]int{400: 1, 1280: 2, 1920: 3}[c.width]))
+		b.await(fmt.Sprintf("document.querySelectorAll('main > .column').length === %d",
+			map[int]int{400: 1, 1280: 2, 1920: 3}[c.width]))
 		if cut := eval[[]string](b, cutText); len(cut) > 0 {
 			t.Errorf("%s: these are cut: %s", name, strings.Join(cut, "\n"))
 		}
@@ -429,7 +432,8 @@ func populate(t *testing.T, s *testkit.Server) {
 	})
 	long := "tenant:" + strings.Repeat("0123456789", 12) + ":profile"
 	s.Do("SET", long, strings.Repeat("x", 100<<10))
-	testkit.Pipe(t, s.Dial(), 20_000, func(i int) []any { return []any{"ZADD", "board:weekly", i, "player:" + strconv.Itoa(i)} })
+	testkit.Pipe(t, s.Dial(), 20_000,
+		func(i int) []any { return []any{"ZADD", "board:weekly", i, "player:" + strconv.Itoa(i)} })
 	s.Do("DEBUG", "SLEEP", "0.02")
 	s.Do("SORT", "queue:mail", "ALPHA")
 	for range 20 {
@@ -470,7 +474,8 @@ func TestCharts(t *testing.T) {
 	b.enter(url)
 	b.await("Number(document.querySelector('.chart').dataset.points) >= 4")
 	b.pause()
-	box := eval[struct{ X, Y, Width float64 }](b, "document.querySelector('.chart .u-over').getBoundingClientRect().toJSON()")
+	box := eval[struct{ X, Y, Width float64 }](b,
+		"document.querySelector('.chart .u-over').getBoundingClientRect().toJSON()")
 	mouse := func(kind string, x float64, buttons int) {
 		b.call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": box.Y + 40, "button": "left",
 			"buttons": buttons, "clickCount": 1}, nil)
@@ -495,7 +500,8 @@ func TestCharts(t *testing.T) {
 		}
 		return nil
 	})
-	b.await("[...document.querySelectorAll('#latency button.pick')].some((e) => e.textContent === 'set' && (e.click(), true))")
+	b.await(
+		"[...document.querySelectorAll('#latency button.pick')].some((e) => e.textContent === 'set' && (e.click(), true))")
 	b.await("document.querySelector('[data-chart=set] .u-axis')?.offsetParent && " +
 		"document.querySelector('#latency').textContent.includes('SET the last hour')")
 
@@ -526,14 +532,15 @@ func TestTables(t *testing.T) {
 	}
 	name := eval[[]string](b, `[...document.querySelectorAll('[aria-label^="Big keys"] td.name')].filter((e) => e.title)
 		.flatMap((e) => [e.textContent, e.title])`)
-	if len(name) != 2 || name[1] != long || !strings.HasPrefix(name[0], "tenant:") || !strings.HasSuffix(name[0], "profile") ||
-		!strings.Contains(name[0], "…") {
+	if len(name) != 2 || name[1] != long || !strings.HasPrefix(name[0], "tenant:") || !strings.HasSuffix(name[0],
+		"profile") || !strings.Contains(name[0], "…") {
 		t.Errorf("the long name is shown as %q", name)
 	}
 	if got := column(0); !strings.HasPrefix(got, name[0]+" big:8 big:7") {
 		t.Errorf("the largest come first, but: %s", got)
 	}
-	press := "[...document.querySelectorAll('[aria-label^=\"Big keys\"] th button')].find((e) => e.textContent === 'Key').click()"
+	press :=
+		"[...document.querySelectorAll('[aria-label^=\"Big keys\"] th button')].find((e) => e.textContent === 'Key').click()"
 	eval[any](b, press)
 	if got := column(0); !strings.HasPrefix(got, "big:0 big:1 big:2") {
 		t.Errorf("sorted by name: %s", got)

@@ -33,14 +33,18 @@ var faults = []fault{
 	{name: "a slow script", plant: plantScript, says: "slow script", panel: "turns"},
 	{name: "a big key", plant: plantBigKey, says: "A big key: the list cart:42 (db 0) has", panel: "keys"},
 	{name: "a lagging replica", plant: plantLag, says: "lags: it has not answered for", panel: "replication"},
-	{name: "a full disk", serve: serveSmallDisk, plant: plantFullDisk, says: "append-only file cannot be written:", panel: "persistence"},
+	{name: "a full disk", serve: serveSmallDisk, plant: plantFullDisk, says: "append-only file cannot be written:",
+		panel: "persistence"},
 	{name: "memory at its limit", server: []string{"--maxmemory", "20mb"}, plant: plantFullMemory,
 		says: "Memory is at its limit: ", panel: "memory"},
 	{name: "a burst of connects", plant: plantConnects, says: "A burst of connects: ", panel: "clients"},
-	{name: "an expired certificate", serve: serveTLS, plant: plantExpiry, says: "The server's TLS certificate has ended", panel: "server"},
+	{name: "an expired certificate", serve: serveTLS, plant: plantExpiry, says: "The server's TLS certificate has ended",
+		panel: "server"},
 	{name: "a hot key", plant: plantHotKey, says: "A hot key: session:7 (db 0) gets", panel: "keys"},
-	{name: "an uncovered slot", serve: serveNode, plant: plantSlot, says: "1 of 16,384 slots are uncovered", panel: "cluster"},
-	{name: "a stuck fsync", server: []string{"--appendonly", "yes"}, plant: plantStuckSync, says: "fsync is stuck: ", panel: "persistence"},
+	{name: "an uncovered slot", serve: serveNode, plant: plantSlot, says: "1 of 16,384 slots are uncovered",
+		panel: "cluster"},
+	{name: "a stuck fsync", server: []string{"--appendonly", "yes"}, plant: plantStuckSync, says: "fsync is stuck: ",
+		panel: "persistence"},
 }
 
 // recordFile is the record of the trial that is kept.
@@ -52,8 +56,9 @@ func TestTrial(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.size(1280, 800, "light")
-	record := "# Ten faults, each planted on a healthy server: after how many seconds the first screen named it, and how.\n" +
-		"# TestTrial makes this file: make page-record.\n"
+	record :=
+		"# Ten faults, each planted on a healthy server: after how many seconds the first screen named it, and how.\n" +
+			"# TestTrial makes this file: make page-record.\n"
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			b.t = t
@@ -76,7 +81,8 @@ func TestTrial(t *testing.T) {
 				}
 				return nil
 			})
-			record += fmt.Sprintf("\n%s, %.1f s\n    %s (panel %s)\n", f.name, time.Since(began).Seconds(), steady(text), f.panel)
+			record += fmt.Sprintf("\n%s, %.1f s\n    %s (panel %s)\n", f.name, time.Since(began).Seconds(), steady(text),
+				f.panel)
 		})
 	}
 	if file := os.Getenv("SPINDLE_TRIAL"); file != "" && !t.Failed() {

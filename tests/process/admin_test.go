@@ -393,7 +393,8 @@ func TestAdminTLS(t *testing.T) {
 		t.Fatalf("/metrics over TLS: %v %.200s", err, body)
 	}
 	for _, name := range []string{"server", "ca"} {
-		if !regexp.MustCompile(`spindle_tls_certificate_expires_in_seconds{certificate="` + name + `"} 3[0-9]{3}\n`).MatchString(body) {
+		if !regexp.MustCompile(`spindle_tls_certificate_expires_in_seconds{certificate="` + name +
+			`"} 3[0-9]{3}\n`).MatchString(body) {
 			t.Errorf("/metrics does not say when the certificate %s ends", name)
 		}
 	}

@@ -35,7 +35,8 @@ func TestCertificateNamesUser(t *testing.T) {
 	} {
 		certs.IssueAs(t, name, &x509.Certificate{Subject: subject})
 	}
-	uri := &x509.Certificate{Subject: names("alice"), URIs: []*url.URL{{Scheme: "urn", Opaque: "off"}, {Scheme: "urn", Opaque: "bob"}}}
+	uri := &x509.Certificate{Subject: names("alice"), URIs: []*url.URL{{Scheme: "urn", Opaque: "off"},
+		{Scheme: "urn", Opaque: "bob"}}}
 	certs.IssueAs(t, "uris", uri)
 	for _, kind := range []string{testkit.Ours, testkit.Valkey9} {
 		t.Run(kind, func(t *testing.T) {

@@ -75,7 +75,8 @@ func TestCheckAOF(t *testing.T) {
 		"ours": testkit.Start(t, "--appendonly", "yes"), "Redis's": testkit.Redis(t, "--appendonly", "yes"),
 	} {
 		c := s.Dial()
-		c.Pipeline([]any{"SET", "a", 1}, []any{"MULTI"}, []any{"SET", "b", 2}, []any{"INCR", "c"}, []any{"EXEC"}, []any{"SET", "d", 3})
+		c.Pipeline([]any{"SET", "a", 1}, []any{"MULTI"}, []any{"SET", "b", 2}, []any{"INCR", "c"}, []any{"EXEC"},
+			[]any{"SET", "d", 3})
 		c.Close()
 		s.Terminate()
 		folder := s.File("appendonlydir")
@@ -132,8 +133,9 @@ func TestCheckAOF(t *testing.T) {
 			check(fmt.Sprint("manifest cut at ", n), manifest, names[:n])
 		}
 		for name, text := range map[string]string{
-			"MULTI twice": strings.Replace(string(log), "*1\r\n$5\r\nMULTI\r\n", "*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", 1),
-			"EXEC twice":  string(log) + "*1\r\n$4\r\nEXEC\r\n",
+			"MULTI twice": strings.Replace(string(log), "*1\r\n$5\r\nMULTI\r\n", "*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n",
+				1),
+			"EXEC twice": string(log) + "*1\r\n$4\r\nEXEC\r\n",
 		} {
 			check(name, incr, []byte(text))
 			check(name+", mended", incr, []byte(text), "--fix")

@@ -32,7 +32,8 @@ func logged(t *testing.T, s *testkit.Server, log string) string {
 func TestCommandlogSizes(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--commandlog-request-larger-than", "200", "--commandlog-reply-larger-than", "200")
-	replica := testkit.Start(t, "--commandlog-request-larger-than", "200", "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
+	replica := testkit.Start(t, "--commandlog-request-larger-than", "200", "--replicaof",
+		"127.0.0.1 "+strconv.Itoa(s.Port))
 	replica.AwaitInfo(20*time.Second, "replication", "master_link_status", "up")
 	replica.Do("COMMANDLOG", "RESET", "large-request")
 

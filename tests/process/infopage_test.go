@@ -34,7 +34,8 @@ func TestInfoPage(t *testing.T) {
 		return string(text)
 	}
 	args := []string{"--appendonly", "yes", "--replicaof", "127.0.0.1", strconv.Itoa(testkit.FreePort(t))}
-	ours, oracle := testkit.Start(t, append(args, "--measure-turn-cpu", "yes", "--aof-keep-history", "1h")...), testkit.Redis(t, args...)
+	ours, oracle := testkit.Start(t, append(args, "--measure-turn-cpu", "yes", "--aof-keep-history", "1h")...),
+		testkit.Redis(t, args...)
 	known := map[string]bool{}
 	for _, name := range strings.Fields(since70) {
 		known[name] = true

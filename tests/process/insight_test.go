@@ -92,7 +92,8 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 			t.Errorf("key:%d: %v, want a share of %.3f", k, m, want)
 		}
 		r, w := figure(t, m, "reads"), figure(t, m, "writes")
-		if reads, writes = reads+r, writes+w; r == 0 || w == 0 || figure(t, m, "bytes") == 0 || figure(t, m, "cpu-usec") == 0 {
+		if reads, writes = reads+r, writes+w; r == 0 || w == 0 || figure(t, m, "bytes") == 0 || figure(t, m, "cpu-usec") ==
+			0 {
 			t.Errorf("key:%d: %v", k, m)
 		}
 	}

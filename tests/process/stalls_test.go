@@ -39,7 +39,8 @@ func TestStalls(t *testing.T) {
 	}
 
 	// A sleep is not the machine's fault.
-	if m := find("command", "SLEEP", 290e3, func() { c.Must("DEBUG", "SLEEP", "0.3") }); m["name"] != "planter" || m["addr"] == "" {
+	if m := find("command", "SLEEP", 290e3, func() { c.Must("DEBUG", "SLEEP", "0.3") }); m["name"] != "planter" ||
+		m["addr"] == "" {
 		t.Errorf("DEBUG SLEEP: %v", m)
 	}
 	for from := 0; from < 1_000_000; from += 100_000 {

@@ -30,10 +30,11 @@ func sameErrors(t *testing.T, p *testkit.Server) {
 	one, c := testkit.Start(t).Dial(), p.Dial()
 	for _, request := range []string{
 		"kill", "kill nobody:1", "kill id", "kill id x", "kill id 0", "kill id 1 type", "kill type odd", "kill maxage x",
-		"kill maxage 0", "kill skipme maybe", "kill odd 1", "kill id 1 addr", "list type odd", "list type", "list id", "list id x",
-		"list odd 1", "list type normal more", "pause", "pause x", "pause -1", "pause 1 odd", "pause 1 write more", "unpause more",
-		"pause 9223372036854775807", "unblock", "unblock x", "unblock 1 odd", "unblock 1 error more", "unblock 99999",
-		"unblock 99999 timeout", "odd", "help more", "setinfo odd x", "setinfo lib-name", "no-evict odd", "no-touch odd", "kill id 9999",
+		"kill maxage 0", "kill skipme maybe", "kill odd 1", "kill id 1 addr", "list type odd", "list type", "list id",
+		"list id x", "list odd 1", "list type normal more", "pause", "pause x", "pause -1", "pause 1 odd",
+		"pause 1 write more", "unpause more", "pause 9223372036854775807", "unblock", "unblock x", "unblock 1 odd",
+		"unblock 1 error more", "unblock 99999", "unblock 99999 timeout", "odd", "help more", "setinfo odd x",
+		"setinfo lib-name", "no-evict odd", "no-touch odd", "kill id 9999",
 		"kill id 9999 type pubsub skipme no maxage 99999", "kill type master", "kill type replica", "list type master",
 		"list id 9999",
 	} {
@@ -45,7 +46,8 @@ func sameErrors(t *testing.T, p *testkit.Server) {
 			t.Errorf("CLIENT %s: %s; one server says %s", request, show(got), show(want))
 		}
 	}
-	expect(t, c, "ERR lib-name cannot contain spaces, newlines or special characters.", "CLIENT", "SETINFO", "lib-name", "a b")
+	expect(t, c, "ERR lib-name cannot contain spaces, newlines or special characters.", "CLIENT", "SETINFO", "lib-name",
+		"a b")
 	if v := ask(t, c, "CLIENT", "HELP"); len(v.Elems) < 20 || v.Elems[0].Text !=
 		"CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:" {
 		t.Errorf("CLIENT HELP: %v", v)
@@ -124,7 +126,8 @@ func filterClients(t *testing.T, p *testkit.Server) {
 
 func unblock(t *testing.T, p *testkit.Server) {
 	c := p.Dial()
-	for _, request := range [][]any{{"BLPOP", "empty", 0}, {"BRPOP", "other", 0}, {"XREAD", "BLOCK", 0, "STREAMS", "stream", "$"}} {
+	for _, request := range [][]any{{"BLPOP", "empty", 0}, {"BRPOP", "other", 0}, {"XREAD", "BLOCK", 0, "STREAMS",
+		"stream", "$"}} {
 		for _, how := range []string{"", "TIMEOUT", "ERROR"} {
 			blocked := p.Dial()
 			id := idOf(t, blocked)

@@ -12,7 +12,8 @@ import (
 )
 
 func luaLibrary(name, function string) string {
-	return "#!lua name=" + name + "\nredis.register_function('" + function + "', function(keys) return redis.call('incr', keys[1]) end)"
+	return "#!lua name=" + name + "\nredis.register_function('" + function +
+		"', function(keys) return redis.call('incr', keys[1]) end)"
 }
 
 // TestFunctionsOfNewShards: a shard that joins gets the libraries before calls of functions go to it.

@@ -37,7 +37,8 @@ func TestGrafana(t *testing.T) {
 	}
 	all, second := startTier(t, false, 0, 0), startTier(t, false, 0, 0)
 	admin := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
-	c := startProxy(t, all.shards, mirrorOf(second, "--admin-address", admin, "--proxy-rule", "few", "rate", "100")...).Dial()
+	c := startProxy(t, all.shards, mirrorOf(second, "--admin-address", admin, "--proxy-rule", "few", "rate",
+		"100")...).Dial()
 	ask(t, c, "SET", "k", "v")
 	ask(t, c, "LPUSH", "k", "v") // an error
 	served := map[string]string{}

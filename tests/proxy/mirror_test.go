@@ -126,8 +126,9 @@ func TestMirror(t *testing.T) {
 		})
 	}
 	to, from := second.shards[0].Do("CLUSTER", "MYID").Text, second.shards[1].Do("CLUSTER", "MYID").Text
-	out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "", "redis-cli", "--cluster", "reshard", second.shards[0].Addr,
-		"--cluster-from", from, "--cluster-to", to, "--cluster-slots", strconv.Itoa(moved), "--cluster-yes")
+	out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "", "redis-cli", "--cluster", "reshard",
+		second.shards[0].Addr, "--cluster-from", from, "--cluster-to", to, "--cluster-slots", strconv.Itoa(moved),
+		"--cluster-yes")
 	close(stop)
 	writers.Wait()
 	if code != 0 {
@@ -148,7 +149,8 @@ func TestMirror(t *testing.T) {
 	settle(t, p)
 	p.AwaitInfo(testkit.Slowly(10*time.Second), "mirror", "mirror_differences", "2")
 	log := p.Log()
-	for _, want := range []string{`has the error WRONGTYPE for RPUSH of the key "odd"`, `has another reply for INCR of the key "more"`} {
+	for _, want := range []string{`has the error WRONGTYPE for RPUSH of the key "odd"`,
+		`has another reply for INCR of the key "more"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log does not say: %s", want)
 		}
@@ -210,7 +212,8 @@ func TestMirrorOfItself(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 0, 0)
 	out, code := testkit.Run(t, testkit.Slowly(30*time.Second), "", testkit.Spindle(t), "--proxy", "--port",
-		strconv.Itoa(testkit.FreePort(t)), "--proxy-cluster", all.shards[0].Addr, "--proxy-mirror-cluster", all.shards[1].Addr)
+		strconv.Itoa(testkit.FreePort(t)), "--proxy-cluster", all.shards[0].Addr, "--proxy-mirror-cluster",
+		all.shards[1].Addr)
 	if code != 1 || !strings.Contains(out, "proxy-mirror-cluster names the cluster that the proxy serves") {
 		t.Errorf("%d %s", code, out)
 	}

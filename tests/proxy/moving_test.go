@@ -60,8 +60,9 @@ func (all *tier) move(t *testing.T, from, to, slots int) bool {
 	var out string
 	var code int
 	for end := time.Now().Add(testkit.Slowly(2 * time.Minute)); ; testkit.Lapse(100 * time.Millisecond) {
-		out, code = testkit.Run(t, testkit.Slowly(120*time.Second), "", "redis-cli", "--cluster", "reshard", all.shards[0].Addr,
-			"--cluster-from", id(from), "--cluster-to", id(to), "--cluster-slots", strconv.Itoa(slots), "--cluster-yes")
+		out, code = testkit.Run(t, testkit.Slowly(120*time.Second), "", "redis-cli", "--cluster", "reshard",
+			all.shards[0].Addr, "--cluster-from", id(from), "--cluster-to", id(to), "--cluster-slots", strconv.Itoa(slots),
+			"--cluster-yes")
 		if code == 0 || !strings.Contains(out, "Nodes don't agree about configuration") || time.Now().After(end) {
 			break
 		}

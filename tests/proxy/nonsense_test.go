@@ -130,7 +130,8 @@ func TestShardsThatAnswerNonsense(t *testing.T) {
 			}
 			v, err := victim.Receive()
 			switch {
-			case err != nil && !strings.HasPrefix(key, "lie:half") && key != "lie:end" && key != "lie:depth" && key != "lie:elements":
+			case err != nil && !strings.HasPrefix(key, "lie:half") && key != "lie:end" && key != "lie:depth" &&
+				key != "lie:elements":
 				t.Errorf("the connection ends without a reply: %v", err)
 			case err == nil && key == "lie:end":
 			case err == nil && !(v.Kind == '-' && strings.Contains(v.Text, shard)):
@@ -186,8 +187,9 @@ func TestEndlessReply(t *testing.T) {
 func lyingTier(t *testing.T, l *liar, args ...string) (p *testkit.Server, port int) {
 	t.Helper()
 	port = testkit.FreePort(t)
-	shard := testkit.Launch(t, testkit.Spec{Redis: true, Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip",
-		"127.0.0.1", "--cluster-announce-port", strconv.Itoa(port), "--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
+	shard := testkit.Launch(t, testkit.Spec{Redis: true, Args: []string{"--cluster-enabled", "yes",
+		"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", strconv.Itoa(port), "--cluster-port",
+		strconv.Itoa(testkit.FreePort(t))}})
 	shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	testkit.Until(t, testkit.Slowly(10*time.Second), "the slots are served", func() error {
 		if v, err := shard.Ask("CLUSTER", "INFO"); err != nil || !strings.Contains(v.Text, "cluster_state:ok") {
@@ -198,8 +200,9 @@ func lyingTier(t *testing.T, l *liar, args ...string) (p *testkit.Server, port i
 	l.to = shard.Addr
 	l.listen(t, port)
 	own := testkit.FreePort(t)
-	return testkit.Launch(t, testkit.Spec{Bare: true, Port: own, Args: append([]string{"--proxy", "--port", strconv.Itoa(own),
-		"--bind", "127.0.0.1", "--proxy-cluster", "127.0.0.1:" + strconv.Itoa(port)}, args...)}), port
+	return testkit.Launch(t, testkit.Spec{Bare: true, Port: own,
+		Args: append([]string{"--proxy", "--port", strconv.Itoa(own),
+			"--bind", "127.0.0.1", "--proxy-cluster", "127.0.0.1:" + strconv.Itoa(port)}, args...)}), port
 }
 
 // works fails if the proxy does not serve a client again soon.

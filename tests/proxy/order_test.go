@@ -175,8 +175,9 @@ func TestOrderOfRefusedCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			port := testkit.FreePort(t)
-			shard := testkit.Launch(t, testkit.Spec{Redis: true, Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip",
-				"127.0.0.1", "--cluster-announce-port", strconv.Itoa(port), "--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
+			shard := testkit.Launch(t, testkit.Spec{Redis: true, Args: []string{"--cluster-enabled", "yes",
+				"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", strconv.Itoa(port), "--cluster-port",
+				strconv.Itoa(testkit.FreePort(t))}})
 			shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 			testkit.Until(t, testkit.Slowly(10*time.Second), "the slots are served", func() error {
 				if v, err := shard.Ask("CLUSTER", "INFO"); err != nil || !strings.Contains(v.Text, "cluster_state:ok") {
@@ -231,8 +232,8 @@ func TestOrderOfScripts(t *testing.T) {
 	for i := range 30 {
 		c := p.Dial()
 		key := fmt.Sprint("order:", i)
-		replies, err := c.Pipeline([]any{"SET", key, "a"}, []any{"EVALSHA", shaOf(script), 1, key, "b"}, []any{"APPEND", key, "c"},
-			[]any{"GET", key})
+		replies, err := c.Pipeline([]any{"SET", key, "a"}, []any{"EVALSHA", shaOf(script), 1, key, "b"},
+			[]any{"APPEND", key, "c"}, []any{"GET", key})
 		if err != nil {
 			t.Fatal(err)
 		}

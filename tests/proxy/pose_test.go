@@ -45,7 +45,8 @@ func TestPose(t *testing.T) {
 	if text := show(c.Must("HELLO", "3")); !strings.Contains(text, "mode cluster") {
 		t.Errorf("HELLO: %s", text)
 	}
-	if text := show(c.Must("CLUSTER", "SHARDS")); !strings.Contains(text, "slots [0 16383]") || !strings.Contains(text, "port "+port) {
+	if text := show(c.Must("CLUSTER", "SHARDS")); !strings.Contains(text, "slots [0 16383]") ||
+		!strings.Contains(text, "port "+port) {
 		t.Errorf("CLUSTER SHARDS: %s", text)
 	}
 	for i, key := range spread {
@@ -68,9 +69,10 @@ func TestPoseOfSeveral(t *testing.T) {
 	all := startGroups(t, d, true, "crc16", 3, 0)
 	for i := range 2 {
 		port := testkit.FreePort(t)
-		all.proxies = append(all.proxies, testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append([]string{"--proxy",
-			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--proxy-product", "shop", "--proxy-id", fmt.Sprint("p", i),
-			"--proxy-pose-cluster", "yes", "--proxy-refresh-interval", "200"}, d.store...)}))
+		all.proxies = append(all.proxies,
+			testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append([]string{"--proxy",
+				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--proxy-product", "shop", "--proxy-id", fmt.Sprint("p", i),
+				"--proxy-pose-cluster", "yes", "--proxy-refresh-interval", "200"}, d.store...)}))
 	}
 	one, two := all.proxies[0], all.proxies[1]
 	a, b := one.Do("CLUSTER", "MYID").Text, two.Do("CLUSTER", "MYID").Text
@@ -89,7 +91,8 @@ func TestPoseOfSeveral(t *testing.T) {
 		t.Errorf("CLUSTER NODES: %s; want %s", text, want)
 	}
 	for i, key := range spread {
-		out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", "redis-cli", "-c", "-p", second, "SET", key, fmt.Sprint(i))
+		out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", "redis-cli", "-c", "-p", second, "SET", key,
+			fmt.Sprint(i))
 		if code != 0 || out != "OK\n" {
 			t.Errorf("redis-cli -c: %d %s", code, out)
 		}

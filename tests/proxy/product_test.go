@@ -92,10 +92,11 @@ func startGroups(t *testing.T, d *dashboard, redis bool, hash string, groups, pr
 	d.ask("POST", "/v1/products/shop/slots", map[string]any{"even": true})
 	for range proxies {
 		port := testkit.FreePort(t)
-		all.proxies = append(all.proxies, testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append([]string{"--proxy",
-			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--io-threads", strconv.Itoa(1 + 2*len(all.proxies)),
-			"--proxy-product", "shop", "--proxy-id",
-			"p" + strconv.Itoa(len(all.proxies))}, d.store...)}))
+		all.proxies = append(all.proxies,
+			testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append([]string{"--proxy",
+				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--io-threads", strconv.Itoa(1 + 2*len(all.proxies)),
+				"--proxy-product", "shop", "--proxy-id",
+				"p" + strconv.Itoa(len(all.proxies))}, d.store...)}))
 	}
 	return all
 }
@@ -116,7 +117,8 @@ func TestRepliesOverGroups(t *testing.T) {
 			go func() {
 				defer close(moved)
 				fresh := testkit.Launch(t, testkit.Spec{Redis: how.redis})
-				if _, err := d.try("POST", "/v1/products/shop/groups", map[string]any{"id": "g9", "primary": fresh.Addr}); err != nil {
+				if _, err := d.try("POST", "/v1/products/shop/groups", map[string]any{"id": "g9", "primary": fresh.Addr}); err !=
+					nil {
 					t.Error(err)
 					return
 				}

@@ -50,7 +50,8 @@ func startTier(t *testing.T, redis bool, replicas, proxies int, args ...string) 
 		})
 	}
 	for i := range proxies { // the second one has several loops
-		all.proxies = append(all.proxies, startProxy(t, all.shards, append([]string{"--io-threads", strconv.Itoa(1 + 2*i)}, args...)...))
+		all.proxies = append(all.proxies, startProxy(t, all.shards, append([]string{"--io-threads", strconv.Itoa(1 + 2*i)},
+			args...)...))
 	}
 	return all
 }

@@ -119,10 +119,11 @@ func hearsOneOf(t *testing.T, c *respclient.Client, keys []string) {
 // grow adds an empty node to the cluster.
 func (all *tier) grow(t *testing.T, redis bool) *testkit.Server {
 	t.Helper()
-	s := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-		"--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
+	s := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--cluster-enabled", "yes", "--cluster-node-timeout",
+		"2000", "--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
 	all.shards = append(all.shards, s)
-	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", "redis-cli", "--cluster", "add-node", s.Addr, all.shards[0].Addr)
+	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", "redis-cli", "--cluster", "add-node", s.Addr,
+		all.shards[0].Addr)
 	if code != 0 {
 		t.Fatalf("redis-cli --cluster add-node: %d\n%s", code, out)
 	}

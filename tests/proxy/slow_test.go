@@ -47,7 +47,8 @@ func TestSlowRequests(t *testing.T) {
 		t.Fatalf("LATENCY HISTOGRAM set: %s", show(v))
 	}
 	counts := v.Elems[1].Elems[3].Elems // pairs of µs and calls: they grow
-	if n := len(counts); n < 2 || counts[n-1].Int != 4 || counts[n-2].Int < 131072 || n > 2 && counts[n-4].Int*2 > counts[n-2].Int {
+	if n := len(counts); n < 2 || counts[n-1].Int != 4 || counts[n-2].Int < 131072 || n > 2 &&
+		counts[n-4].Int*2 > counts[n-2].Int {
 		t.Errorf("LATENCY HISTOGRAM set: %s", show(v))
 	}
 	if all := ask(t, c, "LATENCY", "HISTOGRAM"); !strings.Contains(show(all), "set [calls 4") {
@@ -64,9 +65,10 @@ func TestSlowErrors(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 0, 1, "--slowlog-log-slower-than", "-1")
 	c, one := all.proxies[0].Dial(), testkit.Start(t, "--slowlog-log-slower-than", "-1").Dial()
-	for _, request := range []string{"SLOWLOG GET x", "SLOWLOG GET -2", "SLOWLOG GET 1 2", "SLOWLOG ODD", "SLOWLOG LEN x", "SLOWLOG GET",
-		"SLOWLOG GET -1", "SLOWLOG LEN", "SLOWLOG RESET", "SLOWLOG RESET x", "LATENCY ODD", "LATENCY LATEST", "LATENCY HISTORY",
-		"LATENCY HISTORY none", "LATENCY HISTOGRAM none", "LATENCY RESET", "LATENCY RESET none", "LATENCY LATEST x"} {
+	for _, request := range []string{"SLOWLOG GET x", "SLOWLOG GET -2", "SLOWLOG GET 1 2", "SLOWLOG ODD", "SLOWLOG LEN x",
+		"SLOWLOG GET", "SLOWLOG GET -1", "SLOWLOG LEN", "SLOWLOG RESET", "SLOWLOG RESET x", "LATENCY ODD", "LATENCY LATEST",
+		"LATENCY HISTORY", "LATENCY HISTORY none", "LATENCY HISTOGRAM none", "LATENCY RESET", "LATENCY RESET none",
+		"LATENCY LATEST x"} {
 		var args []any
 		for word := range strings.FieldsSeq(request) {
 			args = append(args, word)

@@ -64,7 +64,8 @@ func TestFinderFollowsACluster(t *testing.T) {
 			all := startTier(t, redis, 1, 0)
 			closed := fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
 			f := topology.New(topology.Options{
-				Seeds: []string{closed, nonsense(t, "+OK\r\n"), nonsense(t, "HTTP/1.1 400 Bad Request\r\n\r\n"), all.shards[5].Addr},
+				Seeds: []string{closed, nonsense(t, "+OK\r\n"), nonsense(t, "HTTP/1.1 400 Bad Request\r\n\r\n"),
+					all.shards[5].Addr},
 				Every: time.Hour, Lag: 50 * time.Millisecond,
 			})
 			defer f.Close()
@@ -101,8 +102,8 @@ func TestFinderFollowsACluster(t *testing.T) {
 			})
 			if after.Shard(0).ID != before.Shard(0).ID || after.Owner(0) != before.Owner(0) ||
 				after.Shards[1].ID != before.Shards[1].ID || after.Shards[1].Primary != before.Shards[1].Primary {
-				t.Errorf("the failover changed more than the primary: %v, %v; %v, %v", before.Shards[0], before.Shards[1], after.Shards[0],
-					after.Shards[1])
+				t.Errorf("the failover changed more than the primary: %v, %v; %v, %v", before.Shards[0], before.Shards[1],
+					after.Shards[0], after.Shards[1])
 			}
 
 			// A redirection that is not true is undone by the refresh that it causes.
@@ -148,12 +149,16 @@ func TestFinderKeepsTheLastMap(t *testing.T) {
 	f := topology.New(topology.Options{Seeds: []string{all.shards[0].Addr}, Every: 20 * time.Millisecond,
 		Access: topology.Access{Timeout: time.Second}, Log: logging.New(&log)})
 	defer f.Close()
-	m := untilMap(t, f.Current, "three shards", func(m *topology.Map) bool { return len(m.Shards) == 3 && m.Uncovered() == 0 })
+	m := untilMap(t, f.Current, "three shards", func(m *topology.Map) bool {
+		return len(m.Shards) == 3 && m.Uncovered() ==
+			0
+	})
 	for _, s := range all.shards {
 		testkit.ShutDown(t, s.Port)
 	}
 	testkit.Await(t, testkit.Slowly(30*time.Second), "each node was asked without success", func() bool {
-		return !slices.ContainsFunc(all.shards, func(s *testkit.Server) bool { return !log.has("node " + s.Addr + " does not count") })
+		return !slices.ContainsFunc(all.shards,
+			func(s *testkit.Server) bool { return !log.has("node " + s.Addr + " does not count") })
 	})
 	if now := f.Current(); now.Uncovered() != 0 || len(now.Shards) != 3 || now.Slots() != m.Slots() {
 		t.Errorf("the Map has %d shards, %d slots without one", len(now.Shards), now.Uncovered())
@@ -164,7 +169,8 @@ func TestFinderKeepsTheLastMap(t *testing.T) {
 func TestFinderHasPasswordAndTLS(t *testing.T) {
 	certificates := testkit.NewCertificates(t)
 	port := testkit.FreePort(t)
-	args := append(certificates.Directives(port), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
+	args := append(certificates.Directives(port), "--cluster-enabled", "yes", "--cluster-port",
+		strconv.Itoa(testkit.FreePort(t)))
 	s := testkit.Start(t, args...)
 	s.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
 	s.Do("ACL", "SETUSER", "finder", "on", ">secret", "+cluster|shards", "+cluster|slots", "+cluster|info")
@@ -200,15 +206,18 @@ func TestFinderFollowsSentinels(t *testing.T) {
 			replica := launch("--replicaof", "127.0.0.1 "+strconv.Itoa(primary.Port))
 			dir, port := t.TempDir(), testkit.FreePort(t)
 			file := filepath.Join(dir, "sentinel.conf")
-			text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor a 127.0.0.1 %d 1\nsentinel monitor b 127.0.0.1 %d 1\n",
-				port, dir, primary.Port, other.Port)
+			text := fmt.Sprintf(
+				"port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor a 127.0.0.1 %d 1\nsentinel monitor b 127.0.0.1 %d 1\n", port,
+				dir, primary.Port, other.Port)
 			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			sentinel := testkit.Launch(t, testkit.Spec{Redis: redis, Bare: true, Dir: dir, Port: port, Args: []string{file, "--sentinel"}})
+			sentinel := testkit.Launch(t, testkit.Spec{Redis: redis, Bare: true, Dir: dir, Port: port,
+				Args: []string{file, "--sentinel"}})
 			f := topology.FindSentinel(topology.SentinelOptions{
-				Sentinels: []string{nonsense(t, "*2\r\n+127.0.0.1\r\n"), fmt.Sprint("127.0.0.1:", testkit.FreePort(t)), sentinel.Addr},
-				Masters:   []string{"a", "b"}, Owners: topology.EqualRanges(1024, 2),
+				Sentinels: []string{nonsense(t, "*2\r\n+127.0.0.1\r\n"), fmt.Sprint("127.0.0.1:", testkit.FreePort(t)),
+					sentinel.Addr},
+				Masters: []string{"a", "b"}, Owners: topology.EqualRanges(1024, 2),
 				Sentinel: topology.Access{Timeout: testkit.Slowly(time.Second)}, Every: time.Second, Lag: 50 * time.Millisecond,
 			})
 			defer f.Close()
@@ -216,8 +225,8 @@ func TestFinderFollowsSentinels(t *testing.T) {
 				f.Refresh()
 				return len(m.Shards) == 2 && len(m.Shards[0].Replicas) == 1 && m.Uncovered() == 0
 			})
-			if m.Slots() != 1024 || m.Shard(0).Primary != primary.Addr || m.Shard(1023).Primary != other.Addr || m.Shard(0).ID != "a" ||
-				m.Shards[0].Replicas[0].Addr != replica.Addr {
+			if m.Slots() != 1024 || m.Shard(0).Primary != primary.Addr || m.Shard(1023).Primary != other.Addr ||
+				m.Shard(0).ID != "a" || m.Shards[0].Replicas[0].Addr != replica.Addr {
 				t.Errorf("the Map has %v and %v", m.Shards[0], m.Shards[1])
 			}
 			testkit.Until(t, testkit.Slowly(60*time.Second), "the Sentinel begins a failover", func() error {
@@ -227,7 +236,10 @@ func TestFinderFollowsSentinels(t *testing.T) {
 				}
 				return err
 			})
-			untilMap(t, f.Current, "the replica took over", func(m *topology.Map) bool { return m.Shard(0).Primary == replica.Addr })
+			untilMap(t, f.Current, "the replica took over", func(m *topology.Map) bool {
+				return m.Shard(0).Primary ==
+					replica.Addr
+			})
 			if now := f.Current(); now.Shard(0).ID != "a" || now.Shard(1023).Primary != other.Addr {
 				t.Errorf("the Map has %v and %v", now.Shards[0], now.Shards[1])
 			}

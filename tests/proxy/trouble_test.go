@@ -111,7 +111,8 @@ func meetFullDisk(t *testing.T, all *tier) {
 	}
 	expect(t, c, "x", "GET", here)
 	expect(t, c, "OK", "SET", elsewhere, "y")
-	replies, err := c.Pipeline([]any{"SET", here, "1"}, []any{"SET", elsewhere, "2"}, []any{"GET", here}, []any{"GET", elsewhere})
+	replies, err := c.Pipeline([]any{"SET", here, "1"}, []any{"SET", elsewhere, "2"}, []any{"GET", here},
+		[]any{"GET", elsewhere})
 	if err != nil {
 		t.Fatal(err)
 	}

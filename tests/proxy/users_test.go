@@ -160,7 +160,8 @@ func TestStrangers(t *testing.T) {
 	}
 	plain := p.Dial()
 	expect(t, plain, "OK", "AUTH", "plain", "word")
-	for _, request := range [][]any{{"CLIENT", "LIST"}, {"CLIENT", "PAUSE", 100_000}, {"CONFIG", "SET", "proxy-timeout", 1}} {
+	for _, request := range [][]any{{"CLIENT", "LIST"}, {"CLIENT", "PAUSE", 100_000}, {"CONFIG", "SET", "proxy-timeout",
+		1}} {
 		if v := ask(t, plain, request...); !strings.HasPrefix(v.Text, "NOPERM") {
 			t.Errorf("%v of a user without the right: %v", request, v)
 		}

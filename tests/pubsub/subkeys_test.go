@@ -70,7 +70,8 @@ func TestSubkeyChannels(t *testing.T) {
 	s.Do("HSET", "h", "f", "v")
 	expect("no letter of subkeys", "__keyevent@0__:hset h")
 	s.Do("CONFIG", "SET", "notify-keyspace-events", "AKT")
-	if got := s.Do("CONFIG", "GET", "notify-keyspace-events").Strings(); !slices.Equal(got, []string{"notify-keyspace-events", "AKT"}) {
+	if got := s.Do("CONFIG", "GET", "notify-keyspace-events").Strings(); !slices.Equal(got,
+		[]string{"notify-keyspace-events", "AKT"}) {
 		t.Errorf("CONFIG GET: %q", got)
 	}
 	s.Do("HSET", "h", "f", "v")

@@ -251,7 +251,8 @@ func fillStream(s *testkit.Server, key string, rng *rand.Rand, text func() strin
 		group := fmt.Sprint("group ", g)
 		s.Do("XGROUP", "CREATE", key, group, []any{"0", "$", "1005-1"}[rng.IntN(3)])
 		for range rng.IntN(4) {
-			s.Do("XREADGROUP", "GROUP", group, fmt.Sprint("consumer ", rng.IntN(3)), "COUNT", 1+rng.IntN(20), "STREAMS", key, ">")
+			s.Do("XREADGROUP", "GROUP", group, fmt.Sprint("consumer ", rng.IntN(3)), "COUNT", 1+rng.IntN(20), "STREAMS", key,
+				">")
 		}
 		s.Do("XACK", key, group, "1000-1", "1001-2")
 	}

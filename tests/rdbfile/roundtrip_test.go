@@ -100,7 +100,8 @@ func roundTrip(t *testing.T, program string, version int, d dataset) {
 		fromHere(t, program, version, d)
 		return
 	}
-	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-write-version", fmt.Sprint(version))})
+	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-write-version",
+		fmt.Sprint(version))})
 	there := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: d.settings})
 	d.fill(func(args ...any) { there.Do(args...) })
 	was, digest := state(there, version)
@@ -131,7 +132,8 @@ func roundTrip(t *testing.T, program string, version int, d dataset) {
 // fromHere is the half of the round trip that begins here: the keys' digests are the same there, whatever their
 // encodings.
 func fromHere(t *testing.T, program string, version int, d dataset) {
-	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-write-version", fmt.Sprint(version))})
+	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-write-version",
+		fmt.Sprint(version))})
 	there := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: d.settings})
 	d.fill(func(args ...any) { here.Do(args...) })
 	was, digest := ends(here)

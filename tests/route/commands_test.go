@@ -21,17 +21,18 @@ func TestMain(m *testing.M) { testkit.Waiting(m) }
 var kinds = []string{testkit.Ours, testkit.Redis70, testkit.Redis74, testkit.Redis8, testkit.Valkey9}
 
 // refused are the commands that a proxy does not serve. A new one has to be added here, so that it is decided on.
-var refused = []string{"acl|deluser", "acl|load", "acl|log", "acl|save", "acl|setuser", "backup|abort", "backup|cleanup",
-	"backup|list", "backup|seal", "backup|start", "backup|status", "bgrewriteaof", "bgsave", "bigkeys|get",
-	"clusterscan", "debug", "failover", "hotkeys|get", "hotkeys|reset", "hotkeys|start", "hotkeys|stop", "lastsave",
-	"memory|doctor", "memory|malloc-stats", "memory|stats", "module|list", "module|load", "module|loadex", "module|unload",
-	"monitor", "pfselftest", "psync", "replconf", "replicaof", "restore-asking", "role", "save", "script|debug",
-	"script|stats", "shutdown", "slaveof", "spindle|hotkeys", "stalls|get", "stalls|len", "stalls|reset", "swapdb", "sync"}
+var refused = []string{"acl|deluser", "acl|load", "acl|log", "acl|save", "acl|setuser", "backup|abort",
+	"backup|cleanup", "backup|list", "backup|seal", "backup|start", "backup|status", "bgrewriteaof", "bgsave",
+	"bigkeys|get", "clusterscan", "debug", "failover", "hotkeys|get", "hotkeys|reset", "hotkeys|start", "hotkeys|stop",
+	"lastsave", "memory|doctor", "memory|malloc-stats", "memory|stats", "module|list", "module|load", "module|loadex",
+	"module|unload", "monitor", "pfselftest", "psync", "replconf", "replicaof", "restore-asking", "role", "save",
+	"script|debug", "script|stats", "shutdown", "slaveof", "spindle|hotkeys", "stalls|get", "stalls|len", "stalls|reset",
+	"swapdb", "sync"}
 
 // all are the commands that go to all shards.
-var all = []string{"dbsize", "flushall", "flushdb", "function|delete", "function|flush", "function|kill", "function|list", "function|load",
-	"function|restore", "function|stats", "keys", "memory|purge", "randomkey", "script|exists", "script|flush",
-	"script|kill", "script|load", "wait", "waitaof"}
+var all = []string{"dbsize", "flushall", "flushdb", "function|delete", "function|flush", "function|kill",
+	"function|list", "function|load", "function|restore", "function|stats", "keys", "memory|purge", "randomkey",
+	"script|exists", "script|flush", "script|kill", "script|load", "wait", "waitaof"}
 
 // keyless are the commands without keys of which any shard has the answer.
 var keyless = []string{"acl|cat", "acl|dryrun", "acl|genpass", "acl|getuser", "acl|list", "acl|users", "acl|whoami",
@@ -63,8 +64,8 @@ func tableOf(t *testing.T, s *testkit.Server) *route.Table {
 func listed(table *route.Table) (lines []string) {
 	for _, r := range table.Rows() {
 		plain := *r
-		lines = append(lines, fmt.Sprint(plain.Name, plain.Arity, plain.Class, plain.Special, plain.Merge, plain.Reason, plain.Readonly,
-			plain.Write, plain.Keyed()))
+		lines = append(lines, fmt.Sprint(plain.Name, plain.Arity, plain.Class, plain.Special, plain.Merge, plain.Reason,
+			plain.Readonly, plain.Write, plain.Keyed()))
 	}
 	slices.Sort(lines)
 	return lines
@@ -134,17 +135,18 @@ func TestEveryCommandIsDecided(t *testing.T) {
 var more = []string{
 	"MIGRATE h 1 a 0 5", "MIGRATE h 1 '' 0 5 KEYS a b c", "MIGRATE h 1 '' 0 5 COPY REPLACE AUTH keys KEYS a b",
 	"MIGRATE h 1 '' 0 5 AUTH2 keys keys KEYS a b", "SORT a BY x GET y LIMIT 0 1 STORE d", "SORT a STORE x STORE y",
-	"SORT_RO a BY x GET y", "SORT a LIMIT store 1 STORE d", "SORT a GET store BY store", "EVAL x 2 a b c", "EVAL_RO x 1 a b",
-	"FCALL f 2 a b c", "FCALL_RO f 1 a", "EVALSHA x 3 a b c d", "XREAD COUNT 2 STREAMS streams a 0 0",
+	"SORT_RO a BY x GET y", "SORT a LIMIT store 1 STORE d", "SORT a GET store BY store", "EVAL x 2 a b c",
+	"EVAL_RO x 1 a b", "FCALL f 2 a b c", "FCALL_RO f 1 a", "EVALSHA x 3 a b c d", "XREAD COUNT 2 STREAMS streams a 0 0",
 	"XREADGROUP GROUP streams streams COUNT 1 STREAMS a b > >", "XREAD BLOCK 0 STREAMS a b c $ $ $",
 	"GEORADIUS k 1 1 1 m STORE d", "GEORADIUS k 1 1 1 m COUNT 1 ASC STOREDIST d", "GEORADIUSBYMEMBER k store 1 m STORE d",
 	"GEORADIUS_RO k 1 1 1 m", "BLMPOP 0 2 a b LEFT", "BZMPOP 0 2 a b MIN COUNT 1", "LMPOP 1 a LEFT", "ZMPOP 2 a b MAX",
 	"ZINTERSTORE d 2 a b WEIGHTS 1 2", "ZDIFF 2 a b", "ZINTERCARD 2 a b LIMIT 1", "SINTERCARD 3 a b c",
 	"ZRANGESTORE d a 0 -1", "OBJECT ENCODING a", "MEMORY USAGE a SAMPLES 0", "XINFO STREAM a FULL", "XGROUP CREATE a g 0",
-	"COPY a b DB 1 REPLACE", "MOVE a 1", "BITOP NOT d a", "BITOP AND d a b c", "PFMERGE d", "PFMERGE d a b", "PFDEBUG GETREG a",
-	"LCS a b LEN", "RESTORE-ASKING a 0 x", "WATCH a b", "BLMOVE a b LEFT LEFT 0", "BRPOPLPUSH a b 0", "SMOVE a b m",
-	"MSETEX 2 a 1 b 2 NX", "MSETNX a 1 b 2", "GEOSEARCHSTORE d a FROMLONLAT 1 1 BYRADIUS 1 m", "SUNIONCARD 2 a b",
-	"SDIFFCARD 2 a b", "BLMOVEM a b LEFT LEFT 0 COUNT 1 OBO", "DELIFEQ a b", "DELEX a", "DUMP a", "VADD v VALUES 1 1 e", "VSIM v ELE e",
+	"COPY a b DB 1 REPLACE", "MOVE a 1", "BITOP NOT d a", "BITOP AND d a b c", "PFMERGE d", "PFMERGE d a b",
+	"PFDEBUG GETREG a", "LCS a b LEN", "RESTORE-ASKING a 0 x", "WATCH a b", "BLMOVE a b LEFT LEFT 0", "BRPOPLPUSH a b 0",
+	"SMOVE a b m", "MSETEX 2 a 1 b 2 NX", "MSETNX a 1 b 2", "GEOSEARCHSTORE d a FROMLONLAT 1 1 BYRADIUS 1 m",
+	"SUNIONCARD 2 a b", "SDIFFCARD 2 a b", "BLMOVEM a b LEFT LEFT 0 COUNT 1 OBO", "DELIFEQ a b", "DELEX a", "DUMP a",
+	"VADD v VALUES 1 1 e", "VSIM v ELE e",
 }
 
 // channels have shard channels as keys, which GETKEYS leaves out.
@@ -215,9 +217,10 @@ func TestServersBeforeSeven(t *testing.T) {
 			continue
 		}
 		compared++
-		if p.Class != q.Class || p.Slot != q.Slot || p.Blocks != q.Blocks || p.Row.Merge != q.Row.Merge || p.KeyCount != q.KeyCount {
-			t.Errorf("%.100s: %v, slot %d, %d keys; with six fields %v, slot %d, %d keys", name, p.Class, p.Slot, p.KeyCount, q.Class, q.Slot,
-				q.KeyCount)
+		if p.Class != q.Class || p.Slot != q.Slot || p.Blocks != q.Blocks || p.Row.Merge != q.Row.Merge ||
+			p.KeyCount != q.KeyCount {
+			t.Errorf("%.100s: %v, slot %d, %d keys; with six fields %v, slot %d, %d keys", name, p.Class, p.Slot, p.KeyCount,
+				q.Class, q.Slot, q.KeyCount)
 		}
 	}
 	if compared < 3000 {

@@ -55,7 +55,8 @@ func TestClientsFollow(t *testing.T) {
 	if len(clients) == 0 {
 		t.Skip("redis-py, ioredis and go-redis are not installed: make clients installs them (redis-py: python3-redis)")
 	}
-	g := newGroup(t, []string{testkit.Ours, testkit.Redis70, testkit.Ours}, []string{testkit.Ours, testkit.Redis70, testkit.Ours})
+	g := newGroup(t, []string{testkit.Ours, testkit.Redis70, testkit.Ours}, []string{testkit.Ours, testkit.Redis70,
+		testkit.Ours})
 	for _, s := range g.sentinels {
 		s.hasten()
 	}

@@ -235,7 +235,8 @@ func (s *Server) Wait(limit time.Duration) int {
 // Crashes says that the server is expected to crash: its log is not searched for panics at the end.
 func (s *Server) Crashes() { s.mayFail = true }
 
-var disaster = regexp.MustCompile(`(?m)^.*(WARNING: DATA RACE|^panic: |^fatal error: |invariant broken|goroutine \d+ \[running\]|BUG REPORT).*$`)
+var disaster = regexp.MustCompile(
+	`(?m)^.*(WARNING: DATA RACE|^panic: |^fatal error: |invariant broken|goroutine \d+ \[running\]|BUG REPORT).*$`)
 
 // finish ends the server with the test. It fails the test if the log has a panic, a race or a broken invariant.
 func (s *Server) finish() {

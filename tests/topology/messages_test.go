@@ -57,7 +57,8 @@ func TestMessagesAreReplicated(t *testing.T) {
 			t.Errorf("%s: %s on the primary, %s on the replica, %s below", key, a, b, c)
 		}
 	}
-	if got := memory(r, "limited"); !strings.HasPrefix(got, "idmp-duration 86400, idmp-maxsize 3, pids-tracked 7, iids-tracked 21") {
+	if got := memory(r, "limited"); !strings.HasPrefix(got,
+		"idmp-duration 86400, idmp-maxsize 3, pids-tracked 7, iids-tracked 21") {
 		t.Errorf("limited: %s", got)
 	}
 	r.Do("REPLICAOF", "NO", "ONE")
@@ -83,7 +84,8 @@ func TestMessagesAreForgotten(t *testing.T) {
 	empty := s.Do("MEMORY", "USAGE", "idle", "SAMPLES", "0").Int
 	const messages = 3000
 	testkit.Pipe(t, s.Dial(), messages, func(i int) []any {
-		return []any{"XADD", "idle", "IDMP", fmt.Sprint("producer", i%100), fmt.Sprint("message", i), "MAXLEN", "1", "*", "f", "v"}
+		return []any{"XADD", "idle", "IDMP", fmt.Sprint("producer", i%100), fmt.Sprint("message", i), "MAXLEN", "1", "*",
+			"f", "v"}
 	})
 	full := s.Do("MEMORY", "USAGE", "idle", "SAMPLES", "0").Int
 	first := s.Do("XADD", "idle", "IDMP", "late", "m", "*", "f", "v").Text
@@ -92,8 +94,9 @@ func TestMessagesAreForgotten(t *testing.T) {
 	}
 	for _, at := range []*testkit.Server{s, r} {
 		testkit.Until(t, testkit.Slowly(30*time.Second), "all is forgotten", func() error {
-			return testkit.Equal(memory(at, "idle"), fmt.Sprintf("idmp-duration 1, idmp-maxsize 100, pids-tracked 0, iids-tracked 0, "+
-				"iids-added %d", messages+1))
+			return testkit.Equal(memory(at, "idle"),
+				fmt.Sprintf("idmp-duration 1, idmp-maxsize 100, pids-tracked 0, iids-tracked 0, "+
+					"iids-added %d", messages+1))
 		})
 	}
 	if spent := full - empty; spent < 50*messages {
@@ -115,7 +118,8 @@ func TestMessagesInUnits(t *testing.T) {
 	s := testkit.Start(t, "--notify-keyspace-events", "KA")
 	c := s.Dial()
 	replies, err := c.Pipeline([]any{"MULTI"}, []any{"XADD", "s", "IDMP", "p", "1", "*", "f", "v"},
-		[]any{"XADD", "s", "IDMP", "p", "2", "*", "f", "v"}, []any{"XADD", "s", "IDMP", "p", "1", "*", "f", "v"}, []any{"EXEC"})
+		[]any{"XADD", "s", "IDMP", "p", "2", "*", "f", "v"}, []any{"XADD", "s", "IDMP", "p", "1", "*", "f", "v"},
+		[]any{"EXEC"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +127,8 @@ func TestMessagesInUnits(t *testing.T) {
 	if len(ids) != 3 || ids[0] != ids[2] || ids[0] == ids[1] {
 		t.Errorf("a transaction adds %q", ids)
 	}
-	script := `local t = {} for i = 1, 4 do t[i] = redis.call('XADD', KEYS[1], 'IDMP', 'p', i % 3, '*', 'f', 'v') end return t`
+	script :=
+		`local t = {} for i = 1, 4 do t[i] = redis.call('XADD', KEYS[1], 'IDMP', 'p', i % 3, '*', 'f', 'v') end return t`
 	ids2 := s.Do("EVAL", script, "1", "s").Strings()
 	if len(ids2) != 4 || ids2[0] != ids[0] || ids2[1] != ids[1] || ids2[3] != ids[0] {
 		t.Errorf("a script adds %q after %q", ids2, ids)

@@ -46,7 +46,8 @@ func knowsTLS(program string) bool {
 	}
 	defer file.Close()
 	libraries, err := file.ImportedLibraries()
-	return err != nil || slices.ContainsFunc(libraries, func(name string) bool { return strings.HasPrefix(name, "libssl") })
+	return err != nil || slices.ContainsFunc(libraries,
+		func(name string) bool { return strings.HasPrefix(name, "libssl") })
 }
 
 func secure(t *testing.T, certs *testkit.Certificates, spec testkit.Spec, args ...string) node {

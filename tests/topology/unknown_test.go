@@ -48,5 +48,6 @@ func TestUnknownCommand(t *testing.T) {
 	up(t, r)
 	r.Do("CONFIG", "SET", "replica-serve-stale-data", "yes")
 	testkit.Until(t, limit, "what came after it", func() error { return testkit.Equal(r.Do("GET", "after").Text, "1") })
-	r.AwaitLog(limit, "== CRITICAL == This replica is sending an error to its master: 'ERR unknown command 'fake-command-1'")
+	r.AwaitLog(limit,
+		"== CRITICAL == This replica is sending an error to its master: 'ERR unknown command 'fake-command-1'")
 }

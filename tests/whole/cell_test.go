@@ -274,7 +274,8 @@ func (c *cell) holds(s *testkit.Server, what string, kept bool) {
 
 // outcome describes how the unit ended.
 func (c *cell) outcome() string {
-	return fmt.Sprintf("%.200v %v; %d writes, %v before and %v with them", c.unit.reply, c.unit.err, c.unit.n, c.unit.wait, c.unit.work)
+	return fmt.Sprintf("%.200v %v; %d writes, %v before and %v with them", c.unit.reply, c.unit.err, c.unit.n,
+		c.unit.wait, c.unit.work)
 }
 
 // equal waits until all servers are at one offset of one history. It fails the cell unless their data are equal.

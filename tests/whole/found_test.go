@@ -186,7 +186,8 @@ func TestClusterDownDuringScript(t *testing.T) {
 	bus := 0
 	for i := range 3 {
 		port := testkit.FreePort(t)
-		n := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port), "--cluster-node-timeout", "600")
+		n := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port), "--cluster-node-timeout",
+			"600")
 		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 		n.Do("CLUSTER", "ADDSLOTSRANGE", i*slots.Count/3, (i+1)*slots.Count/3-1)
 		if i == 0 {

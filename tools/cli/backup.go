@@ -29,7 +29,8 @@ var backupForms = []config.Form{
 	{Args: "backup push --store STORE --from-server HOST:PORT | --set FOLDER",
 		Text: "sends a backup to a folder or a bucket, encrypted if --key-file is given; see backup --help"},
 	{Args: "backup list --store STORE", Text: "the backups that are there, and whether they are whole"},
-	{Args: "backup pull --store STORE --into FOLDER [--id ID]", Text: "makes a folder of a backup, on which a server starts"},
+	{Args: "backup pull --store STORE --into FOLDER [--id ID]",
+		Text: "makes a folder of a backup, on which a server starts"},
 	{Args: "backup prune --store STORE --keep-last N | --keep-days N", Text: "removes older backups"},
 }
 
@@ -68,17 +69,21 @@ func (b *backupCall) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("backup", flag.ContinueOnError)
 	f.SetOutput(b.err)
 	f.StringVar(&b.store, "store", "", "where backups are: a `folder`, file:///folder or s3://bucket/prefix")
-	f.StringVar(&b.settings, "settings", "", "a `file` of options: a line each, without --, as \"store s3://bucket\". It may "+
-		"have access-key-id,\nsecret-access-key and session-token too")
-	f.Var(&b.keyFiles, "key-file", "encrypt with the key of this `file`: 64 hex digits. Given again: read older keys' backups too")
+	f.StringVar(&b.settings, "settings", "",
+		"a `file` of options: a line each, without --, as \"store s3://bucket\". It may "+
+			"have access-key-id,\nsecret-access-key and session-token too")
+	f.Var(&b.keyFiles, "key-file",
+		"encrypt with the key of this `file`: 64 hex digits. Given again: read older keys' backups too")
 	f.StringVar(&b.endpoint, "endpoint", firstOf(os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL")),
 		"the `address` of a store that is not AWS's: https://HOST:PORT; by default that of AWS_ENDPOINT_URL")
 	f.StringVar(&b.region, "region", firstOf(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), "us-east-1"),
 		"the store's `region`; by default that of AWS_REGION")
 	f.BoolVar(&b.virtualHost, "virtual-host", false, "the bucket is part of the endpoint's host name")
-	f.StringVar(&b.authority, "store-cacert", "", "the `file` with the certificates to trust of the store; the host's by default")
+	f.StringVar(&b.authority, "store-cacert", "",
+		"the `file` with the certificates to trust of the store; the host's by default")
 	f.StringVar(&b.server, "from-server", "", "back up the server at this `address` of this host")
-	f.StringVar(&b.set, "set", "", "back up this `folder`: a sealed backup, or the appendonlydir of a server that has ended")
+	f.StringVar(&b.set, "set", "",
+		"back up this `folder`: a sealed backup, or the appendonlydir of a server that has ended")
 	f.StringVar(&b.name, "name", "", "the `name` of the server in the list; by default the host's, and the port")
 	f.BoolVar(&b.verify, "verify", false, "read every part back, also those that were there")
 	f.StringVar(&b.id, "id", "latest", "which backup: an `ID` of the list or its beginning, or latest")
@@ -314,7 +319,8 @@ func (b *backupCall) openStore() (objectstore.Store, error) {
 		return nil, fmt.Errorf("the store %q names no bucket: s3://BUCKET/PREFIX", b.store)
 	}
 	o := objectstore.S3Options{Bucket: bucket, Prefix: strings.Trim(prefix, "/"), Endpoint: b.endpoint, Region: b.region,
-		VirtualHost: b.virtualHost, Credentials: objectstore.Credentials{ID: b.accessKey, Secret: b.secretKey, Token: b.token},
+		VirtualHost: b.virtualHost, Credentials: objectstore.Credentials{ID: b.accessKey, Secret: b.secretKey,
+			Token: b.token},
 		Tries: 6, Pause: 500 * time.Millisecond, Now: time.Now}
 	if b.authority != "" {
 		text, err := os.ReadFile(b.authority)
@@ -383,11 +389,12 @@ func (b *backupCall) list(ctx context.Context, r *offsite.Repository) error {
 		if l.Bytes > 0 {
 			bytes = size(l.Bytes)
 		}
-		fmt.Fprintf(b.out, "%-25s  %-19s  %9s  %-20s  %s\n", harmless([]byte(l.ID)), l.Time.Local().Format(time.DateTime), bytes,
-			harmless([]byte(firstOf(l.Server, "-"))), harmless([]byte(l.State)))
+		fmt.Fprintf(b.out, "%-25s  %-19s  %9s  %-20s  %s\n", harmless([]byte(l.ID)), l.Time.Local().Format(time.DateTime),
+			bytes, harmless([]byte(firstOf(l.Server, "-"))), harmless([]byte(l.State)))
 	}
 	for _, u := range pushes {
-		fmt.Fprintf(b.out, "A push of %s is under way or broke off: it runs on %s since %s, and its last sign of life is of %s.\n",
+		fmt.Fprintf(b.out,
+			"A push of %s is under way or broke off: it runs on %s since %s, and its last sign of life is of %s.\n",
 			harmless([]byte(u.Server)), harmless([]byte(u.Host)), u.Since.Local().Format(time.DateTime),
 			u.Written.Local().Format(time.DateTime))
 	}
@@ -414,8 +421,8 @@ func (b *backupCall) pull(ctx context.Context, r *offsite.Repository) error {
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(b.out, "%s has the data of %s as of %s: %s, every part checked.\n", b.into, harmless([]byte(backup.Server)),
-		backup.At().Local().Format(time.DateTime), size(backup.Bytes()))
+	fmt.Fprintf(b.out, "%s has the data of %s as of %s: %s, every part checked.\n", b.into,
+		harmless([]byte(backup.Server)), backup.At().Local().Format(time.DateTime), size(backup.Bytes()))
 	start := "spindle --dir " + b.into + " --appendonly yes"
 	name, _ := strings.CutSuffix(backup.Files[len(backup.Files)-1].Name, ".manifest")
 	if name != "appendonly.aof" {

@@ -113,7 +113,8 @@ func askState(s *respclient.Client) (is backupState, err error) {
 
 // sealed has the server make a backup and returns its files, the manifest last, and its moment. left says that it was
 // sealed already. A backup that is under way is continued: it was begun by a push that died.
-func (b *backupCall) sealed(ctx context.Context, s *respclient.Client) (files []string, at time.Time, left bool, err error) {
+func (b *backupCall) sealed(ctx context.Context, s *respclient.Client) (files []string, at time.Time, left bool,
+	err error) {
 	began, asked := false, false
 	defer func() {
 		if err != nil && began {
@@ -233,8 +234,8 @@ func (b *backupCall) send(ctx context.Context, r *offsite.Repository, paths []st
 	if done.There {
 		verb = "was already in"
 	}
-	fmt.Fprintf(b.out, "Backup %s %s %s: %s. %d parts of %s were sent, and %d were there.\n", done.Backup.ID, verb, r.Store,
-		size(total), done.Sent, size(done.SentBytes), done.Had)
+	fmt.Fprintf(b.out, "Backup %s %s %s: %s. %d parts of %s were sent, and %d were there.\n", done.Backup.ID, verb,
+		r.Store, size(total), done.Sent, size(done.SentBytes), done.Had)
 	return nil
 }
 

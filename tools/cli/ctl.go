@@ -151,7 +151,8 @@ func (f *ctlFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&f.url, "url", address, "the `address` of a dashboard; by default that of SPINDLE_DASHBOARD_URL")
 	flags.StringVar(&f.token, "token", "", "the token; SPINDLE_DASHBOARD_TOKEN and --token-file do not show it in ps")
 	flags.StringVar(&f.tokenFile, "token-file", "", "a `file` with the token")
-	flags.StringVar(&f.authority, "ca-cert-file", "", "the `file` of the authority that has signed the dashboard's certificate")
+	flags.StringVar(&f.authority, "ca-cert-file", "",
+		"the `file` of the authority that has signed the dashboard's certificate")
 	flags.BoolVar(&f.insecure, "insecure", false, "take any certificate")
 	flags.BoolVar(&f.json, "json", false, "print the dashboard's replies as they are")
 	flags.StringVar(&f.hash, "hash", "", "crc16, Redis Cluster's rule, or crc32, Codis's")

@@ -72,7 +72,8 @@ func TestCtlReachesEveryRoute(t *testing.T) {
 		if !strings.HasPrefix(path, "/v1/") {
 			continue
 		}
-		like := regexp.MustCompile("^" + regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")
+		like := regexp.MustCompile("^" + regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(path),
+			"[^/]+") + "$")
 		for method := range methods {
 			if !slices.ContainsFunc(asked, func(request string) bool {
 				m, p, _ := strings.Cut(request, " ")
@@ -90,7 +91,8 @@ func TestCtlRequests(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer
 		_, _ = body.ReadFrom(r.Body)
-		got = strings.TrimSpace(r.Method + " " + r.URL.RequestURI() + " " + r.Header.Get("Authorization") + " " + body.String())
+		got = strings.TrimSpace(r.Method + " " + r.URL.RequestURI() + " " + r.Header.Get("Authorization") + " " +
+			body.String())
 		_, _ = w.Write([]byte(reply))
 	}))
 	defer server.Close()
@@ -183,7 +185,8 @@ func TestCtlErrors(t *testing.T) {
 		t.Errorf("%d %q", code, complaint)
 	}
 	active.Close()
-	if code, _, complaint := callCtl(active.URL, "products"); code != 1 || !strings.Contains(complaint, "does not answer") {
+	if code, _, complaint := callCtl(active.URL, "products"); code != 1 || !strings.Contains(complaint,
+		"does not answer") {
 		t.Errorf("%d %q", code, complaint)
 	}
 }

@@ -12,10 +12,12 @@ import (
 
 // ctlCommands are all commands, in the order of help.
 var ctlCommands = []ctlCommand{
-	{"status", "", nil, "the active dashboard and its store", func(c *ctl) error { return c.get(apiPath("status"), c.showStatus) }},
-	{"products", "", nil, "the names of all products", func(c *ctl) error { return c.get(apiPath("products"), c.showNames) }},
-	{"product create", "NAME groups|cluster", []string{"hash", "seed", "label"}, "a product over groups, or over a cluster",
-		productCreate},
+	{"status", "", nil, "the active dashboard and its store",
+		func(c *ctl) error { return c.get(apiPath("status"), c.showStatus) }},
+	{"products", "", nil, "the names of all products",
+		func(c *ctl) error { return c.get(apiPath("products"), c.showNames) }},
+	{"product create", "NAME groups|cluster", []string{"hash", "seed", "label"},
+		"a product over groups, or over a cluster", productCreate},
 	{"product show", "PRODUCT", nil, "a product's entries", func(c *ctl) error {
 		return c.get(apiPath("products", c.args[0]), c.showProduct)
 	}},
@@ -39,9 +41,11 @@ var ctlCommands = []ctlCommand{
 	{"group delete", "PRODUCT GROUP", nil, "a group or shard without slots", func(c *ctl) error {
 		return c.send(http.MethodDelete, apiPath("products", c.args[0], "groups", c.args[1]), nil, nil)
 	}},
-	{"server join", "PRODUCT GROUP ADDRESS", []string{"zone", "wipe"}, "a server becomes a replica of the group", serverJoin},
+	{"server join", "PRODUCT GROUP ADDRESS", []string{"zone", "wipe"}, "a server becomes a replica of the group",
+		serverJoin},
 	{"server remove", "PRODUCT GROUP ADDRESS", nil, "a replica leaves the group", func(c *ctl) error {
-		return c.send(http.MethodDelete, apiPath("products", c.args[0], "groups", c.args[1], "servers", c.args[2]), nil, c.showGroup)
+		return c.send(http.MethodDelete, apiPath("products", c.args[0], "groups", c.args[1], "servers", c.args[2]), nil,
+			c.showGroup)
 	}},
 	{"server promote", "PRODUCT GROUP ADDRESS", []string{"force"}, "a replica becomes the primary", func(c *ctl) error {
 		return c.order("promote")
@@ -52,9 +56,10 @@ var ctlCommands = []ctlCommand{
 	{"slots", "PRODUCT", nil, "the table of slots", func(c *ctl) error {
 		return c.get(apiPath("products", c.args[0], "slots"), c.showSlots)
 	}},
-	{"slots assign", "PRODUCT [SLOTS] [GROUP]", []string{"even"}, "slots without a group, as 0-99,200, get one", slotsAssign},
-	{"slots import", "PRODUCT FILE", nil, "the same as Codis's own table in FILE says, whose numbers are the groups' names",
-		slotsImport},
+	{"slots assign", "PRODUCT [SLOTS] [GROUP]", []string{"even"}, "slots without a group, as 0-99,200, get one",
+		slotsAssign},
+	{"slots import", "PRODUCT FILE", nil,
+		"the same as Codis's own table in FILE says, whose numbers are the groups' names", slotsImport},
 	{"proxies", "PRODUCT", nil, "the registered proxies", func(c *ctl) error {
 		return c.get(apiPath("products", c.args[0], "proxies"), c.showProxies)
 	}},
@@ -64,10 +69,11 @@ var ctlCommands = []ctlCommand{
 	{"sentinels", "PRODUCT", nil, "the Sentinels, and what they watch", func(c *ctl) error {
 		return c.get(apiPath("products", c.args[0], "sentinels"), c.showSentinels)
 	}},
-	{"sentinels set", "PRODUCT ADDRESS [ADDRESS ...]", []string{"quorum"}, "Sentinels watch all groups", func(c *ctl) error {
-		return c.send(http.MethodPut, apiPath("products", c.args[0], "sentinels"),
-			object{"addresses": c.args[1:], "quorum": c.flags.quorum}, c.showSentinels)
-	}},
+	{"sentinels set", "PRODUCT ADDRESS [ADDRESS ...]", []string{"quorum"}, "Sentinels watch all groups",
+		func(c *ctl) error {
+			return c.send(http.MethodPut, apiPath("products", c.args[0], "sentinels"),
+				object{"addresses": c.args[1:], "quorum": c.flags.quorum}, c.showSentinels)
+		}},
 	{"sentinels remove", "PRODUCT", nil, "the Sentinels forget the groups", func(c *ctl) error {
 		return c.send(http.MethodDelete, apiPath("products", c.args[0], "sentinels"), nil, nil)
 	}},

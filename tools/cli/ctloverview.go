@@ -21,7 +21,8 @@ func (t *trafficReply) cells() []any {
 		return []any{"-", "-", "-", "-", "-", "-"}
 	}
 	took := func(us float64) time.Duration { return time.Duration(us * 1e3).Round(time.Microsecond) }
-	return []any{fmt.Sprintf("%.0f", t.Calls), fmt.Sprintf("%.1f", t.Errors), t.Queue, took(t.MeanUs), took(t.P50Us), took(t.P99Us)}
+	return []any{fmt.Sprintf("%.0f", t.Calls), fmt.Sprintf("%.1f", t.Errors), t.Queue, took(t.MeanUs), took(t.P50Us),
+		took(t.P99Us)}
 }
 
 func (c *ctl) showOverview(reply json.RawMessage) error {

@@ -83,8 +83,9 @@ func (c *ctl) showStatus(reply json.RawMessage) error {
 		ID, URL, Version, Store, Prefix, Since, Actor, Role string
 		Products                                            []string
 	}) {
-		fmt.Fprintf(c.out, "active    %s, spindle %s, since %s\nstore     %s, prefix %s\nproducts  %s\nyou       %s, may %s\n",
-			clean(v.URL), clean(v.Version), clean(v.Since), clean(v.Store), clean(v.Prefix), clean(strings.Join(v.Products, ", ")),
+		fmt.Fprintf(c.out,
+			"active    %s, spindle %s, since %s\nstore     %s, prefix %s\nproducts  %s\nyou       %s, may %s\n", clean(v.URL),
+			clean(v.Version), clean(v.Since), clean(v.Store), clean(v.Prefix), clean(strings.Join(v.Products, ", ")),
 			clean(v.Actor), clean(v.Role))
 	})
 }
@@ -230,8 +231,8 @@ func (c *ctl) showPlan(reply json.RawMessage) error {
 				row(s.ID, s.Slots.Before, s.Slots.After, s.Weight.Before, s.Weight.After)
 			}
 		})
-		fmt.Fprintf(c.out, "%d slots move. The fullest group has %.2f %% more than the mean, and %.2f %% afterwards.\n", p.Moved,
-			p.Imbalance.Before, p.Imbalance.After)
+		fmt.Fprintf(c.out, "%d slots move. The fullest group has %.2f %% more than the mean, and %.2f %% afterwards.\n",
+			p.Moved, p.Imbalance.Before, p.Imbalance.After)
 	})
 }
 
@@ -241,8 +242,8 @@ func (c *ctl) showMove(reply json.RawMessage) error {
 
 // line is a move in one line.
 func (m *moveReply) line() string {
-	text := fmt.Sprintf("%s %s: %d of %d slots, %d keys, %s, %.0f keys/s", m.ID, m.State, m.Done, m.Slots, m.Keys, size(m.Bytes),
-		m.KeysRate)
+	text := fmt.Sprintf("%s %s: %d of %d slots, %d keys, %s, %.0f keys/s", m.ID, m.State, m.Done, m.Slots, m.Keys,
+		size(m.Bytes), m.KeysRate)
 	if m.Ended.IsZero() && m.LeftS >= 0 && m.State == "running" {
 		text += fmt.Sprintf(", %s left", time.Duration(m.LeftS)*time.Second)
 	}
@@ -288,8 +289,9 @@ func (c *ctl) showAudit(reply json.RawMessage) error {
 		}
 	}) {
 		for _, a := range v.Audit {
-			fmt.Fprintln(c.out, clean(strings.Join(strings.Fields(fmt.Sprintf("%s %s (%s) %s %s %s: %s", a.Time.Format(time.RFC3339),
-				a.Actor, a.From, a.Action, a.Product, a.Detail, a.Outcome)), " ")))
+			fmt.Fprintln(c.out,
+				clean(strings.Join(strings.Fields(fmt.Sprintf("%s %s (%s) %s %s %s: %s", a.Time.Format(time.RFC3339),
+					a.Actor, a.From, a.Action, a.Product, a.Detail, a.Outcome)), " ")))
 		}
 	})
 }

@@ -206,8 +206,8 @@ func (r *restoring) tell(ctx context.Context, p process, past *aof.Past, route *
 	}
 	defer os.RemoveAll(short)
 	socket := filepath.Join(short, "s")
-	run := exec.CommandContext(ctx, program, "--port", "0", "--unixsocket", socket, "--unixsocketperm", "700", "--dir", into,
-		"--appendonly", "yes", "--appendfilename", past.Name(), "--appenddirname", filepath.Base(past.Folder()),
+	run := exec.CommandContext(ctx, program, "--port", "0", "--unixsocket", socket, "--unixsocketperm", "700", "--dir",
+		into, "--appendonly", "yes", "--appendfilename", past.Name(), "--appenddirname", filepath.Base(past.Folder()),
 		"--aof-load-truncated", "no", "--auto-aof-rewrite-percentage", "0", "--save", "", "--databases", "1024",
 		"--unsupported-directives", "warn")
 	var log strings.Builder

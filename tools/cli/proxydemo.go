@@ -30,7 +30,8 @@ func proxyTool(p process) int {
 	t.demo.tier = t
 	flags := flag.NewFlagSet("proxy demo", flag.ContinueOnError)
 	flags.SetOutput(p.err)
-	flags.IntVar(&t.port, "port", 7000, "the first port; the others are the next ones, and 10000 more for the nodes' buses")
+	flags.IntVar(&t.port, "port", 7000,
+		"the first port; the others are the next ones, and 10000 more for the nodes' buses")
 	flags.StringVar(&t.parent, "dir", os.TempDir(), "the `folder` in which all files are, in one of their own")
 	flags.StringVar(&t.pidFile, "pidfile", "", "a `file` that has the process ID while the demo runs")
 	flags.StringVar(&t.store, "store", "auto", "etcd, folder, or auto: etcd if it is installed")
@@ -128,12 +129,13 @@ func (t *demoTier) begin(signals <-chan os.Signal) (over bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if over, err := t.take(signals, func() error { return answers("http://" + etcd.address + "/health") }); over || err != nil {
+		if over, err := t.take(signals, func() error { return answers("http://" + etcd.address + "/health") }); over ||
+			err != nil {
 			return over, err
 		}
 	}
-	if t.dashboard, err = t.startRole("dashboard", portDashboard, "--dashboard", "--dashboard-address", t.address(portDashboard),
-		"--dashboard-write-token", t.token, "--store", t.store); err != nil {
+	if t.dashboard, err = t.startRole("dashboard", portDashboard, "--dashboard", "--dashboard-address",
+		t.address(portDashboard), "--dashboard-write-token", t.token, "--store", t.store); err != nil {
 		return false, err
 	}
 	over, err = t.take(signals, func() error { return answers("http://" + t.dashboard.address + "/healthz") }, t.create)

@@ -54,8 +54,8 @@ func TestPages(t *testing.T) {
 	if _, err := exec.LookPath("man"); err != nil {
 		t.Skip("man is not installed: apt install man-db")
 	}
-	for _, page := range []string{"spindle.1", "spindle-sentinel.1", "spindle-proxy.1", "spindle-dashboard.1", "spindle.conf.5",
-		"spindle-proxy.conf.5", "spindle-dashboard.conf.5"} {
+	for _, page := range []string{"spindle.1", "spindle-sentinel.1", "spindle-proxy.1", "spindle-dashboard.1",
+		"spindle.conf.5", "spindle-proxy.conf.5", "spindle-dashboard.conf.5"} {
 		show := exec.Command("man", "--warnings", "-l", filepath.Join(folder, "man", page))
 		show.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "MANWIDTH=80", "MANROFFOPT=", "PAGER=cat", "MANPAGER=cat")
 		var complaints strings.Builder

@@ -16,8 +16,9 @@ type Arrows map[string]map[string]bool // file → the files whose functions, ty
 // ReadArrows type-checks the package in root/dir and returns its arrows. Tests are left out.
 func ReadArrows(root, dir string) (Arrows, error) {
 	loaded, err := packages.Load(&packages.Config{
-		Dir:  root,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo,
+		Dir: root,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes |
+			packages.NeedTypesInfo,
 	}, "./"+dir)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,8 @@ func TestExamplesAreReal(t *testing.T) {
 
 func TestExamplesThatDiffer(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("package a\n\nvar x = 1\nvar y = 2\nvar z = 3\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("package a\n\nvar x = 1\nvar y = 2\nvar z = 3\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	for code, want := range map[string]string{

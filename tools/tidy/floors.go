@@ -30,8 +30,10 @@ var floors = []rule{
 		"protocol/"}},
 	{"cluster/state", []string{"cluster/bus", "protocol/"}},
 	{"cluster/bus", nil},
-	{"cluster/migrate", []string{"bgsave", "engine", "engine/part", "engine/command", "engine/client", "engine/data/", "protocol/"}},
-	{"cluster/slotmove", []string{"aof", "bgsave", "engine", "engine/part", "engine/command", "engine/client", "engine/data/", "protocol/"}},
+	{"cluster/migrate", []string{"bgsave", "engine", "engine/part", "engine/command", "engine/client", "engine/data/",
+		"protocol/"}},
+	{"cluster/slotmove", []string{"aof", "bgsave", "engine", "engine/part", "engine/command", "engine/client",
+		"engine/data/", "protocol/"}},
 	{"aof", []string{"bgsave/", "engine/", "protocol/"}},
 	{"replication", []string{"bgsave/", "engine/", "protocol/", "replication/segments"}},
 	{"replication/segments", nil},
@@ -47,8 +49,8 @@ var floors = []rule{
 	{"engine/part", []string{"engine/acl", "engine/command", "engine/client"}},
 	{"engine/reading", []string{"engine/command", "engine/client", "engine/data/keyspace",
 		"engine/data/memory", "engine/data/value", "protocol"}},
-	{"engine", []string{"engine/part", "engine/acl", "engine/diagnose", "engine/reading", "engine/command", "engine/client", "engine/data/",
-		"lazyfree/", "protocol/"}},
+	{"engine", []string{"engine/part", "engine/acl", "engine/diagnose", "engine/reading", "engine/command",
+		"engine/client", "engine/data/", "lazyfree/", "protocol/"}},
 	{"engine/catalogue", []string{"engine/diagnose", "engine/family/", "engine/command", "engine/data/keyspace"}},
 	{"engine/diagnose", []string{"engine/part", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"engine/family", []string{"engine/acl", "engine/command", "engine/client",
@@ -90,7 +92,10 @@ var besides = []string{"tools/", "bench/", "tests/"}
 
 // isBeside reports whether the package in dir is no part of the program.
 func isBeside(dir string) bool {
-	return dir != "tools/cli" && slices.ContainsFunc(besides, func(folder string) bool { return strings.HasPrefix(dir+"/", folder) })
+	return dir != "tools/cli" && slices.ContainsFunc(besides, func(folder string) bool {
+		return strings.HasPrefix(dir+"/",
+			folder)
+	})
 }
 
 // ruleFor returns the rule of the longest folder that contains dir.

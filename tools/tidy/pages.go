@@ -44,7 +44,8 @@ func PlainPages(root string) (findings []Finding, err error) {
 }
 
 // leaning are words of a setting's remark that only make sense after another setting's.
-var leaning = regexp.MustCompile(`^(The same|Those|That|Its|It|Such|With which|Under which|To which|For how long|Even)\b|\b(likewise|even then)\b`)
+var leaning = regexp.MustCompile(
+	`^(The same|Those|That|Its|It|Such|With which|Under which|To which|For how long|Even)\b|\b(likewise|even then)\b`)
 
 // A paragraph is a text of a page, without marks of Markdown. Headings, items and cells of tables are one each.
 type paragraph struct {
@@ -69,7 +70,8 @@ func paragraphs(lines []string) (all []paragraph) {
 		open = nil
 	}
 	for i, line := range lines {
-		bare := strings.TrimSpace(strings.ReplaceAll(link.ReplaceAllString(picture.ReplaceAllString(line, ""), "$1"), "**", ""))
+		bare := strings.TrimSpace(strings.ReplaceAll(link.ReplaceAllString(picture.ReplaceAllString(line, ""), "$1"), "**",
+			""))
 		code := strings.HasPrefix(line, "      ") || strings.HasPrefix(line, "    ") && !inList
 		switch {
 		case strings.HasPrefix(bare, "```"):

@@ -24,7 +24,8 @@ func TestParagraphsOfAPage(t *testing.T) {
 	for _, p := range paragraphs(strings.Split(page, "\n")) {
 		got = append(got, strings.ReplaceAll(p.text, "\n", "/"))
 	}
-	want := []string{"A heading", "One link,/continued.", "an item/of two lines", "another", "a", "b c", "---|---", "d.", "`e`"}
+	want := []string{"A heading", "One link,/continued.", "an item/of two lines", "another", "a", "b c", "---|---", "d.",
+		"`e`"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q,\nwant %q", got, want)
 	}
@@ -44,8 +45,9 @@ func TestRemarksOfAConfiguration(t *testing.T) {
 // TestRemarksThatLean: a remark that begins as the one before it ended is found, and one that stands alone is not.
 func TestRemarksThatLean(t *testing.T) {
 	for text, want := range map[string]bool{
-		"The same for SIGTERM.": true, "The port, likewise.": true, "With which password.": true, "Its private key, PEM.": true,
-		"The port of the cluster bus.": false, "Items are compared.": false, "Use the same port.": false,
+		"The same for SIGTERM.": true, "The port, likewise.": true, "With which password.": true,
+		"Its private key, PEM.": true, "The port of the cluster bus.": false, "Items are compared.": false,
+		"Use the same port.": false,
 	} {
 		if got := leaning.MatchString(text); got != want {
 			t.Errorf("%s: %v", text, got)

@@ -42,7 +42,8 @@ func LooseErrors(root string) (loose map[string][]string, err error) {
 				made = n.Fun
 			}
 			if s, ok := made.(*ast.SelectorExpr); ok {
-				if from, ok := s.X.(*ast.Ident); ok && from.Name == "protocol" && (s.Sel.Name == "Error" || s.Sel.Name == "Errorf") {
+				if from, ok := s.X.(*ast.Ident); ok && from.Name == "protocol" &&
+					(s.Sel.Name == "Error" || s.Sel.Name == "Errorf") {
 					dir := filepath.ToSlash(filepath.Dir(short))
 					loose[dir] = append(loose[dir], set.Position(n.Pos()).String())
 				}

@@ -292,8 +292,8 @@ func TestFloorsAreThere(t *testing.T) {
 	}
 }
 
-// TestLinesEndByColumn120 checks pages, lines of Go with a comment, scripts, styles and HTML. Tables, and lines with an
-// address, may be wider.
+// TestLinesEndByColumn120 checks pages, code, scripts, styles and HTML. Tables, and lines with an address, may be
+// wider. So may code with a text that would not fit on a line.
 func TestLinesEndByColumn120(t *testing.T) {
 	said, err := saidOnce()
 	if err != nil {
@@ -309,7 +309,21 @@ func TestLinesEndByColumn120(t *testing.T) {
 			t.Errorf("%s:%d is wider than 120 columns", l.File, l.Line)
 		}
 	}
+	inText := false // between two backquotes
+	err = eachLine(root, []string{".go"}, func(file string, number int, line string) {
+		wide := utf8.RuneCountInString(line) > 120 && !strings.Contains(line, "//") && !longText.MatchString(line)
+		if wide && !inText {
+			t.Errorf("%s:%d is wider than 120 columns", file, number)
+		}
+		inText = (number > 1 && inText) != (strings.Count(line, "`")%2 == 1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
+
+// longText finds a text that takes most of a line, or that may have more lines.
+var longText = regexp.MustCompile("\"([^\"\\\\]|\\\\.){70,}|`")
 
 // wallClock finds a reading of the wall clock as a number, which can only give a wrong duration.
 var wallClock = regexp.MustCompile(`[cC]ore\.Now\(\)|\.UnixMilli\(\)`)

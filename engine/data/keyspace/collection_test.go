@@ -284,7 +284,8 @@ func (m *collectionModel) step() {
 			}
 		}
 	case op == 37 && len(m.views) < 4 && m.rng.IntN(4) == 0:
-		m.views = append(m.views, collectionView{m.k.Freeze(), []map[string]contents{maps.Clone(m.dbs[0]), maps.Clone(m.dbs[1])}})
+		m.views = append(m.views, collectionView{m.k.Freeze(), []map[string]contents{maps.Clone(m.dbs[0]),
+			maps.Clone(m.dbs[1])}})
 	case op == 38 && len(m.views) > 0 && m.rng.IntN(4) == 0:
 		m.leave(m.rng.IntN(len(m.views)))
 	case op == 39 && had && y.t != value.List:

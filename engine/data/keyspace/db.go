@@ -166,7 +166,8 @@ func (db *DB) setValue(key []byte, f *value.Form, word memory.Ref, val []byte, d
 }
 
 // writeEntry makes e, key's entry, one of form f, replacing its value. It returns the address of its payload.
-func (db *DB) writeEntry(e *value.Entry, key []byte, f *value.Form, deadline int64) (payload unsafe.Pointer, created bool) {
+func (db *DB) writeEntry(e *value.Entry, key []byte, f *value.Form, deadline int64) (payload unsafe.Pointer,
+	created bool) {
 	db.vacate(e)
 	clock, kept := uint32(0), int64(0)
 	if created = !e.Exists(); created {

@@ -31,8 +31,9 @@ var (
 	errNoSuchClient  = &protocol.Error{Code: "ERR", Text: "No such client"}
 	errKillID        = &protocol.Error{Code: "ERR", Text: "client-id should be greater than 0"}
 	errNoAcks        = &protocol.Error{Code: "ERR", Text: "No reply waits for replicas here"}
-	errAcks          = protocol.Errorf("ERR", "CLIENT ACK takes a number of replicas from 0 to %d, or DEFAULT", protocol.AckLevels)
-	errClientID      = &protocol.Error{Code: "ERR", Text: "Invalid client ID"}
+	errAcks          = protocol.Errorf("ERR", "CLIENT ACK takes a number of replicas from 0 to %d, or DEFAULT",
+		protocol.AckLevels)
+	errClientID = &protocol.Error{Code: "ERR", Text: "Invalid client ID"}
 )
 
 func errHelloOption(option []byte) error {

@@ -36,7 +36,8 @@ func anyPolygon(rng *rand.Rand) []point {
 
 // near is a point at most size degrees from p, on the map.
 func near(rng *rand.Rand, p point, size float64) point {
-	return point{min(max(p.lon+size*(rng.Float64()-0.5), -180), 180), min(max(p.lat+size*(rng.Float64()-0.5), -85.05), 85.05)}
+	return point{min(max(p.lon+size*(rng.Float64()-0.5), -180), 180), min(max(p.lat+size*(rng.Float64()-0.5), -85.05),
+		85.05)}
 }
 
 // inPolygon says by exact arithmetic whether q has an odd number of sides east of it.

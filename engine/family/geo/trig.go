@@ -69,7 +69,8 @@ func sinCos(x float64) (sin, cos exact.Pair) {
 	square := exact.Product(r, r)
 	// sin r = r + rs, cos r = 1 + rc.Hi + rc.Lo
 	rs := r * square.Hi * (-1./6 + square.Hi*(1./120-square.Hi*(1./5040)))
-	rc := exact.Pair{Hi: -square.Hi / 2, Lo: -square.Lo/2 + square.Hi*square.Hi*(1./24-square.Hi*(1./720-square.Hi*(1./40320)))}
+	rc := exact.Pair{Hi: -square.Hi / 2,
+		Lo: -square.Lo/2 + square.Hi*square.Hi*(1./24-square.Hi*(1./720-square.Hi*(1./40320)))}
 
 	p, q := exact.Product(at.cos.Hi, r), exact.Product(at.sin.Hi, rc.Hi)
 	s := exact.Sum(at.sin.Hi, p.Hi)

@@ -35,8 +35,10 @@ func TestLateReplica(t *testing.T) {
 				"HPERSIST h FIELDS 2 "+a+" "+b, "HPERSIST h FIELDS 1 "+a, "HGETEX h PERSIST FIELDS 2 "+a+" "+b,
 				fmt.Sprint("HPEXPIRE h ", n, pick("", " NX", " XX", " GT", " LT"), " FIELDS 2 ", a, " ", b),
 				fmt.Sprint("HPEXPIREAT h ", now+int64(n)-10, " FIELDS 1 ", a),
-				fmt.Sprint("HGETEX h PX ", n, " FIELDS 2 ", a, " ", b), fmt.Sprint("HGETEX h PXAT ", now+int64(n)-10, " FIELDS 1 ", a),
-				fmt.Sprint("HSETEX h ", pick("", "FNX ", "FXX "), pick("", "KEEPTTL ", fmt.Sprint("PX ", n, " ")), "FIELDS 2 ", a, " 7 ", b, " 8"),
+				fmt.Sprint("HGETEX h PX ", n, " FIELDS 2 ", a, " ", b), fmt.Sprint("HGETEX h PXAT ", now+int64(n)-10, " FIELDS 1 ",
+					a),
+				fmt.Sprint("HSETEX h ", pick("", "FNX ", "FXX "), pick("", "KEEPTTL ", fmt.Sprint("PX ", n, " ")), "FIELDS 2 ", a,
+					" 7 ", b, " 8"),
 			)
 			told = append(told, fmt.Sprintf("%d: %s", now-start, call))
 			primary.Reset()
@@ -63,7 +65,8 @@ func allOf(c *commandtest.Core) string {
 	var all []string
 	for i := range 4 {
 		f := fmt.Sprintf("f%d", i)
-		all = append(all, fmt.Sprintf("%s %q %q", f, c.Do(cl, "HGET", "h", f), c.Do(cl, "HPEXPIRETIME", "h", "FIELDS", "1", f)))
+		all = append(all, fmt.Sprintf("%s %q %q", f, c.Do(cl, "HGET", "h", f), c.Do(cl, "HPEXPIRETIME", "h", "FIELDS", "1",
+			f)))
 	}
 	return strings.Join(all, "\n")
 }

@@ -38,10 +38,11 @@ type ServerFacts struct {
 func ServerSection(f ServerFacts) info.Section {
 	c := info.Constant
 	fields := []info.Field{
-		info.Text("redis_version", f.RedisVersion), c("server_name", "spindle"), c("server_mode", f.Mode), c("spindle_version", f.Version),
-		c("redis_git_sha1", orZero(f.GitSHA)), info.Bool("redis_git_dirty", func() bool { return f.GitDirty }),
-		c("redis_build_id", orZero(f.BuildID)), c("os", systemName()), c("executable", f.Executable),
-		c("config_file", f.ConfigFile), c("process_id", strconv.Itoa(f.ProcessID)), c("run_id", f.RunID),
+		info.Text("redis_version", f.RedisVersion), c("server_name", "spindle"), c("server_mode", f.Mode),
+		c("spindle_version", f.Version), c("redis_git_sha1", orZero(f.GitSHA)),
+		info.Bool("redis_git_dirty", func() bool { return f.GitDirty }), c("redis_build_id", orZero(f.BuildID)),
+		c("os", systemName()), c("executable", f.Executable), c("config_file", f.ConfigFile),
+		c("process_id", strconv.Itoa(f.ProcessID)), c("run_id", f.RunID),
 		info.Int("server_time_usec", func() int64 { return time.Now().UnixMicro() }),
 	}
 	for _, o := range []struct{ name, value string }{

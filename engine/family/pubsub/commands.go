@@ -16,7 +16,8 @@ func (h *Hub) Family() command.Family {
 	)
 	shard, shards := command.FirstArg(command.KeyNotKey), command.EachArg(1, command.KeyNotKey)
 	return command.Family{Name: "pubsub", Rows: []command.Spec{
-		{Name: "psubscribe", Arity: -2, Traits: command.WhileSubscribed, Flags: listens | sentinel, Channels: command.SubscribesToPatterns, Run: h.psubscribe},
+		{Name: "psubscribe", Arity: -2, Traits: command.WhileSubscribed, Flags: listens | sentinel,
+			Channels: command.SubscribesToPatterns, Run: h.psubscribe},
 		{Name: "publish", Arity: 3, Flags: publishes | sentinel, Channels: command.PublishesTo, Run: h.publish},
 		{Name: "pubsub", Arity: -2, Subs: []command.Spec{
 			{Name: "channels", Arity: -2, Flags: looks, Run: h.channels},
@@ -28,8 +29,10 @@ func (h *Hub) Family() command.Family {
 		}},
 		{Name: "punsubscribe", Arity: -1, Traits: command.WhileSubscribed, Flags: listens | sentinel, Run: h.punsubscribe},
 		{Name: "spublish", Arity: 3, Flags: publishes, Keys: shard, Channels: command.PublishesTo, Run: h.spublish},
-		{Name: "ssubscribe", Arity: -2, Traits: command.WhileSubscribed, Flags: listens, Keys: shards, Channels: command.SubscribesTo, Run: h.ssubscribe},
-		{Name: "subscribe", Arity: -2, Traits: command.WhileSubscribed, Flags: listens | sentinel, Channels: command.SubscribesTo, Run: h.subscribe},
+		{Name: "ssubscribe", Arity: -2, Traits: command.WhileSubscribed, Flags: listens, Keys: shards,
+			Channels: command.SubscribesTo, Run: h.ssubscribe},
+		{Name: "subscribe", Arity: -2, Traits: command.WhileSubscribed, Flags: listens | sentinel,
+			Channels: command.SubscribesTo, Run: h.subscribe},
 		{Name: "sunsubscribe", Arity: -1, Traits: command.WhileSubscribed, Flags: listens, Keys: shards, Run: h.sunsubscribe},
 		{Name: "unsubscribe", Arity: -1, Traits: command.WhileSubscribed, Flags: listens | sentinel, Run: h.unsubscribe},
 	}}

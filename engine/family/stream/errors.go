@@ -105,5 +105,6 @@ func errUnbalanced(c *command.Context, grouped bool) error {
 }
 
 func errNoReadGroup(key, group []byte) error {
-	return protocol.Errorf("NOGROUP", "No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key, group)
+	return protocol.Errorf("NOGROUP", "No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key,
+		group)
 }

@@ -127,7 +127,8 @@ func (h *commands) setRecall(c *command.Context) error {
 // propagateRecall propagates a stream's limits: XCFGSET key IDMP-DURATION seconds IDMP-MAXSIZE count.
 func (h *commands) propagateRecall(c *command.Context, limits streams.Recall) {
 	e := &c.Effects
-	c.Propagate(wordXCfgSet, c.Args[1], wordDuration, e.Number(int64(limits.Seconds)), wordMaxSize, e.Number(int64(limits.Most)))
+	c.Propagate(wordXCfgSet, c.Args[1], wordDuration, e.Number(int64(limits.Seconds)), wordMaxSize,
+		e.Number(int64(limits.Most)))
 }
 
 // record is XIDMPRECORD key producer message id: an entry was a producer's message. Logs of Redis 8.8 have it.

@@ -167,7 +167,8 @@ type frozen struct {
 
 // olderForms are the commands that a server of Redis 7.0 understands in a stream of effects.
 var olderForms = map[string][]string{
-	"XADD": nil, "XTRIM": {"MAXLEN", "MINID"}, "XDEL": nil, "XACK": nil, "XGROUP": {"CREATE", "SETID", "CREATECONSUMER", "ENTRIESREAD"},
+	"XADD": nil, "XTRIM": {"MAXLEN", "MINID"}, "XDEL": nil, "XACK": nil, "XGROUP": {"CREATE", "SETID", "CREATECONSUMER",
+		"ENTRIESREAD"},
 	"XCLAIM": {"TIME", "RETRYCOUNT", "FORCE", "JUSTID", "LASTID"},
 }
 
@@ -177,7 +178,8 @@ func newRivals(t *testing.T) *rivals {
 		seed, _ = strconv.ParseUint(s, 10, 64)
 	}
 	t.Logf("replay with SEED=%d", seed)
-	r := &rivals{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1_000_000, want: &plainStream{groups: map[string]*plainGroup{}}}
+	r := &rivals{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1_000_000,
+		want: &plainStream{groups: map[string]*plainGroup{}}}
 	r.primary, _ = newCore(t, 8)
 	r.replica, _ = newCore(t, 8)
 	r.cl, r.applier = r.primary.Client(2), r.replica.Client(2)
@@ -195,7 +197,8 @@ func (r *rivals) do(args ...string) string {
 			r.t.Fatalf("%q propagated %q", args, e.Args)
 		}
 		for _, a := range e.Args[1:] {
-			if isWord := a == strings.ToUpper(a) && len(a) > 4 && a[0] >= 'A' && a[0] <= 'Z'; isWord && !slices.Contains(known, a) {
+			if isWord := a == strings.ToUpper(a) && len(a) > 4 && a[0] >= 'A' && a[0] <= 'Z'; isWord &&
+				!slices.Contains(known, a) {
 				r.t.Fatalf("%q propagated %q", args, e.Args)
 			}
 		}

@@ -20,7 +20,8 @@ func TestEmptyNames(t *testing.T) {
 		}
 	}
 	r := reading{grouped: true}
-	if err := r.parse(&command.Context{Args: commandtest.Words("XREADGROUP NOACK COUNT 1 BLOCK 0 STREAMS s >")}); err != errNoGroup {
+	if err := r.parse(&command.Context{Args: commandtest.Words("XREADGROUP NOACK COUNT 1 BLOCK 0 STREAMS s >")}); err !=
+		errNoGroup {
 		t.Errorf("without GROUP: %v", err)
 	}
 }

@@ -13,10 +13,11 @@ const anywhen = command.NoScript | command.Loading | command.Stale | command.Fas
 func (w *Watches) Family() command.Family {
 	return command.Family{Name: "transactions", ACL: command.ACLTransaction, Rows: []command.Spec{
 		{Name: "discard", Arity: 1, Traits: command.InMulti | command.LeavesMulti, Flags: anywhen, Run: w.discard},
-		{Name: "exec", Arity: 1, Traits: command.RunsQueue | command.InMulti | command.LeavesMulti, Flags: command.NoScript | command.Loading | command.Stale | command.SkipSlowlog,
-			Run: w.exec},
+		{Name: "exec", Arity: 1, Traits: command.RunsQueue | command.InMulti | command.LeavesMulti,
+			Flags: command.NoScript | command.Loading | command.Stale | command.SkipSlowlog, Run: w.exec},
 		{Name: "multi", Arity: 1, Traits: command.InMulti, Flags: anywhen, Run: multi},
 		{Name: "unwatch", Arity: 1, Flags: anywhen, Run: w.unwatch},
-		{Name: "watch", Arity: -2, Traits: command.InMulti, Flags: anywhen, Keys: command.EachArg(1, command.KeyRO), Run: w.watch},
+		{Name: "watch", Arity: -2, Traits: command.InMulti, Flags: anywhen, Keys: command.EachArg(1, command.KeyRO),
+			Run: w.watch},
 	}}
 }

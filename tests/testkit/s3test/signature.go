@@ -72,7 +72,8 @@ func signature(r *http.Request, names []string, bodySum, secret, day, region str
 	lines = append(lines, "", strings.Join(names, ";"), bodySum)
 	canonical := sha256.Sum256([]byte(strings.Join(lines, "\n")))
 	scope := strings.Join([]string{day, region, "s3", "aws4_request"}, "/")
-	text := strings.Join([]string{"AWS4-HMAC-SHA256", r.Header.Get("X-Amz-Date"), scope, hex.EncodeToString(canonical[:])}, "\n")
+	text := strings.Join([]string{"AWS4-HMAC-SHA256", r.Header.Get("X-Amz-Date"), scope,
+		hex.EncodeToString(canonical[:])}, "\n")
 	key := keyed(keyed(keyed(keyed([]byte("AWS4"+secret), day), region), "s3"), "aws4_request")
 	return hex.EncodeToString(keyed(key, text))
 }

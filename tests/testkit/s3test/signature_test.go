@@ -35,8 +35,8 @@ func TestExamples(t *testing.T) {
 		for name, value := range e.header {
 			r.Header.Set(name, value)
 		}
-		got := signature(r, strings.Split(e.names, ";"), hex.EncodeToString(sum[:]), "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-			"20130524", "us-east-1")
+		got := signature(r, strings.Split(e.names, ";"), hex.EncodeToString(sum[:]),
+			"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "20130524", "us-east-1")
 		if got != e.want {
 			t.Errorf("%s %s: %s, want %s", e.method, e.url, got, e.want)
 		}

@@ -81,7 +81,8 @@ func (s Stream) checkMemo(h *memory.Heap) error {
 			}
 		}
 		if p.order.Len() == 0 || p.order.Len() != p.messages.Len() || p.order.Len() > uint64(m.limits.Most) {
-			return fmt.Errorf("stream.S7: producer %q has %d messages in order, %d by name", name, p.order.Len(), p.messages.Len())
+			return fmt.Errorf("stream.S7: producer %q has %d messages in order, %d by name", name, p.order.Len(),
+				p.messages.Len())
 		}
 		for more := p.order.First(&each); more; more = each.Next() {
 			ref := memory.Ref(each.Record()[1])

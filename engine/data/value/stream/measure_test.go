@@ -36,7 +36,8 @@ func TestMeasure(t *testing.T) {
 		}
 		for i := range c.messages {
 			w := stream.Edit(e)
-			w.Remember(fmt.Appendf(nil, "producer %d", i%50), fmt.Appendf(nil, "%d", i), ids{1, 1}, 1000, stream.Recall{Seconds: 9, Most: 99})
+			w.Remember(fmt.Appendf(nil, "producer %d", i%50), fmt.Appendf(nil, "%d", i), ids{1, 1}, 1000,
+				stream.Recall{Seconds: 9, Most: 99})
 		}
 		took := heap.Used() - empty
 		hold := heap.Freeze()
