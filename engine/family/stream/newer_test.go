@@ -42,7 +42,7 @@ func (p *plainStream) has(id int64) bool { return slices.Contains(p.ids, id) }
 
 // drop deletes an entry as refs says, and returns XDELEX's reply for it.
 func (p *plainStream) drop(id int64, refs string) int {
-	referenced := len(p.groups) == 0
+	referenced := false
 	for _, g := range p.groups {
 		_, has := g.pending[id]
 		referenced = referenced || has || g.last < id

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"math"
+
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/tree"
 )
@@ -156,15 +158,22 @@ func (w *Writer) trimByID(t *tree.Blocks, p *tree.Path, o Trimming) (first ID, k
 		t.CutFront(p)
 		return
 	}
-	if o.Most > 0 && rank > o.Most {
-		t.LeafAt(p, o.Most)
+	most := uint64(math.MaxUint64) // of this node
+	if o.Most > 0 {
+		if rank > o.Most {
+			rest, _ := t.LeafAt(p, o.Most)
+			rank = o.Most - rest
+		}
+		most = o.Most - rank
 	}
 	t.CutFront(p)
 	if o.Whole {
 		return
 	}
+	key = t.KeyOf(p)
+	n.open(packAt(p.Leaf()), ID{key[0], key[1]})
 	k, from := 0, n.live(n.first)
-	for at := from; at != 0; k++ {
+	for at := from; at != 0 && uint64(k) < most; k++ {
 		e := n.read(at)
 		if !e.id.Less(o.MinID) {
 			break
