@@ -187,11 +187,16 @@ func (r *Ring) enter(least, flags uintptr, giving bool) {
 	if r.name >= 0 {
 		name, flags = uintptr(r.name), flags|enterRegistered
 	}
+	var taken uintptr
 	var errno syscall.Errno
+	asked := uintptr(r.filled - r.told)
 	if giving {
-		_, _, errno = syscall.Syscall6(unix.SYS_IO_URING_ENTER, name, uintptr(r.filled-r.told), least, flags, 0, 0)
+		taken, _, errno = syscall.Syscall6(unix.SYS_IO_URING_ENTER, name, asked, least, flags, 0, 0)
 	} else {
-		_, _, errno = syscall.RawSyscall6(unix.SYS_IO_URING_ENTER, name, uintptr(r.filled-r.told), least, flags, 0, 0)
+		taken, _, errno = syscall.RawSyscall6(unix.SYS_IO_URING_ENTER, name, asked, least, flags, 0, 0)
+	}
+	if errno == 0 && taken == 0 && asked > 0 { // the name is of this thread: here it is another ring's
+		panic("io_uring_enter: another thread uses the ring")
 	}
 	r.told = r.sqHead.Load()
 	invariant.That(r.overflow.Load() == 0, "the kernel has %d completions too many", r.overflow.Load())
