@@ -212,6 +212,7 @@ func TestRegisterTwice(t *testing.T) {
 			if err := c.Register(ctx, info); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = c.Unregister(context.Background()) })
 		}
 		first.Confirm(5)
 		testkit.Until(t, limit, "a warning", func() error { return problems.has(ErrReplaced.Error()) })
@@ -304,6 +305,7 @@ func TestRegisterSeesTheNewestTable(t *testing.T) {
 			if err := client.Register(ctx, info); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = client.Unregister(context.Background()) }) // nothing writes into the folder after the test
 			select {
 			case table := <-tables:
 				if table.Revision != revision {
