@@ -78,6 +78,9 @@ func newHotCache(own *Settings) *hotCache {
 // isOn reports whether there is a cache at all.
 func (h *hotCache) isOn() bool { return h.settings.CacheSize.Get() > 0 }
 
+// voidAll voids all entries, and those that are asked for. While the cache is off, writes are not counted.
+func (h *hotCache) voidAll() { h.all.Add(1) }
+
 // A hotCount counts reads of one key.
 type hotCount struct {
 	hash   uint64

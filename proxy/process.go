@@ -192,6 +192,7 @@ func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
 		mapChanged: make(chan struct{}, 1), started: time.Now(), registry: h.registry, chance: rand.IntN,
 		tls:   func() *tls.Config { return nil },
 		cache: newHotCache(&h.own), rewriter: &config.Rewriter{Registry: h.registry, File: h.config.File, Log: h.log}}
+	h.registry.Follow(p.cache.voidAll, "proxy-cache-size")
 	if h.own.TLS.Get() {
 		p.tls = certificates.Client
 	}

@@ -208,6 +208,13 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Fatalf("%.20s", v.Text)
 		}
 	}
+	// A write while the cache is off counts when it is on again.
+	ask(t, c, "CONFIG", "SET", "proxy-cache-size", 100_000)
+	warm(t, p, c, "k1")
+	if replies, err := c.Pipeline([]any{"CONFIG", "SET", "proxy-cache-size", 0}, []any{"SET", "k1", "new"},
+		[]any{"CONFIG", "SET", "proxy-cache-size", 100_000}, []any{"GET", "k1"}); err != nil || replies[3].Text != "new" {
+		t.Errorf("%v, %v", replies, err)
+	}
 }
 
 // TestCacheIsNeverOlder: counters only grow. No read has less than what the proxy has answered to a write before, on
