@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"sync"
-	"time"
 
 	"spindle/engine"
 	"spindle/engine/data/keyspace"
@@ -38,27 +37,11 @@ type localKeys struct {
 
 func (d *localKeys) Count(slot uint16) int { return d.local.Space.InSlot(slot) }
 
-// dropSlice is how long one turn deletes keys of slots that have left.
-const dropSlice = 300 * time.Microsecond
-
 func (d *localKeys) Drop(all []uint16) {
-	go func() {
-		for _, slot := range all {
-			for more := true; more; {
-				ran := d.local.Core.DoWhenWritable(func() {
-					m := d.local.Current.Load()
-					more = !m.Replica && !m.Shard(slot) && !d.local.Space.Hides(slot) &&
-						d.local.Core.DropSlot(slot, dropSlice)
-				})
-				if !ran {
-					return
-				}
-				if more {
-					time.Sleep(dropSlice) // other work gets the turn for as long
-				}
-			}
-		}
-	}()
+	go d.local.Core.DropSlots(all, func(slot uint16) bool {
+		m := d.local.Current.Load()
+		return !m.Replica && !m.Shard(slot) && !d.local.Space.Hides(slot)
+	})
 }
 
 // Moved implements slots.Keys. One call of tell may handle several changes.

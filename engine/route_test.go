@@ -155,6 +155,30 @@ func TestDropSlot(t *testing.T) {
 	}
 }
 
+// TestDropSlots: slots of few keys share a turn, but no turn goes on after its slice of time. Slots that must stay are
+// left out.
+func TestDropSlots(t *testing.T) {
+	h, _ := newNode(t)
+	cl, _ := h.arrive()
+	h.do(cl, "SET foo 1", "SET hello 1")
+	list := []uint16{slotOfFoo}
+	for range 20 {
+		list = append(list, slotOfHello)
+	}
+	turns := map[int64]int{} // slots that were asked for, by the moment at which their turn began
+	h.DropSlots(list, func(slot uint16) bool {
+		turns[h.nanos]++
+		h.pass(dropSlice / 5)
+		return slot == slotOfFoo
+	})
+	if len(turns) < 4 {
+		t.Errorf("%d slots had %d turns: %v", len(list), len(turns), turns)
+	}
+	if n := h.keys(); n != 1 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
 // TestLatch: only a client that names a key with a latch waits until it is released.
 func TestLatch(t *testing.T) {
 	h := newTestCore(t)

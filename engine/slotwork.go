@@ -27,6 +27,27 @@ func (c *Core) DropSlot(slot uint16, limit time.Duration) (more bool) {
 	return more
 }
 
+// dropSlice is how long one turn of DropSlots deletes keys. Other work then gets the turn for as long.
+const dropSlice = 300 * time.Microsecond
+
+// DropSlots deletes the keys of slots in slices of turns, as DropSlot does. It leaves out the slots for which may is
+// false, which it asks in each turn. It returns when all keys are deleted, or after Halt. Not in a turn.
+func (c *Core) DropSlots(list []uint16, may func(slot uint16) bool) {
+	for len(list) > 0 {
+		ran := c.DoWhenWritable(func() {
+			for until := c.wall.Nanos() + int64(dropSlice); len(list) > 0 && c.wall.Nanos() < until; list = list[1:] {
+				if may(list[0]) && c.DropSlot(list[0], time.Duration(until-c.wall.Nanos())) {
+					return
+				}
+			}
+		})
+		if !ran {
+			return
+		}
+		time.Sleep(dropSlice)
+	}
+}
+
 // dropSome deletes up to dropLooks keys of a slot in database i, and says whether there are more.
 func (c *Core) dropSome(i int, slot uint16) (more bool) {
 	db := c.space.DB(i)

@@ -148,24 +148,9 @@ func (m *Mover) awaitEmpty(ctx *command.Context, left []uint16) {
 	}()
 }
 
-// dropSlice is how long one turn removes keys.
-const dropSlice = 300 * time.Microsecond
-
 // drop removes the keys of slots in slices of turns, as long as may allows it. Not in a turn.
 func (m *Mover) drop(list []uint16, may func(slot uint16) bool) {
-	for _, slot := range list {
-		for more := true; more; {
-			ran := m.core.DoWhenWritable(func() {
-				more = !m.parts.Space.Replica && may(slot) && m.core.DropSlot(slot, dropSlice)
-			})
-			if !ran {
-				return
-			}
-			if more {
-				time.Sleep(dropSlice) // other work gets the turn for as long
-			}
-		}
-	}
+	m.core.DropSlots(list, func(slot uint16) bool { return !m.parts.Space.Replica && may(slot) })
 }
 
 // clean removes the keys of an import that failed. Then its slots may move again. A slot that this node owns now keeps
@@ -301,7 +286,7 @@ func (m *Mover) finish(ctx *command.Context) error {
 		j.message = string(message)
 		if end == failed { // the primary has removed all that it had: here there may be more, after DEBUG RELOAD there
 			for _, slot := range m.leftovers(j.list) {
-				for m.core.DropSlot(slot, dropSlice) {
+				for m.core.DropSlot(slot, time.Second) {
 				}
 			}
 		}
