@@ -401,7 +401,7 @@ func (p *pace) rest() {
 	if took < worksFor {
 		return
 	}
-	time.Sleep(min(took, 5*worksFor) / 4)
+	time.Sleep(min(took, 5*worksFor))
 	p.began = time.Now()
 }
 
