@@ -7,13 +7,13 @@ import (
 	"spindle/engine/part"
 )
 
-// Access: which user a client is, and what follows from the user's rights. engine/acl decides; here it is asked.
+// Access: which user a client is, and what the user's rights allow. engine/acl decides; the code here calls it.
 //
-// engine.U1. A client in the registry is Restricted exactly while its user's rights are not full. So a client with full
-// rights takes the short way through admission. A change of rights finds its clients once.
-// engine.U2. Only a client's own commands write Authenticated: its loop reads it outside the turn.
+// engine.U1. A client in the registry has the flag Restricted exactly while its user's rights are not full. So a client
+// with full rights takes the short path through admission. A change of rights visits its clients once.
+// engine.U2. Only a client's own commands write Authenticated, because its loop reads the field outside the turn.
 
-// SetUser makes cl the user u (engine.U1). Whether it is authenticated is the caller's to say.
+// SetUser makes u the user of cl (engine.U1). It does not change cl.Authenticated: the caller sets that.
 func (c *Core) SetUser(cl *client.Client, u *acl.User) {
 	c.assertHeld()
 	cl.User = u
@@ -28,7 +28,7 @@ func (c *Core) SetUser(cl *client.Client, u *acl.User) {
 	}
 }
 
-// rightsChanged keeps engine.U1 when a user's rights have become full, or full no longer.
+// rightsChanged keeps engine.U1 after a user's rights have become full, or have stopped being full.
 func (c *Core) rightsChanged(u *acl.User) {
 	for cl := range c.clients.All {
 		if cl.User == client.User(u) {
@@ -37,7 +37,7 @@ func (c *Core) rightsChanged(u *acl.User) {
 	}
 }
 
-// rightsOf are what cl may do; nil for a Fake that may do everything.
+// rightsOf returns the rights of cl's user. It returns nil for a Fake that may do everything.
 func rightsOf(cl *client.Client) *acl.Rights {
 	if cl.User == nil {
 		return nil
@@ -45,8 +45,8 @@ func rightsOf(cl *client.Client) *acl.Rights {
 	return cl.User.(*acl.User).Rights()
 }
 
-// nextDB is the database of cl's next command. Between MULTI and EXEC the SELECTs in the queue count. They do not once
-// EXEC can only abort, as in Valkey 9.1.
+// nextDB returns the database of cl's next command. Between MULTI and EXEC, SELECTs in the queue count. They do not
+// count if EXEC can only abort, as in Valkey 9.1.
 func nextDB(cl *client.Client) int {
 	if cl.Queue != nil && !cl.Is(client.DirtyExec) {
 		return cl.Queue.DB
@@ -54,7 +54,7 @@ func nextDB(cl *client.Client) int {
 	return cl.DB
 }
 
-// checkRights says whether cl's user may make the call in database db.
+// checkRights reports whether cl's user may make the call in database db.
 func (c *Core) checkRights(cl *client.Client, db int, call part.Call) (d acl.Decision) {
 	if cl.Conn != nil && !cl.Is(client.Restricted) { // engine.U1
 		return d
@@ -65,18 +65,18 @@ func (c *Core) checkRights(cl *client.Client, db int, call part.Call) (d acl.Dec
 	return d
 }
 
-// deny tells of a refused call. A script's client is shown as the one that called the script.
+// deny records a refused call. For a script's client, the record shows the client that called the script.
 func (c *Core) deny(cl *client.Client, d acl.Decision, from acl.Origin, call part.Call) {
 	c.logDenied(cl, acl.Entry{Reason: d.Reason, Origin: from, Object: d.Object(call.Spec, call.Args), User: cl.UserName()})
 }
 
-// DenyAuth tells of a wrong name or password. command is the name of the command that brought it.
+// DenyAuth records a wrong name or password. command is the name of the command that sent it.
 func (c *Core) DenyAuth(cl *client.Client, command, user []byte) {
 	c.assertHeld()
 	c.logDenied(cl, acl.Entry{Reason: acl.DeniedAuth, Origin: originOf(cl), Object: string(command), User: string(user)})
 }
 
-// CountErrors books n replies with err that were given outside the turn. Turn only.
+// CountErrors counts n replies with err that were sent outside the turn. Turn only.
 func (c *Core) CountErrors(err error, n int64) {
 	c.assertHeld()
 	c.meter.countErrors(err, uint64(n))

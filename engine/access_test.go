@@ -10,7 +10,7 @@ import (
 	"spindle/engine/command"
 )
 
-// setUser is ACL SETUSER.
+// setUser runs ACL SETUSER.
 func (h *testCore) setUser(name string, rules ...string) *acl.User {
 	h.t.Helper()
 	var words [][]byte
@@ -26,7 +26,7 @@ func (h *testCore) setUser(name string, rules ...string) *acl.User {
 	return change.User
 }
 
-// denials collects what Hooks.Denied hears, a line each.
+// denials collects the calls of Hooks.Denied, one line each.
 func (h *testCore) denials() func() string {
 	var all []string
 	h.hooks.Denied = func(cl *client.Client, e acl.Entry) {
@@ -39,7 +39,7 @@ func (h *testCore) denials() func() string {
 	}
 }
 
-// TestRestricted: each command of a client with limited rights is checked, and a change of rights holds at once.
+// TestRestricted: each command of a client with limited rights is checked. A change of rights takes effect at once.
 func TestRestricted(t *testing.T) {
 	h := newTestCore(t)
 	denied := h.denials()
@@ -73,7 +73,8 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestRestrictedDefault: without a password, a client that has not authenticated has the default user's rights.
+// TestRestrictedDefault: a client that has not authenticated has the default user's rights, if that user needs no
+// password.
 func TestRestrictedDefault(t *testing.T) {
 	h := newTestCore(t)
 	early, _ := h.arrive()
@@ -91,7 +92,7 @@ func TestRestrictedDefault(t *testing.T) {
 	h.expect("on again", h.do(stranger, "GET k", "SET k v"), refused+"+OK\r\n")
 }
 
-// TestRightsInExec: queued commands are asked for again when they run.
+// TestRightsInExec: the rights for queued commands are checked again when the commands run.
 func TestRightsInExec(t *testing.T) {
 	h := newTestCore(t)
 	denied := h.denials()
@@ -109,8 +110,7 @@ func TestRightsInExec(t *testing.T) {
 	}
 }
 
-// TestRightsOfTheParked: a client that waits is asked for again when it could be served, and its wait ends with the
-// refusal.
+// TestRightsOfTheParked: a blocked client's rights are checked again when it could be served. A refusal ends its wait.
 func TestRightsOfTheParked(t *testing.T) {
 	h := newTestCore(t)
 	denied := h.denials()
@@ -131,8 +131,8 @@ func TestRightsOfTheParked(t *testing.T) {
 	h.expect("goes on", h.do(waiter, "PING"), "+PONG\r\n")
 }
 
-// TestExpelUser: a deleted user's clients are closed. The rest of the transaction that deletes it runs as the default
-// user.
+// TestExpelUser: a deleted user's clients are closed. If a transaction deletes its own user, the rest of it runs as the
+// default user.
 func TestExpelUser(t *testing.T) {
 	var h *testCore
 	h = newTestCore(t, command.Spec{Name: "deluser", Arity: 2, Run: func(c *command.Context) error {
@@ -162,7 +162,7 @@ func TestExpelUser(t *testing.T) {
 	})
 }
 
-// TestRightsOfScripts: a script may do what its caller may, and its refusals name the caller.
+// TestRightsOfScripts: a script may do what its caller may do, and its refusals name the caller.
 func TestRightsOfScripts(t *testing.T) {
 	var h *testCore
 	fake := &client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, Authenticated: true, Protocol: 2}

@@ -7,15 +7,15 @@ import (
 	"spindle/protocol"
 )
 
-// showsData reports whether a reply of the command may show the data set: these replies wait. Replies to PING, INFO,
-// CONFIG, PUBLISH or PSYNC do not. An operator, a Sentinel or a replica must be able to reach a server that lacks
-// replicas. A Sentinel takes a server for dead if a PUBLISH before its PING waits.
+// showsData reports whether a reply of the command may show the data set. Only such replies wait for replicas. Replies
+// to PING, INFO, CONFIG, PUBLISH and PSYNC do not wait. An operator, a Sentinel or a replica must be able to reach a
+// server that lacks replicas. A Sentinel would take a server for dead if a PUBLISH before its PING had to wait.
 func showsData(spec *command.Spec) bool {
 	return spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 && spec.Flags&command.PubSub == 0
 }
 
-// noteAcks notes that a command of cl has run (engine.Q2). EXEC shows what its commands have noted. One that has run
-// none shows that a watched key has changed.
+// noteAcks records that a command of cl has run (engine.Q2). EXEC shows data if one of its commands did. An EXEC that
+// has run no command shows that a watched key has changed.
 func (c *Core) noteAcks(cl *client.Client, spec *command.Spec) {
 	shows := showsData(spec)
 	if spec.Has(command.RunsQueue) {
@@ -26,11 +26,12 @@ func (c *Core) noteAcks(cl *client.Client, spec *command.Spec) {
 	}
 }
 
-// OnAckLevels sets f, which is called in a turn when the levels in use may have changed. Before the first turn.
+// OnAckLevels sets f, which the core calls in a turn when the levels in use may have changed. Call it before the first
+// turn.
 func (c *Core) OnAckLevels(f func()) { c.acks.changed = f }
 
-// AckClients is how many clients wait for so many replicas. Clients of min-replicas-to-ack count even if none is
-// connected. Turn only.
+// AckClients returns the number of clients whose replies wait for level replicas. The level of min-replicas-to-ack
+// counts as one client more, even if none is connected. Turn only.
 func (c *Core) AckClients(level int) int {
 	c.assertHeld()
 	n := c.acks.clients[level]
@@ -40,7 +41,7 @@ func (c *Core) AckClients(level int) int {
 	return n
 }
 
-// SetCommonAcks sets the level of clients for which nothing else is said. Turn only.
+// SetCommonAcks sets the level of all clients for which neither CLIENT ACK nor a user's rule sets one. Turn only.
 func (c *Core) SetCommonAcks(level uint8) {
 	c.assertHeld()
 	c.acks.common = level
@@ -53,7 +54,7 @@ func (c *Core) SetCommonAcks(level uint8) {
 	c.levelsChanged()
 }
 
-// SetAcks is CLIENT ACK: cl waits for so many replicas; -1: for as many as its user. Turn only.
+// SetAcks is CLIENT ACK: cl's replies wait for level replicas. With -1, the level comes from cl's user. Turn only.
 func (c *Core) SetAcks(cl *client.Client, level int) {
 	c.assertHeld()
 	cl.AckWish = int8(level + 1)
@@ -63,7 +64,7 @@ func (c *Core) SetAcks(cl *client.Client, level int) {
 	}
 }
 
-// levelOf is engine.Q1.
+// levelOf returns cl's level (engine.Q1).
 func (c *Core) levelOf(cl *client.Client) uint8 {
 	if cl.AckWish > 0 {
 		return uint8(cl.AckWish - 1)
@@ -90,7 +91,7 @@ func (c *Core) setLevel(cl *client.Client) {
 	cl.SetAckLevel(now)
 }
 
-// countLevel counts a client that has come.
+// countLevel counts a client that has just entered.
 func (c *Core) countLevel(cl *client.Client) {
 	c.acks.clients[0]++
 	cl.SetAckLevel(0)
@@ -99,7 +100,7 @@ func (c *Core) countLevel(cl *client.Client) {
 	}
 }
 
-// forgetLevel is for a client that leaves.
+// forgetLevel stops counting a client that leaves.
 func (c *Core) forgetLevel(cl *client.Client) {
 	c.acks.clients[cl.AckLevel()]--
 	cl.SetAckLevel(0)
@@ -111,5 +112,5 @@ func (c *Core) levelsChanged() {
 	}
 }
 
-// Gate holds back what turns have decided; it may be nil. Any goroutine.
+// Gate returns the gate that holds back the replies of turns. It may be nil. Any goroutine.
 func (c *Core) Gate() *protocol.Gate { return c.gate }

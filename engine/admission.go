@@ -6,17 +6,18 @@ import (
 	"spindle/engine/part"
 )
 
-// Admission decides whether a call may run now (gates.go). Most calls of clients skip it: without a barrier that is up,
-// an ordinary client's command runs at once (execute).
+// Admission decides whether a call may run now (gates.go). Most calls skip it: an ordinary client's command runs at
+// once while no barrier is up (execute).
 
-// wantsScrutiny are the rows, wantsScrutinyOf the clients, for which the short way is not enough.
+// wantsScrutiny are the traits of rows that always need full admission. wantsScrutinyOf are the flags of clients that
+// need it.
 const (
 	wantsScrutiny   = command.Protected | command.OnlySentinel
 	wantsScrutinyOf = client.Multi | client.PubSub | client.Restricted | fedStream
 )
 
-// fedStream are the clients that take the stream of effects or of commands: they may not touch keys, because no pause
-// holds them back.
+// fedStream are the flags of clients that receive the stream of effects or of commands. These clients may not touch
+// keys, because no pause holds them back.
 const fedStream = client.Replica | client.Monitor
 
 // A verdict is what a gate, or admission as a whole, decided.
@@ -32,12 +33,13 @@ const (
 	skip                     // a log's: passed over without a reply
 )
 
-// callOf is cl's call of spec. EXEC does what was queued, and lacks what one of those lacks.
+// callOf returns cl's call of spec. EXEC's flags follow from the queued commands: it does what one of them does, and
+// lacks what one of them lacks.
 func callOf(cl *client.Client, spec *command.Spec, args [][]byte) part.Call {
 	return part.Call{Spec: spec, Args: args, Flags: flagsOf(cl, spec, args)}
 }
 
-// plainCall is a call that does what its row says.
+// plainCall returns a call that does what its row says.
 func plainCall(spec *command.Spec, args [][]byte) part.Call {
 	return part.Call{Spec: spec, Args: args, Flags: spec.Flags}
 }

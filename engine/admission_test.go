@@ -15,7 +15,7 @@ import (
 
 const okOK = "+OK\r\n+OK\r\n"
 
-// TestRefusalsSpoilTransactions: whatever is refused inside MULTI makes EXEC abort, and a refused EXEC says why.
+// TestRefusalsSpoilTransactions: any refusal inside MULTI makes EXEC abort, and a refused EXEC gives the reason.
 func TestRefusalsSpoilTransactions(t *testing.T) {
 	for _, c := range []struct{ name, line, refusal string }{
 		{"unknown", "NOSUCH a", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' \r\n"},
@@ -41,7 +41,7 @@ func TestStrangers(t *testing.T) {
 	h.Do(func() { h.users.SetDefaultPassword("secret") })
 	cl, _ := h.arrive()
 	noAuth := "-NOAUTH Authentication required.\r\n"
-	// A command that does not exist, or has too few arguments, is told before the password is asked for.
+	// An unknown command, or one with too few arguments, is reported before a password is required.
 	h.expect("in order", h.do(cl, "PING", "GET", "NOSUCH", "MULTI", "AUTH secret", "PING"),
 		noAuth+"-ERR wrong number of arguments for 'get' command\r\n-ERR unknown command 'NOSUCH', with args beginning "+
 			"with: \r\n"+noAuth+"+OK\r\n+PONG\r\n")
@@ -51,7 +51,8 @@ func TestStrangers(t *testing.T) {
 	h.expect("after it was taken away", h.do(late, "PING"), "+PONG\r\n")
 }
 
-// TestBarriers: in their order, the first that is up refuses; EXEC is judged by what it would run.
+// TestBarriers: barriers are asked in order, and the first that is up refuses. EXEC is judged by the commands that it
+// would run.
 func TestBarriers(t *testing.T) {
 	h := newTestCore(t)
 	refusing := func(name string, what command.Flags) *part.Barrier {
@@ -95,7 +96,7 @@ func TestLoading(t *testing.T) {
 	h.expect("loaded", h.do(cl, "GET k"), "$-1\r\n")
 }
 
-// TestOutOfMemory: past maxmemory with nothing to evict, commands that may need memory are refused. Others run, and are
+// TestOutOfMemory: past maxmemory with nothing to evict, commands that may need memory are refused. Others run or are
 // queued.
 func TestOutOfMemory(t *testing.T) {
 	h := newTestCore(t)
@@ -118,8 +119,8 @@ func TestOutOfMemory(t *testing.T) {
 	h.expect("without a limit", h.do(cl, "SET a b"), "+OK\r\n")
 }
 
-// TestEvictionUnderAView: what only a view still reads does not come back by evicting more. It is not counted, or
-// a save would cost the whole data set.
+// TestEvictionUnderAView: memory that only a view still reads is not freed by more eviction. So it does not count, or a
+// save would evict the whole data set.
 func TestEvictionUnderAView(t *testing.T) {
 	h := newTestCore(t)
 	h.RemoveSink(h.sink)
@@ -157,8 +158,8 @@ func TestEvictionUnderAView(t *testing.T) {
 	}
 }
 
-// TestFlushMakesRoom: flushed data do not count towards maxmemory, though a view still reads them or reclaimers have
-// not freed them. New data count.
+// TestFlushMakesRoom: flushed data do not count towards maxmemory, even while a view still reads them or reclaimers
+// have not freed them. New data count.
 func TestFlushMakesRoom(t *testing.T) {
 	for _, viewed := range []bool{false, true} {
 		h := newTestCore(t)
@@ -211,7 +212,7 @@ func TestFlushMakesRoom(t *testing.T) {
 	}
 }
 
-// TestDutiesAreWatched: expiry and eviction that hold up a turn for as long as latency-monitor-threshold are events.
+// TestDutiesAreWatched: expiry or eviction that takes latency-monitor-threshold or longer is recorded as an event.
 func TestDutiesAreWatched(t *testing.T) {
 	h := newTestCore(t)
 	var events []string
@@ -237,7 +238,8 @@ func TestDutiesAreWatched(t *testing.T) {
 	h.expect("events", strings.Join(events, " "), "expire-cycle eviction-cycle")
 }
 
-// TestFedClientsMayNotTouchKeys: no pause holds back a client that takes the stream, so it may neither read nor write.
+// TestFedClientsMayNotTouchKeys: a client that receives the stream may neither read nor write keys, because no pause
+// holds it back.
 func TestFedClientsMayNotTouchKeys(t *testing.T) {
 	h := newTestCore(t)
 	cl, _ := h.arrive()
@@ -247,8 +249,8 @@ func TestFedClientsMayNotTouchKeys(t *testing.T) {
 		no+no+"+PONG\r\n+OK\r\n"+no+"-EXECABORT Transaction discarded because of previous errors.\r\n")
 }
 
-// TestReplicasGetNoReplies: they would be taken for a part of the stream. A replica that asks for one is closed, also
-// if the reply is an error.
+// TestReplicasGetNoReplies: a replica would take a reply for a part of the stream. A replica that sends a command with
+// a reply is closed, even if the reply is an error.
 func TestReplicasGetNoReplies(t *testing.T) {
 	for _, line := range []string{"PING", "GET k", "SET k v", "MULTI", "NONSENSE", "GET"} {
 		h := newTestCore(t)
@@ -291,7 +293,7 @@ func TestHTTPIsRepelled(t *testing.T) {
 	}
 }
 
-// TestSubscribersMayDoLittle: only in RESP2.
+// TestSubscribersMayDoLittle: a subscriber in RESP2 may run only a few commands. In RESP3 it may run all.
 func TestSubscribersMayDoLittle(t *testing.T) {
 	h := newTestCore(t)
 	cl, _ := h.arrive()

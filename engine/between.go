@@ -7,26 +7,28 @@ import (
 )
 
 // R6: a unit is whole for every observer. A unit is open from the first write of an outermost command until flushUnit
-// has told its effects. A command that lends the turn keeps its unit open over many turns, and other code has turns in
-// between. Between is the one door for code that must not see, cut or outlive an open unit:
+// has sent its effects to the sinks. A command that lends the turn keeps its unit open over many turns, and other code
+// has turns in between. Code that must not see, split or outlive an open unit goes through Between:
 //
 //	freeze a view for a file or a replica    change the role, the history or the sinks
 //	announce or promise an offset            replace or empty the data set
 //
-// WhenWritable is the door for a command that worked beside the turns and now wants to write.
+// A command that worked outside the turn and now wants to write goes through WhenWritable.
 //
 // engine.B1. No unit is open when Between calls its function.
 // engine.B2. Functions that wait for the same unit run in the order of their arrival. They run in the turn that ends
-// the unit, after its effects were told and before other commands. Those of BeforeReply come first if it was lent.
+// the unit, after its effects were sent and before other commands. If the unit had lent the turn, the functions of
+// BeforeReply run first.
 
-// unitIsOpen says whether a command that is not over may have written. A command at depth 1 that asks has not written
-// yet: its row takes care of that.
+// unitIsOpen reports whether a command that has not ended may have written. A command at depth 1 that calls it has not
+// written yet: its row ensures that.
 func (c *Core) unitIsOpen() bool { return c.lent != nil || c.stack.depth > 1 }
 
-// Between runs f while no unit is open: at once, or in the turn that ends the open one. Turn only.
+// Between runs f while no unit is open: at once, or in the turn that ends the open unit. Turn only.
 func (c *Core) Between(f func()) { c.awaitUnit(awaiting{f: f}) }
 
-// BeforeReply is Between for what a client relies on after the unit's reply: f runs before the reply leaves. Turn only.
+// BeforeReply is Between for work that a client relies on after the unit's reply. f runs before the reply is sent. Turn
+// only.
 func (c *Core) BeforeReply(f func()) { c.awaitUnit(awaiting{f, true}) }
 
 func (c *Core) awaitUnit(w awaiting) {
@@ -39,10 +41,10 @@ func (c *Core) awaitUnit(w awaiting) {
 	}
 }
 
-// AtUnitEnd runs f at the end of this turn, or of the unit that is open then. Turn only.
+// AtUnitEnd runs f at the end of this turn, or at the end of the unit that is open then. Turn only.
 func (c *Core) AtUnitEnd(f func()) { c.Later(func() { c.Between(f) }) }
 
-// WhenWritable runs f when a client's write could run now: no unit is open, and no pause holds writes back. Turn only.
+// WhenWritable runs f when a client's write could run: no unit is open, and no pause holds writes back. Turn only.
 func (c *Core) WhenWritable(f func()) {
 	c.Between(func() {
 		if c.pause.on {
@@ -53,8 +55,8 @@ func (c *Core) WhenWritable(f func()) {
 	})
 }
 
-// unitEnded opens the gate for what the unit has pushed, and runs the functions that wait in Between. An outermost
-// command is over. If another one is lent, nothing happens.
+// unitEnded is called when an outermost command has ended. It lets the gate send the unit's pushes, and runs the
+// functions that wait in Between. While another command has lent the turn, it does nothing.
 func (c *Core) unitEnded() {
 	if c.lent != nil {
 		return
@@ -72,8 +74,8 @@ func (c *Core) unitEnded() {
 	}
 }
 
-// runBefore runs the functions of BeforeReply. The lent unit has ended, and its reply leaves next. The reply of any
-// other unit leaves after the turn.
+// runBefore runs the functions of BeforeReply. It is for a unit that had lent the turn, because its reply is sent next.
+// The reply of any other unit is sent after the turn.
 func (c *Core) runBefore() {
 	for i := 0; i < len(c.between); {
 		w := c.between[i]
@@ -86,13 +88,13 @@ func (c *Core) runBefore() {
 	}
 }
 
-// Later has f run at the end of this turn, when what the running command changed has been counted and told.
+// Later runs f at the end of this turn, when the running command's changes have been counted and sent to the sinks.
 func (c *Core) Later(f func()) {
 	c.assertHeld()
 	c.later = append(c.later, f)
 }
 
-// runLater runs what Later was given.
+// runLater runs the functions that Later has collected.
 func (c *Core) runLater() {
 	for i := 0; i < len(c.later); i++ { // a function may add another
 		began := c.wall.Nanos()
@@ -103,15 +105,15 @@ func (c *Core) runLater() {
 	c.later = c.later[:0]
 }
 
-// Importing reports whether slots move here. Views do not have their keys, but the stream and the log do. So what
-// continues one of the two is not frozen now. Turn only.
+// Importing reports whether slots are moving to this server. Views do not contain the keys of these slots, but the
+// stream and the log do. So no view may be frozen now from which the stream or the log continues. Turn only.
 func (c *Core) Importing() bool {
 	c.assertHeld()
 	return c.space.HidesAny()
 }
 
-// Freeze takes a view of all databases as they are now. Its reader, a file or a replica, must not see half a unit (R6).
-// Any number of views may live at once; each must be closed.
+// Freeze takes a view, a snapshot of all databases as they are now. Its reader, a file or a replica, must not see half
+// a unit (R6). Any number of views may exist at once. Each must be closed.
 func (c *Core) Freeze() *keyspace.View {
 	c.assertNothingTold("a view is frozen")
 	return c.FreezeWithin()
@@ -127,8 +129,8 @@ func (c *Core) FreezeWithin() *keyspace.View {
 	return v
 }
 
-// Halt ends the slices of a lent command, and long reads: the process is about to end, and nothing may promise a write
-// any more. After that DoBetween returns without a run of its function. Turn only, once.
+// Halt ends the slices of a lent command, and long reads. The process is about to end, so no reply may promise a write
+// any more. After Halt, DoBetween returns without running its function. Turn only, once.
 func (c *Core) Halt() {
 	c.assertHeld()
 	close(c.halted)
@@ -136,7 +138,7 @@ func (c *Core) Halt() {
 	c.reads.StopAll()
 }
 
-// hasHalted says whether Halt was called. Turn only.
+// hasHalted reports whether Halt was called. Turn only.
 func (c *Core) hasHalted() bool {
 	select {
 	case <-c.halted:

@@ -15,7 +15,7 @@ import (
 )
 
 // TestBetweenWaitsForTheUnit: while a transaction has lent the turn, functions of Between wait. They run in order in
-// the turn that ends the unit, after its effects were told. Without an open unit they run at once.
+// the turn that ends the unit, after its effects were sent. Without an open unit they run at once.
 func TestBetweenWaitsForTheUnit(t *testing.T) {
 	var end atomic.Bool
 	h := newTestCore(t, lendRows(&end)...)
@@ -54,8 +54,8 @@ func TestBetweenWaitsForTheUnit(t *testing.T) {
 	}
 }
 
-// TestBeforeReply: its functions run after the unit's effects were told, and before the client has the reply. Those of
-// Between run after them.
+// TestBeforeReply: functions of BeforeReply run after the unit's effects were sent, and before the client has the
+// reply. Those of Between run after them.
 func TestBeforeReply(t *testing.T) {
 	var end atomic.Bool
 	var order []string
@@ -89,7 +89,7 @@ func TestBeforeReply(t *testing.T) {
 	}
 }
 
-// TestOpenUnitIsFound: in builds that check, a freeze, a new sink and a change of role name the unit that is open.
+// TestOpenUnitIsFound: in checked builds, a freeze, a new sink and a change of role report the unit that is open.
 func TestOpenUnitIsFound(t *testing.T) {
 	if !invariant.Enabled {
 		t.Skip("needs a build that checks: -race or -tags invariants")
@@ -117,7 +117,7 @@ func TestOpenUnitIsFound(t *testing.T) {
 	eventually(t, "the end", func() bool { return !h.Lent() })
 }
 
-// TestWhenWritableWaitsForPauses: what worked beside the turns writes when no unit is open and no pause is in force.
+// TestWhenWritableWaitsForPauses: a function of WhenWritable runs when no unit is open and no pause is in force.
 func TestWhenWritableWaitsForPauses(t *testing.T) {
 	h := newTestCore(t)
 	cl, _ := h.arrive()
@@ -142,8 +142,8 @@ func TestWhenWritableWaitsForPauses(t *testing.T) {
 	}
 }
 
-// TestPushesOfAUnitWait: the gate holds the pushes of a transaction, of a guest in it and of MONITOR until the unit is
-// over (engine.O5). A command's pushes outside of a transaction wait for its turn only.
+// TestPushesOfAUnitWait: the gate holds the pushes of a transaction, of a guest in it and of MONITOR until the unit has
+// ended (engine.O5). Pushes of a command outside a transaction wait only for its turn.
 func TestPushesOfAUnitWait(t *testing.T) {
 	var end atomic.Bool
 	var all client.Audience
@@ -181,7 +181,7 @@ func TestPushesOfAUnitWait(t *testing.T) {
 	}
 }
 
-// TestPushesOfAUnitWaitForItsTurn: after a unit the gate goes by the turn in which it has ended.
+// TestPushesOfAUnitWaitForItsTurn: after a unit has ended, the gate uses the number of the turn that ended it.
 func TestPushesOfAUnitWaitForItsTurn(t *testing.T) {
 	gate := protocol.NewGate()
 	gate.UnitOpened(5)

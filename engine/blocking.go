@@ -7,10 +7,11 @@ import (
 	"spindle/engine/command"
 )
 
-// Blocking parks a client until a key is ready, time runs out, another client unblocks it, or it leaves. A parked
-// client's connection reads on only to notice a hang-up; its next requests stay unread (client.Blocked stops run).
+// Blocking parks a client until a key is ready, its timeout passes, another client unblocks it, or it leaves. The loop
+// still reads from a parked client's connection, but only to notice a hang-up. The client's next requests wait, because
+// client.Blocked stops run.
 
-// Block implements command.Core: the client of ctx waits. The handler returns right after, without a reply.
+// Block implements command.Core: the client of ctx waits. The handler returns right after the call, without a reply.
 func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	c.assertHeld()
 	cl := ctx.Client
@@ -31,7 +32,7 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	cl.Wait = p
 }
 
-// parkBusy has cl wait for its own command, which runs in slices (Lend).
+// parkBusy makes cl wait for its own command, which runs in slices (Lend).
 func (c *Core) parkBusy(cl *client.Client, args [][]byte, spec *command.Spec) *parked {
 	c.assertHeld()
 	p := &parked{cl: cl, wait: command.Wait{Busy: true}, spec: spec, db: cl.DB, index: -1}
@@ -44,8 +45,9 @@ func (c *Core) parkBusy(cl *client.Client, args [][]byte, spec *command.Spec) *p
 	return p
 }
 
-// Ready says that key may now serve a client that waits for it; they are tried when the unit is complete. A value of a
-// type that no client waits for makes no key ready, even if a client waits there for another type.
+// Ready reports that key may now serve a client that waits for it. The waiting clients are tried when the unit is
+// complete. A value of a type that no client waits for makes no key ready, even if a client waits there for another
+// type.
 func (c *Core) Ready(db int, key []byte) {
 	c.assertHeld()
 	if len(c.waiting.byKey) == 0 {
@@ -57,7 +59,7 @@ func (c *Core) Ready(db int, key []byte) {
 	}
 }
 
-// gone is Ready when a stream has left its key, for the clients that asked to hear of that.
+// gone is Ready for a stream that has left its key. It serves only the clients whose wait has Gone.
 func (c *Core) gone(db int, key []byte) {
 	c.assertHeld()
 	name := keyName{db, string(key)}
@@ -66,8 +68,8 @@ func (c *Core) gone(db int, key []byte) {
 	}
 }
 
-// wholly is Ready for the keys of a database that was emptied or swapped, in the order of their names. Keys that are
-// gone count if a client asked to hear of that.
+// wholly is Ready for all keys of a database that was emptied or swapped, in the order of their names. For a missing
+// key, it serves the clients whose wait has Gone.
 func (c *Core) wholly(db int) {
 	c.assertHeld()
 	var keys []string
@@ -83,7 +85,7 @@ func (c *Core) wholly(db int) {
 	}
 }
 
-// unpark ends a client's wait, if it waits.
+// unpark ends a client's wait, if it is waiting.
 func (c *Core) unpark(cl *client.Client) {
 	c.assertHeld()
 	p := c.waiting.byClient[cl]

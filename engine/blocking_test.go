@@ -26,8 +26,8 @@ func (h *testCore) parkAll(n int, line string) (clients []*client.Client, conns 
 	return clients, conns
 }
 
-// TestFirstComeFirstServed: engine.W2. The waiting client is served before the next command of the client that made the
-// key ready.
+// TestFirstComeFirstServed (engine.W2): the waiting client is served before the next command of the client that made
+// the key ready.
 func TestFirstComeFirstServed(t *testing.T) {
 	h := newTestCore(t)
 	_, conns := h.parkAll(3, "PARK k k other")
@@ -48,7 +48,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-// TestServedMayBeSlow: a blocked command whose work takes long is in the slow log, without the time of its wait. The
+// TestServedMayBeSlow: a blocked command whose work takes long is in the slow log, without its waiting time. The
 // command that made the key ready is not.
 func TestServedMayBeSlow(t *testing.T) {
 	const long = 30 * time.Millisecond
@@ -77,8 +77,8 @@ func TestServedMayBeSlow(t *testing.T) {
 	}
 }
 
-// TestWaitsAreBookedOnce: a command that waits is counted, and shown in the slow log, when its wait ends, whatever ends
-// it. A client that leaves is not counted.
+// TestWaitsAreBookedOnce: a command that waits is counted, and shown in the slow log, when its wait ends for any
+// reason. It is not counted if the client leaves.
 func TestWaitsAreBookedOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -128,11 +128,11 @@ func TestWaitsAreBookedOnce(t *testing.T) {
 	}
 }
 
-// TestQueueContinuesWhenTheNextLeaves: engine.W2 holds also when the service of one client closes the next one.
+// TestQueueContinuesWhenTheNextLeaves: engine.W2 also holds when serving one client closes the next one.
 func TestQueueContinuesWhenTheNextLeaves(t *testing.T) {
 	var h *testCore
 	var doomed *client.Client
-	// OUST key: ends doomed when key is there.
+	// OUST key closes doomed when key exists.
 	h = newTestCore(t, command.Spec{Name: "oust", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
 		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000,
 			Timeout: func(c *command.Context) { c.Reply.NullArray() },
@@ -156,7 +156,8 @@ func TestQueueContinuesWhenTheNextLeaves(t *testing.T) {
 	}
 }
 
-// TestTransactionsServeBlockedClientsAfterwards: not between their commands.
+// TestTransactionsServeBlockedClientsAfterwards: blocked clients are served after a transaction, not between its
+// commands.
 func TestTransactionsServeBlockedClientsAfterwards(t *testing.T) {
 	h := newTestCore(t)
 	_, conns := h.parkAll(1, "PARK k")
@@ -190,8 +191,8 @@ func TestWaitsEnd(t *testing.T) {
 	h.expect("goes on", h.do(clients[0], "PING"), "+PONG\r\n")
 }
 
-// TestTheBusyAreNotShownAsBlocked: a client whose command works outside the turn is held, but neither counted nor shown
-// as waiting.
+// TestTheBusyAreNotShownAsBlocked: a client whose command works outside the turn waits. It is neither counted nor shown
+// as blocked.
 func TestTheBusyAreNotShownAsBlocked(t *testing.T) {
 	h := newTestCore(t, command.Spec{Name: "work", Arity: 1, Run: func(c *command.Context) error {
 		c.Core.Block(c, command.Wait{Busy: true, Retry: func(c *command.Context) error {
@@ -225,7 +226,8 @@ func TestTheBusyAreNotShownAsBlocked(t *testing.T) {
 	}
 }
 
-// TestTheKilledGetNothing: a client that is about to be closed does not take an element that a later client waits for.
+// TestTheKilledGetNothing: a client that is about to be closed does not take an element. A later client in the line
+// gets it.
 func TestTheKilledGetNothing(t *testing.T) {
 	h := newTestCore(t)
 	clients, conns := h.parkAll(2, "PARK k")
@@ -235,7 +237,7 @@ func TestTheKilledGetNothing(t *testing.T) {
 	h.expect("the next", conns[1].take(), "post $1\r\nk\r\n; resume")
 }
 
-// TestSilentWaits: CLIENT REPLY SKIP holds for the command that waits, not for those after it.
+// TestSilentWaits: CLIENT REPLY SKIP applies to the command that waits, not to the commands after it.
 func TestSilentWaits(t *testing.T) {
 	h := newTestCore(t)
 	cl, conn := h.arrive()
@@ -246,7 +248,8 @@ func TestSilentWaits(t *testing.T) {
 	h.expect("the next", h.do(cl, "PING"), "+PONG\r\n")
 }
 
-// TestAnsweredWithinTheCommand: answering a client that its running handler has parked leaves the batch's reply alone.
+// TestAnsweredWithinTheCommand: a reply to a client that the running handler has parked does not change the batch's
+// reply.
 func TestAnsweredWithinTheCommand(t *testing.T) {
 	var h *testCore
 	h = newTestCore(t, command.Spec{Name: "hasty", Arity: 1, Run: func(c *command.Context) error {
@@ -259,7 +262,7 @@ func TestAnsweredWithinTheCommand(t *testing.T) {
 	h.expect("posted", conn.take(), "post +LATER\r\n; resume")
 }
 
-// TestParkedArguments: an argument that is empty is there when the command tries again, and nothing lent is kept.
+// TestParkedArguments: an empty argument still exists when the command tries again, and no lent bytes are kept.
 func TestParkedArguments(t *testing.T) {
 	h := newTestCore(t, command.Spec{Name: "patient", Arity: 2, Run: func(c *command.Context) error {
 		c.Args[1] = c.Args[1][:0]
@@ -282,7 +285,7 @@ func TestParkedArguments(t *testing.T) {
 	h.expect("served", conns[0].take(), "post +EMPTY\r\n; resume")
 }
 
-// TestLineModel compares a line with a slice.
+// TestLineModel compares a line of waiting clients with a slice.
 func TestLineModel(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -312,7 +315,7 @@ func TestLineModel(t *testing.T) {
 	}
 }
 
-// TestManyWaitForOneKey: leaving a line costs the same however long it is.
+// TestManyWaitForOneKey: leaving a line costs the same, however long the line is.
 func TestManyWaitForOneKey(t *testing.T) {
 	h := newTestCore(t)
 	clients, _ := h.parkAll(5000, "PARK k")
@@ -330,7 +333,8 @@ func TestManyWaitForOneKey(t *testing.T) {
 	}
 }
 
-// streamRows are STREAM key, which makes one, and GROUP key, which waits for as long as there is one.
+// streamRows are the commands STREAM key, which makes a stream, and GROUP key, which waits as long as the stream
+// exists.
 var streamRows = []command.Spec{
 	{Name: "stream", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
 		c.DB.PutPacked(c.Args[1], value.Stream, value.Listpack, []byte("any"), 0)
@@ -349,8 +353,8 @@ var streamRows = []command.Spec{
 	}},
 }
 
-// TestBlockedReadersHearOfDeletedStreams: only the clients that asked to hear of it do, at any place in line, however
-// the stream goes.
+// TestBlockedReadersHearOfDeletedStreams: when a stream goes, for any reason, the clients with Gone are served. Their
+// place in the line does not matter. Other clients are not served.
 func TestBlockedReadersHearOfDeletedStreams(t *testing.T) {
 	for _, how := range []string{"DEL s", "UNLINK s", "RENAME s t", "SET s v", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1",
 		"MOVE s 1", "PEXPIREAT s 1"} {
@@ -382,7 +386,8 @@ func TestBlockedReadersHearOfDeletedStreams(t *testing.T) {
 	}
 }
 
-// TestSwappedDatabasesServeBlockedClients: a list that comes by SWAPDB, RENAME or MOVE serves like one that is pushed.
+// TestSwappedDatabasesServeBlockedClients: a value that arrives by SWAPDB, RENAME or COPY serves clients like a new
+// one.
 func TestSwappedDatabasesServeBlockedClients(t *testing.T) {
 	for _, how := range []string{"SWAPDB 0 1", "RENAME t s", "COPY t s", "STREAM s"} {
 		h := newTestCore(t, streamRows...)

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// deniedText refuses remote clients while the server has neither a password nor an open protected-mode.
+// deniedText is the reply to remote clients in protected mode, while the default user needs no password.
 const deniedText = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is " +
 	"set for the default user. " +
 	"In this mode connections are only accepted from the loopback interface. " +
@@ -24,7 +24,7 @@ const deniedText = "-DENIED Redis is running in protected mode because protected
 	"NOTE: You only need to do one of the above things in order for the server to start accepting connections from the " +
 	"outside.\r\n"
 
-// enter takes a new client in, as the default user. Turn only.
+// enter adds a new client, as the default user. Turn only.
 func (c *Core) enter(cl *client.Client) {
 	c.assertHeld()
 	cl.ID, cl.CreatedMs = c.clients.NextID(), c.nowMs
@@ -36,7 +36,7 @@ func (c *Core) enter(cl *client.Client) {
 	c.meter.connections++
 }
 
-// certify makes cl the first of the users in names that is enabled. A name of none goes into ACL LOG. Turn only.
+// certify makes cl the first enabled user in names. If there is none, a name goes into ACL LOG. Turn only.
 func (c *Core) certify(cl *client.Client, names []string) {
 	for _, name := range names {
 		if user := c.users.Find([]byte(name)); user != nil && user.Rights().Enabled() {
@@ -50,7 +50,7 @@ func (c *Core) certify(cl *client.Client, names []string) {
 	}
 }
 
-// NewClient returns a client that has not entered, or the text that refuses the connection. Any goroutine.
+// NewClient returns a client that has not entered, or the text that refuses its connection. Any goroutine.
 func (c *Core) NewClient(conn protocol.Conn) (cl *client.Client, refusal []byte) {
 	user := c.users.Default()
 	if user.Rights().NoPass() && c.settings.ProtectedMode.Get() && !protocol.IsLocal(conn) {
@@ -63,7 +63,7 @@ func (c *Core) NewClient(conn protocol.Conn) (cl *client.Client, refusal []byte)
 	return cl, nil
 }
 
-// forget takes cl out of everything that knows it.
+// forget removes cl from everything that refers to it.
 func (c *Core) forget(cl *client.Client) {
 	c.assertHeld()
 	c.unpark(cl)
@@ -76,11 +76,11 @@ func (c *Core) forget(cl *client.Client) {
 	c.clients.Remove(cl)
 }
 
-// Reserve implements protocol.Handler: memory for a large argument, where the keyspace can keep it as a value's chunks.
-// It is called on a loop, outside the turn.
+// Reserve implements protocol.Handler. It provides memory for a large argument, in which the keyspace can keep the
+// argument as a value's chunks. It is called on a loop, outside the turn.
 //
-// The memory counts as the client's at once (Reserved), so that no turn takes it for data. The loop tells its cost when
-// it is filled.
+// The memory counts as the client's at once (Reserved), so no turn counts it as data. The loop reports its cost when it
+// is filled.
 func (c *Core) Reserve(session any, n int) (*protocol.Bulk, *protocol.Error) {
 	cl := session.(*client.Client)
 	b := &protocol.Bulk{}
@@ -98,7 +98,7 @@ func (c *Core) Reserve(session any, n int) (*protocol.Bulk, *protocol.Error) {
 	return b, nil
 }
 
-// releaseBulk gives back what no command has kept.
+// releaseBulk frees the memory that no command has kept.
 func (c *Core) releaseBulk(cl *client.Client, b *protocol.Bulk) {
 	if b.Ref == 0 {
 		return
@@ -110,7 +110,7 @@ func (c *Core) releaseBulk(cl *client.Client, b *protocol.Bulk) {
 	b.Ref, b.Data = 0, nil
 }
 
-// Kill closes cl: at once, or, if it is the one whose command is running, when its reply has left.
+// Kill closes cl at once. If cl's command is running (isCaller), it closes cl when the reply has been sent.
 func (c *Core) Kill(cl *client.Client, isCaller bool) {
 	c.assertHeld()
 	if isCaller {
@@ -123,9 +123,9 @@ func (c *Core) Kill(cl *client.Client, isCaller bool) {
 	cl.Conn.Close(false)
 }
 
-// Expel is Kill of a client by another client's command, or because of its cost. It is forgotten at once, not when its
-// loop has closed it. So the next command does not see it, and the figures are right. Not from within a walk of sinks,
-// or of replicas.
+// Expel is Kill for a client that another client's command closes, or that costs too much. The core forgets the client
+// at once, not when its loop has closed it. So the next command does not see it, and the figures are right. Do not call
+// Expel during a walk of sinks or of replicas.
 func (c *Core) Expel(cl *client.Client, isCaller bool) {
 	c.assertHeld()
 	if c.Kill(cl, isCaller); !isCaller {
@@ -133,11 +133,11 @@ func (c *Core) Expel(cl *client.Client, isCaller bool) {
 	}
 }
 
-// speaksHTTP says whether a request is the first line of HTTP, or its Host header. A web page can have a browser send
-// HTTP here, so that its text is taken for commands.
+// speaksHTTP reports whether a request is the first line of HTTP, or its Host header. A web page can make a browser
+// send HTTP to this port, whose lines would be taken for commands.
 func speaksHTTP(name []byte) bool { return command.Is(name, "POST") || command.Is(name, "HOST:") }
 
-// repel closes the connection of a client that speaks HTTP, without a word.
+// repel closes the connection of a client that speaks HTTP, without a reply.
 func (c *Core) repel(cl *client.Client) {
 	if c.hooks.Attack != nil {
 		c.hooks.Attack(cl)
@@ -145,8 +145,8 @@ func (c *Core) repel(cl *client.Client) {
 	c.Kill(cl, false)
 }
 
-// ExpelUser closes the clients of a user that was deleted. They become the default user. So the rest of a transaction
-// that deletes its own user runs as the default user; its replies do not leave.
+// ExpelUser closes the clients of a deleted user. They become the default user. So the rest of a transaction that
+// deletes its own user runs as the default user, and its replies are not sent.
 func (c *Core) ExpelUser(u *acl.User, caller *client.Client) {
 	c.assertHeld()
 	var doomed []*client.Client // first chosen, then closed: closing changes the registry

@@ -7,7 +7,8 @@ import (
 	"spindle/engine/client"
 )
 
-// TestIdleClientsAreClosed: the timeout setting goes by the last command and by the last bytes either way.
+// TestIdleClientsAreClosed: the timeout setting counts from the last command, and from the last bytes in either
+// direction.
 func TestIdleClientsAreClosed(t *testing.T) {
 	h := newTestCore(t)
 	h.settings.Timeout.Set(10)
@@ -25,9 +26,9 @@ func TestIdleClientsAreClosed(t *testing.T) {
 	h.expect("who takes the stream", silent.take(), "")
 }
 
-// TestKilledIsGone: the command after CLIENT KILL does not see the killed client, though its connection is not closed
-// yet. It is not in CLIENT LIST. It neither waits, watches nor monitors, and no pause holds it. Its loop finds nothing
-// left to do.
+// TestKilledIsGone: the command after CLIENT KILL does not see the killed client, even if its connection is still open.
+// The client is not in CLIENT LIST. It neither waits, watches nor monitors, and no pause holds it. Its loop finds no
+// work for it.
 func TestKilledIsGone(t *testing.T) {
 	h := newTestCore(t)
 	boss, _ := h.arrive()
@@ -67,7 +68,7 @@ func TestKilledIsGone(t *testing.T) {
 	}
 }
 
-// TestResetForgetsRates: a rate by a counter that was reset would be some 1e19 a second.
+// TestResetForgetsRates: without that, a counter's reset would give a rate of some 1e19 a second.
 func TestResetForgetsRates(t *testing.T) {
 	h := newTestCore(t)
 	cl, _ := h.arrive()

@@ -9,7 +9,7 @@ import (
 	"spindle/protocol"
 )
 
-// Combining: the holder of the turn runs the batches of loops that found it taken. A taken turn then costs a loop no
+// Combining: the holder of the turn also runs the batches of loops that found the turn taken. Those loops then need not
 // sleep, and the core's data stay in one processor's cache for several batches.
 //
 //	Offer ── the turn is free ──▶ run own ─▶ run published ─▶ unlock ─▶ is more published? ── no ──▶ done
@@ -17,10 +17,11 @@ import (
 //	  │ it is taken                                └────────────────────────────┘
 //	  └─▶ publish ─▶ is it free now? ── no ──▶ out: the holder looks at the outboxes after it has unlocked
 //
-// engine.H1. No published batch is forgotten. Its loop publishes before it finds the turn taken. So the holder at that
-// moment looks at the outboxes after the publication. It runs the batch, or finds a later holder, or rings the loop.
-// engine.H2. Only a loop runs the batches of others. Another holder only rings loops that rest; they then take the turn
-// themselves.
+// engine.H1. No published batch is forgotten. Its loop publishes it before the loop finds the turn taken. So the holder
+// at that moment looks at the outboxes after the publication. The holder then runs the batch, finds a later holder, or
+// rings the loop.
+// engine.H2. Only a loop runs the batches of other loops. Any other holder only rings loops that sleep, and these take
+// the turn themselves.
 // engine.H3. Each batch has its own turn, with its number. One goroutine combines no longer than turnTime, and then
 // serves its own sockets.
 
@@ -53,13 +54,13 @@ func (c *Core) Offer(b *protocol.Batch, o *protocol.Outbox) (ran bool) {
 	return true
 }
 
-// runBatch runs a batch in the turn that is held. It returns the turn's last reading of the clock.
+// runBatch runs a batch in the turn that the caller holds. It returns the turn's last reading of the clock.
 func (c *Core) runBatch(b *protocol.Batch) (nanos int64) {
 	c.within(batchTurn, func() { c.serve(b.Session.(*client.Client), b) })
 	return c.nanos
 }
 
-// publish hands b to the next holder of the turn. It returns true if b has come back already.
+// publish hands b to the next holder of the turn. It returns true if b has already come back.
 func (t *turn) publish(b *protocol.Batch, o *protocol.Outbox) (ran bool) {
 	o.Publish(b)
 	t.published.Add(1)
@@ -74,7 +75,7 @@ func (t *turn) Help() {
 	}
 }
 
-// combine runs what is published, and releases the turn. Turn only, on a loop.
+// combine runs the published batches, and releases the turn. Turn only, on a loop.
 func (t *turn) combine() {
 	for ends := int64(0); ; {
 		var room [8]*protocol.Outbox
@@ -105,8 +106,8 @@ func (t *turn) combine() {
 	}
 }
 
-// runPublished runs the batches that are in the outboxes now, until ends. The next round begins at another outbox. It
-// appends the outboxes of batches that have run. Turn only.
+// runPublished runs the batches that are in the outboxes now, until the time ends. The next round begins at another
+// outbox. It appends the outboxes whose batches have run to rings. Turn only.
 func (t *turn) runPublished(rings []*protocol.Outbox, ends int64) (ran []*protocol.Outbox, now int64) {
 	all := *t.outboxes.Load()
 	t.next = (t.next + 1) % len(all)

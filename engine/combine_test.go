@@ -10,7 +10,7 @@ import (
 	"spindle/protocol"
 )
 
-// newTurn makes a turn without a core. run is what a published batch runs.
+// newTurn makes a turn without a core. run is called for each published batch.
 func newTurn(run func(*protocol.Batch)) *turn {
 	t := &turn{}
 	nanos := int64(0) // read and written by the holder
@@ -23,8 +23,8 @@ func newTurn(run func(*protocol.Batch)) *turn {
 	return t
 }
 
-// TestCombining: many loops offer batches at the same time, beside holders that are no loops. Each batch is run once,
-// by one goroutine at a time, and each loop that rests is woken for its batches.
+// TestCombining: many loops offer batches at the same time, while other goroutines hold the turn, too. Each batch runs
+// once, one at a time. Each loop that sleeps is woken for its batches.
 func TestCombining(t *testing.T) {
 	for _, loops := range []int{1, 2, 3, 16} {
 		t.Run(fmt.Sprintf("%d loops", loops), func(t *testing.T) {
@@ -116,9 +116,9 @@ func TestCombining(t *testing.T) {
 	}
 }
 
-// TestCombiningInEveryOrder explores a model of combine.go: all orders of the atomic steps of 2 and 3 loops beside a
-// holder that is no loop. In no order a batch is lost, is run twice, or a loop sleeps for ever (engine.H1, protocol.S1
-// to protocol.S3). Planted faults show that the model would find them.
+// TestCombiningInEveryOrder explores a model of combine.go: all orders of the atomic steps of 2 and 3 loops and of a
+// holder that is no loop. In no order is a batch lost or run twice, and no loop sleeps for ever (engine.H1, protocol.S1
+// to protocol.S3). Planted faults show that the model would find such an order.
 func TestCombiningInEveryOrder(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -156,7 +156,7 @@ const (
 	ringBeforeReturn                  // a holder rings before it returns the batches
 )
 
-// A model is a number of loops, each with some batches to offer, and of goroutines that hold the turn once.
+// A model has a number of loops, each with some batches to offer, and of other goroutines, which hold the turn once.
 type model struct {
 	loops, batches, others int
 	fault                  fault
@@ -166,7 +166,7 @@ type model struct {
 
 const mostLoops, mostBatches, mostOthers = 3, 2, 2
 
-// A state is that of the whole model. It is comparable.
+// A state is the state of the whole model. It is comparable.
 type state struct {
 	held      bool
 	published int8
@@ -176,7 +176,7 @@ type state struct {
 	bell      [mostLoops]bool
 }
 
-// where a batch is.
+// A where says where a batch is.
 type where int8
 
 const (
@@ -187,7 +187,7 @@ const (
 	back          // has come back
 )
 
-// An actor is a goroutine: the step it takes next, and what it remembers.
+// An actor is a goroutine: its next step, and what it remembers.
 type actor struct {
 	at     step
 	batch  int8 // the loop's next batch
@@ -236,7 +236,7 @@ func (m *model) start() (s state) {
 	return s
 }
 
-// explore takes every step that can be taken in s, and continues there.
+// explore takes every step that is possible in s, and explores the states after it.
 func (m *model) explore(s state) {
 	if m.problem != "" || m.seen[s] {
 		return
@@ -271,7 +271,7 @@ func (m *model) explore(s state) {
 	}
 }
 
-// away reports whether a batch of the loop is neither back nor still to be offered.
+// away reports whether the loop has a batch that it has offered and that has not come back.
 func (s *state) away(loop int) bool {
 	for _, at := range s.batches[loop] {
 		if at != unsent && at != back {
@@ -281,7 +281,7 @@ func (s *state) away(loop int) bool {
 	return false
 }
 
-// after is the loop's step after an offer, or after a batch has come back.
+// after returns the loop's step after an offer, or after a batch has come back.
 func (m *model) after(s *state, i int) step {
 	switch {
 	case int(s.actors[i].batch) < m.batches:
@@ -295,7 +295,7 @@ func (m *model) after(s *state, i int) step {
 	return ended
 }
 
-// step has actor i take its next step. It returns false if the actor cannot.
+// step makes actor i take its next step. It returns false if the actor cannot take it.
 func (m *model) step(s *state, i int) bool {
 	a := &s.actors[i]
 	switch a.at {
@@ -432,7 +432,7 @@ func (m *model) step(s *state, i int) bool {
 	return true
 }
 
-// goOn ends Help or Offer.
+// goOn sets the step that follows Help or Offer.
 func (m *model) goOn(s *state, i int) {
 	a := &s.actors[i]
 	if a.at = a.resume; a.at == offer {
@@ -449,14 +449,14 @@ func (m *model) ringForWork(s *state) {
 	}
 }
 
-// ring wakes a loop that rests.
+// ring wakes a loop that sleeps.
 func (m *model) ring(s *state, loop int) {
 	if s.rests[loop] {
 		s.rests[loop], s.bell[loop] = false, true
 	}
 }
 
-// first is the lowest bit that is set.
+// first returns the index of the lowest bit that is set.
 func first(bits int8) int {
 	for i := 0; ; i++ {
 		if bits&(1<<i) != 0 {

@@ -10,11 +10,11 @@ import (
 	"spindle/internal/setting"
 )
 
-// COMMANDLOG has slow commands (laps.go), large requests and large replies. Parsing has told where a request ends, and
-// a mark tells where its reply begins. So an ordinary call costs two comparisons.
+// COMMANDLOG records slow commands (laps.go), large requests and large replies. The parser has recorded where a request
+// ends, and a mark records where its reply begins. So an ordinary call costs two comparisons.
 
-// ApplyLogLimits follows the limits of the command logs. Every command is timed alone when slowlog-log-slower-than is
-// under a millisecond. Turn only.
+// ApplyLogLimits applies the limits of the command logs. If slowlog-log-slower-than is under a millisecond, every
+// command is timed alone. Turn only.
 func (c *Core) ApplyLogLimits() {
 	c.assertHeld()
 	slow := c.settings.SlowlogSlowerThan.Get()
@@ -25,7 +25,7 @@ func (c *Core) ApplyLogLimits() {
 	}
 }
 
-// limitOf is a limit of the command logs. An empty reply is not logged, whatever the limit.
+// limitOf returns a limit of the command logs. It is at least 1, so an empty reply is never logged.
 func limitOf(s *setting.Int) int {
 	if n := s.Get(); n >= 0 {
 		return int(max(n, 1))
@@ -33,8 +33,8 @@ func limitOf(s *setting.Int) int {
 	return math.MaxInt
 }
 
-// noteSizes logs a call that is over if its request or its reply is large. sent is 0 if the request is known to be
-// small. args are the request's. It counts the bytes for the slot n.
+// noteSizes logs a finished call if its request or its reply is large. sent is 0 if the request is known to be small.
+// args are the request's arguments. noteSizes counts the bytes for the slot n.
 func (c *Core) noteSizes(cl *client.Client, spec *command.Spec, args [][]byte, n counted, sent, replied int) {
 	if cl.Flags&(unheard|client.Primary) != 0 {
 		replied = 0
@@ -59,7 +59,7 @@ func (c *Core) countBytes(n counted, in, out int) {
 	}
 }
 
-// log tells the command logs of a call. A command of a script is logged as the client's that has called the script.
+// log passes a call to the command logs. A command of a script is logged for the client that has called the script.
 func (c *Core) log(cl *client.Client, spec *command.Spec, args [][]byte, m part.Measure) {
 	if c.hooks.Logged == nil || spec.Flags&command.SkipSlowlog != 0 {
 		return
@@ -70,7 +70,7 @@ func (c *Core) log(cl *client.Client, spec *command.Spec, args [][]byte, m part.
 	c.hooks.Logged(cl, args, m)
 }
 
-// requestBytes is the length of a request with these arguments. It is 0 if no request is noted.
+// requestBytes returns the length of a request with these arguments. It returns 0 if the limits log no request.
 func (c *Core) requestBytes(args [][]byte) int {
 	if c.large.noted == math.MaxInt {
 		return 0

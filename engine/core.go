@@ -1,9 +1,9 @@
 // Package engine is the core: it executes every command of every connection in one total order.
 //
 // Owner: the holder of the turn (R1). A loop takes the turn for a batch, a duty takes it for a slice.
-// Never: waits for a background goroutine (R5), touches a socket, or knows what stands above it. It knows the
-// interfaces of neighbours.go and the listeners of engine/part.
-// Start here: Serve is the walk. The files stand in layers, and each uses only those below it:
+// Never: waits for a background goroutine (R5), touches a socket, or imports a package above it. It knows those
+// packages only by the interfaces of neighbours.go and the listeners of engine/part.
+// Start here: Serve is the way of a request. The files form layers, and each uses only those below it:
 //
 //	core.go, follow.go, replay.go         a batch, our primary's stream, a log
 //	lend.go, duties.go, ritual.go         what has turns: lent commands, duties; what belongs to each turn
@@ -25,23 +25,22 @@ import (
 	"spindle/protocol"
 )
 
-// turnTime is how long the turn of a batch lasts, in nanoseconds. The rest of the batch then gets another turn, after
+// turnTime is the maximum length of a batch's turn, in nanoseconds. The rest of the batch then gets another turn, after
 // other clients.
 const turnTime = int64(2 * time.Millisecond)
 
-// importTime is turnTime of a move's source: its keys may take longer than the clients' requests.
+// importTime replaces turnTime for the source of slots that move here. Its keys may take longer than clients' requests.
 const importTime = turnTime / 4
 
-// Serve runs a batch: the walk of a request through the core.
+// Serve runs a batch: the way of a request through the core.
 //
-// It takes the turn and runs the requests in order, until one stops the client or turnTime is over. Then it hands what
-// was decided to sinks and neighbours, and lets go of the turn. At least one request is run unless the client is
-// stopped.
+// It takes the turn and runs the requests in order, until one stops the client or turnTime is over. Then it passes the
+// effects to sinks and neighbours, and releases the turn. It runs at least one request, unless the client is stopped.
 func (c *Core) Serve(b *protocol.Batch) {
 	c.inTurn(batchTurn, func() { c.serve(b.Session.(*client.Client), b) })
 }
 
-// serve runs a batch of cl's. Turn only.
+// serve runs one of cl's batches. Turn only.
 func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 	if cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs; b.Timed {
 		c.batch = b
@@ -76,7 +75,8 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 	if cl.Is(client.Importing) {
 		ends = c.meter.turnBegan + importTime
 	}
-	// A single request's key is kept in mind: the next turn, perhaps another client's, may well be about the same.
+	// The core remembers a single request's key, because the next turn, even another client's, may well use the same
+	// key.
 	alone := len(b.Requests) == 1
 	end := b.From // of the request before
 	for b.Done < len(b.Requests) {
@@ -124,11 +124,11 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 	c.lap()
 }
 
-// cannotGoOn has the flags with which a client's next request must wait.
+// cannotGoOn holds the flags with which a client's next request must wait.
 const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 
-// lookAhead finds the rows of the requests and starts the cache misses of their first keys, if there are several.
-// Requests that name the same key one after the other get it as one slice: it says whether there are any.
+// lookAhead finds the rows of the requests. If there are several requests, it starts the cache misses of their first
+// keys. Successive requests that name the same key get it as the same slice. repeats reports whether there are any.
 func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeats bool) {
 	db := c.space.DB(cl.DB)
 	specs := c.specs[:len(requests)]
@@ -166,13 +166,13 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeat
 	return repeats
 }
 
-// same compares two keys. Those that differ mostly do at their ends.
+// same reports whether two keys are equal. Keys that differ mostly differ at their ends.
 func same(a, b []byte) bool {
 	n := len(a)
 	return n == len(b) && n > 0 && a[n-1] == b[n-1] && string(a) == string(b)
 }
 
-// execute runs one request. It answers false if the client must wait and the request be offered again.
+// execute runs one request. It returns false if the client must wait and the request must be offered again.
 func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.Spec) bool {
 	c.assertHeld()
 	var mark protocol.Mark
@@ -233,14 +233,15 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	return true
 }
 
-// muted ends what holds for one request. It drops what the command has replied since mark when the client was silenced
-// before it, as before says, and still is. (Else there is no mark.) A transaction that turns replies off keeps those it
-// has made. It always answers true: the request is done.
+// muted ends the state that applies to one request. before holds cl's flags from before the request. If the client was
+// silenced then and still is, muted drops what the command has replied since mark. (Otherwise mark is not set.) A
+// transaction that turns replies off keeps the replies that it has made. muted always returns true: the request is
+// done.
 func (c *Core) muted(cl *client.Client, spec *command.Spec, mark protocol.Mark, before client.Flags) bool {
 	if cl.Is(client.Asking) && !cl.Is(client.Multi) && !spec.Has(command.KeepsAsking) {
 		cl.Flags &^= client.Asking
 	}
-	// A parked command's reply is yet to come.
+	// A parked command has not replied yet.
 	if cl.Flags&(silenced|client.Caching|client.Replica) == 0 || cl.Is(client.Blocked) {
 		return true
 	}
@@ -257,7 +258,8 @@ func (c *Core) muted(cl *client.Client, spec *command.Spec, mark protocol.Mark, 
 	return true
 }
 
-// unanswered closes a replica whose command has replied since mark: it would take the reply for a part of its stream.
+// unanswered closes a replica whose command has replied since mark. The replica would take the reply for a part of its
+// stream.
 func (c *Core) unanswered(cl *client.Client, spec *command.Spec, mark protocol.Mark) {
 	if cl.Out.Since(mark) == 0 {
 		return
@@ -269,8 +271,8 @@ func (c *Core) unanswered(cl *client.Client, spec *command.Spec, mark protocol.M
 	c.Kill(cl, false)
 }
 
-// manyArgs is from how many arguments on a command is timed alone, whatever its row promises. Fast and brief are
-// promises for each argument, and the slow log is there for an MGET or SADD of a hundred thousand.
+// manyArgs is the number of arguments from which a command is timed alone, even if its row is Fast or Brief. These
+// flags promise little work for each argument, and the slow log must show an MGET or SADD of a hundred thousand.
 const manyArgs = 64
 
 // call runs an admitted command at the outermost depth and closes its unit of effects.
@@ -355,7 +357,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 }
 
-// reject answers a request that was not run.
+// reject replies to a request that was refused.
 func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 	switch {
 	case spec.Has(command.RunsQueue) && c.hooks.ExecRefused != nil:
@@ -370,7 +372,7 @@ func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 	cl.Out.Error(err)
 }
 
-// enqueue keeps a copy of a command for EXEC: the request's bytes are lent (R2).
+// enqueue keeps a copy of a command for EXEC, because the request's bytes are lent (R2).
 func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 	if c.slotStats != nil {
 		c.countBytes(c.countedOf(cl, spec, args), c.large.sent, 0)
@@ -405,7 +407,7 @@ func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 	cl.Out.Simple("QUEUED")
 }
 
-// executeSampled is execute of a request that is a sample.
+// executeSampled is execute for a request that is in the sample.
 func (c *Core) executeSampled(cl *client.Client, req *protocol.Request, spec *command.Spec, weight float64) bool {
 	s := &c.sampler
 	timed := false

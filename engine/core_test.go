@@ -45,8 +45,8 @@ func TestDone(t *testing.T) {
 	}
 }
 
-// TestALongBatchEndsEarly: a batch whose time is up ends after the request that runs and is resumed. Nothing is lost,
-// and others have their turn in between. A run of fast requests ends, too.
+// TestALongBatchEndsEarly: when a batch's time is up, the batch stops after the request that runs, and is resumed
+// later. No request is lost, and other clients have turns in between. A run of fast requests is stopped, too.
 func TestALongBatchEndsEarly(t *testing.T) {
 	var h *testCore
 	nap := func(c *command.Context) error {
@@ -75,8 +75,8 @@ func TestALongBatchEndsEarly(t *testing.T) {
 	}
 }
 
-// TestTimePassesInATurn: each command has its own time, as in Redis; those of a transaction have one, and a key whose
-// deadline passes meanwhile is gone.
+// TestTimePassesInATurn: each command has its own time, as in Redis. The commands of a transaction share one time. A
+// key whose deadline passes in the turn is gone.
 func TestTimePassesInATurn(t *testing.T) {
 	var at []int64
 	var h *testCore
@@ -99,8 +99,8 @@ func TestTimePassesInATurn(t *testing.T) {
 	h.expect("past its deadline", h.do(cl, "SET k v PX 1", "NAP", "NAP", "GET k", "GET k"), "+OK\r\n$-1\r\n$-1\r\n")
 }
 
-// TestBatchesFindTheirRows: neighbours that are spelled alike share a look-up, others do not. A renamed command is
-// known by its new name alone, also right after itself.
+// TestBatchesFindTheirRows: adjacent requests with the same spelling share a look-up, others do not. A renamed command
+// is found only by its new name, even right after another request for it.
 func TestBatchesFindTheirRows(t *testing.T) {
 	h := newTestCore(t)
 	if err := h.catalogue.Rename("get", "fetch"); err != nil {
@@ -135,8 +135,8 @@ func TestReplyModes(t *testing.T) {
 	}
 }
 
-// TestAKeyNamedAgain: requests of a batch that name one key find it as the one before has left it. A handler's other
-// keys, in memory that it uses again, are not taken for the key that lay there before.
+// TestAKeyNamedAgain: if requests of a batch name one key, each finds it as the request before has left it. A handler
+// may reuse memory for its other keys. They are not taken for the key that was there before.
 func TestAKeyNamedAgain(t *testing.T) {
 	scratch := []byte("k?")
 	h := newTestCore(t, command.Spec{Name: "both", Arity: 2, Keys: command.FirstArg(command.KeyRO),
@@ -158,7 +158,7 @@ func TestAKeyNamedAgain(t *testing.T) {
 			"+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\n3\r\n:1\r\n$-1\r\n$-1\r\n$-1\r\n")
 }
 
-// TestNoTouch: CLIENT NO-TOUCH holds for its own client's commands.
+// TestNoTouch: CLIENT NO-TOUCH applies only to the commands of its own client.
 func TestNoTouch(t *testing.T) {
 	var seen []bool
 	var h *testCore
@@ -176,7 +176,8 @@ func TestNoTouch(t *testing.T) {
 	}
 }
 
-// TestMonitor: every command when it has run, those of a transaction before their EXEC, secrets blacked out.
+// TestMonitor: MONITOR shows every command after it has run, and the commands of a transaction before their EXEC.
+// Secrets are hidden.
 func TestMonitor(t *testing.T) {
 	h := newTestCore(t)
 	h.Do(func() { h.users.SetDefaultPassword("secret") })
@@ -216,8 +217,8 @@ func TestMonitorLine(t *testing.T) {
 	}
 }
 
-// TestRunsAreTimedTogether: brief commands of one kind are booked as a run, each counted; a slow one is timed alone,
-// inside a transaction too. A nap is long beside what a busy host may take from a command that only reads.
+// TestRunsAreTimedTogether: brief commands of one kind are recorded as a run, each counted. A slow command is timed
+// alone, inside a transaction too. A nap is longer than what a busy host may add to a command that only reads.
 func TestRunsAreTimedTogether(t *testing.T) {
 	const long = 30 * time.Millisecond
 	var h *testCore
@@ -295,7 +296,7 @@ func TestErrorsAreCounted(t *testing.T) {
 	}
 }
 
-// TestQueueIsCounted: MULTI keeps copies and counts them; EXEC and DISCARD leave nothing.
+// TestQueueIsCounted: MULTI keeps copies, and their memory counts. After EXEC and DISCARD nothing of it is left.
 func TestQueueIsCounted(t *testing.T) {
 	h := newTestCore(t)
 	cl, _ := h.arrive()
@@ -313,7 +314,7 @@ func TestQueueIsCounted(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing: a batch of GET and SET.
+// TestSteadyStateAllocatesNothing: a batch of GET and SET allocates nothing.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	h := newTestCore(t)
 	h.RemoveSink(h.sink)
@@ -337,7 +338,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestLoopsAndTurns runs batches, arrivals, kills and what loops ask outside of turns at once, for the race detector.
+// TestLoopsAndTurns runs batches, arrivals, kills and the loops' calls outside turns at the same time, for the race
+// detector.
 func TestLoopsAndTurns(t *testing.T) {
 	h := newTestCore(t)
 	stop := make(chan struct{})
@@ -374,8 +376,8 @@ func TestLoopsAndTurns(t *testing.T) {
 	}
 }
 
-// TestTheTurnKnowsItsHolder: builds that check refuse what is for the turn only to a goroutine that does not hold it,
-// also while another does. They do not let the holder wait for itself.
+// TestTheTurnKnowsItsHolder: checked builds refuse functions for the turn only to a goroutine that does not hold it,
+// even while another goroutine does. They do not let the holder wait for itself.
 func TestTheTurnKnowsItsHolder(t *testing.T) {
 	if !invariant.Enabled {
 		t.Skip("only builds that check know the holder: make invariants runs it")

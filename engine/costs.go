@@ -4,17 +4,17 @@ import (
 	"math"
 )
 
-// Clients cost memory. The costliest are evicted when they cost more than maxmemory-clients together
-// (client/ledger.go).
+// Clients cost memory. If they cost more than maxmemory-clients together, the costliest are evicted (client/ledger.go).
 //
-// The ledger wakes the core when the limit is passed. Clients are evicted inside a turn. Before the requests of a
-// batch, so that an evicted client runs nothing more. When a turn settles, so that the next command sees them gone. And
-// by the duties, on a quiet server.
+// The ledger wakes the core when the limit is passed. Clients are evicted inside a turn, at three points. Before the
+// requests of a batch, so that an evicted client runs nothing more. When a turn settles, so that the next command does
+// not see them. And in the duties, on a quiet server.
 
-// leastClientLimit is the least that maxmemory-clients means: below it no client could connect to change the setting.
+// leastClientLimit is the least effective value of maxmemory-clients. Below it no client could connect to change the
+// setting.
 const leastClientLimit = 128 << 10
 
-// ApplyClientLimit takes over maxmemory-clients: bytes, or as a negative number a percentage of maxmemory. Turn only.
+// ApplyClientLimit applies maxmemory-clients: bytes, or as a negative number a percentage of maxmemory. Turn only.
 func (c *Core) ApplyClientLimit() {
 	c.assertHeld()
 	limit, of := c.settings.ClientsMemory.Get(), c.settings.MaxMemory.Get()
@@ -31,8 +31,8 @@ func (c *Core) ApplyClientLimit() {
 	c.clients.Costs.SetLimit(limit)
 }
 
-// Kept is how much memory is used beyond what counts towards maxmemory, and the bound of that, kept-memory-limit; 0:
-// there is none. Turn only.
+// Kept returns how much memory is used that does not count towards maxmemory, and the limit of that, kept-memory-limit.
+// A limit of 0 means none. Turn only.
 func (c *Core) Kept() (kept, limit int64) {
 	c.assertHeld()
 	limit = c.settings.KeptMemory.Get()
@@ -42,10 +42,10 @@ func (c *Core) Kept() (kept, limit int64) {
 	return c.NotForEviction(), limit
 }
 
-// stuckEvery is how often, in ms, the log says that clients stay over their limit because none of them may be evicted.
+// stuckEvery is the interval, in ms, at which the log repeats that clients exceed their limit and none may be evicted.
 const stuckEvery = 1000
 
-// evictClients closes the costliest clients until what is left costs less than the limit. Turn only.
+// evictClients closes the costliest clients until the rest costs less than the limit. Turn only.
 func (c *Core) evictClients() {
 	c.assertHeld()
 	costs := &c.clients.Costs
@@ -66,7 +66,7 @@ func (c *Core) evictClients() {
 	}
 }
 
-// pressClients has clients evicted soon, on a server where nothing happens too. Any goroutine; it never waits.
+// pressClients makes the core evict clients soon, even on a server without requests. Any goroutine; it never waits.
 func (c *Core) pressClients() {
 	select {
 	case c.nudge <- struct{}{}:
@@ -74,8 +74,8 @@ func (c *Core) pressClients() {
 	}
 }
 
-// notesPerTick is how many clients have their cost renewed ten times a second. Other clients' turns change it: a watch
-// that was spoiled lets go of its keys.
+// notesPerTick is the number of clients whose cost is updated ten times a second. Other clients' turns can change it:
+// when a watch is broken, its keys are released.
 const notesPerTick = 128
 
 func (c *Core) noteClients() {

@@ -7,7 +7,7 @@ import (
 	"spindle/engine/client"
 )
 
-// evicting has h note the ids of evicted clients, and how often it is stuck.
+// evicting makes h record the ids of evicted clients, and how often no client could be evicted.
 func (h *testCore) evicting() (evicted *[]int64, stuck *int) {
 	evicted, stuck = new([]int64), new(int)
 	h.hooks.EvictingClient = func(cl *client.Client) { *evicted = append(*evicted, cl.ID) }
@@ -15,14 +15,14 @@ func (h *testCore) evicting() (evicted *[]int64, stuck *int) {
 	return evicted, stuck
 }
 
-// limit is CONFIG SET maxmemory-clients.
+// limit runs CONFIG SET maxmemory-clients.
 func (h *testCore) limit(bytes int64) {
 	h.settings.ClientsMemory.Set(bytes)
 	h.Do(h.ApplyClientLimit)
 }
 
-// TestClientsAreEvicted: by a lower limit, by buffers that grow, and by what a command keeps; the costliest first, and
-// gone at once.
+// TestClientsAreEvicted: clients are evicted after a lower limit, when buffers grow, and when a command keeps memory.
+// The costliest go first, and at once.
 func TestClientsAreEvicted(t *testing.T) {
 	h := newTestCore(t)
 	evicted, _ := h.evicting()
@@ -70,7 +70,7 @@ func TestClientsAreEvicted(t *testing.T) {
 	h.expect("the others live on", h.do(asks, "PING"), "+PONG\r\n")
 }
 
-// TestWatchedKeysCount: the keys of WATCH are the client's cost until the watch ends, by whichever client.
+// TestWatchedKeysCount: the keys of WATCH count as the client's cost until the watch ends, whichever client ends it.
 func TestWatchedKeysCount(t *testing.T) {
 	h := newTestCore(t)
 	cl, _ := h.arrive()
@@ -89,7 +89,7 @@ func TestWatchedKeysCount(t *testing.T) {
 	}
 }
 
-// TestClientsThatAreNotEvicted: a NO-EVICT client counts and stays, replicas do not even count. When no client may be
+// TestClientsThatAreNotEvicted: a NO-EVICT client counts and stays. Replicas do not even count. When no client may be
 // evicted, the log says so once.
 func TestClientsThatAreNotEvicted(t *testing.T) {
 	h := newTestCore(t)
@@ -116,7 +116,7 @@ func TestClientsThatAreNotEvicted(t *testing.T) {
 	h.expect("no longer spared", first.take(), "close")
 }
 
-// TestClientLimitIsAShare of maxmemory when it is a percentage, and never so low that no client can connect.
+// TestClientLimitIsAShare: a percentage is a share of maxmemory. The limit is never so low that no client can connect.
 func TestClientLimitIsAShare(t *testing.T) {
 	for _, c := range []struct {
 		clients int64
@@ -139,8 +139,8 @@ func TestClientLimitIsAShare(t *testing.T) {
 	}
 }
 
-// TestReservedMemoryCountsOnce: an argument on its way in lies in the keyspace's memory, and costs its client what has
-// arrived of it. At no instant does it count as data.
+// TestReservedMemoryCountsOnce: an argument that is arriving is in the keyspace's memory. Its client's cost includes
+// the part that has arrived. At no instant does the argument count as data.
 func TestReservedMemoryCountsOnce(t *testing.T) {
 	h := newTestCore(t)
 	cl, _ := h.arrive()

@@ -14,7 +14,7 @@ const (
 	defragLeast = int64(64) << 10 // bytes that a run must gain
 )
 
-// defragDue begins a run when the slabs in use have too much room. Ten times a second.
+// defragDue begins a run when the slabs in use have too much empty room. It is called ten times a second.
 func (c *Core) defragDue() {
 	d, heap := &c.defrag, c.space.Heap()
 	free, live := heap.Scattered()
@@ -36,7 +36,7 @@ func (c *Core) defragDue() {
 	}
 }
 
-// defragShare is how much of the time a run may take, in percent: more if more is to be gained.
+// defragShare returns the share of time that a run may take, in percent. The share grows with the memory to gain.
 func (c *Core) defragShare(percent int64) int64 {
 	s := c.settings
 	lower, upper := s.DefragLower.Get(), s.DefragUpper.Get()
@@ -47,7 +47,7 @@ func (c *Core) defragShare(percent int64) int64 {
 	return min(max(least+(most-least)*max(percent-lower, 0)/(upper-lower), least), max(least, most))
 }
 
-// mayDefrag says whether blocks may move now (engine.D1).
+// mayDefrag reports whether blocks may move now (engine.D1).
 func (c *Core) mayDefrag() bool {
 	heap := c.space.Heap()
 	return c.settings.Defrag.Get() && !heap.Holding() && !heap.Short() && !c.duties.loading && c.lent == nil
@@ -85,7 +85,7 @@ func (c *Core) defragSliceDue() {
 	c.watchDuty("active-defrag-cycle", time.Duration(began))
 }
 
-// defragOver notes what a run that is over has left. The next one may begin soon if this one was of use.
+// defragOver records the result of a finished run. The next run may begin soon if this one freed enough.
 func (c *Core) defragOver() {
 	d, heap := &c.defrag, c.space.Heap()
 	d.share, d.rest = 0, defragRest
@@ -94,7 +94,7 @@ func (c *Core) defragOver() {
 	}
 }
 
-// DefragSections are INFO's figures of defragmentation. They are read in turns.
+// DefragSections returns INFO's figures of defragmentation. They are read in turns.
 func (c *Core) DefragSections() []info.Section {
 	d, w := &c.defrag, &c.defrag.walk
 	number := func(name string, at *int64) info.Field { return info.Int(name, func() int64 { return *at }) }
@@ -114,7 +114,7 @@ func (c *Core) DefragSections() []info.Section {
 	}
 }
 
-// resetDefrag is CONFIG RESETSTAT's part.
+// resetDefrag does the part of CONFIG RESETSTAT for defragmentation.
 func (c *Core) resetDefrag() {
 	w := &c.defrag.walk
 	w.Moved, w.Stayed, w.KeysMoved, w.KeysStayed = 0, 0, 0, 0

@@ -8,10 +8,11 @@ import (
 	"spindle/lazyfree"
 )
 
-// Duties are what the core does unasked: expiry, eviction, time-outs, statistics, taking back freed memory. Each runs
-// in slices inside turns. A busy server does them at the end of a batch's turn, an idle one in turns of RunDuties' own.
+// Duties are work that no client requests: expiry, eviction, time-outs, statistics, taking back freed memory. Each runs
+// in slices inside turns. A busy server does them at the end of a batch's turn. On an idle server, RunDuties takes
+// turns for them.
 
-// Budgets of one slice. A slice delays every caller that waits for the turn, so it stays well under a millisecond.
+// Budgets of one slice. A slice delays every goroutine that waits for the turn, so it stays well under a millisecond.
 const (
 	dutyEvery     = int64(1 * time.Millisecond) // between slices while there is work
 	ageTicks      = 20                          // memory that stays empty for as many goes back to the system
@@ -38,8 +39,8 @@ func (c *Core) PauseCron(on bool) {
 	}
 }
 
-// RunDuties does the duties of an idle server until stop closes. It needs its own goroutine and takes a turn only when
-// something is due.
+// RunDuties does the duties of an idle server until stop is closed. It needs its own goroutine and takes a turn only
+// when something is due.
 func (c *Core) RunDuties(stop <-chan struct{}) {
 	timer := time.NewTimer(time.Millisecond)
 	defer timer.Stop()
@@ -54,7 +55,7 @@ func (c *Core) RunDuties(stop <-chan struct{}) {
 	}
 }
 
-// dutySlice runs one slice and says how long nothing is due.
+// dutySlice runs one slice and returns the time until the next duty is due.
 func (c *Core) dutySlice() time.Duration {
 	c.take()
 	c.within(dutyTurn, c.runDuties)
@@ -63,8 +64,8 @@ func (c *Core) dutySlice() time.Duration {
 	return wait
 }
 
-// clientsShare is how long clients have between two slices of late expiry: as long as a slice. It is half of that if
-// expiry is more than farBehindMs late.
+// clientsShare returns the time that clients have between two slices of late expiry: as long as a slice. It is half of
+// that if expiry is more than farBehindMs late.
 func (c *Core) clientsShare() time.Duration {
 	if c.nowMs-c.space.NextDeadline() > farBehindMs {
 		return expirySlice / 2
@@ -72,7 +73,8 @@ func (c *Core) clientsShare() time.Duration {
 	return expirySlice
 }
 
-// idleFor is the time until the next deadline, tick or timeout: at least a millisecond, unless expiry is late.
+// idleFor returns the time until the next deadline, tick or timeout. It is at least a millisecond, unless expiry is
+// late.
 func (c *Core) idleFor() time.Duration {
 	if c.duties.behind {
 		return expirySlice
@@ -146,20 +148,22 @@ func (c *Core) runDuties() {
 	c.defragSliceDue()
 	c.dutyDone("defragmentation")
 	if int64(began)-c.duties.lastTick >= tickEvery && !c.duties.cronPaused {
-		c.space.CheckSizes(2000) // in builds that check
+		c.space.CheckSizes(2000) // in checked builds
 		c.tick(int64(began))
 	}
 	c.nanos = c.wall.Nanos()
 	c.meter.dutyNanos += uint64(c.nanos - int64(began))
 }
 
-// Reclaimers have much to free from ladenFrom bytes until they are down to ladenUntil: some ten and one ms of work.
+// Above ladenFrom bytes reclaimers have much to free, until the rest is down to ladenUntil. That is about ten and one
+// ms of work.
 const (
 	ladenFrom  = 16 << 20
 	ladenUntil = 1 << 20
 )
 
-// isLaden says that reclaimers need a thread beside the loops': they call the kernel, or have much to free.
+// isLaden reports whether reclaimers need a thread in addition to the loops' threads: they call the kernel, or have
+// much to free.
 func (c *Core) isLaden(heap *memory.Heap) bool {
 	limit := int64(ladenFrom)
 	if c.duties.laden {
@@ -168,7 +172,7 @@ func (c *Core) isLaden(heap *memory.Heap) bool {
 	return heap.Paging() || heap.Reclaiming() > limit
 }
 
-// drain takes back what reclaimers have freed, some of it.
+// drain takes back some of the memory that reclaimers have freed.
 func (c *Core) drain(heap *memory.Heap) (more bool) {
 	more = heap.Drain(drainPiece)
 	if !more {
@@ -181,7 +185,8 @@ func (c *Core) drain(heap *memory.Heap) (more bool) {
 	return more
 }
 
-// nextJob is the next job for reclaimers. While their queue is full this turn will have to do it.
+// nextJob returns the next job for reclaimers. While their queue is full, it returns a job that this turn must do
+// itself.
 func (c *Core) nextJob() (job lazyfree.Job) {
 	if c.lazy.Full() {
 		job, _ = c.space.Heap().TakeFreeing()
@@ -191,12 +196,12 @@ func (c *Core) nextJob() (job lazyfree.Job) {
 	return job
 }
 
-// mayExpire says whether keys past their deadline are looked for.
+// mayExpire reports whether the core looks for keys past their deadline.
 func (c *Core) mayExpire() bool {
 	return !c.duties.activeOff && (!c.space.Replica || c.space.OwnKeys() > 0) && !c.space.Hiding && !c.space.Trusting
 }
 
-// tick is what ten times a second is often enough for.
+// tick does the work that is due ten times a second.
 func (c *Core) tick(nanos int64) {
 	c.watchTick(nanos)
 	c.duties.lastTick = nanos

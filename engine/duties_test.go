@@ -8,8 +8,8 @@ import (
 	"spindle/lazyfree"
 )
 
-// TestLadenIsCalled: Laden is told when reclaimers have more than ladenFrom to free, once, and again when they are
-// nearly done. There are no ticks meanwhile: memory that stays empty would go back to the system, which is told too.
+// TestLadenIsCalled: Laden is called once when reclaimers have more than ladenFrom to free, and again when they are
+// nearly done. The test stops the ticks: they would return empty memory to the system, which also calls Laden.
 func TestLadenIsCalled(t *testing.T) {
 	h := newTestCore(t)
 	h.Do(func() { h.PauseCron(true) })

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// These are the core's own errors. The texts are the reference's where it has the error.
+// These are the core's own errors. Where Redis has the same error, the text is Redis's.
 var (
 	errNotInMulti   = &protocol.Error{Code: "ERR", Text: "Command not allowed inside a transaction"}
 	errFedStream    = &protocol.Error{Code: "ERR", Text: "Replica can't interact with the keyspace"}
@@ -18,7 +18,7 @@ var (
 	errTooDeep      = protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
 )
 
-// To scripts.
+// These errors go to scripts.
 var (
 	errUnknownInScript = &protocol.Error{Code: "ERR", Text: "Unknown Redis command called from script"}
 	errArityInScript   = &protocol.Error{Code: "ERR", Text: "Wrong number of args calling Redis command from script"}
@@ -26,7 +26,7 @@ var (
 	errReadOnlyScript  = &protocol.Error{Code: "ERR", Text: "Write commands are not allowed from read-only scripts."}
 )
 
-// To guests.
+// This error goes to guests.
 var errGuestWrites = &protocol.Error{Code: "ERR", Text: "Only commands that read are allowed here"}
 
 func errGuestReadsMuch(name string, elements, most int64, use string) error {
@@ -34,7 +34,7 @@ func errGuestReadsMuch(name string, elements, most int64, use string) error {
 		name, elements, most, use)
 }
 
-// In cluster mode.
+// These errors occur in cluster mode.
 var (
 	errCrossSlot    = &protocol.Error{Code: "CROSSSLOT", Text: "Keys in request don't hash to the same slot"}
 	errUnstable     = &protocol.Error{Code: "TRYAGAIN", Text: "Multiple keys request during rehashing of slot"}
@@ -53,7 +53,7 @@ var (
 		Text: "Script attempted to access keys that do not hash to the same slot"}
 )
 
-// errElsewhere is MOVED or ASK: to serves the slot for the client's kind of connection.
+// errElsewhere returns MOVED or ASK. The node to serves the slot for the client's kind of connection.
 func errElsewhere(code string, slot int, m *slots.Map, to *slots.Node, secure bool) error {
 	return &protocol.Error{Code: code,
 		Text: strconv.Itoa(slot) + " " + m.Host(to) + ":" + strconv.Itoa(to.ClientPort(secure))}

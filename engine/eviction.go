@@ -8,10 +8,10 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// evictionCheck is how many keys go between two looks at the clock.
+// evictionCheck is the number of evicted keys between two readings of the clock.
 const evictionCheck = 16
 
-// noteExceeded keeps how long memory stays over the limit. The clock is read only when that changes.
+// noteExceeded measures how long memory exceeds the limit. It reads the clock only when that state changes.
 func (c *Core) noteExceeded(is bool) {
 	switch e := &c.eviction; {
 	case is && e.exceededSince == 0:
@@ -22,7 +22,7 @@ func (c *Core) noteExceeded(is bool) {
 	}
 }
 
-// exceeded is how long memory was over the limit in all, and how long it has been since it was last under the limit.
+// exceeded returns the total time over the limit, and the time since memory was last under the limit.
 func (e *eviction) exceeded(uptime time.Duration) (all, now time.Duration) {
 	if e.exceededSince != 0 {
 		now = uptime - time.Duration(e.exceededSince)
@@ -30,10 +30,10 @@ func (e *eviction) exceeded(uptime time.Duration) (all, now time.Duration) {
 	return time.Duration(e.exceededNanos) + now, now
 }
 
-// reset forgets what CONFIG RESETSTAT forgets.
+// reset clears the figures that CONFIG RESETSTAT clears.
 func (e *eviction) reset() { e.exceededSince, e.exceededNanos = 0, 0 }
 
-// affords says that there is memory for what a command of very many arguments, or of a long one, may make of them.
+// affords reports whether there is memory for a command with very many arguments, or with a long one.
 func (c *Core) affords(args [][]byte) bool {
 	const entry = 64 // beside the bytes of each
 	n := 0
@@ -43,11 +43,11 @@ func (c *Core) affords(args [][]byte) bool {
 	return c.space.Heap().AffordsSmall(n) && c.space.Heap().Affords(n)
 }
 
-// residentShare is the part of maxmemory, as a power of two, that empty memory may take beyond it before it goes back
-// at once.
+// residentShare is the part of maxmemory, as a power of two, by which resident memory may exceed maxmemory while it is
+// empty. Beyond that, empty memory goes back to the system at once.
 const residentShare = 6
 
-// ApplyMemoryLimit takes over maxmemory and what goes with it. Turn only.
+// ApplyMemoryLimit applies maxmemory and the settings that go with it. Turn only.
 func (c *Core) ApplyMemoryLimit() {
 	c.assertHeld()
 	s := c.settings
@@ -63,13 +63,13 @@ func (c *Core) ApplyMemoryLimit() {
 	}
 }
 
-// OutOfMemory says whether the outermost command began while maxmemory was exceeded, and nothing was left to evict.
+// OutOfMemory reports whether the outermost command began while maxmemory was exceeded and no key could be evicted.
 func (c *Core) OutOfMemory() bool {
 	c.assertHeld()
 	return c.eviction.barrier.Up && c.eviction.short
 }
 
-// overLimit is by how many bytes the data exceed maxmemory.
+// overLimit returns the number of bytes by which the data exceed maxmemory.
 func (c *Core) overLimit() int64 {
 	limit := c.settings.MaxMemory.Get()
 	if limit == 0 {
@@ -78,10 +78,12 @@ func (c *Core) overLimit() int64 {
 	return c.UsedMemory() - c.NotForEviction() - int64(min(limit, math.MaxInt64))
 }
 
-// NotForEviction is what of the memory used does not count towards maxmemory. Output that replicas have not read: an
-// eviction would only add to it. Memory that only a view may still read, or that waits for reclaimers: an eviction adds
-// to it, too. The part of the backlog beyond its size, because its memory comes in blocks: a new block must not cost
-// keys. Data that the log has not written yet: an eviction is written, too.
+// NotForEviction returns the part of the used memory that does not count towards maxmemory:
+//
+//   - Output that replicas have not read. An eviction would only add to it.
+//   - Memory that only a view may still read, or that waits for reclaimers. An eviction adds to it, too.
+//   - The part of the backlog beyond its size. Its memory comes in blocks, and a new block must not evict keys.
+//   - Data that the log has not written yet. An eviction is written, too.
 func (c *Core) NotForEviction() int64 {
 	h, spared := c.space.Heap(), int64(0)
 	if c.hooks.OtherMemory != nil {
@@ -90,8 +92,8 @@ func (c *Core) NotForEviction() int64 {
 	return c.clients.Costs.Replicas() + c.streamExcess + h.Leaving() + h.UsedBy(memory.Retired) + spared
 }
 
-// evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false
-// when the policy leaves nothing to evict.
+// evict brings memory under the limit, as far as makeRoom can, and records since when it has exceeded the limit. It
+// returns false when the policy leaves no key to evict.
 func (c *Core) evict() (enough bool) {
 	c.assertHeld()
 	over := c.overLimit()
@@ -112,8 +114,8 @@ func (c *Core) evict() (enough bool) {
 	return over <= 0 || enough
 }
 
-// makeRoom evicts over bytes, within the time that maxmemory-eviction-tenacity grants; what is left is for the next
-// command or duty.
+// makeRoom evicts over bytes, within the time that maxmemory-eviction-tenacity allows. The next command or duty evicts
+// the rest.
 func (c *Core) makeRoom(over int64) (enough bool) {
 	began, limit := time.Duration(c.wall.Nanos()), c.evictionTime()
 	defer c.watchDuty("eviction-cycle", began)
@@ -133,7 +135,8 @@ func (c *Core) makeRoom(over int64) (enough bool) {
 	return true
 }
 
-// evictionTime is how long one command may evict: half a millisecond at the default tenacity, without end at 100.
+// evictionTime returns how long one command may evict: half a millisecond at the default tenacity, without limit at
+// 100.
 func (c *Core) evictionTime() time.Duration {
 	switch tenacity := c.settings.Tenacity.Get(); {
 	case tenacity <= 10:
@@ -144,8 +147,8 @@ func (c *Core) evictionTime() time.Duration {
 	return math.MaxInt64
 }
 
-// UsedMemory is the memory of the data, the clients, their buffers and the kept scripts. Memory lent for arguments that
-// are still arriving counts as far as it is filled, as a part of the clients' costs.
+// UsedMemory returns the memory of the data, the clients, their buffers and the kept scripts. Memory lent for arguments
+// that are still arriving counts only where it is filled, as a part of the clients' costs.
 func (c *Core) UsedMemory() int64 {
 	c.assertHeld()
 	costs := &c.clients.Costs
@@ -157,14 +160,14 @@ func (c *Core) UsedMemory() int64 {
 	return used
 }
 
-// NoteStream says how much memory the stream's owner keeps for replicas that come back. It counts as used. Memory
-// beyond limit does not count towards maxmemory. Turn only.
+// NoteStream records how much memory the replication stream keeps for replicas that reconnect. It counts as used.
+// Memory beyond limit does not count towards maxmemory. Turn only.
 func (c *Core) NoteStream(bytes, limit int64) {
 	c.assertHeld()
 	c.streamBytes, c.streamExcess = bytes, max(0, bytes-limit)
 }
 
-// SetLoading raises or lowers the loading state: only commands flagged for it run meanwhile.
+// SetLoading sets or clears the loading state. During loading only commands with the flag for it run.
 func (c *Core) SetLoading(on bool) {
 	c.AssertWhole("the loading state changes")
 	c.duties.loading = on

@@ -13,8 +13,8 @@ import (
 
 const outOfMemory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 
-// TestEvictionEnds: under a limit that cannot be met every policy takes the keys that it may, in every database. Then
-// it gives up, each time it is asked.
+// TestEvictionEnds: under a limit that cannot be met, every policy evicts all keys that it may, in every database. Then
+// it stops, on each attempt.
 func TestEvictionEnds(t *testing.T) {
 	const keys = 40 // with a deadline, and as many without, in each of two databases
 	for _, policy := range policies {
@@ -55,8 +55,8 @@ func TestEvictionEnds(t *testing.T) {
 	}
 }
 
-// TestEvictionIsBookedToNoCommand: what makes room before a command is no part of that command's time, and takes
-// nothing from the time of those before it.
+// TestEvictionIsBookedToNoCommand: the time of an eviction before a command counts neither for that command nor for the
+// commands before it.
 func TestEvictionIsBookedToNoCommand(t *testing.T) {
 	const nap, evicting = 20 * time.Millisecond, 600 * time.Millisecond
 	var h *testCore

@@ -77,7 +77,7 @@ func (c *Core) ResetFigures() {
 	c.space.Heap().ResetLazyObjects()
 }
 
-// Errors yields how often each error code was answered, by code. Turn only.
+// Errors yields the number of replies with each error code, sorted by code. Turn only.
 func (c *Core) Errors(yield func(code string, n uint64) bool) {
 	c.assertHeld()
 	for _, e := range c.Figures().Errors {
@@ -87,25 +87,25 @@ func (c *Core) Errors(yield func(code string, n uint64) bool) {
 	}
 }
 
-// TimedWaits counts the parked clients whose wait runs out.
+// TimedWaits returns the number of parked clients that have a timeout.
 func (c *Core) TimedWaits() int {
 	c.assertHeld()
 	return len(c.waiting.timeouts)
 }
 
-// BlockedClients counts the parked ones, save those that are busy, and those that a pause holds back.
+// BlockedClients returns the number of clients that are parked, except busy ones, or that a pause holds back.
 func (c *Core) BlockedClients() int {
 	c.assertHeld()
 	return c.waiting.blocked() + c.pause.held.Len()
 }
 
-// BlockingKeysOnGone counts the keys whose end some client wants to hear of.
+// BlockingKeysOnGone returns the number of keys for which some client's wait has Gone.
 func (c *Core) BlockingKeysOnGone() int {
 	c.assertHeld()
 	return c.waiting.onGone
 }
 
-// BlockingKeys counts the keys that clients wait for.
+// BlockingKeys returns the number of keys that clients wait for.
 func (c *Core) BlockingKeys() int {
 	c.assertHeld()
 	return len(c.waiting.byKey)

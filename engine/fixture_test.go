@@ -21,7 +21,7 @@ import (
 	"spindle/protocol"
 )
 
-// A fakeConn is a connection without a socket: it keeps what the core asks of it, in order.
+// A fakeConn is a connection without a socket. It records what the core does with it, in order.
 type fakeConn struct {
 	mu     sync.Mutex
 	log    []string // "post …", "resume", "close", "close after output"
@@ -37,7 +37,7 @@ func (f *fakeConn) note(format string, args ...any) {
 	f.mu.Unlock()
 }
 
-// take returns what happened since the last take.
+// take returns what happened since the last take, and clears it.
 func (f *fakeConn) take() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +46,7 @@ func (f *fakeConn) take() string {
 	return text
 }
 
-// resumed takes the core's last word back if that was Resume.
+// resumed reports whether the last event is Resume. If so, it removes that event.
 func (f *fakeConn) resumed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *fakeConn) SetClass(protocol.Class) {}
 func (f *fakeConn) Usage() protocol.Usage   { return protocol.Usage{} }
 func (f *fakeConn) LastActive() int64       { return f.active }
 
-// text is a reply as it would leave.
+// text returns the bytes of a reply as they would be sent.
 func text(r *protocol.Reply) string {
 	var b strings.Builder
 	for piece := range r.Pieces {
@@ -98,8 +98,8 @@ func text(r *protocol.Reply) string {
 	return b.String()
 }
 
-// A recorder is a sink that keeps units as text: "0:SET k v", wrapped ones between MULTI and EXEC; "." ends a turn that
-// had effects.
+// A recorder is a sink that keeps units as text, such as "0:SET k v". Units of several effects are between MULTI and
+// EXEC. A "." ends a turn that had effects.
 type recorder struct {
 	log   []string
 	fresh bool
@@ -133,7 +133,7 @@ func (r *recorder) take() string {
 	return all
 }
 
-// A testClock stands still until a test moves it on.
+// A testClock stands still until a test advances it.
 type testClock struct {
 	begins time.Time
 	passed atomic.Int64
@@ -141,10 +141,10 @@ type testClock struct {
 
 func (k *testClock) Now() time.Time { return k.begins.Add(time.Duration(k.passed.Load())) }
 
-// pass lets d go by.
+// pass advances the clock by d.
 func (k *testClock) pass(d time.Duration) { k.passed.Add(int64(d)) }
 
-// A testCore is a core with a few families, a sink, and rows of the test's own.
+// A testCore is a core with a few families, a sink, and the test's own rows.
 type testCore struct {
 	*Core
 	*testClock
@@ -154,13 +154,13 @@ type testCore struct {
 	slow    []string
 }
 
-// newTestCore builds a core. more are rows beside those of the families.
+// newTestCore builds a core. more are rows in addition to those of the families.
 func newTestCore(t *testing.T, more ...command.Spec) *testCore {
 	t.Helper()
 	return newTestCoreOf(t, keyspace.Options{}, more...)
 }
 
-// newTestCoreOf is newTestCore with a keyspace of o.
+// newTestCoreOf is newTestCore with a keyspace made with the options o.
 func newTestCoreOf(t *testing.T, o keyspace.Options, more ...command.Spec) *testCore {
 	t.Helper()
 	heap, err := memory.New(memory.Options{})
@@ -191,9 +191,9 @@ func newTestCoreOf(t *testing.T, o keyspace.Options, more ...command.Spec) *test
 			return nil
 		}},
 		{Name: "never", Arity: 1, Flags: command.NoMulti | command.Loading, Run: func(*command.Context) error { return nil }},
-		// PARK key …: waits for a key, deletes it and says so; 10 s at most.
+		// PARK key … waits for a key, deletes it and replies with its name. It waits 10 s at most.
 		{Name: "park", Arity: -2, Flags: command.Write, Keys: command.EachArg(1, command.KeyRW|command.KeyDelete), Run: park},
-		// SET and a word to the clients that wait.
+		// SIGNAL key sets key and marks it as ready.
 		{Name: "signal", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
 			c.DB.SetString(c.Args[1], []byte("v"), 0)
 			c.Changed(1)
@@ -221,14 +221,14 @@ func newTestCoreOf(t *testing.T, o keyspace.Options, more ...command.Spec) *test
 	return h
 }
 
-// Questions of tests outside of a turn are asked in a new turn, in which nothing else happens.
+// Tests outside a turn ask these questions in a new turn, in which nothing else happens.
 
 func (h *testCore) hold() (release func()) {
 	h.take()
 	return h.release
 }
 
-// Now is the turn's instant, not the clock's.
+// Now returns the time of the turn, not of the clock.
 func (h *testCore) Now() int64 { return h.Core.Now() }
 
 func (h *testCore) BlockedClients() int            { defer h.hold()(); return h.Core.BlockedClients() }
@@ -244,19 +244,19 @@ func (h *testCore) Freeze() *keyspace.View         { defer h.hold()(); return h.
 func (h *testCore) Raise(b *part.Barrier, up bool) { defer h.hold()(); h.Core.Raise(b, up) }
 func (h *testCore) SetActiveExpire(on bool)        { defer h.hold()(); h.Core.SetActiveExpire(on) }
 
-// keys is how many keys database 0 has.
+// keys returns the number of keys in database 0.
 func (h *testCore) keys() int { defer h.hold()(); return h.space.DB(0).Len() }
 
-// connected is how many clients there are.
+// connected returns the number of clients.
 func (h *testCore) connected() int { defer h.hold()(); return h.clients.Len() }
 
-// knows says that cl is one of them.
+// knows reports whether cl is in the registry.
 func (h *testCore) knows(cl *client.Client) bool { defer h.hold()(); return h.clients.Get(cl.ID) == cl }
 
 // joins puts cl into an audience.
 func (h *testCore) joins(all *client.Audience, cl *client.Client) { defer h.hold()(); all.Add(cl) }
 
-// has says that database 0 has a key.
+// has reports whether database 0 has this key.
 func (h *testCore) has(key string) bool {
 	defer h.hold()()
 	return h.space.DB(0).Peek([]byte(key)).Exists()
@@ -291,7 +291,7 @@ func park(c *command.Context) error {
 	return nil
 }
 
-// arrive opens a connection.
+// arrive opens a connection and returns its client.
 func (h *testCore) arrive() (*client.Client, *fakeConn) {
 	h.t.Helper()
 	f := &fakeConn{remote: fmt.Sprintf("127.0.0.1:%d", 1000+h.connected())}
@@ -302,8 +302,8 @@ func (h *testCore) arrive() (*client.Client, *fakeConn) {
 	return session.(*client.Client), f
 }
 
-// batch serves lines as a loop does: a batch that ended early because of its time is continued at once. It returns how
-// many lines were done and what was answered.
+// batch serves lines as a loop does: if a batch ends early because of its time, it continues at once. It returns the
+// number of lines done and the replies.
 func (h *testCore) batch(cl *client.Client, lines ...string) (done int, answer string) {
 	f := cl.Conn.(*fakeConn)
 	for {
@@ -315,8 +315,8 @@ func (h *testCore) batch(cl *client.Client, lines ...string) (done int, answer s
 	}
 }
 
-// turn serves lines as one batch of cl, in one turn, and returns how many were done and what was answered. The
-// arguments are overwritten afterwards, as the loop's buffer is (R2).
+// turn serves lines as one batch of cl, in one turn. It returns the number of lines done and the replies. It overwrites
+// the arguments afterwards, as the loop's buffer would be (R2).
 func (h *testCore) turn(cl *client.Client, lines ...string) (done int, answer string) {
 	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
 	for _, line := range lines {
@@ -339,7 +339,7 @@ func (h *testCore) turn(cl *client.Client, lines ...string) (done int, answer st
 	return b.Done, text(b.Reply)
 }
 
-// do is batch of lines that must all be done.
+// do is batch, and fails unless all lines are done.
 func (h *testCore) do(cl *client.Client, lines ...string) string {
 	h.t.Helper()
 	done, answer := h.batch(cl, lines...)
@@ -349,7 +349,7 @@ func (h *testCore) do(cl *client.Client, lines ...string) string {
 	return answer
 }
 
-// expect fails unless got is want.
+// expect fails the test unless got is want.
 func (h *testCore) expect(what, got, want string) {
 	h.t.Helper()
 	if got != want {

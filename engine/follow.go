@@ -5,9 +5,9 @@ import (
 	"spindle/protocol"
 )
 
-// This server as a replica: what it runs for its primary, and what it does not do on its own.
+// This file is about the server as a replica: what it runs for its primary, and what it does not do on its own.
 
-// Adopt enters a client that no loop has brought: the link to our primary. It may do everything. Turn only.
+// Adopt enters a client without a loop: the link to our primary. It may run every command. Turn only.
 func (c *Core) Adopt(conn protocol.Conn) *client.Client {
 	c.assertHeld()
 	cl := &client.Client{
@@ -19,7 +19,7 @@ func (c *Core) Adopt(conn protocol.Conn) *client.Client {
 	return cl
 }
 
-// Dismiss is Closed for a client of Adopt's, inside the turn.
+// Dismiss is Closed for a client of Adopt, inside the turn.
 func (c *Core) Dismiss(cl *client.Client) {
 	c.assertHeld()
 	if c.clients.Get(cl.ID) == cl {
@@ -27,13 +27,13 @@ func (c *Core) Dismiss(cl *client.Client) {
 	}
 }
 
-// Follow is Serve for the link to our primary: keys past their deadline are valid until it removes them, and no client
-// reads the replies. applied runs after the last request, when nothing else of the turn has been decided.
+// Follow is Serve for the link to our primary. Keys past their deadline are valid until the primary removes them, and
+// no client reads the replies. applied runs after the last request, before anything else happens in the turn.
 func (c *Core) Follow(b *protocol.Batch, applied func()) {
 	c.inTurn(batchTurn, func() { c.follow(b.Session.(*client.Client), b, applied) })
 }
 
-// follow runs a batch of our primary's. Turn only.
+// follow runs one of our primary's batches. Turn only.
 func (c *Core) follow(cl *client.Client, b *protocol.Batch, applied func()) {
 	cl.Out, cl.LastMs = b.Reply, c.nowMs
 	c.pushes.here = cl
@@ -47,21 +47,21 @@ func (c *Core) follow(cl *client.Client, b *protocol.Batch, applied func()) {
 	cl.TurnSeen = c.number
 }
 
-// SetReplica says whether this server is one: then keys past their deadline are hidden and stay until the primary
-// removes them, and nothing is evicted. Turn only.
+// SetReplica sets whether this server is a replica. A replica hides keys past their deadline until the primary removes
+// them, and it evicts no keys. Turn only.
 func (c *Core) SetReplica(on bool) {
 	c.AssertWhole("the role changes")
 	c.space.Replica = on
 	c.space.ForgetOwn()
 }
 
-// IgnoreMemoryLimit has nothing evicted, because a primary does that. Turn only.
+// IgnoreMemoryLimit stops evictions, because a primary does them. Turn only.
 func (c *Core) IgnoreMemoryLimit(on bool) {
 	c.assertHeld()
 	c.eviction.ignored = on
 }
 
-// OwnKeys is how many keys of this replica have their deadline from its own clients. Turn only.
+// OwnKeys returns the number of this replica's keys whose deadline comes from its own clients. Turn only.
 func (c *Core) OwnKeys() int {
 	c.assertHeld()
 	return c.space.OwnKeys()

@@ -9,8 +9,8 @@ import (
 	"spindle/protocol"
 )
 
-// The gates are all conditions that a call meets before it runs, in the reference's order. Each call has an origin.
-// For each origin a gate names the function that decides; without one the gate spares calls of that origin.
+// The gates are all conditions that a call must pass before it runs, in Redis's order. Each call has an origin. For
+// each origin, a gate has the function that decides. Without a function, calls of that origin pass.
 //
 // A new condition is a row here. A new origin is a column.
 
@@ -29,7 +29,7 @@ const (
 	origins
 )
 
-// A gate is one condition. Calls of other rows and clients than those of rows and clients pass it; 0 means all.
+// A gate is one condition. It concerns only calls of certain rows and clients; other calls pass. Zero means all.
 type gate struct {
 	name    string
 	rows    command.Flags
@@ -37,10 +37,10 @@ type gate struct {
 	asks    by
 }
 
-// by has a gate's function for each origin; nil spares.
+// by has a gate's function for each origin. With nil, calls pass.
 type by [origins]ask
 
-// An ask decides about one call of cl. Only refuse and elsewhere come with an error. The Core is the turn's.
+// An ask decides about one call of cl. It returns an error only with the verdicts refuse and elsewhere. Turn only.
 type ask func(c *Core, cl *client.Client, call part.Call) (verdict, error)
 
 var gates = []gate{
@@ -75,10 +75,10 @@ var gates = []gate{
 	{name: "a guest reads little", asks: by{byGuest: (*Core).gateReadsLittle}},
 }
 
-// writes are the rows that change data or what replicas know.
+// writes are the flags of rows that change data, or that replicas must know of.
 const writes = command.Write | command.MayReplicate
 
-// gatesOf has, by origin, the gates that ask.
+// gatesOf lists, by origin, the gates that have a function for it.
 var gatesOf = func() (of [origins][]gate) {
 	for _, g := range gates {
 		for from, f := range g.asks {
@@ -90,7 +90,7 @@ var gatesOf = func() (of [origins][]gate) {
 	return of
 }()
 
-// admit asks the gates about a call of cl. Turn only.
+// admit asks the gates about a call of cl, in order. Turn only.
 func (c *Core) admit(from origin, cl *client.Client, call part.Call) (verdict, error) {
 	c.assertHeld()
 	list := gatesOf[from]
@@ -106,7 +106,7 @@ func (c *Core) admit(from origin, cl *client.Client, call part.Call) (verdict, e
 	return run, nil
 }
 
-// refusal turns an error, or none, into a gate's answer.
+// refusal returns a gate's verdict: refuse if err is not nil, else pass.
 func refusal(err error) (verdict, error) {
 	if err != nil {
 		return refuse, err
@@ -114,8 +114,8 @@ func refusal(err error) (verdict, error) {
 	return pass, nil
 }
 
-// gateLog passes over what changes neither data nor scripts, nor chooses the database. Servers before Redis 7 logged
-// SCRIPT LOAD and SCRIPT FLUSH. A log is data: what it holds does not configure a server.
+// gateLog skips commands that change neither data nor scripts, and do not choose the database. Servers before Redis 7
+// logged SCRIPT LOAD and SCRIPT FLUSH. A log is data, so its commands must not configure a server.
 func (c *Core) gateLog(_ *client.Client, call part.Call) (verdict, error) {
 	if call.Flags&(writes|command.ReadOnly) == 0 && !call.Spec.Has(command.InLogs) {
 		return skip, nil
@@ -141,7 +141,7 @@ func (c *Core) gateNoScript(*client.Client, part.Call) (verdict, error) {
 	return pass, nil
 }
 
-// gateProtected refuses DEBUG and MODULE unless the configuration allows them to this client.
+// gateProtected refuses DEBUG and MODULE unless the settings allow them to this client.
 func (c *Core) gateProtected(cl *client.Client, call part.Call) (verdict, error) {
 	name, mode := "DEBUG", c.settings.EnableDebugCommand.Get()
 	option := "enable-debug-command"
@@ -202,7 +202,7 @@ func (c *Core) gateSlots(cl *client.Client, call part.Call) (verdict, error) {
 	return pass, nil
 }
 
-// gateSlot asks about the one key that a command wants to write.
+// gateSlot checks the slot of the one key that a command wants to write.
 func (c *Core) gateSlot(cl *client.Client, _ part.Call) (verdict, error) {
 	if c.slots == nil {
 		return pass, nil
@@ -211,7 +211,7 @@ func (c *Core) gateSlot(cl *client.Client, _ part.Call) (verdict, error) {
 	return refusal(c.routeParked(c.slots.Load(), p, p.key))
 }
 
-// gateSlotsOfScript comes after the barriers: a read-only replica says so first.
+// gateSlotsOfScript comes after the barriers, because a read-only replica must give that error first.
 func (c *Core) gateSlotsOfScript(cl *client.Client, call part.Call) (verdict, error) {
 	if c.slots == nil {
 		return pass, nil
@@ -226,7 +226,7 @@ func (c *Core) gateReadOnlyScript(cl *client.Client, call part.Call) (verdict, e
 	return pass, nil
 }
 
-// gateReplaying lets a script of a log run what it ran before.
+// gateReplaying lets a script of a log run the commands that it ran before.
 func (c *Core) gateReplaying(*client.Client, part.Call) (verdict, error) {
 	if c.replaying {
 		return run, nil
@@ -253,7 +253,7 @@ func (c *Core) gateBarriers(cl *client.Client, call part.Call) (verdict, error) 
 	return pass, nil
 }
 
-// gateBarriersButMemory leaves memory out: the new value has been built, so its memory is used already.
+// gateBarriersButMemory leaves out the memory barrier. The new value has been built, so its memory is already used.
 func (c *Core) gateBarriersButMemory(cl *client.Client, call part.Call) (verdict, error) {
 	for _, b := range c.barriers {
 		if !b.Up || b == c.eviction.barrier {
@@ -266,7 +266,8 @@ func (c *Core) gateBarriersButMemory(cl *client.Client, call part.Call) (verdict
 	return pass, nil
 }
 
-// gateBarriersInScript lets a script that has written pass the barriers that say so: half of its work would be worse.
+// gateBarriersInScript lets a script that has written pass the barriers with Spares, because half of its work would be
+// worse.
 func (c *Core) gateBarriersInScript(cl *client.Client, call part.Call) (verdict, error) {
 	for _, b := range c.barriers {
 		if !b.Up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
@@ -279,7 +280,7 @@ func (c *Core) gateBarriersInScript(cl *client.Client, call part.Call) (verdict,
 	return pass, nil
 }
 
-// gateMemoryOfScript refuses a script for memory only before it has written.
+// gateMemoryOfScript refuses a script's command for lack of memory only if the script has not written yet.
 func (c *Core) gateMemoryOfScript(cl *client.Client, call part.Call) (verdict, error) {
 	if call.Flags&command.DenyOOM != 0 && c.OutOfMemory() && !cl.Script.Wrote && !cl.Script.AllowOOM {
 		return refuse, protocol.ErrOutOfMemory
@@ -339,7 +340,7 @@ func (c *Core) gateQueue(_ *client.Client, call part.Call) (verdict, error) {
 	return queue, nil
 }
 
-// gateLatch spares all under a pause: nothing of a key changes then, so it may be read.
+// gateLatch lets all calls pass during a pause. The keys then do not change, so they may be read.
 func (c *Core) gateLatch(cl *client.Client, call part.Call) (verdict, error) {
 	if c.pause.on || !c.latched(cl, call.Spec, call.Args) {
 		return pass, nil
@@ -348,7 +349,7 @@ func (c *Core) gateLatch(cl *client.Client, call part.Call) (verdict, error) {
 	return hold, nil
 }
 
-// gateLatchServed leaves the client blocked (engine.K3).
+// gateLatchServed leaves a client blocked if its command names a key with a latch (engine.K3).
 func (c *Core) gateLatchServed(cl *client.Client, call part.Call) (verdict, error) {
 	if !c.latched(cl, call.Spec, call.Args) {
 		return pass, nil
@@ -357,7 +358,7 @@ func (c *Core) gateLatchServed(cl *client.Client, call part.Call) (verdict, erro
 	return hold, nil
 }
 
-// gateLatchReturning asks about slots. The call's own key has the call's own latch.
+// gateLatchReturning checks only latches of slots, because the call itself holds the latch of its key.
 func (c *Core) gateLatchReturning(cl *client.Client, _ part.Call) (verdict, error) {
 	if l := &c.latches; l.slots != nil && l.slots[slots.Of(c.waiting.byClient[cl].key)] > 0 {
 		return refuse, errOnItsWay

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// gatesTable has a letter where a gate asks calls of an origin. Different letters of one gate decide in different ways.
+// gatesTable has a letter where a gate decides about calls of an origin. Different letters of one gate mean different
+// functions.
 const gatesTable = `
                         client primary exec script log guest unblocked returning
 a log holds data only        .       .    .      .   A     .         .         .
@@ -31,7 +32,7 @@ a latch                      A       .    .      B   .     .         C         D
 a guest reads little         .       .    .      .   .     A         .         .
 `
 
-// TestGates: the table above is the one in force.
+// TestGates: the gates in use are those of the table above.
 func TestGates(t *testing.T) {
 	names := []string{"client", "primary", "exec", "script", "log", "guest", "unblocked", "returning"}
 	var b strings.Builder

@@ -7,9 +7,10 @@ import (
 	"spindle/protocol"
 )
 
-// A guest is a client without a connection: the page of the admin address, and its console. It may only read.
+// A guest is a client without a connection: the live page of the admin address, and its console. It may only read.
 
-// NewGuest is a client that asks as the user u. nil is the server itself, which may read everything.
+// NewGuest returns a guest with the rights of the user u. If u is nil, the guest is the server itself, which may read
+// everything.
 func NewGuest(u *acl.User) *client.Client {
 	cl := &client.Client{
 		Flags: client.Fake | client.DenyBlocking | client.NoTouch, Protocol: 3, Authenticated: true,
@@ -21,11 +22,11 @@ func NewGuest(u *acl.User) *client.Client {
 	return cl
 }
 
-// Consult runs one command as the guest cl. A guest is refused where a client is. A guest never waits: where a client
-// would, it gets an error. The command is counted as a client's is. Turn only.
+// Consult runs one command as the guest cl. It refuses a guest where it would refuse a client. A guest never waits:
+// where a client would wait, the guest gets an error. The command is counted like a client's. Turn only.
 //
-// Lifetime: args are lent until Consult returns. cl.Out has the reply, and pieces of it may be lent: its owner reads
-// them before the turn ends, and resets it.
+// Lifetime: args are lent until Consult returns. cl.Out has the reply, and pieces of it may be lent. The owner of cl
+// reads the reply before the turn ends, and resets cl.Out.
 // Errors: those of the catalogue and of admission. Then nothing was run. A command's own error is its reply.
 func (c *Core) Consult(cl *client.Client, args [][]byte) error {
 	c.assertHeld()
@@ -47,10 +48,10 @@ func (c *Core) Consult(cl *client.Client, args [][]byte) error {
 	return nil
 }
 
-// Observe is Consult for the server itself. It is always admitted, and it is neither counted nor logged. args must not
-// name a key: data may not be whole, or lent. Turn only.
+// Observe is Consult for the server itself. The command is always admitted, and neither counted nor logged. args must
+// not name a key, because the data may be incomplete, or a command may have lent the turn. Turn only.
 //
-// Lifetime and errors: as Consult's.
+// Lifetime and errors: those of Consult.
 func (c *Core) Observe(cl *client.Client, args [][]byte) error {
 	c.assertHeld()
 	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
@@ -64,7 +65,8 @@ func (c *Core) Observe(cl *client.Client, args [][]byte) error {
 	return nil
 }
 
-// invokeGuest runs an admitted command of a guest's, and tells of keys that it has found past their deadline.
+// invokeGuest runs an admitted command of a guest. It sends the effects of keys that the command found past their
+// deadline.
 func (c *Core) invokeGuest(cl *client.Client, spec *command.Spec, args [][]byte) {
 	cl.LastCommand, cl.LastMs = spec.Full, c.nowMs
 	_, _ = c.invoke(cl, args, nil, spec, cl.Out.Mark())

@@ -13,7 +13,7 @@ import (
 	"spindle/protocol"
 )
 
-// consult returns the reply to the user u without a connection. An error is returned as its reply.
+// consult returns the reply that the user u gets without a connection. An error is returned as its reply.
 func (h *testCore) consult(u *acl.User, line string) (reply string) {
 	h.t.Helper()
 	h.Do(func() {
@@ -31,7 +31,7 @@ func (h *testCore) consult(u *acl.User, line string) (reply string) {
 	return reply
 }
 
-// TestGuest: a guest reads what its user may read, changes nothing, waits for nothing, and is counted.
+// TestGuest: a guest reads what its user may read, changes nothing, and never waits. Its commands are counted.
 func TestGuest(t *testing.T) {
 	h := newTestCore(t)
 	reader := h.setUser("reader", "on", "+get", "+ttl", "+set", "~a*")
@@ -71,7 +71,7 @@ func TestGuest(t *testing.T) {
 	}
 }
 
-// TestGuestStalls: a guest's command that holds the turn is named in the stall log as a client's is.
+// TestGuestStalls: if a guest's command holds the turn for long, the stall log names it like a client's.
 func TestGuestStalls(t *testing.T) {
 	h := newTestCore(t)
 	h.Do(func() {
@@ -88,7 +88,7 @@ func TestGuestStalls(t *testing.T) {
 	}
 }
 
-// TestSampleOfManyKeys: of a command with more keys than one sample takes, each may come into it.
+// TestSampleOfManyKeys: if a command has more keys than one sample takes, each key may be sampled.
 func TestSampleOfManyKeys(t *testing.T) {
 	h := newTestCore(t)
 	args := [][]byte{[]byte("DEL")}

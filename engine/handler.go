@@ -5,7 +5,7 @@ import (
 	"spindle/protocol"
 )
 
-// Open implements protocol.Handler: a client arrives.
+// Open implements protocol.Handler: it adds a new client.
 func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	cl, refusal := c.NewClient(conn)
 	if cl == nil {
@@ -22,8 +22,8 @@ func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	return cl, nil
 }
 
-// Malformed implements protocol.Handler: what the client sent is no request. A client under CLIENT REPLY OFF or SKIP
-// gets no error. A blocked client gets its pending reply first.
+// Malformed implements protocol.Handler: the bytes that a client has sent are no request. A client under CLIENT REPLY
+// OFF or SKIP gets no error. A blocked client gets its pending reply first.
 func (c *Core) Malformed(session any, err *protocol.Error) (v protocol.Verdict) {
 	cl := session.(*client.Client)
 	c.Do(func() {

@@ -6,9 +6,9 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Commands that commands run: those of EXEC and of scripts. They have a depth, and are admitted and timed one by one.
+// Inner commands are the commands that EXEC and scripts run. They have a depth, and are admitted and timed one by one.
 
-// Call implements command.Core: a command run by a command, as the same client.
+// Call implements command.Core: a command runs another command, as the same client.
 func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (lent bool, err error) {
 	c.assertHeld()
 	cl := outer.Client
@@ -42,7 +42,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 	return false, err
 }
 
-// Run implements command.Core: a command of a script, as the Fake client cl.
+// Run implements command.Core: a script runs a command, as the Fake client cl.
 func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	c.assertHeld()
 	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
@@ -81,7 +81,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	return nil
 }
 
-// countInner shows a command that cl has run within another to monitors, and books its time since began.
+// countInner shows an inner command of cl to monitors, and records its time since began.
 func (c *Core) countInner(cl *client.Client, spec *command.Spec, args [][]byte, began int64) {
 	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args)
@@ -101,7 +101,7 @@ func (c *Core) Show(ctx *command.Context) {
 	}
 }
 
-// AllowAnyInScripts lets scripts run commands that are not for them: DEBUG SET-DISABLE-DENY-SCRIPTS.
+// AllowAnyInScripts lets scripts run commands that are refused in scripts: DEBUG SET-DISABLE-DENY-SCRIPTS.
 func (c *Core) AllowAnyInScripts(on bool) {
 	c.assertHeld()
 	c.anyInScripts = on

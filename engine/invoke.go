@@ -6,8 +6,8 @@ import (
 	"spindle/protocol"
 )
 
-// invoke runs a handler in a new frame and books its effects. mark is where its reply begins. If lent, the command
-// continues by a step, and its frame stays.
+// invoke runs a handler in a new frame and records its effects. mark is where its reply begins. If lent is true, the
+// command continues by a step, and its frame stays.
 func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec, mark protocol.Mark) (
 	lent bool, err error) {
 	c.assertHeld()
@@ -39,7 +39,7 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 	return false, err
 }
 
-// fail answers a command's error, in place of what the command has replied since mark.
+// fail replaces what the command has replied since mark by an error.
 func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
 	ctx.Reply.Rollback(mark)
 	ctx.Reply.Error(err)
@@ -49,22 +49,22 @@ func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
 	}
 }
 
-// complain tells of an error that a command of our primary, of a replica or of a move's source met here. One of the two
-// servers is wrong.
+// complain reports an error of a command from our primary, from a replica or from the source of slots that move here.
+// One of the two servers is wrong.
 func (c *Core) complain(cl *client.Client, spec *command.Spec, err error) {
 	if c.hooks.Diverged != nil {
 		c.hooks.Diverged(cl, spec, err)
 	}
 }
 
-// noteRead tells the tracking of keys of a command that has run for cl, if cl caches its reads.
+// noteRead reports a command that has run for cl to the tracking of keys, if cl caches its reads.
 func (c *Core) noteRead(cl *client.Client, spec *command.Spec, args [][]byte) {
 	if cl.Is(client.Tracking) && c.hooks.Read != nil {
 		c.hooks.Read(cl, spec, args)
 	}
 }
 
-// finish answers the error of a command that ran in steps, and books its effects.
+// finish replies the error of a command that ran in steps, if there is one, and records its effects.
 func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
 	if err != nil {
 		c.fail(ctx, err, mark)

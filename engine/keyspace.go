@@ -15,7 +15,7 @@ var (
 	wordHDel   = []byte("HDEL")
 )
 
-// Trusting runs f with keys past their deadline taken for valid. Turn only.
+// Trusting runs f. Meanwhile keys past their deadline count as valid. Turn only.
 func (c *Core) Trusting(f func()) {
 	c.assertHeld()
 	was := c.space.Trusting
@@ -24,25 +24,25 @@ func (c *Core) Trusting(f func()) {
 	c.space.Trusting = was
 }
 
-// expired tells sinks and listeners that key is about to go because its deadline has passed.
+// expired tells sinks and listeners that key is about to be removed because its deadline has passed.
 func (c *Core) expired(db int, key []byte) {
 	c.effectOfRemoval(db, key, c.common.LazyfreeExpire.Get())
 	c.Notify(command.EventExpired, "expired", db, key)
 }
 
-// evicted does the same for a key that makes room.
+// evicted tells sinks and listeners that key is about to be evicted.
 func (c *Core) evicted(db int, key []byte) {
 	c.effectOfRemoval(db, key, c.settings.LazyfreeEviction.Get())
 	c.Notify(command.EventEvicted, "evicted", db, key)
 }
 
-// fieldExpired tells sinks that a field of the hash at key is about to go because its deadline has passed.
+// fieldExpired tells sinks that a field of the hash at key is about to be removed because its deadline has passed.
 func (c *Core) fieldExpired(db int, key, field []byte) (wanted bool) {
 	c.Effect(db, wordHDel, key, field)
 	return c.Notifies(command.EventSubkeys)
 }
 
-// fieldsExpired tells listeners of a hash that has lost fields so, and perhaps is gone with them.
+// fieldsExpired tells listeners that a hash has lost expired fields. emptied means that the hash is gone, too.
 func (c *Core) fieldsExpired(db int, key []byte, fields [][]byte, emptied bool) {
 	c.NotifySubkeys(command.EventHash, "hexpired", db, key, fields, 1)
 	if emptied {
@@ -50,7 +50,7 @@ func (c *Core) fieldsExpired(db int, key []byte, fields [][]byte, emptied bool) 
 	}
 }
 
-// effectOfRemoval is no change that the save rules count: no client made it.
+// effectOfRemoval sends the removal of key to the sinks. The save rules do not count it, because no client made it.
 func (c *Core) effectOfRemoval(db int, key []byte, lazily bool) {
 	if lazily {
 		c.Effect(db, wordUnlink, key)
@@ -64,7 +64,7 @@ func (c *Core) Notifies(classes command.EventClass) bool {
 	return command.EventClass(c.settings.NotifyEvents.Get())&classes != 0
 }
 
-// Notify implements command.Core: a keyspace event, if notify-keyspace-events has its class.
+// Notify implements command.Core: it publishes a keyspace event, if notify-keyspace-events enables its class.
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
 	c.assertHeld()
 	wanted := command.EventClass(c.settings.NotifyEvents.Get())
@@ -85,7 +85,8 @@ func (c *Core) Notify(class command.EventClass, event string, db int, key []byte
 	}
 }
 
-// hearsEvents reports whether keyspace events go anywhere. No client hears of keys that are still hidden.
+// hearsEvents reports whether any client can get keyspace events. No client gets events about keys that are still
+// hidden.
 func (c *Core) hearsEvents() bool {
 	if c.stack.depth > 0 && c.stack.frames[0].Client.Is(client.Importing) {
 		return false
@@ -93,11 +94,11 @@ func (c *Core) hearsEvents() bool {
 	return !c.replaying && c.hooks.Publish != nil && (c.hooks.Heard == nil || c.hooks.Heard())
 }
 
-// bytesOf is an event's name, which must not be written to.
+// bytesOf returns an event's name, which must not be written to.
 func bytesOf(event string) []byte { return unsafe.Slice(unsafe.StringData(event), len(event)) }
 
-// NotifySubkeys implements command.Core: the event as Notify has it, and those with subkeys. names may contain one
-// twice.
+// NotifySubkeys implements command.Core. It publishes the event as Notify does, and the events with subkeys. names may
+// contain a name twice.
 //
 //	S  __subkeyspace@db__:key           event|length:subkey,length:subkey…
 //	T  __subkeyevent@db__:event         length:key|length:subkey,…
@@ -141,7 +142,7 @@ func (c *Core) NotifySubkeys(class command.EventClass, event string, db int, key
 	}
 }
 
-// appendSubkeys appends every step-th name, each with its length, since a name may have any byte.
+// appendSubkeys appends every step-th name, each with its length, because a name may contain any byte.
 func appendSubkeys(dst []byte, names [][]byte, step int) []byte {
 	for i := 0; i < len(names); i += step {
 		if i > 0 {
@@ -156,10 +157,10 @@ func appendSubkey(dst, name []byte) []byte {
 	return append(append(strconv.AppendInt(dst, int64(len(name)), 10), ':'), name...)
 }
 
-// keptChannel is how much room for a channel's name one event leaves to the next: a key may be long.
+// keptChannel is the size up to which the buffer for a channel's name is kept for the next event. A key may be long.
 const keptChannel = 4 << 10
 
-// appendDB appends a database's number as the names of channels have it.
+// appendDB appends a database's number in the form of the channels' names.
 func appendDB(dst []byte, db int) []byte {
 	return append(strconv.AppendInt(dst, int64(db), 10), "__:"...)
 }

@@ -9,13 +9,14 @@ import (
 	"spindle/protocol"
 )
 
-// How long commands take: like commands in a row are one run, between two readings of the clock, and booked together.
+// The duration of commands: equal commands in a row form a run between two readings of the clock. They are recorded
+// together.
 
-// lapEvery is after how many requests of one run the clock is read, so that a long run knows the time and ends.
+// lapEvery is the number of requests of one run after which the clock is read. So a long run knows the time and ends.
 const lapEvery = 48
 
-// lap reads the clock and books the time since the last reading on the row that ran meanwhile. The time of each of
-// several is not known; the slow log sees a command that ran alone.
+// lap reads the clock. It records the time since the last reading on the row that ran since then. The time of each of
+// several calls is not known. The slow log gets only commands that ran alone.
 func (c *Core) lap() {
 	m := &c.meter
 	if m.calls == 0 {
@@ -29,7 +30,7 @@ func (c *Core) lap() {
 	m.calls, m.unanswered, m.client, m.args = 0, 0, nil, nil
 }
 
-// A ran is the times of calls of one row that are over, in nanos.
+// A ran holds the times of finished calls of one row, in nanoseconds.
 type ran struct {
 	calls  int
 	shared bool   // took is a share of a run's time
@@ -40,8 +41,7 @@ type ran struct {
 	slot   counted
 }
 
-// done books calls that are over: those of clients, guests, transactions and scripts. cl and args belong to the first
-// call.
+// done records finished calls of clients, guests, transactions and scripts. cl and args belong to the first call.
 func (c *Core) done(cl *client.Client, spec *command.Spec, args [][]byte, r ran) {
 	spec.Stats.Record(r.calls, r.took)
 	c.meter.commands += uint64(r.calls)
@@ -63,7 +63,7 @@ func (c *Core) done(cl *client.Client, spec *command.Spec, args [][]byte, r ran)
 	}
 }
 
-// noteRan tells the batch of so many calls that the meter has counted. Calls without a reply are left out.
+// noteRan reports calls that the meter has counted to their batch. Calls without a reply are left out.
 func (c *Core) noteRan(calls int) {
 	m := &c.meter
 	if answered := calls - m.unanswered; c.batch != nil && answered > 0 {
@@ -71,8 +71,8 @@ func (c *Core) noteRan(calls int) {
 	}
 }
 
-// lapParked is lap after a command that has parked its client. It books the calls before that one. The command's own
-// call is booked when the wait ends: the time until now and the time for the reply, as in Redis.
+// lapParked is lap after a command that has parked its client. It records the calls before that one. The command's own
+// call is recorded when the wait ends, with the time until now and the time for the reply, as in Redis.
 func (c *Core) lapParked(cl *client.Client) (took int64) {
 	c.assertHeld()
 	m, p := &c.meter, c.waiting.byClient[cl]
@@ -94,7 +94,7 @@ func (c *Core) lapParked(cl *client.Client) (took int64) {
 	return p.took
 }
 
-// readClock gives the time, in nanos, and has the commands that follow go by it.
+// readClock returns the time, in nanoseconds. The commands that follow use that time.
 func (c *Core) readClock() (nanos int64) {
 	nanos, ms := c.wall.Now()
 	if ms != c.nowMs && c.stack.depth == 0 {
@@ -104,14 +104,15 @@ func (c *Core) readClock() (nanos int64) {
 	return nanos
 }
 
-// watchLatency tells the latency monitor of an event that took so many nanos, if that is past its threshold.
+// watchLatency reports an event to the latency monitor if its duration, in nanoseconds, reaches the monitor's
+// threshold.
 func (c *Core) watchLatency(event string, took int64) {
 	if limit := c.settings.LatencyThreshold.Get(); limit > 0 && took >= limit*1e6 && c.hooks.Latency != nil {
 		c.hooks.Latency(event, time.Duration(took))
 	}
 }
 
-// commandEvent is what the latency monitor calls a command's execution.
+// commandEvent returns the latency monitor's name for the execution of a command.
 func commandEvent(spec *command.Spec) string {
 	if spec.Flags&command.Fast != 0 {
 		return "fast-command"
@@ -119,7 +120,7 @@ func commandEvent(spec *command.Spec) string {
 	return "command"
 }
 
-// watchDuty tells latency-monitor-threshold's listener of a duty that began then, if it has taken that long.
+// watchDuty reports a duty that began at began to the latency monitor, if it took as long as latency-monitor-threshold.
 func (c *Core) watchDuty(event string, began time.Duration) {
 	limit := time.Duration(c.settings.LatencyThreshold.Get()) * time.Millisecond
 	if limit <= 0 || c.hooks.Latency == nil {

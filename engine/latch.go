@@ -6,8 +6,8 @@ import (
 	"spindle/internal/slots"
 )
 
-// Latch holds back every command that names one of keys, until release is called, which is for the turn and may be
-// called once. The keys are copied. Turn only.
+// Latch holds back every command that names one of keys, until release is called. Call release in a turn, and only
+// once. The keys are copied. Turn only.
 func (c *Core) Latch(keys [][]byte) (release func()) {
 	c.assertHeld()
 	l := &c.latches
@@ -23,7 +23,7 @@ func (c *Core) Latch(keys [][]byte) (release func()) {
 	return func() { c.unlatch(names) }
 }
 
-// LatchSlots is Latch of all keys of hash slots.
+// LatchSlots is Latch for all keys of hash slots.
 func (c *Core) LatchSlots(list []uint16) (release func()) {
 	c.assertHeld()
 	l := &c.latches
@@ -42,14 +42,14 @@ func (c *Core) LatchSlots(list []uint16) (release func()) {
 	}
 }
 
-// addLatch has admission look for latches.
+// addLatch makes admission check for latches.
 func (c *Core) addLatch() {
 	if c.latches.held++; c.latches.held == 1 {
 		c.raised++
 	}
 }
 
-// removeLatch undoes addLatch, and has the waiting clients ask again.
+// removeLatch undoes addLatch, and makes the waiting clients offer their requests again.
 func (c *Core) removeLatch() {
 	c.assertHeld()
 	l := &c.latches
@@ -78,7 +78,7 @@ func (c *Core) unlatch(names []string) {
 	c.removeLatch()
 }
 
-// latched says whether a client's command has to wait for a key with a latch.
+// latched reports whether a client's command must wait because it names a key with a latch.
 func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte) bool {
 	if c.latches.held == 0 || cl.Flags&(client.Primary|client.Fake) != 0 {
 		return false
@@ -95,7 +95,8 @@ func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte) boo
 	return c.namesLatched(spec, args)
 }
 
-// namesLatched says whether a call names a key with a latch. SWAPDB, which moves all keys, counts as one that does.
+// namesLatched reports whether a call names a key with a latch. It returns true for SWAPDB, because SWAPDB moves all
+// keys.
 func (c *Core) namesLatched(spec *command.Spec, args [][]byte) bool {
 	l := &c.latches
 	if spec.Has(command.AllKeys) {

@@ -10,8 +10,8 @@ import (
 	"spindle/protocol"
 )
 
-// Lending: a long command, such as a script, gives the turn back before it is over. It continues in slices, each in its
-// own turn, and other callers have turns in between. They may do little then:
+// Lending: a long command, such as a script, gives the turn back before it has ended. It continues in slices, each in
+// its own turn. Other goroutines have turns between the slices, and may do little in them:
 //
 //	running ── Lend ──▶ lent ── slice, slice, … ──▶ over: its unit and its reply leave, its client goes on
 //	                     │
@@ -19,15 +19,16 @@ import (
 //	                     ├─ other commands wait, and after busy-reply-threshold they get BUSY
 //	                     └─ duties, expiry, eviction and clients that wait for keys stand still
 //
-// engine.N1. At most one command is lent. Core.stack is its stack in its own slices, and the other one in all other
-// turns.
-// engine.N2. While a command is lent no other changes data: between two of its slices nothing it can see has changed.
-// engine.N3. A lent command's time stands still: each slice sees the time at which the command began. Only TIME tells
-// the true time, once the command is tardy. So a script that waits for a time ends, as in Redis.
+// engine.N1. At most one command is lent. In its slices, Core.stack is its stack. In all other turns, Core.stack is the
+// other stack.
+// engine.N2. While a command is lent, no other command changes data. So what the command can see does not change
+// between its slices.
+// engine.N3. Time stands still for a lent command: each slice sees the time at which the command began. Only TIME
+// returns the true time, once the command is tardy. So a script that waits for a time ends, as in Redis.
 // engine.N4. A script of a log gives way without being parked: its goroutine waits in the handler. That happens only
 // while a data set is loaded. So no client can see what the script has done so far.
 
-// Lend implements command.Core. It answers false where the turn cannot be lent: for a Fake's commands, and below a lent
+// Lend implements command.Core. It returns false where the turn cannot be lent: for a Fake's commands, and below a lent
 // command whose caller cannot wait.
 func (c *Core) Lend(ctx *command.Context, step command.Step) bool {
 	c.assertHeld()
@@ -78,7 +79,7 @@ func (c *Core) GiveWay(*command.Context) bool {
 	return true
 }
 
-// lendTurn parks the client of the outermost command, which now continues by steps.
+// lendTurn parks the client of the outermost command, which then continues by steps.
 func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, mark protocol.Mark) {
 	c.assertHeld()
 	invariant.That(c.lent == nil, "engine.N1: two commands lend the turn")
@@ -108,14 +109,14 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 	go c.drive()
 }
 
-// drive gives the lent command its slices, until it is over.
+// drive gives the lent command its slices, until it has ended.
 func (c *Core) drive() {
 	for c.slice() {
 		runtime.Gosched() // other callers of the turn, and other goroutines, come first
 	}
 }
 
-// slice is a turn of the lent command. It answers whether there is more to do.
+// slice takes a turn and runs a slice of the lent command in it. It reports whether there is more to do.
 func (c *Core) slice() (more bool) {
 	c.take()
 	defer c.release()
@@ -126,7 +127,7 @@ func (c *Core) slice() (more bool) {
 	return more
 }
 
-// runSlice runs a slice of the lent command. Turn only.
+// runSlice runs a slice of the lent command. It reports whether there is more to do. Turn only.
 func (c *Core) runSlice() (more bool) {
 	l := c.lent
 	began := c.nanos
@@ -153,7 +154,7 @@ func (c *Core) runSlice() (more bool) {
 	return !over
 }
 
-// step runs a step of the innermost frame that waits. It answers whether the outermost command is over.
+// step runs a step of the innermost frame that waits. It reports whether the outermost command has ended.
 func (c *Core) step(l *lent) (over bool) {
 	s := l.stack
 	top := &s.lends[len(s.lends)-1]
@@ -182,7 +183,7 @@ func (c *Core) step(l *lent) (over bool) {
 	return false
 }
 
-// over ends the lent command: its effects leave as one unit, and its client and all others continue.
+// over ends the lent command. Its effects are sent as one unit, and its client and all others continue.
 func (c *Core) over(l *lent) {
 	p, cl := l.p, l.p.cl
 	c.lent = nil

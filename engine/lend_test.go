@@ -14,8 +14,8 @@ import (
 	"spindle/protocol"
 )
 
-// lendRows are commands that lend the turn. LONG key: sets key in each of its steps, until it is told to end; ENDLONG
-// ends it. STEPS n: is over after n steps. RUN word…: runs a command as a script does.
+// lendRows are commands that lend the turn. LONG key sets key in each of its steps, until it is told to end. ENDLONG
+// ends it. STEPS n ends after n steps. RUN word… runs a command as a script does.
 func lendRows(end *atomic.Bool) []command.Spec {
 	set := func(c *command.Context, key []byte) {
 		c.DB.SetString(key, []byte("v"), 0)
@@ -59,7 +59,7 @@ func lendRows(end *atomic.Bool) []command.Spec {
 	}
 }
 
-// eventually asks until what it is told is so.
+// eventually waits until is returns true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !is(); runtime.Gosched() {
@@ -71,8 +71,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 func (h *testCore) Lent() bool { defer h.hold()(); return h.Core.Lent() }
 
-// TestLend: while a command runs in slices, commands for a busy server run; others wait, then hear BUSY. Its effects
-// leave as one unit when it is over, and only then do the others run.
+// TestLend: while a command runs in slices, commands that are allowed on a busy server run. Others wait, and later get
+// BUSY. The command's effects are sent as one unit when it ends. Only then do the others run.
 func TestLend(t *testing.T) {
 	var end atomic.Bool
 	h := newTestCore(t, lendRows(&end)...)
@@ -119,8 +119,8 @@ func TestLend(t *testing.T) {
 	h.expect("its client", h.do(long, "PING"), "+PONG\r\n")
 }
 
-// TestLendInExec: a transaction waits for the command of it that has lent the turn, and what it replied before leaves
-// with the rest.
+// TestLendInExec: a transaction waits for its command that has lent the turn. The replies before it are sent with the
+// rest.
 func TestLendInExec(t *testing.T) {
 	var end atomic.Bool
 	h := newTestCore(t, lendRows(&end)...)
@@ -146,7 +146,7 @@ func TestLendInExec(t *testing.T) {
 	}
 }
 
-// TestBusyFunction: others are told of the function that has lent the turn, also when a transaction runs it.
+// TestBusyFunction: other clients' BUSY names the function that has lent the turn, even if a transaction runs it.
 func TestBusyFunction(t *testing.T) {
 	var end atomic.Bool
 	rows := lendRows(&end)
@@ -171,7 +171,7 @@ func (h *testCore) figuresOf(name string) uint64 {
 	return h.catalogue.Lookup([]byte(name)).Stats.Calls
 }
 
-// TestLenderLeaves: what a client that hangs up has begun is brought to its end.
+// TestLenderLeaves: if a client hangs up, its command still runs to its end.
 func TestLenderLeaves(t *testing.T) {
 	var end atomic.Bool
 	h := newTestCore(t, lendRows(&end)...)
@@ -190,7 +190,7 @@ func TestLenderLeaves(t *testing.T) {
 	}
 }
 
-// TestSilentLender: a client that wants no replies gets none.
+// TestSilentLender: a client that wants no replies gets none from a command that lends the turn.
 func TestSilentLender(t *testing.T) {
 	var end atomic.Bool
 	h := newTestCore(t, lendRows(&end)...)
@@ -304,7 +304,7 @@ func TestScriptsCommands(t *testing.T) {
 	}
 }
 
-// TestTargets: what several sinks hear is wrapped by what each of them hears.
+// TestTargets: if sinks get different effects, each of them gets its own effects between MULTI and EXEC.
 func TestTargets(t *testing.T) {
 	h := newTestCore(t, command.Spec{Name: "two", Arity: 1, Flags: command.Write, Run: func(c *command.Context) error {
 		for i, to := range []client.Targets{client.ToLog, client.ToAll, client.ToReplicas, client.ToAll} {
@@ -329,7 +329,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// chunkCounter lends chunks and counts them.
+// chunkCounter provides chunks and counts them.
 type chunkCounter struct{ lent, back atomic.Int64 }
 
 func (k *chunkCounter) Chunk(n, _ int) ([]byte, func()) {
@@ -339,8 +339,8 @@ func (k *chunkCounter) Chunk(n, _ int) ([]byte, func()) {
 
 func (*chunkCounter) Outgrown([]byte) {}
 
-// TestLentReplySpills: a long reply of a command that has lent the turn lies in chunks. All of them leave with it, or
-// are given back when its client has left.
+// TestLentReplySpills: the long reply of a command that has lent the turn is in chunks. All chunks are sent with it, or
+// are freed when its client has left.
 func TestLentReplySpills(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		var end atomic.Bool

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// A LongTurn is one of the turns that took the most CPU time since CONFIG RESETSTAT, while measure-turn-cpu is set. The
-// bench knows when the machine was held up, and so which of them do not count.
+// A LongTurn is one of the turns with the most CPU time since CONFIG RESETSTAT. They are recorded while
+// measure-turn-cpu is set. The bench knows when the machine was held up, and so which of these turns do not count.
 type LongTurn struct {
 	Began     int64 // Unix µs
 	Wall, CPU time.Duration
 }
 
-// longTurns are the longest, the longest first.
+// longTurns holds the longest turns, the longest first.
 type longTurns struct {
 	n    int
 	turn [16]LongTurn
 }
 
-// note takes the turn that began and ended so many nanoseconds after started, if it is one of the longest.
+// note records a turn if it is one of the longest. began and ended are nanoseconds after started.
 func (l *longTurns) note(started time.Time, began, ended, cpu int64) {
 	if l.n == len(l.turn) && cpu <= int64(l.turn[l.n-1].CPU) {
 		return

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestLongTurns: of however many turns the sixteen longest are kept, in order.
+// TestLongTurns: of any number of turns, the sixteen longest are kept, in order.
 func TestLongTurns(t *testing.T) {
 	for _, n := range []int{0, 1, 15, 16, 17, 1000} {
 		var l longTurns

@@ -13,10 +13,10 @@ import (
 	"spindle/protocol"
 )
 
-// meter is the core's own bookkeeping: what INFO shows of commands, errors and turns.
+// meter holds the core's own statistics: what INFO shows of commands, errors and turns.
 //
-// The clock is read when a turn begins, after each run of like commands, and every lapEvery commands of a run. A
-// command that is neither fast nor brief, or has manyArgs, is timed alone. Every command is while precise is set.
+// The clock is read when a turn begins, after each run of equal commands, and every lapEvery commands of a run. A
+// command that is neither fast nor brief, or has manyArgs, is timed alone. While precise is set, every command is.
 type meter struct {
 	spec       *command.Spec // whose calls are not yet booked
 	calls      int
@@ -55,12 +55,12 @@ type meter struct {
 	rejectedCalls uint64
 }
 
-// errorCodesMax is how many different error codes are counted; a client can make up codes at will (scripts).
+// errorCodesMax is the number of different error codes that are counted. Scripts can make up any number of codes.
 const errorCodesMax = 128
 
 func (m *meter) init() { m.errors = map[string]uint64{} }
 
-// sample takes the rates' samples, ten times a second.
+// sample takes a sample for each rate, ten times a second.
 func (m *meter) sample(nanos int64) {
 	m.ops.Sample(m.commands, nanos)
 	m.perTurn.Sample(m.turns, nanos)
@@ -72,8 +72,8 @@ func (m *meter) begin(nanos int64) {
 	m.measuresCPU = false
 }
 
-// measureCPU starts the thread's clock for this turn. The thread is the turn's alone until its end. Otherwise the
-// runtime could stop the goroutine and run a reclaimer or a saver on the thread. That time would count as the turn's.
+// measureCPU starts the thread's clock for this turn. It locks the goroutine to the thread until the turn ends.
+// Otherwise the runtime could run a reclaimer or a saver on the thread, whose time would count as the turn's.
 func (m *meter) measureCPU(on bool) {
 	if m.measuresCPU = on; on {
 		runtime.LockOSThread()
@@ -81,7 +81,8 @@ func (m *meter) measureCPU(on bool) {
 	}
 }
 
-// end books the turn's length. It goes by the last reading of the clock: a turn of brief commands is not worth another.
+// end records the turn's length, up to the last reading of the clock. A turn of brief commands is not worth another
+// reading.
 func (m *meter) end(nanos int64, started time.Time, wall *clock.Wall) {
 	took := nanos - m.turnBegan
 	m.turns++
@@ -111,10 +112,10 @@ func (m *meter) rejected(spec *command.Spec, err error) {
 	m.countError(err)
 }
 
-// countError books an error reply under its code.
+// countError counts an error reply under its code.
 func (m *meter) countError(err error) { m.countErrors(err, 1) }
 
-// countErrors books n error replies with the same error.
+// countErrors counts n error replies with the same error.
 func (m *meter) countErrors(err error, n uint64) {
 	m.errorReplies += n
 	code := "ERR"
@@ -131,7 +132,7 @@ func (m *meter) countErrors(err error, n uint64) {
 	m.errors[code] += n
 }
 
-// stopErrors ends the count of error replies by code, until CONFIG RESETSTAT. One entry says so.
+// stopErrors stops the count of error replies by code, until CONFIG RESETSTAT. One entry shows that it has stopped.
 func (m *meter) stopErrors() {
 	if m.manyCodes != nil {
 		m.manyCodes(slices.Sorted(maps.Keys(m.errors)))
@@ -148,7 +149,7 @@ type Rate struct {
 	lastNanos int64
 }
 
-// Sample notes that the counter stands at count, at an instant on a clock of the caller's.
+// Sample adds a sample: the counter has the value count at the time nanos, on the caller's clock.
 func (r *Rate) Sample(count uint64, nanos int64) {
 	if elapsed := nanos - r.lastNanos; r.lastNanos != 0 && elapsed > 0 {
 		r.samples[r.next] = float64(count-r.lastCount) * 1e9 / float64(elapsed)
@@ -157,7 +158,7 @@ func (r *Rate) Sample(count uint64, nanos int64) {
 	r.lastCount, r.lastNanos = count, nanos
 }
 
-// PerSecond is the mean of the samples.
+// PerSecond returns the mean of the samples.
 func (r *Rate) PerSecond() float64 {
 	sum := 0.0
 	for _, s := range r.samples {
@@ -166,7 +167,7 @@ func (r *Rate) PerSecond() float64 {
 	return sum / float64(len(r.samples))
 }
 
-// reset forgets what CONFIG RESETSTAT forgets.
+// reset clears the figures that CONFIG RESETSTAT clears.
 func (m *meter) reset() {
 	m.commands, m.connections, m.errorReplies, m.rejectedCalls = 0, 0, 0, 0
 	m.turns, m.turnNanos, m.dutyNanos, m.longestTurn, m.mostCommands = 0, 0, 0, 0, 0

@@ -8,7 +8,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// monitorLine is what MONITOR shows of a command: "+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"".
+// monitorLine returns the line that MONITOR shows for a command: "+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"".
 func monitorLine(nowMs, nanos int64, cl *client.Client, args [][]byte) []byte {
 	line := strconv.AppendInt([]byte{'+'}, nowMs/1000, 10)
 	micros := strconv.Itoa(int(nowMs%1000*1000 + nanos/1000%1000))
@@ -31,14 +31,14 @@ func monitorLine(nowMs, nanos int64, cl *client.Client, args [][]byte) []byte {
 	return append(line, '\r', '\n')
 }
 
-// feedMonitors shows every MONITOR what has run.
+// feedMonitors shows a command that has run to all clients under MONITOR.
 func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte) {
 	if spec.Flags&(command.SkipMonitor|command.Admin) == 0 {
 		c.showMonitors(cl, args)
 	}
 }
 
-// showMonitors shows a call of cl's to all that watch.
+// showMonitors shows a call of cl to all clients under MONITOR.
 func (c *Core) showMonitors(cl *client.Client, args [][]byte) {
 	line, mark := monitorLine(c.nowMs, c.nanos, cl, args), c.number
 	if c.lent != nil || c.stack.depth > 0 {
@@ -52,7 +52,7 @@ func (c *Core) showMonitors(cl *client.Client, args [][]byte) {
 	c.monitors.Send(mark, cl, line, line)
 }
 
-// StartMonitor has cl shown every later command.
+// StartMonitor makes cl get every later command.
 func (c *Core) StartMonitor(cl *client.Client) {
 	c.assertHeld()
 	if cl.Is(client.Monitor) {
@@ -65,7 +65,7 @@ func (c *Core) StartMonitor(cl *client.Client) {
 	c.watchers[cl] = c.monitors.Add(cl)
 }
 
-// StopMonitor ends it.
+// StopMonitor undoes StartMonitor.
 func (c *Core) StopMonitor(cl *client.Client) {
 	c.assertHeld()
 	if !cl.Is(client.Monitor) {

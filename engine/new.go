@@ -13,7 +13,8 @@ import (
 	"spindle/protocol"
 )
 
-// New joins the parts. The catalogue may come later (SetCatalogue), because some of its rows need the core.
+// New builds a Core from its parts. The catalogue may come later (SetCatalogue), because some of its rows need the
+// core.
 func New(p Parts) *Core {
 	c := &Core{
 		space: p.Space, catalogue: p.Catalogue, clients: p.Clients, settings: p.Settings,
@@ -51,14 +52,14 @@ func New(p Parts) *Core {
 	return c
 }
 
-// SetCatalogue gives the core its commands, before the first Serve. It also makes the default user, which may run them
-// all.
+// SetCatalogue gives the core its commands, before the first Serve. It also makes the default user, which may run all
+// of them.
 func (c *Core) SetCatalogue(k *command.Catalogue) {
 	c.catalogue = k
 	c.users.Begin(k)
 }
 
-// AddOwnBarriers adds the core's barriers after those added so far: memory first, then between, then loading.
+// AddOwnBarriers adds the core's barriers after those added so far. The order is memory, then between, then loading.
 func (c *Core) AddOwnBarriers(between ...*part.Barrier) {
 	c.addBarrier(c.eviction.barrier)
 	c.addBarrier(c.shortage)
@@ -68,7 +69,7 @@ func (c *Core) AddOwnBarriers(between ...*part.Barrier) {
 	c.addBarrier(c.loading)
 }
 
-// installKeyspaceHooks has the keyspace report what it removes by itself.
+// installKeyspaceHooks makes the keyspace report the keys that it removes by itself.
 func (c *Core) installKeyspaceHooks() {
 	c.prepareFrames()
 	h := &c.space.Hooks
@@ -77,7 +78,7 @@ func (c *Core) installKeyspaceHooks() {
 	h.Ready, h.Gone, h.Whole = c.Ready, c.gone, c.wholly
 }
 
-// frame prepares what every context of this core has in common.
+// prepareFrames sets the fields that all contexts of this core have in common.
 func (c *Core) prepareFrames() {
 	for i := range c.stacks {
 		for j := range c.stacks[i].frames {
@@ -87,7 +88,8 @@ func (c *Core) prepareFrames() {
 	}
 }
 
-// memoryBarrier makes room before a command runs, and refuses those that may need more when there is none to make.
+// memoryBarrier makes room before a command runs. If there is no room to make, it refuses commands that may need
+// memory.
 func (c *Core) memoryBarrier() *part.Barrier {
 	return &part.Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call part.Call) error {
 		if cl.Is(client.Primary) {
@@ -104,8 +106,8 @@ func (c *Core) memoryBarrier() *part.Barrier {
 	}}
 }
 
-// shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on
-// what is left.
+// shortageBarrier refuses commands that may need memory while the system provides no more. The commands that already
+// run need the rest.
 func (c *Core) shortageBarrier() *part.Barrier {
 	return &part.Barrier{Name: "shortage", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
 		if !c.space.Heap().Short() {
@@ -128,7 +130,7 @@ func (c *Core) loadingBarrier() *part.Barrier {
 	}}
 }
 
-// Subscribe adds a feature's listeners to the events of the core. Before the first Serve.
+// Subscribe adds a feature's listeners to the events of the core. Call it before the first Serve.
 func (c *Core) Subscribe(l part.Listeners) {
 	e := &c.hooks
 	e.Add(l)

@@ -7,7 +7,7 @@ import (
 	"spindle/engine/command"
 )
 
-// PausePurpose is on whose behalf clients are held back; each has its own end, and the strictest holds.
+// PausePurpose is the purpose of a pause. The pause of each purpose has its own end. The strictest pause applies.
 type PausePurpose uint8
 
 const (
@@ -18,9 +18,9 @@ const (
 	pausePurposes
 )
 
-// pause is what holds clients back now, and the clients that it holds.
+// pause holds the pauses in force, and the clients that they hold back.
 //
-// engine.P1. A client is in held exactly while it has client.Paused; its Wait is then its place there.
+// engine.P1. A client is in held exactly while it has client.Paused. Its Wait is then its place in held.
 type pause struct {
 	until [pausePurposes]int64 // by Core.SteadyMs; 0 when not in force
 	all   [pausePurposes]bool  // every command, not only those that may write
@@ -31,16 +31,18 @@ type pause struct {
 	writers []func() // WhenWritable's, until no pause is in force
 }
 
-// begin puts a pause in force until untilMs, or lengthens and strengthens the purpose's own.
+// begin starts the pause of a purpose until untilMs. If that pause is already in force, begin lengthens and strengthens
+// it.
 func (p *pause) begin(by PausePurpose, all bool, untilMs int64) {
 	p.until[by] = max(p.until[by], untilMs)
 	p.all[by] = p.all[by] || all
 }
 
-// end takes the purpose's pause out of force.
+// end ends the pause of a purpose.
 func (p *pause) end(by PausePurpose) { p.until[by], p.all[by] = 0, false }
 
-// endOver ends what is over at nowMs. It says whether the pause has become weaker, so that held clients may ask again.
+// endOver ends the pauses that are over at nowMs. It reports whether a weaker pause remains, or none, so that held
+// clients may try again.
 func (p *pause) endOver(nowMs int64) (weaker bool) {
 	was, wasEvery := p.on, p.every
 	p.on, p.every = false, false
@@ -54,7 +56,7 @@ func (p *pause) endOver(nowMs int64) (weaker bool) {
 	return was && !p.on || wasEvery && !p.every
 }
 
-// nextEnd is when the first of the pauses in force ends, by Core.SteadyMs; 0 when none is.
+// nextEnd returns the time, by Core.SteadyMs, at which the first of the pauses in force ends. It returns 0 if none is.
 func (p *pause) nextEnd() (at int64) {
 	for _, until := range p.until {
 		if until != 0 && (at == 0 || until < at) {
@@ -64,8 +66,8 @@ func (p *pause) nextEnd() (at int64) {
 	return at
 }
 
-// holds says whether a command that does what flags say must wait. A client that takes the stream is never held back.
-// Our primary's stream is, whatever comes in it.
+// holds reports whether a command with these flags must wait. A client that receives the stream is never held back. All
+// commands of our primary's stream are held back.
 func (p *pause) holds(cl *client.Client, flags command.Flags) bool {
 	if !p.on || cl.Flags&(fedStream|client.Fake) != 0 {
 		return false
@@ -73,13 +75,13 @@ func (p *pause) holds(cl *client.Client, flags command.Flags) bool {
 	return p.every || cl.Flags&client.Primary != 0 || flags&(command.Write|command.MayReplicate) != 0
 }
 
-// hold keeps cl back until the pause ends or becomes weaker.
+// hold holds cl back until the pause ends or becomes weaker.
 func (p *pause) hold(cl *client.Client) {
 	cl.Flags |= client.Paused | client.Blocked
 	cl.Wait = p.held.PushBack(cl)
 }
 
-// forget takes a client that leaves out of those held back.
+// forget removes a client that leaves from the clients held back.
 func (p *pause) forget(cl *client.Client) {
 	if cl.Is(client.Paused) {
 		p.held.Remove(cl.Wait.(*list.Element))
@@ -87,7 +89,7 @@ func (p *pause) forget(cl *client.Client) {
 	}
 }
 
-// release has every held client offer its request again.
+// release makes every held client offer its request again.
 func (p *pause) release() {
 	for e := p.held.Front(); e != nil; e = e.Next() {
 		cl := e.Value.(*client.Client)

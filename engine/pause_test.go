@@ -8,8 +8,8 @@ import (
 	"spindle/engine/command"
 )
 
-// TestPauseHoldsAndReleases: a held request stays unread, is not offered again while nothing changed, and runs when the
-// pause ends.
+// TestPauseHoldsAndReleases: a held request stays unread, is not offered again while nothing has changed, and runs when
+// the pause ends.
 func TestPauseHoldsAndReleases(t *testing.T) {
 	h := newTestCore(t)
 	master, _ := h.arrive()
@@ -68,7 +68,7 @@ func TestPauseKinds(t *testing.T) {
 	h.expect("queued", h.do(b, "SET k v", "EXEC"), "+QUEUED\r\n*1\r\n+OK\r\n")
 }
 
-// TestPauseHoldsEXEC: a transaction is held for what it would run.
+// TestPauseHoldsEXEC: a transaction is held if a pause holds one of its commands.
 func TestPauseHoldsEXEC(t *testing.T) {
 	h := newTestCore(t)
 	cl, _ := h.arrive()
@@ -79,7 +79,7 @@ func TestPauseHoldsEXEC(t *testing.T) {
 	}
 }
 
-// TestPauseHoldsEXECByItsCommands: a queued call counts for what it says of itself, as outside of a transaction.
+// TestPauseHoldsEXECByItsCommands: a queued call is judged by its own flags (Means), as outside a transaction.
 func TestPauseHoldsEXECByItsCommands(t *testing.T) {
 	h := newTestCore(t, command.Spec{Name: "script", Arity: 2, Flags: command.MayReplicate,
 		Means: func(args [][]byte, row command.Flags) command.Flags {
@@ -102,7 +102,7 @@ func TestPauseHoldsEXECByItsCommands(t *testing.T) {
 	}
 }
 
-// TestPauseEndsInTime: an idle server wakes for it.
+// TestPauseEndsInTime: an idle server wakes up when a pause ends.
 func TestPauseEndsInTime(t *testing.T) {
 	h := newTestCore(t)
 	cl, conn := h.arrive()
@@ -116,7 +116,7 @@ func TestPauseEndsInTime(t *testing.T) {
 	h.expect("ended", conn.take(), "resume")
 }
 
-// TestPauseIgnoresTheWallClock: a wall clock that is set neither ends nor lengthens a pause.
+// TestPauseIgnoresTheWallClock: a change of the wall clock neither ends nor lengthens a pause.
 func TestPauseIgnoresTheWallClock(t *testing.T) {
 	h := newTestCore(t)
 	paused := func() (on bool) {
@@ -149,7 +149,7 @@ func TestPausedClientsLeave(t *testing.T) {
 	h.expect("after it left", conn.take(), "")
 }
 
-// TestManyPausedClientsLeave: a held client leaves about as fast as another, however many are held.
+// TestManyPausedClientsLeave: a held client leaves about as fast as another client, however many are held.
 func TestManyPausedClientsLeave(t *testing.T) {
 	const n = 60_000
 	leave := func(paused bool) time.Duration {

@@ -2,8 +2,8 @@ package engine
 
 import "math"
 
-// Pause holds back clients until untilMs, by SteadyMs: every command if all, else those that may write. It neither
-// shortens nor weakens a pause that the purpose has in force. Turn only.
+// Pause holds back clients until untilMs, by SteadyMs. It holds every command if all is true, and otherwise only
+// commands that may write. It neither shortens nor weakens a pause that the purpose already has in force. Turn only.
 func (c *Core) Pause(by PausePurpose, all bool, untilMs int64) {
 	c.assertHeld()
 	c.pause.begin(by, all, untilMs)
@@ -23,7 +23,7 @@ func (c *Core) Unpause(by PausePurpose) {
 	c.applyPause()
 }
 
-// applyPause has the core go by the pause that is in force.
+// applyPause updates the core after the pauses in force have changed.
 func (c *Core) applyPause() {
 	c.assertHeld()
 	was := c.pause.on
@@ -44,17 +44,17 @@ func (c *Core) applyPause() {
 	}
 }
 
-// A Pausing is what holds clients back, for INFO: the purpose whose pause ends last, and the ms until then.
+// A Pausing describes the pauses in force, for INFO: the purpose whose pause ends last, and the ms until then.
 type Pausing struct {
 	Reason string // in Valkey's words; "none"
 	All    bool   // every command, not only those that may write
 	LeftMs int64
 }
 
-// pauseReasons are the purposes in INFO.
+// pauseReasons are the names of the purposes in INFO.
 var pauseReasons = [pausePurposes]string{"client_pause", "shutdown_in_progress", "failover_in_progress", "slow_disk"}
 
-// Pausing returns what holds clients back now. Turn only.
+// Pausing describes the pauses that are in force now. Turn only.
 func (c *Core) Pausing() (p Pausing) {
 	c.assertHeld()
 	p.Reason, p.All = "none", c.pause.every
@@ -68,7 +68,7 @@ func (c *Core) Pausing() (p Pausing) {
 	return p
 }
 
-// Paused says whether a pause is in force, and whether it is for every command. Turn only.
+// Paused reports whether a pause is in force, and whether it holds every command. Turn only.
 func (c *Core) Paused() (on, all bool) {
 	c.assertHeld()
 	return c.pause.on, c.pause.every

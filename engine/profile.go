@@ -5,8 +5,8 @@ import (
 	"runtime/pprof"
 )
 
-// Profiles carry the name of the command that ran, as the label "command". The labels exist only during a profile:
-// otherwise the price is one nil check a command.
+// Profiles name the command that ran, as the label "command". The labels exist only during a profile. At other times
+// they cost one nil check for each command.
 
 // SetProfiling turns the labels on or off. Turn only.
 func (c *Core) SetProfiling(on bool) {
@@ -21,5 +21,5 @@ func (c *Core) SetProfiling(on bool) {
 	}
 }
 
-// unlabel takes the last command's label from the goroutine when the turn ends.
+// unlabel removes the last command's label from the goroutine when the turn ends.
 func (c *Core) unlabel() { pprof.SetGoroutineLabels(context.Background()) }

@@ -6,13 +6,13 @@ import (
 	"spindle/internal/invariant"
 )
 
-// AddSink has s told of every effect that is addressed to what it is, from the next unit on.
+// AddSink makes s receive every effect that is addressed to is, from the next unit on.
 func (c *Core) AddSink(s Sink, is client.Targets) {
 	c.AssertWhole("a sink is added")
 	c.sinks = append(c.sinks, hearer{s, is})
 }
 
-// book takes over what a command says of itself: how much it changed, and what a replica should run.
+// book records the result of a command: how much it changed, and what a replica should run.
 func (c *Core) book(ctx *command.Context) {
 	c.assertHeld()
 	c.meter.dirty += ctx.Dirty
@@ -36,7 +36,7 @@ func (c *Core) addEffects(ctx *command.Context) {
 	}
 }
 
-// addressees are the sinks that get a call's effects.
+// addressees returns the sinks that get a call's effects.
 func addressees(ctx *command.Context) client.Targets {
 	switch {
 	case ctx.Effects.To != 0:
@@ -47,7 +47,7 @@ func addressees(ctx *command.Context) client.Targets {
 	return client.ToAll
 }
 
-// Effect books an effect that no command of the client's names: an expired or evicted key, a duty's change.
+// Effect adds an effect that no client's command has: an expired or evicted key, or a duty's change.
 func (c *Core) Effect(db int, args ...[]byte) {
 	c.assertHeld()
 	if len(c.sinks) == 0 || c.replaying {
@@ -59,27 +59,27 @@ func (c *Core) Effect(db int, args ...[]byte) {
 	}
 }
 
-// TellReplicas books an effect for replicas alone. Between only.
+// TellReplicas sends a command to replicas only. Between only.
 func (c *Core) TellReplicas(args ...[]byte) {
 	c.assertNothingTold("replicas are told")
 	c.stack.unit.add(0, args, client.ToReplicas)
 	c.flushUnit()
 }
 
-// Changed says that something was changed beside any command: n changes, which Effect told of. Turn only.
+// Changed records n changes that were made by no command, and that Effect has sent to the sinks. Turn only.
 func (c *Core) Changed(n int) {
 	c.assertHeld()
 	c.meter.dirty += int64(n)
 }
 
-// Dirty is how many changes were made since the server started; the save rules go by differences of it.
+// Dirty returns the number of changes since the server started. The save rules use differences of it.
 func (c *Core) Dirty() int64 {
 	c.assertHeld()
 	return c.meter.dirty
 }
 
-// flushUnit gives the unit to the sinks, to each what is addressed to it, wrapped if that is more than one effect. Then
-// it forgets the unit.
+// flushUnit passes the unit to the sinks, to each the effects that are addressed to it. Several effects are put between
+// MULTI and EXEC. Then it empties the unit.
 func (c *Core) flushUnit() {
 	c.assertHeld()
 	u := &c.stack.unit
@@ -114,21 +114,21 @@ func (c *Core) RemoveSink(s Sink) {
 	}
 }
 
-// AssertWhole panics, in builds that check, if a unit is open that is not the running command's own. A transaction may
-// do to its own unit what others may not: REPLICAOF in EXEC changes the role at once. Turn only.
+// AssertWhole panics, in checked builds, if a unit is open that is not the running command's own. A transaction may do
+// to its own unit what others may not: REPLICAOF in EXEC changes the role at once. Turn only.
 func (c *Core) AssertWhole(what string) {
 	c.assertHeld()
 	invariant.That(c.lent == nil || c.stack == c.lent.stack, "engine.B1: %s while a unit is open", what)
 }
 
-// assertNothingTold is AssertWhole, and the running command's own unit is empty too.
+// assertNothingTold is AssertWhole. It also panics if the running command's own unit has effects.
 func (c *Core) assertNothingTold(what string) {
 	c.AssertWhole(what)
 	invariant.That(c.stack.unit.effects == 0, "engine.B1: %s after %d effects of its own unit", what, c.stack.unit.effects)
 }
 
-// EndUnit tells the effects of the running transaction so far as one unit. Its next command reads the data set from a
-// file, which would lack them. Turn only.
+// EndUnit sends the effects of the running transaction so far to the sinks, as one unit. Commands call it before they
+// reload the data set from a file, which could otherwise lack these effects. Turn only.
 func (c *Core) EndUnit() {
 	c.assertHeld()
 	if c.stack.unit.effects != 0 {

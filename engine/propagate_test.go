@@ -8,8 +8,8 @@ import (
 	"spindle/engine/command"
 )
 
-// TestUnits: one effect goes as it is, several between MULTI and EXEC, and a key that was found expired goes before
-// what found it.
+// TestUnits: one effect is sent as it is, several effects between MULTI and EXEC. The removal of an expired key is sent
+// before the effect of the command that found it.
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -51,7 +51,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestExpiryIsNoChange: the save rules do not count expiry, and the sinks hear of it in the same turn.
+// TestExpiryIsNoChange: the save rules do not count expiry, and the sinks receive it in the same turn.
 func TestExpiryIsNoChange(t *testing.T) {
 	h := newTestCore(t)
 	h.Do(func() {
@@ -62,7 +62,7 @@ func TestExpiryIsNoChange(t *testing.T) {
 	for range 50 {
 		h.dutySlice()
 	}
-	// A slow machine expires them in two turns.
+	// On a slow machine the keys may expire in two turns.
 	got := strings.ReplaceAll(h.sink.take(), "| . | 2:DEL", "| 2:DEL")
 	if got != "2:DEL a | 2:DEL b | ." && got != "2:DEL b | 2:DEL a | ." {
 		t.Errorf("%q", got)
@@ -77,7 +77,7 @@ func TestExpiryIsNoChange(t *testing.T) {
 	}
 }
 
-// TestDutiesOfABatch: what a busy server's duties decide reaches the sinks before the turn ends.
+// TestDutiesOfABatch: the effects of a busy server's duties reach the sinks before the turn ends.
 func TestDutiesOfABatch(t *testing.T) {
 	h := newTestCore(t)
 	cl, _ := h.arrive()
@@ -87,7 +87,7 @@ func TestDutiesOfABatch(t *testing.T) {
 	h.expect("expired beside a batch", h.sink.take(), "0:DEL a | .")
 }
 
-// TestWrote: only a client that added to the stream is told.
+// TestWrote: Wrote is called only for a client that has added to the stream.
 func TestWrote(t *testing.T) {
 	h := newTestCore(t)
 	var wrote []int64
@@ -107,7 +107,7 @@ func TestWrote(t *testing.T) {
 	}
 }
 
-// TestLater: what is put off runs at the end of the turn, once, with what it puts off itself.
+// TestLater: functions of Later run once at the end of the turn. So do functions that these pass to Later.
 func TestLater(t *testing.T) {
 	h := newTestCore(t)
 	ran := 0

@@ -5,10 +5,11 @@ import (
 	"spindle/protocol"
 )
 
-// keptPending is how much room of pushes.pending one command leaves to the next.
+// keptPending is the size up to which the buffer pushes.pending is kept for the next command.
 const keptPending = 64 << 10
 
-// Push sends p to cl after everything decided so far. p must not change afterwards; it may go to many clients.
+// Push sends p to cl after all earlier replies and pushes. p must not change after the call. It may be sent to many
+// clients.
 func (c *Core) Push(cl *client.Client, p []byte) {
 	c.assertHeld()
 	switch {
@@ -28,7 +29,7 @@ func (c *Core) Push(cl *client.Client, p []byte) {
 	}
 }
 
-// mark is what pushes of now wait for at the gate: this turn, or the end of the open unit (engine.O5).
+// mark returns what pushes of now wait for at the gate: the end of this turn, or of the open unit (engine.O5).
 func (c *Core) mark() uint64 {
 	if c.lent == nil && c.stack.depth < 2 {
 		return c.number
@@ -36,7 +37,7 @@ func (c *Core) mark() uint64 {
 	return c.unitMark()
 }
 
-// unitMark is the mark of the open unit.
+// unitMark returns the mark of the open unit.
 func (c *Core) unitMark() uint64 {
 	if !c.gated {
 		c.gated = true
@@ -45,7 +46,7 @@ func (c *Core) unitMark() uint64 {
 	return protocol.OfUnit(c.number)
 }
 
-// PushAll is Push to an audience: to each client what its protocol has. mine says that Here is in it.
+// PushAll is Push to an audience. Each client gets the bytes for its protocol. mine means that Here is in the audience.
 func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 	c.assertHeld()
 	if c.pushes.parked {
@@ -65,7 +66,7 @@ func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 	to.Send(c.mark(), here, resp2, resp3)
 }
 
-// PushEach is Push to each of them. They may come twice. Those on one loop get one mail.
+// PushEach is Push to each client of the list. A client may be in it twice. Clients on one loop get one mail.
 //
 // Lifetime: the list is lent.
 func (c *Core) PushEach(to []*client.Client, p []byte) {
@@ -102,7 +103,7 @@ next:
 	}
 }
 
-// pushHere is Push to Here.
+// pushHere is Push to the client that Here returns.
 func (c *Core) pushHere(p []byte) {
 	ps := &c.pushes
 	switch {
@@ -115,13 +116,13 @@ func (c *Core) pushHere(p []byte) {
 	}
 }
 
-// flushPushes puts the pushes of the batch's client to itself after its reply.
+// flushPushes appends the pushes of the batch's client to itself after its reply.
 func (c *Core) flushPushes(cl *client.Client) {
 	cl.Out.Raw(c.pushes.pending)
 	c.dropPending()
 }
 
-// dropPending forgets the pending pushes, which the caller has copied.
+// dropPending clears the pending pushes, which the caller has copied.
 func (c *Core) dropPending() {
 	if cap(c.pushes.pending) > keptPending {
 		c.pushes.pending = nil
@@ -129,7 +130,7 @@ func (c *Core) dropPending() {
 	c.pushes.pending = c.pushes.pending[:0]
 }
 
-// sendDeferred sends what was pushed while a parked client was answered.
+// sendDeferred sends the pushes that were made during the reply to a parked client.
 func (c *Core) sendDeferred() {
 	ps := &c.pushes
 	ps.parked = false
@@ -144,7 +145,7 @@ func (c *Core) sendDeferred() {
 	ps.deferred = ps.deferred[:0]
 }
 
-// postReply gives a parked client its reply, and after it the pushes of its command.
+// postReply sends a parked client its reply, and after it the pushes of its command.
 func (c *Core) postReply(cl *client.Client, r *protocol.Reply, pushed []byte) {
 	cl.Flags &^= client.Caching
 	if cl.Flags&silenced != 0 {
@@ -162,8 +163,9 @@ func (c *Core) postReply(cl *client.Client, r *protocol.Reply, pushed []byte) {
 	cl.Conn.PostReply(c.number, r)
 }
 
-// silenced is a client that asked for no replies, or for none to the command that runs.
+// silenced holds the flags of a client that wants no replies, or no reply to the command that runs.
 const silenced = client.ReplyOff | client.ReplySkip
 
-// unheard is a client whose command, now that it has run, gets no reply. CLIENT REPLY SKIP has none itself.
+// unheard holds the flags of a client whose command, now that it has run, gets no reply. CLIENT REPLY SKIP itself gets
+// none either.
 const unheard = silenced | client.ReplySkipNext | client.Replica

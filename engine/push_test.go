@@ -12,8 +12,8 @@ import (
 	"spindle/protocol"
 )
 
-// pushRows are TELL and WAIT. TELL x pushes x to all of the audience and then answers OK. WAIT k waits for a key and
-// does so.
+// pushRows are TELL and WAIT. TELL x pushes x to all of the audience and then replies OK. WAIT k waits for a key and
+// then does the same.
 func pushRows(h **testCore, all *client.Audience) []command.Spec {
 	tell := func(c *command.Context, word []byte) {
 		p := append(append([]byte("!"), word...), '\r', '\n')
@@ -47,8 +47,8 @@ func pushRows(h **testCore, all *client.Audience) []command.Spec {
 }
 
 // TestPushesComeAfterTheirReply: a command's pushes to its own client come right after its reply, in a transaction
-// after EXEC's. So do those of a command that was parked or lent the turn. They come also if no replies are wanted.
-// Others get it by mail.
+// after the reply of EXEC. The same holds for a command that was parked or has lent the turn. The pushes come even if
+// the client wants no replies. Other clients get the pushes by mail.
 func TestPushesComeAfterTheirReply(t *testing.T) {
 	for _, c := range []struct{ name, ask, answer, mail string }{
 		{"in a pipeline", "PING|TELL a|PING|TELL b",
@@ -103,8 +103,8 @@ func TestPushesComeAfterTheirReply(t *testing.T) {
 	})
 }
 
-// TestUnheardEventsCostNothing: with every class of keyspace events on, a SET allocates nothing, whether a client may
-// hear them or not.
+// TestUnheardEventsCostNothing: with all classes of keyspace events enabled, a SET allocates nothing, whether a client
+// may get the events or not.
 func TestUnheardEventsCostNothing(t *testing.T) {
 	h := newTestCore(t)
 	h.settings.NotifyEvents.Set(1<<31 - 1)
@@ -133,7 +133,7 @@ func TestUnheardEventsCostNothing(t *testing.T) {
 	}
 }
 
-// A mailbag is a loop that keeps the lists it is handed.
+// A mailbag is a loop that keeps the lists of receivers that it is given.
 type mailbag struct{ to [][]protocol.Conn }
 
 func (m *mailbag) PostAll(_ uint64, to []protocol.Conn, _ protocol.Conn, _ []byte) {
@@ -148,8 +148,8 @@ type seated struct {
 
 func (s seated) Loop() protocol.Loop { return s.loop }
 
-// TestPushEachIsOneMailALoop: clients on two loops get one mail each loop, and a client named twice is in it twice. The
-// client whose command runs has its push after the reply.
+// TestPushEachIsOneMailALoop: clients on two loops get one mail for each loop, and a client named twice is in it twice.
+// The client whose command runs gets its push after the reply.
 func TestPushEachIsOneMailALoop(t *testing.T) {
 	var h *testCore
 	var to []*client.Client

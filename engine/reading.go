@@ -9,17 +9,18 @@ import (
 	"spindle/protocol"
 )
 
-// Long reads: a command that reads many elements does its part in its turn, and a goroutine reads the rest from a
-// frozen view. Its client waits, as for a command at work elsewhere (client.Busy). engine/reading has the goroutines.
+// Long reads: a command that reads many elements does its part in its turn. A goroutine then reads the elements from a
+// view (a snapshot). The client waits, as for a command that works outside the turn (client.Busy). engine/reading has
+// the goroutines.
 //
-// engine.X1. A call reads beside the turns only if it is the outermost one, of a client that can wait. So nothing else
-// of its unit follows, and what it has told is complete.
+// engine.X1. A call reads outside the turn only if it is the outermost command, of a client that can wait. So no other
+// command of its unit follows, and its effects are complete.
 // engine.X2. The client's next request runs after the reply of the long read was posted. Pushes to the client alone
 // come after that reply (engine.O1). Messages of channels may come before it.
-// engine.X3. A call is booked when its reply is there: the part in the turn, and the time of reading, without waits.
-// Only the first part counts for the latency monitor and the stall log, because others waited for that alone.
+// engine.X3. A call is recorded when its reply is complete: the time in the turn and the time of reading, without
+// waits. The latency monitor and the stall log get only the time in the turn, because others waited only for that.
 
-// neverBeside are clients whose commands are always read in the turn.
+// neverBeside are the flags of clients whose commands always read in the turn.
 const neverBeside = client.Fake | client.DenyBlocking | client.Multi | client.Primary | client.Replica | client.Blocked
 
 // CanReadBeside implements command.Core.
@@ -52,7 +53,7 @@ func (c *Core) ReadBeside(ctx *command.Context, read func(*command.Reading) erro
 	c.reads.Begin(p.reading, c.meter.dirty, c.FreezeWithin)
 }
 
-// endReading answers a long read that is over, and books it. Turn only.
+// endReading replies to a long read that has ended, and records it. Turn only.
 func (c *Core) endReading(p *parked) {
 	cl, j := p.cl, p.reading
 	c.reads.End(j)
@@ -88,7 +89,7 @@ func (c *Core) endReading(p *parked) {
 	}
 }
 
-// ReadingSections are INFO's figures of long reads. They are read in turns.
+// ReadingSections returns INFO's figures of long reads. They are read in turns.
 func (c *Core) ReadingSections() []info.Section {
 	number := func(name string, of func(f reading.Figures) int64) info.Field {
 		return info.Int(name, func() int64 { return of(c.reads.Figures()) })

@@ -15,8 +15,8 @@ import (
 	"spindle/protocol"
 )
 
-// slowRead is a command that reads beside the turns: READ word. It replies all keys with their values in one string, in
-// the order of the keys, once the test lets it. READ wrong fails.
+// slowRead returns the command READ word, which reads outside the turn. It replies all keys with their values in one
+// string, in the order of the keys, once the test allows it. READ wrong fails.
 func slowRead(gate chan struct{}) command.Spec {
 	return command.Spec{Name: "read", Arity: 2, Flags: command.ReadOnly, Run: func(c *command.Context) error {
 		all := c.DB.Present()
@@ -48,14 +48,14 @@ func describe(v value.Value) string { return fmt.Sprintf("%s=%s", v.Key(), v.App
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
-// unread is how many long reads are not over, and how many views live.
+// unread returns the number of long reads that have not ended, and the number of open views.
 func (h *testCore) unread() (jobs, views int) {
 	defer h.hold()()
 	f := h.reads.Figures()
 	return f.Started + f.Waiting, f.Views
 }
 
-// idle waits for the end of all long reads. Then no view lives.
+// idle waits until all long reads have ended. Then no view is open.
 func (h *testCore) idle() {
 	h.t.Helper()
 	eventually(h.t, "the end of all long reads", func() bool { n, _ := h.unread(); return n == 0 })
@@ -77,15 +77,15 @@ func (h *testCore) said(f *fakeConn) (reply string) {
 	return f.take()
 }
 
-// silent reports whether the core has said nothing since the last take.
+// silent reports whether the core has done nothing with the connection since the last take.
 func (f *fakeConn) silent() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.log) == 0
 }
 
-// TestReadBeside: a long read answers as of its command, whatever is written meanwhile. The requests after it wait, and
-// others do not.
+// TestReadBeside: a long read replies with the data of the moment of its command, whatever is written later. The
+// client's next requests wait. Other clients do not.
 func TestReadBeside(t *testing.T) {
 	gate := make(chan struct{})
 	h := newTestCore(t, slowRead(gate))
@@ -120,7 +120,7 @@ func TestReadBeside(t *testing.T) {
 	h.idle()
 }
 
-// TestPushesAfterALongRead: what is pushed to the client while its command is read comes after the reply.
+// TestPushesAfterALongRead: a push to the client during its long read comes after the reply.
 func TestPushesAfterALongRead(t *testing.T) {
 	gate := make(chan struct{})
 	h := newTestCore(t, slowRead(gate))
@@ -135,7 +135,7 @@ func TestPushesAfterALongRead(t *testing.T) {
 	h.idle()
 }
 
-// TestLongReadIsStopped: a client that is killed, or leaves, ends its long read, started or not.
+// TestLongReadIsStopped: when a client leaves or is killed, its long read ends, whether it has started or not.
 func TestLongReadIsStopped(t *testing.T) {
 	gate := make(chan struct{})
 	h := newTestCore(t, slowRead(gate))
@@ -174,7 +174,7 @@ func TestLongReadIsStopped(t *testing.T) {
 }
 
 // TestLongReadsModel starts long reads at random moments among random writes, and ends them in any order. Each must
-// answer what a map held at its moment.
+// reply with what a map held at that moment.
 func TestLongReadsModel(t *testing.T) {
 	for seed := range uint64(8) {
 		modelLongReads(t, seed)
@@ -243,7 +243,7 @@ func modelLongReads(t *testing.T, seed uint64) {
 	h.idle()
 }
 
-// TestHaltStopsLongReads: a long read ends with the server.
+// TestHaltStopsLongReads: Halt ends a long read.
 func TestHaltStopsLongReads(t *testing.T) {
 	gate := make(chan struct{})
 	h := newTestCore(t, slowRead(gate))

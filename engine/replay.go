@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// A ReplayError is a command that no log of a server holds: the log is damaged, or another program wrote it.
+// A ReplayError reports a command that no server writes to a log. The log is damaged, or another program wrote it.
 type ReplayError struct {
 	Name    string
 	Unknown bool // there is no such command or subcommand; else it has too many or too few arguments
@@ -21,22 +21,22 @@ func (e *ReplayError) Error() string {
 	return "command " + strconv.Quote(e.Name) + " has a wrong number of arguments"
 }
 
-// NewReplayer is a client that commands of a log are run as: without a connection, with every right, and obeyed as a
-// primary is.
+// NewReplayer returns a client for running the commands of a log. It has no connection and all rights, and its commands
+// are obeyed like a primary's.
 func NewReplayer() *client.Client {
 	return &client.Client{
 		Flags: client.Fake | client.DenyBlocking | client.Primary, Protocol: 2, Authenticated: true, Out: &protocol.Reply{},
 	}
 }
 
-// Replay runs one command of a log as cl, which NewReplayer has made. No limit and no barrier holds for it, no sink
-// hears of its effects, and its reply is dropped. A command that failed when it was logged fails again. Turn only,
-// while keys past their deadline count as valid.
+// Replay runs one command of a log as cl, which NewReplayer has made. No limit and no barrier applies to it, no sink
+// gets its effects, and its reply is dropped. A command that failed when it was logged fails again. Turn only, while
+// keys past their deadline count as valid.
 //
-// passed says that the command was passed over, because it changes neither data nor scripts (gateLog).
+// passed means that the command was skipped, because it changes neither data nor scripts (gateLog).
 //
 // Lifetime: args are lent until Replay returns.
-// Errors: a *ReplayError. After one nothing has run.
+// Errors: a *ReplayError. Then nothing was run.
 func (c *Core) Replay(cl *client.Client, args [][]byte) (passed bool, err error) {
 	spec, err := c.rowOfLog(args)
 	if err != nil {
@@ -63,16 +63,16 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) (passed bool, err error)
 	return false, nil
 }
 
-// CanReplay says whether Replay would run a command or pass over it. Turn only. Errors: a *ReplayError.
+// CanReplay returns nil if Replay would run or skip a command. Turn only. Errors: a *ReplayError.
 func (c *Core) CanReplay(args [][]byte) error {
 	_, err := c.rowOfLog(args)
 	return err
 }
 
-// Row finds the row of a command of the core's own effects. Turn only. Errors: a *ReplayError.
+// Row returns the row of a command in the core's own effects. Turn only. Errors: a *ReplayError.
 func (c *Core) Row(args [][]byte) (*command.Spec, error) { return c.rowOfLog(args) }
 
-// rowOfLog finds the row of a command in a log. Errors: a *ReplayError.
+// rowOfLog returns the row of a command in a log. Errors: a *ReplayError.
 func (c *Core) rowOfLog(args [][]byte) (*command.Spec, error) {
 	c.assertHeld()
 	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestReplay: commands of a log change the data, and no sink hears of them. A command that changes neither data nor
-// scripts is passed over. An unknown command and a wrong number of arguments are refused.
+// TestReplay: commands of a log change the data, and no sink gets their effects. A command that changes neither data
+// nor scripts is skipped. An unknown command and a wrong number of arguments are refused.
 func TestReplay(t *testing.T) {
 	s := newTestCore(t)
 	cl := NewReplayer()

@@ -23,8 +23,8 @@ func (c *Core) inTurn(kind turnKind, f func()) {
 	c.release()
 }
 
-// within does all that belongs to a turn that the caller has taken. It reads the clock, runs f, hands on the decisions
-// and closes the books.
+// within does all that belongs to a turn that the caller has taken. It reads the clock, runs f, passes on the results
+// and updates the statistics.
 func (c *Core) within(kind turnKind, f func()) {
 	c.begin(kind)
 	f()
@@ -42,7 +42,7 @@ func (c *Core) begin(kind turnKind) {
 	}
 }
 
-// end hands on what the turn has decided, and closes its books.
+// end passes on the results of the turn, and updates its statistics.
 func (c *Core) end(kind turnKind) {
 	c.settle()
 	if c.labels != nil {
@@ -58,7 +58,7 @@ func (c *Core) end(kind turnKind) {
 	c.meter.end(c.nanos, c.started, &c.wall)
 }
 
-// settle gives sinks and neighbours what the turn has decided so far.
+// settle passes the results of the turn so far to sinks and neighbours.
 func (c *Core) settle() {
 	c.assertHeld()
 	c.runLater()
@@ -74,10 +74,10 @@ func (c *Core) settle() {
 	}
 }
 
-// Do runs f in a turn: for duties, loading and neighbours' goroutines. f must be short.
+// Do runs f in a turn. Duties, loading and the goroutines of other packages use it. f must be short.
 func (c *Core) Do(f func()) { c.doFor(f, f) }
 
-// doFor runs f in a turn. The stall log names job.
+// doFor runs f in a turn. The stall log names the function job.
 func (c *Core) doFor(job, f func()) {
 	c.inTurn(doTurn, func() {
 		c.stalls.job = reflect.ValueOf(job).Pointer()
@@ -85,8 +85,8 @@ func (c *Core) doFor(job, f func()) {
 	})
 }
 
-// DoWithin is Do for a caller that waits no longer than patience. If no turn is free within it, f runs later, and
-// DoWithin returns false. Until f has run, it takes no other function.
+// DoWithin is Do for a caller that waits no longer than patience. If no turn is free by then, f runs later, and
+// DoWithin returns false. Until f has run, DoWithin accepts no other function.
 func (c *Core) DoWithin(patience time.Duration, f func()) (ran bool) {
 	if !c.waitsWithin.CompareAndSwap(false, true) {
 		return false
@@ -105,15 +105,15 @@ func (c *Core) DoWithin(patience time.Duration, f func()) (ran bool) {
 	}
 }
 
-// DoBetween is Do with Between: it runs f in a turn and returns after that. It may wait as long as a script runs. It
-// says whether f has run: not after Halt.
+// DoBetween is Do with Between: it runs f in a turn and then returns. It may wait as long as a script runs. It returns
+// whether f has run. After Halt, f does not run.
 func (c *Core) DoBetween(f func()) (ran bool) { return c.doBy(c.Between, f) }
 
-// DoWhenWritable is Do with WhenWritable. It may wait as long as a script runs or a pause lasts. It says whether f has
-// run: not after Halt.
+// DoWhenWritable is Do with WhenWritable. It may wait as long as a script runs or a pause lasts. It returns whether f
+// has run. After Halt, f does not run.
 func (c *Core) DoWhenWritable(f func()) (ran bool) { return c.doBy(c.WhenWritable, f) }
 
-// doBy has door run f, and returns after f has run, or after Halt.
+// doBy passes f to door, and returns after f has run, or after Halt.
 func (c *Core) doBy(door func(func()), f func()) (ran bool) {
 	done := make(chan struct{})
 	c.doFor(f, func() {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestDoWithin: while the turn is held, DoWithin gives up, and its function runs later. Until then it takes no other.
+// TestDoWithin: while the turn is held, DoWithin stops waiting, and its function runs later. Until then DoWithin
+// accepts no other function.
 func TestDoWithin(t *testing.T) {
 	h := newTestCore(t)
 	var first, second, third atomic.Bool

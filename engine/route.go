@@ -8,10 +8,10 @@ import (
 	"spindle/protocol"
 )
 
-// Routing: in cluster mode a call runs on the node that serves the hash slot of its keys. Other nodes answer with a
+// Routing: in cluster mode a call runs on the node that serves the hash slot of its keys. Other nodes reply with a
 // redirection. The present slots.Map decides. It is read once for each call.
 
-// A redirect is why a call does not run here.
+// A redirect is the reason why a call does not run here.
 type redirect uint8
 
 const (
@@ -25,21 +25,21 @@ const (
 	asked                 // the keys are where the slot is going
 )
 
-// A route is what routing has found of a call.
+// A route is the result of routing a call.
 type route struct {
 	why  redirect
 	slot int         // of its keys; -1: it has none
 	to   *slots.Node // of moved and asked
 }
 
-// RouteBy has calls routed by the Map of current. replicas counts the replicas that get the stream. Before the first
-// Serve, in cluster mode only.
+// RouteBy makes the core route calls by the Map of current. replicas returns the number of replicas that get the
+// stream. Call RouteBy before the first Serve, in cluster mode only.
 func (c *Core) RouteBy(current *slots.Current, replicas func() int) {
 	c.slots, c.replicas = current, replicas
 }
 
-// admitSlots refuses a call whose keys this server does not serve. EXEC is judged by what was queued; one that is
-// refused ends its transaction.
+// admitSlots refuses a call whose keys this server does not serve. EXEC is judged by the queued commands. If an EXEC is
+// refused, its transaction ends.
 func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) error {
 	if cl.Is(client.Primary) || !spec.HasKeys(command.IncludeNotKeys) && !spec.Has(command.RunsQueue) {
 		return nil
@@ -63,7 +63,7 @@ func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) 
 	return redirection(m, cl, r)
 }
 
-// admitImport refuses a call of a move's source whose keys are not in slots that move here.
+// admitImport refuses a call from the source of slots that move here, if its keys are not in these slots.
 func (c *Core) admitImport(cl *client.Client, call part.Call) (err error) {
 	c.keysOf(cl, cl.DB, call, func(_ *command.Spec, k namedKey) bool {
 		if !c.space.Hides(slots.Of(k.key)) {
@@ -74,7 +74,7 @@ func (c *Core) admitImport(cl *client.Client, call part.Call) (err error) {
 	return err
 }
 
-// redirection is the reply to a call that does not run here.
+// redirection returns the error reply to a call that does not run here.
 func redirection(m *slots.Map, cl *client.Client, r route) error {
 	switch r.why {
 	case crossSlot:
@@ -102,8 +102,8 @@ type namedKey struct {
 	crosses bool // and it has to do with another database, too
 }
 
-// keysOf walks the keys of a call, shard channels among them, until each says stop. In a transaction, SELECT counts for
-// the commands after it. db is the client's database.
+// keysOf calls each with the keys of a call, including shard channels, until each returns false. In a transaction,
+// SELECT applies to the commands after it. db is the client's database.
 func (c *Core) keysOf(cl *client.Client, db int, call part.Call, each func(spec *command.Spec, k namedKey) (
 	more bool)) {
 	walk := func(spec *command.Spec, args [][]byte) bool {
@@ -140,14 +140,14 @@ func (c *Core) keysOf(cl *client.Client, db int, call part.Call, each func(spec 
 	}
 }
 
-// routeOf decides about a call of cl's, or of a script's that cl has called, in database db.
+// routeOf routes a call of cl, or of a script that cl has called, in database db.
 func (c *Core) routeOf(m *slots.Map, cl *client.Client, db int, call part.Call) (r route) {
 	r.slot = -1
 	var owner *slots.Node
 	var first []byte
 	migrating, importing, several, shard := false, false, false, false
 	missing, existing := 0, 0
-	// With several databases only EXEC knows in which one a queued command will look.
+	// With several databases, only EXEC knows in which one a queued command will look for its keys.
 	later := cl.Is(client.Multi) && c.stack.depth == 0 && !call.Spec.Has(command.RunsQueue) && c.space.Len() > 1
 	c.keysOf(cl, db, call, func(spec *command.Spec, k namedKey) bool {
 		key, slot := k.key, slots.Of(k.key)
@@ -215,7 +215,8 @@ func (c *Core) routeOf(m *slots.Map, cl *client.Client, db int, call part.Call) 
 	return r
 }
 
-// sendAway answers a call that does not run here. An EXEC ends its transaction, and answers the redirection alone.
+// sendAway replies to a call that does not run here. If it is EXEC, the transaction ends, and the reply is just the
+// redirection.
 func (c *Core) sendAway(cl *client.Client, spec *command.Spec, err error) {
 	switch {
 	case spec.Has(command.RunsQueue) && c.hooks.ExecRefused != nil:
@@ -227,9 +228,10 @@ func (c *Core) sendAway(cl *client.Client, spec *command.Spec, err error) {
 	cl.Out.Error(err)
 }
 
-// Scripts: what they name without having declared it is judged call by call.
+// Scripts: keys that a script uses without having declared them are checked call by call.
 
-// admitSlotsOfScript is admitSlots for a command of a script: as the client that has called the script.
+// admitSlotsOfScript is admitSlots for a command of a script. It uses the flags of the client that has called the
+// script.
 func (c *Core) admitSlotsOfScript(cl *client.Client, call part.Call) error {
 	script := cl.Script
 	outer := c.stack.frames[0].Client
@@ -268,7 +270,8 @@ func (c *Core) admitSlotsOfScript(cl *client.Client, call part.Call) error {
 	return nil
 }
 
-// declaredSlot is the slot of the keys that the call of a script, which runs, has declared; otherwise if it has none.
+// declaredSlot returns the slot of the keys that the call of the running script has declared. It returns otherwise if
+// the call has declared none.
 func (c *Core) declaredSlot(otherwise int) (slot int) {
 	slot = otherwise
 	caller := &c.stack.frames[c.stack.depth-1]
@@ -279,7 +282,8 @@ func (c *Core) declaredSlot(otherwise int) (slot int) {
 	return slot
 }
 
-// routeParked says why p's command, whose keys have key's slot, cannot continue here; nil if it can.
+// routeParked returns the error with which p's command cannot continue here, or nil if it can. All of its keys are in
+// key's slot.
 func (c *Core) routeParked(m *slots.Map, p *parked, key []byte) error {
 	if !m.OK {
 		return errDown

@@ -9,15 +9,15 @@ import (
 	"spindle/internal/slots"
 )
 
-// The slots of the keys below.
+// These are the slots of the keys below.
 const (
 	slotOfFoo   = 12182
 	slotOfBar   = 5061
 	slotOfHello = 866
 )
 
-// newNode is a core in cluster mode, and how to publish another slot map. foo and hello are its own, bar is another
-// node's, and no node has the other slots.
+// newNode returns a core in cluster mode, and a function that publishes another slot map. The node owns foo and hello,
+// another node owns bar, and no node has the other slots.
 func newNode(t *testing.T, more ...command.Spec) (h *testCore,
 	publish func(change func(d *slots.Draft, me, other *slots.Node))) {
 	h = newTestCoreOf(t, keyspace.Options{Databases: 1, Slots: true}, more...)
@@ -47,7 +47,7 @@ const (
 	isDown    = "-CLUSTERDOWN The cluster is down\r\n"
 )
 
-// TestRouting: what a node answers, by where the keys of a call belong.
+// TestRouting: a node's reply depends on where the keys of a call belong.
 func TestRouting(t *testing.T) {
 	h, publish := newNode(t)
 	cl, _ := h.arrive()
@@ -88,7 +88,8 @@ func TestRoutingOfOpenSlots(t *testing.T) {
 		"+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n$1\r\n1\r\n"+movedBar)
 }
 
-// TestScriptsKeepTheMapThatAdmittedThem: a slot that has gone before a script's first call is still its own.
+// TestScriptsKeepTheMapThatAdmittedThem: if a slot moves away before a script's first call, the script may still use
+// it.
 func TestScriptsKeepTheMapThatAdmittedThem(t *testing.T) {
 	var publish func(change func(d *slots.Draft, me, other *slots.Node))
 	fake := &client.Client{Flags: client.Fake | client.InScript, Authenticated: true, Protocol: 2}
@@ -112,8 +113,8 @@ func TestRoutingAtReplica(t *testing.T) {
 		movedBar+"+OK\r\n$-1\r\n"+movedBar+"+OK\r\n"+movedBar)
 }
 
-// TestRerouteOfBlocked: a client that waits for a key is told when its slot has gone, and a client that waits for
-// another key is not.
+// TestRerouteOfBlocked: a client that waits for a key gets a redirection when the key's slot has moved away. A client
+// that waits for another key does not.
 func TestRerouteOfBlocked(t *testing.T) {
 	h, publish := newNode(t)
 	a, onA := h.arrive()
@@ -129,7 +130,7 @@ func TestRerouteOfBlocked(t *testing.T) {
 	h.expect("down", onB.take(), "post "+isDown+"; resume")
 }
 
-// TestDropSlot: keys of a slot go, replicas hear of each, and no other slot's do.
+// TestDropSlot: the keys of a slot are deleted, and replicas get each deletion. Keys of other slots stay.
 func TestDropSlot(t *testing.T) {
 	h, _ := newNode(t)
 	cl, _ := h.arrive()
@@ -155,8 +156,8 @@ func TestDropSlot(t *testing.T) {
 	}
 }
 
-// TestDropSlots: slots of few keys share a turn, but no turn goes on after its slice of time. Slots that must stay are
-// left out.
+// TestDropSlots: slots with few keys share a turn, but no turn continues after its slice of time. Slots for which may
+// returns false are left out.
 func TestDropSlots(t *testing.T) {
 	h, _ := newNode(t)
 	cl, _ := h.arrive()
@@ -179,7 +180,7 @@ func TestDropSlots(t *testing.T) {
 	}
 }
 
-// TestLatch: only a client that names a key with a latch waits until it is released.
+// TestLatch: only a client that names a key with a latch waits until the latch is released.
 func TestLatch(t *testing.T) {
 	h := newTestCore(t)
 	a, onA := h.arrive()
@@ -207,8 +208,8 @@ func TestLatch(t *testing.T) {
 	h.expect("runs", h.do(a, "SET k 1"), "+OK\r\n")
 }
 
-// TestLatchSlots: only commands that name a key of the slots wait, until all calls about the slots are over. Then the
-// present map decides about them.
+// TestLatchSlots: only commands that name a key of the slots wait, until all latches of these slots are released. Then
+// the present map decides about them.
 func TestLatchSlots(t *testing.T) {
 	h, publish := newNode(t)
 	a, onA := h.arrive()
@@ -233,8 +234,8 @@ func TestLatchSlots(t *testing.T) {
 	h.expect("goes by the new map", h.do(a, "SET foo 1"), "-MOVED 12182 10.0.0.2:7002\r\n")
 }
 
-// TestImportingClient: a client that brings keys of hidden slots names no others. Its errors are told, and it is exempt
-// from the map of slots.
+// TestImportingClient: a client that sends keys of hidden slots may name no other keys. Its errors are reported, and it
+// is exempt from the map of slots.
 func TestImportingClient(t *testing.T) {
 	h, _ := newNode(t)
 	cl, _ := h.arrive()

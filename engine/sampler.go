@@ -14,7 +14,7 @@ const (
 	sampledKeys      = 64     // of one command; if it has more, some in a row stand for all
 )
 
-// A sampler decides which commands are looked at.
+// A sampler decides which commands are sampled.
 type sampler struct {
 	keys    *diagnose.HotKeys
 	off     bool
@@ -27,7 +27,7 @@ type sampler struct {
 	found   []command.KeyPosition
 }
 
-// never is more commands than there will be.
+// never is more commands than a server ever runs.
 const never = math.MaxInt / 2
 
 func (s *sampler) init(seed uint64) {
@@ -35,7 +35,7 @@ func (s *sampler) init(seed uint64) {
 	s.rng.Seed(seed, 0)
 }
 
-// tick has the samples follow the load, ten times a second.
+// tick adapts the number of samples to the load, ten times a second.
 func (s *sampler) tick(nanos int64, commands uint64) {
 	if s.off {
 		return
@@ -48,7 +48,8 @@ func (s *sampler) tick(nanos int64, commands uint64) {
 	s.left = min(s.left, 2*s.gap)
 }
 
-// pick says which of the next n commands is to be sampled, and for how many it stands (engine.S1); -1 if none is.
+// pick returns which of the next n commands to sample, and how many commands it stands for (engine.S1). It returns -1
+// if none is to be sampled.
 func (s *sampler) pick(n int) (at int, weight float64) {
 	if s.left -= n; s.left > 0 || s.off {
 		return -1, 0

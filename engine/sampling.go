@@ -6,13 +6,13 @@ import (
 	"spindle/engine/diagnose"
 )
 
-// Sampling of hot keys: one command of several tells which keys it has named, as what, and what that took. How many
-// are passed over follows the load, so that samples cost the same share of a busy core at any rate.
+// Sampling of hot keys: of several commands, one records the keys it has named, their use, and its cost. The number of
+// commands between two samples follows the load. So samples cost the same share of a busy core at any rate.
 //
-// engine.S1. A sample stands for all commands since the one before. Chance picks one request of a group, so that a
-// pipeline's pattern shows nothing false.
+// engine.S1. A sample stands for all commands since the previous sample. A request is picked by chance from a group, so
+// that a pipeline's pattern does not distort the result.
 
-// ApplyHotKeys follows the setting hot-keys. Turn only.
+// ApplyHotKeys applies the setting hot-keys. Turn only.
 func (c *Core) ApplyHotKeys() {
 	c.assertHeld()
 	s := &c.sampler
@@ -24,15 +24,15 @@ func (c *Core) ApplyHotKeys() {
 	}
 }
 
-// sampleInner takes a sample of a command that another one has run, if it is its turn.
+// sampleInner samples a command that another command has run, if the sampler picks it.
 func (c *Core) sampleInner(cl *client.Client, spec *command.Spec, args [][]byte, nanos int64) {
 	if at, weight := c.sampler.pick(1); at >= 0 {
 		c.sample(cl, spec, args, weight, 0, float64(nanos))
 	}
 }
 
-// sample notes the keys of a command that has run. Keys that scripts declare are left out: the commands of scripts are
-// sampled themselves.
+// sample records the keys of a command that has run. It leaves out keys that scripts declare, because the commands of
+// scripts are sampled themselves.
 func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weight, bytes, nanos float64) {
 	if spec.Has(command.Scripts) {
 		return
@@ -65,8 +65,8 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 	}
 }
 
-// firstKey is the index of the only key of a command that names one at a fixed place; 0 of other commands. Its flags
-// may depend on options, as SET's do.
+// firstKey returns the index of the only key of a command that names one key at a fixed place. It returns 0 for other
+// commands. The key's flags may depend on options, as in SET.
 func firstKey(spec *command.Spec) int {
 	if len(spec.Keys) != 1 {
 		return 0

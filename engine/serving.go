@@ -14,7 +14,7 @@ func (c *Core) serveReady() {
 	if len(w.ready) == 0 {
 		return
 	}
-	// The unit that made them ready may have taken its time: a key that has expired meanwhile serves no client.
+	// The unit that made these keys ready may have taken long. A key that has expired since then serves no client.
 	c.readClock()
 	for i := 0; i < len(w.ready); i++ { // serving one may make another ready
 		name := w.ready[i]
@@ -25,7 +25,7 @@ func (c *Core) serveReady() {
 		}
 		for s := l.first; s != nil; {
 			p, next := s.p, s.next
-			// It left while the client before it was served, so its place in the line is lost.
+			// The client left while the client before it was served, so its place in the line is lost.
 			if w.byClient[p.cl] != p {
 				if s, l = nil, w.byKey[name]; l != nil {
 					s = l.first // Start again at the head. Each restart follows a departure, so the loop ends.
@@ -51,7 +51,7 @@ func (c *Core) serveReady() {
 	w.ready = w.ready[:0]
 }
 
-// retry has a parked client's command try again.
+// retry runs a parked client's command again.
 func (c *Core) retry(p *parked) {
 	c.answerParked(p, commandEvent(p.spec), func(ctx *command.Context) {
 		if err := p.wait.Retry(ctx); err != nil {
@@ -66,7 +66,7 @@ func (c *Core) retry(p *parked) {
 	})
 }
 
-// retryDue has the command of a parked client try again at the time that it asked for.
+// retryDue runs a parked client's command again at the time that Again has returned.
 func (c *Core) retryDue(p *parked) {
 	c.waiting.postpone(p, c.nowMs+heldMs)
 	switch v, err := c.admit(unblocked, p.cl, plainCall(p.spec, p.args)); v {
@@ -77,10 +77,10 @@ func (c *Core) retryDue(p *parked) {
 	}
 }
 
-// heldMs is how long retryDue waits if the command is held, for example by a pause.
+// heldMs is how long retryDue waits, in ms, if the command is held, for example by a pause.
 const heldMs = 10
 
-// refuseParked ends a wait with the error of a command that was never run: as such it is counted.
+// refuseParked ends a wait with an error. The command counts as rejected, not as run.
 func (c *Core) refuseParked(p *parked, err error) {
 	c.assertHeld()
 	p.unbooked = false
@@ -88,11 +88,11 @@ func (c *Core) refuseParked(p *parked, err error) {
 	c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(err) })
 }
 
-// unblocking is what the latency monitor calls a reply that no key brought.
+// unblocking is the latency monitor's name for a reply to a parked client that was not caused by a key.
 const unblocking = "command-unblocking"
 
-// answerParked lets f reply for a parked client. If it replied, or called EndWait, the client continues. Its call is
-// booked with the time before the wait and the time for the reply. event is what the latency monitor calls the latter.
+// answerParked lets f reply for a parked client. If f replied, or called EndWait, the client continues. Its call is
+// recorded with the time before the wait and the time for the reply. event is the latency monitor's name for the reply.
 func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	c.assertHeld()
 	cl, began := p.cl, c.wall.Nanos()
@@ -138,8 +138,8 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	cl.Conn.Resume()
 }
 
-// Unblock ends a client's wait from outside: CLIENT UNBLOCK, with the reply of a timeout or, if asError, an error.
-// It answers false if the client waits for nothing that can be ended.
+// Unblock is CLIENT UNBLOCK: it ends a client's wait with the reply of a timeout or, if asError is true, with an error.
+// It returns false if the client is not in a wait that can be ended.
 func (c *Core) Unblock(cl *client.Client, asError bool) bool {
 	c.assertHeld()
 	p := c.waiting.byClient[cl]
@@ -155,8 +155,9 @@ func (c *Core) Unblock(cl *client.Client, asError bool) bool {
 	return true
 }
 
-// UnblockAll ends the waits of clients, but for those of commands that are at work. why gives the error that a client
-// gets, and whether it stays connected; without an error it waits on. onKeys: it waits for keys.
+// UnblockAll ends the waits of clients, except for clients whose command is at work. why returns the error for a
+// client, and whether the client stays connected. Without an error the client continues to wait. onKeys is true if it
+// waits for keys.
 func (c *Core) UnblockAll(why func(cl *client.Client, spec *command.Spec, onKeys bool) (err error, stays bool)) {
 	c.assertHeld()
 	var all []*parked
@@ -181,8 +182,8 @@ func (c *Core) UnblockAll(why func(cl *client.Client, spec *command.Spec, onKeys
 	}
 }
 
-// expireWaits answers those whose time has run out, at most budget of them. A deadline's own millisecond is part of the
-// wait, so no client hears too early.
+// expireWaits replies to parked clients whose timeout has passed, at most budget of them. The millisecond of a deadline
+// is part of the wait, so no client is answered too early.
 func (c *Core) expireWaits(budget int) {
 	c.assertHeld()
 	w := &c.waiting
@@ -200,7 +201,7 @@ func (c *Core) expireWaits(budget int) {
 	}
 }
 
-// Wake offers a parked client its Retry, for waits that no key ends: WAIT, WAITAOF.
+// Wake calls a parked client's Retry, for waits that no key ends: WAIT, WAITAOF.
 func (c *Core) Wake(cl *client.Client) {
 	c.assertHeld()
 	if p := c.waiting.byClient[cl]; p != nil && p.wait.Retry != nil {
@@ -208,7 +209,7 @@ func (c *Core) Wake(cl *client.Client) {
 	}
 }
 
-// EndWait is for a Retry that does not reply: the wait is over. PSYNC may reply in a later turn.
+// EndWait ends the wait of a client whose Retry does not reply. PSYNC may reply in a later turn.
 func (c *Core) EndWait(cl *client.Client) {
 	c.assertHeld()
 	if p := c.waiting.byClient[cl]; p != nil {
@@ -216,7 +217,7 @@ func (c *Core) EndWait(cl *client.Client) {
 	}
 }
 
-// Answer has f reply for a parked client, which continues if it did.
+// Answer lets f reply for a parked client. The client continues if f replied.
 func (c *Core) Answer(cl *client.Client, f func(*command.Context)) {
 	c.assertHeld()
 	if p := c.waiting.byClient[cl]; p != nil {
@@ -224,7 +225,7 @@ func (c *Core) Answer(cl *client.Client, f func(*command.Context)) {
 	}
 }
 
-// Reroute answers clients that wait for keys which this server serves no longer. Turn only.
+// Reroute replies to clients that wait for keys which this server does not serve any more. Turn only.
 func (c *Core) Reroute() {
 	c.assertHeld()
 	m := c.slots.Load()
@@ -246,8 +247,9 @@ func (c *Core) Reroute() {
 	}
 }
 
-// Readmit says why a command that worked beside the turns may not write its key any more; nil if it may. Meanwhile its
-// user may have lost a right, the slot may have moved, and the server may have become a replica. Turn only.
+// Readmit is for a command that worked outside the turn and now wants to write key. It returns the reason why it may
+// not, or nil. Since its start, its user may have lost a right, the slot may have moved, and the server may have become
+// a replica. Turn only.
 func (c *Core) Readmit(ctx *command.Context, key []byte) error {
 	p := c.waiting.byClient[ctx.Client]
 	p.key = key

@@ -9,7 +9,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings are the parameters the core itself goes by.
+// Settings are the settings that the core itself reads.
 type Settings struct {
 	Databases           setting.Int // how many there are; fixed at the start
 	RequirePass         setting.String
@@ -47,7 +47,7 @@ type Settings struct {
 	DefragCycleMax setting.Int
 }
 
-// Permission says which clients may do what is dangerous on a shared host.
+// Permission says which clients may run commands that are dangerous on a shared host.
 type Permission int
 
 const (
@@ -56,15 +56,15 @@ const (
 	PermitLocal
 )
 
-// Allows says whether a client may do it; local is one on this host.
+// Allows reports whether a client may run such commands. local means that the client is on this host.
 func (p Permission) Allows(local bool) bool { return p == PermitAnyone || p == PermitLocal && local }
 
-// Permissions are its words.
+// Permissions are the values in the configuration.
 var Permissions = []setting.Choice[Permission]{
 	{Name: "no", Value: PermitNobody}, {Name: "yes", Value: PermitAnyone}, {Name: "local", Value: PermitLocal},
 }
 
-// EvictionPolicy is maxmemory-policy; keyspace.Policy as a setting's word.
+// EvictionPolicy is the setting maxmemory-policy. Its values are those of keyspace.Policy.
 type EvictionPolicy int
 
 var policies = []setting.Choice[EvictionPolicy]{
@@ -80,7 +80,8 @@ var policies = []setting.Choice[EvictionPolicy]{
 	{Name: "noeviction", Value: EvictionPolicy(keyspace.NoEviction)},
 }
 
-// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+// Rows returns the settings as CONFIG and the configuration file know them. A call resets all settings to their
+// defaults.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("databases", &s.Databases, 16, setting.Between(1, math.MaxInt32), setting.Immutable),
@@ -121,13 +122,13 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// allEvents are the classes that A stands for: every one but m, n, o and c. K, E, S, T, I and V are channels.
+// allEvents are the classes that A stands for: all but m, n, o and c. K, E, S, T, I and V are channels.
 const allEvents = command.EventGeneric | command.EventString | command.EventList | command.EventSet |
 	command.EventHash |
 	command.EventZSet | command.EventExpired | command.EventEvicted | command.EventStream | command.EventModule
 
-// eventLetters are the classes in the order CONFIG GET shows them. The reference hides n beside A and loses it in
-// CONFIG REWRITE; here it stays.
+// eventLetters are the classes in the order in which CONFIG GET shows them. Redis hides n if A is set, and loses n in
+// CONFIG REWRITE. Here n stays.
 var eventLetters = []setting.Letter{
 	{Char: 'A', Bits: int64(allEvents)},
 	{Char: 'g', Bits: int64(command.EventGeneric)}, {Char: '$', Bits: int64(command.EventString)},

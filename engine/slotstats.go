@@ -7,13 +7,13 @@ import (
 	"spindle/internal/slots"
 )
 
-// Slot statistics: what the calls on the keys of each slot have cost. While they are counted every command is timed
+// Slot statistics: the cost of the calls on the keys of each slot. While they are counted, every command is timed
 // alone. While they are not, a call costs a comparison with nil.
 //
 // engine.C1. The outermost command counts for the slot of its keys. Commands of a transaction or a script count as
 // parts of it. A script whose commands use several slots counts for none.
 
-// CountSlots begins and ends counting, as the setting says. Turn only, and in cluster mode only.
+// CountSlots starts or stops counting. Turn only, and in cluster mode only.
 func (c *Core) CountSlots(on bool) {
 	c.assertHeld()
 	switch {
@@ -25,7 +25,7 @@ func (c *Core) CountSlots(on bool) {
 	c.ApplyLogLimits()
 }
 
-// SlotStat returns what a slot has cost; on is false while nothing is counted. Turn only.
+// SlotStat returns the cost of a slot. on is false while nothing is counted. Turn only.
 func (c *Core) SlotStat(slot uint16) (s SlotStat, on bool) {
 	c.assertHeld()
 	if c.slotStats == nil {
@@ -35,7 +35,7 @@ func (c *Core) SlotStat(slot uint16) (s SlotStat, on bool) {
 	return c.slotStats.of[slot], true
 }
 
-// ResetSlotStats is CONFIG RESETSTAT. Turn only.
+// ResetSlotStats does the part of CONFIG RESETSTAT for slots. Turn only.
 func (c *Core) ResetSlotStats() {
 	c.assertHeld()
 	if c.slotStats != nil {
@@ -43,7 +43,7 @@ func (c *Core) ResetSlotStats() {
 	}
 }
 
-// CountShardMessage counts a message of so many bytes that subscribers of a shard channel get. Turn only.
+// CountShardMessage counts the bytes of a message that subscribers of a shard channel get. Turn only.
 func (c *Core) CountShardMessage(channel []byte, bytes int) {
 	c.assertHeld()
 	if c.slotStats != nil {
@@ -51,7 +51,7 @@ func (c *Core) CountShardMessage(channel []byte, bytes int) {
 	}
 }
 
-// follow forgets the figures of slots that have another owner now.
+// follow clears the figures of slots that now have another owner.
 func (s *slotStats) follow(m *slots.Map) {
 	if m == nil || m == s.under {
 		return
@@ -67,7 +67,7 @@ func (s *slotStats) follow(m *slots.Map) {
 	s.under = m
 }
 
-// countedOf finds the slot of a call's first key. Slots are counted now.
+// countedOf returns the slot of a call's first key. It is called only while slots are counted.
 func (c *Core) countedOf(cl *client.Client, spec *command.Spec, args [][]byte) (n counted) {
 	c.slotStats.follow(c.slots.Load())
 	if at := spec.OneKey(); at > 0 && at < len(args) {
@@ -80,7 +80,7 @@ func (c *Core) countedOf(cl *client.Client, spec *command.Spec, args [][]byte) (
 	return n
 }
 
-// countScript has the outermost command count for the slot that a command of its script uses (engine.C1).
+// countScript counts the outermost command for the slot that a command of its script uses (engine.C1).
 func (c *Core) countScript(cl *client.Client, spec *command.Spec, args [][]byte) {
 	switch n := c.countedOf(cl, spec, args); {
 	case n == uncounted || n == c.stack.counted:

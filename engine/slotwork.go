@@ -6,12 +6,12 @@ import (
 	"spindle/engine/data/value"
 )
 
-// dropLooks is how many keys of a slot are deleted between two looks at the clock.
+// dropLooks is the number of keys of a slot that are deleted between two readings of the clock.
 const dropLooks = 16
 
-// DropSlot deletes keys of a hash slot that has gone to another node, in all databases. It works for at most limit, and
-// says whether there are more. Replicas and the log hear of each; listeners to keyspace events do not, because the keys
-// live on elsewhere. It deletes hidden keys too. Between only.
+// DropSlot deletes keys of a hash slot that has moved to another node, in all databases. It stops after limit, and
+// reports whether there are more keys. Replicas and the log get each deletion. Clients get no keyspace events, because
+// the keys still exist on the other node. It also deletes hidden keys. Between only.
 func (c *Core) DropSlot(slot uint16, limit time.Duration) (more bool) {
 	c.AssertWhole("a slot is dropped")
 	until := c.wall.Nanos() + int64(limit)
@@ -27,11 +27,12 @@ func (c *Core) DropSlot(slot uint16, limit time.Duration) (more bool) {
 	return more
 }
 
-// dropSlice is how long one turn of DropSlots deletes keys. Other work then gets the turn for as long.
+// dropSlice is how long one turn of DropSlots deletes keys. Then other goroutines can have the turn for as long.
 const dropSlice = 300 * time.Microsecond
 
-// DropSlots deletes the keys of slots in slices of turns, as DropSlot does. It leaves out the slots for which may is
-// false, which it asks in each turn. It returns when all keys are deleted, or after Halt. Not in a turn.
+// DropSlots deletes the keys of slots as DropSlot does, in several short turns. It calls may for each slot in each turn,
+// and leaves out the slots for which may returns false. It returns when all keys are deleted, or after Halt. Call it
+// outside the turn.
 func (c *Core) DropSlots(list []uint16, may func(slot uint16) bool) {
 	for len(list) > 0 {
 		ran := c.DoWhenWritable(func() {
@@ -48,7 +49,7 @@ func (c *Core) DropSlots(list []uint16, may func(slot uint16) bool) {
 	}
 }
 
-// dropSome deletes up to dropLooks keys of a slot in database i, and says whether there are more.
+// dropSome deletes up to dropLooks keys of a slot in database i. It reports whether there are more.
 func (c *Core) dropSome(i int, slot uint16) (more bool) {
 	db := c.space.DB(i)
 	var keys [dropLooks][]byte

@@ -16,14 +16,16 @@ import (
 	"spindle/engine/diagnose"
 )
 
-// The stall log lists what held a turn for longer than stall-threshold, while all other callers waited. Each part of a
-// turn is looked at where its time is known anyway: a run of commands, a command of another, a duty.
+// The stall log lists what held a turn for longer than stall-threshold, while all other goroutines waited. Each part of
+// a turn is checked where its time is known anyway: a run of commands, an inner command, a duty.
 //
-// engine.G1. A part that is noted counts as covered: what contains it is noted only if the rest is past the threshold.
-// engine.G2. The processor time of a stall is known as an upper bound: the process's since the last tick. Where even
-// that is under a quarter, the machine is to blame, unless the command is one that waits by itself.
+// engine.G1. A logged part counts as covered. The part that contains it is logged only if the rest of its time exceeds
+// the threshold.
+// engine.G2. The CPU time of a stall is known only as an upper bound: the CPU time of the process since the last tick.
+// If even that is less than a quarter of the stall, the machine is the cause, unless the command is one that waits by
+// itself.
 
-// ApplyStallThreshold follows the setting stall-threshold. Turn only.
+// ApplyStallThreshold applies the setting stall-threshold. Turn only.
 func (c *Core) ApplyStallThreshold() {
 	c.assertHeld()
 	c.stalls.limit = math.MaxInt64
@@ -32,7 +34,7 @@ func (c *Core) ApplyStallThreshold() {
 	}
 }
 
-// watchStall notes calls of a command that took so long together. args are the first one's, and may be nil.
+// watchStall checks calls of a command, which took so long together. args belong to the first call, and may be nil.
 func (c *Core) watchStall(cl *client.Client, spec *command.Spec, args [][]byte, calls int, took int64) {
 	w := &c.stalls
 	covered := w.covered
@@ -64,7 +66,7 @@ func (c *Core) watchStall(cl *client.Client, spec *command.Spec, args [][]byte, 
 	c.noteStall(e, took, waitsItself(spec))
 }
 
-// watchLent looks at a command that had lent the turn. Other clients could do little since it began.
+// watchLent checks a command that had lent the turn. Other clients could do little since it began.
 func (c *Core) watchLent(l *lent) {
 	w := &c.stalls
 	w.covered = 0
@@ -74,7 +76,7 @@ func (c *Core) watchLent(l *lent) {
 	}
 }
 
-// watchLater looks at a function that was left for the end of a turn.
+// watchLater checks a function that ran at the end of a turn (Later).
 func (c *Core) watchLater(f func(), began int64) {
 	w := &c.stalls
 	if took := c.wall.Nanos() - began; took-w.covered >= w.limit {
@@ -82,7 +84,7 @@ func (c *Core) watchLater(f func(), began int64) {
 	}
 }
 
-// waitsItself says that a command may wait without computing: for a disk, another server or the time.
+// waitsItself reports whether a command may wait without using CPU: for a disk, another server or a time.
 func waitsItself(spec *command.Spec) bool {
 	return spec.Flags&command.Admin != 0 || spec.Has(command.MovesKeys|command.RunsQueue|command.Scripts)
 }
@@ -100,14 +102,14 @@ func (c *Core) noteStall(e diagnose.Stall, took int64, waits bool) {
 	w.log.Note(e)
 }
 
-// A Holder is the call that holds the turn, or has lent it.
+// A Holder describes the call that holds the turn, or has lent it.
 type Holder struct {
 	Command string // "" if it is not known
 	Client  int64  // its ID; 0: none
 	Addr    string
 }
 
-// Holder returns the call that holds the turn now. Any goroutine. The call may end meanwhile.
+// Holder returns the call that holds the turn now. Any goroutine. The call may end at any moment.
 func (c *Core) Holder() Holder {
 	spec, cl := c.running.spec.Load(), c.running.client.Load()
 	if spec == nil || cl == nil {
@@ -116,7 +118,8 @@ func (c *Core) Holder() Holder {
 	return Holder{spec.Full, cl.ID, cl.Addr()}
 }
 
-// Lender returns the command that has lent the turn and the nanoseconds since it began; 0 if none has. Turn only.
+// Lender returns the command that has lent the turn, and the nanoseconds since it began. nanos is 0 if no command has.
+// Turn only.
 func (c *Core) Lender() (h Holder, nanos int64) {
 	c.assertHeld()
 	if c.lent == nil {
@@ -136,10 +139,10 @@ func (c *Core) Lender() (h Holder, nanos int64) {
 	return h, nanos
 }
 
-// dutiesBegin is the begin of the first of some duties.
+// dutiesBegin records the time at which the first of several duties begins.
 func (c *Core) dutiesBegin(nanos int64) { c.stalls.at = nanos }
 
-// dutyDone looks at the duty that has just ended.
+// dutyDone checks the duty that has just ended.
 func (c *Core) dutyDone(name string) {
 	w := &c.stalls
 	now := c.wall.Nanos()
@@ -149,7 +152,7 @@ func (c *Core) dutyDone(name string) {
 	w.at, w.covered = now, 0
 }
 
-// tickDone is dutyDone of a function of Hooks.Tick.
+// tickDone is dutyDone for a function of Hooks.Tick.
 func (c *Core) tickDone(f func(int64)) {
 	w := &c.stalls
 	if now := c.wall.Nanos(); now-w.at-w.covered >= w.limit {
@@ -159,7 +162,8 @@ func (c *Core) tickDone(f func(int64)) {
 	}
 }
 
-// watchTick looks for the machine's gaps between turns: a tick that came late although the process had nothing to do.
+// watchTick looks for gaps between turns that the machine causes: a tick that came late although the process had
+// nothing to do.
 func (c *Core) watchTick(nanos int64) {
 	w := &c.stalls
 	if w.limit == math.MaxInt64 {
@@ -173,26 +177,27 @@ func (c *Core) watchTick(nanos int64) {
 	w.cpu, w.noted, w.covered = cpu, 0, 0
 }
 
-// tickLeast is how late a tick must be to count as a gap.
+// tickLeast is how late a tick must be, in nanoseconds, to count as a gap.
 const tickLeast = int64(20 * time.Millisecond)
 
-// closure is how the name of a function literal ends.
+// closure matches the end of a function literal's name.
 var closure = regexp.MustCompile(`\.(func)?\d+$`)
 
-// watchDo looks at the function that a turn of Do was for.
+// watchDo checks the function that a turn of Do has run.
 func (c *Core) watchDo(took int64) {
 	w := &c.stalls
 	covered := w.covered
 	if w.covered = 0; took-covered < w.limit {
 		return
 	}
-	// A function literal is named "its function.func1": its function says more.
+	// A function literal is named after the function that contains it, as "name.func1". The name without ".func1" is
+	// clearer.
 	what := closure.ReplaceAllString(funcName(w.job), "")
 	c.noteStall(diagnose.Stall{Kind: diagnose.Other, What: what}, took, true)
 	w.covered = 0
 }
 
-// funcName is the name of the function at pc, without its package's path.
+// funcName returns the name of the function at pc, without its package's path.
 func funcName(pc uintptr) string {
 	f := runtime.FuncForPC(pc)
 	if f == nil {
@@ -202,7 +207,7 @@ func funcName(pc uintptr) string {
 	return name[strings.LastIndexByte(name, '/')+1:]
 }
 
-// scriptName is how SCRIPT STATS names the script that a call runs.
+// scriptName returns the name that SCRIPT STATS gives to the script that a call runs.
 func scriptName(ctx *command.Context) string {
 	name := ctx.Spec.Full
 	if len(ctx.Args) < 2 {
@@ -215,7 +220,7 @@ func scriptName(ctx *command.Context) string {
 	return name + " " + cut(ctx.Args[1], 64)
 }
 
-// shortened is a call's arguments as the log shows them.
+// shortened returns a call's arguments in the short form that the log shows.
 func shortened(args [][]byte) string {
 	const most, each = 8, 32
 	var b strings.Builder
@@ -232,7 +237,7 @@ func shortened(args [][]byte) string {
 	return b.String()
 }
 
-// cut is at most n bytes of a, and a sign that there are more.
+// cut returns a, or its first n bytes and "..." if a is longer.
 func cut(a []byte, n int) string {
 	if len(a) > n {
 		return string(a[:n]) + "..."

@@ -10,8 +10,8 @@ import (
 	"spindle/engine/part"
 )
 
-// TestStallsOfDuties: a duty that takes long is named, and so is a function of Later or Do. A tick that comes late
-// without a reason of ours is the machine's gap.
+// TestStallsOfDuties: a duty that takes long is logged with its name, and so is a function of Later or Do. If a tick
+// comes late without a reason in the process, the log shows a gap of the machine.
 func TestStallsOfDuties(t *testing.T) {
 	h := newTestCore(t)
 	h.Do(func() {

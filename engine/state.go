@@ -18,7 +18,7 @@ import (
 	"spindle/protocol"
 )
 
-// Core owns the data and runs the commands. Each method says from where it may be called; the fields need the turn.
+// Core owns the data and runs the commands. Each method says from where it may be called. The fields need the turn.
 type Core struct {
 	turn
 	space     *keyspace.Keyspace
@@ -87,11 +87,11 @@ type Core struct {
 	labels []context.Context // by command.Spec.ID, during a profile
 }
 
-// prefetchAhead is how many requests of a batch have their keys' cache misses under way at once. Past some
-// ten, the processor has no more line-fill buffers and the first lines fall out of L1 again.
+// prefetchAhead is the number of requests of a batch whose keys' cache misses are under way at once. With more than
+// some ten, the processor has no more line-fill buffers, and the first lines fall out of L1 again.
 const prefetchAhead = 12
 
-// Parts is what a Core is built from.
+// Parts are the parts that a Core is built from.
 type Parts struct {
 	Space     *keyspace.Keyspace
 	Catalogue *command.Catalogue
@@ -104,17 +104,19 @@ type Parts struct {
 	Clock     func() time.Time // nil: the machine's; any goroutine may call it
 }
 
-// A push goes to a client that has not asked for it now: a message of pub/sub, an invalidation.
+// A push goes to a client that has not requested it: a message of pub/sub, an invalidation.
 //
-// engine.O1. A client gets replies and pushes in the order in which they were decided.
-// engine.O2. A command's pushes to its own client come right after that command's reply; in a transaction after EXEC's,
-// in a script after the script's. A command that was parked or has lent the turn replies later, and so do its pushes.
-// engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
-// engine.O4. The stream of a replica goes by mail also while the replica's own batch is run.
-// engine.O5. Pushes of a transaction or a script are in their receivers' outputs at once, and count there. The gate
-// holds it back until the unit has ended, and until its effects are on disk where clients wait for that.
+// engine.O1. A client gets replies and pushes in the order in which they were made.
+// engine.O2. A command's pushes to its own client come right after that command's reply. In a transaction they come
+// after EXEC's reply, in a script after the script's. A command that was parked or has lent the turn replies later, and
+// so its pushes come later.
+// engine.O3. CLIENT REPLY OFF and SKIP do not suppress pushes.
+// engine.O4. The stream of a replica goes by mail, even while the replica's own batch runs.
+// engine.O5. Pushes of a transaction or a script are put into their receivers' outputs at once, and count there. The
+// gate holds the outputs back until the unit has ended. Where clients wait for the disk, it also waits until the unit's
+// effects are on disk.
 //
-// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come after the whole batch.
+// Nearly all pushes go by mail. The client whose batch runs is the exception: mail would come after the whole batch.
 type pushes struct {
 	here     *client.Client // whose batch is run; nil: none
 	pending  []byte         // for here, until the reply of the command that runs is complete
@@ -122,7 +124,7 @@ type pushes struct {
 	deferred []push         // those pushes
 }
 
-// A push that waits: to one client or to an audience.
+// A push is one that waits, for one client or for an audience.
 type push struct {
 	to           *client.Client
 	all          *client.Audience
@@ -130,11 +132,11 @@ type push struct {
 	resp2, resp3 []byte
 }
 
-// Latches hold back the commands that name a key on its way to another server, and no others. All keys of a slot may be
+// Latches hold back only the commands that name a key which is on its way to another server. All keys of a slot may be
 // on their way.
 //
-// engine.K1. While a key has a latch, no client's command that names it runs, in whatever database. While a pause holds
-// writes back, commands that read it run.
+// engine.K1. While a key has a latch, no client's command that names it runs, in any database. While a pause holds
+// writes back, commands that read the key run.
 // engine.K2. A script that has not declared such a key may read it, but not write to it.
 // engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
 type latches struct {
@@ -146,12 +148,13 @@ type latches struct {
 	dbs    []int // that a call names
 }
 
-// Replies that wait for replicas: the core says which client waits for how many, and which batches show data. The gate
-// holds their bytes (protocol.Gate), and replication says when they may leave.
+// Replies that wait for replicas: the core knows how many replicas each client's replies wait for, and which batches
+// show data. The gate holds the bytes of the replies (protocol.Gate), and replication releases them.
 //
-// engine.Q1. A client in the registry has the level that CLIENT ACK says, else its user's rule, else
-// min-replicas-to-ack. Its flag client.Acks says that the level is not 0.
-// engine.Q2. A batch has the highest level at which one of its commands has shown data. Posts have their receiver's.
+// engine.Q1. The level of a client in the registry comes from CLIENT ACK, else from its user's rule, else from
+// min-replicas-to-ack. Its flag client.Acks is set if the level is not 0.
+// engine.Q2. A batch has the highest level at which one of its commands has shown data. Posts have their receiver's
+// level.
 type acks struct {
 	common  uint8
 	clients [protocol.AckLevels + 1]int // in the registry, by level
@@ -159,7 +162,7 @@ type acks struct {
 	inner   bool                        // the transaction that runs has run a command
 }
 
-// eviction is what the core remembers of making room, for data and for clients. Nanos count from the core's start.
+// eviction is the state of evicting keys and clients. Nanos count from the core's start.
 type eviction struct {
 	barrier       *part.Barrier // up while maxmemory is set
 	exceededSince int64         // data exceed maxmemory, and eviction has not caught up; 0: it has
@@ -169,12 +172,13 @@ type eviction struct {
 	stuckAt       int64         // when the log last said that no client may be evicted, Unix ms
 }
 
-// Active defragmentation: when much of the slabs in use is free, the thinnest are emptied, in slices of turns. The heap
-// chooses them (memory/evacuate.go), a walk of the databases moves what lies in them. The settings are the reference's.
+// Active defragmentation: when much of the slabs in use is free, the emptiest slabs are evacuated, in slices of turns.
+// The heap chooses them (memory/evacuate.go), and a walk of the databases moves the blocks in them. The settings are
+// Redis's.
 //
-// engine.D1. Nothing moves while a view lives, a command has lent the turn, or a data set is loaded. A view that is
-// taken ends the evacuation; the walk resumes from its place with the next.
-// engine.D2. A slice is defragSlice long, and slices take the share of the time that the settings say.
+// engine.D1. Nothing moves while a view is open, a command has lent the turn, or a data set is loaded. A new view ends
+// the evacuation. The walk resumes from its place with the next evacuation.
+// engine.D2. A slice is defragSlice long, and slices take the share of the time that the settings allow.
 type defrag struct {
 	walk    keyspace.Defrag
 	next    int64 // nanos of the next slice
@@ -185,7 +189,7 @@ type defrag struct {
 	rest    int   // ticks until another run may begin all the same
 }
 
-// A stallWatch is what the core remembers for the stall log.
+// A stallWatch is the core's state for the stall log.
 type stallWatch struct {
 	log     *diagnose.Stalls
 	limit   int64   // nanos; MaxInt64: off
@@ -198,29 +202,29 @@ type stallWatch struct {
 	processCPU func() int64 // clock.ProcessCPU
 }
 
-// A largeness is the limits of requests and replies in bytes. MaxInt is never reached.
+// A largeness holds the limits of requests and replies in bytes. MaxInt is never reached.
 type largeness struct {
 	request, reply int
 	noted          int // the least request that sent has
 	sent           int // bytes of the request that runs if it is noted, else 0
 }
 
-// A SlotStat is what the calls on the keys of a slot have cost.
+// A SlotStat is the cost of the calls on the keys of a slot.
 type SlotStat struct {
 	Nanos   int64
 	In, Out uint64 // bytes of requests; of replies, of the stream to replicas and of messages of shard channels
 }
 
-// slotStats are those of all slots, for CLUSTER SLOT-STATS.
+// slotStats are the statistics of all slots, for CLUSTER SLOT-STATS.
 type slotStats struct {
 	of    [slots.Count]SlotStat
 	under *slots.Map // the Map at the last count
 }
 
-// tickEvery is how long a tick is, in nanos: the reference's serverCron at hz 10.
+// tickEvery is the time between ticks, in nanoseconds, like that of Redis's serverCron at hz 10.
 const tickEvery = int64(100 * time.Millisecond)
 
-// duties is what the slices remember of one another.
+// duties is the state that slices of duties share.
 type duties struct {
 	at         int64 // nanos at which the next slice is due, for busy servers
 	lastTick   int64
@@ -230,56 +234,57 @@ type duties struct {
 	cronPaused bool // DEBUG PAUSE-CRON 1
 	loading    bool
 	behind     bool // more keys are past their deadline than the last slice could take
-	// Reclaimers have freed more than the last slice took back, or are touching memory or giving it back to the system.
+	// draining means that reclaimers have freed more than the last slice took back. It also means that they are
+	// touching memory or returning it to the system.
 	draining   bool
 	laden      bool // what Hooks.Laden was last told
 	forgetting bool // streams may have messages to forget
 	ticks      uint64
 }
 
-// Turns is how many turns there have been. Turn only.
+// Turns returns the number of turns so far. Turn only.
 func (c *Core) Turns() uint64 {
 	c.assertHeld()
 	return c.number
 }
 
-// TurnNumber is the number of the turn that is held.
+// TurnNumber returns the number of the turn that the caller holds.
 func (c *Core) TurnNumber() uint64 {
 	c.assertHeld()
 	return c.number
 }
 
-// Now is the turn's instant in Unix ms.
+// Now returns the time of the turn in Unix ms.
 func (c *Core) Now() int64 {
 	c.assertHeld()
 	return c.nowMs
 }
 
-// SteadyMs is the turn's instant as clock.Steady counts: for durations, which must not depend on the wall clock.
+// SteadyMs returns the time of the turn by clock.Steady. It is for durations, which must not depend on the wall clock.
 func (c *Core) SteadyMs() int64 {
 	c.assertHeld()
 	return c.steady + c.nanos/int64(time.Millisecond)
 }
 
-// Uptime is how long the core has lived. Any goroutine.
+// Uptime returns the time since the core was made. Any goroutine.
 func (c *Core) Uptime() time.Duration { return c.clock().Sub(c.started) }
 
-// Clients is the registry. Turn only.
+// Clients returns the registry. Turn only.
 func (c *Core) Clients() *client.Registry {
 	c.assertHeld()
 	return c.clients
 }
 
-// Users are the users of this server. Turn only, but for Default and DefaultIsOpen.
+// Users returns the users of this server. Turn only, except for Default and DefaultIsOpen.
 func (c *Core) Users() *acl.Users { return &c.users }
 
-// Transacting says that the command that runs is part of a transaction. Turn only.
+// Transacting reports whether the running command is part of a transaction. Turn only.
 func (c *Core) Transacting() bool {
 	c.assertHeld()
 	return c.stack.depth > 0 && c.stack.frames[0].Spec.Has(command.RunsQueue)
 }
 
-// Current is the client that sent the outermost command that runs; nil if none runs.
+// Current returns the client that sent the outermost running command. It returns nil if no command runs.
 func (c *Core) Current() *client.Client {
 	c.assertHeld()
 	if c.stack.depth == 0 {
@@ -288,8 +293,8 @@ func (c *Core) Current() *client.Client {
 	return c.stack.frames[0].Client
 }
 
-// Here is the client whose pushes do not go by mail: its batch is run, or its command has lent the turn. nil: there is
-// none.
+// Here returns the client whose pushes do not go by mail, because its batch runs or its command has lent the turn. It
+// returns nil if there is none.
 func (c *Core) Here() *client.Client {
 	c.assertHeld()
 	if c.pushes.here == nil && c.lent != nil {
@@ -298,13 +303,13 @@ func (c *Core) Here() *client.Client {
 	return c.pushes.here
 }
 
-// Lent says whether a command is not over and has lent the turn. Turn only.
+// Lent reports whether a command has lent the turn and has not ended. Turn only.
 func (c *Core) Lent() bool {
 	c.assertHeld()
 	return c.lent != nil
 }
 
-// Busy is what others are told while a command has lent the turn, nil while none has. Turn only.
+// Busy returns the error for other clients while a command has lent the turn, and nil otherwise. Turn only.
 func (c *Core) Busy() error {
 	c.assertHeld()
 	if c.lent == nil {
@@ -316,43 +321,43 @@ func (c *Core) Busy() error {
 // Tardy implements command.Core.
 func (c *Core) Tardy() bool { return c.lent != nil && c.lent.tardy }
 
-// Loading says whether the data set is being read, so that what is here is only a part of it.
+// Loading reports whether the data set is being loaded, so that only a part of it is here.
 func (c *Core) Loading() bool {
 	c.assertHeld()
 	return c.duties.loading
 }
 
-// Laden is what Hooks.Laden has to tell. Turn only.
+// Laden reports whether reclaimers have much to free, for listeners of Hooks.Laden. Turn only.
 func (c *Core) Laden() bool {
 	c.assertHeld()
 	return c.duties.laden
 }
 
-// CronPaused says that what waits for the next tick waits for DEBUG PAUSE-CRON 0.
+// CronPaused reports whether DEBUG PAUSE-CRON has stopped the ticks.
 func (c *Core) CronPaused() bool {
 	c.assertHeld()
 	return c.duties.cronPaused
 }
 
-// HotKeys is what was sampled of keys. Turn only.
+// HotKeys returns the samples of keys. Turn only.
 func (c *Core) HotKeys() *diagnose.HotKeys {
 	c.assertHeld()
 	return c.sampler.keys
 }
 
-// Nanos is the turn's time by the clock that HotKeys.Fade gets. Turn only.
+// Nanos returns the time of the turn by the clock that HotKeys.Fade uses. Turn only.
 func (c *Core) Nanos() int64 {
 	c.assertHeld()
 	return c.nanos
 }
 
-// Stalls is the stall log. Turn only.
+// Stalls returns the stall log. Turn only.
 func (c *Core) Stalls() *diagnose.Stalls {
 	c.assertHeld()
 	return c.stalls.log
 }
 
-// other is the stack that is not s.
+// other returns the stack that is not s.
 func (c *Core) other(s *stack) *stack {
 	if s == &c.stacks[0] {
 		return &c.stacks[1]
@@ -360,10 +365,10 @@ func (c *Core) other(s *stack) *stack {
 	return &c.stacks[0]
 }
 
-// addBarrier appends b after those added before; it is down at first.
+// addBarrier appends b to the barriers. b is down at first.
 func (c *Core) addBarrier(b *part.Barrier) { c.barriers = append(c.barriers, b) }
 
-// Raise puts b up or down.
+// Raise raises b if up is true, and otherwise lowers it.
 func (c *Core) Raise(b *part.Barrier, up bool) {
 	c.assertHeld()
 	if b.Up == up {

@@ -10,14 +10,14 @@ import (
 
 // A turn is the right to run commands: R1. At any instant at most one goroutine holds it.
 //
-// A loop that has parsed a batch takes the turn and runs the batch in place; ARCHITECTURE.md says what that was
-// measured against.
+// A loop that has parsed a batch takes the turn and runs the batch in place. ARCHITECTURE.md compares this with
+// alternatives.
 //
-// With several loops a batch may find the turn taken. Its loop then publishes it in the loop's outbox, and the holder
-// runs it: combine.go.
+// With several loops, a loop may find the turn taken. The loop then publishes its batch in its outbox, and the holder
+// of the turn runs the batch: combine.go.
 //
-// engine.T1. In builds that check, holder is the goroutine that holds the turn, or 0. A method that is for the turn
-// only asserts that its caller is the holder.
+// engine.T1. In checked builds, holder is the goroutine that holds the turn, or 0. A method that is for the turn only
+// asserts that its caller is the holder.
 type turn struct {
 	mu     sync.Mutex
 	number uint64 // of the turn that is held, or was held last; written while held
@@ -59,7 +59,7 @@ func (t *turn) taken() {
 	t.number++
 }
 
-// release lets go of the turn. Loops that rest are woken for the batches that they have published. Turn only.
+// release releases the turn. It wakes sleeping loops whose published batches have not run. Turn only.
 func (t *turn) release() {
 	t.unlock()
 	if t.published.Load() != 0 {
@@ -75,7 +75,7 @@ func (t *turn) unlock() {
 	t.mu.Unlock()
 }
 
-// ringForWork wakes the loops that rest while batches of theirs are published. Any goroutine.
+// ringForWork wakes the sleeping loops that have published batches. Any goroutine.
 func (t *turn) ringForWork() {
 	for _, o := range *t.outboxes.Load() {
 		if o.HasWork() {
@@ -84,8 +84,9 @@ func (t *turn) ringForWork() {
 	}
 }
 
-// OnBehalf is for the holder of the turn, while another goroutine does a part of its work (DEBUG RELOAD). Each of the
-// two does what is for the turn inside run, one at a time. The other must have ended before the holder continues alone.
+// OnBehalf is for the holder of the turn while another goroutine does a part of its work (DEBUG RELOAD). Both call
+// functions for the turn only inside run, one at a time. The other goroutine must have ended before the holder
+// continues alone.
 func (t *turn) OnBehalf() (run func(f func())) {
 	t.assertHeld()
 	var mu sync.Mutex
@@ -99,7 +100,7 @@ func (t *turn) OnBehalf() (run func(f func())) {
 	}
 }
 
-// assertHeld panics unless the calling goroutine holds the turn, in builds that check (engine.T1).
+// assertHeld panics unless the calling goroutine holds the turn, in checked builds (engine.T1).
 func (t *turn) assertHeld() {
 	if invariant.Enabled {
 		invariant.That(t.holder.Load() == invariant.Goroutine(), "engine.T1: the caller does not hold the turn")

@@ -7,9 +7,9 @@ import (
 	"spindle/protocol"
 )
 
-// A unit is what one outermost command has told the sinks so far: a reader of the stream must apply it whole.
+// A unit holds the effects of one outermost command so far. A reader of the stream must apply the unit whole.
 //
-// Effects are encoded as they are booked, because their arguments are lent; with no sink nothing is encoded.
+// Effects are encoded as they are added, because their arguments are lent. Without a sink nothing is encoded.
 type unit struct {
 	effects int
 	bytes   []byte // all effects' commands, one after the other
@@ -18,19 +18,19 @@ type unit struct {
 	loose   bool // the effects do not belong together: keys that SCAN found expired
 }
 
-// A mark is where an effect ends, its database, and the sinks that get it.
+// A mark says where an effect ends, its database, and which sinks get it.
 type mark struct {
 	db, end int
 	to      client.Targets
 }
 
-// A hearer is a sink, and what it is.
+// A hearer is a sink, and which kind of sink it is.
 type hearer struct {
 	Sink
 	is client.Targets // one of them
 }
 
-// keptUnitBytes is how much of a unit's buffer survives it.
+// keptUnitBytes is the size up to which a unit's buffer is kept for the next unit.
 const keptUnitBytes = 1 << 20
 
 func (u *unit) add(db int, args [][]byte, to client.Targets) {
@@ -39,7 +39,7 @@ func (u *unit) add(db int, args [][]byte, to client.Targets) {
 	u.effects++
 }
 
-// appendFor appends what of the unit is addressed to a sink that is of a kind.
+// appendFor appends the effects of the unit that are addressed to a sink of the kind is.
 func (u *unit) appendFor(list []Effect, is client.Targets) []Effect {
 	list = append(list, Effect{AnyDB, multiBytes})
 	from := 0
@@ -60,12 +60,11 @@ var (
 	execBytes  = []byte("*1\r\n$4\r\nEXEC\r\n")
 )
 
-// maxDepth bounds how deep commands call commands. EXEC in a script's caller is two; a function that calls a script is
-// three.
+// maxDepth limits how deep commands call commands. A command in EXEC has depth two, and a command of a script in EXEC
+// has depth three.
 const maxDepth = 8
 
-// A stack is what one outermost command has under way: a frame for each depth of calls, and what it has told of its
-// effects.
+// A stack is the state of one outermost command: a frame for each depth of calls, and its unit of effects.
 type stack struct {
 	frames [maxDepth]command.Context // so that no call allocates
 	depth  int
@@ -76,7 +75,7 @@ type stack struct {
 	counted counted // for the outermost command, while slots are counted
 }
 
-// counted is the slot that a call counts for, plus one.
+// counted is the slot for which a call counts, plus one.
 type counted int16
 
 const (
@@ -84,7 +83,7 @@ const (
 	severalSlots counted = -1
 )
 
-// lending is how the command of a frame continues; nil if its handler has done all.
+// lending returns how the command of a frame continues. It returns nil if the handler has done all.
 func (s *stack) lending(frame *command.Context) *lending {
 	for i := range s.lends {
 		if s.lends[i].frame == frame {
@@ -124,7 +123,8 @@ type awaiting struct {
 	before bool // BeforeReply
 }
 
-// refusal is what others are told when the threshold is over. It goes by the command that has lent, inside EXEC too.
+// refusal returns the error for other clients after busy-reply-threshold. It depends on the command that has lent the
+// turn, even inside EXEC.
 func (l *lent) refusal() error {
 	frame := &l.stack.frames[max(l.stack.depth-1, 0)]
 	if lends := l.stack.lends; len(lends) > 0 {
@@ -136,7 +136,7 @@ func (l *lent) refusal() error {
 	return protocol.ErrBusyScript
 }
 
-// replayed is the command of a log that runs, as far as it gives way to others (engine.N4).
+// replayed is the state of a log's running command that gives way to others (engine.N4).
 type replayed struct {
 	began int64 // nanos
 	gave  bool

@@ -10,12 +10,12 @@ import (
 	"spindle/internal/invariant"
 )
 
-// waiting is every parked client.
+// waiting holds all parked clients.
 //
 // engine.W1. A client is in byClient exactly while client.Blocked is set and it is not merely paused.
-// engine.W2. Per key, clients stand in the order in which they blocked: first come, first served.
-// engine.W3. A client stands in a key's line once, also when it names the key twice. No line is empty.
-// engine.W4. byType counts the clients that stand in a line, each once.
+// engine.W2. Per key, clients are served in the order in which they blocked: first come, first served.
+// engine.W3. A client is in a key's line once, even if it names the key twice. No line is empty.
+// engine.W4. byType counts the clients that are in a line, each once.
 type waiting struct {
 	byClient map[*client.Client]*parked
 	byKey    map[keyName]*line
@@ -27,8 +27,8 @@ type waiting struct {
 	busy     int                   // how many of byClient are client.Busy
 }
 
-// A line is the clients that wait for one key. A stand is one client's place in it. To leave a line costs O(1),
-// whatever its length.
+// A line is the queue of clients that wait for one key. A stand is one client's place in it. To leave a line costs
+// O(1), whatever its length.
 type line struct {
 	first, last *stand
 	gone        int // how many asked to hear of the key's end (command.Wait.Gone)
@@ -96,7 +96,7 @@ type parked struct {
 	weight  float64      // of the long read as a sample; 0: it is none
 }
 
-// readingOf returns the wait of a client whose command is read beside the turns; nil if there is none.
+// readingOf returns the wait of a client whose command reads outside the turn. It returns nil if there is none.
 func readingOf(cl *client.Client) *parked {
 	if !cl.Is(client.Busy) {
 		return nil
@@ -111,7 +111,7 @@ func (w *waiting) init() {
 	w.byClient, w.byKey, w.isReady = map[*client.Client]*parked{}, map[keyName]*line{}, map[keyName]bool{}
 }
 
-// enter has p stand in the lines of its wait's keys, and in the other lists (engine.W1 to engine.W4).
+// enter adds p to the lines of its wait's keys, and to the other lists (engine.W1 to engine.W4).
 func (ws *waiting) enter(p *parked) {
 	w := &p.wait
 	p.stands = make([]stand, 0, len(w.Keys)) // never grows: lines point into it
@@ -141,7 +141,7 @@ func (ws *waiting) enter(p *parked) {
 	}
 }
 
-// leave takes p out of every list that enter put it into.
+// leave removes p from every list to which enter added it.
 func (ws *waiting) leave(p *parked) {
 	delete(ws.byClient, p.cl)
 	if p.index >= 0 {
@@ -167,7 +167,8 @@ func (ws *waiting) leave(p *parked) {
 		"engine.W4: no line, and by type %v", ws.byType)
 }
 
-// dueMs is when p's wait ends, or when its command is to try again before that: Unix ms, 0 for never.
+// dueMs returns the time, in Unix ms, at which p's wait ends, or its command tries again, whichever is first. 0 means
+// never.
 func (p *parked) dueMs() int64 {
 	if p.againMs != 0 && (p.wait.DeadlineMs == 0 || p.againMs < p.wait.DeadlineMs) {
 		return p.againMs
@@ -175,7 +176,7 @@ func (p *parked) dueMs() int64 {
 	return p.wait.DeadlineMs
 }
 
-// postpone sets when p's command is to try again; 0: never.
+// postpone sets when p's command is to try again. 0 means never.
 func (ws *waiting) postpone(p *parked, againMs int64) {
 	if p.againMs == againMs {
 		return
@@ -188,10 +189,10 @@ func (ws *waiting) postpone(p *parked, againMs int64) {
 	}
 }
 
-// blocked counts the clients that wait, without those that are busy.
+// blocked returns the number of parked clients, without those that are busy.
 func (ws *waiting) blocked() int { return len(ws.byClient) - ws.busy }
 
-// nextEnd is the deadline, in Unix ms, of the wait that ends first; 0 when none ends.
+// nextEnd returns the deadline, in Unix ms, of the wait that ends first. It returns 0 if no wait has a deadline.
 func (ws *waiting) nextEnd() int64 {
 	if len(ws.timeouts) == 0 {
 		return 0
@@ -199,10 +200,10 @@ func (ws *waiting) nextEnd() int64 {
 	return ws.timeouts[0].dueMs()
 }
 
-// anybodyFor says whether any client waits for a value of type t, at any key.
+// anybodyFor reports whether any client waits for a value of type t, at any key.
 func (w *waiting) anybodyFor(t value.Type) bool { return w.byType[t]+w.byType[value.None] > 0 }
 
-// offer appends a key to those that are ready, unless it is there.
+// offer adds a key to the ready keys, unless it is among them.
 func (w *waiting) offer(name keyName) {
 	if !w.isReady[name] {
 		w.isReady[name] = true

@@ -32,14 +32,14 @@ func (c *Core) admitWhole(cl *client.Client, call part.Call) error {
 	return errGuestReadsMuch(strings.ToUpper(call.Spec.Name), n, guestMost, reads.Use)
 }
 
-// guestMost is how many elements a guest's call may read: about a millisecond's work.
+// guestMost is the number of elements that a guest's call may read: about a millisecond's work.
 const guestMost = 10_000
 
-// forGuests reports whether a guest may run commands with these flags. It may run none that changes data, waits or
-// listens.
+// forGuests reports whether a guest may run commands with these flags. A guest may run no command that changes data,
+// waits or subscribes.
 func forGuests(flags command.Flags) bool {
 	listens := flags&command.PubSub != 0 && flags&command.NoScript != 0
-	// A command that reads and cannot wait answers at once.
+	// A command that reads and cannot wait replies at once.
 	waits := flags&command.Blocking != 0 && flags&command.ReadOnly == 0
 	return flags&(command.Write|command.MayReplicate) == 0 && !listens && !waits
 }

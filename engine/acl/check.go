@@ -7,7 +7,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Reason is what was refused. Of several selectors' refusals the greatest Reason is reported.
+// A Reason says what was refused. If several selectors refuse, the greatest Reason is reported.
 type Reason uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 
 var reasonNames = [...]string{"", "database", "command", "key", "auth", "channel", "tls-cert"}
 
-// String is the reason as ACL LOG names it.
+// String returns the reason as ACL LOG names it.
 func (r Reason) String() string { return reasonNames[r] }
 
 // A Decision says whether a user may make a call.
@@ -34,11 +34,11 @@ type Decision struct {
 
 func (d Decision) Refused() bool { return d.Reason != Allowed }
 
-// A Place is where a call looks for its keys: in database DB of Of.
+// A Place says where a call looks for its keys: in database number DB. Of is the number of databases.
 type Place struct{ DB, Of int }
 
-// Object is the refused command's full name, key, channel or database, for ACL LOG. It is a copy. A command that is
-// refused in the client's database is named itself.
+// Object returns the name of what was refused, for ACL LOG: the full name of the command, a key, a channel or a
+// database. It is a copy. A command that is refused in the client's database is named itself.
 func (d Decision) Object(row *command.Spec, args [][]byte) string {
 	if d.Arg == 0 {
 		return row.Full
@@ -59,19 +59,19 @@ func (d Decision) Verbose(r *Rights, row *command.Spec, args [][]byte) string {
 	return d.text(r, row)
 }
 
-// A Checker checks calls. It keeps a buffer, so it allocates nothing in steady state.
+// A Checker checks calls. It reuses its buffers, so it allocates nothing in steady state.
 //
-// Owner: one goroutine at a time; the core's is Users.
+// Owner: one goroutine at a time. The core's Checker is part of Users.
 type Checker struct {
 	keys      []command.KeyPosition
 	databases []int
 }
 
-// Check decides whether the user may call row with args in place; args[0] is the name.
+// Check decides whether the user may call row with args in place. args[0] is the name.
 //
-// If several selectors refuse, the refusal that came furthest is reported: a channel, else a key, else the command,
-// else a database. Of two alike, the one of the later argument counts. If not all keys of a call can be found, those at
-// fixed places are checked. The handler then refuses the call.
+// If several selectors refuse, Check reports the refusal that got furthest: a channel, else a key, else the command,
+// else a database. Of two equal reasons, it reports the later argument. If not all keys of a call can be found, Check
+// uses the keys at fixed places, because the handler will refuse the call.
 // Cost: one byte for a row that is always or never allowed; no allocation once the buffer has grown.
 func (k *Checker) Check(r *Rights, row *command.Spec, args [][]byte, place Place) Decision {
 	switch r.verdict(row) {
@@ -94,8 +94,8 @@ func (k *Checker) Check(r *Rights, row *command.Spec, args [][]byte, place Place
 	return worst
 }
 
-// CheckWithAnyKey is Check for a call that may also read keys it does not name: SORT BY and GET. One selector must
-// allow both.
+// CheckWithAnyKey is Check for a call that may also read keys that it does not name: SORT BY and GET. One selector must
+// allow both the call and any key.
 func (k *Checker) CheckWithAnyKey(
 	r *Rights, row *command.Spec, args [][]byte, place Place, use command.KeyFlags,
 ) bool {
@@ -114,8 +114,9 @@ func (k *Checker) CheckWithAnyKey(
 
 var anyKey = []byte("*")
 
-// find stores the places of the call's keys in k.keys. If not all can be found, it stores those at fixed places.
-// k.databases are the places of the databases that the call names. It is empty if the handler will refuse one of them.
+// find stores the places of the call's keys in k.keys. If not all can be found, it stores those at fixed places. In
+// k.databases it stores the places of the databases that the call names. k.databases is empty if the handler will
+// refuse one of them.
 func (k *Checker) find(row *command.Spec, args [][]byte, place Place) {
 	k.keys = k.keys[:0]
 	if row.HasKeys(0) {
@@ -139,7 +140,7 @@ func (r *Rights) verdict(row *command.Spec) verdict {
 
 // checkKey reports whether the user may use key in the ways of use, with any command.
 //
-// Proof: the tests of key patterns ask for one key.
+// Proof: the tests of key patterns check one key at a time.
 func (r *Rights) checkKey(key []byte, use command.KeyFlags) bool {
 	for _, s := range r.selectors {
 		if s.allKeys || s.keyIndex.allow(key, wanted(use)) {
@@ -149,8 +150,8 @@ func (r *Rights) checkKey(key []byte, use command.KeyFlags) bool {
 	return false
 }
 
-// CheckChannel reports whether the user may publish and subscribe to channel. A pattern must equal one of the user's
-// patterns.
+// CheckChannel reports whether the user may publish and subscribe to channel. If isPattern is true, channel must be
+// equal to one of the user's patterns.
 func (r *Rights) CheckChannel(channel []byte, isPattern bool) bool {
 	for _, s := range r.selectors {
 		if s.allChannels || s.allowsChannel(channel, isPattern) {
@@ -160,9 +161,9 @@ func (r *Rights) CheckChannel(channel []byte, isPattern bool) bool {
 	return false
 }
 
-// LosesChannels reports whether a subscription allowed by r may be forbidden by next.
+// LosesChannels reports whether next may forbid a subscription that r allows.
 //
-// It compares rules only. false is certain. After true, check each subscription with next.CheckChannel.
+// It compares only the rules. false is certain. After true, check each subscription with next.CheckChannel.
 func (r *Rights) LosesChannels(next *Rights) bool {
 	for _, s := range next.selectors {
 		if s.allChannels {
@@ -182,7 +183,7 @@ func (r *Rights) LosesChannels(next *Rights) bool {
 	return false
 }
 
-// check decides for one selector about a call with k's keys and databases.
+// check decides for one selector whether it allows a call with k's keys and databases.
 func (s *selector) check(row *command.Spec, args [][]byte, k *Checker, place Place) Decision {
 	if !s.allDatabases {
 		if row.Has(command.AllDatabases) {
@@ -239,8 +240,8 @@ func (s *selector) allowsChannel(channel []byte, isPattern bool) bool {
 	return s.channelIndex.allow(channel, 0)
 }
 
-// wanted is the permission that a use of a key needs. A use that neither reads nor writes the value (EXISTS) needs any
-// pattern.
+// wanted returns the permission that a use of a key needs. A use that neither reads nor writes the value (EXISTS) needs
+// any pattern.
 func wanted(use command.KeyFlags) (want permits) {
 	if use&command.KeyAccess != 0 {
 		want |= read

@@ -9,7 +9,7 @@ import (
 var (
 	errUserName = &protocol.Error{Code: "ERR", Text: "Usernames can't contain spaces or null characters"}
 
-	// Only for counts.
+	// These two are only for statistics.
 	errWrongPass = &protocol.Error{Code: "WRONGPASS"}
 	errNoPerm    = &protocol.Error{Code: "NOPERM"}
 )
@@ -22,12 +22,12 @@ func errModifier(rule []byte, err error) error {
 	return protocol.Errorf("ERR", "Error in ACL SETUSER modifier '%s': %s", rule, err)
 }
 
-// Error is the reply to a refused call. It does not name the key or channel.
+// Error returns the reply to a refused call. It does not name the key or channel.
 func (d Decision) Error(r *Rights, row *command.Spec) *protocol.Error {
 	return &protocol.Error{Code: "NOPERM", Text: d.text(r, row)}
 }
 
-// ScriptError is the error that a script's refused call raises.
+// ScriptError returns the error that a script's refused call raises.
 func (d Decision) ScriptError(r *Rights, row *command.Spec) *protocol.Error {
 	return &protocol.Error{Code: "ERR", Text: "ACL failure in script: " + d.text(r, row)}
 }
@@ -44,7 +44,7 @@ func (d Decision) text(r *Rights, row *command.Spec) string {
 	return "User " + r.name + " has no permissions to run the '" + row.Full + "' command"
 }
 
-// ExecError is the reply in EXEC's array to a queued command that may no longer run.
+// ExecError returns the reply in EXEC's array to a queued command that may no longer run.
 func (d Decision) ExecError() *protocol.Error {
 	why := "no permission to execute the command or subcommand"
 	switch d.Reason {

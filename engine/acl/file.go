@@ -11,10 +11,10 @@ import (
 	"spindle/internal/disk"
 )
 
-// Load replaces all users by those of the ACL file at path. A default user that the file lacks is reset.
+// Load replaces all users by those of the ACL file at path. If the file lacks the default user, Load resets that user.
 //
-// Shape: a change for each user that existed before, deleted or not.
-// Errors: one text with all errors of the file, by line; then nothing has changed.
+// Shape: one Change for each user that existed before, deleted or not.
+// Errors: one text with all errors of the file, in the order of lines. After an error nothing has changed.
 func (u *Users) Load(path string) ([]Change, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -27,7 +27,8 @@ func (u *Users) Load(path string) ([]Change, error) {
 	return u.replace(loaded), nil
 }
 
-// replace replaces the users by loaded, which holds sealed rights by name. Users in both keep their pointer.
+// replace replaces the users by loaded, which holds sealed rights by name. A user that is also in loaded keeps its
+// pointer.
 func (u *Users) replace(loaded map[string]*Rights) []Change {
 	if loaded[DefaultName] == nil {
 		loaded[DefaultName] = u.newDefault()
@@ -55,7 +56,7 @@ func (u *Users) replace(loaded map[string]*Rights) []Change {
 
 // parseFile parses an ACL file: lines of "user NAME RULE...", and blank lines. Its errors name path.
 //
-// A word ends at a blank, even in quotes, because no name or pattern contains one.
+// A word ends at a blank, even inside quotes, because no name or pattern contains a blank.
 func (u *Users) parseFile(path string, text []byte) (map[string]*Rights, error) {
 	users := map[string]*Rights{}
 	var wrong strings.Builder
@@ -111,8 +112,8 @@ func (u *Users) parseUser(where, name string, rules [][]byte, wrong *strings.Bui
 	return d.seal()
 }
 
-// Save writes all users to the ACL file at path, which keeps its mode and owner. After a crash the file is the old or
-// the new one.
+// Save writes all users to the ACL file at path and keeps the file's mode and owner. After a crash the file has either
+// the old or the new content.
 //
 // Errors: the system's text. The old file is unchanged, unless only the sync of the folder failed.
 func (u *Users) Save(path string) error {
@@ -133,7 +134,7 @@ var saveSteps = map[disk.Step]string{
 	disk.StepSyncDir: "Syncing ACL directory",
 }
 
-// systemText is the system's text for err, capitalized as by C's strerror.
+// systemText returns the system's text for err, capitalized as by C's strerror.
 func systemText(err error) string {
 	var number syscall.Errno
 	if !errors.As(err, &number) {
@@ -143,9 +144,9 @@ func systemText(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// CheckLines checks the "user" lines of redis.conf before they are applied; each is a name and its rules.
+// CheckLines checks the "user" lines of redis.conf before they are applied. Each line is a name and its rules.
 //
-// Errors: at is the line's index; the error is redis.conf's text. Unknown commands are left to Configure.
+// Errors: at is the line's index; the error is redis.conf's text. Configure reports unknown commands.
 func (u *Users) CheckLines(lines [][][]byte) (at int, err error) {
 	seen := map[string]bool{}
 	for at, line := range lines {
@@ -173,10 +174,10 @@ func declarationError(word []byte, err error) error {
 }
 
 // Configure makes the users of redis.conf's "user" lines, each a name and its rules. A line for the default user resets
-// it first.
+// that user first.
 //
 // Shape: disabled names the users without "on", which may be a mistake.
-// Errors: the first wrong rule; then the server must not start.
+// Errors: the first wrong rule. The server must then not start.
 func (u *Users) Configure(lines [][][]byte) (disabled []string, err error) {
 	for _, line := range lines {
 		name := line[0]

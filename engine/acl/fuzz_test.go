@@ -11,7 +11,7 @@ import (
 // FuzzRules: any rules are applied completely or not at all, and the text of a user makes the same user again.
 //
 // The second check skips texts with quotes or parentheses inside selectors. Words in parentheses lose their quotes
-// there, as in the reference.
+// there, as in Redis.
 func FuzzRules(f *testing.F) {
 	for _, seed := range []string{
 		"on nopass +@all ~* &*", ">pw <pw #12 !12", "+get +config|get -config|set +select|1", "%R~a %W~a %~ % %RW",

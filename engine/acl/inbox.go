@@ -6,7 +6,8 @@ import (
 	"spindle/protocol"
 )
 
-// An Inbox holds refusals of clients that the core does not know, until a turn moves them to a Log. Any goroutine.
+// An Inbox holds refusals of clients that the core does not know, until a turn moves the refusals to a Log. Any
+// goroutine.
 type Inbox struct {
 	mu       sync.Mutex
 	entries  []Entry
@@ -28,7 +29,7 @@ func (b *Inbox) Add(e Entry, nowMs int64) {
 	b.entries = append(b.entries, e)
 }
 
-// MoveTo adds the refusals to l. It passes their replies to count: n replies of one error.
+// MoveTo moves the refusals to l. For each error reply, it calls count with the number of times it was sent.
 func (b *Inbox) MoveTo(l *Log, count func(err error, n int64)) {
 	b.mu.Lock()
 	entries, overflow := b.entries, b.overflow
@@ -46,7 +47,7 @@ func (b *Inbox) MoveTo(l *Log, count func(err error, n int64)) {
 	}
 }
 
-// replyTo is the error that clients get for a reason, without its text.
+// replyTo returns the error that clients get for a reason, without its text.
 func replyTo(reason Reason) *protocol.Error {
 	if reason == DeniedAuth {
 		return errWrongPass

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestInboxCountsAll: goroutines fill an inbox past its size. Each refusal is counted once, as is its reply.
+// TestInboxCountsAll: goroutines add more refusals than an inbox holds. Each refusal and its reply are counted once.
 func TestInboxCountsAll(t *testing.T) {
 	var b Inbox
 	var l Log

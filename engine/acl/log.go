@@ -2,7 +2,7 @@ package acl
 
 import "slices"
 
-// An Origin is the origin of a refused call: the outermost of EXEC, a script and a module.
+// An Origin is where a refused call came from: the outermost of EXEC, a script and a module.
 type Origin uint8
 
 const (
@@ -40,11 +40,11 @@ type Log struct {
 	denied  [reasons]int64
 }
 
-// SetLimit sets acllog-max-len: how many entries are kept. The next entry removes those above it.
+// SetLimit sets acllog-max-len, the number of entries to keep. The next Add removes the entries beyond it.
 func (l *Log) SetLimit(n int) { l.limit = n }
 
-// Denied is the number of calls refused for a reason since the start. INFO: acl_access_denied_auth, _cmd, _key,
-// _channel, _tls_cert, _db.
+// Denied returns the number of calls refused for a reason since the start. INFO shows them as acl_access_denied_auth,
+// _cmd, _key, _channel, _tls_cert and _db.
 func (l *Log) Denied(why Reason) int64 { return l.denied[why] }
 
 func (l *Log) ResetDenied() { clear(l.denied[:]) }
@@ -52,20 +52,20 @@ func (l *Log) ResetDenied() { clear(l.denied[:]) }
 // Reset is ACL LOG RESET. Entry ids continue.
 func (l *Log) Reset() { l.entries = nil }
 
-// Keeps reports whether entries are kept. If not, Add only counts, and e.Client may be empty.
+// Keeps reports whether the log keeps entries. If not, Add only counts, and e.Client may be empty.
 func (l *Log) Keeps() bool { return l.limit > 0 }
 
-// Add records a refusal at nowMs. e provides Reason, Origin, Object, User and Client. If a recent entry is the same,
-// Add counts it there.
+// Add records a refusal at nowMs. e provides Reason, Origin, Object, User and Client. If a recent entry is for the same
+// refusal, Add increments that entry's count.
 func (l *Log) Add(e Entry, nowMs int64) {
 	e.Count, e.CreatedMs, e.UpdatedMs = 1, nowMs, nowMs
 	l.Merge(e)
 }
 
-// Count adds n refusals to the count without an entry.
+// Count adds n refusals to the statistics, without an entry.
 func (l *Log) Count(why Reason, n int64) { l.denied[why] += n }
 
-// Merge is Add for refusals collected elsewhere: e also provides Count, CreatedMs and UpdatedMs.
+// Merge is Add for refusals that were collected elsewhere. e also provides Count, CreatedMs and UpdatedMs.
 func (l *Log) Merge(e Entry) {
 	l.denied[e.Reason] += e.Count
 	if l.limit <= 0 {
@@ -88,7 +88,7 @@ func (l *Log) Merge(e Entry) {
 	}
 }
 
-// findAlike returns the index of the newest entry that is the same refusal as e, or -1.
+// findAlike returns the index of the newest entry for the same refusal as e, or -1.
 func (l *Log) findAlike(e *Entry) int {
 	n := len(l.entries)
 	for i := n - 1; i >= max(0, n-alikeFar); i-- {
@@ -105,7 +105,7 @@ func (e *Entry) alike(other *Entry, nowMs int64) bool {
 		e.Object == other.Object && e.User == other.User
 }
 
-// Newest is a copy of up to n entries, the newest first.
+// Newest returns a copy of up to n entries, the newest first.
 func (l *Log) Newest(n int) []Entry {
 	n = min(n, len(l.entries))
 	newest := slices.Clone(l.entries[len(l.entries)-n:])

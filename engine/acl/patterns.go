@@ -45,9 +45,11 @@ func (p pattern) channelRule() string { return "&" + p.text }
 //	                                     "user:7"  parent "user:"  globs "user:7?"
 //
 // acl.I1. nodes is sorted, and no prefix is in it twice.
-// acl.I2. Let n be the last node not above a text. Every prefix of the text in nodes is n or one of n's parents.
+// acl.I2. Let n be the last node that is not greater than a text. Every prefix of the text in nodes is n or an ancestor
+// of n.
 // acl.I3. A node's open includes its parents' open.
-// acl.I4. All prefixes share their first common bytes. heads[i] is the head of nodes[i].prefix after those.
+// acl.I4. common is the length of the bytes with which all prefixes begin. heads[i] is the head of nodes[i].prefix
+// after these bytes.
 type patterns struct {
 	exact  map[string]grants
 	nodes  []node
@@ -62,13 +64,14 @@ type node struct {
 	globs  []globbed
 }
 
-// globbed is a pattern as glob takes it.
+// globbed is a pattern in the form that package glob takes.
 type globbed struct {
 	text    []byte
 	permits permits
 }
 
-// grants is a set of wants: bit w says that one pattern permits all of w. R of one pattern and W of another are not RW.
+// grants is a set of permits values: bit w is set if one pattern permits all of w. A pattern with R and another with W
+// do not grant RW.
 type grants uint8
 
 func (p permits) grants() (g grants) {
@@ -132,7 +135,7 @@ func newPatterns(all []pattern) patterns {
 
 // allow reports whether one pattern that matches text permits all of want.
 //
-// Cost: a binary search, and the patterns whose literal prefix the text has; no allocation.
+// Cost: a binary search, and a test of each pattern whose literal prefix the text has; no allocation.
 func (p *patterns) allow(text []byte, want permits) bool {
 	if p.exact[string(text)].has(want) {
 		return true
@@ -157,12 +160,13 @@ func (p *patterns) allow(text []byte, want permits) bool {
 	return false
 }
 
-// last is the last node not above text (acl.I2). It is -1 if there is none, or if text lacks the common bytes.
+// last returns the last node that is not greater than text (acl.I2). It returns -1 if there is no such node, or if text
+// lacks the common bytes.
 func (p *patterns) last(text []byte) int {
 	if len(p.nodes) == 0 || len(text) < p.common || string(text[:p.common]) != p.nodes[0].prefix[:p.common] {
 		return -1
 	}
-	// Compare heads first: most differ, so the prefixes need not be read.
+	// Compare heads first. Most differ, so the prefixes need not be read.
 	h := head(text[p.common:])
 	first, same := slices.BinarySearch(p.heads, h)
 	if !same {
@@ -184,7 +188,7 @@ func (p *patterns) last(text []byte) int {
 	return first - 1
 }
 
-// head is the first eight bytes of text as a number of the same order. Missing bytes are zero.
+// head returns the first eight bytes of text as a number, which compares as the bytes do. Missing bytes are zero.
 func head(text []byte) uint64 {
 	if len(text) >= 8 {
 		return binary.BigEndian.Uint64(text)

@@ -20,11 +20,11 @@ import (
 
 // Rights are the permissions of one user at one time.
 //
-// acl.R1. Rights that a User has returned are never written again. A change makes new ones and swaps the user's
+// acl.R1. Rights that a User has returned are never written again. A change makes new Rights and swaps the user's
 // pointer.
 // acl.R2. selectors[0] is the root selector: the permissions outside parentheses.
 // acl.R3. verdicts[i] is the decision for the row with ID i, as far as it does not depend on arguments.
-// acl.R4. full says that every verdict is always.
+// acl.R4. full is true if every verdict is always.
 type Rights struct {
 	name         string
 	enabled      bool
@@ -58,21 +58,22 @@ func (r *Rights) NoPass() bool { return r.noPass }
 // SkipsSanitize reports whether RESTORE accepts the user's payloads without a check.
 func (r *Rights) SkipsSanitize() bool { return r.skipSanitize }
 
-// Acks returns how many replicas the user's replies wait for; -1: no rule says so.
+// Acks returns the number of replicas that the user's replies wait for. It returns -1 if no rule says so.
 func (r *Rights) Acks() int { return int(r.acks) - 1 }
 
-// Full reports whether the user may run everything on every key, channel and database: Check allows any call.
+// Full reports whether the user may run every command on every key, channel and database. Check then allows any call.
 func (r *Rights) Full() bool { return r.full }
 
 // Always reports whether the user may call the row with any arguments. Any goroutine.
 func (r *Rights) Always(row *command.Spec) bool { return r.verdicts[row.ID] == always }
 
-// newRights is a new user: off, without a password, without permissions except acl-pubsub-default's channels.
+// newRights returns the rights of a new user: off, without a password, and without permissions. Only acl-pubsub-default
+// may permit channels.
 func newRights(name string, k *command.Catalogue, allChannels bool) *Rights {
 	return &Rights{name: name, catalogue: k, selectors: []*selector{newSelector(k, allChannels)}}
 }
 
-// draft is a copy that rules may change.
+// draft returns a copy that rules may change.
 func (r *Rights) draft() *Rights {
 	d := *r
 	d.passwords = slices.Clone(r.passwords)
@@ -95,7 +96,7 @@ func (r *Rights) seal() *Rights {
 		r.verdicts[id] = r.verdictFor(row)
 		r.full = r.full && r.verdicts[id] == always
 	}
-	// If no row has keys or channels, the verdicts say nothing about patterns, which checkKey needs.
+	// If no row has keys or channels, the verdicts do not depend on patterns. But checkKey needs the patterns.
 	r.full = r.full && slices.ContainsFunc(r.selectors, func(s *selector) bool {
 		return s.allKeys && s.allChannels && s.allDatabases && s.commands.hasAll(r.catalogue.IDs())
 	})
@@ -123,7 +124,7 @@ func (r *Rights) verdictFor(row *command.Spec) verdict {
 	return best
 }
 
-// Flags are the flags of ACL GETUSER.
+// Flags returns the flags of ACL GETUSER.
 func (r *Rights) Flags() []string {
 	flags := []string{"off"}
 	if r.enabled {
@@ -141,7 +142,7 @@ func (r *Rights) Flags() []string {
 	return append(flags, "sanitize-payload")
 }
 
-// Passwords are the SHA-256 hashes of the passwords in lower-case hexadecimal, in the order of the rules.
+// Passwords returns the SHA-256 hashes of the passwords in lower-case hexadecimal, in the order of the rules.
 func (r *Rights) Passwords() []string {
 	all := make([]string, len(r.passwords))
 	for i := range r.passwords {
@@ -158,7 +159,7 @@ func (r *Rights) NamesDatabases() bool {
 	return slices.ContainsFunc(r.selectors, func(s *selector) bool { return !s.allDatabases })
 }
 
-// Selectors are the texts of the root selector and of the others, in order.
+// Selectors returns the texts of the root selector and of the others, in order.
 func (r *Rights) Selectors() []SelectorText {
 	all := make([]SelectorText, len(r.selectors))
 	for i, s := range r.selectors {
@@ -168,7 +169,8 @@ func (r *Rights) Selectors() []SelectorText {
 	return all
 }
 
-// Text is the user's rules in ACL LIST and the ACL file, without the name. They make the user from a new one.
+// Text returns the user's rules as in ACL LIST and the ACL file, without the name. Applied to a new user, these rules
+// give the same rights.
 func (r *Rights) Text() string {
 	words := r.Flags()
 	for _, hash := range r.Passwords() {
@@ -184,5 +186,5 @@ func (r *Rights) Text() string {
 	return strings.Join(words, " ")
 }
 
-// Line is the user's line in the ACL file and ACL LIST: user NAME TEXT.
+// Line returns the user's line in the ACL file and ACL LIST: user NAME TEXT.
 func (r *Rights) Line() string { return "user " + r.name + " " + r.Text() }

@@ -32,9 +32,9 @@ var (
 	errFirstArg  = errors.New("Allowing first-arg of a subcommand is not supported")
 )
 
-// apply changes a draft by one rule of ACL SETUSER. Keywords and names match in any case.
+// apply applies one rule of ACL SETUSER to a draft. Keywords and names match in any case.
 //
-// Errors: one of the above; the draft is then unusable.
+// Errors: one of the above. After an error the draft is unusable.
 func (r *Rights) apply(rule []byte, allChannels bool) error {
 	if len(rule) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (r *Rights) apply(rule []byte, allChannels bool) error {
 	return nil
 }
 
-// setAcks is ack=number: the user's replies wait for so many replicas.
+// setAcks is the rule ack=number: the user's replies wait for that number of replicas.
 func (r *Rights) setAcks(number []byte) error {
 	n, err := strconv.ParseUint(string(number), 10, 8)
 	if err != nil || n > protocol.AckLevels {
@@ -107,8 +107,8 @@ func (r *Rights) removePassword(rule []byte) error {
 	return nil
 }
 
-// passwordOf is the hash of a rule's password. A rule that begins with plain has the password, another one the hash in
-// hexadecimal.
+// passwordOf returns the hash of a rule's password. A rule that begins with plain holds the password itself. Any other
+// rule holds the hash in hexadecimal.
 func passwordOf(rule []byte, plain byte) (sum [sha256.Size]byte, err error) {
 	if rule[0] == plain {
 		return sha256.Sum256(rule[1:]), nil
@@ -123,8 +123,8 @@ func passwordOf(rule []byte, plain byte) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// addSelector parses the rules in parentheses, which are words as in redis.conf. If quotes are not closed, the selector
-// has no rules, as in the reference.
+// addSelector parses the rules in parentheses, which are split into words as in redis.conf. If quotes are not closed,
+// the selector has no rules, as in Redis.
 func (r *Rights) addSelector(rules []byte, allChannels bool) error {
 	s := newSelector(r.catalogue, allChannels)
 	words, _, ok := protocol.SplitWords(rules, nil, nil)
@@ -139,7 +139,7 @@ func (r *Rights) addSelector(rules []byte, allChannels bool) error {
 	return nil
 }
 
-// apply changes a selector by one rule for commands, keys, channels or databases.
+// apply applies one rule for commands, keys, channels or databases to a selector.
 func (s *selector) apply(rule []byte) error {
 	word := cText(rule)
 	switch {
@@ -184,8 +184,8 @@ func (s *selector) apply(rule []byte) error {
 	return nil
 }
 
-// addKeys is ~pattern and %permits~pattern. It refuses "%" without permits. The reference accepts that, but cannot show
-// it.
+// addKeys is the rule ~pattern or %permits~pattern. It refuses "%" without permits. Redis accepts such a rule, but
+// cannot show it.
 func (s *selector) addKeys(rule []byte) error {
 	if s.allKeys {
 		return errAfterAllKeys
@@ -225,7 +225,7 @@ func (s *selector) addChannels(rule []byte) error {
 	return nil
 }
 
-// setDatabases is db=number,number: these databases and no others.
+// setDatabases is the rule db=number,number: these databases and no others.
 func (s *selector) setDatabases(list []byte) error {
 	s.allDatabases, s.databases = false, nil
 	for number := range bytes.SplitSeq(list, []byte(",")) {
@@ -243,7 +243,7 @@ func (s *selector) setDatabases(list []byte) error {
 	return nil
 }
 
-// permitCategory is +@name and -@name; name includes the @.
+// permitCategory is the rule +@name or -@name. name includes the @.
 func (s *selector) permitCategory(name []byte, allow bool) error {
 	category, known := command.Category(name[1:])
 	if !known {
@@ -258,9 +258,9 @@ func (s *selector) permitCategory(name []byte, allow bool) error {
 	return nil
 }
 
-// permitPart is +command|part; part is a subcommand, or a first argument of a command without subcommands.
+// permitPart is the rule +command|part. part is a subcommand, or a first argument of a command without subcommands.
 //
-// It refuses a first argument with blanks or open quotes. The reference accepts it, but crashes when it shows the user.
+// It refuses a first argument with blanks or open quotes. Redis accepts one, but crashes when it shows the user.
 func (s *selector) permitPart(name []byte) error {
 	bar := bytes.LastIndexByte(name, '|')
 	row := s.find(name[:bar])
@@ -289,7 +289,8 @@ func (s *selector) permitPart(name []byte) error {
 	return nil
 }
 
-// find is the row with the original name "get" or "config|get", before rename-command; nil if there is none.
+// find returns the row whose name before rename-command is name, such as "get" or "config|get". It returns nil if there
+// is none.
 func (s *selector) find(name []byte) *command.Spec {
 	name, sub, hasSub := bytes.Cut(name, []byte("|"))
 	row := s.catalogue.Original(name)

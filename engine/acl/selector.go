@@ -11,15 +11,16 @@ import (
 
 // A selector is one set of permissions. A call is allowed if one selector of its user allows all of it.
 //
-// acl.S1. commands and firstArgs result from rules, applied after +@all if future is true, else after -@all.
-// acl.S2. allKeys means that keys is empty, allChannels that channels is empty, allDatabases that databases is empty.
+// acl.S1. commands and firstArgs are the result of rules, applied after +@all if future is true, else after -@all.
+// acl.S2. If allKeys is true, keys is empty. The same holds for allChannels and channels, allDatabases and databases.
 // acl.S3. seal makes keyIndex and channelIndex from keys and channels.
 // acl.S4. databases ascends, and no two are equal.
 type selector struct {
 	catalogue *command.Catalogue
 
 	commands bitmap // by Spec.ID
-	// By Spec.ID: first arguments, in any case, that allow a call of a row outside commands.
+	// The first arguments that allow a call of a row outside commands. They are listed by Spec.ID and match in any
+	// case.
 	firstArgs map[int][]string
 	future    bool     // rows added later are allowed, too: +@all came after -@all
 	rules     []string // in order, lower case: "+get", "-@write"
@@ -53,7 +54,8 @@ func (s *selector) seal() {
 	s.keyIndex, s.channelIndex = newPatterns(s.keys), newPatterns(s.channels)
 }
 
-// runs reports whether the selector allows row with any first argument. AUTH and its like are always allowed.
+// runs reports whether the selector allows row with any first argument. Rows with NoAuth, such as AUTH, are always
+// allowed.
 func (s *selector) runs(row *command.Spec) bool {
 	return s.commands.has(row.ID) || row.Flags&command.NoAuth != 0
 }
@@ -64,7 +66,7 @@ func (s *selector) hasDatabase(db int) bool {
 	return s.allDatabases || found
 }
 
-// spares reports whether the rules for databases hold for no call of row.
+// spares reports whether no call of row depends on the rules for databases.
 func (s *selector) spares(row *command.Spec) bool {
 	return s.allDatabases || !row.InDatabase() && row.Databases == nil && !row.Has(command.AllDatabases)
 }
@@ -162,7 +164,8 @@ func (s *selector) databaseText() string {
 	return string(text)
 }
 
-// text is the selector's rules. They make it from a new one, whatever acl-pubsub-default is.
+// text returns the selector's rules. Applied to a new selector, they give the same permissions, whatever
+// acl-pubsub-default is.
 func (s *selector) text() string {
 	var words []string
 	if keys := s.keyText(); keys != "" {
@@ -224,7 +227,7 @@ func (b bitmap) hasAll(n int) bool {
 	return true
 }
 
-// lowerASCII is s with ASCII letters in lower case, as the reference writes rules; other bytes stay.
+// lowerASCII returns s with ASCII letters in lower case, as Redis writes rules. Other bytes stay.
 func lowerASCII(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -233,7 +236,7 @@ func lowerASCII(s string) string {
 	return string(b)
 }
 
-// equalFold compares a with b; ASCII letters match in any case.
+// equalFold reports whether a and b are equal. ASCII letters match in any case.
 func equalFold(a string, b []byte) bool {
 	if len(a) != len(b) {
 		return false

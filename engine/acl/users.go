@@ -10,10 +10,10 @@ import (
 	"spindle/engine/command"
 )
 
-// DefaultName is the user that every connection begins as.
+// DefaultName is the name of the user that every connection begins as.
 const DefaultName = "default"
 
-// A User exists until it is deleted. Clients keep the pointer and see each change of its rights at once.
+// A User exists until it is deleted. Clients keep the pointer and see each change of the user's rights at once.
 type User struct {
 	name   string
 	rights atomic.Pointer[Rights]
@@ -21,10 +21,10 @@ type User struct {
 
 func (u *User) Name() string { return u.name }
 
-// Rights are the user's present permissions; a deleted user has none.
+// Rights returns the user's present permissions. A deleted user has none.
 func (u *User) Rights() *Rights { return u.rights.Load() }
 
-// Users are all users of a server.
+// Users holds all users of a server.
 //
 // Owner: the holder of the turn. Call Begin first.
 type Users struct {
@@ -43,16 +43,15 @@ type Change struct {
 	Deleted bool    // its clients must be closed
 }
 
-// Begin makes the default user, which may do everything without a password. After that no row may be added to k.
+// Begin makes the default user, which may do everything without a password. After Begin no row may be added to k.
 func (u *Users) Begin(k *command.Catalogue) {
 	u.catalogue = k
 	u.byName = map[string]*User{}
 	u.fallback = u.enter(u.newDefault())
 }
 
-// OnChange sets f, which is called in the turn when a user's rights become full or stop being full. It is called
-// too when the user's replies wait for another number of replicas. Call it before
-// Begin.
+// OnChange sets f. It is called in the turn when a user's rights become full or stop being full. It is also called when
+// the number of replicas that the user's replies wait for changes. Call OnChange before Begin.
 func (u *Users) OnChange(f func(*User)) { u.changed = f }
 
 // swap replaces a user's rights (acl.R1).
@@ -74,7 +73,7 @@ func (u *Users) newDefault() *Rights {
 // SetPubSubDefault sets acl-pubsub-default: whether new users and selectors may use all channels.
 func (u *Users) SetPubSubDefault(allChannels bool) { u.allChannels = allChannels }
 
-// Default is the user that every connection begins as. It is never deleted.
+// Default returns the user that every connection begins as. It is never deleted.
 func (u *Users) Default() *User { return u.fallback }
 
 // DefaultIsOpen reports whether a new connection needs no AUTH.
@@ -83,7 +82,7 @@ func (u *Users) DefaultIsOpen() bool {
 	return r.enabled && r.noPass
 }
 
-// SetDefaultPassword sets requirepass, the default user's only password. With "" no password is needed.
+// SetDefaultPassword sets requirepass, the default user's only password. If it is empty, no password is needed.
 func (u *Users) SetDefaultPassword(password string) {
 	d := u.fallback.Rights().draft()
 	d.noPass, d.passwords = password == "", nil
@@ -95,10 +94,10 @@ func (u *Users) SetDefaultPassword(password string) {
 
 func (u *Users) Find(name []byte) *User { return u.byName[string(name)] }
 
-// Names are the users' names in byte order.
+// Names returns the users' names in byte order.
 func (u *Users) Names() []string { return slices.Sorted(maps.Keys(u.byName)) }
 
-// Lines are the lines of all users in the ACL file and redis.conf, sorted by name.
+// Lines returns one line per user, sorted by name, in the format of the ACL file and redis.conf.
 func (u *Users) Lines() []string {
 	lines := u.Names()
 	for i, name := range lines {
@@ -107,10 +106,10 @@ func (u *Users) Lines() []string {
 	return lines
 }
 
-// Authenticate finds the user with this name and password. It is nil for a wrong password, an unknown user and a
-// disabled one.
+// Authenticate returns the user with this name and password. It returns nil for a wrong password, an unknown user and a
+// disabled user.
 //
-// The comparison takes the same time wherever hashes differ.
+// The comparison of hashes takes the same time wherever they differ.
 func (u *Users) Authenticate(name, password []byte) *User {
 	user := u.Find(name)
 	if user == nil || !user.admits(password) {
@@ -136,7 +135,7 @@ func (u *User) admits(password []byte) bool {
 	return found == 1
 }
 
-// Are says whether a copy still has every user and no other.
+// Are reports whether copied still has the same users as u.
 func (u *Users) Are(copied *Users) bool { return maps.Equal(u.byName, copied.byName) }
 
 // Copy returns the present users, for one goroutine outside the turn. Their rights stay up to date.
@@ -144,7 +143,7 @@ func (u *Users) Copy() *Users {
 	return &Users{catalogue: u.catalogue, byName: maps.Clone(u.byName), fallback: u.fallback}
 }
 
-// Set is ACL SETUSER: it changes or makes the user name. It applies all rules or none.
+// Set is ACL SETUSER: it changes the user called name, or makes it. It applies all rules or none.
 //
 // Errors: those of ACL SETUSER, with the wrong rule.
 func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
@@ -176,7 +175,7 @@ func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
 	return change, nil
 }
 
-// Delete removes the user name and its rights. It returns nil for an unknown user and for the default user.
+// Delete removes the user called name and its rights. It returns nil for an unknown user and for the default user.
 func (u *Users) Delete(name []byte) *User {
 	user := u.Find(name)
 	if user == nil || user == u.fallback {
@@ -187,7 +186,7 @@ func (u *Users) Delete(name []byte) *User {
 	return user
 }
 
-// strip removes all rights of a deleted user, because clients may still hold it.
+// strip removes all rights of a deleted user, because clients may still have a pointer to it.
 func (u *Users) strip(user *User) { u.swap(user, newRights(user.name, u.catalogue, false).seal()) }
 
 // enter adds a user with sealed rights.

@@ -1,4 +1,4 @@
-// Package catalogue is the one list of the command families, for the server and for tests of all rows.
+// Package catalogue is the one list of the command families, for the server and for tests that go over all rows.
 //
 // Owner: the caller; each call makes new lists.
 // Never: runs a command, or knows how families are connected to the rest of the server.
@@ -32,7 +32,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings are the settings of the data families. Those that values read themselves are in command.Settings.
+// Settings are the settings of the data families. Settings that values read themselves are in command.Settings.
 type Settings struct {
 	Sketches hll.Settings
 	Hashes   hash.Settings
@@ -40,12 +40,12 @@ type Settings struct {
 	Filters  bloom.Defaults
 }
 
-// Rows are the settings' rows. A call sets each to its default.
+// Rows returns the settings' rows. Each call resets all settings to their defaults.
 func (s *Settings) Rows() []setting.Row {
 	return slices.Concat(s.Sketches.Rows(), s.Hashes.Rows(), s.Streams.Rows())
 }
 
-// Data is every family that needs only data and settings, in the order of COMMAND.
+// Data returns every family that needs only data and settings, in the order of COMMAND.
 func Data(s *Settings) []command.Family {
 	return []command.Family{
 		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, hll.Family(&s.Sketches),
@@ -54,7 +54,8 @@ func Data(s *Settings) []command.Family {
 	}
 }
 
-// Rows is Data and the server's families without their connections. Only Data's handlers may be called.
+// Rows returns the families of Data, and the server's families without their connections. Only Data's handlers may be
+// called.
 //
 // Proof: the tests of transcripts and of the catalogue read every row here.
 func Rows() []command.Family {

@@ -20,14 +20,14 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// TestFinder compares the key finder with the handlers, in random calls of all rows: SPINDLE_FINDER_CALLS of them, or
-// 200,000.
+// TestFinder compares the key finder with the handlers, in random calls of all rows. It makes SPINDLE_FINDER_CALLS
+// calls, or 200,000.
 //
-// - Spec.AppendKeys finds each key that a call looks up, perhaps with an error.
-// - It finds a key that a call changes with a flag of writing.
-// - It finds a key whose content is in the reply with KeyAccess. Each key's content has its own mark.
+// - Spec.AppendKeys finds each key that a call looks up, even if it returns an error.
+// - It gives a key that the call changes a flag of writing.
+// - It gives a key whose content is in the reply KeyAccess. The content of each key contains its own mark.
 //
-// Access rules, routing and latches use the finder. A key that only the handler finds escapes them all.
+// Access rules, routing and latches use the finder. They miss a key that only the handler finds.
 func TestFinder(t *testing.T) {
 	if !invariant.Enabled {
 		t.Skip("searches for keys are reported in builds that check: go test -tags invariants")
@@ -67,7 +67,7 @@ func TestFinder(t *testing.T) {
 	t.Logf("%d calls, %d accepted", calls, total)
 }
 
-// TestSideDoors: calls with a key that the key specs miss, which once escaped the access rules.
+// TestSideDoors makes calls with a key that the key specs miss. Such keys once escaped the access rules.
 func TestSideDoors(t *testing.T) {
 	settings := &Settings{}
 	settings.Rows()
@@ -119,10 +119,10 @@ type finding struct {
 	accepted        map[*command.Spec]int
 }
 
-// tellsNames are commands that reply names of keys, which needs no key permission.
+// tellsNames are commands that reply with names of keys, which needs no key permission.
 var tellsNames = map[string]bool{"keys": true, "randomkey": true, "scan": true}
 
-// writesBeside are commands that change a key which, by the reference's flags, they only read. They change the stored
+// writesBeside are commands that change a key although Redis's flags say that they only read it. They change the stored
 // estimate or form of a sketch, or the group of a stream.
 var writesBeside = map[string]bool{"pfcount": true, "pfdebug": true, "xreadgroup": true}
 
@@ -171,14 +171,14 @@ func newFinding(t *testing.T, seed uint64) *finding {
 	return f
 }
 
-// names are the keys. Most are also words of options.
+// names are the keys. Most are also keywords of options.
 var names = []string{"a", "b", "c", "GET", "by", "LIMIT", "store", "STOREDIST", "streams", "KEYS", "count", "GROUP",
 	"nx", "1", "2", ""}
 
-// mark is a text that only this key's content has.
+// mark returns a text that only the content of this key contains.
 func mark(key string) string { return fmt.Sprintf("<%c>", 'A'+slices.Index(names, key)) }
 
-// begin makes all keys again.
+// begin makes all keys anew.
 func (f *finding) begin() {
 	f.core.Do(f.cl, "FLUSHALL")
 	for _, key := range names {
@@ -286,7 +286,7 @@ func (f *finding) call() {
 	}
 }
 
-// An argument is one of COMMAND DOCS.
+// An argument is one argument in COMMAND DOCS.
 type argument struct {
 	Name, Type, Token string
 	Flags             []string
@@ -313,7 +313,7 @@ func readDocs(t *testing.T) map[string][]argument {
 	return docs
 }
 
-// words is a call of row, made from its documentation, with some words changed.
+// words returns a call of row, made from its documentation, with some words changed.
 func (f *finding) words(row *command.Spec) []string {
 	g := generator{rng: f.rng}
 	g.words = strings.Split(row.Full, "|")

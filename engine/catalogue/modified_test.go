@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// TestModified: under the LRM policies a command that changes a key makes it recent. One that reads it, or changes
-// nothing, does not.
+// TestModified: under the LRM policies a command that changes a key makes the key recent. A command that only reads it,
+// or changes nothing, does not.
 func TestModified(t *testing.T) {
 	start := []string{"SET s abc", "SET n 5", "RPUSH l a b c d", "SADD m a b c", "SADD i 1 2 3", "HSET h f 1 g 2",
 		"ZADD z 1 a 2 b", "GEOADD geo 13.361389 38.115556 p", "XADD x 1-1 f v", "XGROUP CREATE x grp 0",

@@ -9,7 +9,7 @@ import (
 	"spindle/engine/command"
 )
 
-// TestReads: how many elements a call reads at most is known from its arguments, before it runs.
+// TestReads: a call's arguments tell, before it runs, how many elements it reads at most.
 func TestReads(t *testing.T) {
 	const size = 20_000
 	all, err := command.NewCatalogue(Rows()...)

@@ -1,7 +1,7 @@
 package client
 
-// AckLevel is the number of replicas that must have what the client's replies show. Any goroutine. It implements
-// protocol.Leveler.
+// AckLevel returns the number of replicas that must have the data that the client's replies show. Any goroutine. It
+// implements protocol.Leveler.
 func (c *Client) AckLevel() uint8 { return uint8(c.ackLevel.Load()) }
 
 // SetAckLevel sets AckLevel. Turn only.

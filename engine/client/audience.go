@@ -6,15 +6,14 @@ import (
 	"spindle/protocol"
 )
 
-// An Audience is the clients that get the same messages. A message is made once for a protocol, and handed over once
-// for a loop.
+// An Audience is a set of clients that get the same messages. A message is encoded once for each protocol, and posted
+// once to each loop.
 //
 //	groups   loop 0, RESP2   to:    conn  conn  conn      the mail of a message has this list
 //	                         seats: seat  seat  seat      whose each is
 //	         loop 0, RESP3   …
 //
-// client.A1. A list that was sent is shared with its loop: its elements stay as they are. Appended elements lie after
-// them.
+// client.A1. A list that was sent is shared with its loop, so its elements must not change. New elements are appended.
 // client.A2. seats[i] is the seat of to[i]; its at is i. No group is empty.
 //
 // Turn only (client.H1). The zero Audience is empty.
@@ -38,10 +37,10 @@ type Seat struct {
 	at     int
 }
 
-// Len is how many clients there are.
+// Len returns the number of clients.
 func (a *Audience) Len() int { return a.n }
 
-// Add gives c, which has a connection, a seat among those that speak its protocol now.
+// Add gives c, which has a connection, a seat in the group of its loop and its present protocol.
 func (a *Audience) Add(c *Client) *Seat {
 	c.assertHeld()
 	s := &Seat{Client: c}
@@ -49,7 +48,7 @@ func (a *Audience) Add(c *Client) *Seat {
 	return s
 }
 
-// Move is for a client that has chosen another protocol.
+// Move moves the seat of a client that has chosen another protocol to the right group.
 func (a *Audience) Move(s *Seat) {
 	a.Remove(s)
 	a.seat(s)
@@ -62,7 +61,7 @@ func (a *Audience) seat(s *Seat) {
 	a.n++
 }
 
-// group finds the group of a loop and a protocol, or makes it. There are two for each loop at most.
+// group finds the group of a loop and a protocol, or makes it. Each loop has at most two groups.
 func (a *Audience) group(loop protocol.Loop, resp3 bool) *group {
 	for _, g := range a.groups {
 		if g.loop == loop && g.resp3 == resp3 {
@@ -74,7 +73,7 @@ func (a *Audience) group(loop protocol.Loop, resp3 bool) *group {
 	return g
 }
 
-// Remove takes a seat away. The last of its group takes its place.
+// Remove removes a seat. The last seat of its group takes its place.
 // Cost: a copy of the group's list if a message was sent since the last change.
 func (a *Audience) Remove(s *Seat) {
 	s.Client.assertHeld()
@@ -94,7 +93,7 @@ func (a *Audience) Remove(s *Seat) {
 	g.to, g.seats = g.to[:last], g.seats[:last]
 }
 
-// Speaks says in which protocols a message is needed.
+// Speaks reports in which protocols a message is needed.
 func (a *Audience) Speaks() (resp2, resp3 bool) {
 	for _, g := range a.groups {
 		g.seats[0].Client.assertHeld()
@@ -103,7 +102,7 @@ func (a *Audience) Speaks() (resp2, resp3 bool) {
 	return resp2, resp3
 }
 
-// Lens is how many clients speak each protocol.
+// Lens returns the number of clients that speak each protocol.
 func (a *Audience) Lens() (resp2, resp3 int) {
 	for _, g := range a.groups {
 		if g.resp3 {
@@ -115,9 +114,10 @@ func (a *Audience) Lens() (resp2, resp3 int) {
 	return resp2, resp3
 }
 
-// Send posts a message that was decided in that turn to all but except, which may be nil, to each in its protocol.
+// Send posts a message of the given turn to all clients but except, which may be nil. Each client gets it in its own
+// protocol.
 //
-// Lifetime: the bytes must not change again. Those of a protocol that no client speaks may be nil.
+// Lifetime: the bytes must not change after the call. The bytes for a protocol that no client speaks may be nil.
 func (a *Audience) Send(turn uint64, except *Client, resp2, resp3 []byte) {
 	var not protocol.Conn
 	if except != nil {

@@ -12,7 +12,7 @@ import (
 	"spindle/protocol"
 )
 
-// Flags are what a client is and what holds for it now.
+// Flags say what a client is, and which states it is in.
 type Flags uint64
 
 const (
@@ -43,7 +43,7 @@ const (
 	Busy                            // Blocked, but its command is at work outside the turn: it does not count as waiting
 	Restricted                      // its user may not do everything: admission asks for each command
 
-	// Beside Tracking:
+	// These refine Tracking:
 	TrackingBroken // the client that its invalidations are redirected to has left (R)
 	TrackingBcast  // it hears of all keys with its prefixes (B)
 	TrackingOptIn  // keys are tracked after CLIENT CACHING YES alone
@@ -56,11 +56,11 @@ const (
 	Importing // it brings the keys of slots that move here (i): they are hidden, and it gets no replies
 )
 
-// AllTracking has all flags that CLIENT TRACKING sets. They are cleared when tracking ends.
+// AllTracking is all flags that CLIENT TRACKING sets. They are cleared when tracking ends.
 const AllTracking = Tracking | TrackingBroken | TrackingBcast | TrackingOptIn | TrackingOptOut |
 	TrackingNoLoop | Caching
 
-// A User is whose rights a client has; engine/acl has them.
+// A User is the user whose rights a client has. engine/acl implements it.
 type User interface{ Name() string }
 
 // A Client is one connection, or a stand-in for one (Fake).
@@ -107,10 +107,10 @@ type Client struct {
 	account account
 }
 
-// Is says whether any of f is set.
+// Is reports whether any of the flags in f is set.
 func (c *Client) Is(f Flags) bool { return c.Flags&f != 0 }
 
-// Addr is where the client is, as logs show it: "127.0.0.1:50000"; "" for a Fake of the server's own.
+// Addr returns the client's address as logs show it: "127.0.0.1:50000". It is empty for a Fake of the server's own.
 func (c *Client) Addr() string {
 	if c.Conn != nil {
 		return c.Conn.RemoteAddr()
@@ -118,7 +118,7 @@ func (c *Client) Addr() string {
 	return c.From
 }
 
-// UserName is the name of the client's user, as CLIENT LIST shows it.
+// UserName returns the name of the client's user, as CLIENT LIST shows it.
 func (c *Client) UserName() string {
 	if c.User == nil {
 		return "(superuser)"
@@ -126,11 +126,12 @@ func (c *Client) UserName() string {
 	return c.User.Name()
 }
 
-// Age is how old the client is in seconds, as Redis counts: the difference of the Unix times in whole seconds.
+// Age returns the client's age in seconds. It is the difference of two Unix times in whole seconds, as in Redis.
 func (c *Client) Age(nowMs int64) int64 { return max(0, nowMs/1000-c.CreatedMs/1000) }
 
-// Limits implements protocol.Limiter. Its loop asks outside the turn, on the goroutine that runs the client's commands.
-// Only that one changes Authenticated. Flags are not looked at: turns of other loops change them.
+// Limits implements protocol.Limiter. The client's loop calls it outside the turn, on the goroutine that runs the
+// client's commands. Only this goroutine changes Authenticated. Limits does not read Flags, because turns of other
+// loops change them.
 func (c *Client) Limits() protocol.Limits {
 	l := protocol.Limits{Unauthenticated: !c.Authenticated}
 	if c.MaxBulk != nil {
@@ -149,7 +150,7 @@ const (
 	ToAll = ToLog | ToReplicas
 )
 
-// A Script is what admission and propagation go by when a script runs commands. The script's package keeps it, in the
+// A Script is the state of a running script that admission and propagation use. The scripting package keeps it, in the
 // turn.
 type Script struct {
 	ReadOnly   bool         // EVAL_RO, FCALL_RO, no-writes: it may not write
@@ -158,7 +159,7 @@ type Script struct {
 	AnySlot    bool         // each of its commands may have keys of another hash slot
 	Slot       int          // of its keys, NoSlot at first: all its commands' have this one, unless AnySlot
 	Writes     *atomic.Bool // set with Wrote, for a reader outside the turn; nil: there is none
-	// It has run a command that may write: it is not refused for memory any more, and cannot be killed.
+	// The script has run a command that may write. It is not refused for memory any more, and cannot be killed.
 	Wrote   bool
 	Targets Targets // the sinks that get its writes (redis.set_repl)
 }
@@ -166,7 +167,7 @@ type Script struct {
 // NoSlot is a hash slot that is not known yet.
 const NoSlot = -1
 
-// Queue is what MULTI collects: copies, because the read buffer is lent (R2).
+// Queue holds the commands after MULTI. They are copies, because the read buffer is only lent (R2).
 type Queue struct {
 	Commands []Queued
 	Next     int    // of Commands, the one that EXEC runs next
@@ -177,7 +178,8 @@ type Queue struct {
 	DB       int // where the next command will run, unless a SELECT among them fails
 }
 
-// Queued is one command inside MULTI. Spec is a *command.Spec; client stands below command and does not name it.
+// Queued is one command inside MULTI. Spec is a *command.Spec. Package client is below command and cannot name the
+// type.
 type Queued struct {
 	Args [][]byte
 	Spec any

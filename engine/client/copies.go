@@ -8,13 +8,14 @@ type Copies struct {
 	from     int64 // the id of the next client to copy
 }
 
-// A Copied is a copy of a registry. It also has the numbers of its clients' subscriptions. Any goroutine.
+// A Copied is a copy of a registry, with the numbers of its clients' subscriptions. Any goroutine.
 type Copied struct {
 	*Registry
 	subscriptions map[int64][3]int
 }
 
-// The bounds of the clients that a turn copies. Between them it copies a twentieth of all.
+// leastCopied and mostCopied bound the number of clients that a turn copies. Within these bounds it copies a twentieth
+// of all.
 const leastCopied, mostCopied = 128, 1000
 
 // NewCopies returns copies of an empty registry.
@@ -22,14 +23,14 @@ func NewCopies() *Copies { return &Copies{Complete: newCopied(), next: newCopied
 
 func newCopied() *Copied { return &Copied{NewRegistry(), map[int64][3]int{}} }
 
-// Subscriptions returns what count has said of the client that cl is a copy of.
+// Subscriptions returns the numbers that count returned for the client that cl is a copy of.
 func (c *Copied) Subscriptions(cl *Client) (channels, patterns, shards int) {
 	n := c.subscriptions[cl.ID]
 	return n[0], n[1], n[2]
 }
 
-// Renew copies the next clients of r. When none is left, the copy is complete, and the next call begins another. Turn
-// only.
+// Renew copies the next clients of r. When none is left, the copy is complete, and the next call begins a new copy.
+// Turn only.
 func (k *Copies) Renew(r *Registry, count func(*Client) (channels, patterns, shards int)) {
 	left := min(max(leastCopied, r.Len()/20), mostCopied)
 	for cl := range r.From(k.from) {

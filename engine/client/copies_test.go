@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCopiesInPieces: clients come and leave while a copy is made. A complete copy has every client that was there all
-// the time, never changes, and no call copies more than it may.
+// TestCopiesInPieces: clients come and leave while a copy is made. A complete copy has every client that was connected
+// all the time, and it never changes. No call copies more clients than it may.
 func TestCopiesInPieces(t *testing.T) {
 	r, k := NewRegistry(), NewCopies()
 	add := func(n int) {

@@ -8,13 +8,14 @@ import (
 	"spindle/protocol"
 )
 
-// alone is a connection that shares no loop.
+// alone is a connection that shares its loop with no other.
 type alone struct{ socket }
 
 func (*alone) Loop() protocol.Loop { return nil }
 func (*alone) Post(uint64, []byte) {}
 
-// TestTurnOnlyFunctionsAskForTheTurn: what says "turn only" asks for the turn before it does anything (client.H1).
+// TestTurnOnlyFunctionsAskForTheTurn: functions marked "turn only" first check that the caller holds the turn
+// (client.H1).
 func TestTurnOnlyFunctionsAskForTheTurn(t *testing.T) {
 	held := true
 	type refused struct{}

@@ -9,22 +9,22 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Ledger knows what clients cost together and which of them costs most, at any instant.
+// A Ledger tracks the total cost of clients, and which of them costs most, at any instant.
 //
 //	classes   13: cl ⇄ cl          a client stands in the class of its cost's length in bits: those of one class
 //	          21: cl ⇄ cl ⇄ cl     differ by less than twofold
 //	occupied  …100000001000…       bit i: class i has somebody
 //
-// A cost has two parts. The loop tells the cost of the connection's buffers when they change. The core tells the rest
-// at the end of a turn. Most connections have nothing in their buffers between turns, and tell nothing.
+// A cost has two parts. The loop reports the cost of the connection's buffers when it changes. The core reports the
+// rest at the end of a turn. Most connections have empty buffers between turns, and report nothing.
 //
 // client.C1. sum and reserved are the sums over the entered clients that are neither replica nor primary. fed is the
-// sum of the replicas' cost.
-// client.C2. An entered client that may be evicted stands in the list of its cost's class, once; all others stand in
-// none.
+// sum of the replicas' costs.
+// client.C2. An entered client that may be evicted is in the list of its cost's class, once. No other client is in a
+// list.
 // client.C3. occupied has bit i exactly while class i has a client.
 //
-// Any goroutine may call it; mu is taken last and held for some instructions.
+// Any goroutine may call it. mu is taken last, and held only for a few instructions.
 type Ledger struct {
 	wake func() // called once each time that a client has to be evicted; never under mu
 	held func() // panics unless the caller holds the turn (client.H1); nil where there is no turn
@@ -47,7 +47,7 @@ type costClass struct {
 	bytes       int64
 }
 
-// A standing says in which sum a client's cost is, and whether it may be evicted.
+// A standing says to which sum a client's cost belongs, and whether the client may be evicted.
 type standing uint8
 
 const (
@@ -72,7 +72,7 @@ type account struct {
 	toldOwn      int64
 }
 
-// standingOf is where c belongs now. Turn only.
+// standingOf returns the present standing of c. Turn only.
 func (c *Client) standingOf() standing {
 	if invariant.Enabled {
 		c.assertHeld()
@@ -90,8 +90,8 @@ func (c *Client) standingOf() standing {
 	return evictee
 }
 
-// OwnBytes is what the client costs beside its connection's buffers: itself, its names, its transaction and what
-// families keep for it.
+// OwnBytes returns the client's cost without its connection's buffers. That is the client itself, its names, its
+// transaction, and what families keep for it.
 func (c *Client) OwnBytes() int {
 	n := int(unsafe.Sizeof(*c)) + len(c.Name) + len(c.LibName) + len(c.LibVersion) + c.FamilyBytes
 	if c.Queue != nil {
@@ -100,25 +100,25 @@ func (c *Client) OwnBytes() int {
 	return n
 }
 
-// OnPressure has wake called when clients pass the limit and one of them may be evicted. It may be called on any
-// goroutine, and must not wait. Before the first client.
+// OnPressure sets wake, which is called when clients exceed the limit and one of them may be evicted. It may be called
+// on any goroutine, and must not wait. Call OnPressure before the first client.
 func (l *Ledger) OnPressure(wake func()) { l.wake = wake }
 
-// assertHeld panics unless the caller holds the turn, in builds that check (client.H1).
+// assertHeld panics unless the caller holds the turn, in checked builds (client.H1).
 func (l *Ledger) assertHeld() {
 	if invariant.Enabled && l.held != nil {
 		l.held()
 	}
 }
 
-// assertHeld is the Ledger's, for a client that has been entered.
+// assertHeld calls the Ledger's assertHeld, if c has been entered.
 func (c *Client) assertHeld() {
 	if invariant.Enabled && c.account.ledger != nil {
 		c.account.ledger.assertHeld()
 	}
 }
 
-// SetLimit bounds what clients that are neither replica nor primary may cost together; 0 is no bound.
+// SetLimit bounds the total cost of clients that are neither replica nor primary. Zero means no bound.
 func (l *Ledger) SetLimit(bytes int64) {
 	l.mu.Lock()
 	l.limit = bytes
@@ -127,24 +127,24 @@ func (l *Ledger) SetLimit(bytes int64) {
 	l.call(wake)
 }
 
-// Sum is what clients that are neither replica nor primary cost together, in bytes.
+// Sum returns the total cost of the clients that are neither replica nor primary, in bytes.
 func (l *Ledger) Sum() int64 { return l.sum.Load() }
 
-// Replicas is what the replicas' connections cost.
+// Replicas returns the cost of the replicas' connections, in bytes.
 func (l *Ledger) Replicas() int64 { return l.fed.Load() }
 
-// Primary is what the link to our primary costs.
+// Primary returns the cost of the link to our primary, in bytes.
 func (l *Ledger) Primary() int64 { return l.primary.Load() }
 
-// Reserved is how much of the keyspace's memory is lent to clients, for large arguments on their way in. The keyspace
-// counts all of it; a client costs what it has filled.
+// Reserved returns how much of the keyspace's memory is lent to clients, for large arguments that are arriving. The
+// keyspace counts all of it. A client's cost includes only the part that it has filled.
 func (l *Ledger) Reserved() int64 { return l.reserved.Load() }
 
-// Pressed says whether a client has to be evicted.
+// Pressed reports whether a client has to be evicted.
 func (l *Ledger) Pressed() bool { return l.pressed.Load() }
 
-// Costliest is a client of the highest class. It is nil when the sum is below the limit, or when no client may be
-// evicted, as stuck says.
+// Costliest returns a client of the highest class. It returns nil when the sum is below the limit. It also returns nil
+// when no client may be evicted; stuck is then true.
 func (l *Ledger) Costliest() (c *Client, stuck bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +175,7 @@ func (l *Ledger) enter(c *Client) {
 	l.call(wake)
 }
 
-// leave closes it. Turn only.
+// leave closes c's account. Turn only.
 func (l *Ledger) leave(c *Client) {
 	l.assertHeld()
 	l.mu.Lock()
@@ -184,7 +184,7 @@ func (l *Ledger) leave(c *Client) {
 	c.account.toldStanding = absent
 }
 
-// Note tells the ledger of what c costs beside its buffers, and of what c is, if either has changed. Turn only.
+// Note updates the ledger if c's cost without buffers, or its standing, has changed. Turn only.
 func (c *Client) Note() {
 	c.assertHeld()
 	a := &c.account
@@ -203,8 +203,8 @@ func (c *Client) Note() {
 	l.call(wake)
 }
 
-// Prepare says how many bytes a reply has that is written outside the turn, before the loop has it; 0: it has it. Any
-// goroutine.
+// Prepare records the size of a reply that is written outside the turn and is not in the loop's buffers yet. Zero means
+// that the loop has it. Any goroutine.
 func (c *Client) Prepare(bytes int) {
 	a := &c.account
 	l := a.ledger
@@ -225,11 +225,11 @@ func (c *Client) Prepare(bytes int) {
 	l.call(wake)
 }
 
-// Prepared is what Prepare told last. Any goroutine.
+// Prepared returns the size that Prepare recorded last. Any goroutine.
 func (c *Client) Prepared() int { return int(c.account.prepared.Load()) }
 
-// Account implements protocol.Accountant: the loop tells that the connection's buffers cost bytes now, and that
-// reserved bytes of the keyspace's memory are lent to it.
+// Account implements protocol.Accountant. The loop reports that the connection's buffers now cost bytes, and that
+// reserved bytes of the keyspace's memory are lent to the connection.
 func (c *Client) Account(bytes, reserved int) {
 	a := &c.account
 	l := a.ledger
@@ -242,8 +242,8 @@ func (c *Client) Account(bytes, reserved int) {
 	l.call(wake)
 }
 
-// Reserve says that n bytes of the keyspace's memory more, or fewer, are lent for c's arguments. The loop's next
-// Account has them too.
+// Reserve adds n to the bytes of the keyspace's memory that are lent for c's arguments. n may be negative. The loop's
+// next Account includes these bytes.
 func (c *Client) Reserve(n int) {
 	a := &c.account
 	l := a.ledger
@@ -257,7 +257,7 @@ func (c *Client) Reserve(n int) {
 	l.mu.Unlock()
 }
 
-// update gives c a new standing and cost, and says whether to wake the core. Under mu.
+// update gives c a new standing and cost. It reports whether to wake the core. Under mu.
 func (l *Ledger) update(c *Client, standing standing, buffers, reserved, own int64) bool {
 	a := &c.account
 	ready := a.prepared.Load()
@@ -284,7 +284,7 @@ func (l *Ledger) update(c *Client, standing standing, buffers, reserved, own int
 	return l.press()
 }
 
-// add books bytes in the sum of a standing.
+// add adds bytes to the sum of a standing.
 func (l *Ledger) add(to standing, bytes, reserved int64) {
 	switch to {
 	case absent:
@@ -299,7 +299,7 @@ func (l *Ledger) add(to standing, bytes, reserved int64) {
 	l.reserved.Add(reserved)
 }
 
-// press says whether the core has to be woken: the sum has passed the limit, and it does not know yet. Under mu.
+// press reports whether the core must be woken: the sum has passed the limit, and the core does not know yet. Under mu.
 func (l *Ledger) press() bool {
 	if l.limit == 0 || l.sum.Load() < l.limit || l.occupied == 0 || l.pressed.Load() {
 		return false
@@ -346,15 +346,15 @@ func (l *Ledger) unlink(c *Client) {
 	}
 }
 
-// A CostClass is how many clients that may be evicted cost less than Below bytes, and not half of it, and what they
-// cost together.
+// A CostClass counts the clients that may be evicted and cost less than Below bytes, but at least half of that. Bytes
+// is their total cost.
 type CostClass struct {
 	Below   uint64
 	Bytes   int64
 	Clients int
 }
 
-// Classes yields the classes that have clients, the costliest first.
+// Classes yields the classes that have clients, from the costliest.
 func (l *Ledger) Classes(yield func(CostClass) bool) {
 	l.mu.Lock()
 	classes := l.classes

@@ -9,7 +9,7 @@ import (
 	"spindle/protocol"
 )
 
-// A socket is a connection whose buffers cost what the test says.
+// A socket is a connection whose buffers cost what the test sets.
 type socket struct {
 	protocol.Conn
 	usage protocol.Usage
@@ -17,7 +17,7 @@ type socket struct {
 
 func (s *socket) Usage() protocol.Usage { return s.usage }
 
-// check proves client.C1..client.C3 against the clients of r.
+// check checks client.C1..client.C3 against the clients of r.
 func (l *Ledger) check(t *testing.T, r *Registry) {
 	t.Helper()
 	l.mu.Lock()
@@ -100,7 +100,8 @@ func TestLedgerModel(t *testing.T) {
 	}
 }
 
-// TestLedgerEvicts: the costliest client goes first, until the rest is below the limit; spared clients count and stay.
+// TestLedgerEvicts: the costliest clients are evicted first, until the rest is below the limit. Clients that may not be
+// evicted count, and stay.
 func TestLedgerEvicts(t *testing.T) {
 	r := NewRegistry()
 	woken := 0
@@ -155,8 +156,8 @@ func TestLedgerEvicts(t *testing.T) {
 	r.Costs.check(t, r)
 }
 
-// TestLedgerOnManyLoops: loops tell while the core enters, notes and removes. Nothing is lost; the race detector
-// watches.
+// TestLedgerOnManyLoops: loops report costs while the core enters, notes and removes clients. No report is lost, and
+// the race detector finds nothing.
 func TestLedgerOnManyLoops(t *testing.T) {
 	r := NewRegistry()
 	r.Costs.SetLimit(1)

@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// Registry is every client by id, and in order of the ids. Turn only (client.H1).
+// Registry holds every client by id, and in the order of the ids. Turn only (client.H1).
 //
 // client.G1. byID[c.ID] == c just when list[c.index] == c.
 // client.G2. list ascends by id. A client that left leaves a hole, which has no id.
-// client.H1. The holder of the turn alone calls methods that say "turn only". Builds that check assert it, once HeldBy
-// has been told how.
+// client.H1. Only the holder of the turn calls methods marked "turn only". Checked builds assert it, once HeldBy has
+// set the function that asserts it.
 type Registry struct {
 	byID   map[int64]*Client
 	list   []*Client // in order of ids; holes are nil until compacted
@@ -27,14 +27,14 @@ const compactFrom = 128
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{byID: map[int64]*Client{}} }
 
-// HeldBy has what is for the holder of the turn call assert first, in builds that check. Before the first client.
+// HeldBy sets the function that "turn only" methods call first in checked builds. It panics unless the caller holds the
+// turn. Call HeldBy before the first client.
 func (r *Registry) HeldBy(assert func()) { r.Costs.held = assert }
 
-// NextID is the id for the next client: 1, 2, … never used twice. Any goroutine.
+// NextID returns the id for the next client: 1, 2, and so on. No id is used twice. Any goroutine.
 func (r *Registry) NextID() int64 { return r.last.Add(1) }
 
-// Add enters c under c.ID. Cost: O(1), unless later ids have been entered before; then a few ns for each place after
-// it.
+// Add enters c under c.ID. Cost: O(1). If higher ids were entered before, it adds a few ns for each of them.
 func (r *Registry) Add(c *Client) {
 	r.Costs.assertHeld()
 	if len(r.list) == cap(r.list) && len(r.list) >= compactFrom && len(r.byID) < len(r.list)/2 {
@@ -55,7 +55,7 @@ func (r *Registry) Add(c *Client) {
 	r.Costs.enter(c)
 }
 
-// compact closes the holes. Cost: a few ns a place, once in as many arrivals.
+// compact closes the holes. Cost: a few ns for each place. It runs once in as many arrivals.
 func (r *Registry) compact() {
 	present := r.list[:0]
 	for _, c := range r.list {
@@ -68,7 +68,7 @@ func (r *Registry) compact() {
 	r.list = present
 }
 
-// Remove forgets c. O(1).
+// Remove removes c from the registry. O(1).
 func (r *Registry) Remove(c *Client) {
 	r.Costs.assertHeld()
 	if r.byID[c.ID] != c {
@@ -79,10 +79,10 @@ func (r *Registry) Remove(c *Client) {
 	r.list[c.index] = nil
 }
 
-// Get finds a client by id; nil if there is none.
+// Get returns the client with this id, or nil.
 func (r *Registry) Get(id int64) *Client { r.Costs.assertHeld(); return r.byID[id] }
 
-// Len counts the clients.
+// Len returns the number of clients.
 func (r *Registry) Len() int { r.Costs.assertHeld(); return len(r.byID) }
 
 // All yields the clients in order of arrival. Clients may leave while it runs; none may arrive.
@@ -95,7 +95,7 @@ func (r *Registry) From(from int64) func(yield func(*Client) bool) {
 	return func(yield func(*Client) bool) { r.from(at, yield) }
 }
 
-// after is the first place of a higher id.
+// after returns the first index in list of a client with a higher id.
 func (r *Registry) after(id int64) int {
 	return sort.Search(len(r.list), func(i int) bool {
 		for i < len(r.list) && r.list[i] == nil { // a hole counts as the place after it

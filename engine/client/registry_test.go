@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// check proves client.G1 and client.G2.
+// check checks client.G1 and client.G2.
 func (r *Registry) check(t *testing.T) {
 	t.Helper()
 	last, n := int64(0), 0
@@ -29,7 +29,7 @@ func (r *Registry) check(t *testing.T) {
 	}
 }
 
-// TestRegistryModel compares with a sorted slice of the clients that came, some of them late, and have not left.
+// TestRegistryModel compares a registry with a sorted slice of the present clients. Some of them were entered late.
 func TestRegistryModel(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -77,7 +77,7 @@ func TestRegistryModel(t *testing.T) {
 	}
 }
 
-// TestRegistryLosesClientsWhileItIsRead: closing those that a walk finds must not make it miss one.
+// TestRegistryLosesClientsWhileItIsRead: if clients are removed during a walk, the walk must not miss another client.
 func TestRegistryLosesClientsWhileItIsRead(t *testing.T) {
 	r := NewRegistry()
 	for range 1000 {

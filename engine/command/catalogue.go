@@ -7,8 +7,8 @@ import (
 
 // A Catalogue is the command set of a server: every row, found by name.
 //
-// Owner: built once at start; afterwards the core reads it, and any goroutine may read names. Rename belongs to the
-// time before the first client.
+// Owner: built once at start. Afterwards the core reads it, and any goroutine may read names. Rename is called only
+// before the first client.
 type Catalogue struct {
 	rows  []*Spec // in the order COMMAND lists them
 	all   []*Spec // rows and their subcommands; all[i].ID == i
@@ -19,7 +19,7 @@ type Catalogue struct {
 // NewCatalogue joins the families' rows into one command set.
 //
 // Shape: the rows are copied, so that two catalogues in one process share no statistics.
-// Errors: a name given twice, a row that nothing runs, an arity of 0, a key spec past the arity.
+// Errors: a name given twice, a row without a handler, an arity of 0, a key spec past the arity.
 func NewCatalogue(families ...Family) (*Catalogue, error) {
 	k := &Catalogue{}
 	for _, f := range families {
@@ -57,7 +57,8 @@ func NewCatalogue(families ...Family) (*Catalogue, error) {
 	return k, nil
 }
 
-// enter checks one row and completes it: its number, implied categories, the flags that follow from its key specs.
+// enter checks one row and completes it: its number, the categories that its flags imply, and the flags that follow
+// from its key specs.
 func (k *Catalogue) enter(row *Spec) error {
 	switch {
 	case row.Name == "" || row.Name != strings.ToLower(row.Name):
@@ -89,7 +90,7 @@ func (k *Catalogue) enter(row *Spec) error {
 	return nil
 }
 
-// impliedACL is the categories that a row's flags put it into.
+// impliedACL returns own with the categories that a row's flags imply.
 func impliedACL(f Flags, own ACL) (acl ACL) {
 	if f&Write != 0 {
 		acl |= ACLWrite
@@ -114,19 +115,19 @@ func impliedACL(f Flags, own ACL) (acl ACL) {
 	return acl
 }
 
-// Lookup finds a command by name in any case; nil if there is none. It knows no subcommands.
+// Lookup finds a command by name in any case. It returns nil if there is none. It finds no subcommands.
 func (k *Catalogue) Lookup(name []byte) *Spec { return k.names.find(name) }
 
-// Original is Lookup that rename-command does not change: what propagation and ACL rules go by.
+// Original is Lookup by the name before rename-command. Propagation and ACL rules use that name.
 func (k *Catalogue) Original(name []byte) *Spec { return k.own.find(name) }
 
-// Sub finds a container's subcommand by name in any case; nil if there is none.
+// Sub finds a container's subcommand by name in any case. It returns nil if there is none.
 func (s *Spec) Sub(name []byte) *Spec { return s.subs.find(name) }
 
-// Resolve finds the row that runs args, subcommand included. row is what Lookup(args[0]) said, nil or not.
+// Resolve finds the row that runs args, subcommand included. row is the result of Lookup(args[0]), nil or not.
 //
-// Errors: the replies to an unknown command, an unknown subcommand and a wrong number of arguments. With the last of
-// them comes the row, so that the refusal can be booked on it.
+// Errors: the replies to an unknown command, an unknown subcommand and a wrong number of arguments. For a wrong number,
+// Resolve also returns the row, so that the refusal is counted there.
 func (k *Catalogue) Resolve(row *Spec, args [][]byte) (*Spec, error) {
 	if row == nil {
 		return nil, unknownCommand(args)
@@ -144,7 +145,7 @@ func (k *Catalogue) Resolve(row *Spec, args [][]byte) (*Spec, error) {
 	return row, nil
 }
 
-// AcceptsArity says whether n arguments, the name included, are a call the row allows.
+// AcceptsArity reports whether the row allows calls with n arguments, the name included.
 func (s *Spec) AcceptsArity(n int) bool {
 	if s.Arity >= 0 {
 		return n == s.Arity
@@ -152,7 +153,8 @@ func (s *Spec) AcceptsArity(n int) bool {
 	return n >= -s.Arity
 }
 
-// Find is Resolve's lookup alone: nil if the command or subcommand does not exist. Arity is not looked at.
+// Find is the lookup of Resolve. It returns nil if the command or subcommand does not exist. It does not check the
+// arity.
 func (k *Catalogue) Find(args [][]byte) *Spec {
 	if len(args) == 0 {
 		return nil
@@ -164,7 +166,7 @@ func (k *Catalogue) Find(args [][]byte) *Spec {
 	return row.subs.find(args[1])
 }
 
-// ByFullName finds "get" or "client|list", in any case; nil if there is none.
+// ByFullName finds "get" or "client|list", in any case. It returns nil if there is none.
 func (k *Catalogue) ByFullName(name []byte) *Spec {
 	for i, c := range name {
 		if c != '|' {
@@ -179,7 +181,7 @@ func (k *Catalogue) ByFullName(name []byte) *Spec {
 	return k.names.find(name)
 }
 
-// Rename lets clients call a command by another name only; an empty name takes it away. Before the first client.
+// Rename makes a command callable only by the name to. An empty name removes it. Call it before the first client.
 //
 // Errors: errTaken, errNotThere.
 func (k *Catalogue) Rename(from, to string) error {
@@ -199,7 +201,7 @@ func (k *Catalogue) Rename(from, to string) error {
 	return nil
 }
 
-// Rows yields the commands clients may call, in the order of declaration, without their subcommands.
+// Rows yields the commands that clients may call, in the order of declaration, without their subcommands.
 func (k *Catalogue) Rows(yield func(*Spec) bool) {
 	called := map[*Spec]bool{}
 	for _, s := range k.names.slots {
@@ -214,11 +216,12 @@ func (k *Catalogue) Rows(yield func(*Spec) bool) {
 	}
 }
 
-// Len counts the commands clients may call, without subcommands.
+// Len returns the number of commands that clients may call, without subcommands.
 func (k *Catalogue) Len() int { return k.names.size }
 
-// All is every row and subcommand, renamed away or not, at its ID. The slice must not be changed.
+// All returns every row and subcommand at the index ID, even if rename-command removed its name. Do not change the
+// slice.
 func (k *Catalogue) All() []*Spec { return k.all }
 
-// IDs is the number of rows and subcommands: every Spec.ID is below it.
+// IDs returns the number of rows and subcommands. Every Spec.ID is less than that.
 func (k *Catalogue) IDs() int { return len(k.all) }

@@ -12,7 +12,7 @@ import (
 
 func nothing(*Context) error { return nil }
 
-// sample is a family with a row of every shape.
+// sample returns a family with a row of every shape.
 func sample() Family {
 	return Family{Name: "sample", ACL: ACLString, Rows: []Spec{
 		{Name: "get", Arity: 2, Flags: ReadOnly | Fast, Keys: FirstArg(KeyRO), Run: nothing},
@@ -311,8 +311,8 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// BenchmarkLookup finds a short and a long name, and beside that with a map of small letters in the index's place.
-// Watch allocs/op: 0, and ns/op: below 10, and what the map would cost more.
+// BenchmarkLookup finds a short and a long name. It also measures a map of lower-case names in place of the index.
+// Watch allocs/op: 0; ns/op: below 10 for the index, and more for the map.
 func BenchmarkLookup(b *testing.B) {
 	families := []Family{sample()}
 	for i := range 240 {
@@ -352,7 +352,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkRecord books one call. Watch ns/op.
+// BenchmarkRecord records one call. Watch ns/op.
 func BenchmarkRecord(b *testing.B) {
 	var s Stats
 	for i := range b.N {

@@ -6,7 +6,8 @@ import (
 	"spindle/protocol"
 )
 
-// Find is the value of type t at key, for reading, and tells of a miss; the zero Value is no error.
+// Find returns the value of type t at key, for reading, and counts a miss. For a missing key it returns the zero Value
+// without an error.
 //
 // Errors: ErrWrongType.
 func (c *Context) Find(key []byte, t value.Type) (value.Value, error) {
@@ -20,7 +21,7 @@ func (c *Context) Find(key []byte, t value.Type) (value.Value, error) {
 	return v, nil
 }
 
-// FindEdit is the value of type t at key, for changing it; nil is no error.
+// FindEdit returns the value of type t at key, for changing it. For a missing key it returns nil without an error.
 //
 // Errors: ErrWrongType.
 func (c *Context) FindEdit(key []byte, t value.Type) (*value.Edit, error) {
@@ -31,8 +32,8 @@ func (c *Context) FindEdit(key []byte, t value.Type) (*value.Edit, error) {
 	return e, nil
 }
 
-// OpenScan reads the arguments of HSCAN (values: NOVALUES is known), SSCAN or ZSCAN and finds the value. There is
-// nothing to scan if v does not exist: that is answered then, and the options are not looked at.
+// OpenScan reads the arguments of HSCAN, SSCAN or ZSCAN and finds the value. values means that NOVALUES is allowed. If
+// v does not exist, OpenScan has replied, and has not looked at the options.
 //
 // Errors: ErrCursor, ErrWrongType, those of parseScan.
 func (c *Context) OpenScan(t value.Type, values bool) (v value.Value, cursor uint64, o Scan, err error) {
@@ -51,7 +52,7 @@ func (c *Context) OpenScan(t value.Type, values bool) (v value.Value, cursor uin
 	return v, cursor, o, err
 }
 
-// AnswerScan begins a scan's answer: the next cursor, and n elements that follow.
+// AnswerScan begins the reply of a scan: the next cursor, and an array of n elements, which the caller appends.
 func (c *Context) AnswerScan(next uint64, n int) {
 	var text [number.MaxIntLen]byte
 	c.Reply.Array(2)

@@ -2,7 +2,7 @@ package command
 
 import "strings"
 
-// Help answers a container's HELP: a head line, the lines, and a word on HELP itself. Lines of explanation are
+// Help replies to a container's HELP: a head line, the lines, and two lines about HELP itself. Lines of explanation are
 // indented.
 func Help(c *Context, lines ...string) {
 	name := c.Args[0]

@@ -8,7 +8,7 @@ import (
 	"spindle/internal/ascii"
 )
 
-// An index finds a row by its name in any case, without allocating. A map of names in small letters takes about three
+// An index finds a row by its name in any case, without allocating. A map of names in lower case takes about three
 // times as long (BenchmarkLookup), for each command.
 //
 //	name "GeoAdd"  ──▶  word 'g' 'e' 'o' 'a' 'd' 'd' 0 0   (8 bytes, little endian, ASCII lower case)
@@ -17,9 +17,9 @@ import (
 //	slots  [ · | row | · | · | row | row | · ]            open addressing, linear probing, at most half full
 //
 // command.I1. A slot's word, last and size are those of its name in lower case.
-// command.I2. A row is reachable from its home slot without crossing an empty one.
-// command.I3. Names of 16 bytes or less are equal exactly if word, last and size are. Names of 32 or less need second
-// and before, too. Longer ones are compared whole.
+// command.I2. A row is reachable from its home slot without crossing an empty slot.
+// command.I3. Names of 16 bytes or less are equal exactly if word, last and size are equal. For names of up to 32
+// bytes, second and before must be equal, too. Longer names are compared whole.
 type index struct {
 	slots []indexSlot
 	shift uint
@@ -38,7 +38,7 @@ var _ [64]byte = [unsafe.Sizeof(indexSlot{})]byte{} // a cache line
 
 const indexHash = 0x9E3779B97F4A7C15
 
-// lower turns the ASCII capitals among w's eight bytes into small letters.
+// lower returns w with the ASCII capitals among its eight bytes in lower case.
 func lower(w uint64) uint64 {
 	const ones = 0x0101010101010101
 	low := w &^ (0x80 * ones)
@@ -48,7 +48,7 @@ func lower(w uint64) uint64 {
 	return w | capital>>2
 }
 
-// words reads a name's first and last eight bytes in lower case.
+// words returns a name's first and last eight bytes in lower case.
 func words(name []byte) (word, last uint64) {
 	switch n := len(name); {
 	case n >= 8:
@@ -66,7 +66,7 @@ func words(name []byte) (word, last uint64) {
 	return 0, 0
 }
 
-// home is the slot where the search for a name begins.
+// home returns the slot where the search for a name begins.
 func (x *index) home(word, last uint64, size int) uint64 {
 	return (word ^ bits.RotateLeft64(last, 29) ^ uint64(size)) * indexHash >> (x.shift & 63)
 }
@@ -89,12 +89,12 @@ func (x *index) find(name []byte) *Spec {
 	}
 }
 
-// middle reads the two words that words leaves out of a name of more than 16 bytes.
+// middle returns the two words of a name that words leaves out. The name has more than 16 bytes.
 func middle(name []byte) (second, before uint64) {
 	return lower(binary.LittleEndian.Uint64(name[8:])), lower(binary.LittleEndian.Uint64(name[len(name)-16:]))
 }
 
-// sameMiddle compares what command.I3 asks for beyond word, last and size.
+// sameMiddle compares what command.I3 requires beyond word, last and size.
 func (s *indexSlot) sameMiddle(name []byte) bool {
 	if second, before := middle(name); second != s.second || before != s.before {
 		return false
@@ -102,7 +102,7 @@ func (s *indexSlot) sameMiddle(name []byte) bool {
 	return len(name) <= 32 || ascii.EqualFold(name, s.name)
 }
 
-// add enters row under name; false if the name is taken.
+// add enters row under name. It returns false if the name is taken.
 func (x *index) add(name string, row *Spec) bool {
 	if x.find([]byte(name)) != nil {
 		return false
@@ -141,7 +141,8 @@ func (x *index) insert(s indexSlot) {
 	}
 }
 
-// remove takes name out; false if it was not in. Rare (rename-command), so the index is simply built again.
+// remove removes name. It returns false if name was not in the index. It is rare (rename-command), so it rebuilds the
+// whole index.
 func (x *index) remove(name string) bool {
 	if x.find([]byte(name)) == nil {
 		return false

@@ -7,9 +7,9 @@ import (
 	"spindle/protocol"
 )
 
-// This file writes COMMAND INFO's entry of a row; the introspect family wraps it in COMMAND's several forms.
+// This file writes the entry of a row in COMMAND INFO. The introspect family uses it for all forms of COMMAND.
 
-// shownFlags are the flags of a row that COMMAND INFO names, in its order; the others stay hidden.
+// shownFlags are the flags of a row that COMMAND INFO shows, in its order.
 var shownFlags = []struct {
 	flag Flags
 	name string
@@ -33,7 +33,7 @@ var keyFlagNames = [...]string{
 	"RO", "RW", "OW", "RM", "access", "update", "insert", "delete", "not_key", "incomplete", "variable_flags",
 }
 
-// Category finds an ACL category by name, in any case.
+// Category returns the ACL category with this name, in any case.
 func Category(name []byte) (ACL, bool) {
 	for i, n := range categoryNames {
 		if ascii.EqualFold(name, n) {
@@ -43,7 +43,7 @@ func Category(name []byte) (ACL, bool) {
 	return 0, false
 }
 
-// Names yields the categories' names in their order.
+// Names yields the names of the categories in a, in the order of categoryNames.
 func (a ACL) Names(yield func(string) bool) {
 	for i, n := range categoryNames {
 		if a&(1<<i) != 0 && !yield(n) {
@@ -52,7 +52,7 @@ func (a ACL) Names(yield func(string) bool) {
 	}
 }
 
-// AppendCommandInfo answers one entry of COMMAND: name, arity, flags, first key, last key, step, ACL categories, tips,
+// AppendCommandInfo appends one entry of COMMAND: name, arity, flags, first key, last key, step, ACL categories, tips,
 // key specs, subcommands.
 func AppendCommandInfo(r *protocol.Reply, s *Spec) {
 	r.Array(10)
@@ -100,7 +100,7 @@ func appendFlags(r *protocol.Reply, f Flags) {
 	}
 }
 
-// AppendKeyFlags answers a key's flags as COMMAND INFO and COMMAND GETKEYSANDFLAGS name them.
+// AppendKeyFlags appends a key's flags as COMMAND INFO and COMMAND GETKEYSANDFLAGS show them.
 func AppendKeyFlags(r *protocol.Reply, f KeyFlags) {
 	r.Set(bits.OnesCount16(uint16(f)))
 	for i, name := range keyFlagNames {
@@ -152,7 +152,8 @@ func appendKeySpec(r *protocol.Reply, k *KeySpec) {
 	}
 }
 
-// appendSearch begins the answer to how a key spec searches: its type, and a map of n figures that follow.
+// appendSearch begins the reply about how a key spec searches: its type, and a map of n figures, which the caller
+// appends.
 func appendSearch(r *protocol.Reply, kind string, n int) {
 	r.Map(2)
 	r.BulkString("type")

@@ -6,7 +6,7 @@ import (
 	"spindle/internal/ascii"
 )
 
-// Search says what AppendKeys is to find.
+// Search says which keys AppendKeys is to find.
 type Search uint8
 
 const (
@@ -14,8 +14,8 @@ const (
 	onlyFixed                         // no keys whose place depends on other arguments
 )
 
-// legacyRange derives the first, last and step of COMMAND INFO from a row's key specs, and MovableKeys when they
-// do not tell all.
+// legacyRange derives the first key, last key and step of COMMAND INFO from a row's key specs. It adds the flag
+// MovableKeys if these three do not cover all keys.
 func legacyRange(s *Spec) (KeySpec, Flags) {
 	flags := s.Flags
 	if len(s.Keys) == 0 {
@@ -56,7 +56,7 @@ func legacyRange(s *Spec) (KeySpec, Flags) {
 	return KeySpec{Index: first, LastKey: last, Step: 1}, flags
 }
 
-// firstLastStep is COMMAND INFO's old way to say where keys stand: 0, 0, 0 for none.
+// firstLastStep returns the first key, last key and step of COMMAND INFO, or 0, 0, 0 for no keys.
 func (s *Spec) firstLastStep() (first, last, step int) {
 	first, last, step = s.legacy.Index, s.legacy.LastKey, s.legacy.Step
 	if last >= 0 {
@@ -65,7 +65,7 @@ func (s *Spec) firstLastStep() (first, last, step int) {
 	return first, last, step
 }
 
-// HasKeys says whether calls of the row may name keys. Without include, shard channels are not keys.
+// HasKeys reports whether calls of the row may name keys. Shard channels count as keys only if search includes them.
 func (s *Spec) HasKeys(search Search) bool {
 	if s.GetKeys != nil {
 		return true
@@ -78,8 +78,8 @@ func (s *Spec) HasKeys(search Search) bool {
 	return false
 }
 
-// OneKey is where the only key of every call stands; 0 if calls may have another number of keys, or find them
-// otherwise.
+// OneKey returns the index of the only key of every call. It returns 0 if calls may have another number of keys, or
+// find them in another way.
 func (s *Spec) OneKey() int {
 	if len(s.Keys) != 1 || s.GetKeys != nil {
 		return 0
@@ -90,12 +90,12 @@ func (s *Spec) OneKey() int {
 	return 0
 }
 
-// AppendKeys appends where the keys of a call stand, in the order of the key specs. It is what access rules, routing
-// and latches go by, so it must name every key that the handler uses (TestFinder of engine/catalogue).
+// AppendKeys appends the positions of a call's keys, in the order of the key specs. Access rules, routing and latches
+// use it, so it must find every key that the handler uses (TestFinder of engine/catalogue).
 //
-// If the row has GetKeys, that decides. The handler refuses a call that GetKeys cannot read; the key specs then give
-// the keys that they find.
-// Errors: ErrInvalidKeyArguments if the keys cannot be found. Those at fixed places are appended even then.
+// If the row has GetKeys, AppendKeys uses only that. If GetKeys cannot read a call, the handler will refuse the call.
+// AppendKeys then returns the keys that the key specs find.
+// Errors: ErrInvalidKeyArguments if the keys cannot be found. Keys at fixed places are appended even then.
 // Cost: no allocation while into has room.
 func (s *Spec) AppendKeys(into []KeyPosition, args [][]byte, search Search) ([]KeyPosition, error) {
 	mark := len(into)
@@ -126,10 +126,10 @@ func (s *Spec) appendFound(into []KeyPosition, args [][]byte, search Search) ([]
 	return s.appendCounted(keys[:mark], args)
 }
 
-// fixed says that k means the argument at Index in every call, and perhaps those after it.
+// fixed reports whether k means the argument at Index in every call, and perhaps arguments after it.
 func (k *KeySpec) fixed() bool { return !k.Unknown && k.Keyword == "" && !k.KeyNum }
 
-// appendBySpecs reads the keys that specs describe; false when one of them does not fit args.
+// appendBySpecs appends the keys that specs describe. It returns false if one of the specs does not fit args.
 func appendBySpecs(into []KeyPosition, specs []KeySpec, args [][]byte, search Search) ([]KeyPosition, bool) {
 	for i := range specs {
 		k := &specs[i]
@@ -151,7 +151,7 @@ func appendBySpecs(into []KeyPosition, specs []KeySpec, args [][]byte, search Se
 	return into, true
 }
 
-// locate finds the range of arguments that k means. first is 0 when its keyword is absent.
+// locate returns the range of arguments that k describes. first is 0 when k's keyword is absent.
 func (k *KeySpec) locate(args [][]byte) (first, last, step int, fits bool) {
 	n := len(args)
 	switch {
@@ -200,7 +200,7 @@ func (k *KeySpec) locate(args [][]byte) (first, last, step int, fits bool) {
 	return first, last, k.Step, true
 }
 
-// smallCount reads a count of keys: digits without sign or leading zero, small enough for any request.
+// smallCount reads a number of keys: digits without sign or leading zero, small enough for any request.
 func smallCount(b []byte) (int, bool) {
 	if len(b) == 0 || len(b) > 9 || b[0] == '0' && len(b) > 1 {
 		return 0, false
@@ -215,8 +215,8 @@ func smallCount(b []byte) (int, bool) {
 	return n, true
 }
 
-// appendCounted is for a call whose count of keys is not a plain number. As in Redis, the count is read as C's atoi
-// does, and the counted keys come before the others.
+// appendCounted appends the keys of a call whose key count is not a plain number. As in Redis, the count is read as C's
+// atoi reads it, and the keys that the count covers are appended first.
 func (s *Spec) appendCounted(into []KeyPosition, args [][]byte) ([]KeyPosition, error) {
 	mark := len(into)
 	for i := range s.Keys {
@@ -241,8 +241,8 @@ func (s *Spec) appendCounted(into []KeyPosition, args [][]byte) ([]KeyPosition, 
 	return into, nil
 }
 
-// leadingInt reads the number that text begins with, as C's atoi does: white space, a sign or none, and digits. A
-// number beyond 64 bits becomes the nearest one; the lower 32 bits count.
+// leadingInt reads the number that text begins with, as C's atoi does: white space, an optional sign, and digits. A
+// number beyond 64 bits is clamped. The result is the lower 32 bits.
 func leadingInt(text []byte) int {
 	for len(text) > 0 && (text[0] == ' ' || '\t' <= text[0] && text[0] <= '\r') {
 		text = text[1:]

@@ -8,10 +8,10 @@ import (
 	"spindle/protocol"
 )
 
-// Is says whether a client's argument is word, which is in upper case, in any case.
+// Is reports whether a client's argument is equal to word in any case. word must be in upper case.
 func Is(arg []byte, word string) bool { return ascii.EqualFold(arg, word) }
 
-// Int reads a decimal integer as strictly as the reference does: no space, no plus, no leading zero.
+// Int reads a decimal integer as strictly as Redis does: no space, no plus, no leading zero.
 //
 // Errors: ErrNotInteger.
 func Int(arg []byte) (int64, error) {
@@ -21,7 +21,7 @@ func Int(arg []byte) (int64, error) {
 	return 0, protocol.ErrNotInteger
 }
 
-// Int32 is Int for what must fit a C int: database numbers.
+// Int32 is Int for a number that must fit a C int, such as a database number.
 //
 // Errors: ErrNotInteger, and "value is out of range".
 func Int32(arg []byte) (int, error) {

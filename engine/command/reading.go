@@ -7,8 +7,8 @@ import (
 	"spindle/protocol"
 )
 
-// A Reading is where a command that reads many elements writes its reply: in the turn, or on a goroutine beside the
-// turns (engine/reading). A handler does its part in the turn: it checks the call, finds the values and notes the
+// A Reading is where a command that reads many elements writes its reply: in the turn, or on a goroutine outside the
+// turn (engine/reading). The handler does its part in the turn: it checks the call, finds the values and records the
 // access. Then one function reads the values and writes the reply, in either place:
 //
 //	if c.IsLong(n) {
@@ -16,10 +16,11 @@ import (
 //	}
 //	answerMembers(c.Inline(), v)
 //
-// Beside the turns it may read the values that the handler has found, and nothing else of the databases. The values do
-// not change until it returns. It must not use the Context, nor memory that other calls use.
+// Outside the turn, the function may read the values that the handler has found, and nothing else of the databases. The
+// values do not change until it returns. It must not use the Context, nor memory that other calls use.
 //
-// command.L1. The function calls Step once for each element or so. It may not return: then no client wants the reply.
+// command.L1. The function calls Step about once for each element. Step may not return, if no client wants the reply
+// any more.
 type Reading struct {
 	Reply *protocol.Reply
 	Args  [][]byte // of the call; they live until the function returns
@@ -33,14 +34,15 @@ type Reading struct {
 	apart func() *value.Store
 }
 
-// NewReading returns a Reading beside the turns. Its Step calls rest now and then; rest returns the number of steps
-// until the next call. apart makes the result of Store when it is first asked for.
+// NewReading returns a Reading outside the turn. Its Step sometimes calls rest, which returns the number of steps until
+// the next such call. The first call of Store calls apart to make the store.
 func NewReading(reply *protocol.Reply, args [][]byte, now int64, rest func() (steps int),
 	apart func() *value.Store) *Reading {
 	return &Reading{Reply: reply, Args: args, Now: now, rest: rest, apart: apart}
 }
 
-// Store is where the function may build values, for itself. Beside the turns they go when it returns.
+// Store returns a store in which the function may build values for its own use. Outside the turn, these values are
+// freed when the function returns.
 func (r *Reading) Store() *value.Store {
 	if r.store == nil {
 		r.store = r.apart()
@@ -48,37 +50,37 @@ func (r *Reading) Store() *value.Store {
 	return r.store
 }
 
-// Step says that about one more element was read.
+// Step reports that about one more element was read.
 func (r *Reading) Step() {
 	if r.left--; r.left < 0 {
 		r.left = r.rest()
 	}
 }
 
-// Steps is n times Step.
+// Steps does the same as n calls of Step.
 func (r *Reading) Steps(n int) {
 	if r.left -= n; r.left < 0 {
 		r.left = r.rest()
 	}
 }
 
-// Inline is a Reading in the turn. Lifetime: the call.
+// Inline returns a Reading that writes the reply in the turn. Lifetime: the call.
 func (c *Context) Inline() *Reading {
 	r := &c.inline
 	r.Reply, r.Args, r.Now, r.left, r.store = c.Reply, c.Args, c.Now, math.MaxInt, c.Space.Store()
 	return r
 }
 
-// IsLong reports whether a call that reads about n elements is to be read beside the turns: long-read-elements is
-// exceeded, and the client can wait.
+// IsLong reports whether a call that reads about n elements must read them outside the turn. That is so if n exceeds
+// long-read-elements and the client can wait.
 func (c *Context) IsLong(n int) bool {
 	limit := c.Settings.LongRead.Get()
 	return int64(n) > limit && limit > 0 && c.Core.CanReadBeside(c)
 }
 
-// ReadBeside parks the client and has read write the reply beside the turns. The handler returns what ReadBeside
-// returns, without a reply. It has changed nothing but clocks and counts, and IsLong has returned true. An error of
-// read is the command's reply.
+// ReadBeside parks the client and lets read write the reply outside the turn. The handler returns the result of
+// ReadBeside, without a reply. Before that, the handler has changed only clocks and counts, and IsLong has returned
+// true. An error of read becomes the command's reply.
 func (c *Context) ReadBeside(read func(*Reading) error) error {
 	c.Core.ReadBeside(c, read)
 	return nil

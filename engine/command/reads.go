@@ -2,22 +2,22 @@ package command
 
 import "math"
 
-// Reads says how much of its keys a command reads, for callers that may not hold the turn for long. The zero value is a
-// command that reads little.
+// Reads says how much of its keys a command reads, for callers that may not hold the turn for long. The zero value
+// means that the command reads little.
 type Reads struct {
-	// Most returns the most elements that a call reads of a key, or a database, with size elements.
+	// Most returns the maximum number of elements that a call reads of a key or database with size elements.
 	Most func(args [][]byte, size int64) int64
 	Use  string // what a caller should use to read less
 }
 
-// ReadsAll is a command that reads its keys as a whole. use names the commands that read in parts.
+// ReadsAll returns the Reads of a command that reads its keys as a whole. use names the commands that read parts.
 func ReadsAll(use string) Reads {
 	return Reads{func(_ [][]byte, size int64) int64 { return size }, use}
 }
 
-// ReadsNext is a command that reads as many elements as the number next to word says. The search for word begins at
-// argument from. After LIMIT the second number counts. Without the word a call reads absent elements. 0 or less means
-// all.
+// ReadsNext returns the Reads of a command that reads as many elements as the number after word says. The search for
+// word begins at argument from. After LIMIT the second number is the count. Without word, a call reads absent elements.
+// 0 or less means all.
 func ReadsNext(word string, from int, absent int64, use string) Reads {
 	return Reads{numberNext(word, from, absent), use}
 }
@@ -44,17 +44,17 @@ func numberNext(word string, from int, absent int64) func([][]byte, int64) int64
 	}
 }
 
-// ReadsScan is a command of the SCAN kind, whose options begin at argument from.
+// ReadsScan returns the Reads of a command like SCAN, whose options begin at argument from.
 func ReadsScan(from int) Reads { return ReadsNext("COUNT", from, 10, "a small COUNT") }
 
-// The commands that pick elements at random, those that take two indexes, and ZRANGE.
+// These are the Reads of commands that pick elements at random, of commands with two indexes, and of ZRANGE.
 var (
 	ReadsPicked = Reads{picked, "a smaller count"}
 	ReadsSpan   = Reads{spanned, "a shorter range"}
 	ReadsZRange = Reads{zranged, "a shorter range or a small LIMIT"}
 )
 
-// picked: a count below 0 allows repetition, so it may pass size.
+// picked allows more than size elements if the count is negative, because elements may then repeat.
 func picked(args [][]byte, size int64) int64 {
 	if len(args) < 3 || size == 0 {
 		return min(1, size)
@@ -69,7 +69,7 @@ func picked(args [][]byte, size int64) int64 {
 	return min(n, size)
 }
 
-// spanned: an index below 0 counts from the end.
+// spanned reads two indexes. A negative index counts from the end.
 func spanned(args [][]byte, size int64) int64 {
 	if len(args) < 4 {
 		return 0
@@ -88,7 +88,7 @@ func spanned(args [][]byte, size int64) int64 {
 	return max(min(last, size-1)-min(first, size)+1, 0)
 }
 
-// zranged is spanned for ZRANGE, whose bounds may be scores or texts.
+// zranged is spanned for ZRANGE, whose bounds may also be scores or texts.
 func zranged(args [][]byte, size int64) int64 {
 	for _, a := range args[min(len(args), 4):] {
 		if Is(a, "BYSCORE") || Is(a, "BYLEX") {

@@ -6,13 +6,13 @@ import (
 	"spindle/internal/number"
 )
 
-// membersAtOnce is how many members PropagateZSet puts into one ZADD.
+// membersAtOnce is the number of members that PropagateZSet puts into one ZADD.
 const membersAtOnce = 512
 
 var wordZAdd = []byte("ZADD")
 
-// PropagateZSet sends DEL of key, and the members of the sorted set that is there now. So a replica need not know the
-// option that made it.
+// PropagateZSet sends DEL of key to the sinks, and then ZADD with the members of the sorted set at key. So a replica
+// need not know the option that made the sorted set.
 func (c *Context) PropagateZSet(key []byte) {
 	c.Propagate(wordDel, key)
 	v := c.DB.Peek(key)

@@ -8,14 +8,15 @@ import (
 	"spindle/protocol"
 )
 
-// Scan is the options after the cursor of HSCAN, SSCAN and ZSCAN: [MATCH pattern] [COUNT count], and NOVALUES of HSCAN.
+// Scan holds the options after the cursor of HSCAN, SSCAN and ZSCAN: [MATCH pattern] [COUNT count], and NOVALUES of
+// HSCAN.
 type Scan struct {
 	Count    int
 	Pattern  []byte // nil matches everything
 	NoValues bool
 }
 
-// parseScan reads the options of HSCAN (values) or of one of the others.
+// parseScan reads the options. values is true for HSCAN, which knows NOVALUES.
 //
 // Errors: ErrSyntax, ErrNotInteger, ErrNoValues.
 func parseScan(args [][]byte, values bool) (s Scan, err error) {
@@ -50,8 +51,8 @@ func parseScan(args [][]byte, values bool) (s Scan, err error) {
 	return s, nil
 }
 
-// ParseCursor reads a cursor as C's strtoull does: blanks, a plus and leading zeros before it are fine. A plain
-// negative number is not.
+// ParseCursor reads a cursor as C's strtoull does. Blanks, a plus and leading zeros are allowed. A negative number is
+// refused.
 func ParseCursor(text []byte) (uint64, bool) {
 	if end := bytes.IndexByte(text, 0); end >= 0 {
 		text = text[:end] // the bytes after a zero byte do not count

@@ -11,9 +11,10 @@ import (
 	"spindle/internal/version"
 )
 
-// Settings are the parameters that handlers of several families go by. The core hands them to every Context.
+// Settings are the settings that handlers of several families read. The core puts them into every Context.
 type Settings struct {
-	// proto-max-bulk-len, bytes, which the loops read too: no string may grow past it. Nil: the default.
+	// MaxBulk is proto-max-bulk-len, in bytes, which the loops also read. No string may grow past it. Nil means the
+	// default.
 	MaxBulk        *setting.Int
 	MaxMemory      *setting.Uint // maxmemory, bytes; nil: none
 	MaxFilter      setting.Int   // bf-max-size: the most bytes of a Bloom filter, set or not
@@ -24,11 +25,11 @@ type Settings struct {
 	Lists          list.Settings // how large their pieces may become
 	ZSets          zset.Settings // when a sorted set leaves its compact encoding
 
-	// compat-version: the Redis version that clients are told
+	// Compat is compat-version, the Redis version that the server reports to clients.
 	Compat setting.Enum[Compat]
 }
 
-// Compat is a Redis version that the server may call itself. Tools choose what they do by it.
+// Compat is a Redis version that the server may report. Tools choose their behaviour by it.
 type Compat int
 
 const (
@@ -36,7 +37,7 @@ const (
 	Redis84
 )
 
-// Redis is the version that clients are told. s may be nil.
+// Redis returns the Redis version that the server reports to clients. s may be nil.
 func (s *Settings) Redis() string {
 	if s != nil && s.Compat.Get() == Redis84 {
 		return "8.4.0"
@@ -44,7 +45,7 @@ func (s *Settings) Redis() string {
 	return version.Redis
 }
 
-// Rows are the settings that no other package declares.
+// Rows returns the settings that no other package declares.
 func (s *Settings) Rows() []setting.Row {
 	rows := []setting.Row{
 		setting.NewMemory("bf-max-size", &s.MaxFilter, defaultMaxFilter, setting.Between(1, 64<<30)),
@@ -63,7 +64,7 @@ func (s *Settings) Rows() []setting.Row {
 // defaultMaxBulk is the default of proto-max-bulk-len.
 const defaultMaxBulk = 512 << 20
 
-// MaxBulk is the longest a string may become, in bytes.
+// MaxBulk returns the maximum length of a string, in bytes.
 func (c *Context) MaxBulk() int64 {
 	if c.Settings == nil || c.Settings.MaxBulk == nil {
 		return defaultMaxBulk
@@ -74,9 +75,9 @@ func (c *Context) MaxBulk() int64 {
 // defaultMaxFilter is the default of bf-max-size.
 const defaultMaxFilter = 512 << 20
 
-// MaxFilter is the most bytes that a Bloom filter may have after this command: bf-max-size, or maxmemory if that is
-// less. Bits that were never set cost no memory, so maxmemory alone would not stop them. A filter from the primary or
-// from a file has no bound: it was allowed once.
+// MaxFilter returns the maximum size of a Bloom filter after this command, in bytes: bf-max-size, or maxmemory if that
+// is less. Bits that were never set use no memory, so maxmemory alone would not limit them. A filter from the primary
+// or from a file has no limit, because another server has already allowed it.
 func (c *Context) MaxFilter() uint64 {
 	most := uint64(defaultMaxFilter)
 	switch {
@@ -93,11 +94,11 @@ func (c *Context) MaxFilter() uint64 {
 	return most
 }
 
-// lazyExpire says whether the end of an expired key is told to the sinks as UNLINK instead of DEL.
+// lazyExpire reports whether an expired key's removal is sent to the sinks as UNLINK instead of DEL.
 func (c *Context) lazyExpire() bool { return c.Settings != nil && c.Settings.LazyfreeExpire.Get() }
 
-// HasPassed says whether a key given this deadline (Unix ms) is to be removed at once. A replica waits for its primary
-// to remove it, and loading removes nothing.
+// HasPassed reports whether a key with this deadline (Unix ms) must be removed at once. A replica waits until its
+// primary removes it, and a server that loads removes no key.
 func (c *Context) HasPassed(deadlineMs int64) bool {
 	return deadlineMs <= c.Now && !c.Space.Replica && !c.Space.Trusting
 }
@@ -107,7 +108,7 @@ var (
 	wordUnlink = []byte("UNLINK")
 )
 
-// Removal is the command that tells the sinks of an expired key's end.
+// Removal returns the command that sinks get for an expired key, DEL or UNLINK.
 func (c *Context) Removal() []byte {
 	if c.lazyExpire() {
 		return wordUnlink
@@ -115,7 +116,8 @@ func (c *Context) Removal() []byte {
 	return wordDel
 }
 
-// Displacement is the command that tells the sinks of a key's end when the command left nothing in its place.
+// Displacement returns the command that sinks get for a key that the call has removed without a new value, DEL or
+// UNLINK.
 func (c *Context) Displacement() []byte {
 	if c.Settings != nil && c.Settings.LazyfreeServer.Get() {
 		return wordUnlink
@@ -123,6 +125,6 @@ func (c *Context) Displacement() []byte {
 	return wordDel
 }
 
-// Obeys says that the command comes from our primary, from a file, or from the source of slots that move here. It was
-// allowed once, and is not refused here.
+// Obeys reports whether the command comes from our primary, from a file, or from the source of slots that move here.
+// Another server has already allowed it, and this one does not refuse it.
 func (c *Context) Obeys() bool { return c.Client.Is(client.Primary | client.Importing) }

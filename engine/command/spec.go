@@ -1,13 +1,14 @@
-// Package command is the vocabulary of the command set: rows, flags, key specs, the context a handler runs in.
+// Package command defines the terms of the command set: rows, flags, key specs, the context a handler runs in.
 //
 // Owner: rows are immutable after start, except Stats, which the core writes.
-// Never: runs a command (the core does), or imports a family.
-// Start here; context.go is what a handler sees, catalogue.go finds rows by name.
+// Never: runs a command (the core does), or imports a family. Start here; context.go is what a handler sees,
+// catalogue.go finds rows by name.
 package command
 
 import "slices"
 
-// A Handler runs one command. A returned error is the reply; what was appended to the reply before is rolled back.
+// A Handler runs one command. If it returns an error, the error is the reply, and the core drops what the handler has
+// appended to the reply.
 type Handler func(*Context) error
 
 // A Spec is one row of the command table.
@@ -25,16 +26,16 @@ type Spec struct {
 	Run      Handler   // nil for a container whose Subs do the work
 	Subs     []Spec    // subcommands: Name is the word alone ("list" of "client|list")
 
-	// Means gives the flags of a call from its arguments: a script's own flags decide what EVAL may do. nil: the row's
-	// hold.
+	// Means returns the flags of a call with these arguments. For example, a script's own flags decide what EVAL may
+	// do. If Means is nil, the row's flags apply.
 	Means func(args [][]byte, flags Flags) Flags
 
-	// GetKeys appends where the keys of a call stand, for rows whose Keys cannot tell: which option counts, or how a
-	// key is used. It reads the arguments exactly as the handler does.
+	// GetKeys appends the positions of a call's keys. It is for rows whose Keys cannot describe them: which option
+	// counts, or how a key is used. It reads the arguments exactly as the handler does.
 	GetKeys func(into []KeyPosition, args [][]byte) ([]KeyPosition, error)
 
-	// Databases appends the places of the arguments that name databases. It reads the arguments as the handler does, which
-	// refuses the call if one of them names no database. nil: calls name none.
+	// Databases appends the positions of the arguments that name databases. It reads the arguments as the handler does.
+	// The handler refuses the call if one of them is no database. If Databases is nil, calls name none.
 	Databases func(into []int, args [][]byte) []int
 
 	Parent *Spec   // set by the catalogue
@@ -46,7 +47,7 @@ type Spec struct {
 	Stats  Stats
 }
 
-// Flags are what COMMAND INFO shows, and what admission and propagation go by.
+// Flags are the flags that COMMAND INFO shows, and that admission and propagation use.
 type Flags uint64
 
 const (
@@ -75,12 +76,12 @@ const (
 	Sentinel     // also in sentinel mode
 	OnlySentinel // only in sentinel mode
 	Module       // of a module, whose name is the row's Family
-	// Brief is no flag of COMMAND INFO. The command's work is bounded by its own arguments, as Fast promises, but the
-	// reference does not call it fast (SET). The core times a run of such commands as one.
+	// Brief is no flag of COMMAND INFO. The command's work is bounded by its own arguments, as with Fast, but Redis
+	// does not call the command fast (SET). The core times a run of such commands together.
 	Brief
 )
 
-// Traits are what else the core goes by. COMMAND INFO does not show them.
+// Traits are more flags for the core. COMMAND INFO does not show them.
 type Traits uint32
 
 const (
@@ -103,7 +104,7 @@ const (
 	AllDatabases                       // FLUSHALL: it is about every database
 )
 
-// NamedDatabases returns in into those databases that a call names of the first n.
+// NamedDatabases returns the databases that a call names, if there are n databases. It overwrites into.
 func (s *Spec) NamedDatabases(into []int, args [][]byte, n int) []int {
 	if s.Databases == nil {
 		return into[:0]
@@ -115,7 +116,7 @@ func (s *Spec) NamedDatabases(into []int, args [][]byte, n int) []int {
 	return slices.DeleteFunc(into, func(db int) bool { return db < 0 })
 }
 
-// Database is the database of the first n that arg names; -1 for none.
+// Database returns the number in arg if it is one of n databases, and -1 otherwise.
 func Database(arg []byte, n int) int {
 	db, err := Int32(arg)
 	if err != nil || db < 0 || db >= n {
@@ -124,13 +125,13 @@ func Database(arg []byte, n int) int {
 	return db
 }
 
-// DatabaseAt is Databases of rows that name one in these arguments.
+// DatabaseAt returns a Databases function for rows whose arguments at these places name databases.
 func DatabaseAt(places ...int) func(into []int, args [][]byte) []int {
 	return func(into []int, _ [][]byte) []int { return append(into, places...) }
 }
 
-// InDatabase says whether calls are about keys of the client's database. If so, ACL rules for databases apply.
-// SWAPDB and its like are about the databases that they name.
+// InDatabase reports whether calls use keys of the client's database. If so, ACL rules for databases apply to that
+// database. SWAPDB and similar commands use only the databases that they name.
 func (s *Spec) InDatabase() bool {
 	return s.HasKeys(0) || s.ACL&(ACLKeyspace|ACLRead|ACLWrite) != 0 && s.Databases == nil
 }
@@ -144,7 +145,7 @@ func Mark(rows []Spec, t Traits) []Spec {
 	return rows
 }
 
-// Has says whether the row has one of the traits. No row has none.
+// Has reports whether the row has one of the traits. A nil row has none.
 func (s *Spec) Has(t Traits) bool { return s != nil && s.Traits&t != 0 }
 
 // ACL are the categories of ACL CAT.
@@ -174,7 +175,7 @@ const (
 	ACLScripting
 )
 
-// Channels says which arguments ACL rules for channels hold for. Leaving a channel needs no permission.
+// Channels says to which arguments ACL rules for channels apply. Unsubscribing from a channel needs no permission.
 type Channels uint8
 
 const (
@@ -183,17 +184,17 @@ const (
 	SubscribesToPatterns                     // every argument is a pattern of channels
 )
 
-// A KeySpec says where keys stand among the arguments, as COMMAND INFO's key specifications do.
+// A KeySpec describes the positions of keys among the arguments, as COMMAND INFO's key specifications do.
 type KeySpec struct {
 	Flags KeyFlags
 	Notes string
-	// Where the search begins: at Index, or after Keyword, which is searched from KeywordFrom (negative: from the end).
-	// Unknown if neither.
+	// The search begins at Index, or after Keyword. The search for Keyword begins at KeywordFrom; a negative
+	// KeywordFrom counts from the end. If neither applies, Unknown is true.
 	Index       int
 	Keyword     string
 	KeywordFrom int
 	Unknown     bool
-	// There is a range, or a count followed by that many keys.
+	// The keys are a range, or as many keys as a count says.
 	LastKey, Step, Limit  int
 	KeyNum                bool
 	KeyNumIndex, FirstKey int
@@ -223,10 +224,10 @@ type KeyPosition struct {
 	Flags KeyFlags
 }
 
-// FirstArg is the key spec of most commands: one key, the first argument.
+// FirstArg returns the key spec of most commands: the first argument is the only key.
 func FirstArg(f KeyFlags) []KeySpec { return []KeySpec{{Flags: f, Index: 1, LastKey: 0, Step: 1}} }
 
-// EachArg is every step-th argument from the first to the last.
+// EachArg returns the key spec of commands whose keys are every step-th argument, from the first to the last.
 func EachArg(step int, f KeyFlags) []KeySpec {
 	return []KeySpec{{Flags: f, Index: 1, LastKey: -1, Step: step}}
 }

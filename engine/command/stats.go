@@ -2,7 +2,7 @@ package command
 
 import "math/bits"
 
-// Stats counts one row's calls and how long they took. Written in turns only.
+// Stats counts one row's calls and their duration. Only turns write it.
 type Stats struct {
 	Calls    uint64
 	Nanos    uint64 // time spent in Run
@@ -13,7 +13,8 @@ type Stats struct {
 	Latency   Histogram
 }
 
-// Record books n calls that took nanos together. Calls timed as one run count as n of the mean length.
+// Record records n calls that took nanos together. Calls that were timed as one run count as n calls of the mean
+// duration.
 //
 // Cost: a division when n > 1 and three adds; the first call of an unseen magnitude allocates 1 KB.
 func (s *Stats) Record(n int, nanos int64) {
@@ -29,25 +30,25 @@ func (s *Stats) Record(n int, nanos int64) {
 	s.Latency.Add(nanos, uint64(n))
 }
 
-// Reset forgets everything but whether latency is tracked.
+// Reset clears all counts. It keeps the setting of latency tracking.
 func (s *Stats) Reset() { *s = Stats{Untracked: s.Untracked} }
 
-// TrackLatency says whether calls are added to the histograms (latency-tracking). The counts so far stay.
+// TrackLatency sets whether calls are added to the histograms (latency-tracking). Counts already made stay.
 func (k *Catalogue) TrackLatency(on bool) {
 	for _, row := range k.all {
 		row.Stats.Untracked = !on
 	}
 }
 
-// ResetStats is CONFIG RESETSTAT's share.
+// ResetStats does the part of CONFIG RESETSTAT for commands.
 func (k *Catalogue) ResetStats() {
 	for _, row := range k.all {
 		row.Stats.Reset()
 	}
 }
 
-// A Histogram counts durations from 1 ns to 1 s to two digits, because the width of its buckets grows with them. The
-// bucketing is HdrHistogram's with 256 sub-buckets.
+// A Histogram counts durations from 1 ns to 1 s, precise to two digits, because the width of its buckets grows with the
+// duration. The buckets are those of HdrHistogram with 256 sub-buckets.
 //
 //	magnitude 0: 0..255 ns, one bucket each (two chunks' worth: 0..127 and 128..255)
 //	magnitude m: 128<<m .. (256<<m)-1 ns, 128 buckets of 1<<m ns
@@ -82,7 +83,7 @@ func (h *Histogram) Add(nanos int64, n uint64) {
 	h.Total += n
 }
 
-// highest is the greatest duration that shares the bucket at of chunk.
+// highest returns the greatest duration that falls into the bucket at of chunk.
 func highest(chunk, at int) int64 {
 	if chunk == 0 {
 		return int64(at)
@@ -91,7 +92,8 @@ func highest(chunk, at int) int64 {
 	return int64(128+at)<<m + 1<<m - 1
 }
 
-// Percentile is the duration in ns that p percent of the calls did not exceed, to two digits; 0 without calls.
+// Percentile returns the duration in ns that p percent of the calls did not exceed, to two digits. It returns 0 without
+// calls.
 func (h *Histogram) Percentile(p float64) int64 {
 	if h.Total == 0 {
 		return 0
@@ -115,7 +117,7 @@ func (h *Histogram) Percentile(p float64) int64 {
 	return 0
 }
 
-// lowest is the least duration that shares the bucket at of chunk.
+// lowest returns the least duration that falls into the bucket at of chunk.
 func lowest(chunk, at int) int64 {
 	if chunk == 0 {
 		return int64(at)
@@ -123,8 +125,8 @@ func lowest(chunk, at int) int64 {
 	return int64(128+at) << uint(chunk-1)
 }
 
-// Cumulative yields how many calls took at most about 1, 2, 4, … µs, skipping steps at which nothing is added. The
-// bound is the end of the bucket that holds 1024 ns, 2048 ns, …: 1, 2, 4, 8, 16, 33, 66, …
+// Cumulative yields the number of calls that took at most about 1, 2, 4, … µs. It skips steps that add no call. The
+// upper bound is the end of the bucket that holds 1024 ns, 2048 ns, …, so the steps are 1, 2, 4, 8, 16, 33, 66, …
 func (h *Histogram) Cumulative(yield func(micros int64, calls uint64) bool) {
 	level := int64(1024)
 	seen, told := uint64(0), uint64(0)

@@ -6,8 +6,8 @@ import (
 	"spindle/internal/number"
 )
 
-// Timeout reads how long a blocking command waits, in seconds with a fraction. It gives the deadline in Unix ms,
-// rounded up; 0 is a wait without end.
+// Timeout reads the timeout of a blocking command, in seconds with a fraction. It returns the deadline in Unix ms,
+// rounded up. A deadline of 0 means that the wait has no end.
 //
 // Errors: "timeout is not a float or out of range", "timeout is negative", "timeout is out of range".
 func (c *Context) Timeout(arg []byte) (deadlineMs int64, err error) {

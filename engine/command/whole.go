@@ -2,7 +2,8 @@ package command
 
 import "spindle/engine/data/keyspace"
 
-// Whole changes whole databases, and calls its functions inside the turn: part.Listeners has them. Each may be nil.
+// Whole changes whole databases, and calls its functions inside the turn. part.Listeners describes them. Each may be
+// nil.
 type Whole struct {
 	Emptying func(db int)
 	Swapping func(a, b int)
@@ -10,7 +11,7 @@ type Whole struct {
 	Emptied  func(removed int)
 }
 
-// Empty removes every key of db, in O(1), and says how many there were.
+// Empty removes every key of db, in O(1), and returns their number.
 func (w *Whole) Empty(db *keyspace.DB) (removed int) {
 	w.renew()
 	return w.empty(db)
@@ -29,7 +30,8 @@ func (w *Whole) empty(db *keyspace.DB) (removed int) {
 	return db.Flush()
 }
 
-// EmptyAllKeepingSaves removes every key because others are about to take their place: what is saved stays saved.
+// EmptyAllKeepingSaves removes every key because other keys are about to replace them. It does not call Emptied, so
+// saved files stay valid.
 func (w *Whole) EmptyAllKeepingSaves(k *keyspace.Keyspace) (removed int) {
 	w.renew()
 	for i := range k.Len() {
@@ -38,7 +40,7 @@ func (w *Whole) EmptyAllKeepingSaves(k *keyspace.Keyspace) (removed int) {
 	return removed
 }
 
-// EmptyAll is Empty of all databases.
+// EmptyAll removes every key of all databases, and returns their number.
 func (w *Whole) EmptyAll(k *keyspace.Keyspace) (removed int) {
 	removed = w.EmptyAllKeepingSaves(k)
 	if w != nil && w.Emptied != nil {

@@ -8,7 +8,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// A List is the features of a server, in order. Each method is a loop over them.
+// A List holds the features of a server, in order. Each method is a loop over them.
 type List []*Part
 
 // Rows returns the settings of all features.
@@ -19,7 +19,7 @@ func (all List) Rows() (rows []setting.Row) {
 	return rows
 }
 
-// Join builds the features in order, and gives their listeners to subscribe.
+// Join builds the features in order, and passes their listeners to subscribe.
 func (all List) Join(subscribe func(Listeners)) error {
 	for _, p := range all {
 		if p.Join != nil {
@@ -50,7 +50,7 @@ func (all List) Sections() (sections []info.Section) {
 	return sections
 }
 
-// Barriers returns the barriers of all features, in the order in which a client meets them.
+// Barriers returns the barriers of all features, in the order in which a client's command meets them.
 func (all List) Barriers() (barriers []*Barrier) {
 	for _, p := range all {
 		barriers = append(barriers, p.Barriers...)
@@ -71,7 +71,7 @@ func (all List) Follow(r *setting.Registry) {
 	}
 }
 
-// Need returns the greatest need for threads. Turn only.
+// Need returns the greatest need of a feature for threads. Turn only.
 func (all List) Need() (need Need) {
 	for _, p := range all {
 		if p.Threads != nil {
@@ -93,7 +93,7 @@ func (all List) Ill() string {
 	return ""
 }
 
-// Reset makes each feature forget its counts. Turn only.
+// Reset makes each feature clear its counts. Turn only.
 func (all List) Reset() {
 	for _, p := range all {
 		if p.Reset != nil {
@@ -102,7 +102,7 @@ func (all List) Reset() {
 	}
 }
 
-// Collectors returns the figures of all features. With keys, it includes the figures that name keys.
+// Collectors returns the metrics of all features. If keys is true, it includes the metrics that name keys.
 func (all List) Collectors(keys bool) (list []prometheus.Collector) {
 	for _, p := range all {
 		list = append(list, p.Metrics...)
@@ -113,7 +113,7 @@ func (all List) Collectors(keys bool) (list []prometheus.Collector) {
 	return list
 }
 
-// Ready tells each feature that the settings are read. An error refuses the configuration.
+// Ready tells each feature that the settings have been read. An error refuses the configuration.
 func (all List) Ready() error {
 	for _, p := range all {
 		if p.Ready != nil {
@@ -125,7 +125,7 @@ func (all List) Ready() error {
 	return nil
 }
 
-// Check asks each feature whether the server may start. The server does not listen yet.
+// Check asks each feature whether the server may start. It is called before the server listens.
 func (all List) Check() error {
 	for _, p := range all {
 		if p.Check != nil {
@@ -137,7 +137,7 @@ func (all List) Check() error {
 	return nil
 }
 
-// Open opens each feature. The server already listens.
+// Open opens each feature. It is called when the server already listens.
 func (all List) Open() error {
 	for _, p := range all {
 		if p.Open != nil {
@@ -158,7 +158,7 @@ func (all List) Loaded() {
 	}
 }
 
-// Stop ends the features, the last first. It runs outside the turn.
+// Stop stops the features, from the last to the first. It runs outside the turn.
 func (all List) Stop() {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Stop != nil {

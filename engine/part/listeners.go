@@ -14,40 +14,42 @@ import (
 //
 // All run inside the turn. An event without listeners costs the core one comparison with nil.
 type Listeners struct {
-	// Order is the place among the listeners of one event: the lowest comes first. Equal ones come as they subscribed.
+	// Order is the position among the listeners of one event. The lowest is called first. Listeners with equal Order
+	// are called as they subscribed.
 	Order Order
 
-	// Touched: a key of db has changed. It is called only while keyspace.Keyspace.Watching is above 0. key is lent.
+	// Touched is called when a key of db has changed, but only while keyspace.Keyspace.Watching is above 0. key is
+	// lent.
 	Touched func(db int, key []byte)
 
-	// Emptying: every key of db is about to be removed. Swapping: the contents of a and b are about to change places.
-	// Renewing comes once before either, for one database or for all.
+	// Emptying is called before every key of db is removed, Swapping before the contents of a and b change places.
+	// Renewing is called once before either, for one database or for all.
 	Emptying func(db int)
 	Swapping func(a, b int)
 	Renewing func()
-	// Emptied: FLUSHALL has removed all keys. Its changes are not counted yet.
+	// Emptied is called after FLUSHALL has removed all keys, before its changes are counted.
 	Emptied func(removed int)
 
-	// Publish sends a keyspace event through pub/sub; both arguments are lent. Heard tells whether any client may hear
-	// it; if it is nil, one may. Only one feature may have these two.
+	// Publish sends a keyspace event through pub/sub. Both arguments are lent. Heard reports whether any client may get
+	// the event. If Heard is nil, a client may. Only one feature may have these two.
 	Publish func(channel, payload []byte)
 	Heard   func() bool
 
-	// Logged: a command was slow, or its request or reply was large. args are lent. Latency: an event took longer than
-	// latency-monitor-threshold.
+	// Logged is called after a slow command, or one with a large request or reply. args are lent. Latency is called
+	// after an event that took longer than latency-monitor-threshold.
 	Logged  func(cl *client.Client, args [][]byte, m Measure)
 	Latency func(event string, took time.Duration)
 
-	// Wrote: the sinks have received the effects of a command of cl.
+	// Wrote is called when the sinks have received the effects of a command of cl.
 	Wrote func(cl *client.Client)
-	// Read: a command of a client with client.Tracking has run.
+	// Read is called when a command of a client with client.Tracking has run.
 	Read func(cl *client.Client, call *command.Spec, args [][]byte)
 
-	// ExecRefused: an EXEC may not run. It returns what to answer. Only one feature may have it.
+	// ExecRefused is called when an EXEC may not run. It returns the error to reply. Only one feature may have it.
 	ExecRefused func(cl *client.Client, why error) error
 
-	// Names are the names of users that a new client's certificate offers. It is called outside the turn, by the client's
-	// loop. Only one feature may have it.
+	// Names returns the names of users in a new client's certificate. The client's loop calls it outside the turn. Only
+	// one feature may have it.
 	Names func(cl *client.Client) []string
 
 	Attack func(cl *client.Client)              // cl speaks HTTP; it is about to be closed
@@ -57,32 +59,33 @@ type Listeners struct {
 	Gone   func(cl *client.Client)              // a client has left
 	Denied func(cl *client.Client, e acl.Entry) // a call or an AUTH of cl was refused; e lacks its Client
 
-	// OtherMemory returns the used bytes beside data and clients, and how many of them count towards no limit.
+	// OtherMemory returns the bytes used in addition to data and clients, and how many of them count towards no limit.
 	OtherMemory func() (used, spared int64)
 
-	// ManyCodes: clients have made up so many error codes that errorstats stop.
+	// ManyCodes is called when clients have made up so many error codes that errorstats stops.
 	ManyCodes func(codes []string)
 
-	// Diverged: a command from our primary or from a replica failed here. spec may be nil.
+	// Diverged is called when a command from our primary or from a replica has failed here. spec may be nil.
 	Diverged func(cl *client.Client, spec *command.Spec, err error)
 
-	// Answered: a command of a replica had a reply, and the replica is about to be closed. spec may be nil.
+	// Answered is called when a command of a replica had a reply. The replica is about to be closed. spec may be nil.
 	Answered func(cl *client.Client, spec *command.Spec)
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
 	Stuck          func()                  // they still do, and none of them may be evicted
 
-	// Tick comes every 100 ms. Each call is bounded to some tens of µs.
+	// Tick is called every 100 ms. Each call must take no more than some tens of µs.
 	Tick func(nowMs int64)
 }
 
-// A Measure is why a command is logged: microseconds for a slow one, or the bytes of its request or reply.
+// A Measure is the reason why a command is logged: its microseconds if it is slow, or the bytes of its request or
+// reply.
 type Measure struct {
 	Log   CommandLog
 	Value int64
 }
 
-// A CommandLog is one of the logs of commands.
+// A CommandLog is one of the logs of COMMANDLOG.
 type CommandLog uint8
 
 const (
@@ -92,12 +95,12 @@ const (
 	CommandLogs
 )
 
-// An Order is a place among the listeners of one event.
+// An Order is a position among the listeners of one event.
 type Order int
 
-// The orders that listeners rely on.
+// Orders that listeners depend on.
 const (
-	// ForgetKeys: what a client watched, heard and cached is forgotten before the streams let go of the client.
+	// ForgetKeys: what a client watched, received and cached is forgotten before the streams forget the client.
 	ForgetKeys Order = 10 * (iota + 1)
 	Streams          // the stream to replicas, then the link to a primary
 	Log              // the append-only file: after the stream has its bytes
@@ -106,7 +109,8 @@ const (
 	Later            // all that depends on none of the above
 )
 
-// An Events is the listeners of all features, joined: one function an event, so that the core calls it directly.
+// An Events holds the listeners of all features, joined into one function for each event. So the core calls it
+// directly.
 type Events struct {
 	Listeners
 	Ticks []func(nowMs int64)
@@ -114,7 +118,7 @@ type Events struct {
 	all []Listeners
 }
 
-// Add subscribes l. Before the first turn.
+// Add subscribes l. Call it before the first turn.
 func (e *Events) Add(l Listeners) {
 	at := len(e.all)
 	for at > 0 && e.all[at-1].Order > l.Order {
@@ -127,7 +131,7 @@ func (e *Events) Add(l Listeners) {
 	}
 }
 
-// join calls the listeners of l after those joined so far.
+// join makes the listeners of l run after those joined so far.
 func (e *Events) join(l *Listeners) {
 	e.Touched = both2(e.Touched, l.Touched)
 	e.Emptying, e.Swapping = both1(e.Emptying, l.Emptying), both2(e.Swapping, l.Swapping)
@@ -165,7 +169,7 @@ func (e *Events) join(l *Listeners) {
 	}
 }
 
-// both returns a function that calls f, then g. If one is nil, it is the other.
+// both returns a function that calls f, then g. If one of them is nil, it returns the other.
 func both(f, g func()) func() {
 	switch {
 	case f == nil:

@@ -7,7 +7,7 @@ import (
 	"spindle/engine/client"
 )
 
-// TestOrder: listeners of one event come by their order, equal ones as they subscribed.
+// TestOrder: listeners of one event are called by their order. Those with equal order are called as they subscribed.
 func TestOrder(t *testing.T) {
 	var e Events
 	var called []string
@@ -27,7 +27,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOtherMemory: the answers of all features add up.
+// TestOtherMemory: the results of all features are added up.
 func TestOtherMemory(t *testing.T) {
 	var e Events
 	e.Add(Listeners{OtherMemory: func() (int64, int64) { return 3, 1 }})

@@ -1,7 +1,7 @@
-// Package part is what a feature gives to the server.
+// Package part defines what a feature gives to the server.
 //
-// Owner: the main goroutine while the server is put together; the functions of a Part run inside the turn.
-// Start at Part.
+// Owner: the main goroutine while the server is put together; the functions of a Part run inside the turn. Start at
+// Part.
 package part
 
 import (
@@ -15,7 +15,7 @@ import (
 // A Part is a feature as the server sees it. Every field but Name may be empty.
 //
 // The server makes all parts before it reads the configuration, and then takes their Rows. After that it calls Join
-// once, in the order of the parts; Join fills in the fields below it. Only then the server reads those.
+// once, in the order of the parts. Join sets the fields below it. Only then does the server read these fields.
 type Part struct {
 	Name string
 	Rows []setting.Row // the settings of the feature
@@ -39,19 +39,19 @@ type Part struct {
 	Stop    func()                 // the last step of the feature at shutdown; it runs outside the turn
 }
 
-// A Follow is what a feature does when one of some settings changes.
+// A Follow is what a feature does when one of the settings in Names changes.
 type Follow struct {
 	Names []string
-	// Do runs once the configuration is read, and after each CONFIG SET that changes one of them.
+	// Do runs after the configuration is read, and after each CONFIG SET that changes one of the settings.
 	Do func()
-	// Try runs after such a CONFIG SET only. An error undoes the CONFIG SET.
+	// Try runs only after such a CONFIG SET. An error undoes the CONFIG SET.
 	Try func() error
 }
 
-// On is a Follow that cannot fail.
+// On returns a Follow whose function cannot fail.
 func On(do func(), names ...string) Follow { return Follow{Names: names, Do: do} }
 
-// A Need is why a server runs more threads than loops.
+// A Need is a reason why a server runs more threads than loops.
 type Need uint8
 
 const (
