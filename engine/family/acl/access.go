@@ -12,14 +12,14 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings are those of the users; requirepass is the core's.
+// Settings are the settings of users. requirepass belongs to the core.
 type Settings struct {
 	File      setting.String
 	LogLength setting.Int
 	PubSub    setting.Enum[Channels]
 }
 
-// Channels are what a new user may publish and subscribe to.
+// Channels says which channels a new user may publish and subscribe to.
 type Channels int
 
 const (
@@ -27,7 +27,7 @@ const (
 	AllChannels
 )
 
-// Rows are the settings, with their defaults.
+// Rows returns the settings, with their defaults.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewString("aclfile", &s.File, "", setting.Immutable, setting.KeepEmpty),
@@ -38,7 +38,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Join fills in the part of the users. password is requirepass, and load makes the users.
+// Join sets the fields of the Part of users. password returns requirepass, and load makes the users.
 func (s *Settings) Join(p *part.Part, d Deps, r *setting.Registry, password func() string, load *Loader) {
 	p.Families = []command.Family{Family(d)}
 	p.Follows = []part.Follow{
@@ -70,9 +70,9 @@ type Loader struct {
 	Refused func(err error, at ...config.Error) error // the error that ends the start; nil if the start continues
 }
 
-// Load makes the users of the configuration, or those of the ACL file.
+// Load makes the users of the configuration file, or those of the ACL file.
 //
-// Errors: a user line that is wrong; config.ErrLogged.
+// Errors: a wrong user line; config.ErrLogged.
 func (l *Loader) Load() error {
 	if l.File() != "" && len(l.Config.Users) > 0 {
 		l.Log.Warning("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is " +
@@ -102,7 +102,7 @@ func (l *Loader) Load() error {
 	return failure
 }
 
-// fill makes the users of lines that are checked, then those of the file.
+// fill makes the users of lines, which have been checked, and then those of the ACL file.
 func (l *Loader) fill(lines [][][]byte) (failure error) {
 	for i := range lines {
 		disabled, err := l.Users.Configure(lines[i : i+1])

@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// A server is a core with the family. It records what the family asked of the rest of the server.
+// A server is a core with the family. It records what the family calls of the rest of the server.
 type server struct {
 	*commandtest.Core
 	users  acl.Users
@@ -85,7 +85,7 @@ func TestLoadClosesClients(t *testing.T) {
 	}
 }
 
-// TestSecretsAreHidden checks what MONITOR and the slow log see of a call after it has run.
+// TestSecretsAreHidden checks the arguments that MONITOR and the slow log see of a call after it has run.
 func TestSecretsAreHidden(t *testing.T) {
 	h := newServer(t)
 	for _, line := range []string{"ACL SETUSER a >secret", "ACL SETUSER a >secret nonsense", "ACL GETUSER secret",
@@ -101,7 +101,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 }
 
-// TestLogReply checks the reply's form. A transcript compares its fields with the reference's.
+// TestLogReply checks the reply's form. A transcript compares its fields with Redis's.
 func TestLogReply(t *testing.T) {
 	h := newServer(t)
 	h.log.Add(acl.Entry{Reason: acl.DeniedKey, Origin: acl.InMulti, Object: "k", User: "u", Client: "id=1"}, h.Now())

@@ -1,8 +1,8 @@
-// Package acl is ACL and its subcommands: users, their rules and the log of refusals.
+// Package acl implements ACL and its subcommands: users, their rules and the log of refusals.
 //
 // Owner: the core; handlers run in a turn.
-// Never: decides what a user may do (engine/acl does), or closes a client (Deps does).
-// Start here; users.go makes and shows users, look.go is the rest.
+// Never: decides what a user may do (engine/acl does), or closes a client (Deps does). Start here; users.go makes and
+// shows users, look.go has the other subcommands.
 package acl
 
 import (
@@ -10,21 +10,22 @@ import (
 	"spindle/engine/command"
 )
 
-// Deps is what the family asks of the rest of the server. Every function is called in a turn, and none is nil.
+// Deps is what the family needs of the rest of the server. Every function is called in a turn, and none is nil.
 type Deps struct {
 	Users     *acl.Users
 	Log       func() *acl.Log
 	Catalogue func() *command.Catalogue // commands under the names that rename-command gave them
 	File      func() string             // aclfile; "" for none
 
-	// Kill closes all clients of a deleted user. The caller, if it is one of them, gets its reply first.
+	// Kill closes all clients of a deleted user. If the caller is one of them, it gets its reply first.
 	Kill func(c *command.Context, deleted *acl.User)
-	// KillSubscribers closes the clients of a user that hold a subscription which its new rights forbid (CheckChannel).
+	// KillSubscribers closes each client of the user that has a subscription which the new rights forbid
+	// (CheckChannel).
 	KillSubscribers func(c *command.Context, changed *acl.User)
 	Warn            func(text string) // logs a line
 }
 
-// Family is ACL, in the order COMMAND lists its subcommands.
+// Family returns ACL, with its subcommands in the order of COMMAND.
 func Family(d Deps) command.Family {
 	f := &family{d}
 	const (

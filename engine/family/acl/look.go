@@ -9,8 +9,8 @@ import (
 	"spindle/protocol"
 )
 
-// cat is ACL CAT [category]. Replies: the categories, or the commands and subcommands in one, under their original
-// names.
+// cat is ACL CAT [category]. Replies: the categories, or the commands and subcommands of one category, under their
+// original names.
 func (f *family) cat(c *command.Context) error {
 	r := c.Reply
 	switch len(c.Args) {
@@ -40,7 +40,7 @@ func (f *family) cat(c *command.Context) error {
 	return nil
 }
 
-// dryRun is ACL DRYRUN username command [arg ...]: OK, or the refusal as a string.
+// dryRun is ACL DRYRUN username command [arg ...]. Replies: OK, or the refusal as a string.
 //
 // Errors: an unknown user or command, a wrong number of arguments.
 func (f *family) dryRun(c *command.Context) error {
@@ -65,7 +65,7 @@ func (f *family) dryRun(c *command.Context) error {
 	return nil
 }
 
-// genPass is ACL GENPASS [bits]: a random password in hexadecimal, four bits a digit.
+// genPass is ACL GENPASS [bits]. Replies: a random password in hexadecimal, four bits for each digit.
 func genPass(c *command.Context) error {
 	bits := int64(256)
 	switch len(c.Args) {

@@ -6,7 +6,8 @@ import (
 	"spindle/protocol"
 )
 
-// hide keeps names and rules from the slow log and MONITOR. Handlers call it when they are done with the arguments.
+// hide removes names and rules from the arguments, so that the slow log and MONITOR do not show them. Handlers call it
+// when they do not need the arguments any more.
 func hide(c *command.Context) {
 	for i := 2; i < len(c.Args); i++ {
 		c.Redact(i)
@@ -15,7 +16,7 @@ func hide(c *command.Context) {
 
 // setUser is ACL SETUSER username [rule ...].
 //
-// Errors: those of acl.Users.Set; the user then stays unchanged.
+// Errors: those of acl.Users.Set. After an error the user is unchanged.
 func (f *family) setUser(c *command.Context) error {
 	defer hide(c)
 	change, err := f.Users.Set(c.Args[2], c.Args[3:])
@@ -27,7 +28,7 @@ func (f *family) setUser(c *command.Context) error {
 	return nil
 }
 
-// carryOut closes the clients that lose their user or a channel through the change.
+// carryOut closes the clients that lose their user, or a channel that they subscribe to, through the change.
 func (f *family) carryOut(c *command.Context, change acl.Change) {
 	switch {
 	case change.Deleted:
@@ -37,8 +38,8 @@ func (f *family) carryOut(c *command.Context, change acl.Change) {
 	}
 }
 
-// delUser is ACL DELUSER username [username ...]. Replies: how many users it deleted. It deletes none if the default
-// user is among the names.
+// delUser is ACL DELUSER username [username ...]. Replies: the number of deleted users. If one of the names is the
+// default user, it deletes no user.
 func (f *family) delUser(c *command.Context) error {
 	defer hide(c)
 	for _, name := range c.Args[2:] {
@@ -58,7 +59,7 @@ func (f *family) delUser(c *command.Context) error {
 }
 
 // getUser is ACL GETUSER username. Replies: a map of flags, passwords, the root selector's rules and the other
-// selectors; null for an unknown user. Databases are among the rules if a selector has a rule for them.
+// selectors, or null for an unknown user. The map shows databases only if a selector has a rule for them.
 func (f *family) getUser(c *command.Context) error {
 	defer hide(c)
 	user := f.Users.Find(c.Args[2])
@@ -94,7 +95,8 @@ func (f *family) getUser(c *command.Context) error {
 	return nil
 }
 
-// appendSelector appends the commands, keys, channels and perhaps databases of a selector to the reply, a pair each.
+// appendSelector appends a selector's commands, keys and channels to the reply, each with its name. If databases is
+// true, it also appends the databases.
 func appendSelector(r *protocol.Reply, s acl.SelectorText, databases bool) {
 	r.BulkString("commands")
 	r.BulkString(s.Commands)
@@ -133,7 +135,7 @@ func whoAmI(c *command.Context) error {
 
 // load is ACL LOAD. It closes the clients of users that are gone, and subscribers that lose a channel.
 //
-// Errors: one text for everything wrong in the file; all users then stay unchanged.
+// Errors: one text for all errors in the file. Then all users are unchanged.
 func (f *family) load(c *command.Context) error {
 	path := f.File()
 	if path == "" {
@@ -150,7 +152,7 @@ func (f *family) load(c *command.Context) error {
 	return nil
 }
 
-// save is ACL SAVE. The reason of a failure is in the server's log.
+// save is ACL SAVE. If it fails, the server's log has the reason.
 func (f *family) save(c *command.Context) error {
 	path := f.File()
 	if path == "" {

@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// newCore is a core with the commands on bits, and those on strings to fill and read the keys.
+// newCore returns a core with the commands on bits, and those on strings to fill and read the keys.
 func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
@@ -48,17 +48,17 @@ func TestNoAllocations(t *testing.T) {
 	commandtest.NoAllocations(t, core, requests...)
 }
 
-// BenchmarkSetBit is the handler with lookup and reply, on a string of several chunks. Watch ns/op; allocs/op is 0.
+// BenchmarkSetBit runs the handler with lookup and reply, on a string of several chunks. Watch ns/op; allocs/op is 0.
 func BenchmarkSetBit(b *testing.B) {
 	benchmark(b, 1<<20, []string{"SETBIT", "k", "4000000", "1"}, []string{"SETBIT", "k", "4000000", "0"})
 }
 
-// BenchmarkField is one field of 63 bits across a chunk border, read and written.
+// BenchmarkField reads and writes one field of 63 bits across a chunk border.
 func BenchmarkField(b *testing.B) {
 	benchmark(b, 1<<20, []string{"BITFIELD", "k", "INCRBY", "u63", "524270", "1234567"})
 }
 
-// BenchmarkCount, BenchmarkPos and BenchmarkOr read 64 MB. Watch MB/s, which memory bounds.
+// BenchmarkCount, BenchmarkPos and BenchmarkOr read 64 MB. Watch MB/s; the speed of memory limits it.
 func BenchmarkCount(b *testing.B) { benchmark(b, 64<<20, []string{"BITCOUNT", "k"}) }
 
 func BenchmarkPos(b *testing.B) { benchmark(b, 64<<20, []string{"BITPOS", "k", "0"}) }

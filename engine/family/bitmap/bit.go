@@ -7,7 +7,7 @@ import (
 	"spindle/protocol"
 )
 
-// offset reads the position of a bit. With width > 0, arg may also be "#n": the n-th field of that width.
+// offset reads the position of a bit. If width is above 0, arg may also be "#n": the n-th field of that width.
 //
 // Errors: errOffset, also for an offset beyond proto-max-bulk-len.
 func offset(c *command.Context, arg []byte, width int) (int64, error) {
@@ -16,14 +16,15 @@ func offset(c *command.Context, arg []byte, width int) (int64, error) {
 		arg, scale = arg[1:], int64(width)
 	}
 	n, ok := number.ParseInt(arg)
-	n *= scale // may overflow; the reference accepts such numbers, too
+	n *= scale // may overflow; Redis accepts such numbers, too
 	if !ok || n < 0 || n>>3 >= c.MaxBulk() && !c.Obeys() {
 		return 0, errOffset
 	}
 	return n, nil
 }
 
-// getBit is GETBIT key offset. Replies: 0 or 1; 0 past the end and for a missing key. Errors: errOffset, ErrWrongType.
+// getBit is GETBIT key offset. Replies: 0 or 1. A bit past the end, or of a missing key, is 0. Errors: errOffset,
+// ErrWrongType.
 func getBit(c *command.Context) error {
 	at, err := offset(c, c.Args[2], 0)
 	if err != nil {
@@ -79,7 +80,7 @@ func setBit(c *command.Context) error {
 	return nil
 }
 
-// byteAt is byte i of v, or 0 past its end.
+// byteAt returns byte i of v, or 0 past its end.
 func byteAt(v value.Value, i int64) byte {
 	if i >= int64(length(v)) {
 		return 0
@@ -88,5 +89,5 @@ func byteAt(v value.Value, i int64) byte {
 	return v.Range(int(i), int(i)+1, text[:0])[0]
 }
 
-// chunkEnd is the end of the chunk that holds byte from, or to if that comes first.
+// chunkEnd returns the end of the chunk that holds the byte at from, or to if to comes first.
 func chunkEnd(from, to int) int { return min(to, from&^(value.ChunkSize-1)+value.ChunkSize) }

@@ -1,8 +1,9 @@
-// Package bitmap is strings as arrays of bits: single bits, counting, searching, combining, and integers of any width.
+// Package bitmap implements the commands on strings as arrays of bits. They read and write single bits, and integers of
+// any width. They count, search and combine bits.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. bit.go reads the offsets that all share; count.go, op.go and field.go stand on it.
+// Start here: each row is a command. bit.go reads the offsets for all of them; count.go, op.go and field.go use it.
 //
 // Bit 0 is the most significant bit of the first byte. Bits past the end of a string read as 0.
 package bitmap

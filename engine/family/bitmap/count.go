@@ -39,7 +39,7 @@ func clip(start, end, size, width int64) (from, to int64) {
 	return start * width, (end + 1) * width
 }
 
-// bitCount is BITCOUNT key [start end [BYTE | BIT]]. Replies: how many bits are 1.
+// bitCount is BITCOUNT key [start end [BYTE | BIT]]. Replies: the number of bits that are 1.
 //
 // Errors: ErrSyntax, ErrNotInteger, ErrWrongType.
 func bitCount(c *command.Context) error {
@@ -84,10 +84,10 @@ func answerCount(c *command.Context, v value.Value, from, to int64) error {
 	return nil
 }
 
-// kilobytes is the length of the bits [from, to), as IsLong counts strings.
+// kilobytes returns the length of the bits [from, to) in KB, the unit in which IsLong counts strings.
 func kilobytes(from, to int64) int { return int((to - from) >> 13) }
 
-// count is the number of ones among the bits [from, to) of v.
+// count returns the number of ones among the bits [from, to) of v.
 func count(r *command.Reading, v value.Value, from, to int64) int64 {
 	if from >= to {
 		return 0
@@ -108,7 +108,7 @@ func count(r *command.Reading, v value.Value, from, to int64) int64 {
 	return int64(n - before - behind)
 }
 
-// ones is the number of ones in b. Each round adds eight words to four counters, which do not wait for each other.
+// ones returns the number of ones in b. Each round adds eight words to four counters, which do not wait for each other.
 func ones(b []byte) int {
 	var n0, n1, n2, n3 int
 	for ; len(b) >= 64; b = b[64:] {
@@ -128,8 +128,8 @@ func ones(b []byte) int {
 
 // bitPos is BITPOS key bit [start [end [BYTE | BIT]]].
 //
-// Replies: the first position of bit, counted from the start of the string, or -1. If no end is given, zeros follow the
-// string without limit. An empty range has neither bit.
+// Replies: the first position of bit, counted from the start of the string, or -1. If no end is given, the string
+// counts as followed by zeros without end. An empty range contains neither bit.
 // Errors: ErrNotInteger, errBitArgument, ErrSyntax, ErrWrongType.
 func bitPos(c *command.Context) error {
 	bit, err := command.Int(c.Args[2])
@@ -194,7 +194,8 @@ func replyPos(r *command.Reading, v value.Value, from, to int64, set bool, beyon
 	r.Reply.Int(at)
 }
 
-// search is the position of the first 1 among the bits [from, to) of v, or -1. If set is false it looks for a 0.
+// search returns the position of the first 1 among the bits [from, to) of v, or -1. If set is false, it looks for a 0
+// instead.
 func search(r *command.Reading, v value.Value, from, to int64, set bool) int64 {
 	if from >= to {
 		return -1
@@ -224,7 +225,7 @@ func search(r *command.Reading, v value.Value, from, to int64, set bool) int64 {
 	return -1
 }
 
-// within is at, or -1 if at is not below to: the last byte of a range may have bits beyond it.
+// within returns at, or -1 if at is not below to. The last byte of a range may have bits beyond the range.
 func within(at, to int64) int64 {
 	if at >= to {
 		return -1
@@ -232,7 +233,7 @@ func within(at, to int64) int64 {
 	return at
 }
 
-// firstOne is the first 1 in b after each byte is xored with flip, or -1.
+// firstOne returns the position of the first 1 in b after each byte is xored with flip, or -1.
 func firstOne(b []byte, flip byte) int {
 	i, wide := 0, uint64(flip)*0x0101010101010101
 	for ; len(b)-i >= 32; i += 32 {

@@ -16,7 +16,7 @@ const (
 	incrBy
 )
 
-// A step is one operation of BITFIELD.
+// A step is one operation of a BITFIELD call.
 type step struct {
 	field
 	verb     verb
@@ -40,8 +40,8 @@ func policyOf(arg []byte) (policy, error) {
 	return 0, errOverflow
 }
 
-// verbOf reads the operation that args begins with. n is its number of arguments, verb included; 0 if args begins with
-// no complete operation.
+// verbOf returns the operation with which args begins. n is its number of arguments, including the verb. n is 0 if args
+// does not begin with a complete operation.
 func verbOf(args [][]byte) (v verb, n int) {
 	switch {
 	case command.Is(args[0], "GET") && len(args) > 2:
@@ -94,10 +94,11 @@ func steps(c *command.Context, dst []step) ([]step, error) {
 //
 //	BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET type offset value | INCRBY type offset increment …]
 //
-// Replies: an array of what GET reads, what SET replaces, what INCRBY leaves. OVERFLOW FAIL gives null if it refuses.
-// Errors: ErrSyntax, errOverflow, errFieldType, errOffset, ErrNotInteger, ErrWrongType.
-// Propagates as written if a field or the length has changed. If FAIL refused all writes, the string may grow, but
-// nothing is propagated, as in the reference.
+// Replies: an array. For GET it has the value read, for SET the old value, for INCRBY the new value. It has null where
+// OVERFLOW FAIL refuses.
+// Errors: ErrSyntax, errOverflow, errFieldType, errOffset, ErrNotInteger, ErrWrongType. Propagates as written if a
+// field or the length has changed. If FAIL refused all writes, the string may grow, but nothing is propagated, as in
+// Redis.
 func bitField(c *command.Context) error { return runSteps(c, true) }
 
 // bitFieldRO is BITFIELD_RO key [GET type offset …]; see bitField. Further error: errOnlyGet.
@@ -161,8 +162,8 @@ func runSteps(c *command.Context, mayWrite bool) error {
 	return nil
 }
 
-// around is the nine bytes of v from the byte that holds bit at, with zeros past the end. shift is the bit's place in
-// the first byte.
+// around returns the nine bytes of v from the byte that holds bit at, with zeros past the end. shift is the bit's place
+// in the first byte.
 func around(v value.Value, at int64) (b [9]byte, shift int) {
 	if from, n := at>>3, int64(length(v)); from < n {
 		var text [number.MaxIntLen]byte
@@ -171,8 +172,8 @@ func around(v value.Value, at int64) (b [9]byte, shift int) {
 	return b, int(at & 7)
 }
 
-// run does the step on v, the string at the call's key, and replies. wrote: a value was stored. changed: it differs
-// from the old one.
+// run executes the step on v, the string at the call's key, and replies. wrote is true if it stored a value. changed is
+// true if that value differs from the old one.
 func (s *step) run(c *command.Context, v value.Value) (wrote, changed bool) {
 	b, shift := around(v, s.at)
 	old := s.read(&b, shift)
@@ -204,7 +205,7 @@ func (s *step) run(c *command.Context, v value.Value) (wrote, changed bool) {
 	return true, true
 }
 
-// fieldKeys reports that BITFIELD with only GETs reads its key (COMMAND GETKEYSANDFLAGS, ACL).
+// fieldKeys reports that a BITFIELD with only GETs just reads its key (COMMAND GETKEYSANDFLAGS, ACL).
 func fieldKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	flags := access
 	for rest := args[2:]; len(rest) > 0; {

@@ -37,7 +37,7 @@ func fieldOf(arg []byte) (f field, err error) {
 	return f, nil
 }
 
-// read is the field at bit shift of b.
+// read returns the field that begins at bit shift of b.
 func (f field) read(b *[9]byte, shift int) int64 {
 	x := binary.BigEndian.Uint64(b[:8])<<shift | uint64(b[8])>>(8-shift)
 	if f.signed {
@@ -46,7 +46,7 @@ func (f field) read(b *[9]byte, shift int) int64 {
 	return int64(x >> (64 - f.width))
 }
 
-// write stores n at bit shift of b and leaves the bits around it.
+// write stores n in the field at bit shift of b. It does not change the bits around the field.
 func (f field) write(b *[9]byte, shift int, n int64) {
 	mask := ^uint64(0) << (64 - f.width)
 	x := uint64(n) << (64 - f.width)
@@ -56,7 +56,7 @@ func (f field) write(b *[9]byte, shift int, n int64) {
 	b[8] = b[8]&^byte(mask>>56) | byte(x>>56)
 }
 
-// cut is n reduced to the width of the field.
+// cut returns n reduced to the width of the field.
 func (f field) cut(n int64) int64 {
 	if f.signed {
 		return n << (64 - f.width) >> (64 - f.width)
@@ -72,7 +72,7 @@ func (f field) limits() (least, greatest int64) {
 	return 0, 1<<f.width - 1
 }
 
-// set is the number that SET n stores under p; ok is false if p refuses it.
+// set returns the number that SET n stores under the policy p. ok is false if p refuses n.
 func (f field) set(n int64, p policy) (stored int64, ok bool) {
 	least, greatest := f.limits()
 	switch {
@@ -84,7 +84,7 @@ func (f field) set(n int64, p policy) (stored int64, ok bool) {
 	return n, true
 }
 
-// add is n+by as p stores it; ok is false if p refuses the sum. n fits the field.
+// add returns n+by as it is stored under the policy p. ok is false if p refuses the sum. n must fit the field.
 func (f field) add(n, by int64, p policy) (stored int64, ok bool) {
 	least, greatest := f.limits()
 	switch {
@@ -96,7 +96,7 @@ func (f field) add(n, by int64, p policy) (stored int64, ok bool) {
 	return n + by, true
 }
 
-// limit applies p to n, which lies beyond bound.
+// limit applies p to n, which is outside the field's range. bound is the limit that n exceeds.
 func (f field) limit(n, bound int64, p policy) (stored int64, ok bool) {
 	switch p {
 	case saturate:

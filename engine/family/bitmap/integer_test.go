@@ -20,7 +20,7 @@ func TestFieldOf(t *testing.T) {
 	}
 }
 
-// TestReadWrite: read gives what write stored, and the bits around it stay.
+// TestReadWrite: read returns what write stored, and the bits around it do not change.
 func TestReadWrite(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for width := 1; width <= 64; width++ {

@@ -33,7 +33,7 @@ func (m model) set(key string, at int, on bool) {
 	}
 }
 
-// at is byte i of b, or 0 past its end.
+// at returns byte i of b, or 0 past its end.
 func at(b []byte, i int) byte {
 	if i < len(b) {
 		return b[i]

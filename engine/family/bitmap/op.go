@@ -54,12 +54,12 @@ func operationOf(arg []byte) (operation, error) {
 	return 0, protocol.ErrSyntax
 }
 
-// bitOp is BITOP AND|OR|XOR|NOT|DIFF|DIFF1|ANDOR|ONE destkey key [key …]. The result is as long as the longest source;
-// shorter sources are padded with zeros. If all sources are empty, destkey is deleted.
+// bitOp is BITOP AND|OR|XOR|NOT|DIFF|DIFF1|ANDOR|ONE destkey key [key …]. The result is as long as the longest source.
+// Shorter sources are padded with zeros. If all sources are empty, destkey is deleted.
 //
-// Replies: the result's length in bytes. Errors: ErrSyntax, errNotOfOne, errOfTwo, ErrWrongType.
-// Propagates as written; DIFF, DIFF1, ANDOR and ONE, which Redis knows since 8.2, as the result.
-// Cost: the turn takes as long as the result needs. It is made chunk by chunk, and chunks of zeros are not stored.
+// Replies: the result's length in bytes. Errors: ErrSyntax, errNotOfOne, errOfTwo, ErrWrongType. Propagates as written.
+// DIFF, DIFF1, ANDOR and ONE exist only since Redis 8.2, so they propagate the result.
+// Cost: the turn lasts until the whole result is made. It is made chunk by chunk, and chunks of zeros are not stored.
 func bitOp(c *command.Context) error {
 	op, err := operationOf(c.Args[1])
 	if err != nil {
@@ -127,7 +127,7 @@ func propagateResult(c *command.Context, key []byte) {
 	}
 }
 
-// fill sets dst to the part of the result that begins at byte off. dst lies within one chunk.
+// fill sets dst to the part of the result that begins at byte off. dst is within one chunk.
 func (op operation) fill(dst []byte, off int, sources []value.Value) {
 	switch op {
 	case diff1, andOr:
@@ -152,7 +152,7 @@ func (op operation) fill(dst []byte, off int, sources []value.Value) {
 	}
 }
 
-// part is up to n bytes of a string from off. It is shorter at the string's end.
+// part returns up to n bytes of a string, beginning at off. At the string's end it returns fewer.
 func part(v value.Value, off, n int, text *[number.MaxIntLen]byte) []byte {
 	to := min(off+n, length(v))
 	if off >= to {
@@ -161,7 +161,7 @@ func part(v value.Value, off, n int, text *[number.MaxIntLen]byte) []byte {
 	return v.Range(off, to, text[:0])
 }
 
-// combine changes dst by the part of v that begins at off.
+// combine applies the operation to dst and the part of v that begins at off.
 func (op operation) combine(dst []byte, off int, v value.Value) {
 	var text [number.MaxIntLen]byte
 	piece := part(v, off, len(dst), &text)
@@ -183,10 +183,10 @@ func (op operation) combine(dst []byte, off int, v value.Value) {
 	}
 }
 
-// countRoom is how many bytes fillOne does at a time.
+// countRoom is the number of bytes that fillOne processes at a time.
 const countRoom = 1 << 10
 
-// fillOne sets dst to the bits that exactly one source has.
+// fillOne sets dst to the bits that are set in exactly one source.
 func fillOne(dst []byte, off int, sources []value.Value) {
 	var room [countRoom]byte
 	more := room[:len(dst)] // the bits that at least two of the sources so far have

@@ -13,19 +13,19 @@ import (
 	"spindle/internal/number"
 )
 
-// Defaults are the parameters of a filter where the call gives none. The zero value has RedisBloom's defaults. They are
+// Defaults are the parameters of a filter that a call does not set. The zero value has RedisBloom's defaults. They are
 // set before the first turn and read inside turns.
 type Defaults struct {
 	errorRate float64 // 0: 0.01
 	capacity  uint64  // 0: 100
 }
 
-// growth is the capacity of the next filter of a key, as a multiple of the last one's.
+// growth is the default capacity of a key's next filter, as a multiple of the capacity of its last filter.
 const growth = 2
 
 // Parse reads the arguments of the loadmodule line that names the module: ERROR_RATE rate, INITIAL_SIZE n.
 //
-// Errors: the module's own texts. It refuses CF_MAX_EXPANSIONS, because there are no cuckoo filters here.
+// Errors: the module's own texts. It refuses CF_MAX_EXPANSIONS, because this server has no cuckoo filters.
 func (d *Defaults) Parse(args []string) error {
 	if len(args)%2 != 0 {
 		return errors.New("Invalid number of arguments passed")
@@ -128,7 +128,7 @@ func reserve(c *command.Context) error {
 	return nil
 }
 
-// find is the index of word in args, or -1.
+// find returns the index of word in args, or -1.
 func find(args [][]byte, word string) int {
 	for i, a := range args {
 		if command.Is(a, word) {
@@ -138,7 +138,7 @@ func find(args [][]byte, word string) int {
 	return -1
 }
 
-// create makes a filter at key, which does not exist.
+// create makes a filter at key, which does not exist yet.
 //
 // Errors: errTooBig, errBound, errCannotCreate.
 func create(c *command.Context, key []byte, p bloom.Params, b *bloom.Bound) (*value.Edit, error) {
@@ -160,7 +160,8 @@ func install(c *command.Context, key []byte, root memory.Ref) *value.Edit {
 	return e
 }
 
-// add is BF.ADD key item. It creates a missing key according to d. Replies: whether the item is new.
+// add is BF.ADD key item. If key is missing, it creates a filter with the parameters d. Replies: whether the item is
+// new.
 // Errors: ErrWrongType, errFull, errBound, errCannotAdd. Propagates as written, even if the item is not new.
 func (d *Defaults) add(c *command.Context) error {
 	b := bound(c, 1)
@@ -191,9 +192,9 @@ func editOrCreate(c *command.Context, p bloom.Params, mayCreate bool, b *bloom.B
 // addEach is BF.MADD key item [item …]. Replies: an array of BF.ADD's reply for each item.
 func (d *Defaults) addEach(c *command.Context) error { return addAll(c, d.params(), true, c.Args[2:]) }
 
-// addAll adds items, the last arguments of the call. Replies: an array of BF.ADD's reply to each item, errors included.
-// It stops after the error that the filter is full.
-// Propagates as written, without the items that this server's bounds refused: replicas have no such bounds.
+// addAll adds items, which are the last arguments of the call. Replies: an array with BF.ADD's reply for each item. It
+// may contain errors. After the error that the filter is full, addAll stops. Propagates as written, without the items
+// that this server's limits refused, because replicas have no such limits.
 func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) error {
 	b := bound(c, len(items))
 	e, err := editOrCreate(c, p, mayCreate, &b)
@@ -249,10 +250,11 @@ func addError(err error) error {
 	return errCannotAdd
 }
 
-// insert is BF.INSERT key [CAPACITY n] [ERROR rate] [EXPANSION n] [NOCREATE] [NONSCALING] ITEMS item [item …]: BF.MADD
-// with the parameters of a new filter. Errors: ErrWrongType, errNotFound under NOCREATE, and one for each argument.
+// insert is BF.INSERT key [CAPACITY n] [ERROR rate] [EXPANSION n] [NOCREATE] [NONSCALING] ITEMS item [item …]. It is
+// BF.MADD with the parameters of a new filter. Errors: ErrWrongType, errNotFound under NOCREATE, and one for each
+// argument.
 //
-// The first one or two letters decide the option, as in the module, so ITEM and CAP work, too.
+// The first one or two letters decide the option, as in the module, so ITEM and CAP also work.
 func (d *Defaults) insert(c *command.Context) error {
 	p, mayCreate := d.params(), true
 	capacity, growth := int64(p.Capacity), int64(p.Growth)
@@ -300,7 +302,7 @@ func (d *Defaults) insert(c *command.Context) error {
 	return addAll(c, p, mayCreate, items)
 }
 
-// letter is the i-th letter of word in lower case, or 0 past its end.
+// letter returns the i-th letter of word in lower case, or 0 past its end.
 func letter(word []byte, i int) byte {
 	if i >= len(word) {
 		return 0

@@ -20,8 +20,8 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// No server with RedisBloom is available to record transcripts. The tables follow RedisBloom's documentation. Those
-// marked "published" use figures that RedisBloom's own published tests expect.
+// No server with RedisBloom is available to record transcripts. The tables follow RedisBloom's documentation. Tables
+// marked "published" use figures from RedisBloom's own published tests.
 
 func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
 	heap, err := memory.New(memory.Options{})
@@ -40,7 +40,7 @@ func do(core *commandtest.Core, cl *client.Client, line string, more ...string) 
 	return core.Do(cl, append(strings.Fields(line), more...)...)
 }
 
-// bulks is the reply of an array of bulk strings.
+// bulks returns the reply of an array of bulk strings.
 func bulks(lines ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(lines))
@@ -50,8 +50,8 @@ func bulks(lines ...string) string {
 	return b.String()
 }
 
-// TestPublishedChains compares sizes, counts and rates of chains with those that RedisBloom's tests expect. The count
-// of new items depends on every bit set, so it checks hash, sizes and growth at once.
+// TestPublishedChains compares the sizes, counts and rates of chains with the figures in RedisBloom's tests. The number
+// of new items depends on every bit set, so it checks the hash, the sizes and the growth at once.
 func TestPublishedChains(t *testing.T) {
 	for _, c := range []struct {
 		reserve string
@@ -351,7 +351,7 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// chunkHeader is the header of a chain of links like l, each 8 bytes longer than the one before.
+// chunkHeader returns the header of a chain of links like l. Each link is 8 bytes longer than the one before.
 func chunkHeader(links int, l bloom.Link) string {
 	le := binary.LittleEndian
 	b := le.AppendUint64(nil, 0)
@@ -414,7 +414,7 @@ func TestWork(t *testing.T) {
 	if got := do(core, cl, "BF.MEXISTS k", items[:10]...); !strings.HasPrefix(got, "*10\r\n") {
 		t.Errorf("BF.MEXISTS of a few: %.80q", got)
 	}
-	// Commands on the longest chain that adding can make succeed.
+	// These commands succeed on the longest chain that additions can make.
 	do(core, cl, "BF.RESERVE long 0.5 1 EXPANSION 1")
 	for i := range 900 {
 		do(core, cl, "BF.ADD long", strconv.Itoa(i))
@@ -424,8 +424,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestEffects: an addition is propagated as written, even if the item was there; a failed one is not. The only event is
-// "new".
+// TestEffects: an addition is propagated as written, even if the filter had the item. A failed addition is not
+// propagated. The only event is "new".
 func TestEffects(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)
@@ -460,7 +460,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// chunks is what BF.SCANDUMP returns for key, piece by piece.
+// chunks returns the pieces that BF.SCANDUMP returns for key, with their iterators.
 func chunks(t *testing.T, core *commandtest.Core, cl *client.Client, key string) (pieces [][2]string) {
 	for at := "0"; ; {
 		reply := do(core, cl, "BF.SCANDUMP", key, at)
@@ -477,7 +477,7 @@ func chunks(t *testing.T, core *commandtest.Core, cl *client.Client, key string)
 	}
 }
 
-// TestDump: BF.LOADCHUNK rebuilds any filter from BF.SCANDUMP's chunks and refuses a false header.
+// TestDump: BF.LOADCHUNK rebuilds any filter from BF.SCANDUMP's chunks. It refuses a false header.
 func TestDump(t *testing.T) {
 	core, space := newCore(t)
 	cl := core.Client(2)

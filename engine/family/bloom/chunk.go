@@ -6,11 +6,12 @@ import (
 	"spindle/internal/number"
 )
 
-// maxChunk is the largest piece that BF.SCANDUMP returns, in bytes.
+// maxChunk is the maximum size of a piece that BF.SCANDUMP returns, in bytes.
 const maxChunk = 16 << 20
 
 // scanDump is BF.SCANDUMP key iterator. Replies: the next iterator and a piece of the filter for BF.LOADCHUNK. Iterator
-// 0 gives the header, the next ones give the bits from the first byte. At the end the reply is 0 and an empty string.
+// 0 returns the header. The next iterators return the bits, from the first byte. At the end the reply is 0 and an empty
+// string.
 // Errors: ErrWrongType, errNotFound, errScanNumber.
 func scanDump(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
@@ -45,8 +46,8 @@ func scanDump(c *command.Context) error {
 	return nil
 }
 
-// loadChunk is BF.LOADCHUNK key iterator data. It takes the pieces that BF.SCANDUMP returned, in order. Iterator 1
-// brings the header and creates the key. Replies: OK. Propagates as written.
+// loadChunk is BF.LOADCHUNK key iterator data. It takes the pieces of BF.SCANDUMP, in order. With iterator 1, data is
+// the header, and the key is created. Replies: OK. Propagates as written.
 // Errors: ErrWrongType, errNotFound, errLoadNumber, errData, errBound, errOutside, errAcross.
 func loadChunk(c *command.Context) error {
 	next, ok := number.ParseInt(c.Args[2])

@@ -1,12 +1,13 @@
-// Package bloom is the commands on Bloom filters: BF.ADD and its kin, as the module RedisBloom 2.8 answers them.
+// Package bloom implements the commands on Bloom filters, BF.ADD and its kin. The replies are those of the module
+// RedisBloom 2.8.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. add.go makes filters and adds to them, read.go queries them, chunk.go dumps and loads
-// them.
+// Start here: each row is a command. add.go makes filters and adds to them, read.go queries them, chunk.go dumps and
+// loads them.
 //
-// As commands of a module they publish no keyspace events of their type. An addition is propagated as written, even if
-// the item was there.
+// Like all commands of a module, they publish no keyspace events of their type. An addition is propagated as written,
+// even if the filter had the item.
 package bloom
 
 import (
@@ -47,7 +48,7 @@ var (
 	asked   = command.FirstArg(command.KeyRO | command.KeyAccess)
 )
 
-// lookup finds the filter at key for reading and publishes a miss.
+// lookup finds the filter at key for reading. If there is none, it publishes a miss.
 //
 // Errors: ErrWrongType, errNotFound.
 func lookup(c *command.Context, key []byte) (bloom.Reader, error) {
@@ -73,10 +74,10 @@ func edit(c *command.Context, key []byte) (*value.Edit, error) {
 	return e, nil
 }
 
-// bound limits what a call with this many items may use. A chain that grew by adding stays far below the mean allowed
-// here. An item tests two or three bits of each link, and all its bits of one link.
+// bound returns the limits of a call with this many items. A chain that grew by additions stays far below the mean
+// number of probes that is allowed here. An item tests two or three bits of each link, and all its bits of one link.
 //
-// A command of the primary has no bound: the primary sends only what it has done.
+// A command of the primary has no limit, because the primary sends only what it has done.
 func bound(c *command.Context, items int) bloom.Bound {
 	if c.Obeys() {
 		return bloom.Bound{Bytes: math.MaxUint64, Probes: math.MaxInt}
@@ -84,7 +85,7 @@ func bound(c *command.Context, items int) bloom.Bound {
 	return bloom.Bound{Bytes: c.MaxFilter(), Probes: 1<<20 + items<<12}
 }
 
-// propagated notes a change of key and propagates the call as written.
+// propagated reports a change of key, so that the call is propagated as written.
 func propagated(c *command.Context, key []byte) {
 	c.DB.Touched(key)
 	c.Changed(1)

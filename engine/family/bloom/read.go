@@ -9,15 +9,15 @@ import (
 	"spindle/protocol"
 )
 
-// exists is BF.EXISTS key item. Replies: whether the filter seems to have the item; false for a missing key and for
-// another type, as in the module.
+// exists is BF.EXISTS key item. Replies: whether the filter seems to have the item. For a missing key and for another
+// type it replies false, as in the module.
 func exists(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	c.Reply.Bool(err == nil && r.Has(c.Args[2]))
 	return nil
 }
 
-// existEach is BF.MEXISTS key item [item …]. Replies: an array of BF.EXISTS's reply for each. Errors: errWork.
+// existEach is BF.MEXISTS key item [item …]. Replies: an array with BF.EXISTS's reply for each item. Errors: errWork.
 func existEach(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	items := c.Args[2:]
@@ -36,7 +36,8 @@ func existEach(c *command.Context) error {
 	return nil
 }
 
-// card is BF.CARD key. Replies: how many items seemed new when they were added; 0 for no key. Errors: ErrWrongType.
+// card is BF.CARD key. Replies: the number of items that seemed new when they were added, or 0 for a missing key.
+// Errors: ErrWrongType.
 func card(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	if err == errNotFound {
@@ -80,14 +81,15 @@ func sum(r bloom.Reader, of func(bloom.Link) uint64) (n uint64) {
 	return n
 }
 
-// size is the filter's size in the module: its structures and all bits. MEMORY USAGE tells the size here.
+// size returns the size that the filter has in the module: its structures and all bits. MEMORY USAGE shows the size in
+// this server.
 func size(r bloom.Reader) uint64 {
 	const chainBytes, linkBytes = 32, 64
 	return chainBytes + sum(r, func(l bloom.Link) uint64 { return linkBytes + l.Bytes })
 }
 
 // info is BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]. Replies: a map of all five figures, or of one.
-// In RESP2 one figure is an array of one. Errors: ErrWrongType, errNotFound, errFieldName.
+// In RESP2 a single figure is an array with one element. Errors: ErrWrongType, errNotFound, errFieldName.
 func info(c *command.Context) error {
 	if len(c.Args) > 3 {
 		return command.ErrArity(c.Spec)
@@ -120,7 +122,7 @@ func info(c *command.Context) error {
 	return errFieldName
 }
 
-// debug is BF.DEBUG key. Replies: a line on the chain and one on each link. Errors: ErrWrongType, errNotFound.
+// debug is BF.DEBUG key. Replies: a line about the chain and a line about each link. Errors: ErrWrongType, errNotFound.
 func debug(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package config is CONFIG: it shows, changes and writes back the settings of every package, and knows none of them.
+// Package config implements CONFIG. It shows, changes and writes back the settings of every package, and depends on
+// none of them.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, or decides what a value means (its row does).
@@ -17,18 +18,19 @@ import (
 
 type Parts struct {
 	Registry *setting.Registry
-	// MayProtect reports whether enable-protected-configs lets a client change protected settings. local: the client is
-	// on this machine.
+	// MayProtect reports whether enable-protected-configs lets a client change protected settings. local means that the
+	// client is on this machine.
 	MayProtect func(local bool) bool
 	Loading    func() bool  // the data set is being loaded
 	Rewrite    func() error // its error's text is the reply
 	ResetStat  func()       // clears the counters of INFO
-	// Await starts what must be done before pairs can be set, such as a name lookup. It returns false if there is
-	// nothing to wait for. Otherwise cl is parked and retried when the work is done. nil: never.
+	// Await starts work that must be done before pairs can be set, such as a name lookup. It returns false if there is
+	// nothing to wait for. Otherwise cl is parked, and its command is retried when the work is done. If Await is nil,
+	// no command waits.
 	Await func(cl *client.Client, pairs []setting.Pair) bool
 }
 
-// Family is CONFIG, acting on p.
+// Family returns CONFIG for the parts p.
 func Family(p Parts) command.Family {
 	const flags = command.Admin | command.NoScript | command.Loading | command.Stale
 	everywhere := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
@@ -60,7 +62,7 @@ func (p Parts) get(c *command.Context) error {
 	return nil
 }
 
-// set is CONFIG SET name value [name value …]. Replies: OK, or the reason why none of them changed. It always removes
+// set is CONFIG SET name value [name value …]. Replies: OK, or the reason why no setting was changed. It always removes
 // secrets from the arguments, so that no log shows them.
 func (p Parts) set(c *command.Context) error {
 	if len(c.Args)%2 != 0 {
@@ -81,7 +83,7 @@ func (p Parts) set(c *command.Context) error {
 	return p.apply(c, pairs)
 }
 
-// apply sets pairs after any wait.
+// apply sets pairs, after any wait of Await.
 func (p Parts) apply(c *command.Context, pairs []setting.Pair) error {
 	local := protocol.IsLocal(c.Client.Conn)
 	err := p.Registry.SetMany(pairs, setting.Conditions{Loading: p.Loading(), Protected: p.MayProtect(local)})
@@ -95,7 +97,7 @@ func (p Parts) apply(c *command.Context, pairs []setting.Pair) error {
 	return nil
 }
 
-// rewrite is CONFIG REWRITE. Replies: OK, or why the file has not changed.
+// rewrite is CONFIG REWRITE. Replies: OK, or the reason why the file was not changed.
 func (p Parts) rewrite(c *command.Context) error {
 	if err := p.Rewrite(); err != nil {
 		return errWhy(err)

@@ -82,7 +82,7 @@ func TestConfig(t *testing.T) {
 	cl = core.Client(3)
 	expect("%1\r\n$6\r\nsecret\r\n$1\r\nx\r\n", "config", "get", "secret")
 
-	// The secret is removed from the arguments before a log sees them.
+	// set removes the secret from the arguments before a log sees them.
 	args := [][]byte{[]byte("config"), []byte("set"), []byte("Secret"), []byte("hush"), []byte("nosuch"), []byte("1")}
 	ctx := command.Context{Client: cl, Args: args, Reply: cl.Out}
 	if err := (Parts{Registry: registry, MayProtect: func(bool) bool { return false },

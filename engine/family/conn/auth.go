@@ -34,7 +34,7 @@ func (f *family) replyOK(c *command.Context, err error) error {
 	return err
 }
 
-// authenticate makes c's client the user called name, if the password is right.
+// authenticate makes name the user of c's client, if the password is right.
 func (f *family) authenticate(c *command.Context, name, password []byte) error {
 	user := f.Users.Authenticate(name, password)
 	if user == nil {
@@ -146,7 +146,7 @@ func (f *family) hello(c *command.Context) error {
 	return nil
 }
 
-// ping is PING [message]. A subscribed RESP2 client gets the reply in the form of a message.
+// ping is PING [message]. A subscribed RESP2 client gets the reply in the form of a pub/sub message.
 func ping(c *command.Context) error {
 	if len(c.Args) > 2 {
 		return command.ErrArity(c.Spec)

@@ -5,20 +5,20 @@ import (
 	"spindle/engine/command"
 )
 
-// The flags that a client of a cluster node, or of a replica that redirects, sets on its connection.
+// Flags of a connection that clients of a cluster node, or of a redirecting replica, set.
 
 // asking is ASKING. The next command or transaction may use a slot that this node imports.
 func asking(c *command.Context) error { return mark(c, client.Asking, true) }
 
-// readOnly is READONLY. A replica then serves this connection's reads. In a cluster they are those of its primary's
-// slots. Outside a cluster only a client that has sent CLIENT CAPA redirect needs it.
+// readOnly is READONLY. A replica then serves this connection's reads. In a cluster it serves reads of its primary's
+// slots. Outside a cluster only a client that has sent CLIENT CAPA redirect needs READONLY.
 func readOnly(c *command.Context) error { return mark(c, client.ReadOnly, true) }
 
 // readWrite is READWRITE. It undoes READONLY.
 func readWrite(c *command.Context) error { return mark(c, client.ReadOnly, false) }
 
-// mark sets or clears a flag that the router reads. Errors: errNoCluster outside cluster mode, unless f is ReadOnly and
-// the client is redirected.
+// mark sets or clears a flag that the router reads. Errors: errNoCluster outside cluster mode. The exception is
+// ReadOnly for a client that has sent CLIENT CAPA redirect.
 func mark(c *command.Context, f client.Flags, on bool) error {
 	if !c.Space.BySlot() && (f != client.ReadOnly || !c.Client.Is(client.Redirects)) {
 		return errNoCluster

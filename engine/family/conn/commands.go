@@ -1,8 +1,8 @@
-// Package conn is the commands on connections: AUTH, HELLO, SELECT, CLIENT and their kin.
+// Package conn implements the commands on connections: AUTH, HELLO, SELECT, CLIENT and their kin.
 //
 // Owner: the core; handlers run in a turn.
-// Never: touches a socket, or knows how a pause or a kill is carried out (Deps does).
-// Start here; auth.go lets clients in, list.go shows them, kill.go closes them, control.go is the rest of CLIENT.
+// Never: touches a socket, or carries out a pause or a kill (Deps does). Start here; auth.go authenticates clients,
+// list.go shows them, kill.go closes them, control.go is the rest of CLIENT.
 package conn
 
 import (
@@ -12,7 +12,7 @@ import (
 	"spindle/protocol"
 )
 
-// Deps is what the family asks of the rest of the server. Every function is called in a turn.
+// Deps is what the family needs of the rest of the server. Every function is called in a turn.
 type Deps struct {
 	Clients *client.Registry
 
@@ -23,7 +23,8 @@ type Deps struct {
 	Pause      func(all bool, ms int64)               // CLIENT PAUSE
 	Unpause    func()                                 // CLIENT UNPAUSE
 	SetAcks    func(c *client.Client, level int)      // CLIENT ACK: -1 is the default
-	// Unblock ends c's wait, with an UNBLOCKED error or as its timeout would. It returns false if c does not wait.
+	// Unblock ends c's wait, with an UNBLOCKED error or with the reply of a timeout. It returns false if c does not
+	// wait.
 	Unblock func(c *client.Client, withErr bool) bool
 	Reset   func(c *client.Client) // RESET: drops MULTI, WATCH, subscriptions, MONITOR, tracking
 
@@ -36,7 +37,7 @@ type Deps struct {
 	Modules       func(r *protocol.Reply) // writes HELLO's list of modules; nil: none
 }
 
-// plain is the least set of flags here: the commands work during loading and on a stale replica.
+// plain has the flags that all rows here have: the commands work during loading and on a stale replica.
 const (
 	plain  = command.Loading | command.Stale
 	quiet  = plain | command.NoScript
@@ -45,7 +46,7 @@ const (
 	ends   = command.WhileSubscribed | command.InMulti | command.LeavesMulti
 )
 
-// Family is every connection command, in the order COMMAND lists them. more are CLIENT subcommands of other families.
+// Family returns every connection command, in the order of COMMAND. more are CLIENT subcommands of other families.
 func Family(d Deps, more ...command.Spec) command.Family {
 	f := &family{d}
 	everywhere := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}

@@ -26,7 +26,7 @@ func (f *fakeConn) RemoteAddr() string    { return f.addr }
 func (f *fakeConn) Usage() protocol.Usage { return f.usage }
 func (f *fakeConn) LastActive() int64     { return 0 }
 
-// A server is a core with the family. It records what the family asked of the rest of the server.
+// A server is a core with the family. It records what the family calls of the rest of the server.
 type server struct {
 	*commandtest.Core
 	clients *client.Registry

@@ -62,8 +62,9 @@ func (f *family) setInfo(c *command.Context) error {
 	return nil
 }
 
-// capa is CLIENT CAPA capability [capability …]: what this client can do. Of those only redirect is known. On a replica
-// it has the commands on data answered with the primary's address. A replica serves reads after READONLY.
+// capa is CLIENT CAPA capability [capability …]: what this client can do. Only redirect is known. On a replica, a
+// client with this capability gets redirected to the primary for commands on data. After READONLY the replica serves
+// its reads.
 func (f *family) capa(c *command.Context) error {
 	for _, word := range c.Args[2:] {
 		if command.Is(word, "REDIRECT") {
@@ -74,7 +75,7 @@ func (f *family) capa(c *command.Context) error {
 	return nil
 }
 
-// onOff sets or clears flag as the argument ON or OFF says.
+// onOff sets flag if the argument is ON, and clears it if the argument is OFF.
 func onOff(c *command.Context, flag client.Flags) error {
 	switch {
 	case command.Is(c.Args[2], "ON"):
@@ -91,7 +92,7 @@ func onOff(c *command.Context, flag client.Flags) error {
 // noEvict is CLIENT NO-EVICT ON|OFF. With ON, maxmemory-clients does not evict this client.
 func (f *family) noEvict(c *command.Context) error { return onOff(c, client.NoEvict) }
 
-// noTouch is CLIENT NO-TOUCH ON|OFF. With ON, this client's reads do not update the keys' LRU and LFU.
+// noTouch is CLIENT NO-TOUCH ON|OFF. With ON, this client's reads do not update the LRU and LFU data of keys.
 func (f *family) noTouch(c *command.Context) error { return onOff(c, client.NoTouch) }
 
 // reply is CLIENT REPLY ON|OFF|SKIP. Only ON has a reply.
@@ -138,8 +139,9 @@ func (f *family) pause(c *command.Context) error {
 	return nil
 }
 
-// ack is CLIENT ACK [replicas|DEFAULT]: this connection's replies wait until so many replicas have what they show.
-// Without an argument it replies the present number. DEFAULT is that of the user, or min-replicas-to-ack.
+// ack is CLIENT ACK [replicas|DEFAULT]. This connection's replies then wait until that many replicas have the data that
+// the replies show. Without an argument it replies the present number. DEFAULT means the user's number, or
+// min-replicas-to-ack.
 func (f *family) ack(c *command.Context) error {
 	switch {
 	case len(c.Args) > 3:

@@ -50,7 +50,7 @@ func errPrintable(option []byte) error {
 
 func errNoUser(name []byte) error { return protocol.Errorf("ERR", "No such user '%s'", name) }
 
-// errSeconds and errSecondsZero are about MAXAGE and IDLE.
+// errSeconds and errSecondsZero are the errors of MAXAGE and IDLE.
 func errSeconds(option string) error {
 	return protocol.Errorf("ERR", "%s is not an integer or out of range", strings.ToLower(option))
 }
@@ -59,7 +59,7 @@ func errSecondsZero(option string) error {
 	return protocol.Errorf("ERR", "%s should be greater than 0", strings.ToLower(option))
 }
 
-// errLetters is about FLAGS and CAPA, and about NOT-FLAGS and NOT-CAPA.
+// errLetters is the error of FLAGS and CAPA, and of NOT-FLAGS and NOT-CAPA.
 func errLetters(word, option, letters string) error {
 	filter := "provided"
 	if word != option {

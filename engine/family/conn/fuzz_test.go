@@ -22,7 +22,8 @@ func sessionOf(cl *client.Client) session {
 	return session{cl.User.(*acl.User).Rights().Name(), cl.Name, cl.Authenticated, cl.Protocol, cl.Out.RESP3}
 }
 
-// FuzzLogins sends any sequence of AUTH, HELLO and RESET. The client always has the user whose password it gave last.
+// FuzzLogins sends any sequence of AUTH, HELLO and RESET. The client's user is always the one whose password it sent
+// last.
 //
 // An error changes nothing. Each wrong password is counted once. AUTH leaves no password in the arguments.
 func FuzzLogins(f *testing.F) {
@@ -85,7 +86,7 @@ func FuzzLogins(f *testing.F) {
 	})
 }
 
-// follow is the session after a request that succeeded. It fails the test if the request had to be refused.
+// follow returns the session after a request that succeeded. It fails the test if the request had to be refused.
 func follow(t *testing.T, s session, words []string, passwords map[string]string) session {
 	prove := func(user, password string) {
 		if want, known := passwords[user]; !known || want != password {

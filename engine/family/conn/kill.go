@@ -11,13 +11,13 @@ import (
 	"spindle/protocol"
 )
 
-// A filter selects the clients that CLIENT KILL closes and CLIENT LIST shows: those for which all conditions hold.
+// A filter selects the clients that CLIENT KILL closes and CLIENT LIST shows. A client must meet all conditions.
 type filter struct {
 	conditions []condition
 	skip       int64 // the id of a client that is not selected; 0: none
 }
 
-// A condition is one option of a filter. If an option comes twice, the last one counts.
+// A condition is one option of a filter. If an option is given twice, the last one counts.
 type condition struct {
 	option string
 	holds  func(c *command.Context, cl *client.Client) bool
@@ -32,8 +32,8 @@ func (w *filter) add(option string, holds func(c *command.Context, cl *client.Cl
 	w.conditions = append(w.conditions, condition{option, holds})
 }
 
-// parseFilter reads the options of CLIENT LIST and CLIENT KILL. Most of them can have NOT- before them; then clients
-// are selected that do not meet the condition. skipMe is the default of SKIPME.
+// parseFilter reads the options of CLIENT LIST and CLIENT KILL. Most of them can have the prefix NOT-, which selects
+// the clients that do not meet the condition. skipMe is the default of SKIPME.
 func (f *family) parseFilter(c *command.Context, args [][]byte, skipMe bool) (filter, error) {
 	w := filter{}
 	for len(args) > 0 {
@@ -70,8 +70,8 @@ func (f *family) parseFilter(c *command.Context, args [][]byte, skipMe bool) (fi
 	return w, nil
 }
 
-// parseCondition reads the value of an option, without NOT-. taken is how many arguments it has. An empty name, address
-// or version is that of no client: else CLIENT KILL NAME "" would close every connection without a name.
+// parseCondition reads the value of an option, without NOT-. taken is the number of its arguments. An empty name,
+// address or version matches no client. Otherwise CLIENT KILL NAME "" would close every connection without a name.
 func (f *family) parseCondition(word, option string, args [][]byte) (
 	holds func(c *command.Context, cl *client.Client) bool, taken int, err error) {
 	value := args[0]
@@ -172,7 +172,8 @@ func (w *filter) meets(c *command.Context, cl *client.Client) bool {
 
 // kill is CLIENT KILL ip:port, and CLIENT KILL option value [option value …].
 //
-// The first form replies OK or an error and may close the caller. The second replies how many clients it closed.
+// The first form replies OK or an error, and may close the caller. The second form replies the number of clients that
+// it closed.
 func (f *family) kill(c *command.Context) error {
 	old := len(c.Args) == 3
 	want := filter{}

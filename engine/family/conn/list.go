@@ -12,7 +12,7 @@ import (
 	"spindle/protocol"
 )
 
-// A kind is a client type of CLIENT LIST TYPE and CLIENT KILL TYPE.
+// A kind is a client type in CLIENT LIST TYPE and CLIENT KILL TYPE.
 type kind uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	pubSub
 )
 
-// parseKind reads the name of a client type; old names work, too.
+// parseKind reads the name of a client type. Old names also work.
 func parseKind(name []byte) (kind, error) {
 	switch {
 	case command.Is(name, "NORMAL"):
@@ -49,7 +49,7 @@ func kindOf(cl *client.Client) kind {
 	return normal
 }
 
-// list is CLIENT LIST [option value …]. The options are CLIENT KILL's.
+// list is CLIENT LIST [option value …]. The options are those of CLIENT KILL.
 func (f *family) list(c *command.Context) error {
 	args := c.Args[2:]
 	var lines []byte
@@ -99,7 +99,7 @@ func (f *family) info(c *command.Context) error {
 	return nil
 }
 
-// line appends the line of cl. The caller's own line includes the memory of the command that asks.
+// line appends the line of cl. The caller's own line includes the memory of this CLIENT LIST command.
 func (f *family) line(b []byte, c *command.Context, cl *client.Client) []byte {
 	var counts [3]int
 	if f.Subscriptions != nil {
@@ -122,7 +122,7 @@ func isOption(arg []byte) bool {
 		"MAXAGE", "NAME", "SKIPME", "TYPE", "USER"}, word)
 }
 
-// idleSeconds is how long cl has sent nothing.
+// idleSeconds returns the number of seconds since cl last sent anything.
 func idleSeconds(cl *client.Client, nowMs int64) int64 {
 	active := cl.LastMs
 	if cl.Conn != nil {
@@ -142,7 +142,7 @@ func AppendLine(b []byte, cl *client.Client, nowMs int64,
 	return appendLine(b, cl, nowMs, counts, 0, 0)
 }
 
-// appendLine appends the fields in the reference's order. reading is the bytes of the current batch, argv those of the
+// appendLine appends the fields in Redis's order. reading is the size of the current batch in bytes, argv that of the
 // current command's arguments.
 func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, reading, argv int) []byte {
 	var usage protocol.Usage
@@ -212,7 +212,7 @@ func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, 
 	return append(w.b, '\n')
 }
 
-// flagLetters are the flags of CLIENT LIST, in the reference's order.
+// flagLetters are the flags of CLIENT LIST, in Redis's order.
 var flagLetters = []struct {
 	flag   client.Flags
 	letter byte
@@ -223,7 +223,7 @@ var flagLetters = []struct {
 	{client.ReadOnly, 'r'}, {client.NoEvict, 'e'}, {client.NoTouch, 'T'}, {client.Importing, 'i'},
 }
 
-// everyFlag is the letters that a filter may name: those of flagLetters, and those of the clients' kinds.
+// everyFlag has the letters that a filter may name: those of flagLetters, and those of the clients' kinds.
 const everyFlag = "OSNMPxbtRBdcAUreTi"
 
 func appendFlags(b []byte, cl *client.Client) []byte {

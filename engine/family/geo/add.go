@@ -12,7 +12,7 @@ var wordZAdd = []byte("zadd")
 
 // add is GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member …].
 //
-// Replies: how many members are new; with CH, new or moved.
+// Replies: the number of new members; with CH, of new and moved members.
 // Errors: ErrSyntax, ErrNotFloat, "invalid longitude,latitude pair …", ErrWrongType. Propagates ZADD with the given
 // options and the scores.
 func (g *commands) add(c *command.Context) error {

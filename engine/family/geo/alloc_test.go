@@ -11,7 +11,7 @@ import (
 
 func newCore(t testing.TB) *commandtest.Core { return commandtest.Start(t, Family()) }
 
-// TestNoAllocations: in steady state no command on single points and no search allocates on the Go heap.
+// TestNoAllocations: in steady state no search, and no command on single points, allocates on the Go heap.
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	cl := core.Client(2)
@@ -33,8 +33,8 @@ func TestNoAllocations(t *testing.T) {
 	)
 }
 
-// BenchmarkSearch searches a circle around one of a million random members; about 3 are in it. Watch ns/op; allocs/op
-// is 0.
+// BenchmarkSearch searches a circle around one of a million random members. About 3 members are in it. Watch ns/op;
+// allocs/op is 0.
 func BenchmarkSearch(b *testing.B) {
 	core := newCore(b)
 	cl := core.Client(2)

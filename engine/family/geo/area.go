@@ -2,7 +2,7 @@ package geo
 
 import "math"
 
-// A shape is the area of a search: a circle, a box or a polygon. A box has two sides along parallels and two, bent,
+// A shape is the area of a search: a circle, a box or a polygon. A box has two sides along parallels and two bent sides
 // along meridians. Lengths are in unit.
 type shape struct {
 	center        point
@@ -13,9 +13,9 @@ type shape struct {
 	polygon       *polygon // nil: a circle or a box
 }
 
-// bounds is the range of longitudes and latitudes of the shape.
+// bounds returns the range of longitudes and latitudes of the shape.
 //
-// It measures a side in degrees at the shape's edge nearest a pole, where parallels are shortest.
+// It measures a box's width at the edge nearest to a pole, where a degree of longitude is shortest.
 func (s *shape) bounds() (lon, lat extent) {
 	if s.polygon != nil {
 		return s.polygon.lon, s.polygon.lat
@@ -34,7 +34,7 @@ func (s *shape) bounds() (lon, lat extent) {
 	return extent{s.center.lon - dLon, s.center.lon + dLon}, extent{s.center.lat - dLat, s.center.lat + dLat}
 }
 
-// reach is the distance in meters from the center to the shape's farthest point.
+// reach returns the distance in meters from the center to the shape's farthest point.
 func (s *shape) reach() float64 {
 	switch {
 	case s.polygon != nil:
@@ -46,7 +46,7 @@ func (s *shape) reach() float64 {
 	return math.Sqrt(float64(w*w)+float64(h*h)) * s.unit
 }
 
-// holds reports whether q is in the shape. meters is the distance from the center; it is only right if exact and in are
+// holds reports whether q is in the shape. meters is the distance from the center. It is only right if exact and in are
 // both true.
 func (s *shape) holds(q point, exact bool) (meters float64, in bool) {
 	switch {
@@ -76,7 +76,7 @@ func (s *shape) holds(q point, exact bool) (meters float64, in bool) {
 // halfWorld is half the length of the equator on a Mercator map, in meters.
 const halfWorld = 20037726.37
 
-// stepFor is the number of steps whose nine cells usually cover a circle of this radius at this latitude.
+// stepFor returns the number of steps whose nine cells usually cover a circle of this radius at this latitude.
 func stepFor(meters, lat float64) uint8 {
 	if meters == 0 {
 		return maxStep
@@ -93,15 +93,16 @@ func stepFor(meters, lat float64) uint8 {
 	return uint8(min(max(step, 1), maxStep))
 }
 
-// cells is the cell of the center and those around it, in search order. Unsorted replies have this order.
+// cells is the cell of the center and the cells around it, in the order of the search. Unsorted replies have this
+// order.
 //
-// geo.A1. They cover the shape as far as bounds tells. A cell that does not touch it is zero.
+// geo.A1. The cells cover the shape within its bounds. A cell that does not touch the bounds is zero.
 type cells [9]cell
 
 // around lists the directions of the nine cells: east, north.
 var around = [9][2]int{{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}}
 
-// cover is the cells that a search in s visits.
+// cover returns the cells that a search in s visits.
 func (s *shape) cover() (all cells) {
 	lon, lat := s.bounds()
 	step, center := stepFor(s.reach(), s.center.lat), s.center
@@ -129,7 +130,7 @@ func (s *shape) cover() (all cells) {
 	return all
 }
 
-// tooSmall reports whether the cells around c end before lon and lat do.
+// tooSmall reports whether the range lon and lat reaches beyond the cells around c.
 func tooSmall(c cell, lon, lat extent) bool {
 	_, north := c.neighbor(0, 1).area()
 	_, south := c.neighbor(0, -1).area()
@@ -138,7 +139,7 @@ func tooSmall(c cell, lon, lat extent) bool {
 	return north.max < lat.max || south.min > lat.min || east.max < lon.max || west.min > lon.min
 }
 
-// reachesOver reports whether c and the cells beside it cover lon and lat, without a turn round the map.
+// reachesOver reports whether c and the cells next to it cover lon and lat, without wrapping around the map.
 func reachesOver(c cell, lon, lat extent) bool {
 	areaLon, areaLat := c.area()
 	width, height := areaLon.max-areaLon.min, areaLat.max-areaLat.min

@@ -2,7 +2,7 @@ package geo
 
 import "math"
 
-// A cell is a rectangle of the map. The map is halved step times in each direction; each bit names the half.
+// A cell is a rectangle of the map. The map is halved step times in each direction. Each bit says which half.
 //
 //	bit  2*step-1   2*step-2        1     0
 //	    +----------+--------+-- ~ -+-----+-----+
@@ -10,9 +10,9 @@ import "math"
 //	    +----------+--------+-- ~ -+-----+-----+
 //
 // geo.C1. A member's score is its cell of maxStep steps. So the members of a larger cell lie between two scores.
-// geo.C2. A point on the map's eastern or northern edge lies one column or row past the last one; its cell has one more
-// bit. Clients have stored such scores, so they stay. In the north-eastern corner, cells of maxStep are empty: a double
-// cannot tell them apart.
+// geo.C2. A point on the map's eastern or northern edge is one column or row past the last one, and its cell has one
+// more bit. Clients have stored such scores, so they must stay valid. In the north-eastern corner, cells of maxStep are
+// empty, because a double cannot distinguish their scores.
 //
 // Source: geohash (G. Niemeyer, 2008) in its integer form. Each division, product and sum is rounded, in this order, so
 // that scores and coordinates are equal to the last bit on every machine.
@@ -41,32 +41,33 @@ type point struct{ lon, lat float64 }
 // onMap reports whether p has a cell.
 func (p point) onMap() bool { return longitudes.holds(p.lon) && latitudes.holds(p.lat) }
 
-// column is the number of the part that x is in, if e is cut into 2^step equal parts.
+// column returns the number of the part that contains x, if e is divided into 2^step equal parts.
 func (e extent) column(x float64, step uint8) uint32 {
 	return uint32(float64((x-e.min)/(e.max-e.min)) * float64(uint64(1)<<step))
 }
 
-// at is the start of part i of 2^step.
+// at returns the start of part i, if e is divided into 2^step equal parts.
 func (e extent) at(i uint32, step uint8) float64 {
 	return e.min + float64(float64(float64(i)/float64(uint64(1)<<step))*float64(e.max-e.min))
 }
 
-// cellOf is the cell of p, which is on the map.
+// cellOf returns the cell of p. p must be on the map.
 func cellOf(p point, step uint8) cell { return cellIn(p, latitudes, step) }
 
 func cellIn(p point, lats extent, step uint8) cell {
 	return cell{interleave(lats.column(p.lat, step), longitudes.column(p.lon, step)), step}
 }
 
-// area is the range of longitudes and latitudes in the cell.
+// area returns the range of longitudes and latitudes in the cell.
 func (c cell) area() (lon, lat extent) {
 	i, j := deinterleave(c.bits)
-	// After part 2^32-1 comes part 0. A score that is no cell may lead there.
+	// Part 2^32-1 is followed by part 0. A score that is no cell may lead there.
 	return extent{longitudes.at(j, c.step), longitudes.at(j+1, c.step)},
 		extent{latitudes.at(i, c.step), latitudes.at(i+1, c.step)}
 }
 
-// pointOf is the middle of the cell with this score. A score that is no cell gives a point at the map's edge.
+// pointOf returns the middle of the cell with this score. For a score that is no cell, it returns a point at the map's
+// edge.
 func pointOf(score float64) point {
 	lon, lat := cell{unsigned(score), maxStep}.area()
 	return point{middle(lon, longitudes), middle(lat, latitudes)}
@@ -74,10 +75,10 @@ func pointOf(score float64) point {
 
 func middle(e, within extent) float64 { return min(max((e.min+e.max)/2, within.min), within.max) }
 
-// score is the first score in c.
+// score returns the first score in c.
 func (c cell) score() uint64 { return c.bits << (2 * (maxStep - c.step)) }
 
-// scores is the range [from, to) of the scores in c (geo.C1).
+// scores returns the range [from, to) of the scores in c (geo.C1).
 func (c cell) scores() (from, to float64) {
 	return float64(c.score()), float64(cell{c.bits + 1, c.step}.score())
 }
@@ -87,7 +88,7 @@ const (
 	latBits = 0x5555555555555555
 )
 
-// neighbor is the neighbor of c: east and north are -1, 0 or 1. The map wraps around.
+// neighbor returns the cell next to c in the direction east, north. Both are -1, 0 or 1. The map wraps around.
 func (c cell) neighbor(east, north int) cell {
 	unused := 64 - 2*c.step
 	lon, lat := c.bits&lonBits, c.bits&latBits
@@ -100,7 +101,8 @@ func (c cell) neighbor(east, north int) cell {
 	return cell{lon | lat, c.step}
 }
 
-// stepIn adds d, 1 or -1, to a number whose bits lie between the bits of gaps. Carry and borrow pass over gaps.
+// stepIn adds d, 1 or -1, to a number whose bits are at the positions that are not in gaps. Carry and borrow skip the
+// gaps.
 func stepIn(n uint64, d int, gaps uint64) uint64 {
 	if d > 0 {
 		return n + (gaps + 1)
@@ -123,7 +125,7 @@ func spread(n uint32) uint64 {
 	return (x | x<<1) & latBits
 }
 
-// gather is the inverse of spread.
+// gather returns the inverse of spread.
 func gather(x uint64) uint32 {
 	x &= latBits
 	x = (x | x>>1) & 0x3333333333333333
@@ -133,7 +135,7 @@ func gather(x uint64) uint32 {
 	return uint32(x | x>>16)
 }
 
-// unsigned and signed convert f as a C cast does on the reference's machines. They return the integer part, in two's
+// unsigned and signed convert f as a C cast does on Redis's machines. They return the integer part, in two's
 // complement if negative, and one fixed value if f is out of range. Such f occur, because ZADD accepts any score.
 func unsigned(f float64) uint64 {
 	if f >= 1<<63 {

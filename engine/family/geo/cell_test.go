@@ -62,7 +62,7 @@ func TestNeighbors(t *testing.T) {
 	}
 }
 
-// TestCasts: the conversion of a double out of range.
+// TestCasts tests the conversion of doubles that are out of range.
 func TestCasts(t *testing.T) {
 	for _, c := range []struct {
 		f        float64
@@ -86,8 +86,8 @@ func TestCasts(t *testing.T) {
 	}
 }
 
-// FuzzCell: a point is in its cell at every step, and the smaller cell's scores are in the larger one's. The cell's
-// middle is in the same cell. A step to a neighbor and back ends in the same cell.
+// FuzzCell: a point is in its cell at every step, and a smaller cell's scores are in the larger cell's range. The
+// middle of a cell is in the same cell. A step to a neighbor and back ends in the same cell.
 func FuzzCell(f *testing.F) {
 	f.Add(13.361389, 38.115556, byte(26))
 	f.Add(180.0, 85.05112878, byte(1))

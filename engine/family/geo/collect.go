@@ -10,8 +10,8 @@ import (
 	"spindle/internal/number"
 )
 
-// each yields the members of v in q's shape, cell by cell, and by score within a cell. With ANY it stops after count.
-// meters is only right if q sorts, returns or stores distances.
+// each yields the members of v in q's shape, cell by cell, and by score within a cell. With ANY it stops after count
+// members. meters is only right if q sorts, returns or stores distances.
 func (q *query) each(r *command.Reading, v value.Value, yield func(member listpack.Element, score, meters float64)) {
 	left := int64(-1)
 	if q.any {
@@ -41,7 +41,7 @@ func (q *query) each(r *command.Reading, v value.Value, yield func(member listpa
 	}
 }
 
-// near is the number of members in the cells that each looks at.
+// near returns the number of members in the cells that each visits.
 func (q *query) near(v value.Value) (n int) {
 	for _, c := range q.cover() {
 		if c.step != 0 {
@@ -53,7 +53,7 @@ func (q *query) near(v value.Value) (n int) {
 	return n
 }
 
-// found is a search result. Its text lies in the database or in commands.digits; both stay unchanged during the
+// found is a search result. Its text is in the database or in commands.digits, which both stay unchanged during the
 // command.
 type found struct {
 	text   string
@@ -61,7 +61,7 @@ type found struct {
 	meters float64
 }
 
-// collect stores the results of each in g.found.
+// collect stores the results of each in g.found, and returns them.
 func (g *commands) collect(r *command.Reading, v value.Value, q *query) []found {
 	q.each(r, v, func(member listpack.Element, score, meters float64) {
 		g.found = append(g.found, found{g.textOf(member), score, meters})
@@ -69,7 +69,7 @@ func (g *commands) collect(r *command.Reading, v value.Value, q *query) []found 
 	return g.found
 }
 
-// textOf is a member's text, valid until the command ends.
+// textOf returns a member's text, valid until the command ends.
 func (g *commands) textOf(e listpack.Element) string {
 	b := e.Bytes()
 	if e.IsInt {

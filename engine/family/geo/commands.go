@@ -1,10 +1,10 @@
-// Package geo is the commands on points of a map, which are members of sorted sets.
+// Package geo implements the commands on points of a map, which are members of sorted sets.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. add.go makes scores of points; position.go answers for single members. search.go parses
-// a search, collect.go runs it, order.go sorts, result.go replies or stores. number.go parses and prints numbers and
-// units. cell.go, area.go, polygon.go, distance.go and trig.go are the arithmetic, which knows no command.
+// Start here: each row is a command. add.go makes scores of points; position.go replies for single members. search.go
+// parses a search, collect.go runs it, order.go sorts, result.go replies or stores. number.go parses and prints numbers
+// and units. cell.go, area.go, polygon.go, distance.go and trig.go are the arithmetic, which depends on no command.
 package geo
 
 import (
@@ -49,7 +49,7 @@ func Family() command.Family {
 	}}
 }
 
-// storing is the key specs of a command that takes STORE and STOREDIST from argument at.
+// storing returns the key specs of a command whose STORE and STOREDIST may come from argument at on.
 func storing(at int) []command.KeySpec {
 	return []command.KeySpec{
 		{Flags: access, Index: 1, Step: 1},
@@ -66,8 +66,8 @@ func radiusKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPositio
 	return into, nil
 }
 
-// destination is the index of the key of the last STORE or STOREDIST in a call of GEORADIUS or GEORADIUSBYMEMBER. The
-// last one counts. 0: none.
+// destination returns the index of the destination key in a call of GEORADIUS or GEORADIUSBYMEMBER. It is the key of
+// the last STORE or STOREDIST. 0 means that there is none.
 func destination(args [][]byte) (at int) {
 	for i := 5; i+1 < len(args); i++ {
 		switch {
@@ -83,7 +83,7 @@ func destination(args [][]byte) (at int) {
 
 func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.ZSet) }
 
-// locate is the position of member; false if the key or the member does not exist.
+// locate returns the position of member. ok is false if the key or the member does not exist.
 func locate(v value.Value, member []byte) (p point, ok bool) {
 	if !v.Exists() {
 		return p, false
@@ -95,5 +95,5 @@ func locate(v value.Value, member []byte) (p point, ok bool) {
 	return pointOf(score), true
 }
 
-// limits are the largest sizes at which a sorted set stays a listpack.
+// limits returns the largest sizes at which a sorted set stays a listpack.
 func limits(c *command.Context) zset.Limits { return c.Settings.ZSets.Limits() }

@@ -12,8 +12,8 @@ func radians(degrees float64) float64 { return float64(degrees * degree) }
 
 func degrees(radians float64) float64 { return radians / degree }
 
-// distance is the great-circle distance of p and q in meters, by the haversine formula; each operation is rounded. For
-// opposite points it may be NaN, as in the reference.
+// distance returns the great-circle distance of p and q in meters, by the haversine formula. Each operation is rounded.
+// For antipodal points the result may be NaN, as in Redis.
 func distance(p, q point) float64 {
 	half, meridian := halfChord(p, q)
 	if meridian {
@@ -22,12 +22,12 @@ func distance(p, q point) float64 {
 	return alongSphere(half)
 }
 
-// alongSphere is the distance along the sphere between the ends of a chord, in meters. half is half the chord, in
+// alongSphere returns the distance along the sphere between the ends of a chord, in meters. half is half the chord, in
 // radii.
 func alongSphere(half float64) float64 { return 2 * earthRadius * arcSine(half) }
 
-// halfChord is half the straight distance between p and q, in radii. meridian: both lie on one meridian, and half is
-// not computed.
+// halfChord returns half the straight distance between p and q, in radii. meridian means that both are on one meridian;
+// half is then not computed.
 func halfChord(p, q point) (half float64, meridian bool) {
 	v := sine((radians(q.lon) - radians(p.lon)) / 2)
 	if v == 0 {
@@ -38,11 +38,11 @@ func halfChord(p, q point) (half float64, meridian bool) {
 	return math.Sqrt(float64(u*u) + float64(float64(float64(cosine(from)*cosine(to))*v)*v)), false
 }
 
-// distanceNorth is the distance of two latitudes on one meridian.
+// distanceNorth returns the distance of two latitudes on one meridian.
 func distanceNorth(a, b float64) float64 { return earthRadius * math.Abs(radians(b)-radians(a)) }
 
-// within reports whether p and q are at most most meters apart. meters is only right if exact and in are true: it skips
-// the arcsine if the points are clearly near or far.
+// within reports whether p and q are at most most meters apart. meters is only right if exact and in are true. If exact
+// is false, within skips the arcsine where the points are clearly near or far.
 func within(p, q point, most float64, exact bool) (meters float64, in bool) {
 	const slack = 1 + 1e-9 // far more than all rounding errors
 	// The distance is never shorter than the difference of latitudes, or than the chord.
@@ -63,6 +63,6 @@ func within(p, q point, most float64, exact bool) (meters float64, in bool) {
 	return meters, !(meters > most) // NaN counts as in
 }
 
-// arcExcess bounds the arcsine: asin x <= x + arcExcess x³. It is the sum of the series' other coefficients, which are
-// all positive.
+// arcExcess bounds the arcsine: asin x <= x + arcExcess x³. It is the sum of the other coefficients of the series,
+// which are all positive.
 const arcExcess = math.Pi/2 - 1

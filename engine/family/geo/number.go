@@ -37,7 +37,7 @@ func sixDecimals(x float64) string {
 	return strconv.FormatFloat(x, 'f', 6, 64)
 }
 
-// parseUnit is the number of meters in a unit.
+// parseUnit returns the number of meters in a unit.
 //
 // Errors: errUnit.
 func parseUnit(text []byte) (meters float64, err error) {
@@ -90,9 +90,9 @@ func (s *shape) rectangle(width, height, unit []byte) (err error) {
 	return err
 }
 
-// read reads a number of corners and as many points, and returns the number.
+// read reads the number of corners, and that many points. It returns the number.
 //
-// Errors: errCorners, errFewCorners, also for a number above that of the points, and those of parsePoint.
+// Errors: errCorners; errFewCorners, also if there are fewer points than the number says; those of parsePoint.
 func (p *polygon) read(args [][]byte) (n int, err error) {
 	n, err = command.Int32(args[0])
 	switch points := args[1:]; {

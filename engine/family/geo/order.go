@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// selectFirst sorts items so far that the first n are in their final places.
+// selectFirst sorts items just far enough that the first n are in their final places.
 //
 // It is the quicksort of Bentley and McIlroy ("Engineering a Sort Function", 1993), without the parts past n. It is not
-// stable: it decides which of several equally far members COUNT keeps. The reference's partial sort decides the same.
+// stable. So it decides which of several members at the same distance COUNT keeps. Redis's partial sort keeps the same
+// ones.
 func selectFirst(items []found, n int, compare func(a, b float64) int) {
 	// Random data hardly ever partitions badly this often. After that, the rest is sorted in another way.
 	selectLucky(items, n, compare, 4*bits.Len(uint(len(items)))+8)
@@ -44,7 +45,7 @@ func insertionSort(items []found, compare func(a, b float64) int) {
 	}
 }
 
-// part partitions items around a pivot: less in [0, less), greater in [more, len), equal between.
+// part partitions items around a pivot. Lesser items end in [0, less), greater ones in [more, len), equal ones between.
 //
 //	0         a            b         c         d          n
 //	+---------+------------+---------+---------+----------+
@@ -96,7 +97,7 @@ func exchange(items []found, from, to, k int) {
 	}
 }
 
-// pivot is the index of an item that is likely near the median.
+// pivot returns the index of an item that is likely near the median.
 func pivot(items []found, compare func(a, b float64) int) int {
 	n := len(items)
 	low, mid, high := 0, n/2, n-1
@@ -112,7 +113,7 @@ func pivot(items []found, compare func(a, b float64) int) int {
 	return mid
 }
 
-// median is the index of the median of three items.
+// median returns the index of the median of three items.
 func median(items []found, i, j, k int, compare func(a, b float64) int) int {
 	a, b, c := items[i].meters, items[j].meters, items[k].meters
 	if compare(a, b) < 0 {

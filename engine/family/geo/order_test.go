@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSelectFirst: the first n are those of a full sort and no item is lost, for inputs of all shapes.
+// TestSelectFirst: the first n items are those of a full sort, and no item is lost, for inputs of all shapes.
 func TestSelectFirst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	shapes := map[string]func(i, n int) float64{

@@ -27,8 +27,8 @@ func (p *polygon) add(corner point) {
 	p.lat = extent{min(p.lat.min, corner.lat), max(p.lat.max, corner.lat)}
 }
 
-// center is the mean of the corners as points of the sphere. Distances are measured from it. It may lie outside of the
-// polygon, and near a pole also off the map.
+// center returns the mean of the corners as points of the sphere. Distances are measured from it. It may be outside the
+// polygon, and near a pole even outside the map.
 func (p *polygon) center() point {
 	var x, y, z float64
 	for _, c := range p.corners {
@@ -40,10 +40,10 @@ func (p *polygon) center() point {
 	return point{degrees(math.Atan2(y, x)), degrees(math.Atan2(z, math.Sqrt(float64(x*x)+float64(y*y))))}
 }
 
-// onMap is the point next to p that has a cell on the map.
+// onMap returns the nearest point to p that has a cell on the map.
 func onMap(p point) point { return point{min(p.lon, 179.999999999), min(max(p.lat, -85), 85)} }
 
-// cosineFar is the cosine of x, -π <= x <= π, to the nearest double.
+// cosineFar returns the cosine of x, -π <= x <= π, to the nearest double.
 func cosineFar(x float64) float64 {
 	if x = math.Abs(x); x > gridEnd {
 		_, cos := sinCos(piHi - x)
@@ -52,7 +52,7 @@ func cosineFar(x float64) float64 {
 	return cosine(x)
 }
 
-// reach is the distance in meters from center to the farthest corner of the rectangle around p.
+// reach returns the distance in meters from center to the farthest corner of the rectangle around p.
 func (p *polygon) reach(center point) float64 {
 	return max(distance(center, point{p.lon.min, p.lat.max}), distance(center, point{p.lon.max, p.lat.max}),
 		distance(center, point{p.lon.min, p.lat.min}), distance(center, point{p.lon.max, p.lat.min}))

@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// anyPolygon is a list of corners: of a street's size or the world's, near an edge of the map or anywhere. Sides may
-// cross, and corners may be equal.
+// anyPolygon returns a random list of corners: as large as a street or the world, near an edge of the map or anywhere.
+// Sides may cross, and corners may be equal.
 func anyPolygon(rng *rand.Rand) []point {
 	middle := anywhere(rng)
 	switch rng.IntN(4) {
@@ -34,13 +34,13 @@ func anyPolygon(rng *rand.Rand) []point {
 	return corners
 }
 
-// near is a point at most size degrees from p, on the map.
+// near returns a point at most size degrees from p, on the map.
 func near(rng *rand.Rand, p point, size float64) point {
 	return point{min(max(p.lon+size*(rng.Float64()-0.5), -180), 180), min(max(p.lat+size*(rng.Float64()-0.5), -85.05),
 		85.05)}
 }
 
-// inPolygon says by exact arithmetic whether q has an odd number of sides east of it.
+// inPolygon reports, by exact arithmetic, whether an odd number of sides is east of q.
 func inPolygon(corners []point, q point) bool {
 	rat := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
 	in := false

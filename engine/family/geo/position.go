@@ -5,8 +5,8 @@ import (
 	"spindle/protocol"
 )
 
-// pos is GEOPOS key [member …]. Replies: an array of longitude and latitude for each; a null array for a missing
-// member.
+// pos is GEOPOS key [member …]. Replies: an array with the longitude and latitude of each member, and a null array for
+// a missing member.
 // Errors: ErrWrongType.
 func pos(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
@@ -24,7 +24,7 @@ func pos(c *command.Context) error {
 	return nil
 }
 
-// hash is GEOHASH key [member …]. Replies: an array of geohashes with 11 digits; null for a missing member.
+// hash is GEOHASH key [member …]. Replies: an array of geohashes with 11 digits, and null for a missing member.
 // Errors: ErrWrongType.
 func hash(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])

@@ -10,7 +10,7 @@ import (
 	"spindle/protocol"
 )
 
-// answer replies the results, beside the turns if many members are near.
+// answer replies the results. If many members are near, it does so outside the turn.
 func (g *commands) answer(c *command.Context, v value.Value, q *query) error {
 	if !q.any && c.IsLong(zset.Len(v)) && c.IsLong(q.near(v)) {
 		own := *q
@@ -36,7 +36,7 @@ func (g *commands) reply(r *command.Reading, v value.Value, q *query) {
 	}
 }
 
-// answerUnsorted replies each result as it is found and stores none.
+// answerUnsorted replies each result as it is found and keeps no list of results.
 func answerUnsorted(at *command.Reading, v value.Value, q *query) {
 	r := at.Reply
 	mark, n := r.Mark(), 0
@@ -67,7 +67,7 @@ func (g *commands) answerSorted(at *command.Reading, v value.Value, q *query) {
 	}
 }
 
-// head opens the array of one result, if WITH… options add to it.
+// head begins the array of one result, if WITH… options add values to it.
 func (q *query) head(r *protocol.Reply) {
 	n := 1
 	for _, with := range [...]bool{q.withDist, q.withHash, q.withCoord} {
@@ -80,7 +80,7 @@ func (q *query) head(r *protocol.Reply) {
 	}
 }
 
-// tail replies the values of the WITH… options, after the member.
+// tail appends the values of the WITH… options, which follow the member.
 func (q *query) tail(r *protocol.Reply, score, meters float64) {
 	if q.withDist {
 		answerDistance(r, meters/q.unit)
@@ -123,7 +123,7 @@ func byDistance(a, b float64) int {
 	return -1
 }
 
-// storeFound stores the results as a sorted set at q's destination and replaces any old key. Then it publishes event.
+// storeFound stores the results as a sorted set at q's destination and replaces any old value. Then it publishes event.
 func (g *commands) storeFound(c *command.Context, v value.Value, q *query, event string) {
 	defer g.done()
 	items := q.sort(g.collect(c.Inline(), v, q))

@@ -44,17 +44,16 @@ const (
 //	  [ASC|DESC] [STORE key | STOREDIST key]
 //
 // Replies: an array of members. With WITH… options each element is an array: member, distance in the unit, score,
-// point. With STORE it replies the size of the destination; without results the destination is deleted.
-// Errors: ErrWrongType, those of parsePoint, shape.circle and query.options.
-// Propagates as written.
+// point. With STORE it replies the size of the destination. If there are no results, it deletes the destination.
+// Errors: ErrWrongType, those of parsePoint, shape.circle and query.options. Propagates as written.
 // Cost: at most the members of nine cells around the center.
 func (g *commands) radius(c *command.Context) error { return g.around(c, mayStore) }
 
 // radiusRead is GEORADIUS_RO: radius without STORE.
 func (g *commands) radiusRead(c *command.Context) error { return g.around(c, 0) }
 
-// radiusByMember is GEORADIUSBYMEMBER key member radius M|KM|FT|MI …; see radius. Further error: errMember. For a
-// missing key it does not look at member and radius.
+// radiusByMember is GEORADIUSBYMEMBER key member radius M|KM|FT|MI …; see radius. Further error: errMember. If the key
+// is missing, it does not check member and radius.
 func (g *commands) radiusByMember(c *command.Context) error { return g.aroundMember(c, mayStore) }
 
 // radiusByMemberRead is GEORADIUSBYMEMBER_RO: radiusByMember without STORE.
@@ -77,7 +76,8 @@ func (g *commands) search(c *command.Context) error {
 
 // searchStore is GEOSEARCHSTORE destination source …, with STOREDIST instead of WITH… options; see search and radius.
 //
-// Propagates as written; with BYPOLYGON, which only Valkey knows since 9.0, DEL and ZADD of the result.
+// Propagates as written. BYPOLYGON exists only in Valkey since 9.0, so with it DEL and ZADD of the result are
+// propagated.
 func (g *commands) searchStore(c *command.Context) error {
 	v, err := lookup(c, c.Args[2])
 	if err != nil {
@@ -149,9 +149,9 @@ func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]
 //
 // A polygon's corners are kept in g.
 //
-// Errors: ErrSyntax, ErrNotInteger, errCount, errAny, errStoreRadius, errStoreSearch. Named center and shape add those
-// of parsePoint and of the shapes, errMember, and "exactly one of …". An error in an argument comes before one about
-// the call as a whole.
+// Errors: ErrSyntax, ErrNotInteger, errCount, errAny, errStoreRadius, errStoreSearch. For commands with a named center
+// and shape it adds those of parsePoint and of the shapes, errMember, and "exactly one of …". An error in one argument
+// takes precedence over an error about the whole call.
 func (q *query) options(g *commands, c *command.Context, v value.Value, args [][]byte, f form) (err error) {
 	var member, lonLat, radius, box, corners bool
 	for i := 0; i < len(args); i++ {

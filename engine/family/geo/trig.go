@@ -8,10 +8,10 @@ import (
 )
 
 // Distances are stored (STOREDIST) and sorted with all their bits, so they must not differ between machines. Package
-// math leaves the last one or two bits open. So sine, cosine and arcsine are computed here to the nearest double, as C
-// libraries almost always do. A value is an exact.Pair until the final rounding.
+// math may differ in the last one or two bits. So sine, cosine and arcsine are computed here to the nearest double, as
+// C libraries almost always do. A value is an exact.Pair until the final rounding.
 
-// The table holds sine and cosine of grid angles per radian, up to gridEnd radians.
+// The table holds the sine and cosine of grid angles for each radian, up to gridEnd radians.
 const (
 	grid    = 64
 	gridEnd = 2
@@ -21,7 +21,7 @@ var angles = makeAngles()
 
 type angle struct{ sin, cos exact.Pair }
 
-// makeAngles computes each angle from the one before by the sum formulas, with more digits than a pair holds.
+// makeAngles computes each angle from the previous one by the sum formulas, with more digits than a pair holds.
 func makeAngles() (table [grid*gridEnd + 1]angle) {
 	const bits = 200
 	float := func(x float64) *big.Float { return new(big.Float).SetPrec(bits).SetFloat64(x) }
@@ -55,13 +55,13 @@ func makeAngles() (table [grid*gridEnd + 1]angle) {
 	return table
 }
 
-// piHi and piLo are π.
+// piHi and piLo are π as a pair: their sum is more precise than a double.
 const (
 	piHi = 0x1.921fb54442d18p+1
 	piLo = 0x1.1a62633145c07p-53
 )
 
-// sinCos is the sine and cosine of x, 0 <= x <= gridEnd, with an error of about 2^-70.
+// sinCos returns the sine and cosine of x, 0 <= x <= gridEnd, with an error of about 2^-70.
 func sinCos(x float64) (sin, cos exact.Pair) {
 	i := math.RoundToEven(x * grid)
 	at := &angles[int(i)]
@@ -84,7 +84,7 @@ func sinCos(x float64) (sin, cos exact.Pair) {
 	return sin, cos
 }
 
-// sine is the sine of x, -2π <= x <= 2π, to the nearest double.
+// sine returns the sine of x, -2π <= x <= 2π, to the nearest double.
 func sine(x float64) float64 {
 	if x < 0 {
 		return -sine(-x)
@@ -99,7 +99,7 @@ func sine(x float64) float64 {
 	return fromPi(piHi-x, piLo)
 }
 
-// fromPi is the sine of y+rest; rest is far less than y, or y is 0.
+// fromPi returns the sine of y+rest. rest is far less than y, or y is 0.
 func fromPi(y, rest float64) float64 {
 	if y > gridEnd { // further than gridEnd from π: use the distance to 2π
 		return fromPi(piHi-y, piLo-rest)
@@ -108,7 +108,7 @@ func fromPi(y, rest float64) float64 {
 	return sin.Hi + (sin.Lo + rest*cos.Hi)
 }
 
-// cosine is the cosine of x, to the nearest double if -2 <= x <= 2.
+// cosine returns the cosine of x, to the nearest double if -2 <= x <= 2.
 func cosine(x float64) float64 {
 	if !(math.Abs(x) <= gridEnd) {
 		return math.Cos(x)
@@ -117,7 +117,7 @@ func cosine(x float64) float64 {
 	return cos.Hi
 }
 
-// arcSine is the arcsine of x, 0 <= x, to the nearest double; NaN above 1.
+// arcSine returns the arcsine of x, 0 <= x, to the nearest double. Above 1 it returns NaN.
 func arcSine(x float64) float64 {
 	switch {
 	case !(x <= 1):
@@ -138,7 +138,7 @@ func arcSine(x float64) float64 {
 	return z.Hi + (z.Lo + (piLo/2 - 2*y.Lo))
 }
 
-// refine is the arcsine of x+rest: math.Asin, good to 2^-50, and one step of Newton's method.
+// refine returns the arcsine of x+rest. It takes math.Asin, which is good to 2^-50, and one step of Newton's method.
 func refine(x, rest float64) exact.Pair {
 	y := math.Asin(x)
 	sin, cos := sinCos(y)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// series is sine and cosine of x, by their series, with far more digits than a double.
+// series returns the sine and cosine of x by their series, with far more digits than a double.
 func series(x float64) (sin, cos *big.Float) {
 	const bits = 300
 	sin, cos = new(big.Float).SetPrec(bits), new(big.Float).SetPrec(bits)
@@ -28,7 +28,7 @@ func series(x float64) (sin, cos *big.Float) {
 	return sin, cos
 }
 
-// TestNearest: sine and cosine are the doubles nearest to the true values; so is the arcsine.
+// TestNearest: sine, cosine and arcsine return the doubles nearest to the true values.
 func TestNearest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	wrong, n := 0, 20_000
@@ -67,7 +67,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// between reports whether the sine reaches s within half a unit in y's last place. The slope there is cos y.
+// between reports whether the sine reaches s within half a unit in y's last place. The slope at y is cos y.
 func between(s, y float64) bool {
 	sin, cos := series(y)
 	off := new(big.Float).Sub(new(big.Float).SetPrec(300).SetFloat64(s), sin)
@@ -105,7 +105,7 @@ func TestTrigEdges(t *testing.T) {
 	}
 }
 
-// TestWithin: within agrees with distance, most of all when the distance hardly differs from the limit.
+// TestWithin: within agrees with distance, even when the distance hardly differs from the limit.
 func TestWithin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 100_000 {
@@ -130,7 +130,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// BenchmarkDistance is the cost of one member in a search: in the circle, in it with an exact distance, or clearly
+// BenchmarkDistance measures one member in a search: in the circle, in the circle with an exact distance, or clearly
 // outside. Watch ns/op.
 func BenchmarkDistance(b *testing.B) {
 	center, near, far := point{13.361389, 38.115556}, point{13.5, 38.2}, point{15.087269, 38.002669}

@@ -57,7 +57,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkSet and BenchmarkGet are the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op
+// BenchmarkSet and BenchmarkGet run the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op
 // is 0.
 func BenchmarkSet(b *testing.B) { benchmark(b, "HSET many f500 value") }
 

@@ -1,9 +1,8 @@
-// Package hash is the hash commands: fields, counters in them, and their deadlines.
+// Package hash implements the hash commands: fields, counters in them, and their deadlines.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. engine/data/value/hash stores a hash; lapse.go says what happens to a field past its
-// deadline.
+// Start here: each row is a command. engine/data/value/hash stores a hash; lapse.go handles fields past their deadline.
 package hash
 
 import (
@@ -66,7 +65,7 @@ var (
 	anyOutput = []string{"nondeterministic_output"}
 )
 
-// reDated is the key of HGETEX, with a note for COMMAND INFO.
+// reDated returns the key spec of HGETEX, with a note for COMMAND INFO.
 func reDated() []command.KeySpec {
 	k := command.FirstArg(add)
 	k[0].Notes = "RW and UPDATE because it changes the TTL"

@@ -44,7 +44,8 @@ func (h *commands) incrBy(c *command.Context) error {
 	return nil
 }
 
-// incrByFloat is HINCRBYFLOAT key field increment, in the long doubles of x86. The field keeps its deadline.
+// incrByFloat is HINCRBYFLOAT key field increment. It computes with the long doubles of x86. The field keeps its
+// deadline.
 //
 // Replies: the new value, as a bulk string.
 // Errors: ErrNotFloat, "value is NaN or Infinity", ErrWrongType, "hash value is not a float", "increment would produce
@@ -94,7 +95,7 @@ func longDouble(e listpack.Element) (number.Long, bool) {
 	return number.ParseLong(e.Bytes())
 }
 
-// replace sets a field, which keeps its deadline; e is nil if key does not exist.
+// replace sets the value of a field, which keeps its deadline. e is nil if key does not exist.
 func (h *commands) replace(c *command.Context, e *value.Edit, key, field, val []byte) {
 	limits := h.settings.Limits()
 	if e != nil {

@@ -19,10 +19,10 @@ const latest = 1<<46 - 1
 // expire is HEXPIRE key seconds [NX | XX | GT | LT] FIELDS n field [field …].
 //
 // Replies an integer for each field: 1 if set, 0 if the condition does not hold, -2 if there is no such field. It
-// replies 2 if the deadline has passed; the field is then removed.
+// replies 2 if the deadline has already passed; the field is then removed.
 // Errors: ErrWrongType, ErrNotInteger, a time out of range, FIELDS missing or with a wrong number.
-// Propagates: HPEXPIREAT key ms with the changed fields, so that a replica expires them at the same instant; HDEL for
-// each removed one.
+// Propagates: HPEXPIREAT key ms with the changed fields, so that a replica expires them at the same instant. For each
+// removed field it propagates HDEL.
 func expire(c *command.Context) error { return setDeadlines(c, c.Now, 1000) }
 
 // expireAt is HEXPIREAT key unix-seconds …; see expire.
@@ -34,7 +34,7 @@ func pexpire(c *command.Context) error { return setDeadlines(c, c.Now, 1) }
 // pexpireAt is HPEXPIREAT key unix-milliseconds …; see expire.
 func pexpireAt(c *command.Context) error { return setDeadlines(c, 0, 1) }
 
-// setDeadlines serves all four. The time argument counts units of unitMs from base, which is in Unix ms.
+// setDeadlines implements all four commands. The time argument counts units of unitMs from base, which is in Unix ms.
 func setDeadlines(c *command.Context, base, unitMs int64) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -71,7 +71,8 @@ func setDeadlines(c *command.Context, base, unitMs int64) error {
 	return nil
 }
 
-// deadlineOf converts the number of an option to Unix milliseconds. It counts units of unitMs from base, in Unix ms.
+// deadlineOf converts the number of an option to Unix milliseconds. The number counts units of unitMs from base, in
+// Unix ms.
 //
 // Errors: ErrNotInteger, a time out of range.
 func deadlineOf(c *command.Context, arg []byte, base, unitMs int64) (int64, error) {
@@ -101,7 +102,7 @@ func conditionOf(arg []byte) hashes.Condition {
 	return hashes.Always
 }
 
-// fieldsOf parses FIELDS n field …; n is args[at].
+// fieldsOf parses FIELDS n field …, where n is args[at].
 func fieldsOf(args [][]byte, at int, badCount error) ([][]byte, error) {
 	if !command.Is(args[at-1], "FIELDS") {
 		return nil, errNoFields
@@ -116,7 +117,7 @@ func fieldsOf(args [][]byte, at int, badCount error) ([][]byte, error) {
 	return args[at+1:], nil
 }
 
-// deadlines is one call that sets deadlines.
+// deadlines is the state of one call that sets deadlines.
 type deadlines struct {
 	c       *command.Context
 	e       *value.Edit
@@ -165,7 +166,7 @@ func (d *deadlines) propagate(at int, outcomes []hashes.Outcome) {
 	c.Propagate(args...)
 }
 
-// end publishes the changes.
+// end reports the changes to the keyspace and publishes their events.
 func (d *deadlines) end() {
 	c := d.c
 	if d.updated+d.removed == 0 {
@@ -190,8 +191,8 @@ func (d *deadlines) end() {
 // persist is HPERSIST key FIELDS n field [field …].
 //
 // Replies: for each field 1, -1 if it has no deadline, -2 if there is no such field. Errors: ErrWrongType, FIELDS
-// missing or with a wrong number. Propagates as written, but without the fields past their deadline: a replica would
-// give them back.
+// missing or with a wrong number. Propagates as written, but without the fields past their deadline. A replica would
+// otherwise keep these fields.
 func persist(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -233,19 +234,19 @@ func persist(c *command.Context) error {
 
 // ttl is HTTL key FIELDS n field [field …]. Replies, for each field: the seconds left, rounded up; -1 without a
 // deadline; -2 if there is no such field.
-// Errors: as persist.
+// Errors: those of persist.
 func ttl(c *command.Context) error { return left(c, c.Now, 1000) }
 
 // pttl is HPTTL: ttl in milliseconds.
 func pttl(c *command.Context) error { return left(c, c.Now, 1) }
 
-// expireTime is HEXPIRETIME: the deadline in Unix seconds, rounded up; otherwise as ttl.
+// expireTime is HEXPIRETIME: it replies the deadline in Unix seconds, rounded up. Otherwise it is like ttl.
 func expireTime(c *command.Context) error { return left(c, 0, 1000) }
 
 // pexpireTime is HPEXPIRETIME: expireTime in milliseconds.
 func pexpireTime(c *command.Context) error { return left(c, 0, 1) }
 
-// left replies the deadlines as time after base, in units of unitMs.
+// left replies the deadlines as times after base, in units of unitMs.
 func left(c *command.Context, base, unitMs int64) error {
 	v, err := lookup(c)
 	if err != nil {
@@ -259,7 +260,7 @@ func left(c *command.Context, base, unitMs int64) error {
 	if v.Exists() {
 		since = c.Now
 		if v.Packed() != nil {
-			since++ // for a listpack the reference is a millisecond stricter
+			since++ // for a listpack Redis is a millisecond stricter
 		}
 	}
 	c.Reply.Array(len(fields))

@@ -53,7 +53,7 @@ func mget(c *command.Context) error {
 			lapsed = lapsed || !deleted
 		}
 	}
-	if lapsed { // one event for all; none if the first expired field was the only one, as in the reference
+	if lapsed { // one event for all; none if the first expired field was the only one, as in Redis
 		c.NotifyNamed(command.EventHash, "hexpired", key, &c.Lapsed)
 		if deleted {
 			c.Notify(command.EventGeneric, "del", key)
@@ -95,7 +95,7 @@ func strlen(c *command.Context) error {
 	return nil
 }
 
-// length is HLEN key. Replies: the number of fields, with those past their deadline that are not yet removed.
+// length is HLEN key. Replies: the number of fields. Fields past their deadline count until they are removed.
 // Errors: ErrWrongType.
 func length(c *command.Context) error {
 	v, err := lookup(c)
@@ -110,7 +110,7 @@ func length(c *command.Context) error {
 	return nil
 }
 
-// parts says what all replies of each field.
+// parts says which parts of each field all replies.
 type parts uint8
 
 const (
@@ -143,7 +143,7 @@ func all(c *command.Context, of parts) error {
 	return nil
 }
 
-// answerAll replies parts of all fields that are not past their deadline. The count is known in advance only if no
+// answerAll replies parts of all fields that are not past their deadline. It knows their number in advance only if no
 // field has a deadline.
 func answerAll(r *command.Reading, v value.Value, of parts) {
 	reply := r.Reply

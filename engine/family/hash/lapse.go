@@ -9,16 +9,17 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// A field past its deadline is absent for a reader. A server that expires keys then removes the field, propagates HDEL
-// and publishes "hexpired". A replica or a paused server only hides it. Commands from the primary still see it.
+// For a reader, a field past its deadline is absent. A server that expires keys then removes the field, propagates HDEL
+// and publishes "hexpired". A replica or a paused server only hides the field. Commands from the primary still see it.
 //
-// Commands that read a field or build on it call find. HLEN counts such fields; HDEL, HSET and HEXPIRE treat them as
-// present, as in the reference.
+// Commands that read a field, or derive a value from it, call find. HLEN counts such fields. HDEL, HSET and HEXPIRE
+// treat them as present, as in Redis.
 
 // past reports whether deadline has passed.
 func past(c *command.Context, deadline int64) bool { return deadline != 0 && deadline < c.Now }
 
-// asOf is the time by which fields have passed: never for commands from the primary and of a log, which may come late.
+// asOf returns the time at which deadlines are judged. For commands from the primary and of a log, which may come late,
+// no deadline has passed.
 func asOf(c *command.Context) int64 {
 	if c.Space.Trusting {
 		return math.MinInt64
@@ -31,8 +32,8 @@ func removes(c *command.Context) bool {
 	return !c.Space.Replica && !c.Space.Hiding && !c.Space.Trusting
 }
 
-// find is a field's value in v, the hash at key. A field past its deadline is not found, and may be removed. lapsed: it
-// was removed, so v and any Edit of the key are invalid. gone: the key was removed, too.
+// find returns a field's value in v, the hash at key. A field past its deadline is not found, and may be removed.
+// lapsed means that it was removed, so v and any Edit of the key are invalid. gone means that the key was removed, too.
 func find(c *command.Context, v value.Value, key, field []byte) (val listpack.Element, found, lapsed, gone bool) {
 	val, deadline, found := hashes.Get(v, field)
 	if !found || !past(c, deadline) || c.Space.Trusting {
@@ -44,8 +45,8 @@ func find(c *command.Context, v value.Value, key, field []byte) (val listpack.El
 	return listpack.Element{}, false, true, lapse(c, key, field, true)
 }
 
-// editField finds the hash at key, and field's value in it, for a command that will set the field. e is nil if key does
-// not exist.
+// editField finds the hash at key, and the value of field in it, for a command that will set the field. e is nil if key
+// does not exist.
 //
 // Errors: ErrWrongType.
 func editField(c *command.Context, key, field []byte) (e *value.Edit, val listpack.Element, found bool, err error) {
@@ -62,7 +63,7 @@ func editField(c *command.Context, key, field []byte) (e *value.Edit, val listpa
 	return e, val, found, nil
 }
 
-// lapse removes a field past its deadline. gone: the key was removed with it.
+// lapse removes a field past its deadline. gone means that the key was removed, too.
 func lapse(c *command.Context, key, field []byte, notify bool) (gone bool) {
 	e := c.DB.Edit(key)
 	expired(c, key, field)
@@ -73,7 +74,7 @@ func lapse(c *command.Context, key, field []byte, notify bool) (gone bool) {
 	return lapsed(c, e, key, hashes.Least(e.Value()), notify)
 }
 
-// expired reports a field that will be removed now to the statistics and the hook.
+// expired reports a field that is about to be removed to the statistics and the hook.
 func expired(c *command.Context, key, field []byte) {
 	c.Space.Stats.ExpiredFields++
 	if c.Space.Hooks.FieldExpired != nil {
@@ -99,9 +100,9 @@ func lapsed(c *command.Context, e *value.Edit, key []byte, least int64, notify b
 	return gone
 }
 
-// lapseAll removes all expired fields of v, the hash at key. It returns the hash afterwards, or the zero Value if the
-// key is gone. A server that only hides expired fields keeps them here. So HRANDFIELD on a replica may reply them, as
-// in the reference.
+// lapseAll removes all expired fields of v, the hash at key. It returns the hash after that, or the zero Value if the
+// key is gone. A server that only hides expired fields keeps them here. So HRANDFIELD on a replica may reply expired
+// fields, as in Redis.
 func lapseAll(c *command.Context, v value.Value, key []byte) value.Value {
 	if !hashes.Volatile(v) || !past(c, hashes.Least(v)) || !removes(c) {
 		return v
@@ -117,7 +118,7 @@ func lapseAll(c *command.Context, v value.Value, key []byte) value.Value {
 	return e.Value()
 }
 
-// refresh gives the keyspace the next deadline of the hash at key, after one has changed.
+// refresh tells the keyspace the next deadline of the hash at key, after a deadline has changed.
 func refresh(c *command.Context, e *value.Edit, key []byte) {
 	c.DB.SetFieldsDeadline(key, hashes.Least(e.Value()))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TestLateReplica: a replica that gets each effect long after the primary has the same fields with the same deadlines.
-// So has a server that loads a log. Fields past their deadline count until the stream removes them.
+// The same holds for a server that loads a log. Fields past their deadline count until the stream removes them.
 func TestLateReplica(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -56,7 +56,7 @@ func TestLateReplica(t *testing.T) {
 	}
 }
 
-// allOf shows the fields of h with their deadlines, also those that have passed.
+// allOf returns the fields of h with their deadlines, including those that have passed.
 func allOf(c *commandtest.Core) string {
 	cl, now, trusting := c.Client(2), c.Now(), c.Space.Trusting
 	c.SetNow(1)

@@ -57,7 +57,7 @@ func randField(c *command.Context) error {
 	return nil
 }
 
-// draw is a random field of v, the hash at the first argument, and its value; false if there is none.
+// draw returns a random field of v, the hash at the first argument, and its value. ok is false if there is no field.
 func draw(c *command.Context, v value.Value) (field, val listpack.Element, ok bool) {
 	if v.Exists() {
 		v = lapseAll(c, v, c.Args[1])
@@ -75,7 +75,7 @@ func draw(c *command.Context, v value.Value) (field, val listpack.Element, ok bo
 	return field, val, false
 }
 
-// randFields replies count fields of v, which is not empty. Their number is known in advance only if no field is past
+// randFields replies count fields of v, which is not empty. It knows their number in advance only if no field is past
 // its deadline.
 func randFields(c *command.Context, v value.Value, count int64, pairs bool) {
 	var live func(int64) bool
@@ -119,7 +119,7 @@ func randFields(c *command.Context, v value.Value, count int64, pairs bool) {
 	}
 }
 
-// pair replies a field, and its value if pairs is set.
+// pair replies a field, and also its value if pairs is true.
 func pair(c *command.Context, field, val listpack.Element, pairs bool) {
 	if pairs && c.Reply.RESP3 {
 		c.Reply.Array(2)

@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// TestNothingIsLeft: HSCAN empties the buffer that it keeps for the next call.
+// TestNothingIsLeft: HSCAN clears the buffer that it keeps for the next call.
 func TestNothingIsLeft(t *testing.T) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 // scan is HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES].
 //
-// Replies: the next cursor, 0 at the end, and an array of alternating fields and values. A listpack comes as a whole.
-// Fields past their deadline are skipped.
+// Replies: the next cursor, 0 at the end, and an array of alternating fields and values. A listpack is replied as a
+// whole. Fields past their deadline are skipped.
 // Errors: "invalid cursor", ErrWrongType, ErrSyntax, ErrNotInteger.
 func (h *commands) scan(c *command.Context) error {
 	v, cursor, o, err := c.OpenScan(value.Hash, true)

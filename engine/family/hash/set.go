@@ -6,9 +6,9 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// set is HSET key field value [field value …]. A field loses its deadline.
+// set is HSET key field value [field value …]. A field that it sets loses its deadline.
 //
-// Replies: how many fields are new. Errors: arity, ErrWrongType. Propagates as written.
+// Replies: the number of new fields. Errors: arity, ErrWrongType. Propagates as written.
 func (h *commands) set(c *command.Context) error {
 	created, err := h.put(c)
 	if err == nil {
@@ -17,7 +17,7 @@ func (h *commands) set(c *command.Context) error {
 	return err
 }
 
-// mset is HMSET key field value [field value …]. Replies: OK. Otherwise as set.
+// mset is HMSET key field value [field value …]. Replies: OK. Otherwise it is like set.
 func (h *commands) mset(c *command.Context) error {
 	_, err := h.put(c)
 	if err == nil {
@@ -45,7 +45,7 @@ func (h *commands) put(c *command.Context) (created int, err error) {
 	return created, nil
 }
 
-// create makes a hash at key, which does not exist, of alternating fields and values.
+// create makes a hash of alternating fields and values at key, which does not exist.
 func create(c *command.Context, key []byte, pairs [][]byte, limits hashes.Limits) (created int) {
 	if limits.Holds(pairs) {
 		e := c.DB.Create(key, value.Hash, value.Listpack, hashes.FillBytes(pairs))
@@ -62,7 +62,7 @@ func create(c *command.Context, key []byte, pairs [][]byte, limits hashes.Limits
 	return created
 }
 
-// setAll sets alternating fields and values. With keep, fields keep their deadlines.
+// setAll sets alternating fields and values. If keep is true, fields keep their deadlines.
 func setAll(c *command.Context, e *value.Edit, key []byte, pairs [][]byte, keep bool, limits hashes.Limits) (
 	created int) {
 	if !limits.Holds(pairs) {
@@ -82,7 +82,7 @@ func setAll(c *command.Context, e *value.Edit, key []byte, pairs [][]byte, keep 
 	return created
 }
 
-// done publishes and propagates n changes, of every step-th of fields.
+// done publishes and propagates n changes. The changed fields are every step-th of fields.
 func done(c *command.Context, key []byte, event string, n int, fields [][]byte, step int) {
 	c.DB.Touched(key)
 	c.NotifySubkeys(command.EventHash, event, key, fields, step)
@@ -110,7 +110,7 @@ func (h *commands) setNX(c *command.Context) error {
 	return nil
 }
 
-// del is HDEL key field [field …]. Replies: how many were removed. Errors: ErrWrongType. Propagates as written.
+// del is HDEL key field [field …]. Replies: the number of removed fields. Errors: ErrWrongType. Propagates as written.
 func del(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)

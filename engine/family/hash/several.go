@@ -12,8 +12,8 @@ import (
 
 var wordHPersist = []byte("HPERSIST")
 
-// several is one call that reads fields of a hash and changes them: HGETDEL, HGETEX, HSETEX. It removes the fields that
-// it finds past their deadline. The key of an emptied hash stays until end.
+// several is the state of one call that reads fields of a hash and changes them: HGETDEL, HGETEX, HSETEX. It removes
+// the fields that it finds past their deadline. If the hash becomes empty, its key stays until end.
 type several struct {
 	c       *command.Context
 	key     []byte
@@ -23,7 +23,7 @@ type several struct {
 	removed bool // changed fields were removed
 }
 
-// find is a field's value. A field past its deadline is not found.
+// find returns a field's value. A field past its deadline is not found.
 func (s *several) find(field []byte) (val listpack.Element, found bool) {
 	if s.e == nil {
 		return val, false
@@ -59,13 +59,13 @@ func (s *several) remove(field []byte) {
 	s.change(field)
 }
 
-// change notes a field that was changed.
+// change records that a field was changed.
 func (s *several) change(field []byte) {
 	s.changed++
 	s.c.Name(&s.c.Named, field)
 }
 
-// end publishes the changes. event is the one of fields that were not removed.
+// end publishes the changes. event is the event for the fields that were changed and not removed.
 func (s *several) end(event string) {
 	if !s.lapsed && s.changed == 0 {
 		return
@@ -93,7 +93,7 @@ func (s *several) end(event string) {
 	c.Changed(s.changed)
 }
 
-// getDel is HGETDEL key FIELDS n field [field …]. It replies fields and removes them.
+// getDel is HGETDEL key FIELDS n field [field …]. It replies the values of fields and removes the fields.
 //
 // Replies: an array of values, null for each missing field. Errors: ErrWrongType, FIELDS missing or with a wrong
 // number. Propagates: HDEL key field ….
@@ -122,10 +122,10 @@ func getDel(c *command.Context) error {
 	return nil
 }
 
-// getEx is HGETEX key [EX seconds | PX ms | EXAT s | PXAT ms | PERSIST] FIELDS n field [field …]. It replies fields,
-// and gives them a deadline or takes it away.
+// getEx is HGETEX key [EX seconds | PX ms | EXAT s | PXAT ms | PERSIST] FIELDS n field [field …]. It replies the values
+// of fields, and sets or removes their deadline.
 //
-// Replies: an array of values, null for each missing field. A field whose new deadline has passed is removed.
+// Replies: an array of values, null for each missing field. A field whose new deadline has already passed is removed.
 // Errors: ErrWrongType, ErrNotInteger, a time out of range, FIELDS missing or with a wrong number.
 // Propagates: HPEXPIREAT key ms, HPERSIST, or HDEL for each removed field.
 func getEx(c *command.Context) error {
@@ -194,7 +194,7 @@ func propagateFields(c *command.Context, fields [][]byte, words ...[]byte) {
 	c.Propagate(append(args, fields...)...)
 }
 
-// unitOf says what a number after EX, PX, EXAT or PXAT means: that many units of unitMs after base, in Unix ms.
+// unitOf returns how to read the number after EX, PX, EXAT or PXAT: it counts units of unitMs from base, in Unix ms.
 func unitOf(c *command.Context, word []byte) (base, unitMs int64, ok bool) {
 	switch {
 	case command.Is(word, "EX"):
@@ -218,7 +218,7 @@ type setExOptions struct {
 	pairs                [][]byte
 }
 
-// parse reads the arguments after the key. The errors come in the order of the arguments, as in the reference.
+// parse reads the arguments after the key. The first wrong argument decides the error, as in Redis.
 func (o *setExOptions) parse(c *command.Context) error {
 	args := c.Args
 	for i := 2; i < len(args); i++ {
@@ -279,10 +279,10 @@ func (o *setExOptions) parsePairs(c *command.Context, args [][]byte) error {
 
 // setEx is HSETEX key [NX | XX] [FNX | FXX] [deadline | KEEPTTL] FIELDS n field value [field value …].
 //
-// It sets all fields or none. The deadline is EX seconds, PX ms, EXAT s or PXAT ms, as with SET. NX and XX are
-// Valkey's: the key must be new, or exist.
-// Replies: 1, or 0 if a condition does not hold. Errors: arity, an unknown argument, two of a kind, ErrNotInteger, a
-// time out of range, ErrWrongType.
+// It sets all fields or none. The deadline is EX seconds, PX ms, EXAT s or PXAT ms, as with SET. NX and XX come from
+// Valkey: the key must be new, or exist.
+// Replies: 1, or 0 if a condition does not hold. Errors: arity, an unknown argument, two options of a kind,
+// ErrNotInteger, a time out of range, ErrWrongType.
 // Propagates: HSET, then HPEXPIREAT for the fields with a deadline; HDEL for each field if the deadline has passed.
 func (h *commands) setEx(c *command.Context) error {
 	var o setExOptions
@@ -328,7 +328,7 @@ func (s *several) allow(o *setExOptions) bool {
 	return true
 }
 
-// publish gives the fields that were set their deadline, propagates the call and publishes the changes.
+// publish sets the deadline of the fields that were set, propagates the call and publishes the changes.
 func (s *several) publish(o *setExOptions) {
 	c, key := s.c, s.key
 	passed := o.timed && c.HasPassed(o.when)

@@ -9,8 +9,8 @@ import (
 // add is PFADD key [element …]. It creates a missing key, even without an element.
 //
 // Replies: 1 if a register rose or the key is new, else 0.
-// Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing has changed.
-// Propagates as written, if something changed. The deadline stays.
+// Errors: ErrWrongType, errNotSketch, errCorrupt. After an error nothing has changed. Propagates as written, if
+// something changed. The key keeps its deadline.
 func (h *commands) add(c *command.Context) error {
 	key, elements := c.Args[1], c.Args[2:]
 	v := c.DB.LookupWrite(key)
@@ -40,8 +40,8 @@ func (h *commands) add(c *command.Context) error {
 	return nil
 }
 
-// addLong is PFADD to a sparse sketch with extra bytes at its end, which makes it too long. It can add nothing: an
-// element already counted is no change, any other one gives errCorrupt.
+// addLong is PFADD to a sparse sketch with extra bytes at its end, which make it too long. It adds nothing. An element
+// that the sketch already counts is no change. Any other element is errCorrupt.
 func addLong(c *command.Context, v value.Value, elements [][]byte) error {
 	s := v.Range(0, headerSize+longestBody, nil)
 	for _, e := range elements {
@@ -54,8 +54,8 @@ func addLong(c *command.Context, v value.Value, elements [][]byte) error {
 	return nil
 }
 
-// addDense adds elements to the dense sketch s, which v holds. It returns how many registers rose. It writes each
-// register in place: two bytes of 12 KB.
+// addDense adds elements to the dense sketch s, which is the value v. It returns the number of registers that rose. It
+// writes each register in place: two bytes of 12 KB.
 func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (changes int) {
 	key := c.Args[1]
 	for _, e := range elements {
@@ -80,8 +80,8 @@ func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (c
 	return changes
 }
 
-// addSparse adds elements to the sparse sketch s, or to a new one if s is nil. It returns how many registers rose. The
-// sketch becomes dense when it grows past the limit.
+// addSparse adds elements to the sparse sketch s, or to a new one if s is nil. It returns the number of registers that
+// rose. The sketch becomes dense when it grows past the limit.
 func (h *commands) addSparse(c *command.Context, s []byte, elements [][]byte) (changes int, err error) {
 	copied := s == nil
 	if copied {
@@ -120,7 +120,7 @@ func (h *commands) addSparse(c *command.Context, s []byte, elements [][]byte) (c
 	return changes, nil
 }
 
-// raise raises a register of the sparse sketch s, which lies in h.room. It returns s, or h.dense if the sketch had to
+// raise raises a register of the sparse sketch s, which is in h.room. It returns s, or h.dense if the sketch had to
 // become dense. Errors: errCorrupt.
 func (h *commands) raise(s []byte, r run, index int, rank byte) ([]byte, error) {
 	s, ok := raise(s, r, index, rank, h.settings.SparseMax.Get())

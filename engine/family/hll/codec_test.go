@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// model adds n random elements to a sparse and a dense sketch, and to one byte per register. s is nil if it did not
-// fit.
+// model adds n random elements to a sparse and a dense sketch, and to one byte per register. s is nil if the elements
+// did not fit into a sparse sketch.
 func model(rng *rand.Rand, n int) (s []byte, d []byte, m registers) {
 	s = []byte(empty)
 	d = make([]byte, denseSize)
@@ -74,7 +74,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestMerge: a merge is the maximum of each register, from either form.
+// TestMerge: a merge takes the maximum of each register, from either form.
 func TestMerge(t *testing.T) {
 	for step := range 60 {
 		rng := rand.New(rand.NewPCG(uint64(step), 2))
@@ -98,7 +98,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestBytesAtOnce: eight registers at a time give the same as one at a time, for every value.
+// TestBytesAtOnce: processing eight registers at a time gives the same result as one at a time, for every value.
 func TestBytesAtOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 100_000 {
@@ -172,8 +172,8 @@ func TestEstimateIsClose(t *testing.T) {
 	}
 }
 
-// FuzzSparse: no body is read or written beyond its end. If it satisfies hll.S1 before a change, it does afterwards,
-// with one register raised.
+// FuzzSparse: no body is read or written beyond its end. If a body satisfies hll.S1 before a change, it does so after
+// the change, and one register has risen.
 func FuzzSparse(f *testing.F) {
 	f.Add([]byte{0x7f, 0xff}, uint16(5), byte(3), uint16(3000))
 	f.Add([]byte{0x7f, 0xff, 0x80, 0x01}, uint16(5), byte(3), uint16(18))
@@ -240,7 +240,7 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
-// BenchmarkEstimate is the cost of PFCOUNT of one key whose estimate is out of date.
+// BenchmarkEstimate measures PFCOUNT of one key whose estimate is out of date.
 func BenchmarkEstimate(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		s, d, _ := model(rand.New(rand.NewPCG(7, 7)), n)

@@ -1,9 +1,9 @@
-// Package hll is HyperLogLog: PFADD, PFCOUNT and PFMERGE on sketches stored as strings.
+// Package hll implements HyperLogLog: PFADD, PFCOUNT and PFMERGE on sketches that are stored as strings.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, trusts a string to be a sketch, or knows another family.
-// Start here: a row a command. sketch.go has the layout of a sketch, sparse.go and dense.go its two forms. estimate.go
-// computes the estimate.
+// Start here: each row is a command. sketch.go has the layout of a sketch, sparse.go and dense.go its two forms.
+// estimate.go computes the estimate.
 package hll
 
 import (

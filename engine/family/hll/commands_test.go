@@ -48,7 +48,7 @@ func TestNoAllocations(t *testing.T) {
 		"PFADD dense 1", "PFADD sparse a b", "PFCOUNT dense", "PFCOUNT dense sparse",
 		"PFMERGE dense sparse", "PFMERGE sparse other", "PFCOUNT none", "PFDEBUG ENCODING dense",
 	)
-	// Each call raises a register, and the estimate is written again.
+	// Each call raises a register, so the estimate is written again.
 	for _, key := range []string{"dense", "sparse"} {
 		n := 0
 		args := asArgs("PFADD", key, "00000000")
@@ -90,7 +90,7 @@ func TestDeadlineStays(t *testing.T) {
 	}
 }
 
-// TestViewStays: a view keeps the old sketch, whatever is added to it, in one command or several.
+// TestViewStays: a view keeps the old sketch, whatever is added later, in one command or several.
 func TestViewStays(t *testing.T) {
 	for _, n := range []int{3, 500, 20_000} {
 		core := newCore(t)
@@ -158,7 +158,7 @@ func TestErrorChangesNothing(t *testing.T) {
 	}
 }
 
-// FuzzCommands: any string gives at most an error.
+// FuzzCommands: for any string as a sketch, a command at most replies an error.
 func FuzzCommands(f *testing.F) {
 	f.Add([]byte(empty), "element")
 	f.Add([]byte(empty[:headerSize]+"\x7f"), "element")

@@ -8,8 +8,8 @@ import (
 )
 
 // count is PFCOUNT key [key …]. Replies: the estimated number of different elements in the union. A single sketch
-// stores its estimate until it changes. Errors: ErrWrongType, errNotSketch, errCorrupt.
-// Propagates as written if it stored the estimate: the string must be equal on replicas.
+// stores its estimate until it changes. Errors: ErrWrongType, errNotSketch, errCorrupt. Propagates as written if it
+// stored the estimate, because the string must be the same on replicas.
 func (h *commands) count(c *command.Context) error {
 	if len(c.Args) > 2 {
 		return h.countUnion(c)
@@ -38,7 +38,7 @@ func (h *commands) count(c *command.Context) error {
 	return nil
 }
 
-// perSketch is how many elements a sketch counts for, as IsLong counts.
+// perSketch is the number of elements for which IsLong counts one sketch.
 const perSketch = 100
 
 func (h *commands) countUnion(c *command.Context) error {
@@ -68,7 +68,7 @@ func (h *commands) countUnion(c *command.Context) error {
 	return nil
 }
 
-// sketchesOf finds the sketches at keys. Missing keys have none.
+// sketchesOf returns the sketches at keys. It leaves out missing keys.
 //
 // Errors: ErrWrongType, errNotSketch.
 func sketchesOf(c *command.Context, keys [][]byte) (sketches [][]byte, err error) {
@@ -91,7 +91,8 @@ func sketchesOf(c *command.Context, keys [][]byte) (sketches [][]byte, err error
 	return sketches, nil
 }
 
-// unite sets h.union to the union of the sketches at keys. dense: one of them is dense. Missing keys are empty.
+// unite sets h.union to the union of the sketches at keys. dense means that at least one of them is dense. Missing keys
+// count as empty.
 func (h *commands) unite(c *command.Context, keys [][]byte) (dense bool, err error) {
 	clear(h.union[:])
 	for _, key := range keys {
@@ -119,7 +120,7 @@ func lookup(c *command.Context, key []byte) value.Value {
 	return v
 }
 
-// estimateOf is the estimate for s. Errors: errCorrupt.
+// estimateOf returns the estimate for s. Errors: errCorrupt.
 func estimateOf(s []byte) (uint64, error) {
 	var ranks histogram
 	if isDense(s) {

@@ -75,7 +75,7 @@ func (h *commands) densify(c *command.Context, key, s []byte) (dense []byte, con
 	return h.dense[:], true, nil
 }
 
-// decode is the opcodes of a sparse sketch as text: z:n for ZERO, Z:n for XZERO, v:rank,n for VAL.
+// decode returns the opcodes of a sparse sketch as text: z:n for ZERO, Z:n for XZERO, v:rank,n for VAL.
 func decode(s []byte) []byte {
 	var text []byte
 	for at := headerSize; at < len(s); {

@@ -2,17 +2,17 @@ package hll
 
 import "encoding/binary"
 
-// A dense body is 16384 registers of 6 bits, in order, each from the lowest free bit of its byte upwards:
+// A dense body is 16384 registers of 6 bits, in order. Each begins at the lowest free bit of its byte:
 //
 //	byte      0          1          2          3
 //	      +----------+----------+----------+----------+--
 //	bits  | 11000000 | 22221111 | 33333322 | 55444444 |     the digit is the register's index; high bits left
 //	      +----------+----------+----------+----------+--
 //
-// Eight registers are six bytes: spread gives each of them a byte of a word, gather packs them again.
+// Eight registers are six bytes. spread gives each of them a byte of a word, and gather packs them again.
 const denseBody = registerCount * 6 / 8
 
-// A pair is the one or two bytes in which a register lies.
+// A pair says which one or two bytes hold a register.
 type pair struct{ at, size int }
 
 func pairOf(index int) (p pair, shift int) {
@@ -24,7 +24,7 @@ func pairOf(index int) (p pair, shift int) {
 	return p, shift
 }
 
-// register is the value of a register of a dense body.
+// register returns the value of a register of a dense body.
 func register(body []byte, index int) byte {
 	p, shift := pairOf(index)
 	x := uint(body[p.at])
@@ -34,7 +34,7 @@ func register(body []byte, index int) byte {
 	return byte(x>>shift) & 63
 }
 
-// withRegister computes the bytes of a dense body that hold register index, after it is set to rank. p is their place.
+// withRegister returns the bytes of a dense body that hold register index, after it is set to rank. p is their place.
 func withRegister(body []byte, index int, rank byte) (bytes [2]byte, p pair) {
 	p, shift := pairOf(index)
 	x := uint(body[p.at])
@@ -58,7 +58,7 @@ func spread(x uint64) uint64 {
 	return x&0x003F_003F_003F_003F | x<<2&0x3F00_3F00_3F00_3F00
 }
 
-// gather is the inverse of spread: eight bytes of at most 63 become 48 bits.
+// gather returns the inverse of spread: eight bytes of at most 63 become 48 bits.
 func gather(x uint64) uint64 {
 	x = x&0x003F_003F_003F_003F | x&0x3F00_3F00_3F00_3F00>>2
 	x = x&0x0000_0FFF_0000_0FFF | x&0x0FFF_0000_0FFF_0000>>4
@@ -68,8 +68,8 @@ func gather(x uint64) uint64 {
 // words is the number of groups of eight registers.
 const words = registerCount / 8
 
-// load is the i-th eight registers of a dense body, for spread. The last group is read from two bytes earlier, because
-// a word has eight bytes.
+// load returns the i-th eight registers of a dense body, in the form that spread takes. A word has eight bytes, so the
+// last group is read from two bytes earlier.
 func load(body []byte, i int) uint64 {
 	if i == words-1 {
 		return binary.LittleEndian.Uint64(body[denseBody-8:]) >> 16

@@ -2,8 +2,8 @@ package hll
 
 import "math"
 
-// histogram is the number of registers of each rank. Adding never makes a rank above 51, but a hand-written sketch may
-// have one; the estimate ignores it.
+// histogram holds the number of registers of each rank. Additions never make a rank above 51. A hand-written sketch may
+// have a higher rank, which the estimate ignores.
 type histogram [64]uint32
 
 // A counter counts eight ranks at a time in four histograms, so that equal ranks in a row need not wait for each other.
@@ -21,7 +21,7 @@ func (c *counter) add(x uint64) {
 	c[3][x>>56&63]++
 }
 
-// into adds the counts to h.
+// into adds the counts of c to h.
 func (c *counter) into(h *histogram) {
 	for rank := range h {
 		h[rank] += c[0][rank] + c[1][rank] + c[2][rank] + c[3][rank]
@@ -31,10 +31,10 @@ func (c *counter) into(h *histogram) {
 // alphaInf is 1/(2 ln 2), the bias correction for infinitely many registers.
 const alphaInf = 0.721347520444481703680
 
-// estimate is the probable number of different elements, given the registers' ranks.
+// estimate returns the probable number of different elements, given the histogram of the registers' ranks.
 //
 // The order of operations gives the same number on every machine. Each product is rounded before it is added, because a
-// compiler may fuse them otherwise.
+// compiler might otherwise fuse the two operations.
 // Source: Otmar Ertl, New cardinality estimation algorithms for HyperLogLog sketches, arXiv:1702.01284, algorithm 6.
 func estimate(h *histogram) uint64 {
 	const m = float64(registerCount)
@@ -52,7 +52,7 @@ func estimate(h *histogram) uint64 {
 	return uint64(n)
 }
 
-// sigma is x + Σ x^(2^k) · 2^(k-1) over k ≥ 1: the contribution of the registers of rank 0, whose share is x.
+// sigma returns x + Σ x^(2^k) · 2^(k-1) over k ≥ 1: the contribution of the registers of rank 0, whose share is x.
 func sigma(x float64) float64 {
 	if x == 1 {
 		return math.Inf(1)
@@ -69,7 +69,7 @@ func sigma(x float64) float64 {
 	}
 }
 
-// tau is (1 - x - Σ (1-x^(2^-k))² · 2^-k over k ≥ 1) / 3.
+// tau returns (1 - x - Σ (1-x^(2^-k))² · 2^-k over k ≥ 1) / 3.
 //
 // It is the contribution of the registers of the highest rank, whose share is 1-x.
 func tau(x float64) float64 {

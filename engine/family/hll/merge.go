@@ -6,10 +6,10 @@ import (
 )
 
 // merge is PFMERGE destination [source …]. The destination becomes the union of itself and the sources. It is dense if
-// one of them is.
+// one of them is dense.
 //
 // Replies: OK. Propagates as written.
-// Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing has changed.
+// Errors: ErrWrongType, errNotSketch, errCorrupt. After an error nothing has changed.
 func (h *commands) merge(c *command.Context) error {
 	key := c.Args[1]
 	dense, err := h.unite(c, c.Args[1:])
@@ -42,7 +42,7 @@ func (h *commands) merge(c *command.Context) error {
 	return nil
 }
 
-// denseUnion is h.union as a dense sketch, with the header of s. s is part of the union.
+// denseUnion returns h.union as a dense sketch, with the header of s. s is part of the union.
 func (h *commands) denseUnion(s []byte) []byte {
 	d := h.dense[:]
 	copy(d, s[:headerSize])
@@ -52,8 +52,8 @@ func (h *commands) denseUnion(s []byte) []byte {
 	return d
 }
 
-// sparseUnion is the sparse sketch s with every register raised to the one of h.union. s is part of the union. The
-// result is dense if it would exceed the limit.
+// sparseUnion returns the sparse sketch s with every register raised to its value in h.union. s is part of the union.
+// If the result would exceed the limit, it is dense.
 func (h *commands) sparseUnion(s []byte) []byte {
 	s = append(h.room[:0], s...)
 	h.room = s

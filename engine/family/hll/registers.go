@@ -2,7 +2,7 @@ package hll
 
 import "encoding/binary"
 
-// registers is a union under construction, one byte per register.
+// registers holds a union under construction, one byte per register.
 type registers [registerCount]byte
 
 // mergeDense raises r to the registers of a dense body.
@@ -13,7 +13,7 @@ func (r *registers) mergeDense(body []byte) {
 	}
 }
 
-// maxOfBytes is the maximum of each pair of bytes of a and b. No byte has its top bit set.
+// maxOfBytes returns the maximum of each pair of bytes of a and b. No byte has its top bit set.
 func maxOfBytes(a, b uint64) uint64 {
 	const top = 0x8080_8080_8080_8080
 	keep := (a | top) - b&^top // the top bit of a byte says that a is not less there: no byte borrows from the next
@@ -22,7 +22,7 @@ func maxOfBytes(a, b uint64) uint64 {
 	return b ^ (a^b)&keep
 }
 
-// mergeSparse raises r to the registers of a sparse sketch. It returns false if hll.S1 does not hold. Then r is
+// mergeSparse raises r to the registers of a sparse sketch. It returns false if hll.S1 does not hold. r is then
 // invalid.
 func (r *registers) mergeSparse(s []byte) bool {
 	first := 0

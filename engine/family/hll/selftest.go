@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	// testElements limits PFSELFTEST to a few milliseconds of the turn.
+	// testElements bounds the time that PFSELFTEST takes to a few milliseconds of the turn.
 	testElements = 100_000
 	testSeed     = 0x9e3779b97f4a7c15
 )
 
-// selfTest is PFSELFTEST. It checks that this machine reads registers as written and estimates well. Replies: OK.
+// selfTest is PFSELFTEST. It checks that this machine reads registers back as written, and that it estimates well.
+// Replies: OK.
 func selfTest(c *command.Context) error {
 	var d [denseSize]byte
 	copy(d[:], empty[:headerSize])

@@ -16,10 +16,11 @@ import (
 //	         u8    3 u8    u64 LE
 //
 // hll.I1. A dense body (dense.go) is exactly 12288 bytes.
-// hll.I2. A sparse body (sparse.go) gives the value of each of the 16384 registers once, and ends after the last.
+// hll.I2. A sparse body (sparse.go) gives the value of each of the 16384 registers once, and ends after the last
+// register.
 //
-// A client can write any string. sketchOf checks the magic, the encoding and hll.I1; nothing else may be assumed. A
-// walk of the body shows whether hll.I2 holds. The format is Redis's: files, replicas and DUMP carry it byte for byte.
+// A client can write any string. sketchOf checks the magic, the encoding and hll.I1, and nothing else. Only a walk of
+// the body shows whether hll.I2 holds. The format is Redis's: files, replicas and DUMP contain it byte for byte.
 const (
 	headerSize  = 16
 	atEncoding  = 4
@@ -39,9 +40,9 @@ const (
 // empty is the sketch without elements: one run of 16384 zeros. Its estimate, 0, is up to date.
 const empty = "HYLL\x01\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x7f\xff"
 
-// sketchOf is the sketch in v, which exists. It is not copied.
+// sketchOf returns the sketch in v, which exists. It does not copy the sketch.
 //
-// Lifetime: as v's.
+// Lifetime: that of v.
 // Errors: ErrWrongType, errNotSketch, errCorrupt for a sketch that is too long.
 func sketchOf(v value.Value) ([]byte, error) {
 	if v.Type() != value.String {
@@ -70,7 +71,7 @@ func sketchOf(v value.Value) ([]byte, error) {
 
 func isDense(s []byte) bool { return s[atEncoding] == encodingDense }
 
-// cached is the estimate stored in s, if it is up to date.
+// cached returns the estimate stored in s, if it is up to date.
 func cached(s []byte) (n uint64, ok bool) {
 	n = binary.LittleEndian.Uint64(s[atEstimate:])
 	return n, n&outOfDate == 0

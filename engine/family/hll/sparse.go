@@ -1,6 +1,6 @@
 package hll
 
-// A sparse body is a sequence of opcodes, each a run of equal registers:
+// A sparse body is a sequence of opcodes, each for a run of equal registers:
 //
 //	00nnnnnn            ZERO:  n+1 registers (1..64) hold 0
 //	01nnnnnn nnnnnnnn   XZERO: n+1 registers (1..16384) hold 0; high bits first
@@ -11,8 +11,8 @@ package hll
 // APPEND can add bytes after the last register, which breaks hll.S1. A count, toDense and mergeSparse detect this, as
 // in Redis 7.4.5 and later.
 //
-// Different opcodes may encode the same registers. As in Redis, the order of changes alone decides which ones a sketch
-// has. So the bytes are equal on a primary, its replicas and the original server (see raise).
+// Different opcodes may encode the same registers. As in Redis, only the order of changes decides which opcodes a
+// sketch has. So the bytes are equal on a primary, on its replicas and in Redis (see raise).
 const (
 	maxZero     = 64
 	maxVal      = 4
@@ -20,8 +20,8 @@ const (
 	mergeWithin = 5  // the number of opcodes after a change that are checked for equal neighbours
 )
 
-// opAt decodes the opcode at s[at:]. length registers hold rank; size is its length in bytes. A truncated opcode
-// returns more registers than exist, so that its body breaks hll.S1.
+// opAt decodes the opcode at s[at:]. length registers hold rank, and size is the opcode's length in bytes. For a
+// truncated opcode it returns more registers than exist, so that the body breaks hll.S1.
 func opAt(s []byte, at int) (length, rank, size int) {
 	switch op := int(s[at]); {
 	case op >= 0x80:
@@ -39,8 +39,8 @@ func isVal(op byte) bool   { return op >= 0x80 }
 
 func val(rank, length int) byte { return byte(0x80 | (rank-1)<<2 | (length - 1)) }
 
-// appendRun appends the opcode of length registers that hold rank, or nothing if length is 0. A VAL's length is at most
-// maxVal.
+// appendRun appends the opcode of length registers that hold rank. It appends nothing if length is 0. If rank is above
+// 0, length is at most maxVal.
 func appendRun(dst []byte, rank, length int) []byte {
 	switch {
 	case length == 0:
@@ -68,10 +68,10 @@ type cursor struct{ at, first int }
 // start is the body's first opcode.
 var start = cursor{at: headerSize}
 
-// find is the run of s that contains register index; false if s ends or is truncated before it.
+// find returns the run of s that contains register index. ok is false if s ends or is truncated before that register.
 //
-// from is start, or run.before of a run found for a lower index. The bytes before from must not have changed since
-// then.
+// from is start, or run.before of a run that was found for a lower index. The bytes before from must not have changed
+// since then.
 // Cost: O(opcodes) after from.
 func find(s []byte, from cursor, index int) (r run, ok bool) {
 	prev, before := cursor{at: -1}, from
@@ -95,11 +95,11 @@ func find(s []byte, from cursor, index int) (r run, ok bool) {
 }
 
 // raise sets register index, found in r with a lower rank, to rank. The caller owns the memory of s and marks its
-// estimate as out of date. raise returns false, and leaves s as it is, if a sparse sketch of limit bytes cannot hold
-// the result.
+// estimate as out of date. If the result does not fit into a sparse sketch of limit bytes, raise returns false and does
+// not change s.
 //
-// The resulting bytes must equal Redis's. The run is split. Then equal neighbours are joined, in up to five opcodes
-// from the one before the run, if one VAL can hold both.
+// The resulting bytes must be equal to Redis's. raise splits the run. Then it joins equal neighbours if one VAL can
+// hold both. It does so for up to five opcodes, from the one before the run.
 func raise(s []byte, r run, index int, rank byte, limit int64) ([]byte, bool) {
 	if rank > maxSparse {
 		return s, false
@@ -117,7 +117,7 @@ func raise(s []byte, r run, index int, rank byte, limit int64) ([]byte, bool) {
 	return s, true
 }
 
-// splice replaces the del bytes at s[at:] by with.
+// splice replaces the del bytes at s[at:] by those of with.
 func splice(s []byte, at, del int, with []byte) []byte {
 	n, more := len(s), len(with)-del
 	if more > 0 {
@@ -153,7 +153,7 @@ func joinEqual(s []byte, at int) []byte {
 	return s
 }
 
-// addRuns adds the registers of the sparse sketch s to a histogram of ranks; false if hll.S1 does not hold.
+// addRuns adds the registers of the sparse sketch s to a histogram of ranks. It returns false if hll.S1 does not hold.
 func addRuns(h *histogram, s []byte) bool {
 	total := 0
 	for at := headerSize; at < len(s); {
@@ -165,8 +165,8 @@ func addRuns(h *histogram, s []byte) bool {
 	return total == registerCount
 }
 
-// toDense converts the sparse sketch s to a dense one and keeps the header's estimate. It returns false if hll.S1 does
-// not hold.
+// toDense converts the sparse sketch s to a dense one, and keeps the estimate in the header. It returns false if hll.S1
+// does not hold.
 func toDense(dst *[denseSize]byte, s []byte) bool {
 	clear(dst[:])
 	copy(dst[:], s[:headerSize])

@@ -25,7 +25,7 @@ func (f *family) count(c *command.Context) error {
 	return nil
 }
 
-// info is COMMAND INFO [name …]. Replies: null for an unknown name. "client|list" names a subcommand.
+// info is COMMAND INFO [name …]. Replies: an array of rows, null for an unknown name. "client|list" names a subcommand.
 func (f *family) info(c *command.Context) error {
 	if len(c.Args) == 2 {
 		return f.all(c)
@@ -41,7 +41,8 @@ func (f *family) info(c *command.Context) error {
 	return nil
 }
 
-// list is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]. Replies: names, with subcommands.
+// list is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]. Replies: names, including
+// subcommands.
 func (f *family) list(c *command.Context) error {
 	keep := func(*command.Spec) bool { return true }
 	switch args := c.Args[2:]; {
@@ -75,7 +76,7 @@ func (f *family) list(c *command.Context) error {
 	return nil
 }
 
-// keysOf finds the keys of the call in args. A call without keys is an error, unless the command allows it.
+// keysOf returns the keys of the call in args. A call without keys is an error, unless the command allows it.
 func (f *family) keysOf(args [][]byte) ([]command.KeyPosition, error) {
 	row := f.Catalogue().Find(args)
 	switch {

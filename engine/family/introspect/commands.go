@@ -1,9 +1,8 @@
 // Package introspect shows a running server: INFO, MEMORY, MONITOR, TIME, LOLWUT, COMMAND, and DEBUG for test suites.
 //
 // Owner: the core; handlers run in a turn.
-// Never: counts what another package knows (packages export info.Sections), or carries out a reload or a crash (Deps
-// does).
-// Start here. report.go orders INFO, and layout.go is that order; memory.go is MEMORY. command.go answers COMMAND,
+// Never: counts events of other packages (these export info.Sections), or carries out a reload or a crash (Deps does).
+// Start here. report.go orders INFO, and layout.go is that order; memory.go is MEMORY. command.go implements COMMAND,
 // docs.go its DOCS, debug.go DEBUG. debug_value.go describes one value, digest.go is DEBUG DIGEST.
 package introspect
 
@@ -20,8 +19,8 @@ import (
 	"spindle/internal/info"
 )
 
-// Deps is what the family asks of the rest of the server. Functions are called in a turn. If one is nil, its subcommand
-// replies that it is not available.
+// Deps is what the family needs of the rest of the server. Functions are called in a turn. If a function is nil, its
+// subcommand replies that it is not available.
 type Deps struct {
 	Catalogue func() *command.Catalogue
 
@@ -43,11 +42,11 @@ type Deps struct {
 	Log               func(text string)
 	Crash             func(how string)                   // "segfault", "panic", "assert", "oom": does not return
 	Restart           func(gracefully bool, delay int64) // ms; does not return if it succeeds
-	// ClientCosts are the classes of DEBUG CLIENT-EVICTION; nil if clients are not evicted.
+	// ClientCosts returns the classes for DEBUG CLIENT-EVICTION. It is nil if clients are not evicted.
 	ClientCosts      func() iter.Seq[client.CostClass]
 	SerializedLength func(v value.Value) int // bytes of the value in an RDB file
 
-	// The cluster's functions; nil outside cluster mode.
+	// These functions belong to the cluster. They are nil outside cluster mode.
 	Still       func(f func()) // runs f while the bus does nothing
 	DropPackets func(kind int) // messages of a kind are dropped; -1: none
 	KillLinks   func(c *command.Context, direction, id []byte) error
@@ -61,7 +60,7 @@ type family struct {
 	report *Report
 }
 
-// Family is every row of the package. more are further rows of the same group, of other packages.
+// Family returns every row of the package. more are rows of other packages in the same group.
 func Family(d Deps, more ...command.Spec) command.Family {
 	f := &family{Deps: d, docs: readDocs()}
 	rows := append(f.serverRows(), more...)
@@ -69,7 +68,7 @@ func Family(d Deps, more ...command.Spec) command.Family {
 	return command.Family{Name: "server", Rows: append(rows, f.commandRows()...)}
 }
 
-// serverRows are the rows on the server.
+// serverRows returns the rows about the server.
 func (f *family) serverRows() []command.Spec {
 	const (
 		plain = command.Loading | command.Stale
@@ -97,7 +96,7 @@ func (f *family) serverRows() []command.Spec {
 	}
 }
 
-// commandRows are COMMAND and DEBUG.
+// commandRows returns the rows of COMMAND and DEBUG.
 func (f *family) commandRows() []command.Spec {
 	const plain = command.Loading | command.Stale | command.Sentinel
 	varying := []string{"nondeterministic_output_order"}
@@ -121,7 +120,7 @@ func (f *family) commandRows() []command.Spec {
 	return rows
 }
 
-// now is TIME: Unix seconds, and the microseconds of the second. In a script the time stands still, until other clients
+// now is TIME: Unix seconds, and the microseconds of the second. In a script the time stands still until other clients
 // get BUSY.
 func now(c *command.Context) error {
 	micros := time.Now().UnixMicro()

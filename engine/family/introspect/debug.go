@@ -21,8 +21,8 @@ type debugCommand struct {
 	run         func(f *family, c *command.Context, args [][]byte) error
 }
 
-// debugCommands are the subcommands in upper case. They are no rows, because COMMAND does not list them either. MALLCTL
-// and MALLCTL-STR are absent: they exist only in a build with jemalloc.
+// debugCommands are the subcommands in upper case. They have no rows, because COMMAND does not list them either.
+// MALLCTL and MALLCTL-STR are absent, because they exist only in a build with jemalloc.
 var debugCommands = map[string]debugCommand{
 	"AOF-FLUSH-SLEEP":              {1, 1, flushSleep},
 	"ASSERT":                       {0, -1, crash("assert")},
@@ -81,7 +81,7 @@ func ok(_ *family, c *command.Context, _ [][]byte) error {
 	return nil
 }
 
-// allowInScripts lets scripts run commands that forbid it.
+// allowInScripts lets scripts run commands that are refused in scripts.
 func allowInScripts(f *family, c *command.Context, args [][]byte) error {
 	f.AllowAnyInScripts(isOn(args[0]))
 	c.Reply.OK()
@@ -141,8 +141,8 @@ func rewriteConfig(f *family, c *command.Context, _ [][]byte) error {
 	return nil
 }
 
-// replicate is DEBUG REPLICATE command [argument …]. It propagates the command without running or checking it. It goes
-// to the append-only file, too, so the command must be one that a file may hold.
+// replicate is DEBUG REPLICATE command [argument …]. It propagates the command without running or checking it. The
+// command also goes to the append-only file, so it must be one that a file may hold.
 func replicate(_ *family, c *command.Context, args [][]byte) error {
 	c.Propagate(args...)
 	c.Reply.OK()
@@ -157,7 +157,7 @@ func writeLog(f *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// leak keeps a copy forever.
+// leak keeps a copy of its argument for ever.
 func leak(_ *family, c *command.Context, args [][]byte) error {
 	leaked = append(leaked, bytes.Clone(args[0]))
 	c.Reply.OK()
@@ -306,7 +306,7 @@ func valueDigests(_ *family, c *command.Context, args [][]byte) error {
 	return answer(c.Inline())
 }
 
-// replyBuffer checks its arguments only: the loops own the reply buffers and shrink idle ones.
+// replyBuffer only checks its arguments. The loops own the reply buffers, and shrink idle ones.
 func replyBuffer(_ *family, c *command.Context, args [][]byte) error {
 	switch {
 	case command.Is(args[0], "RESIZING"):
@@ -345,7 +345,7 @@ func clusterLink(f *family, c *command.Context, args [][]byte) error {
 	return f.KillLinks(c, args[1], args[2])
 }
 
-// clientEviction is DEBUG CLIENT-EVICTION. Replies: the classes of clients with similar cost, the costliest first.
+// clientEviction is DEBUG CLIENT-EVICTION. Replies: the classes of clients with similar cost, from the costliest.
 func clientEviction(f *family, c *command.Context, _ [][]byte) error {
 	if f.ClientCosts == nil || f.ClientCosts() == nil {
 		return errNoEviction
@@ -363,8 +363,8 @@ func structSizes(_ *family, c *command.Context, _ [][]byte) error {
 	return nil
 }
 
-// populate is DEBUG POPULATE count [prefix] [size]. It creates prefix:0, prefix:1, …; existing keys stay. It propagates
-// nothing.
+// populate is DEBUG POPULATE count [prefix] [size]. It creates prefix:0, prefix:1, … and does not change existing keys.
+// It propagates nothing.
 func populate(_ *family, c *command.Context, args [][]byte) error {
 	count, isNumber := number.ParseInt(args[0])
 	if !isNumber || count < 0 {
@@ -488,7 +488,7 @@ func tableStatsOfKey(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// globTest runs a pattern on which naive matchers take forever.
+// globTest matches a pattern on which naive matchers take for ever.
 func globTest(_ *family, c *command.Context, _ [][]byte) error {
 	pattern, text := bytes.Repeat([]byte("a*"), 40), bytes.Repeat([]byte("a"), 400)
 	began := time.Now()

@@ -13,7 +13,7 @@ import (
 	"spindle/protocol"
 )
 
-// object is DEBUG OBJECT key, even past the deadline. The address is always 0x1, because values move.
+// object is DEBUG OBJECT key. It also finds keys past their deadline. The address is always 0x1, because values move.
 func object(f *family, c *command.Context, args [][]byte) error {
 	v := c.DB.Stored(args[0])
 	if !v.Exists() {
@@ -33,7 +33,7 @@ func object(f *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// pieces is the additional text of DEBUG OBJECT for a quicklist. A piece counts as a node.
+// pieces returns the additional text of DEBUG OBJECT for a quicklist. Each leaf counts as a node.
 func pieces(c *command.Context, v value.Value) string {
 	if v.Encoding() != value.Quicklist {
 		return ""
@@ -48,7 +48,7 @@ func pieces(c *command.Context, v value.Value) string {
 		nodes, float64(c.Space.Store().Count(v))/float64(nodes), kept.Fill, min(kept.Depth, 1), size)
 }
 
-// savedLength is the size of a string in an uncompressed RDB file, which stores small integers as numbers.
+// savedLength returns the size of a string in an uncompressed RDB file, which stores small integers as numbers.
 func savedLength(v value.Value) int {
 	n := v.Len()
 	if n <= 11 {
@@ -71,8 +71,8 @@ func savedLength(v value.Value) int {
 	return n + 5
 }
 
-// textLengths is DEBUG SDSLEN key: the lengths of key and value, and the bytes allocated beyond them. The key may be
-// past its deadline.
+// textLengths is DEBUG SDSLEN key: the lengths of key and value, and the additional bytes allocated for each. The key
+// may be past its deadline.
 func textLengths(_ *family, c *command.Context, args [][]byte) error {
 	v := c.DB.Stored(args[0])
 	if !v.Exists() {
@@ -112,7 +112,7 @@ func quicklist(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// packedThreshold sets the size in bytes above which a list element gets its own piece. 0: list-max-listpack-size
+// packedThreshold sets the size in bytes above which a list element gets its own leaf. With 0, list-max-listpack-size
 // decides.
 func packedThreshold(_ *family, c *command.Context, args [][]byte) error {
 	digits, unit := strings.ToLower(string(args[0])), int64(1)

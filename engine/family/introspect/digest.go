@@ -10,15 +10,15 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A digest is the result of DEBUG DIGEST: equal for equal data, whatever the order of keys. The algorithm is the
-// reference's, so spindle and redis-server agree on the same data.
+// A digest is the result of DEBUG DIGEST. It is equal for equal data, whatever the order of keys. The algorithm is
+// Redis's, so spindle and redis-server return the same digest for the same data.
 //
 //	mix(d, x)  d ← SHA1(d xor SHA1(x))     ordered parts: key, type, content
 //	xor(d, x)  d ← d xor SHA1(x)           unordered parts: members, the mark of a deadline
 //
 // A key's digest starts at zero. It mixes the key, the type as 4 bytes big endian, and the content. Then it xors
-// "!!expire!!" if the key has a deadline. The whole mixes the number of each non-empty database as 4 bytes big endian,
-// then xors its keys' digests.
+// "!!expire!!" if the key has a deadline. The digest of all data mixes the number of each non-empty database as 4 bytes
+// big endian, and then xors its keys' digests.
 type digest [sha1.Size]byte
 
 func (d *digest) join(x digest) {
@@ -44,12 +44,12 @@ func (d *digest) mixNumber(n uint32) {
 
 func (d digest) String() string { return hex.EncodeToString(d[:]) }
 
-// typeNumbers are the reference's numbers of value types.
+// typeNumbers are Redis's numbers of value types.
 var typeNumbers = map[value.Type]uint32{
 	value.String: 0, value.List: 1, value.Set: 2, value.ZSet: 3, value.Hash: 4, value.Module: 5, value.Stream: 6,
 }
 
-// contents are the functions that add the content of each type.
+// contents has the function for each type that adds a value's content.
 var contents = map[value.Type]func(d *digest, v value.Value, scratch []byte) []byte{
 	value.String: digestString,
 	value.List:   digestList,
@@ -86,13 +86,13 @@ func digestString(d *digest, v value.Value, scratch []byte) []byte {
 	return scratch
 }
 
-// A part of all data: the keys of one database.
+// A part holds the keys of one database.
 type part struct {
 	db   int
 	keys func(yield func(value.Value) bool)
 }
 
-// partsOf are the databases that are not empty, as they are now, and the number of their keys.
+// partsOf returns the databases that are not empty, as they are now, and the number of their keys.
 func partsOf(k *keyspace.Keyspace) (parts []part, n int) {
 	for i := range k.Len() {
 		if db := k.DB(i); db.Len() > 0 {
@@ -103,7 +103,7 @@ func partsOf(k *keyspace.Keyspace) (parts []part, n int) {
 	return parts, n
 }
 
-// digestOf is the digest of all databases.
+// digestOf returns the digest of all databases.
 func digestOf(r *command.Reading, parts []part) (whole digest) {
 	var scratch []byte
 	for _, p := range parts {

@@ -6,8 +6,8 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// digestHash adds the fields, which have no order. The digest of each mixes the field and the value, and xors the mark
-// of a deadline.
+// digestHash adds the fields, which have no order. The digest of a field mixes the field and the value, and xors the
+// mark of a deadline.
 func digestHash(d *digest, v value.Value, scratch []byte) []byte {
 	hashes.All(v, func(field, val packed.Element, deadline int64) bool {
 		var e digest

@@ -7,7 +7,8 @@ import (
 	"spindle/internal/number"
 )
 
-// digestZSet adds the members without order, because the scores tell it. Each mixes the member, then the score as text.
+// digestZSet adds the members as unordered parts, because the scores determine the order. Each mixes the member, then
+// the score as text.
 func digestZSet(d *digest, v value.Value, scratch []byte) []byte {
 	zset.Each(v, 0, zset.Len(v), false, func(member packed.Element, score float64) bool {
 		var e digest

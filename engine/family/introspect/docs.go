@@ -20,8 +20,8 @@ import (
 //go:embed docs.jsonl
 var docsText string
 
-// docs are the texts on all commands. They are parsed at start, because that takes longer than a turn may. The full
-// reply is kept, because every interactive client asks for it.
+// docs holds the texts about all commands. They are parsed at start, because parsing takes longer than a turn may. The
+// full reply is kept, because every interactive client requests it.
 type docs struct {
 	words map[string]doc // by full name
 	whole [2][]byte      // the full reply in RESP2 and RESP3
@@ -136,7 +136,7 @@ func (d *docs) append(r *protocol.Reply, s *command.Spec) {
 	m.end()
 }
 
-// fields is a map reply under construction. Its number of entries is known at its end.
+// fields is a map reply under construction. Its number of entries is only known at its end.
 type fields struct {
 	r    *protocol.Reply
 	mark protocol.Mark

@@ -12,7 +12,7 @@ import (
 	"spindle/internal/info"
 )
 
-// Sections made of other packages' figures. server/wire.go provides the figures; the fields' names are here.
+// These sections show other packages' figures. server/wire.go provides the figures. The fields' names are here.
 
 // ServerFacts are the process's values in INFO server. Strings never change.
 type ServerFacts struct {
@@ -94,7 +94,7 @@ func orZero(s string) string {
 	return s
 }
 
-// systemName is a text such as "Linux 6.1.0 x86_64".
+// systemName returns a text such as "Linux 6.1.0 x86_64".
 func systemName() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -104,7 +104,7 @@ func systemName() string {
 		unix.ByteSliceToString(u.Machine[:])
 }
 
-// ClientFacts are the values of INFO clients. For a nil function the layout's default is shown.
+// ClientFacts are the values of INFO clients. If a function is nil, INFO shows the layout's default.
 type ClientFacts struct {
 	Registry     *client.Registry
 	Max          func() int64
@@ -247,7 +247,7 @@ func DebugSection(read func() Counters) info.Section {
 	}}
 }
 
-// StatsSection is the part of INFO stats from the core and the loops. read is called once per report.
+// StatsSection returns the part of INFO stats from the core and the loops. read is called once per report.
 func StatsSection(read func() Counters) info.Section {
 	var n Counters
 	first := info.Lines("total_connections_received", func(w *info.Writer) {
@@ -287,7 +287,7 @@ func StatsSection(read func() Counters) info.Section {
 		millis("total_eviction_exceeded_time", &n.EvictionTime),
 		millis("current_eviction_exceeded_time", &n.CurrentEvictionTime),
 		millis("expire_cycle_cpu_milliseconds", &n.ExpireTime),
-		// Our own fields, after the reference's.
+		// Our own fields follow those of Redis.
 		micros("longest_turn_usec", &n.LongestTurn), micros("longest_turn_cpu_usec", &n.LongestTurnCPU),
 		count("most_commands_per_turn", &n.MostCommandsPerTurn),
 		info.Int("turn_nsec_per_command", func() int64 { return n.CommandTime.Nanoseconds() / max(int64(n.Commands), 1) }),
@@ -297,7 +297,7 @@ func StatsSection(read func() Counters) info.Section {
 	}}
 }
 
-// KeyspaceSections are INFO keyspace and the keyspace's fields of INFO stats.
+// KeyspaceSections returns INFO keyspace and the keyspace's fields of INFO stats.
 func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 	lag := func(name string, pick func(keyspace.Lag) int64) info.Field {
 		return info.Int(name, func() int64 { return pick(k.Lag()) })
@@ -336,8 +336,8 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 	}
 }
 
-// CPUSection is INFO cpu: CPU seconds of the process, of ended children, and of the thread that runs the turn. turns is
-// the time that all turns have taken.
+// CPUSection returns INFO cpu: CPU seconds of the process, of ended children, and of the thread that runs the turn.
+// turns returns the total time of all turns.
 func CPUSection(turns func() time.Duration) info.Section {
 	seconds := func(name string, who int, pick func(*unix.Rusage) unix.Timeval) info.Field {
 		return info.Float(name, 6, func() float64 {
@@ -385,7 +385,7 @@ func appendCommandStats(w *info.Writer, row *command.Spec) {
 	micros := s.Nanos / 1000
 	perCall := 0.0
 	if s.Calls > 0 {
-		// Computed from the rounded micros, with as many bits as in the reference.
+		// The value is computed from the rounded micros, with as many bits as in Redis.
 		perCall = float64(float32(micros) / float32(s.Calls))
 	}
 	b := append(append(w.B, "cmdstat_"...), row.Full...)
@@ -415,7 +415,7 @@ func appendLatencyStats(w *info.Writer, row *command.Spec, percentiles []float64
 	w.B = append(b, '\r', '\n')
 }
 
-// ErrorsSection is INFO errorstats: how often each error code was replied, sorted by name.
+// ErrorsSection returns INFO errorstats: the number of replies with each error code, sorted by code.
 func ErrorsSection(counts func(yield func(code string, n uint64) bool)) info.Section {
 	return info.Section{Name: "Errorstats", Fields: []info.Field{info.Lines("errorstat", func(w *info.Writer) {
 		for code, n := range counts {

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// newInfoCore is a core with the family and some sections of INFO.
+// newInfoCore returns a core with the family and some sections of INFO.
 func newInfoCore(t *testing.T) (*commandtest.Core, *client.Client) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {

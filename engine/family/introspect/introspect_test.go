@@ -67,7 +67,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestDigestOfLongStrings: a string in pieces has the same digest as a whole one.
+// TestDigestOfLongStrings: a string that is stored in pieces has the same digest as a string stored as a whole.
 func TestDigestOfLongStrings(t *testing.T) {
 	core, cl := newCore(t, Deps{})
 	db := core.Space.DB(0)
@@ -109,7 +109,7 @@ func TestWithoutDeps(t *testing.T) {
 	}
 }
 
-// TestReplicate: the command goes to the sinks as given, whatever it is, and nothing runs.
+// TestReplicate: the command goes to the sinks as given, whatever it is, and nothing is executed.
 func TestReplicate(t *testing.T) {
 	core, cl := newCore(t, Deps{})
 	for _, args := range [][]string{{"set", "a", "b"}, {"0", "set", "a", "b"}, {"nope"}} {
@@ -126,7 +126,7 @@ func TestReplicate(t *testing.T) {
 	}
 }
 
-// TestSaidErrors: DEBUG ERROR replies one line. The handler itself does not fail, so statistics do not count it.
+// TestSaidErrors: DEBUG ERROR replies one line. The handler returns no error, so statistics do not count the line.
 func TestSaidErrors(t *testing.T) {
 	for text, want := range map[string]string{"MY err": "-MY err\r\n", "a\r\nb\n": "-a  b \r\n", "": "-\r\n"} {
 		c := &command.Context{Reply: &protocol.Reply{}}
@@ -175,7 +175,7 @@ func TestDocsAreKept(t *testing.T) {
 	}
 }
 
-// BenchmarkAllDocs is the first full COMMAND DOCS of a server, for 370 commands. Watch ns/op: it is one turn.
+// BenchmarkAllDocs measures the first full COMMAND DOCS of a server, for 370 commands. Watch ns/op: it is one turn.
 func BenchmarkAllDocs(b *testing.B) {
 	d := readDocs()
 	var rows []*command.Spec
@@ -190,7 +190,7 @@ func BenchmarkAllDocs(b *testing.B) {
 	}
 }
 
-// BenchmarkReadDocs is the parsing of the texts at start.
+// BenchmarkReadDocs measures the parsing of the texts at start.
 func BenchmarkReadDocs(b *testing.B) {
 	for b.Loop() {
 		readDocs()

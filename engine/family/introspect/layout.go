@@ -1,8 +1,8 @@
 package introspect
 
-// A sectionLayout is one section of INFO, with its fields in the order that tools expect. In "name=value", value is
-// shown if no package contributes the field; it is right as long as the feature does not exist. A name alone is then
-// left out. "=bytes" stands for 0 and its _human line.
+// A sectionLayout is one section of INFO, with its fields in the order that tools expect. If no package contributes a
+// field "name=value", INFO shows value, which is right while the feature does not exist. If no package contributes a
+// field without a value, INFO leaves it out. "=bytes" stands for 0 and the field's _human line.
 type sectionLayout struct {
 	name   string
 	always bool // shown by INFO without arguments

@@ -40,7 +40,7 @@ type MemoryFigures struct {
 	Mail           int64 // messages between loops that are not yet delivered
 }
 
-// MemorySection is INFO memory. read is called once per report.
+// MemorySection returns INFO memory. read is called once per report.
 func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Section {
 	m := &measured{space: space, read: read}
 	number := func(name string, at *int64) info.Field { return info.Int(name, func() int64 { return *at }) }
@@ -81,7 +81,7 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 		info.Int("mem_total_replication_buffers", func() int64 { return m.Stream }),
 		number("mem_clients_slaves", &m.Replicas), number("mem_clients_normal", &m.Clients),
 		number("lazyfree_pending_objects", &m.LazyPending), number("lazyfreed_objects", &m.LazyFreed),
-		// Our own fields, after the reference's.
+		// Our own fields follow those of Redis.
 		number("memory_keys", &m.heap.ByPurpose[memory.Keys]), number("memory_values", &m.heap.ByPurpose[memory.Values]),
 		number("memory_index", &m.heap.ByPurpose[memory.Index]), number("memory_kept_by_views", &m.heap.Retired),
 		number("memory_mail", &m.Mail), number("go_heap", &m.goHeap),
@@ -119,7 +119,7 @@ func (m *measured) measure() {
 	var program int64
 	m.resident, program = memory.ResidentParts()
 	m.forData = residentForData(m.resident-program, m.Process, m.heapResident)
-	// The index of an empty server is part of Startup, too.
+	// The index of an empty server is already part of Startup.
 	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts +
 		m.Libraries + m.Log
 	m.dataset = max(m.Used-m.overhead, 0)
@@ -133,18 +133,18 @@ func (m *measured) measure() {
 	}
 }
 
-// residentForData is the resident memory that mem_fragmentation_ratio compares with used_memory. anonymous is the
+// residentForData returns the resident memory that mem_fragmentation_ratio compares with used_memory. anonymous is the
 // resident memory without file pages. process is the empty server's part of it. heap is the expected resident size of
 // the data's heap.
 //
-// The ratio is about the data, so a server with little data must not look fragmented. Go's heap and buffers count as
-// far as they exceed the empty server's. Swapped pages of the data's heap lower the ratio, as in Redis; a smaller Go
-// heap does not.
+// The ratio describes the data, so a server with little data must not look fragmented. Go's heap and buffers count only
+// as far as they exceed those of the empty server. Swapped pages of the data's heap lower the ratio, as in Redis. A
+// smaller Go heap does not.
 func residentForData(anonymous, process, heap int64) int64 {
 	return max(anonymous-process, min(anonymous, heap))
 }
 
-// over is a/b, or 0 if b is not positive.
+// over returns a/b, or 0 if b is not positive.
 func over(a, b int64) float64 {
 	if b <= 0 {
 		return 0
@@ -152,8 +152,8 @@ func over(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-// memoryUsage is MEMORY USAGE key [SAMPLES count]. Replies: the bytes of the key with its share of the index; null for
-// a missing key.
+// memoryUsage is MEMORY USAGE key [SAMPLES count]. Replies: the bytes of the key, including its share of the index, or
+// null for a missing key.
 func memoryUsage(c *command.Context) error {
 	samples := int64(5)
 	for i := 3; i < len(c.Args); i += 2 {
@@ -177,7 +177,7 @@ func memoryUsage(c *command.Context) error {
 	return answerUsage(c, v, int(samples))
 }
 
-// answerUsage replies v's bytes from so many samples; 0: of all elements.
+// answerUsage replies v's size in bytes, estimated from samples elements. 0 means all elements.
 func answerUsage(c *command.Context, v value.Value, samples int) error {
 	store := c.Space.Store()
 	n := store.Weight(v)
@@ -219,7 +219,7 @@ func (f *family) memoryStats(c *command.Context) error {
 		if db.Len() == 0 {
 			continue
 		}
-		// The index is counted for all databases together.
+		// The memory of the index is known only for all databases together.
 		share := m.heap.ByPurpose[memory.Index] * int64(db.Len()) / int64(keys)
 		r.BulkString("db." + strconv.Itoa(i))
 		r.Map(2)
@@ -258,7 +258,7 @@ func (f *family) memoryStats(c *command.Context) error {
 	return nil
 }
 
-// memoryDoctor is MEMORY DOCTOR: the figures that are out of proportion.
+// memoryDoctor is MEMORY DOCTOR. It replies which figures are out of proportion.
 func (f *family) memoryDoctor(c *command.Context) error {
 	m := &measured{space: c.Space, read: f.Memory}
 	m.measure()

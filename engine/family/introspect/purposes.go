@@ -24,8 +24,8 @@ var purposeNames = []string{"keys", "values", "index", "clients", "replication",
 	"fragmentation", "empty-pages",
 	"allocator", "go-heap", "go-free", "go-stacks", "go-runtime", "program", "unaccounted"}
 
-// goClasses are the runtime's memory classes of each purpose. Two are left out, other metadata and the profiler's
-// table: they are mostly address space that is never touched.
+// goClasses are the runtime's memory classes for each purpose. Two are left out, other metadata and the profiler's
+// table. They are mostly address space that is never touched.
 var goClasses = map[string][]string{
 	"go-heap":   {"/memory/classes/heap/objects:bytes"},
 	"go-free":   {"/memory/classes/heap/unused:bytes", "/memory/classes/heap/free:bytes"},

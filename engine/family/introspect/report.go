@@ -18,7 +18,7 @@ type section struct {
 }
 
 // NewReport orders the fields that packages contribute. A field of the layout that no package contributes has the
-// layout's value. Fields outside the layout come after the others of their section, and unknown sections come last.
+// layout's value. Fields that are not in the layout follow the others of their section. Unknown sections come last.
 func NewReport(contributed []info.Section) *Report {
 	byName := map[string][]info.Field{}
 	var extra []string
@@ -39,7 +39,7 @@ func NewReport(contributed []info.Section) *Report {
 	return r
 }
 
-// keep removes all sections but those of these names, which plain INFO then shows. Without names it keeps all.
+// keep removes all sections that names does not list. Plain INFO then shows the rest. Without names it removes none.
 func (r *Report) keep(names []string) {
 	if len(names) == 0 {
 		return
@@ -78,9 +78,9 @@ func (l *sectionLayout) order(fields []info.Field) (ordered []info.Field) {
 	return append(ordered, left...)
 }
 
-// Append writes the wanted sections (names in any case), or those of plain INFO if wanted is empty.
+// Append writes the sections in wanted (names in any case), or those of plain INFO if wanted is empty.
 //
-// Names include "default", "all" (all but those of modules) and "everything". Only its own name shows Debug.
+// Names include "default", "all" (all but those of modules) and "everything". Debug is shown only by its own name.
 func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 	byDefault, all := len(wanted) == 0, false
 	for _, name := range wanted {
@@ -108,14 +108,14 @@ func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 	}
 }
 
-// A SectionText is the text of a section at some time.
+// A SectionText is the text of a section at one moment.
 type SectionText struct {
 	Name   string
 	Always bool // shown by INFO without arguments
 	Text   []byte
 }
 
-// Texts are the current texts of all sections, for readers outside the turn.
+// Texts returns the current texts of all sections, for readers outside the turn.
 func (r *Report) Texts() (list []SectionText) {
 	for i := range r.sections {
 		var w info.Writer

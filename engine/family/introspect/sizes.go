@@ -8,8 +8,8 @@ import (
 	"spindle/internal/info"
 )
 
-// SizesSection is INFO keysizes: for each database and type how many keys are how large. A bin is named by its least
-// size, and ends before twice as much.
+// SizesSection returns INFO keysizes: for each database and type, the number of keys in each bin of sizes. A bin is
+// named by its least size, and ends before twice that size.
 func SizesSection(k *keyspace.Keyspace) info.Section {
 	return info.Section{Name: "Keysizes", Fields: []info.Field{info.Lines("db0", func(w *info.Writer) {
 		k.CheckSizes(checkedSizes)
@@ -21,10 +21,10 @@ func SizesSection(k *keyspace.Keyspace) info.Section {
 	})}}
 }
 
-// checkedSizes is up to how many keys builds that check count again.
+// checkedSizes is the maximum number of keys that checked builds count again.
 const checkedSizes = 2000
 
-// sized are the types that have a line, in this order.
+// sized are the types that get a line, in this order.
 var sized = []struct {
 	of   value.Type
 	name string
@@ -33,7 +33,7 @@ var sized = []struct {
 	{value.ZSet, "_distrib_zsets_items:"}, {value.Hash, "_distrib_hashes_items:"},
 }
 
-// appendSizes writes the line of a type, unless the database has no key of it.
+// appendSizes writes the line of a type, unless the database has no key of that type.
 func appendSizes(w *info.Writer, db *keyspace.DB, t value.Type, name string) {
 	before := len(w.B)
 	w.B = append(strconv.AppendInt(append(w.B, "db"...), int64(db.Index()), 10), name...)

@@ -1,9 +1,9 @@
-// Package keys is the commands that work on keys of any type, and on whole databases.
+// Package keys implements the commands that work on keys of any type, and on whole databases.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, looks inside a value, or knows another family.
-// Start here: a row a command. expire.go is deadlines, scan.go the walks, rename.go moves keys, flush.go handles whole
-// databases. sort.go is SORT.
+// Start here: each row is a command. expire.go is deadlines, scan.go the walks, rename.go moves keys, flush.go handles
+// whole databases. sort.go is SORT.
 package keys
 
 import "spindle/engine/command"
@@ -78,7 +78,7 @@ var Databases = command.Family{Name: "server", ACL: command.ACLKeyspace, Rows: [
 
 var secondArg = []command.KeySpec{{Flags: command.KeyRO, Index: 2, LastKey: 0, Step: 1}}
 
-// fromTo is the specs of two keys with different flags.
+// fromTo returns the specs of two keys with different flags.
 func fromTo(from, to command.KeyFlags) []command.KeySpec {
 	return []command.KeySpec{{Flags: from, Index: 1, LastKey: 0, Step: 1}, {Flags: to, Index: 2, LastKey: 0, Step: 1}}
 }

@@ -5,9 +5,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// del is DEL key [key …] and UNLINK. Either frees a value in O(1) of the turn, whatever its size.
+// del is DEL key [key …] and UNLINK. For both, the turn takes O(1) to free a value, whatever its size.
 //
-// Replies: how many keys it deleted. Propagates as written, if there was one.
+// Replies: the number of deleted keys. Propagates as written, if it deleted any.
 func del(c *command.Context) error {
 	removed := 0
 	keys := c.Args[1:]
@@ -27,11 +27,11 @@ func del(c *command.Context) error {
 	return nil
 }
 
-// prefetchAhead is how many keys ahead DEL starts the cache misses of a key. The misses of a block follow eight keys
-// after those of its bucket.
+// prefetchAhead is the number of keys by which DEL starts the cache misses early. The misses of a key's block start
+// eight keys after those of its bucket.
 const prefetchAhead = 12
 
-// remove deletes key, unless its deadline has passed.
+// remove deletes key, unless its deadline has passed. It reports whether it did.
 func remove(c *command.Context, key []byte) bool {
 	if c.DB.Volatile() != 0 && !c.DB.LookupWrite(key).Exists() {
 		return false
@@ -39,7 +39,7 @@ func remove(c *command.Context, key []byte) bool {
 	return c.DB.Delete(key)
 }
 
-// exists is EXISTS key [key …]. Replies: how many keys exist; a repeated key counts again.
+// exists is EXISTS key [key …]. Replies: the number of keys that exist. A repeated key is counted again.
 func exists(c *command.Context) error {
 	n := int64(0)
 	for _, key := range c.Args[1:] {
@@ -51,7 +51,8 @@ func exists(c *command.Context) error {
 	return nil
 }
 
-// touch is TOUCH key [key …]. It counts as an access even under CLIENT NO-TOUCH. Replies: how many exist.
+// touch is TOUCH key [key …]. It counts as an access even under CLIENT NO-TOUCH. Replies: the number of keys that
+// exist.
 func touch(c *command.Context) error {
 	quiet := c.Space.NoTouch
 	c.Space.NoTouch = false
@@ -68,7 +69,7 @@ func touch(c *command.Context) error {
 	return nil
 }
 
-// typeOf is TYPE key. Replies: a status, "none" for no key.
+// typeOf is TYPE key. Replies: the type as a status, "none" for a missing key.
 func typeOf(c *command.Context) error {
 	v := glance(c, c.Args[1])
 	if !v.Exists() {
@@ -79,7 +80,7 @@ func typeOf(c *command.Context) error {
 	return nil
 }
 
-// glance looks key up for reading, without counting it as an access, and publishes a miss.
+// glance looks key up for reading, without counting it as an access. If key is missing, it publishes a miss.
 func glance(c *command.Context, key []byte) value.Value {
 	v := inspect(c, key)
 	if !v.Exists() {
@@ -88,7 +89,7 @@ func glance(c *command.Context, key []byte) value.Value {
 	return v
 }
 
-// inspect is glance that publishes no miss.
+// inspect is glance without the event of a miss.
 func inspect(c *command.Context, key []byte) value.Value {
 	quiet := c.Space.NoTouch
 	c.Space.NoTouch = true

@@ -14,8 +14,8 @@ var (
 //
 // Replies: 1, or 0 if there is no such key or the condition does not hold.
 // Errors: "Unsupported option", options that exclude each other, ErrNotInteger, "invalid expire time".
-// Propagates: PEXPIREAT key ms with the options, so that a replica expires the key at the same instant. DEL or UNLINK
-// of a key whose new deadline has passed.
+// Propagates: PEXPIREAT key ms with the options, so that a replica expires the key at the same instant. If the new
+// deadline has already passed, it propagates DEL or UNLINK.
 func expire(c *command.Context) error { return setDeadline(c, c.Now, 1000) }
 
 // expireAt is EXPIREAT key unix-seconds [NX | XX | GT | LT]; see expire.
@@ -27,7 +27,7 @@ func pexpire(c *command.Context) error { return setDeadline(c, c.Now, 1) }
 // pexpireAt is PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]; see expire. Propagates as written.
 func pexpireAt(c *command.Context) error { return setDeadline(c, 0, 1) }
 
-// setDeadline serves all four. The time argument counts units of unitMs from base, which is in Unix ms.
+// setDeadline implements all four commands. The time argument counts units of unitMs from base, which is in Unix ms.
 func setDeadline(c *command.Context, base, unitMs int64) error {
 	var only condition
 	if err := only.parse(c.Args[3:]); err != nil {
@@ -66,7 +66,7 @@ func setDeadline(c *command.Context, base, unitMs int64) error {
 	return nil
 }
 
-// condition limits when EXPIRE and its kin change a deadline.
+// condition says when EXPIRE and its kin may change a deadline.
 type condition struct{ nx, xx, gt, lt bool }
 
 func (k *condition) parse(args [][]byte) error {
@@ -93,7 +93,8 @@ func (k *condition) parse(args [][]byte) error {
 	return nil
 }
 
-// holds compares the old deadline of a key (0: none, later than any) with the new one.
+// holds reports whether the condition allows the deadline when. old is the key's present deadline. 0 means none, which
+// counts as later than any other.
 func (k *condition) holds(old, when int64) bool {
 	switch {
 	case k.nx && old != 0, k.xx && old == 0:
@@ -104,19 +105,19 @@ func (k *condition) holds(old, when int64) bool {
 	return true
 }
 
-// ttl is TTL key. Replies: the seconds left, rounded; -1 without a deadline, -2 without a key.
+// ttl is TTL key. Replies: the seconds left, rounded; -1 without a deadline, -2 for a missing key.
 func ttl(c *command.Context) error { return left(c, c.Now, 1000) }
 
 // pttl is PTTL key: ttl in milliseconds.
 func pttl(c *command.Context) error { return left(c, c.Now, 1) }
 
-// expireTime is EXPIRETIME key. Replies: the deadline in Unix seconds; -1 without a deadline, -2 without a key.
+// expireTime is EXPIRETIME key. Replies: the deadline in Unix seconds; -1 without a deadline, -2 for a missing key.
 func expireTime(c *command.Context) error { return left(c, 0, 1000) }
 
 // pexpireTime is PEXPIRETIME key: expireTime in milliseconds.
 func pexpireTime(c *command.Context) error { return left(c, 0, 1) }
 
-// left replies the deadline as time after base, in units of unitMs.
+// left replies the deadline as a time after base, in units of unitMs.
 func left(c *command.Context, base, unitMs int64) error {
 	v := glance(c, c.Args[1])
 	switch {
@@ -131,7 +132,7 @@ func left(c *command.Context, base, unitMs int64) error {
 	return nil
 }
 
-// persist is PERSIST key. Replies: 1, or 0 without a key or a deadline. Propagates as written.
+// persist is PERSIST key. Replies: 1, or 0 for a missing key or a key without a deadline. Propagates as written.
 func persist(c *command.Context) error {
 	if !c.DB.LookupWrite(c.Args[1]).Exists() || !c.DB.Persist(c.Args[1]) {
 		c.Reply.Int(0)

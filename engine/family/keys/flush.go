@@ -7,7 +7,7 @@ import (
 
 // flushDB is FLUSHDB [ASYNC | SYNC]. Replies: OK. Errors: ErrSyntax. Propagates as written, even for an empty database.
 //
-// Both words mean the same here: emptying costs the turn O(1), and reclaimers free the memory.
+// Both words mean the same here. Emptying a database costs the turn O(1), and reclaimers free the memory.
 func flushDB(c *command.Context) error {
 	if err := flushMode(c); err != nil {
 		return err
@@ -61,7 +61,7 @@ func swapDB(c *command.Context) error {
 	return nil
 }
 
-// dbSize is DBSIZE. Replies: the number of keys, with those past their deadline that are not yet removed.
+// dbSize is DBSIZE. Replies: the number of keys. Keys past their deadline count until they are removed.
 func dbSize(c *command.Context) error {
 	c.Reply.Int(int64(c.DB.Len()))
 	return nil

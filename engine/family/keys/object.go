@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// objectEncoding is OBJECT ENCODING key. Replies: the reference's name of the value's encoding, or null.
+// objectEncoding is OBJECT ENCODING key. Replies: Redis's name of the value's encoding, or null.
 func objectEncoding(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		c.Reply.BulkString(v.Encoding().String())
@@ -16,8 +16,8 @@ func objectEncoding(c *command.Context) error {
 	})
 }
 
-// objectIdleTime is OBJECT IDLETIME key. Replies: seconds since the last access, or under an LRM policy since the last
-// change; or nil. Errors: under an LFU policy.
+// objectIdleTime is OBJECT IDLETIME key. Replies: the seconds since the last access, or null. Under an LRM policy the
+// seconds since the last change. Errors: under an LFU policy.
 func objectIdleTime(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		if c.Space.Policy.LFU() {
@@ -28,7 +28,8 @@ func objectIdleTime(c *command.Context) error {
 	})
 }
 
-// objectFreq is OBJECT FREQ key. Replies: the logarithmic use counter, or null. Errors: under a policy that is not LFU.
+// objectFreq is OBJECT FREQ key. Replies: the logarithmic use counter, or null. Errors: unless the policy is an LFU
+// policy.
 func objectFreq(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		if !c.Space.Policy.LFU() {
@@ -39,8 +40,8 @@ func objectFreq(c *command.Context) error {
 	})
 }
 
-// objectRefCount is OBJECT REFCOUNT key. Replies: 1, or null. For an integer that Redis would store as a shared object
-// if it were written now, it replies Redis's number for those. How a value was written is not recorded.
+// objectRefCount is OBJECT REFCOUNT key. Replies: 1, or null. If Redis would store the integer as a shared object if it
+// were written now, it replies Redis's number for shared objects. How a value was written is not recorded.
 func objectRefCount(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		n := int64(1)
@@ -52,11 +53,11 @@ func objectRefCount(c *command.Context) error {
 	})
 }
 
-// sharedIntegers is the number of small integers that the reference shares.
+// sharedIntegers is the number of small integers that Redis shares.
 const sharedIntegers = 10_000
 
-// sharesIntegers reports whether Redis would share an integer written now. Under maxmemory with an LRU or LFU policy
-// each value needs its own clock.
+// sharesIntegers reports whether Redis would share an integer that is written now. Under maxmemory with an LRU or LFU
+// policy it would not, because each value needs its own clock.
 func sharesIntegers(c *command.Context) bool {
 	if c.Settings == nil || c.Settings.MaxMemory == nil || c.Settings.MaxMemory.Get() == 0 {
 		return true
@@ -69,7 +70,7 @@ func sharesIntegers(c *command.Context) bool {
 	return true
 }
 
-// object replies null for a missing key, otherwise calls f. It does not count as an access.
+// object replies null for a missing key. Otherwise it calls f. It does not count as an access.
 func object(c *command.Context, f func(value.Value) error) error {
 	v := inspect(c, c.Args[2])
 	if !v.Exists() {

@@ -11,9 +11,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An item is one element in SORT ALPHA BY. Elements without a weight come first; the order of equal ones stays.
+// An item is one element in SORT ALPHA BY. Elements without a weight come first. Equal elements keep their order.
 //
-// Its strings lie in the databases, which do not change while a command reads them, or in the ordering's room.
+// Its strings are in the databases, which do not change while a command reads them, or in the ordering's room.
 type item struct {
 	text     string
 	weight   string
@@ -31,12 +31,12 @@ type ordering struct {
 	room []byte // the last of the buffers that hold texts made here
 }
 
-// sort passes elements [from, to) of the sorted v to yield. It returns false if a weight is not a number. A text is
-// valid until yield returns.
+// sort passes the elements [from, to) of v in sorted order to yield. It returns false if a weight is not a number. A
+// text is valid until yield returns.
 //
 // Cost: numbers are sorted by their digits, in up to eight passes over 16 bytes an element. Texts take n + (to-from)
-// log (to-from) comparisons, or n log n if the order of equal weights must stay. An element takes 24 to 48 bytes on the
-// Go heap until the command ends. An integer among other numbers takes its text, too.
+// log (to-from) comparisons, or n log n if equal weights must keep their order. An element takes 24 to 48 bytes on the
+// Go heap until the command ends. An integer among other numbers also needs memory for its text.
 func (o *ordering) sort(v value.Value, from, to int, yield func(text []byte)) (ok bool) {
 	switch {
 	case !o.alpha:
@@ -102,7 +102,8 @@ func commonPrefix(a, b string) string {
 	return a[:n]
 }
 
-// firstEight is the first eight bytes of text as a number of the same order. Missing bytes count as zeros.
+// firstEight returns the first eight bytes of text as a number, which compares as the bytes do. Missing bytes count as
+// zeros.
 func firstEight(text string) (n uint64) {
 	if len(text) >= 8 {
 		return binary.BigEndian.Uint64(bytesOf(text[:8]))
@@ -146,7 +147,7 @@ func (o *ordering) sortItems(v value.Value) []item {
 	return items
 }
 
-// keepElement is el's text: in place, or formatted if it is an integer.
+// keepElement returns el's text: in place, or formatted if el is an integer.
 func (o *ordering) keepElement(el listpack.Element) string {
 	if !el.IsInt {
 		return textOf(el.Bytes())
@@ -154,7 +155,7 @@ func (o *ordering) keepElement(el listpack.Element) string {
 	return textOf(o.keep(el.Text(o.find.digits[:])))
 }
 
-// pieceOfRoom is the size of one buffer for texts that lie nowhere else.
+// pieceOfRoom is the size of one buffer for texts that are stored nowhere else.
 const pieceOfRoom = 64 << 10
 
 // keep copies b to memory that lives as long as the ordering.
@@ -167,17 +168,17 @@ func (o *ordering) keep(b []byte) []byte {
 	return o.room[at:]
 }
 
-// Up to fewItems are sorted as a whole.
+// Up to fewItems items are sorted as a whole.
 const fewItems = 64
 
-// sortRange sorts items so far that [from, to) is as in the sorted whole. Smaller items lie before it, larger ones
-// after it.
+// sortRange sorts items just far enough that [from, to) is as in the sorted whole. Smaller items are before it, larger
+// ones after it.
 func sortRange[T any](items []T, from, to int, compare func(a, b T) int) {
 	sortWindow(items, from, to, 2*bits.Len(uint(len(items))), compare)
 }
 
-// sortWindow is sortRange with a limit of partitions, luck. Random data hardly ever needs that many. Then it sorts the
-// rest as a whole, so that data chosen against the pivots costs no more than n log n.
+// sortWindow is sortRange with a limit of partitions, luck. Random data hardly ever needs that many. At the limit it
+// sorts the rest as a whole, so that data chosen against the pivots costs no more than n log n.
 func sortWindow[T any](items []T, from, to, luck int, compare func(a, b T) int) {
 	for ; len(items) > fewItems && luck > 0 && (from > 0 || to < len(items)) && from < to; luck-- {
 		less, more := part(items, compare)
@@ -201,7 +202,7 @@ func sortWindow[T any](items []T, from, to, luck int, compare func(a, b T) int) 
 	}
 }
 
-// part moves items less than a pivot to [0, less) and greater ones to [more, len). Those between equal it.
+// part moves items less than a pivot to [0, less) and greater ones to [more, len). The items between are equal to it.
 func part[T any](items []T, compare func(a, b T) int) (less, more int) {
 	pivot := items[median(items, compare)]
 	more = len(items)
@@ -221,7 +222,7 @@ func part[T any](items []T, compare func(a, b T) int) (less, more int) {
 	return less, more
 }
 
-// median is the index of the median of three items.
+// median returns the index of the median of three items.
 func median[T any](items []T, compare func(a, b T) int) int {
 	a, b, c := len(items)/4, len(items)/2, len(items)*3/4
 	if compare(items[a], items[b]) > 0 {

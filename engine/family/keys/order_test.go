@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestSortRange: a window is the same as in the sorted whole and no item is lost, for all kinds of data.
+// TestSortRange: a window is the same as in the sorted whole, and no item is lost, for all kinds of data.
 func TestSortRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	compare := func(a, b keyed) int { return cmp.Compare(a.key, b.key) }
@@ -46,7 +46,7 @@ func TestSortRange(t *testing.T) {
 	}
 }
 
-// TestPrefixOrder: comparing prefixes and then texts gives the order of the texts.
+// TestPrefixOrder: comparing prefixes and then texts gives the same order as comparing whole texts.
 func TestPrefixOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
@@ -111,7 +111,7 @@ func TestSortRangeWithoutLuck(t *testing.T) {
 	}
 }
 
-// TestRadixSort: keys of any spread are sorted, and the order of equal ones stays.
+// TestRadixSort: keys of any spread are sorted, and equal keys keep their order.
 func TestRadixSort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for step := range 600 {
@@ -131,7 +131,7 @@ func TestRadixSort(t *testing.T) {
 	}
 }
 
-// TestKeyOrder: keys have the order of their numbers.
+// TestKeyOrder: keys compare as their numbers do.
 func TestKeyOrder(t *testing.T) {
 	doubles := []float64{math.Inf(-1), -math.MaxFloat64, -2, -1.5, -1, -0x1p-1022, 0, 0x1p-1022, 0.5, 1, 1 << 53,
 		math.MaxFloat64, math.Inf(1)}
@@ -151,7 +151,7 @@ func TestKeyOrder(t *testing.T) {
 	}
 }
 
-// TestWeight: numbers are read as strtod does, except for those that it calls out of range.
+// TestWeight: numbers are read as strtod reads them, except for those that strtod reports as out of range.
 func TestWeight(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -171,7 +171,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// BenchmarkSortRange sorts a window of ten elements of many. Watch ns/op: a small window costs a few comparisons an
+// BenchmarkSortRange sorts a window of ten elements out of many. Watch ns/op: a small window costs a few comparisons an
 // element.
 func BenchmarkSortRange(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -21,7 +21,7 @@ type pattern struct {
 
 var arrow = []byte("->")
 
-// patternOf parses a pattern. As in the reference, a NUL ends the search for its signs.
+// patternOf parses a pattern. As in Redis, the search for a star and an arrow ends at a NUL.
 func patternOf(text []byte) pattern {
 	seen := untilNUL(text)
 	star := bytes.IndexByte(seen, '*')
@@ -51,14 +51,14 @@ func (p pattern) clone() pattern {
 	return p
 }
 
-// A place is where SORT reads and replies: in the turn, or beside the turns.
+// A place is where SORT reads and replies: in the turn, or outside the turn.
 type place struct {
 	*command.Reading
 	c       *command.Context             // nil beside the turns
 	present func(key []byte) value.Value // beside the turns
 }
 
-// lookup finds a key. In the turn an expired key is removed, and a miss is published. Both places count a miss.
+// lookup finds a key. In the turn it removes an expired key and publishes a miss. In both places it counts a miss.
 func (at *place) lookup(key []byte) value.Value {
 	if at.c != nil {
 		v := at.c.DB.Lookup(key)
@@ -76,15 +76,15 @@ func (at *place) lookup(key []byte) value.Value {
 	return v
 }
 
-// A finder follows patterns and holds the buffers for it.
+// A finder follows patterns. It holds the buffers for that.
 type finder struct {
 	key, text []byte
 	digits    [number.MaxIntLen]byte
 	made      bool // the last find's result lies in these buffers
 }
 
-// find follows p from element; found is false if that leads to nothing. Each key is looked up for reading: in the turn
-// an expired key or field is removed.
+// find follows p from element. found is false if p leads to no value. Each key is looked up for reading: in the turn an
+// expired key or field is removed.
 //
 // Lifetime: in place, or until the next find.
 func (f *finder) find(at *place, p *pattern, element []byte) (text []byte, found bool) {
@@ -125,7 +125,7 @@ func (f *finder) find(at *place, p *pattern, element []byte) (text []byte, found
 	return val.Text(f.digits[:]), found
 }
 
-// lapse removes a field past its deadline, as every reading command does. Earlier results stay valid: different
+// lapse removes a field past its deadline, as every reading command does. Earlier results stay valid, because different
 // elements lead to different keys.
 func lapse(c *command.Context, key, field []byte) {
 	e := c.DB.Edit(key)
@@ -148,8 +148,8 @@ func lapse(c *command.Context, key, field []byte) {
 	}
 }
 
-// bytesOf is s as bytes, which must not be written.
+// bytesOf returns s as bytes, which must not be written.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// textOf is b as a string, valid as long as b.
+// textOf returns b as a string, which is valid as long as b.
 func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

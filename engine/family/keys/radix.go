@@ -12,22 +12,22 @@ import (
 	"spindle/internal/number"
 )
 
-// SORT of numbers uses a radix sort. Each element gets a key that orders as the numbers do:
+// SORT of numbers uses a radix sort. Each element gets a key that compares as the number does:
 //
 //	integers   key = number + 2^63; the text is made from the key again for the output
 //	others     key = the double's bits, inverted if it is negative; at is the index of the text
 //	DESC       key = the complement of that
 //
-// Elements with equal numbers and different texts, such as 1 and 1.0, have the order of their texts.
+// Elements with equal numbers and different texts, such as 1 and 1.0, are ordered by their texts.
 type keyed struct {
 	key uint64
 	at  uint32 // index in the texts
 }
 
-// exactInt is the limit below which doubles represent all integers: SORT compares doubles.
+// exactInt is the limit below which doubles represent all integers. SORT compares doubles.
 const exactInt = 1 << 53
 
-// keyOfInt and keyOfDouble are the keys for ascending order.
+// keyOfInt and keyOfDouble return the keys for ascending order.
 func keyOfInt(n int64) uint64 { return uint64(n) ^ 1<<63 }
 
 func keyOfDouble(f float64) uint64 {
@@ -41,7 +41,7 @@ func keyOfDouble(f float64) uint64 {
 	return b | 1<<63
 }
 
-// sortNumbers is sort by number, of the elements or of the values that BY leads to.
+// sortNumbers is sort by number, either of the elements or of the values that BY leads to.
 func (o *ordering) sortNumbers(v value.Value, from, to int, yield func(text []byte)) (ok bool) {
 	turned := uint64(0)
 	if o.desc {
@@ -80,7 +80,8 @@ func (o *ordering) sortNumbers(v value.Value, from, to int, yield func(text []by
 	return true
 }
 
-// integers are the keys of v's elements. ok: all are integers in canonical form that doubles represent exactly.
+// integers returns the keys of v's elements. ok is true if all of them are integers in canonical form that doubles
+// represent exactly.
 func (o *ordering) integers(v value.Value, turned uint64) (all []keyed, ok bool) {
 	n := sortableLen(v)
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
@@ -100,8 +101,8 @@ func (o *ordering) integers(v value.Value, turned uint64) (all []keyed, ok bool)
 	return all, ok
 }
 
-// weigh is the number that an element is compared by: 0 if BY leads to nothing. ok is false if it leads to a text that
-// is no number.
+// weigh returns the number by which an element is compared. It is 0 if BY leads to no value. ok is false if BY leads to
+// a text that is no number.
 func (o *ordering) weigh(text string) (f float64, ok bool) {
 	if o.by != nil {
 		b, found := o.find.find(o.at, o.by, bytesOf(text))
@@ -113,7 +114,7 @@ func (o *ordering) weigh(text string) (f float64, ok bool) {
 	return weight(text)
 }
 
-// orderEqual orders elements of equal numbers by their texts, where [from, to) shows it.
+// orderEqual orders elements with equal numbers by their texts, where it matters for [from, to).
 func (o *ordering) orderEqual(all []keyed, texts []string, from, to int) {
 	if from >= to {
 		return
@@ -147,8 +148,8 @@ const (
 	radixShort = 8
 )
 
-// radixSort returns all sorted by key; the order of equal keys stays. It needs the same memory again. It skips digits
-// that are equal in all keys.
+// radixSort returns all sorted by key. Equal keys keep their order. It needs as much memory again. It skips digits that
+// are equal in all keys.
 func radixSort(all []keyed) []keyed {
 	if len(all) < radixLeast {
 		slices.SortStableFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })

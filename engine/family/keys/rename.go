@@ -50,10 +50,10 @@ func renameTo(c *command.Context, overwrite bool) (done bool, err error) {
 	return true, nil
 }
 
-// move is MOVE key db. Replies: 1, or 0 if key does not exist or db has that key.
+// move is MOVE key db. Replies: 1, or 0 if key does not exist or db already has that key.
 //
-// Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same".
-// Propagates as written.
+// Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same". Propagates as
+// written.
 func move(c *command.Context) error {
 	if c.Space.BySlot() && c.Space.Len() == 1 {
 		return errMoveInCluster
@@ -79,8 +79,8 @@ func move(c *command.Context) error {
 	return nil
 }
 
-// copyKey is COPY source destination [DB db] [REPLACE]. Replies: 1; 0 if there is no source, or the destination exists
-// without REPLACE.
+// copyKey is COPY source destination [DB db] [REPLACE]. Replies: 1, or 0 if there is no source, or if the destination
+// exists and REPLACE is not given.
 //
 // Errors: ErrSyntax, ErrNotInteger, "DB index is out of range", "source and destination objects are the same".
 // Propagates as written.
@@ -147,10 +147,10 @@ func copyDatabases(into []int, args [][]byte) []int {
 	return into
 }
 
-// copySamples is the number of elements that the size of a copy is estimated from.
+// copySamples is the number of elements from which the size of a copy is estimated.
 const copySamples = 5
 
-// database reads a database's number.
+// database returns the database whose number is arg.
 func database(c *command.Context, arg []byte) (*keyspace.DB, error) {
 	n, err := command.Int32(arg)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"spindle/protocol"
 )
 
-// keys is KEYS pattern. Replies: an array of all matching keys, without order.
+// keys is KEYS pattern. Replies: an array of all matching keys, in no order.
 //
 // Cost: in proportion to the database, or to the slot of the pattern's hash tag. A literal key costs one lookup.
 func keys(c *command.Context) error {
@@ -45,7 +45,7 @@ func keys(c *command.Context) error {
 	return nil
 }
 
-// answerKeys replies the keys among all that match KEYS's pattern, and have no deadline before past.
+// answerKeys replies the keys in all that match KEYS's pattern and have no deadline before past.
 func answerKeys(r *command.Reading, all func(func(value.Value) bool), past int64) {
 	pattern := r.Args[1]
 	everything := isEverything(pattern)
@@ -75,7 +75,7 @@ func pastDeadline(c *command.Context, v value.Value) bool {
 // scan is SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]. It removes the expired keys that it visits.
 //
 // Replies: the next cursor, 0 at the end, and an array of keys.
-// Errors: "invalid cursor", ErrSyntax, ErrNotInteger; for NOVALUES, too.
+// Errors: "invalid cursor", ErrSyntax, ErrNotInteger, and an error for NOVALUES.
 func scan(c *command.Context) error {
 	cursor, ok := command.ParseCursor(c.Args[1])
 	if !ok {
@@ -155,7 +155,7 @@ func (o *scanOptions) parse(args [][]byte) (err error) {
 	return nil
 }
 
-// typeNamed is the type whose name is name, in any case; "" if there is none.
+// typeNamed returns the type called name, in any case. It returns "" if there is none.
 func typeNamed(name []byte) string {
 	for _, t := range [...]struct{ word, name string }{
 		{"STRING", "string"}, {"LIST", "list"}, {"SET", "set"}, {"ZSET", "zset"}, {"HASH", "hash"}, {"STREAM", "stream"},
@@ -184,5 +184,5 @@ func randomKey(c *command.Context) error {
 	}
 }
 
-// triesAmongExpired bounds the search where expired keys may not be removed: all keys may be expired.
+// triesAmongExpired bounds the search where expired keys may not be removed, because all keys may be expired.
 const triesAmongExpired = 100

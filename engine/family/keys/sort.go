@@ -39,9 +39,9 @@ var (
 // sort is SORT key [BY pattern] [LIMIT offset count] [GET pattern …] [ASC|DESC] [ALPHA] [STORE destination].
 //
 // Replies: an array of elements, or of the values that the GET patterns lead to, null where there is none. With STORE
-// it replies their number.
-// Errors: ErrWrongType, ErrSyntax, ErrNotInteger, "One or more scores can't be converted into double".
-// Propagates as written.
+// it replies the number of elements stored.
+// Errors: ErrWrongType, ErrSyntax, ErrNotInteger, "One or more scores can't be converted into double". Propagates as
+// written.
 // Cost: one turn in proportion to the elements, which are read in place. With LIMIT only the window is fully sorted.
 func sort(c *command.Context) error { return sortElements(c, true) }
 
@@ -110,7 +110,7 @@ func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
 	return nil
 }
 
-// crossesSlots reports whether, in cluster mode, the keys of a pattern may lie in another slot than the sorted key.
+// crossesSlots reports whether, in cluster mode, the keys of a pattern may be in another slot than the sorted key.
 func crossesSlots(c *command.Context, pattern []byte) bool {
 	if !c.Space.BySlot() {
 		return false
@@ -119,7 +119,7 @@ func crossesSlots(c *command.Context, pattern []byte) bool {
 	return !one || slot != slots.Of(c.Args[1])
 }
 
-// window is the part [from, to) of n elements that LIMIT selects.
+// window returns the range [from, to) of n elements that LIMIT selects.
 func (o *sortOptions) window(n int) (from, to int) {
 	all := int64(n)
 	start := min(max(o.offset, 0), all)
@@ -173,7 +173,7 @@ func (o *sortOptions) follows() bool {
 	return o.by != nil && o.by.starred || slices.ContainsFunc(o.gets, func(p pattern) bool { return p.starred })
 }
 
-// reads is how many elements and keys the call reads.
+// reads returns the number of elements and keys that the call reads.
 func (o *sortOptions) reads(v value.Value) int {
 	n := sortableLen(v)
 	from, to := o.window(n)
@@ -212,7 +212,7 @@ func (o *sortOptions) run(at *place, v value.Value) error {
 	return nil
 }
 
-// sortableLen is the number of elements of a list, set or sorted set; 0 for a missing key.
+// sortableLen returns the number of elements of a list, set or sorted set. It returns 0 for a missing key.
 func sortableLen(v value.Value) int {
 	switch v.Type() {
 	case value.List:
@@ -226,8 +226,8 @@ func sortableLen(v value.Value) int {
 	return 0
 }
 
-// passElements passes elements [from, to) of a list, set or sorted set to yield, in its own order or backwards from its
-// end. A set has no order.
+// passElements passes the elements [from, to) of a list, set or sorted set to yield. Lists and sorted sets have their
+// own order; with backwards, positions count from the end. A set has no order.
 func passElements(v value.Value, from, to int, backwards bool, yield func(listpack.Element) bool) {
 	n := to - from
 	if n <= 0 {
@@ -270,7 +270,8 @@ func sortReadKeys(into []command.KeyPosition, _ [][]byte) ([]command.KeyPosition
 	return append(into, command.KeyPosition{Index: 1, Flags: access}), nil
 }
 
-// storeAt is the index of the key of the last STORE in a SORT. The last one counts. 0: none.
+// storeAt returns the index of the destination key of a SORT. It is the key of the last STORE. 0 means that there is
+// none.
 func storeAt(args [][]byte) (at int) {
 	for i := 2; i < len(args); i++ {
 		switch {
@@ -286,10 +287,10 @@ func storeAt(args [][]byte) (at int) {
 	return at
 }
 
-// leastNormal bounds the non-zero doubles that C reports as out of range.
+// leastNormal is the least double above 0 that C does not report as out of range.
 const leastNormal = 0x1p-1022
 
-// weight parses a number as SORT does: as strtod up to a NUL; leading blanks and an empty text are allowed.
+// weight parses a number as SORT does: like strtod, up to a NUL. Leading blanks and an empty text are allowed.
 func weight(text string) (f float64, ok bool) {
 	if n, ok := number.ParseInt(bytesOf(text)); ok && n >= -exactInt && n <= exactInt {
 		return float64(n), true

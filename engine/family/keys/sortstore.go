@@ -6,7 +6,7 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// sortOutput sends sorted elements to the reply or, with STORE, to a list.
+// sortOutput adds sorted elements to the reply or, with STORE, to a list.
 type sortOutput struct {
 	at   *place
 	gets []pattern
@@ -39,7 +39,7 @@ func (o *sortOutput) put(text []byte, found bool) {
 	}
 }
 
-// keep stores the list at key and returns its length. An empty list deletes key.
+// keep stores the list at key and returns its length. If the list is empty, it deletes key.
 func (o *sortOutput) keep(key []byte) (n int) {
 	c, created := o.at.c, false
 	if n = o.list.Len(); n == 0 {

@@ -57,7 +57,8 @@ func TestNoAllocations(t *testing.T) {
 	)
 }
 
-// TestCutsAreShort: a cut from a long list removes whole subtrees, so that the turn does not grow with the list.
+// TestCutsAreShort: when a command removes much of a long list, it removes whole subtrees. So the turn does not grow
+// with the list.
 func TestCutsAreShort(t *testing.T) {
 	const n = 200_000
 	for _, line := range []string{"LTRIM l 99990 100009", "LTRIM l 0 9", "LTRIM l -10 -1", "LTRIM l 5 3", "LPOP l 100"} {
@@ -94,7 +95,7 @@ func BenchmarkEnds(b *testing.B) {
 	}
 }
 
-// BenchmarkReads is LRANGE as redis-benchmark asks for it, and LINDEX in the middle.
+// BenchmarkReads measures LRANGE with the ranges of redis-benchmark, and LINDEX in the middle.
 func BenchmarkReads(b *testing.B) {
 	for _, line := range []string{"LRANGE l 0 99", "LRANGE l 0 599", "LINDEX l 500000", "LRANGE l 500000 500009"} {
 		b.Run(strings.ReplaceAll(line, " ", "_"), func(b *testing.B) { benchmark(b, 1_000_000, line) })

@@ -1,9 +1,9 @@
-// Package list is the commands on lists, including the blocking ones.
+// Package list implements the commands on lists, including the blocking ones.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, or knows another family.
-// Start here: a row a command. push.go and pop.go work at the ends, read.go reads, edit.go changes the middle. move.go
-// moves an element to another list, wait.go blocks.
+// Start here: each row is a command. push.go and pop.go work at the ends, read.go reads, edit.go changes the middle.
+// move.go moves an element to another list, wait.go blocks.
 package list
 
 import (
@@ -58,7 +58,7 @@ var (
 	allButLast = []command.KeySpec{{Flags: take, Index: 1, LastKey: -2, Step: 1}}
 )
 
-// counted is the spec of the keys after their number, which is argument at.
+// counted returns the spec of keys whose number is argument at. The keys follow that argument.
 func counted(at int) []command.KeySpec {
 	return []command.KeySpec{{Flags: take, Index: at, KeyNum: true, FirstKey: 1, KeyStep: 1}}
 }
@@ -67,7 +67,7 @@ func find(c *command.Context, key []byte) (value.Value, error) { return c.Find(k
 
 func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.List) }
 
-// push adds elements to e, the list at key; if e is nil it creates the list.
+// push adds elements to e, the list at key. If e is nil, it creates the list.
 func push(c *command.Context, e *value.Edit, key []byte, end list.End, elements [][]byte) *value.Edit {
 	l := c.Settings.Lists.Limits()
 	if e == nil {
@@ -85,7 +85,8 @@ func push(c *command.Context, e *value.Edit, key []byte, end list.End, elements 
 	return e
 }
 
-// removed publishes event after n elements were removed from the list at key. If none is left, it removes the key.
+// removed publishes event after n elements were removed from the list at key. If no element is left, it removes the
+// key.
 func removed(c *command.Context, e *value.Edit, key []byte, event string, n int) {
 	c.Notify(command.EventList, event, key)
 	if list.Len(e.Value()) == 0 {

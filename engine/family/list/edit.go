@@ -6,7 +6,7 @@ import (
 	"spindle/protocol"
 )
 
-// lSet is LSET key index element. Only the lower 32 bits of index count, as in the reference.
+// lSet is LSET key index element. Only the lower 32 bits of index count, as in Redis.
 //
 // Replies: OK. Propagates as written.
 // Errors: ErrNoSuchKey, ErrWrongType, ErrNotInteger, "index out of range".
@@ -71,10 +71,10 @@ func lInsert(c *command.Context) error {
 	return nil
 }
 
-// lRem is LREM key count element. It removes the first count matches, from the end if count is negative, all if it is
-// 0.
+// lRem is LREM key count element. It removes the first count matches, or the last ones if count is negative. With 0 it
+// removes all matches.
 //
-// Replies: how many were removed. Propagates as written.
+// Replies: the number of removed elements. Propagates as written.
 // Errors: ErrNotInteger, "value is out of range, …", ErrWrongType.
 func lRem(c *command.Context) error {
 	key := c.Args[1]

@@ -44,7 +44,7 @@ func moveOrNil(c *command.Context, from, to list.End) error {
 
 // move takes the element at an end of src, the list at the first argument, and pushes it to the list at the second one.
 //
-// Errors: ErrWrongType for the destination; then nothing has changed.
+// Errors: ErrWrongType for the destination. Then nothing has changed.
 func move(c *command.Context, src *value.Edit, from, to list.End) error {
 	l := c.Settings.Lists.Limits()
 	source, key := c.Args[1], c.Args[2]
@@ -73,8 +73,8 @@ func move(c *command.Context, src *value.Edit, from, to list.End) error {
 	return nil
 }
 
-// weight is the size of el that decides whether a listpack has room for it: its length, or 0 for an integer from a
-// quicklist. The reference moves such an element as a number.
+// weight returns the size of el that decides whether a listpack has room for it. It is the element's length, or 0 for
+// an integer from a quicklist. Redis moves such an element as a number.
 func weight(src *value.Edit, el listpack.Element) int {
 	if el.IsInt && src.Packed() == nil {
 		return 0

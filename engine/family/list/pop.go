@@ -62,7 +62,8 @@ func popOne(c *command.Context, e *value.Edit, key []byte, end list.End) {
 	removed(c, e, key, popped(end), 1)
 }
 
-// popMany removes up to most elements at an end, replies them as an array, outermost first, and returns their number.
+// popMany removes up to most elements at an end and replies them as an array, from the outermost. It returns their
+// number.
 func popMany(c *command.Context, e *value.Edit, key []byte, end list.End, most int64) (n int) {
 	v := e.Value()
 	all := list.Len(v)
@@ -86,7 +87,7 @@ func reply(r *protocol.Reply, el listpack.Element) {
 	}
 }
 
-// replyElements replies n elements, the first at index from, in direction towards.
+// replyElements replies n elements in the direction of towards. The first is at index from.
 func replyElements(r *command.Reading, v value.Value, from, n int, towards list.End) {
 	var walk list.Cursor
 	walk.Seek(v, from, towards)
@@ -106,7 +107,7 @@ func replyElements(r *command.Reading, v value.Value, from, n int, towards list.
 	}
 }
 
-// replyPiece replies up to most elements of a listpack, the first at offset at, and returns their number.
+// replyPiece replies up to most elements of a listpack and returns their number. The first is at offset at.
 func replyPiece(r *protocol.Reply, lp []byte, at, most int) (n int) {
 	for last := listpack.End(lp); n < most && at < last; n++ {
 		text, behind, short := listpack.ShortText(lp, at)
@@ -176,7 +177,7 @@ func parseMultiple(c *command.Context, at int) (m multiple, err error) {
 	return m, nil
 }
 
-// try pops from the first key that exists; done is false if there is none.
+// try pops from the first key that exists. done is false if none exists.
 func (m *multiple) try(c *command.Context) (done bool, err error) {
 	for _, key := range m.keys {
 		e, err := edit(c, key)

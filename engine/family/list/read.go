@@ -64,7 +64,7 @@ func lRange(c *command.Context) error {
 	return answerRange(c, v, from, n)
 }
 
-// answerRange replies n elements of v, the first at index from.
+// answerRange replies n elements of v. The first is at index from.
 func answerRange(c *command.Context, v value.Value, from, n int) error {
 	if c.IsLong(n) {
 		return c.ReadBeside(func(r *command.Reading) error {
@@ -93,7 +93,7 @@ func bounds(c *command.Context) (start, stop int64, err error) {
 	return start, stop, err
 }
 
-// clip converts start and stop to the n elements at index from, in a list of this length.
+// clip converts start and stop to a range in a list of this length: n elements, the first at index from.
 func clip(start, stop int64, length int) (from, n int) {
 	all := int64(length)
 	if start < 0 {
@@ -109,7 +109,7 @@ func clip(start, stop int64, length int) (from, n int) {
 	return int(start), int(stop - start + 1)
 }
 
-// symmetric reads an integer whose negative exists: all but the least.
+// symmetric reads an integer that can be negated, so any but the least.
 //
 // Errors: ErrNotInteger, "value is out of range, …".
 func symmetric(arg []byte) (int64, error) {
@@ -120,7 +120,7 @@ func symmetric(arg []byte) (int64, error) {
 	return n, err
 }
 
-// A search is the options of LPOS.
+// A search holds the options of LPOS.
 type search struct {
 	rank, count, maxLen int64 // count -1: no COUNT, so the reply is one index or null
 }
@@ -156,8 +156,8 @@ func (s *search) parse(args [][]byte) (err error) {
 
 // lPos is LPOS key element [RANK rank] [COUNT matches] [MAXLEN len].
 //
-// Replies: the index of the match number rank, from the end if rank is negative, or null. With COUNT: an array of so
-// many matches, beginning with that one; 0 for all. MAXLEN limits the number of comparisons.
+// Replies: the index of the match number rank, or null. If rank is negative, matches count from the end. With COUNT: an
+// array of that many matches from match number rank; 0 means all. MAXLEN limits the number of comparisons.
 // Errors: ErrSyntax, those of the options, ErrWrongType.
 func lPos(c *command.Context) error {
 	var s search
@@ -182,7 +182,7 @@ func answerPos(c *command.Context, v value.Value, s search) error {
 	return nil
 }
 
-// compares is how many elements of v the search may look at.
+// compares returns the maximum number of elements of v that the search compares.
 func (s search) compares(v value.Value) int {
 	all := list.Len(v)
 	if s.maxLen > 0 {
@@ -191,7 +191,7 @@ func (s search) compares(v value.Value) int {
 	return all
 }
 
-// reply replies the places in v, which may be the zero Value.
+// reply replies the positions of the matches in v, which may be the zero Value.
 func (s search) reply(r *command.Reading, v value.Value) {
 	reply := r.Reply
 	mark, found := reply.Mark(), 0

@@ -49,7 +49,7 @@ var endpoints = []struct {
 	kind endpoint
 }{{"INTERNAL-IP", byIP}, {"EXTERNAL-IP", byIP}, {"INTERNAL-FQDN", byName}, {"EXTERNAL-FQDN", byName}, {"NONE", same}}
 
-// Rows are the CLIENT subcommands.
+// Rows returns the CLIENT subcommands.
 func (n *Notices) Rows() []command.Spec {
 	return []command.Spec{{Name: "maint_notifications", Arity: -3,
 		Flags: command.Loading | command.Stale | command.NoScript, Run: n.notify}}

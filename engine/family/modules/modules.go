@@ -61,7 +61,7 @@ func (m *Modules) Configure(path string, args []string) (*Module, error) {
 	return module, nil
 }
 
-// find is the module whose shared library has this file name, or nil.
+// find returns the module whose shared library has this file name, or nil.
 func (m *Modules) find(path string) *Module {
 	file := strings.TrimSuffix(strings.ToLower(filepath.Base(path)), ".so")
 	for _, module := range m.list {

@@ -86,10 +86,10 @@ func NewHub(core Core) *Hub {
 // Heard reports whether a channel or pattern has a subscriber.
 func (h *Hub) Heard() bool { return len(h.topics[Channel]) > 0 || len(h.patterns) > 0 }
 
-// Len is the number of names of a kind with subscribers.
+// Len returns the number of names of a kind with subscribers.
 func (h *Hub) Len(k Kind) int { return len(h.topics[k]) }
 
-// Count is the number of cl's subscriptions, by kind.
+// Count returns the number of cl's subscriptions, by kind.
 func (h *Hub) Count(cl *client.Client) (channels, patterns, shards int) {
 	if s := h.subscribers[cl]; s != nil {
 		channels, patterns, shards = len(s.of[Channel]), len(s.of[Pattern]), len(s.of[Shard])
@@ -206,7 +206,7 @@ func (h *Hub) classify(cl *client.Client, class protocol.Class) {
 	}
 }
 
-// names are the subscriber's names of a kind, in the order of subscription.
+// names returns the subscriber's names of a kind, in the order of subscription.
 func (s *subscriber) names(k Kind) []string {
 	list := make([]subscription, 0, len(s.of[k]))
 	for _, sub := range s.of[k] {
@@ -220,7 +220,7 @@ func (s *subscriber) names(k Kind) []string {
 	return names
 }
 
-// Forbidden are the clients of all that belong to user and hold a subscription which rights no longer allow.
+// Forbidden returns the clients of all that belong to user and hold a subscription which rights no longer allow.
 func (h *Hub) Forbidden(all iter.Seq[*client.Client], user client.User, rights *acl.Rights) (list []*client.Client) {
 	for cl := range all {
 		if cl.User != user {

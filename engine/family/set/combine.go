@@ -64,7 +64,7 @@ func (s *commands) answer(c *command.Context, n int, reply func(*commands)) erro
 	return nil
 }
 
-// members is the number of members of all sources.
+// members returns the number of members of all sources.
 func (s *commands) members() (n int) {
 	for i := range s.sources {
 		n += s.sources[i].n
@@ -148,7 +148,7 @@ func (s *commands) replyInter() {
 	answerLater(s.at.Reply, func(yield func(set.Element) bool) { smallest.Filter(s.others, true, s.at.Steps, yield) })
 }
 
-// lookups is how many members SINTER may look up.
+// lookups returns how many members SINTER may look up.
 func (s *commands) lookups() int {
 	least := math.MaxInt
 	for i := range s.sources {
@@ -326,7 +326,7 @@ func (s *commands) replyDiff() {
 	switch {
 	case d.nothing:
 		s.at.Reply.Set(0)
-	case d.first.Encoding() != value.HashTable: // in the reference's order, if it has one
+	case d.first.Encoding() != value.HashTable: // in Redis's order, if it has one
 		s.begin(d.enc, 0)
 		d.first.Filter(s.others, false, s.at.Steps, s.keep)
 		s.answerBuilt()
@@ -366,7 +366,7 @@ type difference struct {
 	copied  bool           // first is a copy
 }
 
-// subtract prepares SDIFF. s.others are the sets to subtract, the larger ones first. Where the reference removes the
+// subtract prepares SDIFF. s.others are the sets to subtract, the larger ones first. Where Redis removes the
 // others' members from a copy of the first set, s.others is one set of all their members. The result then has the
 // encoding of that copy.
 func (s *commands) subtract() (d difference) {

@@ -63,7 +63,7 @@ var Family = command.Family{Name: "string", ACL: command.ACLString, Rows: []comm
 	{Name: "substr", Arity: 4, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: getRange},
 }}
 
-// noted is the first argument as the key, with a note for COMMAND INFO.
+// noted returns the first argument as the key, with a note for COMMAND INFO.
 func noted(f command.KeyFlags, note string) []command.KeySpec {
 	k := command.FirstArg(f)
 	k[0].Notes = note

@@ -23,7 +23,7 @@ const (
 	digestLength = 16
 )
 
-// comparisonOf is the comparison that an option names, or always.
+// comparisonOf returns the comparison that an option names, or always.
 func comparisonOf(word []byte) comparison {
 	switch {
 	case command.Is(word, "IFEQ"):

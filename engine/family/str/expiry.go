@@ -19,7 +19,7 @@ const (
 
 func (u unit) absolute() bool { return u >= exAt }
 
-// unitOf is the unit that an option names, or noExpiry.
+// unitOf returns the unit that an option names, or noExpiry.
 func unitOf(word []byte) unit {
 	switch {
 	case command.Is(word, "EX"):

@@ -29,7 +29,7 @@ func lcs(c *command.Context) error {
 	if m >= math.MaxUint32-1 || n >= math.MaxUint32-1 {
 		return errLCSLong
 	}
-	// The reference uses four bytes a cell and refuses a larger table. We refuse the same sizes, but use one bit a
+	// Redis uses four bytes a cell and refuses a larger table. We refuse the same sizes, but use one bit a
 	// cell.
 	if uint64(m+1)*uint64(n+1) > uint64(c.MaxBulk())/4 {
 		return errLCSMemory

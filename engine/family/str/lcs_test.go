@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// table is the definition: L(i,j) for all i and j, and the reference's way back.
+// table returns the definition: L(i,j) for all i and j, and Redis's way back.
 func table(a, b []byte) (length int, runs []matchRun) {
 	l := make([][]int, len(a)+1)
 	for i := range l {

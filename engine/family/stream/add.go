@@ -214,7 +214,7 @@ func (h *commands) add(c *command.Context) error {
 	return nil
 }
 
-// next is the ID of the new entry.
+// next returns the ID of the new entry.
 func (o *options) next(last streams.ID, nowMs uint64) (id streams.ID, err error) {
 	if last == streams.MaxID {
 		return id, errExhausted
@@ -323,7 +323,7 @@ func (o *options) exact(c *command.Context, args [][]byte, at int, s streams.Str
 	}
 }
 
-// keepID is the ID's text, valid until the call is propagated.
+// keepID returns the ID's text, valid until the call is propagated.
 func keepID(c *command.Context, id streams.ID) []byte {
 	var text [streams.MaxIDLen]byte
 	return c.Effects.Keep(id.Append(text[:0]))

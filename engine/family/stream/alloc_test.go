@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// newCore is a core whose streams have at most nodeEntries entries a node.
+// newCore returns a core whose streams have at most nodeEntries entries a node.
 func newCore(t testing.TB, nodeEntries int64) (*commandtest.Core, *keyspace.Keyspace) {
 	settings := &Settings{}
 	settings.Rows() // sets the defaults

@@ -76,7 +76,7 @@ func (x *claiming) assign(p *streams.Pending) {
 	x.c.Changed(1)
 }
 
-// oneMore is a number of deliveries and one.
+// oneMore returns a number of deliveries and one.
 func oneMore(count uint64) uint64 { return min(count+1, math.MaxInt64) }
 
 // claim is
@@ -193,7 +193,7 @@ func (o *claimOptions) parse(args [][]byte, nowMs int64) (err error) {
 const (
 	defaultClaimed = 100
 	attempts       = 10      // entries examined per entry of the reply
-	mostClaimed    = 1 << 32 // above it the reference has no memory for the IDs of deleted entries
+	mostClaimed    = 1 << 32 // above it Redis has no memory for the IDs of deleted entries
 	countLimit     = maxLong / 16
 )
 

@@ -45,7 +45,7 @@ func (s *Settings) Rows() []setting.Row {
 // usualRecall are the limits that replicas and the log assume. A primary with others tells them.
 var usualRecall = streams.Recall{Seconds: defaultRecall, Most: defaultRecall}
 
-// recall are the limits of a stream without others.
+// recall returns the limits of a stream without others.
 func (h *commands) recall(c *command.Context) streams.Recall {
 	if c.Obeys() {
 		return usualRecall
@@ -142,17 +142,17 @@ var addKey = []command.KeySpec{{
 	Flags: update, Index: 1, Step: 1, Notes: "UPDATE instead of INSERT because of the optional trimming feature",
 }}
 
-// second is the key spec of a subcommand with one key after its name.
+// second returns the key spec of a subcommand with one key after its name.
 func second(f command.KeyFlags) []command.KeySpec {
 	return []command.KeySpec{{Flags: f, Index: 2, Step: 1}}
 }
 
-// readKeys is the key spec of XREAD and XREADGROUP: the first half of the arguments after STREAMS.
+// readKeys returns the key spec of XREAD and XREADGROUP: the first half of the arguments after STREAMS.
 func readKeys(from int) []command.KeySpec {
 	return []command.KeySpec{{Flags: access, Keyword: "STREAMS", KeywordFrom: from, LastKey: -1, Step: 1, Limit: 2}}
 }
 
-// claimKeys reports that XCLAIM also reads its key, because it replies entries. The reference's key spec lacks that.
+// claimKeys reports that XCLAIM also reads its key, because it replies entries. Redis's key spec lacks that.
 func claimKeys(into []command.KeyPosition, _ [][]byte) ([]command.KeyPosition, error) {
 	return append(into, command.KeyPosition{Index: 1, Flags: update | command.KeyAccess}), nil
 }

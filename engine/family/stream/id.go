@@ -90,7 +90,7 @@ func (h *commands) parseIDs(args [][]byte) ([]streams.ID, error) {
 	return h.ids, nil
 }
 
-// scanID reads an ID. As in the reference, a NUL ends it, and numbers that are not canonical are read as C reads them.
+// scanID reads an ID. As in Redis, a NUL ends it, and numbers that are not canonical are read as C reads them.
 func scanID(arg []byte, missing uint64) (id streams.ID, auto, ok bool) {
 	if len(arg) > 127 {
 		return id, false, false

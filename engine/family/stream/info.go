@@ -168,7 +168,7 @@ func replyShape(r *protocol.Reply, s streams.Stream) {
 	replyRecalled(r, s)
 }
 
-// recalledPairs is the number of pairs of replyRecalled.
+// recalledPairs returns the number of pairs of replyRecalled.
 func recalledPairs(s streams.Stream) int {
 	if s.Recalls() {
 		return 6

@@ -48,7 +48,7 @@ func (h *commands) remember(c *command.Context, w *streams.Writer, producer, mes
 	}
 }
 
-// nameOf is the name of a message of IDMPAUTO: the same for the same fields and values in any order.
+// nameOf returns the name of a message of IDMPAUTO: the same for the same fields and values in any order.
 func nameOf(pairs [][]byte) (name [16]byte) {
 	var sum xxh3.Uint128
 	for i := 0; i < len(pairs); i += 2 {

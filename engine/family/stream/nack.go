@@ -59,7 +59,7 @@ func (o *nackOptions) parse(h *commands, args [][]byte) error {
 	return nil
 }
 
-// counted is the number of deliveries that an entry has after XNACK, if it had count before.
+// counted returns the number of deliveries that an entry has after XNACK, if it had count before.
 func (o *nackOptions) counted(count uint64) uint64 {
 	switch {
 	case o.given:

@@ -211,7 +211,7 @@ func (r *rivals) do(args ...string) string {
 
 var idInReply = regexp.MustCompile(`\r\n([0-9]+)-0\r\n`)
 
-// integers is the text of an array of integers.
+// integers returns the text of an array of integers.
 func integers(codes []int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(codes))

@@ -90,7 +90,7 @@ func replySummary(r *protocol.Reply, g *streams.Group) {
 	r.ArrayAt(mark, n)
 }
 
-// idleOf is how long, in ms, p has been idle; -1 if it was given back.
+// idleOf returns how long, in ms, p has been idle; -1 if it was given back.
 func idleOf(c *command.Context, p *streams.Pending) int64 {
 	if p.Given() {
 		return -1

@@ -278,8 +278,8 @@ func (h *commands) try(c *command.Context, r *reading, since []streams.ID) (done
 	return true, nil
 }
 
-// after is the ID after which the stream at key is to be read. It is MaxID for ">". For "+" it is the ID just before
-// the last entry.
+// after returns the ID after which the stream at key is to be read. It is MaxID for ">". For "+" it is the ID just
+// before the last entry.
 //
 // Errors: ErrWrongType, NOGROUP, errID, and for IDs that need a group or forbid one.
 func (r *reading) after(c *command.Context, key, from []byte) (id streams.ID, err error) {

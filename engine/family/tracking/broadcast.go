@@ -85,7 +85,7 @@ func (t *Tracker) count(bytes, more int) {
 	}
 }
 
-// overlap is the first of prefixes, which are sorted, that text begins with or that begins with text.
+// overlap returns the first of prefixes, which are sorted, that text begins with or that begins with text.
 //
 // Only the empty prefix overlaps with others in the list, so a look at text's neighbours is enough.
 func overlap(prefixes []string, text string) (other string, is bool) {

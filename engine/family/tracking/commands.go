@@ -8,7 +8,7 @@ package tracking
 
 import "spindle/engine/command"
 
-// Rows are the subcommands of CLIENT about tracking, for conn.Family.
+// Rows returns the subcommands of CLIENT about tracking, for conn.Family.
 func (t *Tracker) Rows() []command.Spec {
 	const flags = command.Loading | command.Stale | command.NoScript | command.Sentinel
 	return []command.Spec{

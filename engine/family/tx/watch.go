@@ -34,16 +34,16 @@ type watcher struct {
 	at int
 }
 
-// watched is the client's entry for the key, valid until the client watches another key.
+// watched returns the client's entry for the key, valid until the client watches another key.
 func (w watcher) watched() *client.WatchedKey { return &w.cl.Watched[w.at] }
 
 // NewWatches returns watches over the keys of space. Touched, Emptying, Swapping and Forget (Gone) are its listeners.
 func NewWatches(space *keyspace.Keyspace) *Watches { return &Watches{space: space} }
 
-// Clients is how many clients watch a key (INFO watching_clients).
+// Clients returns how many clients watch a key (INFO watching_clients).
 func (w *Watches) Clients() int { return w.clients }
 
-// Keys is how many keys are watched (INFO total_watched_keys).
+// Keys returns how many keys are watched (INFO total_watched_keys).
 func (w *Watches) Keys() (n int) {
 	for _, keys := range w.dbs {
 		n += len(keys)

@@ -76,7 +76,7 @@ func TestForgettingDoesNotSearch(t *testing.T) {
 	}
 }
 
-// family is a few commands that change keys, so that the test needs no other family.
+// family returns a few commands that change keys, so that the test needs no other family.
 func family(whole *command.Whole) command.Family {
 	return command.Family{Name: "test", Rows: []command.Spec{
 		{Name: "put", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {

@@ -53,7 +53,7 @@ func (r *span) bounds(low, high []byte) (err error) {
 	return nil
 }
 
-// of is the ranks of r in v. If reverse is true, ranks count from the end, and members are searched from there.
+// of returns the ranks of r in v. If reverse is true, ranks count from the end, and members are searched from there.
 func (r *span) of(v value.Value, reverse bool) zset.Span {
 	switch r.by {
 	case byScore:

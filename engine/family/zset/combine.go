@@ -74,7 +74,7 @@ func (m *combination) answer(c *command.Context, reply func(*combination, *comma
 	return nil
 }
 
-// reads is how many members the operation may look at.
+// reads returns how many members the operation may look at.
 func (m *combination) reads() (n int) {
 	for i := range m.sources {
 		n += m.sources[i].n
@@ -139,7 +139,7 @@ func (z *commands) storeAs(c *command.Context, op operation, event string) error
 // done releases the buffers after a call.
 func (z *commands) done() { z.sources = command.Release(z.sources) }
 
-// gather is the result of m, sorted.
+// gather returns the result of m, sorted.
 func (m *combination) gather(r *command.Reading) *zset.Gathering {
 	g := zset.Gather(r.Store())
 	switch m.op {

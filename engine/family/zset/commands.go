@@ -97,7 +97,7 @@ var (
 	butLast     = []command.KeySpec{{Flags: take, Index: 1, LastKey: -2, Step: 1}}
 )
 
-// numbered is the spec of a count at index and of that many keys after it.
+// numbered returns the spec of a count at index and of that many keys after it.
 func numbered(index int, f command.KeyFlags) []command.KeySpec {
 	return []command.KeySpec{{Flags: f, Index: index, KeyNum: true, FirstKey: 1, KeyStep: 1}}
 }

@@ -45,7 +45,7 @@ func (s *source) each(yield func(member []byte, score float64) bool) {
 	}
 }
 
-// find is a member's score; ok is false if it is missing.
+// find returns a member's score; ok is false if it is missing.
 func (s *source) find(member []byte) (score float64, ok bool) {
 	switch {
 	case s.n == 0:

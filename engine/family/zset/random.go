@@ -102,5 +102,5 @@ func answerFew(c *command.Context, v value.Value, n int, rng *rand.PCG, withScor
 	}
 }
 
-// below is a number of [0, n).
+// below returns a number of [0, n).
 func below(rng *rand.PCG, n int) int { return int(rng.Uint64() % uint64(n)) }

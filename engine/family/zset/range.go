@@ -93,7 +93,7 @@ func (r *request) parse(args [][]byte, by order, d direction, store bool) (err e
 	return r.bounds(args[1], args[2])
 }
 
-// window is the rank of the first member of r in v, and their number. If r is reverse, ranks go down.
+// window returns the rank of the first member of r in v, and their number. If r is reverse, ranks go down.
 func (r *request) window(v value.Value) (from, n int) {
 	s := r.of(v, r.reverse)
 	if s.Len() == 0 {
@@ -112,7 +112,7 @@ func (r *request) window(v value.Value) (from, n int) {
 			first += off
 		case off >= 0:
 			first -= off
-		case r.reverse: // in a skiplist the reference counts a negative offset from the other end of the range
+		case r.reverse: // in a skiplist Redis counts a negative offset from the other end of the range
 			first = int64(s.From) - off - 1
 		default:
 			first = int64(s.To) + off
