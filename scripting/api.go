@@ -27,7 +27,7 @@ const (
 	replReplicas = int(client.ToReplicas)
 )
 
-// api is the table redis of scripts.
+// api returns the table redis of scripts.
 func (e *environment) api(forLibraries bool) *lua.Table {
 	s := e.state
 	t := s.NewTable(0, 32)
@@ -70,7 +70,7 @@ func (e *environment) addVersion(t *lua.Table) {
 	t.SetName("REDIS_VERSION_NUM", lua.Number(float64(num)))
 }
 
-// errorTable is an error value for scripts; text begins with its code.
+// errorTable returns an error value for scripts; text begins with its code.
 func (e *environment) errorTable(text string) lua.Value {
 	return fieldTable(e.state, nameErr, e.state.String(text))
 }
@@ -82,7 +82,7 @@ func (e *environment) throw(c *lua.Call, text string) lua.Outcome {
 
 // readArgs stores the arguments of c as those of a command, valid until the next call.
 //
-// Numbers are written in full, as in the reference, and not as by tostring: 10000000000000000, not 1e+16.
+// Numbers are written in full, as in Redis, and not as by tostring: 10000000000000000, not 1e+16.
 func (e *environment) readArgs(c *lua.Call) (refusal string) {
 	if c.Len() == 0 {
 		return "Please specify at least one argument for this redis lib call"
@@ -108,7 +108,7 @@ func appendArgument(dst []byte, f float64) []byte {
 		return number.AppendInt(dst, int64(f))
 	}
 	if f != f && math.Signbit(f) {
-		dst = append(dst, '-') // 0/0 is negative on the reference's machines
+		dst = append(dst, '-') // 0/0 is negative on Redis's machines
 	}
 	return number.AppendShortest(dst, f)
 }
@@ -176,7 +176,7 @@ func (e *environment) sha1hex(c *lua.Call) lua.Outcome {
 	return c.Return1(e.state.String(digest(text)))
 }
 
-// digest is the name of a script: its SHA-1 in hexadecimal.
+// digest returns the name of a script: its SHA-1 in hexadecimal.
 func digest(body []byte) string {
 	sum := sha1.Sum(body)
 	return hex.EncodeToString(sum[:])

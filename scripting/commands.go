@@ -70,7 +70,7 @@ func (s *Scripts) Family() command.Family {
 	}, command.Scripts)}
 }
 
-// keysAfter is the spec of a number of keys, the second argument, and of that many keys after it.
+// keysAfter returns the spec of a number of keys, the second argument, and of that many keys after it.
 func keysAfter(f command.KeyFlags, notes string) []command.KeySpec {
 	return []command.KeySpec{{Flags: f, Notes: notes, Index: 2, KeyNum: true, FirstKey: 1, KeyStep: 1}}
 }
@@ -109,7 +109,7 @@ func (s *Scripts) runKnown(c *command.Context, readOnly bool) error {
 	return s.runScript(c, sc, readOnly)
 }
 
-// functionFlags are the flags of a call of FCALL: the function's own. It implements command.Spec's Means.
+// functionFlags returns the flags of a call of FCALL: the function's own. It implements command.Spec's Means.
 func (s *Scripts) functionFlags(args [][]byte, row command.Flags) command.Flags {
 	if f := s.libraries.find(args[1]); f != nil {
 		return f.flags.Of(row)
@@ -413,7 +413,7 @@ func (s *Scripts) functionStats(c *command.Context) error {
 	return nil
 }
 
-// functionDump is FUNCTION DUMP. Replies: a payload for FUNCTION RESTORE, here and in the reference.
+// functionDump is FUNCTION DUMP. Replies: a payload for FUNCTION RESTORE, here and in Redis.
 func (s *Scripts) functionDump(c *command.Context) error {
 	c.Reply.Bulk(s.deps.Pack(s.Sources()))
 	return nil

@@ -92,7 +92,7 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	return e
 }
 
-// strict is a metatable under which reading an absent field is an error.
+// strict returns a metatable under which reading an absent field is an error.
 func (e *environment) strict() *lua.Table {
 	meta := e.state.NewTable(0, 1)
 	e.state.Register(meta, "__index", func(c *lua.Call) lua.Outcome {
@@ -158,7 +158,7 @@ func (e *environment) drop(function lua.Value, code int) {
 // uncounted is how many bytes of garbage, besides an eighth of the memory in use, bytes may count as in use.
 const uncounted = 64 << 10
 
-// bytes is the memory of the machine and its code; 0 for a nil environment.
+// bytes returns the memory of the machine and its code; 0 for a nil environment.
 //
 // Cost: sometimes a walk of all the machine's memory. Between two walks the result may be an eighth off.
 func (e *environment) bytes() int64 {
@@ -288,7 +288,7 @@ func (e *environment) failureOf(err lua.Value) failure {
 	return f
 }
 
-// wholeText is the text of a string or number; false for other values.
+// wholeText returns the text of a string or number; false for other values.
 func (e *environment) wholeText(v lua.Value) (string, bool) {
 	if !v.IsString() && !v.IsNumber() {
 		return "", false
@@ -310,7 +310,7 @@ func numberOf(c *lua.Call, i int) (float64, bool) {
 	return lua.ToNumber(c.Arg(i))
 }
 
-// processSeconds is the CPU time of the process, for os.clock.
+// processSeconds returns the CPU time of the process, for os.clock.
 func processSeconds() float64 {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

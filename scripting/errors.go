@@ -103,7 +103,7 @@ func errShebangFlag(name []byte) error {
 	return protocol.Errorf("ERR", "Unexpected flag in script shebang: %s", name)
 }
 
-// replyError is the error reply with exactly this line. A script may choose any code.
+// replyError returns the error reply with exactly this line. A script may choose any code.
 func replyError(line string) *protocol.Error {
 	line = oneLine(strings.TrimRight(line, "\r\n"))
 	code, text, blank := strings.Cut(line, " ")

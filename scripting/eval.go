@@ -50,7 +50,7 @@ func (k *cache) drop(sc *script) {
 
 const digestLen = 40
 
-// find is the script with this digest, in any case, or nil.
+// find returns the script with this digest, in any case, or nil.
 func (k *cache) find(name []byte) *script {
 	if len(name) != digestLen {
 		return nil
@@ -62,7 +62,7 @@ func (k *cache) find(name []byte) *script {
 	return k.byDigest[string(lower[:])]
 }
 
-// define is the script with this body; a new one is compiled. stays: it was not sent by EVAL.
+// define returns the script with this body; a new one is compiled. stays: it was not sent by EVAL.
 //
 // Errors: those of its first line, and of the compiler.
 func (s *Scripts) define(body []byte, stays bool) (*script, error) {
@@ -116,7 +116,7 @@ func splitKeys(args [][]byte) (keys, rest [][]byte, err error) {
 	return args[3 : 3+n], args[3+n:], nil
 }
 
-// strings is a table with copies of args.
+// strings returns a table with copies of args.
 func (e *environment) strings(args [][]byte) lua.Value {
 	t := e.state.NewTable(len(args), 0)
 	e.fill(t, args)
@@ -174,7 +174,7 @@ func (s *Scripts) touch(sc *script) {
 	}
 }
 
-// evalFlags are the flags of a call of EVAL or EVALSHA: the script's own, if it declares any. It implements
+// evalFlags returns the flags of a call of EVAL or EVALSHA: the script's own, if it declares any. It implements
 // command.Spec's Means.
 func (s *Scripts) evalFlags(bySHA bool) func(args [][]byte, row command.Flags) command.Flags {
 	return func(args [][]byte, row command.Flags) command.Flags {

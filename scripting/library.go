@@ -61,7 +61,7 @@ func (g *registry) unlink(l *library) {
 	}
 }
 
-// find is the function with this name, or nil.
+// find returns the function with this name, or nil.
 func (g *registry) find(name []byte) *function {
 	if f := g.functions[string(name)]; f != nil || !slices.ContainsFunc(name,
 		func(c byte) bool { return c >= 'A' && c <= 'Z' }) {
@@ -70,12 +70,12 @@ func (g *registry) find(name []byte) *function {
 	return g.functions[strings.ToLower(string(name))]
 }
 
-// sorted are the libraries, sorted by name.
+// sorted returns the libraries, sorted by name.
 func (g *registry) sorted() []*library {
 	return slices.SortedFunc(maps.Values(g.libraries), func(a, b *library) int { return strings.Compare(a.name, b.name) })
 }
 
-// clash is the first function of l whose name g contains, or nil.
+// clash returns the first function of l whose name g contains, or nil.
 func (g *registry) clash(l *library) *function {
 	for _, name := range slices.Sorted(maps.Keys(l.functions)) {
 		if g.functions[strings.ToLower(name)] != nil {
@@ -360,7 +360,7 @@ func (e *environment) readFlags(t *lua.Table) (flags Flags, ok bool) {
 	}
 }
 
-// Sources are the libraries' sources, for saving and replication.
+// Sources returns the libraries' sources, for saving and replication.
 func (s *Scripts) Sources() (sources [][]byte) {
 	for _, l := range s.libraries.sorted() {
 		sources = append(sources, []byte(l.code))

@@ -43,7 +43,7 @@ var pieces = []string{
 	`out[#out+1] = math.random(1, 1000)`,
 }
 
-// assemble is a script of random pieces.
+// assemble returns a script of random pieces.
 func assemble(rng *rand.Rand) string {
 	var b strings.Builder
 	b.WriteString("local out = {}\n")
@@ -54,7 +54,7 @@ func assemble(rng *rand.Rand) string {
 	return b.String()
 }
 
-// state is the data that scripts may have left.
+// state returns the data that scripts may have left.
 func (s *server) state() string {
 	var all []string
 	for _, request := range []string{"GET n", "LRANGE list 0 -1", "GET text", "GET compared", "HGETALL hash",

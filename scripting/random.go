@@ -1,6 +1,6 @@
 package scripting
 
-// random48 is the generator of drand48, which gives scripts the same numbers as the reference.
+// random48 is the generator of drand48, which gives scripts the same numbers as Redis.
 //
 //	x' = x × 0x5DEECE66D + 0xB mod 2^48; a number is the top 31 bits of x'
 //

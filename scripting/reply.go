@@ -13,10 +13,10 @@ type replier struct {
 	bools bool // the script has set RESP3: true and false are booleans
 }
 
-// maxReplyStack is the number of values on the reference's C stack. Deeper tables end in an error inside the reply.
+// maxReplyStack is the number of values on Redis's C stack. Deeper tables end in an error inside the reply.
 const maxReplyStack = 8000
 
-// value appends v. top is the number of values on the reference's stack, v included.
+// value appends v. top is the number of values on Redis's stack, v included.
 func (r *replier) value(v lua.Value, top int) {
 	if r.reply.Full() { // a few tables that contain each other twice make an endless reply
 		return
@@ -119,7 +119,7 @@ func oneLine(s string) string {
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(s)
 }
 
-// cString is s up to its first zero byte, as the reference reads it.
+// cString is s up to its first zero byte, as Redis reads it.
 func cString(s string) string {
 	s, _, _ = strings.Cut(s, "\x00")
 	return s

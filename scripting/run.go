@@ -129,7 +129,7 @@ func (s *Scripts) start(c *command.Context, function lua.Value) error {
 	return s.finish(c, status)
 }
 
-// resume is a further slice of a script that has lent the turn. It implements command.Step.
+// resume returns a further slice of a script that has lent the turn. It implements command.Step.
 func (s *Scripts) resume(c *command.Context) (done bool, err error) {
 	r := &s.run
 	now := s.clock.Nanos()
@@ -255,7 +255,7 @@ func (s *Scripts) fail(v lua.Value) error {
 	return f.reply(f.text)
 }
 
-// reply is the error reply with this line.
+// reply returns the error reply with this line.
 func (f *failure) reply(line string) error {
 	if f.counted {
 		return command.CountedError{Reply: replyError(line)}

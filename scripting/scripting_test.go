@@ -10,7 +10,7 @@ import (
 	"spindle/scripting"
 )
 
-// TestReplies: the reply to what a script returns, in both protocols. The replies are the reference's.
+// TestReplies: the reply to what a script returns, in both protocols. The replies are Redis's.
 func TestReplies(t *testing.T) {
 	s := newServer(t)
 	for _, c := range []struct{ body, resp2, resp3 string }{
@@ -42,7 +42,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestDeepReply: a table that contains itself ends in an error at the reference's depth.
+// TestDeepReply: a table that contains itself ends in an error at Redis's depth.
 func TestDeepReply(t *testing.T) {
 	s := newServer(t)
 	got := s.Do(s.client, "EVAL", "local a = {}; a[1] = {a}; return a", "0")
@@ -84,7 +84,7 @@ func TestCommandReplies(t *testing.T) {
 	s.eval("$-1\r\n", "return redis.call('get', 'none')") // the last run's RESP3 does not affect this one
 }
 
-// TestNumbers: commands get numbers in full, as the reference writes them.
+// TestNumbers: commands get numbers in full, as Redis writes them.
 func TestNumbers(t *testing.T) {
 	s := newServer(t)
 	for lua, text := range map[string]string{
@@ -96,7 +96,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestErrors: the texts of errors, with script and line, are the reference's.
+// TestErrors: the texts of errors, with script and line, are Redis's.
 func TestErrors(t *testing.T) {
 	s := newServer(t)
 	for body, text := range map[string]string{
@@ -173,7 +173,7 @@ func TestCache(t *testing.T) {
 	s.want("-ERR SCRIPT FLUSH only support SYNC|ASYNC option\r\n", "SCRIPT", "FLUSH", "x")
 }
 
-// TestRandom: the numbers are the reference's, from its first state and from seeds.
+// TestRandom: the numbers are Redis's, from its first state and from seeds.
 func TestRandom(t *testing.T) {
 	s := newServer(t)
 	const three = "return {tostring(math.random()), math.random(1000), math.random(5, 6000)}"

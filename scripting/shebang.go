@@ -39,7 +39,7 @@ func flagNamed(name string, fold bool) (Flags, bool) {
 	return 0, false
 }
 
-// names are the names of the flags in f.
+// names returns the names of the flags in f.
 func (f Flags) names() (names []string) {
 	for _, each := range flagNames {
 		if f&each.flag != 0 {
@@ -49,7 +49,7 @@ func (f Flags) names() (names []string) {
 	return names
 }
 
-// Of are the flags of a command that runs a script which declares f. Admission uses them instead of the row's own.
+// Of returns the flags of a command that runs a script which declares f. Admission uses them instead of the row's own.
 func (f Flags) Of(row command.Flags) command.Flags {
 	if f&Undeclared != 0 {
 		return row

@@ -66,8 +66,8 @@ func (s *Scripts) ResetStats() {
 	s.figures.EvictedScripts, s.figures.Freed = 0, 0
 }
 
-// Freed is the number of scripts, functions and environments that SCRIPT FLUSH and FUNCTION FLUSH have dropped. The
-// collector frees them.
+// Freed returns the number of scripts, functions and environments that SCRIPT FLUSH and FUNCTION FLUSH have dropped.
+// The collector frees them.
 func (s *Scripts) Freed() int64 { return s.figures.Freed }
 
 // Each yields the figures of all scripts and functions, sorted by name.
@@ -159,8 +159,8 @@ func (s *Scripts) Sections() []info.Section {
 // scriptBytes is the cost of a script, library or function besides its texts: entries in two maps, and an object.
 const scriptBytes = 256
 
-// StoredBytes is the bytes of the stored scripts and libraries: their texts and indexes, without the machines' memory.
-// Turn only.
+// StoredBytes returns the bytes of the stored scripts and libraries: their texts and indexes, without the machines'
+// memory. Turn only.
 func (s *Scripts) StoredBytes() (scripts, libraries int64) {
 	return int64(s.cache.bytes + len(s.cache.byDigest)*scriptBytes), s.libraries.stored
 }

@@ -135,13 +135,13 @@ func (b *values) Rollback(mark int) {
 	b.size = 0 // a command takes back all that it has replied
 }
 
-// Size is the length of the reply in RESP.
+// Size returns the length of the reply in RESP.
 func (b *values) Size() int { return b.size }
 
 // Full reports whether the script has used up its memory. It fails after the command.
 func (b *values) Full() bool { return b.limit != 0 && b.state.Used() > b.limit }
 
-// result is the one value of the reply; it clears b for the next command. An empty reply gives nil.
+// result returns the one value of the reply; it clears b for the next command. An empty reply gives nil.
 func (b *values) result() lua.Value {
 	v := lua.Nil
 	if len(b.items) > 0 {
@@ -204,7 +204,7 @@ func (b *values) value(i int) (lua.Value, int) {
 // Tables of replies have the size that they would have if each value were added to an empty table. The order of pairs
 // depends on it, and so does # of a table with holes.
 
-// grown is the array size of a table to which n values were added.
+// grown returns the array size of a table to which n values were added.
 func grown(n int) int {
 	if n == 0 {
 		return 0
@@ -212,7 +212,7 @@ func grown(n int) int {
 	return 1 << bits.Len(uint(n-1))
 }
 
-// regrown is a table to which the first n values of t were added one by one.
+// regrown returns a table to which the first n values of t were added one by one.
 func (b *values) regrown(t *lua.Table, n int) *lua.Table {
 	again := b.state.NewTable(0, 0)
 	for j := range n {
@@ -221,7 +221,7 @@ func (b *values) regrown(t *lua.Table, n int) *lua.Table {
 	return again
 }
 
-// field is a table with one field.
+// field returns a table with one field.
 func (b *values) field(name, v lua.Value) lua.Value { return fieldTable(b.state, name, v) }
 
 func fieldTable(s *lua.State, name, v lua.Value) lua.Value {
@@ -233,7 +233,7 @@ func fieldTable(s *lua.State, name, v lua.Value) lua.Value {
 // put stores a field of a reply. A key that no table can have is ignored.
 func put(t *lua.Table, key, v lua.Value) { _ = t.Set(key, v) }
 
-// errorText is the text of an error for scripts: code and text.
+// errorText returns the text of an error for scripts: code and text.
 func errorText(err error) string {
 	e, ok := err.(*protocol.Error)
 	switch {

@@ -106,7 +106,7 @@ func ours(t testing.TB, source string, tables int) []string {
 	return results
 }
 
-// redisServer starts the reference on a free port and returns a connection to it.
+// redisServer starts Redis on a free port and returns a connection to it.
 func redisServer(t testing.TB) *respclient.Client {
 	t.Helper()
 	path, err := exec.LookPath(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"))

@@ -109,7 +109,7 @@ func (g *generator) text() string {
 	return g.bytes(g.IntN(12))
 }
 
-// value is a random Lua expression.
+// value returns a random Lua expression.
 func (g *generator) value(depth int) string {
 	switch g.IntN(12) {
 	case 0, 1, 2:

@@ -401,7 +401,7 @@ func loadStep(c *Call) Outcome {
 
 func (p *pieces) text() string { return unsafe.String(unsafe.SliceData(p.source), len(p.source)) }
 
-// chunkName is the second argument of load, or its default.
+// chunkName returns the second argument of load, or its default.
 func (c *Call) chunkName() string {
 	if c.Arg(2).IsNil() {
 		return "=(load)"

@@ -217,7 +217,7 @@ func (t *Thread) closeUpvalues(from int) {
 	}
 }
 
-// liveTop is the first place above everything that the running function uses.
+// liveTop returns the first place above everything that the running function uses.
 func (t *Thread) liveTop() int {
 	if len(t.frames) == 0 {
 		return t.top

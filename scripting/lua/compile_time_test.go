@@ -51,7 +51,7 @@ func TestCompilingTakesTimeInProportion(t *testing.T) {
 // tick is the resolution of threadTime.
 const tick = 4 * time.Millisecond
 
-// threadTime is the processor time of this thread, which is independent of other processes.
+// threadTime returns the processor time of this thread, which is independent of other processes.
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

@@ -61,7 +61,7 @@ func cString(s string) string {
 	return s
 }
 
-// objectName is the kind, such as "global", and the name of the value in a register at pc; "" if unknown.
+// objectName returns the kind, such as "global", and the name of the value in a register at pc; "" if unknown.
 func objectName(p *Proto, pc, register int) (kind, name string) {
 	if name = p.localName(register+1, pc); name != "" {
 		return "local", name
@@ -83,7 +83,7 @@ func objectName(p *Proto, pc, register int) (kind, name string) {
 	return "", ""
 }
 
-// functionName is the kind and name by which frame i was called, if the caller's code shows them.
+// functionName returns the kind and name by which frame i was called, if the caller's code shows them.
 func (t *Thread) functionName(i int) (kind, name string) {
 	f := &t.frames[i]
 	if f.cl != nil && f.tailCalls > 0 || i == 0 {
@@ -101,7 +101,7 @@ func (t *Thread) functionName(i int) (kind, name string) {
 	return "", ""
 }
 
-// line is the line of the present instruction. After a jump to the first instruction it is that one's line.
+// line returns the line of the present instruction. After a jump to the first instruction it is that one's line.
 func (f *frame) line() int { return int(f.cl.proto.lines[max(0, f.pc-1)]) }
 
 // frameAt finds the frame of a level: 0 is the running function, 1 its caller. i is -1 for a lost tail call; ok is
@@ -120,7 +120,7 @@ func (t *Thread) frameAt(level int) (i int, ok bool) {
 	return -1, level < 0
 }
 
-// where is the position "chunk:line: " of a level, or "".
+// where returns the position "chunk:line: " of a level, or "".
 func (t *Thread) where(level int) string {
 	if i, ok := t.frameAt(level); ok && i >= 0 {
 		if f := &t.frames[i]; f.cl != nil {

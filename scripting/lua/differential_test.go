@@ -291,7 +291,7 @@ func byAddress(program string, budget func() int, got string) bool {
 	return false
 }
 
-// firstDifference is the first line in which two outputs differ.
+// firstDifference returns the first line in which two outputs differ.
 func firstDifference(got, want string) string {
 	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range max(len(a), len(b)) {

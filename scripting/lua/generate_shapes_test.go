@@ -262,7 +262,7 @@ func (g *generator) simple(thing string) bool {
 	return thing == "num" || thing == "string.none" || thing == "string"
 }
 
-// patternText is a pattern, rarely with a mistake.
+// patternText returns a pattern, rarely with a mistake.
 func (g *generator) patternText(depth int) string {
 	if g.chance(4) {
 		return g.pick("(", ")", "%", "[", "[^", "[a-", "%b", "%bx", "%f", "%f(", "[%", "%0", "%2", "(()", "[]", "[^]]", "*",
@@ -360,7 +360,7 @@ func (g *generator) formats() {
 	}
 }
 
-// numeral is a number in source form, or a text that may be one.
+// numeral returns a number in source form, or a text that may be one.
 func (g *generator) numeral() string {
 	switch g.rng.IntN(9) {
 	case 0, 1:

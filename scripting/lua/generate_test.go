@@ -201,7 +201,7 @@ func (g *generator) call() string {
 	return "math.floor(" + e() + ")"
 }
 
-// pure is an expression without "...".
+// pure returns an expression without "...".
 func (g *generator) pure() string {
 	saved := g.vararg
 	g.vararg = false

@@ -402,7 +402,7 @@ func isControl(c byte) bool { return c < ' ' || c == 127 }
 
 const shortSource = 60 // chunkID's size in messages of running code
 
-// chunkID is a chunk's name in messages: the text after = or @, or [string "first line..."]. size is that of C's
+// chunkID returns a chunk's name in messages: the text after = or @, or [string "first line..."]. size is that of C's
 // buffer.
 func chunkID(source string, size int) string {
 	if zero := strings.IndexByte(source, 0); zero >= 0 {

@@ -59,7 +59,7 @@ func (r *script) printFrom(c *Call, i int) Outcome {
 	})
 }
 
-// result is what a run shows: its output, and its error if it failed.
+// result returns what a run shows: its output, and its error if it failed.
 func (r *script) result() string {
 	if r.status == Failed {
 		return r.out.String() + "error: " + r.state.ToString(r.state.Err()).Str()

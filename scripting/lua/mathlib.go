@@ -84,7 +84,7 @@ func (s *State) openMath() {
 	s.Globals.SetName("os", os.Value())
 }
 
-// processorSeconds is the CPU time of the process.
+// processorSeconds returns the CPU time of the process.
 func processorSeconds() float64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

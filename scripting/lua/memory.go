@@ -29,7 +29,7 @@ func (s *State) SetMemoryLimit(bytes int) {
 	}
 }
 
-// Used is the estimate of the memory in use, with the garbage since the last count.
+// Used returns the estimate of the memory in use, with the garbage since the last count.
 func (s *State) Used() int { return s.used }
 
 // Live counts the memory reachable from the State.
@@ -55,7 +55,7 @@ func (s *State) audit(n int) {
 	s.gate = max(s.limit, s.used+s.limit/8)
 }
 
-// CodeBytes is the size of the code reachable from values without the globals. It includes the chunk that made the
+// CodeBytes returns the size of the code reachable from values without the globals. It includes the chunk that made the
 // functions only if one of them refers to it.
 func CodeBytes(values ...Value) (n int) {
 	seen := map[any]bool{}

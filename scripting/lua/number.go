@@ -38,7 +38,7 @@ func toNumber(v Value) (float64, bool) {
 	return 0, false
 }
 
-// toNumber is the function toNumber; it spends budget for a string.
+// toNumber returns the function toNumber; it spends budget for a string.
 func (s *State) toNumber(v Value) (float64, bool) {
 	if v.IsString() {
 		s.budget -= v.textLen() >> 2

@@ -130,7 +130,7 @@ type localVariable struct {
 // Source returns the name of the chunk, as given to Compile.
 func (p *Proto) Source() string { return p.source }
 
-// Bytes is the approximate memory of p and its inner functions.
+// Bytes returns the approximate memory of p and its inner functions.
 func (p *Proto) Bytes() int { return p.inner }
 
 // localName returns the name of the n-th local alive at pc, counted from 1, or "".

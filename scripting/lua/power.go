@@ -50,7 +50,7 @@ func power(x, y float64) float64 {
 	return sign * preciseExp(p, q)
 }
 
-// preciseLog is the natural logarithm of a positive number.
+// preciseLog returns the natural logarithm of a positive number.
 func preciseLog(x float64) exact.Pair {
 	// One step of Newton's method on e^l = x, with the residual in double precision.
 	m, e := math.Frexp(x)

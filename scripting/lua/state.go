@@ -241,7 +241,7 @@ func (s *State) Run(budget int) Status {
 // Results returns the function's results, after Done. They are valid until the next Start.
 func (s *State) Results() []Value { return s.main.stack[:s.main.top] }
 
-// Err is the error value after Failed or Killed.
+// Err returns the error value after Failed or Killed.
 func (s *State) Err() Value { return s.errValue }
 
 // Kill makes the next Run end the script with an error that no pcall catches.
@@ -258,10 +258,10 @@ func (s *State) Wake(results ...Value) {
 	s.status = Paused
 }
 
-// Budget is the rest of the last Run's budget; it may be negative.
+// Budget returns the rest of the last Run's budget; it may be negative.
 func (s *State) Budget() int { return s.budget }
 
-// Where is the position "chunk:line: " of a level of the running function, or "". Level 1 is the caller of a Go
+// Where returns the position "chunk:line: " of a level of the running function, or "". Level 1 is the caller of a Go
 // function.
 func (s *State) Where(level int) string { return s.cur.where(level) }
 
@@ -334,7 +334,7 @@ func (s *State) Metatable(v Value) *Table { return s.metatable(v) }
 // metamethod returns v's metamethod for an event.
 func (s *State) metamethod(v Value, e event) Value { return s.metatable(v).event(e) }
 
-// ToString is the result of tostring for a value without the metamethod __tostring.
+// ToString returns the result of tostring for a value without the metamethod __tostring.
 func (s *State) ToString(v Value) Value {
 	switch v.Type() {
 	case TypeString:

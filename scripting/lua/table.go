@@ -79,7 +79,7 @@ func (t *Table) Value() Value { return tableValue(t) }
 // SetReadonly sets whether every set on t fails.
 func (t *Table) SetReadonly(on bool) { t.readonly = on }
 
-// Readonly tells whether sets on t fail.
+// Readonly reports whether sets on t fail.
 func (t *Table) Readonly() bool { return t.readonly }
 
 // Metatable returns t's metatable or nil.
@@ -228,7 +228,7 @@ func (t *Table) numberPosition(f float64) int {
 
 func (t *Table) modulo(h uint32) int { return int(h % uint32((len(t.nodes)-1)|1)) }
 
-// mainPosition is the preferred node of key.
+// mainPosition returns the preferred node of key.
 func (t *Table) mainPosition(key Value) int {
 	switch key.n >> 48 {
 	case tagSimple:
@@ -324,7 +324,7 @@ type spares struct {
 
 const spareSizes = 5 // 1, 2, 4, 8 and 16
 
-// spareSize is the index of size n; ok is false if arrays of this size are not kept.
+// spareSize returns the index of size n; ok is false if arrays of this size are not kept.
 func spareSize(n int) (lg int, ok bool) {
 	if n == 0 || n&(n-1) != 0 || n > 1<<(spareSizes-1) {
 		return 0, false
@@ -332,7 +332,7 @@ func spareSize(n int) (lg int, ok bool) {
 	return bits.Len(uint(n)) - 1, true
 }
 
-// array is a slice of n values with any content.
+// array returns a slice of n values with any content.
 func (s *spares) array(n int) []Value {
 	if lg, ok := spareSize(n); ok && s.arrays[lg] != nil {
 		array := s.arrays[lg]
@@ -350,7 +350,7 @@ func (s *spares) keepArray(array []Value) {
 	}
 }
 
-// free is a slice of size free nodes.
+// free returns a slice of size free nodes.
 func (s *spares) free(size int) []node {
 	if lg, ok := spareSize(size); ok && s.nodes[lg] != nil {
 		nodes := s.nodes[lg]
@@ -474,8 +474,8 @@ func (t *Table) rehash(key Value) {
 	t.resize(size, total-inArray)
 }
 
-// Len is a border n of t: 0, or t[n] is not nil and t[n+1] is. For a table with holes it is the same one as in Lua 5.1
-// (lua.T2).
+// Len returns a border n of t: 0, or t[n] is not nil and t[n+1] is. For a table with holes it is the same one as in Lua
+// 5.1 (lua.T2).
 func (t *Table) Len() int {
 	j := len(t.array)
 	if j > 0 && t.array[j-1].n == bitsNil {
@@ -532,7 +532,7 @@ func (t *Table) Next(cursor int) (key, value Value, next int, ok bool) {
 	return Nil, Nil, i + len(t.array), false
 }
 
-// cursorAfter is the cursor after key, an argument of next. ok is false if key is not in t.
+// cursorAfter returns the cursor after key, an argument of next. ok is false if key is not in t.
 func (t *Table) cursorAfter(key Value) (cursor int, ok bool) {
 	if key.IsNil() {
 		return 0, true

@@ -80,7 +80,7 @@ const (
 var typeNames = [...]string{"nil", "boolean", "userdata", "number", "string", "table", "function", "userdata", "thread",
 	"no value"}
 
-// String is the name that the function type returns.
+// String returns the name that the function type returns.
 func (t Type) String() string { return typeNames[t] }
 
 // Type returns the type of v.
@@ -264,8 +264,8 @@ func init() {
 // compare with Lua 5.1 set it to false.
 var hashEveryByte = true
 
-// hashBytes is the string hash of Redis's Lua. The order of pairs over string keys depends on it, and scripts depend on
-// that order.
+// hashBytes returns the string hash of Redis's Lua. The order of pairs over string keys depends on it, and scripts
+// depend on that order.
 func hashBytes(s string) uint32 {
 	h := uint32(len(s))
 	step := 1
@@ -307,7 +307,7 @@ func (s *State) sameText(a, b Value) bool {
 	return a.str() == b.str()
 }
 
-// textLen is the length of a string in bytes.
+// textLen returns the length of a string in bytes.
 func (v Value) textLen() int { return int(uint32(v.n)) }
 
 // hash is stringHash for a string whose hash may not be computed. It spends budget for it.

@@ -37,7 +37,7 @@ func Open(s *lua.State) {
 	s.Globals.SetName("bit", t.Value())
 }
 
-// argument is the low 32 bits of argument i, rounded to the nearest integer, ties to even. The addition moves the
+// argument returns the low 32 bits of argument i, rounded to the nearest integer, ties to even. The addition moves the
 // integer to the low bits of the mantissa; above 2^51 only part of it fits there.
 func argument(c *lua.Call, i int) uint32 {
 	return uint32(math.Float64bits(c.CheckNumber(i) + (1<<52 + 1<<51)))

@@ -111,7 +111,7 @@ func (e *encoder) table(t *lua.Table, depth, held int) {
 	e.out = append(e.out, '}')
 }
 
-// arrayLength is the last index if all keys are indexes and the table is not sparse, else 0 or less. The original
+// arrayLength returns the last index if all keys are indexes and the table is not sparse, else 0 or less. The original
 // counts in C's int, so an index past 2^31 becomes the least integer here, too.
 func (e *encoder) arrayLength(t *lua.Table) int {
 	last, items := int32(0), int32(0)

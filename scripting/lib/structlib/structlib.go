@@ -52,7 +52,7 @@ func newReader(c *lua.Call) reader {
 	return reader{c: c, rest: format, align: 1}
 }
 
-// next is the next option and its size, or 0 if the size depends on the data.
+// next returns the next option and its size, or 0 if the size depends on the data.
 func (r *reader) next() (option byte, size int) {
 	option = r.rest[0]
 	r.rest = r.rest[1:]
@@ -94,8 +94,8 @@ func (r *reader) number(other int) int {
 func isDigit(b byte) bool  { return b >= '0' && b <= '9' }
 func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
 
-// padding is the number of bytes from position to the aligned value. For a size that is no power of two it uses the
-// same masks as the original, because stored data depends on them.
+// padding returns the number of bytes from position to the aligned value. For a size that is no power of two it uses
+// the same masks as the original, because stored data depends on them.
 func (r *reader) padding(position uint64, option byte, size int) int {
 	if size == 0 || option == 'c' {
 		return 0
