@@ -48,11 +48,10 @@ func parseMovement(args [][]byte, at int) (m movement, err error) {
 	return m, nil
 }
 
-// lMoveM is LMOVEM source destination LEFT|RIGHT LEFT|RIGHT [COUNT|EXACTLY n OBO|BULK]: LMOVE of several
-// elements.
+// lMoveM is LMOVEM source destination LEFT|RIGHT LEFT|RIGHT [COUNT|EXACTLY n OBO|BULK]: LMOVE of several elements.
 //
-// Replies: an array of the elements in the order of the destination; a null array if there are none, or not enough for
-// EXACTLY. Errors: ErrSyntax, errCount, ErrWrongType.
+// Replies: an array of the elements in the order of the destination. It replies a null array if there are none, or not
+// enough for EXACTLY. Errors: ErrSyntax, errCount, ErrWrongType.
 // Propagates: LPOP or RPOP of the source, LPUSH or RPUSH of the elements.
 func lMoveM(c *command.Context) error {
 	m, err := parseMovement(c.Args, 5)
@@ -66,8 +65,8 @@ func lMoveM(c *command.Context) error {
 	return err
 }
 
-// blMoveM is BLMOVEM source destination LEFT|RIGHT LEFT|RIGHT timeout [COUNT|EXACTLY n OBO|BULK]: LMOVEM that
-// waits for an element, or with EXACTLY for n.
+// blMoveM is BLMOVEM source destination LEFT|RIGHT LEFT|RIGHT timeout [COUNT|EXACTLY n OBO|BULK]. It is LMOVEM, but
+// waits for an element, or with EXACTLY for n elements.
 //
 // Replies: a null array after the timeout. Further errors: those of Timeout.
 func blMoveM(c *command.Context) error {
@@ -142,8 +141,8 @@ func (m *movement) try(c *command.Context) (done bool, err error) {
 	return true, nil
 }
 
-// propagateTurn sends a movement to the other end of the same list, or of a whole list to itself. It pushes first: a
-// list that is popped empty loses its deadline.
+// propagateTurn propagates a movement within one list: to its other end, or of the whole list. It propagates the push
+// first, because a list that becomes empty would lose its deadline.
 func (m *movement) propagateTurn(c *command.Context, texts [][]byte) {
 	if m.from != m.to {
 		propagatePush(c, m.to, texts)
@@ -155,7 +154,7 @@ func (m *movement) propagateTurn(c *command.Context, texts [][]byte) {
 	c.Propagate(wordPop(m.from), c.Args[1], c.Effects.Number(int64(len(texts))))
 }
 
-// propagatePush sends a push of elements to the destination.
+// propagatePush propagates a push of elements to the destination.
 func propagatePush(c *command.Context, end list.End, texts [][]byte) {
 	var room [16][]byte
 	c.Propagate(append(append(room[:0], wordPush(end), c.Args[2]), texts...)...)
@@ -168,7 +167,7 @@ func other(end list.End) list.End {
 	return list.Head
 }
 
-// outermost appends the texts of n elements at an end, the outermost first. They hold until the call's propagation.
+// outermost appends the texts of n elements at an end, from the outermost. Lifetime: until the call is propagated.
 func outermost(c *command.Context, v value.Value, end list.End, n int, texts [][]byte) [][]byte {
 	var walk list.Cursor
 	if end == list.Head {

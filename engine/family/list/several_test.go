@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestMovement runs random LMOVEMs and compares the lists with a model's. The propagated commands make the same lists
-// elsewhere, and no list loses its deadline.
+// TestMovement runs random LMOVEMs and compares the lists with those of a model. The propagated commands make the same
+// lists elsewhere, and no list loses its deadline.
 func TestMovement(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -74,7 +74,7 @@ func TestMovement(t *testing.T) {
 	}
 }
 
-// moved is LMOVEM on the model. It returns the reply.
+// moved runs LMOVEM on the model. It returns the reply.
 func moved(model map[string][]string, from, to, pop, push, order string, n int) string {
 	src := model[from]
 	n = min(n, len(src))

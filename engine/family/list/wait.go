@@ -6,12 +6,12 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// none replies for a command of one element that must not wait.
+// none replies null, for a command of one element that may not wait.
 func none(c *command.Context) { c.Reply.Null() }
 
 // blPop is BLPOP key [key …] timeout.
 //
-// Replies: the first key with a list, and its first element; a null array after the timeout.
+// Replies: the first key that holds a list, and the list's first element. After the timeout it replies a null array.
 // Errors: those of Timeout, ErrWrongType.
 // Propagates: LPOP key.
 func blPop(c *command.Context) error { return popFirst(c, popHead) }
@@ -48,8 +48,8 @@ func popAny(c *command.Context, end list.End) (done bool, err error) {
 	return false, nil
 }
 
-// blMPop is BLMPOP timeout numkeys key [key …] LEFT|RIGHT [COUNT count]: LMPOP that waits. Further errors: those of
-// Timeout.
+// blMPop is BLMPOP timeout numkeys key [key …] LEFT|RIGHT [COUNT count]. It is LMPOP, but waits. Further errors: those
+// of Timeout.
 func blMPop(c *command.Context) error {
 	m, err := parseMultiple(c, 2)
 	if err != nil {
@@ -70,7 +70,7 @@ func popMultiple(c *command.Context) (done bool, err error) {
 	return m.try(c)
 }
 
-// blMove is BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout: LMOVE that waits.
+// blMove is BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout. It is LMOVE, but waits.
 //
 // Replies: the element; a null array after the timeout.
 // Errors: ErrSyntax, those of Timeout, ErrWrongType.
@@ -104,7 +104,7 @@ func moveLastFirst(c *command.Context) (done bool, err error) {
 	return moveFirst(c, list.Tail, list.Head, [][]byte{wordRPopLPush, c.Args[1], c.Args[2]})
 }
 
-// moveFirst is move if there is a source. effect is the call to propagate.
+// moveFirst calls move if the source exists. effect is the call to propagate.
 func moveFirst(c *command.Context, from, to list.End, effect [][]byte) (done bool, err error) {
 	src, err := edit(c, c.Args[1])
 	if src == nil || err != nil {

@@ -1,8 +1,8 @@
-// Package maintenance tells clients of planned work on the server: CLIENT MAINT_NOTIFICATIONS and its pushes.
+// Package maintenance tells clients about planned work on the server: CLIENT MAINT_NOTIFICATIONS and its pushes.
 //
 // Owner: the core; everything runs in a turn.
-// Never: changes a role or closes a connection. Its callers do that, and tell it.
-// Start here. The form of the pushes is what go-redis and redis-py parse; no open source server sends them.
+// Never: changes a role or closes a connection. Its callers do that, and report it here. Start here. The pushes have
+// the form that go-redis and redis-py parse; no open source server sends them.
 //
 //	FAILING_OVER seq seconds          the role is about to move to another server
 //	FAILED_OVER  seq                  it has moved, or stays here
@@ -20,11 +20,11 @@ import (
 	"spindle/protocol"
 )
 
-// windowSeconds is how long clients are told that a change may take.
+// windowSeconds is the time that a change may take, as clients are told.
 const windowSeconds = 15
 
-// Notices are the clients that asked for notifications, and what they were told. The zero Notices has none. A nil
-// Notices tells no client.
+// Notices holds the clients that asked for notifications, and the last role change that they were told. The zero
+// Notices has no clients. A nil Notices tells no client.
 type Notices struct {
 	Push func(cl *client.Client, p []byte)
 
@@ -34,7 +34,7 @@ type Notices struct {
 	hands bool   // the role is being handed over: between HandingOver and Moved or FailedOver
 }
 
-// endpoint is how a client wants the address in MOVING.
+// endpoint is the form in which a client wants the address in MOVING.
 type endpoint uint8
 
 const (
@@ -43,7 +43,7 @@ const (
 	same // no address: the client connects to the name it knows
 )
 
-// endpoints are the words after MOVING-ENDPOINT-TYPE. This server has one address, internal and external.
+// endpoints are the words after MOVING-ENDPOINT-TYPE. This server has one address, which is internal and external.
 var endpoints = []struct {
 	word string
 	kind endpoint
@@ -55,7 +55,7 @@ func (n *Notices) Rows() []command.Spec {
 		Flags: command.Loading | command.Stale | command.NoScript, Run: n.notify}}
 }
 
-// notify is CLIENT MAINT_NOTIFICATIONS ON [MOVING-ENDPOINT-TYPE type] or OFF. Replies: OK. A client of RESP2 gets no
+// notify is CLIENT MAINT_NOTIFICATIONS ON [MOVING-ENDPOINT-TYPE type] or OFF. Replies: OK. A RESP2 client gets no
 // pushes until it has changed to RESP3.
 func (n *Notices) notify(c *command.Context) error {
 	switch {
@@ -88,25 +88,25 @@ func (n *Notices) notify(c *command.Context) error {
 	return nil
 }
 
-// Forget forgets a client that leaves, or that asks for no more.
+// Forget removes a client that leaves, or that wants no more notifications.
 func (n *Notices) Forget(cl *client.Client) { delete(n.asked, cl) }
 
-// Clients counts the clients that asked.
+// Clients returns the number of clients that asked for notifications.
 func (n *Notices) Clients() int { return len(n.asked) }
 
-// FailingOver says that the role is about to move.
+// FailingOver tells clients that the role is about to move.
 func (n *Notices) FailingOver() {
 	n.push("FAILING_OVER", func(r *protocol.Reply, _ endpoint) int { r.Int(windowSeconds); return 1 })
 }
 
-// HandingOver notes that this server follows the other one, which does not have the role yet.
+// HandingOver records that this server follows the other server, which does not have the role yet.
 func (n *Notices) HandingOver() {
 	if n != nil {
 		n.hands = true
 	}
 }
 
-// FailedOver says that this server is the primary, after a failover was given up or after a promotion.
+// FailedOver tells clients that this server is the primary, after a failover was abandoned or after a promotion.
 func (n *Notices) FailedOver() {
 	if n == nil {
 		return
@@ -115,7 +115,7 @@ func (n *Notices) FailedOver() {
 	n.push("FAILED_OVER", nil)
 }
 
-// Moved says that the server at host:port has the role now. Stranded is then true for clients that asked.
+// Moved tells clients that the server at host:port has the role now. After that, Stranded returns true for them.
 func (n *Notices) Moved(host string, port int) {
 	if n == nil {
 		return
@@ -135,7 +135,7 @@ func (n *Notices) Moved(host string, port int) {
 	})
 }
 
-// Leaving says that this server is about to end.
+// Leaving tells clients that this server is about to stop.
 func (n *Notices) Leaving() {
 	n.push("MOVING", func(r *protocol.Reply, _ endpoint) int {
 		r.Int(windowSeconds)
@@ -144,7 +144,7 @@ func (n *Notices) Leaving() {
 	})
 }
 
-// Waits reports whether a write of cl waits for the end of the hand-over, instead of an error.
+// Waits reports whether a write of cl waits for the end of the hand-over. Otherwise it gets an error.
 func (n *Notices) Waits(cl *client.Client) bool {
 	return n != nil && n.hands && n.hears(cl)
 }
@@ -155,18 +155,18 @@ func (n *Notices) hears(cl *client.Client) bool {
 	return asked && cl.Protocol == 3
 }
 
-// Stranded reports whether cl was told to move, and sends a write to this server all the same. Its connection is closed
-// instead of an error, because its library then sends the write again to the new primary.
+// Stranded reports whether cl was told to move, and now sends a write to this server nevertheless. Its connection is
+// then closed instead of an error, because its library will send the write again to the new primary.
 func (n *Notices) Stranded(cl *client.Client) bool {
 	return n != nil && n.moved != "" && n.hears(cl)
 }
 
-// SlotMigrating says that a slot is about to move to another node.
+// SlotMigrating tells clients that a slot is about to move to another node.
 func (n *Notices) SlotMigrating(slot int) {
 	n.push("SMIGRATING", func(r *protocol.Reply, _ endpoint) int { r.BulkString(strconv.Itoa(slot)); return 1 })
 }
 
-// SlotMigrated says that a slot has moved. from and to are "host:port".
+// SlotMigrated tells clients that a slot has moved. from and to are "host:port".
 func (n *Notices) SlotMigrated(from, to string, slot int) {
 	n.push("SMIGRATED", func(r *protocol.Reply, _ endpoint) int {
 		r.Array(1)
@@ -178,8 +178,8 @@ func (n *Notices) SlotMigrated(from, to string, slot int) {
 	})
 }
 
-// push pushes a notification to every client that asked and speaks RESP3. more writes what follows the number of the
-// notification, and returns how many elements that is; it may be nil.
+// push pushes a notification to every client that asked for notifications and uses RESP3. more writes the elements
+// after the number of the notification, and returns how many it wrote. more may be nil.
 func (n *Notices) push(name string, more func(r *protocol.Reply, kind endpoint) int) {
 	if n == nil || len(n.asked) == 0 {
 		return

@@ -1,4 +1,4 @@
-// Package modules is MODULE. All modules are built in; no shared library can be loaded.
+// Package modules implements MODULE. All modules are built in. No shared library can be loaded.
 //
 // Owner: the core; everything here runs in a turn, except Configure, which is called before the first turn.
 // Never: runs foreign code, or knows what a module's commands do.
@@ -33,20 +33,20 @@ type Modules struct {
 	warn func(text string) // logs a line
 }
 
-// New returns the built-in modules. bloom takes the arguments of the loadmodule line that names RedisBloom.
+// New returns the built-in modules. bloom receives the arguments of the loadmodule line that names RedisBloom.
 func New(warn func(text string), bloom func(args []string) error) *Modules {
 	return &Modules{warn: warn, list: []*Module{
-		// The release that came with Redis 7.4.
+		// This is the release that came with Redis 7.4.
 		{Name: "bf", Version: 20802, Files: []string{"redisbloom", "bf"}, parse: bloom},
 	}}
 }
 
-// An Unknown error is a loadmodule line that cannot be served. Its text says what to do.
+// An Unknown error reports a loadmodule line that cannot be served. Its text says what to do.
 type Unknown struct{ Path, Why string }
 
 func (e *Unknown) Error() string { return fmt.Sprintf("module %s: %s", e.Path, e.Why) }
 
-// Configure takes a loadmodule line. It returns the built-in module that the line names.
+// Configure applies a loadmodule line. It returns the built-in module that the line names.
 //
 // Errors: *Unknown, also for arguments that the module refuses.
 func (m *Modules) Configure(path string, args []string) (*Module, error) {

@@ -1,4 +1,4 @@
-// Package pubsub is publish and subscribe: channels, patterns of channels, shard channels.
+// Package pubsub implements publish and subscribe: channels, patterns of channels, shard channels.
 //
 // Owner: the core; everything here runs in a turn.
 // Never: touches a socket, or keeps a message: only current subscribers get it. Start at hub.go; subscribe.go

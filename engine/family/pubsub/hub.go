@@ -10,7 +10,7 @@ import (
 	"spindle/protocol"
 )
 
-// A Kind is the kind of name that a subscription is to. Each kind is its own namespace.
+// A Kind says what a subscription is to: a channel, a pattern or a shard channel. Each kind has its own namespace.
 type Kind uint8
 
 const (
@@ -20,13 +20,13 @@ const (
 	kinds
 )
 
-// Core is what the Hub asks of the core. engine.Core implements it.
+// Core is what the Hub needs of the core. engine.Core implements it.
 type Core interface {
-	// Here is the client whose batch runs, or nil.
+	// Here returns the client whose batch runs, or nil.
 	Here() *client.Client
 	// Push sends p to cl, in the order of the calls.
 	Push(cl *client.Client, p []byte)
-	// PushAll sends to each client of an audience the form for its protocol. mine: Here is one of them.
+	// PushAll sends to each client of an audience the message in its protocol. mine means that Here is one of them.
 	PushAll(to *client.Audience, mine bool, resp2, resp3 []byte)
 }
 
@@ -43,7 +43,8 @@ type Core interface {
 type Hub struct {
 	Bus slots.Bus // sends messages to the cluster's other nodes; nil outside cluster mode
 
-	// Sent hears how many bytes the subscribers of a shard channel get; nil outside cluster mode.
+	// Sent is called with the number of bytes that the subscribers of a shard channel get. It is nil outside cluster
+	// mode.
 	Sent func(channel []byte, bytes int)
 
 	core        Core
@@ -60,7 +61,7 @@ type topic struct {
 	audience client.Audience
 }
 
-// A subscriber is the subscriptions of one client.
+// A subscriber holds the subscriptions of one client.
 type subscriber struct {
 	of [kinds]map[string]subscription
 }
@@ -71,8 +72,8 @@ type subscription struct {
 	number uint64 // grows in the order of subscription
 }
 
-// subscriptionBytes is the cost of a subscription without its name: its share of the maps, the seat, and a topic with
-// one subscriber.
+// subscriptionBytes is the cost of a subscription without its name. It covers its share of the maps, the seat, and a
+// topic with one subscriber.
 const subscriptionBytes = 320
 
 func NewHub(core Core) *Hub {
@@ -86,7 +87,7 @@ func NewHub(core Core) *Hub {
 // Heard reports whether a channel or pattern has a subscriber.
 func (h *Hub) Heard() bool { return len(h.topics[Channel]) > 0 || len(h.patterns) > 0 }
 
-// Len returns the number of names of a kind with subscribers.
+// Len returns the number of names of a kind that have subscribers.
 func (h *Hub) Len(k Kind) int { return len(h.topics[k]) }
 
 // Count returns the number of cl's subscriptions, by kind.
@@ -97,7 +98,7 @@ func (h *Hub) Count(cl *client.Client) (channels, patterns, shards int) {
 	return channels, patterns, shards
 }
 
-// Names yields the names that cl is subscribed to, without order. ACL changes check them.
+// Names yields the names that cl is subscribed to, in no order. ACL changes check them.
 //
 // Proof: TestHubAgainstAModel compares it with its model.
 func (h *Hub) Names(cl *client.Client) func(yield func(k Kind, name string) bool) {
@@ -142,7 +143,7 @@ func (h *Hub) Speaks(cl *client.Client) {
 	}
 }
 
-// join subscribes cl, unless it is subscribed.
+// join subscribes cl, unless it is already subscribed.
 func (h *Hub) join(cl *client.Client, k Kind, name []byte) {
 	s := h.subscribers[cl]
 	if s == nil {
@@ -220,7 +221,7 @@ func (s *subscriber) names(k Kind) []string {
 	return names
 }
 
-// Forbidden returns the clients of all that belong to user and hold a subscription which rights no longer allow.
+// Forbidden returns the clients in all that belong to user and have a subscription which rights no longer allow.
 func (h *Hub) Forbidden(all iter.Seq[*client.Client], user client.User, rights *acl.Rights) (list []*client.Client) {
 	for cl := range all {
 		if cl.User != user {

@@ -45,7 +45,7 @@ func reply(resp3 bool, words ...any) *protocol.Reply {
 	return r
 }
 
-// A loop delivers its mail when told to. Until then the posted lists must not change.
+// A loop delivers its mail when the test says so. Until then the posted lists must not change.
 type loop struct{ mail []func() }
 
 func (l *loop) PostAll(_ uint64, to []protocol.Conn, except protocol.Conn, p []byte) {
@@ -65,7 +65,7 @@ func (l *loop) read() {
 	l.mail = nil
 }
 
-// noCore delivers at once.
+// noCore delivers pushes at once.
 type noCore struct{}
 
 func (noCore) Here() *client.Client             { return nil }
@@ -74,7 +74,7 @@ func (noCore) PushAll(to *client.Audience, _ bool, resp2, resp3 []byte) {
 	to.Send(0, nil, resp2, resp3)
 }
 
-// A listener is the model of a client.
+// A listener models a client.
 type listener struct {
 	cl   *client.Client
 	box  *mailbox
@@ -83,8 +83,8 @@ type listener struct {
 }
 
 // TestHubAgainstAModel runs random subscriptions, messages, protocol changes and departures of clients on two loops.
-// Each client gets each message of its subscriptions once, in order, in its protocol. Counts, flags, limits and memory
-// agree.
+// Each client gets each message of its subscriptions once, in order, in its protocol. The counts, flags, limits and
+// memory are right.
 func TestHubAgainstAModel(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 0))

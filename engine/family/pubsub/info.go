@@ -2,7 +2,7 @@ package pubsub
 
 import "spindle/internal/info"
 
-// Section is pub/sub's part of INFO stats.
+// Section returns pub/sub's part of INFO stats.
 func (h *Hub) Section() info.Section {
 	count := func(k Kind) func() int64 { return func() int64 { return int64(h.Len(k)) } }
 	return info.Section{Name: "Stats", Fields: []info.Field{

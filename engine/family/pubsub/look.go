@@ -5,7 +5,8 @@ import (
 	"spindle/internal/glob"
 )
 
-// channels is PUBSUB CHANNELS [pattern]. Replies: the channels with subscribers, without patterns.
+// channels is PUBSUB CHANNELS [pattern]. Replies: the channels that have subscribers. Subscriptions to patterns do not
+// count.
 func (h *Hub) channels(c *command.Context) error { return h.list(c, Channel) }
 
 // shardChannels is PUBSUB SHARDCHANNELS [pattern].
@@ -41,7 +42,8 @@ func (h *Hub) numPat(c *command.Context) error {
 	return nil
 }
 
-// numSub is PUBSUB NUMSUB [channel …]. Replies: each channel and its number of subscribers, without patterns.
+// numSub is PUBSUB NUMSUB [channel …]. Replies: each channel and its number of subscribers. Subscriptions to patterns
+// do not count.
 func (h *Hub) numSub(c *command.Context) error { return h.counts(c, Channel) }
 
 // shardNumSub is PUBSUB SHARDNUMSUB [shardchannel …].

@@ -9,23 +9,23 @@ import (
 	"spindle/protocol"
 )
 
-// publish is PUBLISH channel message. Replies: how many subscriptions got it: those of the channel and of each matching
-// pattern.
-// Propagates to replicas, but not to the log: a message is not data.
+// publish is PUBLISH channel message. Replies: the number of subscriptions that got the message: those to the channel
+// and those to each matching pattern. Propagates to replicas, but not to the log, because a message is not data.
 func (h *Hub) publish(c *command.Context) error {
 	c.Reply.Int(int64(h.Publish(c.Args[1], c.Args[2])))
 	h.toOthers(c, false)
 	return nil
 }
 
-// spublish is SPUBLISH shardchannel message. Replies: how many clients got it. Propagates as PUBLISH does.
+// spublish is SPUBLISH shardchannel message. Replies: the number of clients that got the message. Propagates as PUBLISH
+// does.
 func (h *Hub) spublish(c *command.Context) error {
 	c.Reply.Int(int64(h.PublishShard(c.Args[1], c.Args[2])))
 	h.toOthers(c, true)
 	return nil
 }
 
-// toOthers sends a message to other servers: to the cluster's nodes through the bus, otherwise to the replicas.
+// toOthers sends a message to other servers: through the bus to the cluster's nodes, or without a bus to the replicas.
 func (h *Hub) toOthers(c *command.Context, shard bool) {
 	if h.Bus != nil {
 		h.Bus.Publish(c.Args[1], c.Args[2], shard)
@@ -75,7 +75,7 @@ func (h *Hub) Publish(channel, payload []byte) (receivers int) {
 	return receivers
 }
 
-// send makes the message once for each protocol among the subscribers.
+// send encodes the message once for each protocol of the subscribers, and sends it.
 func (h *Hub) send(t *topic, k Kind, word string, channel, payload []byte) {
 	var made [2][]byte
 	speaks2, speaks3 := t.audience.Speaks()

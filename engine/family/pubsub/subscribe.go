@@ -16,24 +16,24 @@ var words = [kinds]struct{ joined, left string }{
 }
 
 // subscribe is SUBSCRIBE channel [channel …]. Replies: a push for each channel: "subscribe", the channel, and the
-// client's number of channels and patterns.
+// number of the client's channels and patterns.
 func (h *Hub) subscribe(c *command.Context) error { return h.listen(c, Channel) }
 
-// psubscribe is PSUBSCRIBE pattern [pattern …]. Replies: like SUBSCRIBE's.
+// psubscribe is PSUBSCRIBE pattern [pattern …]. Replies: as SUBSCRIBE.
 func (h *Hub) psubscribe(c *command.Context) error { return h.listen(c, Pattern) }
 
-// ssubscribe is SSUBSCRIBE shardchannel [shardchannel …]. Replies: like SUBSCRIBE's, with the count of shard channels.
-// Errors: not inside a transaction.
+// ssubscribe is SSUBSCRIBE shardchannel [shardchannel …]. Replies: as SUBSCRIBE, with the number of shard channels.
+// Errors: inside a transaction.
 func (h *Hub) ssubscribe(c *command.Context) error { return h.listen(c, Shard) }
 
-// unsubscribe is UNSUBSCRIBE [channel …]; without names it ends all. Replies: a push for each channel, subscribed or
-// not. Without any, one push with null.
+// unsubscribe is UNSUBSCRIBE [channel …]. Without names it ends all subscriptions to channels. Replies: a push for each
+// channel, even if the client was not subscribed to it. If there is no channel, one push with null.
 func (h *Hub) unsubscribe(c *command.Context) error { return h.unlisten(c, Channel) }
 
-// punsubscribe is PUNSUBSCRIBE [pattern …]. Replies: like UNSUBSCRIBE's.
+// punsubscribe is PUNSUBSCRIBE [pattern …]. Replies: as UNSUBSCRIBE.
 func (h *Hub) punsubscribe(c *command.Context) error { return h.unlisten(c, Pattern) }
 
-// sunsubscribe is SUNSUBSCRIBE [shardchannel …]. Replies: like UNSUBSCRIBE's.
+// sunsubscribe is SUNSUBSCRIBE [shardchannel …]. Replies: as UNSUBSCRIBE.
 func (h *Hub) sunsubscribe(c *command.Context) error { return h.unlisten(c, Shard) }
 
 func (h *Hub) listen(c *command.Context, k Kind) error {
@@ -95,7 +95,7 @@ func (h *Hub) EndShards(gone func(channel string) bool) {
 	}
 }
 
-// confirm sends the client a confirmation; a nil name becomes null. It sends it even under CLIENT REPLY OFF.
+// confirm sends the client a confirmation, even under CLIENT REPLY OFF. A nil name becomes null.
 func (h *Hub) confirm(c *command.Context, k Kind, word string, name []byte) {
 	channels, patterns, shards := h.Count(c.Client)
 	count := channels + patterns

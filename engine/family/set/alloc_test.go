@@ -10,8 +10,8 @@ import (
 
 func newCore(t testing.TB) *commandtest.Core { return commandtest.Start(t, Family()) }
 
-// fillThree makes a set in each encoding: "ints" of 0..99, "texts" of a0..a99, "many" of b0..b999 and the members of
-// the other two.
+// fillThree makes a set in each encoding. "ints" holds 0..99, and "texts" holds a0..a99. "many" holds b0..b999 and the
+// members of the other two.
 func fillThree(core *commandtest.Core) {
 	cl := core.Client(2)
 	for i := range 1000 {
@@ -25,8 +25,8 @@ func fillThree(core *commandtest.Core) {
 	}
 }
 
-// TestNoAllocations: in steady state commands on one set do not allocate on the Go heap. Those on several may, once a
-// call. Requests that undo each other are one case.
+// TestNoAllocations: in steady state commands on one set do not allocate on the Go heap. Commands on several sets may
+// allocate once per call. Requests that undo each other are one case.
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	fillThree(core)

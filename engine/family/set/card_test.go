@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCards: SUNIONCARD and SDIFFCARD count as many members as SUNIONSTORE and SDIFFSTORE store, for sets of all sizes
-// and encodings.
+// TestCards: SUNIONCARD and SDIFFCARD return the number of members that SUNIONSTORE and SDIFFSTORE store, for sets of
+// all sizes and encodings.
 func TestCards(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -47,8 +47,8 @@ func (s *commands) done() {
 	s.sources, s.others = command.Release(s.sources), command.Release(s.others)
 }
 
-// answer has reply answer from s.sources. That reads about n members: if they are many, beside the turns, with buffers
-// for this call alone.
+// answer lets reply reply from s.sources. n is the number of members that reply reads. If n is large, reply runs
+// outside the turn, with buffers for this call alone.
 func (s *commands) answer(c *command.Context, n int, reply func(*commands)) error {
 	if c.IsLong(n) {
 		own := &commands{sources: slices.Clone(s.sources), limits: s.limits, limit: s.limit}
@@ -64,7 +64,7 @@ func (s *commands) answer(c *command.Context, n int, reply func(*commands)) erro
 	return nil
 }
 
-// members returns the number of members of all sources.
+// members returns the total number of members of all sources.
 func (s *commands) members() (n int) {
 	for i := range s.sources {
 		n += s.sources[i].n
@@ -72,7 +72,7 @@ func (s *commands) members() (n int) {
 	return n
 }
 
-// against sets s.others to the sets of sources.
+// against sets s.others to the sets in sources.
 func (s *commands) against(sources []source) {
 	s.others = s.others[:0]
 	for i := range sources {
@@ -80,7 +80,8 @@ func (s *commands) against(sources []source) {
 	}
 }
 
-// answerLater replies each member that f yields. The head of the reply, with their number, is inserted at the end.
+// answerLater replies each member that f yields. The head of the reply, with the number of members, is inserted at the
+// end.
 func answerLater(reply *protocol.Reply, f func(yield func(set.Element) bool)) {
 	mark, n := reply.Mark(), 0
 	f(func(e set.Element) bool {
@@ -99,7 +100,7 @@ func (s *commands) answerBuilt() {
 	s.building.Discard()
 }
 
-// storeBuilt stores the built set at key and replies its size. An empty result removes key.
+// storeBuilt stores the built set at key and replies its size. If the result is empty, it removes key.
 func (s *commands) storeBuilt(c *command.Context, key []byte, event string) {
 	n := s.building.Len()
 	if n == 0 {
@@ -131,7 +132,7 @@ func (s *commands) begin(enc value.Encoding, n int) {
 
 // inter is SINTER key [key …]. Replies: a set. Errors: ErrWrongType.
 //
-// Cost: for each member of the smallest set a lookup in each other one, until one lacks it.
+// Cost: each member of the smallest set is looked up in the other sets, until one lacks it.
 func (s *commands) inter(c *command.Context) error {
 	if err := s.gather(c, c.Args[1:]); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (s *commands) replyInter() {
 	answerLater(s.at.Reply, func(yield func(set.Element) bool) { smallest.Filter(s.others, true, s.at.Steps, yield) })
 }
 
-// lookups returns how many members SINTER may look up.
+// lookups returns the number of members that SINTER may look up.
 func (s *commands) lookups() int {
 	least := math.MaxInt
 	for i := range s.sources {
@@ -157,7 +158,8 @@ func (s *commands) lookups() int {
 	return least * len(s.sources)
 }
 
-// narrow returns the smallest of the sources. It stores the others in s.others, smallest first. nil: one set is empty.
+// narrow returns the smallest of the sources. It stores the others in s.others, from the smallest. It returns nil if
+// one of the sets is empty.
 func (s *commands) narrow() *set.Reader {
 	for i := range s.sources {
 		if s.sources[i].n == 0 {
@@ -195,14 +197,14 @@ func (s *commands) interStore(c *command.Context) error {
 	return nil
 }
 
-// keep adds a member that the result lacks.
+// keep adds a member to the result, which does not contain it yet.
 func (s *commands) keep(e set.Element) bool {
 	s.at.Step()
 	s.building.Append(e)
 	return true
 }
 
-// counting reads numkeys key [key …] [LIMIT limit], and [APPROX] if approx is set. limit is at least 1.
+// counting reads numkeys key [key …] [LIMIT limit], and also [APPROX] if approx is true. limit is at least 1.
 //
 // Errors: errNumKeys, errTooMany, errLimitSign, ErrSyntax.
 func counting(c *command.Context, approx bool) (keys [][]byte, limit int64, err error) {
@@ -233,7 +235,7 @@ func counting(c *command.Context, approx bool) (keys [][]byte, limit int64, err 
 }
 
 // interCard is SINTERCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of SINTER, at most limit
-// unless that is 0.
+// unless limit is 0.
 //
 // Errors: those of counting, ErrWrongType.
 func (s *commands) interCard(c *command.Context) error {
@@ -246,8 +248,8 @@ func (s *commands) interCard(c *command.Context) error {
 	})
 }
 
-// count is SINTERCARD and its kin: reply counts the members of the result, at most s.limit. reads is how many members
-// that reads.
+// count implements SINTERCARD and its kin. reply counts the members of the result, up to s.limit. reads returns the
+// number of members that reply reads.
 //
 // Errors: those of counting, ErrWrongType.
 func (s *commands) count(c *command.Context, approx bool, reads func(*commands) int, reply func(*commands)) error {
@@ -271,7 +273,7 @@ func (n *counter) add(set.Element) bool {
 }
 
 // diffCard is SDIFFCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of SDIFF, at most limit
-// unless that is 0.
+// unless limit is 0.
 //
 // Errors: those of counting, ErrWrongType.
 func (s *commands) diffCard(c *command.Context) error {
@@ -287,9 +289,9 @@ func (s *commands) diffCard(c *command.Context) error {
 }
 
 // unionCard is SUNIONCARD numkeys key [key …] [APPROX] [LIMIT limit]. Replies: the number of members of SUNION, at most
-// limit unless that is 0. It is exact with APPROX, too.
+// limit unless limit is 0. The number is exact even with APPROX.
 //
-// Errors: those of counting, ErrWrongType. Cost: as union.
+// Errors: those of counting, ErrWrongType. Cost: that of union.
 func (s *commands) unionCard(c *command.Context) error {
 	return s.count(c, true, (*commands).members, func(s *commands) {
 		slices.SortStableFunc(s.sources, func(a, b source) int { return b.n - a.n })
@@ -312,8 +314,8 @@ func (s *commands) unionCard(c *command.Context) error {
 
 // diff is SDIFF key [key …]: the members of the first set that no other set has. Replies: a set. Errors: ErrWrongType.
 //
-// Cost: for each member of the first set a lookup in each other set until one has it. If the others are many and small,
-// it builds their union, and each member costs one lookup there.
+// Cost: each member of the first set is looked up in the other sets, until one has it. If the others are many and
+// small, diff builds their union, and each member costs one lookup there.
 func (s *commands) diff(c *command.Context) error {
 	if err := s.gather(c, c.Args[1:]); err != nil {
 		return err
@@ -357,7 +359,7 @@ func (s *commands) diffStore(c *command.Context) error {
 	return nil
 }
 
-// A difference is the input of SDIFF: it keeps the members of first that s.others lack.
+// A difference is the input of SDIFF. The result is the members of first that s.others lack.
 type difference struct {
 	nothing bool // the result is surely empty
 	first   set.Reader
@@ -366,9 +368,9 @@ type difference struct {
 	copied  bool           // first is a copy
 }
 
-// subtract prepares SDIFF. s.others are the sets to subtract, the larger ones first. Where Redis removes the
-// others' members from a copy of the first set, s.others is one set of all their members. The result then has the
-// encoding of that copy.
+// subtract prepares SDIFF. s.others become the sets to subtract, from the largest. Where Redis would remove the others'
+// members from a copy of the first set, s.others is one set with all these members. The result then has the encoding of
+// that copy.
 func (s *commands) subtract() (d difference) {
 	first, others := &s.sources[0], s.sources[1:]
 	there, all := 1, first.n
@@ -427,7 +429,8 @@ func (s *commands) endSubtract(d *difference) {
 
 // union is SUNION key [key …]. Replies: a set. Errors: ErrWrongType.
 //
-// Cost: for each member of all sets a lookup in each larger set. If there are many sets, an insertion into a new set.
+// Cost: each member of all sets is looked up in each larger set. If there are many sets, it is inserted into a new set
+// instead.
 func (s *commands) union(c *command.Context) error {
 	if err := s.gather(c, c.Args[1:]); err != nil {
 		return err
@@ -453,8 +456,8 @@ func (s *commands) replyUnion() {
 // insertion is the cost of an insertion into a hashtable, in lookups.
 const insertion = 4
 
-// unionStreams reports whether lookups are cheaper for SUNION than building the union. That is so if the union would
-// surely be a hashtable and the sets are few.
+// unionStreams reports whether lookups cost SUNION less than building the union. That is so if the union would surely
+// be a hashtable and there are few sets.
 func (s *commands) unionStreams(l set.Limits) bool {
 	largest := 0
 	for i := range s.sources {
@@ -463,7 +466,7 @@ func (s *commands) unionStreams(l set.Limits) bool {
 	return isHashed(largest, l) && s.lookupsPay()
 }
 
-// lookupsPay reports whether a lookup of each member in each larger set is cheaper than building the union.
+// lookupsPay reports whether it costs less to look up each member in each larger set than to build the union.
 func (s *commands) lookupsPay() bool {
 	all, lookups := 0, 0
 	for i := range s.sources {

@@ -1,8 +1,8 @@
-// Package set is the commands on sets.
+// Package set implements the commands on sets.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. member.go handles single members, read.go whole sets, random.go random members,
+// Start here: each row is a command. member.go handles single members, read.go whole sets, random.go random members,
 // combine.go several sets.
 package set
 
@@ -91,7 +91,8 @@ var (
 	}
 )
 
-// lookup finds the set at key for reading and publishes a miss. A missing key gives the zero Value and no error.
+// lookup finds the set at key for reading. If there is none, it publishes a miss, and returns the zero Value and no
+// error.
 //
 // Errors: ErrWrongType.
 func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.Set) }

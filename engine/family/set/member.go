@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/value/set"
 )
 
-// add is SADD key member [member …]. Replies: how many members are new. Errors: ErrWrongType. Propagates as written.
+// add is SADD key member [member …]. Replies: the number of new members. Errors: ErrWrongType. Propagates as written.
 func (s *commands) add(c *command.Context) error {
 	key, members := c.Args[1], c.Args[2:]
 	e, err := edit(c, key)
@@ -47,7 +47,7 @@ func (s *commands) create(c *command.Context, key []byte, members [][]byte, n in
 	return n
 }
 
-// put stores b, which is not empty, at key and replaces any old value. created: key is new.
+// put stores b, which is not empty, at key and replaces any old value. created reports whether key is new.
 func put(c *command.Context, key []byte, b *set.Builder) (created bool) {
 	if packed := b.Packed(); packed != nil {
 		return c.DB.PutPacked(key, value.Set, b.Encoding(), packed, 0)
@@ -55,7 +55,8 @@ func put(c *command.Context, key []byte, b *set.Builder) (created bool) {
 	return c.DB.PutRoot(key, value.Set, value.HashTable, b.Root(), 0)
 }
 
-// rem is SREM key member [member …]. Replies: how many were removed. Errors: ErrWrongType. Propagates as written.
+// rem is SREM key member [member …]. Replies: the number of removed members. Errors: ErrWrongType. Propagates as
+// written.
 func rem(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -75,7 +76,7 @@ func rem(c *command.Context) error {
 	return nil
 }
 
-// afterRemoval completes a removal of members from e: if none is left it removes the key.
+// afterRemoval completes a removal of members from e. If no member is left, it removes the key.
 func afterRemoval(c *command.Context, key []byte, e *value.Edit) {
 	if set.Len(e) == 0 {
 		c.DB.Remove(e)
@@ -85,8 +86,8 @@ func afterRemoval(c *command.Context, key []byte, e *value.Edit) {
 	}
 }
 
-// move is SMOVE source destination member. Replies: 1, or 0 if the source lacks it. Errors: ErrWrongType, unless there
-// is no source. Propagates as written.
+// move is SMOVE source destination member. Replies: 1, or 0 if the source lacks the member. Errors: ErrWrongType,
+// unless there is no source. Propagates as written.
 func (s *commands) move(c *command.Context) error {
 	from, to, member := c.Args[1], c.Args[2], c.Args[3:4]
 	src := c.DB.Edit(from)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPopPropagates: the commands that SPOP propagates remove the same members, and their length is bounded.
+// TestPopPropagates: the commands that SPOP propagates remove the same members, and none is too long.
 func TestPopPropagates(t *testing.T) {
 	for _, c := range []struct {
 		what              string

@@ -15,7 +15,7 @@ var wordSRem = []byte("SREM")
 // pop is SPOP key [count]. It removes random members.
 //
 // Replies: a member, or null for a missing key; with count, a set. Errors: ErrSyntax, errNegative, ErrWrongType.
-// Propagates SREM of the removed members, in batches; DEL or UNLINK if all were removed.
+// Propagates SREM of the removed members, in batches. If all were removed, it propagates DEL or UNLINK.
 func (s *commands) pop(c *command.Context) error {
 	switch {
 	case len(c.Args) == 3:
@@ -94,8 +94,9 @@ func (s *commands) popMany(c *command.Context) error {
 	return nil
 }
 
-// randMember is SRANDMEMBER key [count]. Replies: a random member. A positive count gives up to count different
-// members, a negative one exactly -count that may repeat. A missing key gives null, or an empty array.
+// randMember is SRANDMEMBER key [count]. Replies: a random member. For a positive count it replies up to count
+// different members. For a negative count it replies exactly -count members, which may repeat. For a missing key it
+// replies null, or an empty array.
 // Errors: ErrSyntax, ErrNotInteger, errCount, ErrWrongType.
 func (s *commands) randMember(c *command.Context) error {
 	if len(c.Args) > 3 {

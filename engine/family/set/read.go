@@ -24,7 +24,7 @@ func members(c *command.Context) error {
 	return nil
 }
 
-// answerSet replies v, a set or the zero Value.
+// answerSet replies the members of v, which is a set or the zero Value.
 func answerSet(r *command.Reading, v value.Value) {
 	s := set.Read(v)
 	r.Reply.Set(s.Len())
@@ -43,7 +43,7 @@ func answerAll(r *command.Reading, s *set.Reader) {
 // scan is SSCAN key cursor [MATCH pattern] [COUNT count].
 //
 // Replies: the next cursor, 0 at the end, and an array of members.
-// Errors: "invalid cursor", ErrWrongType, and those of the options, which a missing key skips.
+// Errors: "invalid cursor", ErrWrongType, and those of the options. For a missing key the options are not read.
 func (s *commands) scan(c *command.Context) error {
 	v, cursor, o, err := c.OpenScan(value.Set, false)
 	if err != nil || !v.Exists() {

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// TestNothingIsLeft: every command empties the shared buffers, however it ends.
+// TestNothingIsLeft: every command clears the shared buffers, even if it fails.
 func TestNothingIsLeft(t *testing.T) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {

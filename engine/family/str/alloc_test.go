@@ -40,7 +40,7 @@ func TestNoAllocations(t *testing.T) {
 	)
 }
 
-// BenchmarkGet and BenchmarkSet are the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op
+// BenchmarkGet and BenchmarkSet run the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op
 // is 0.
 func BenchmarkGet(b *testing.B) { benchmark(b, "GET", "k1") }
 
@@ -50,7 +50,7 @@ func BenchmarkSetEx(b *testing.B) { benchmark(b, "SET", "k1", "some value of 34 
 
 func BenchmarkIncr(b *testing.B) { benchmark(b, "INCR", "n") }
 
-// BenchmarkDigest is DIGEST of a string of 1 MB. Watch ns/op: the turn is as long.
+// BenchmarkDigest measures DIGEST of a string of 1 MB. Watch ns/op: the turn takes as long.
 func BenchmarkDigest(b *testing.B) {
 	core := newCore(b)
 	core.Do(core.Client(2), "SET", "k1", strings.Repeat("x", 1<<20))

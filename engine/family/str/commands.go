@@ -1,15 +1,16 @@
-// Package str is the string commands: SET and GET, counters, pieces of strings, several keys at once.
+// Package str implements the string commands: SET and GET, counters, pieces of strings, several keys at once.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. set.go and get.go are the two that matter most; expiry.go reads the options they share.
+// Start here: each row is a command. set.go and get.go are the two that matter most; expiry.go reads the options that
+// they share.
 package str
 
 import "spindle/engine/command"
 
 const (
 	write = command.Write | command.DenyOOM
-	// Flags of a key argument that is read (access), changed or replaced.
+	// These are flags of a key argument that is read (access), changed or replaced.
 	access   = command.KeyRO | command.KeyAccess
 	rewrite  = command.KeyRW | command.KeyAccess | command.KeyUpdate
 	replace  = command.KeyOW | command.KeyUpdate
@@ -63,14 +64,14 @@ var Family = command.Family{Name: "string", ACL: command.ACLString, Rows: []comm
 	{Name: "substr", Arity: 4, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: getRange},
 }}
 
-// noted returns the first argument as the key, with a note for COMMAND INFO.
+// noted returns the key spec of one key, the first argument, with a note for COMMAND INFO.
 func noted(f command.KeyFlags, note string) []command.KeySpec {
 	k := command.FirstArg(f)
 	k[0].Notes = note
 	return k
 }
 
-// setKeys reports that SET reads its key with the option GET or a comparison (COMMAND GETKEYSANDFLAGS, ACL).
+// setKeys reports that SET also reads its key if it has the option GET or a comparison (COMMAND GETKEYSANDFLAGS, ACL).
 func setKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	flags := replace
 	for _, a := range args[min(3, len(args)):] {
@@ -81,7 +82,7 @@ func setKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, 
 	return append(into, command.KeyPosition{Index: 1, Flags: flags}), nil
 }
 
-// delExKeys reports that DELEX reads its key with a condition.
+// delExKeys reports that DELEX also reads its key if it has a condition.
 func delExKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	flags := remove
 	if len(args) > 2 {

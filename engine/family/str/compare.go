@@ -11,7 +11,7 @@ import (
 	"spindle/protocol"
 )
 
-// A comparison is the kind of a condition.
+// A comparison says how a condition compares.
 type comparison uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	digestLength = 16
 )
 
-// comparisonOf returns the comparison that an option names, or always.
+// comparisonOf returns the comparison that an option names. It returns always for any other word.
 func comparisonOf(word []byte) comparison {
 	switch {
 	case command.Is(word, "IFEQ"):
@@ -44,7 +44,7 @@ type condition struct {
 	arg []byte // the value, or the digest as hexadecimal digits
 }
 
-// check reports whether the argument can be compared. Errors: errDigest.
+// check returns nil if the argument can be compared. Errors: errDigest.
 func (c *condition) check() error {
 	if c.is != sameDigest && c.is != otherDigest {
 		return nil
@@ -60,7 +60,7 @@ func (c *condition) check() error {
 	return nil
 }
 
-// holds reports whether v, a string or the zero Value, meets the condition. No value equals a missing key.
+// holds reports whether v, a string or the zero Value, meets the condition. A missing key is equal to no value.
 func (c *condition) holds(v value.Value) bool {
 	exists := v.Exists()
 	switch c.is {
@@ -81,7 +81,7 @@ func (c *condition) matches(v value.Value) bool {
 	return ascii.EqualFold(c.arg, string(appendDigest(room[:0], v)))
 }
 
-// equals reports whether a string has exactly these bytes. A long string is compared piece by piece.
+// equals reports whether a string has exactly these bytes. It compares a long string piece by piece.
 func equals(v value.Value, text []byte) bool {
 	if v.Len() != len(text) {
 		return false
@@ -95,9 +95,9 @@ func equals(v value.Value, text []byte) bool {
 	return true
 }
 
-// appendDigest appends the XXH3 hash of 64 bits of a string, as 16 hexadecimal digits.
+// appendDigest appends the 64-bit XXH3 hash of a string, as 16 hexadecimal digits.
 //
-// Cost: BenchmarkDigest has the time for a megabyte. A long string is read piece by piece, without a copy of the whole.
+// Cost: BenchmarkDigest shows the time for a megabyte. A long string is read piece by piece, and not copied as a whole.
 func appendDigest(dst []byte, v value.Value) []byte {
 	var sum uint64
 	if b, ok := v.Contiguous(); ok {
@@ -134,7 +134,7 @@ func digest(c *command.Context) error {
 // any type.
 //
 // Replies: 1, or 0 if there is no such key or the condition does not hold. Errors: arity, ErrSyntax, errDigest; with a
-// condition ErrWrongType. Propagates: DEL key.
+// condition also ErrWrongType. Propagates: DEL key.
 func delEx(c *command.Context) error {
 	var only condition
 	switch len(c.Args) {
@@ -153,7 +153,7 @@ func delEx(c *command.Context) error {
 	return delIf(c, only)
 }
 
-// delIfEq is DELIFEQ key value: DELEX key IFEQ value, as Valkey calls it.
+// delIfEq is DELIFEQ key value, Valkey's name for DELEX key IFEQ value.
 func delIfEq(c *command.Context) error { return delIf(c, condition{is: equal, arg: c.Args[2]}) }
 
 func delIf(c *command.Context, only condition) error {

@@ -25,8 +25,8 @@ func incrBy(c *command.Context) error {
 	return add(c, n)
 }
 
-// decrBy is DECRBY key decrement; see incr. Further error: "decrement would overflow" for the least integer, whose
-// negative does not exist.
+// decrBy is DECRBY key decrement; see incr. Further error: "decrement would overflow" for the least integer, which has
+// no negative.
 func decrBy(c *command.Context) error {
 	n, err := command.Int(c.Args[2])
 	if err != nil {
@@ -72,7 +72,7 @@ func add(c *command.Context, by int64) error {
 	return nil
 }
 
-// integer reads a string as an integer, even if it is stored as bytes because it was edited in place.
+// integer reads a string as an integer, even if it is stored as bytes after an edit in place.
 func integer(v value.Value) (int64, bool) {
 	if n, ok := v.Int(); ok {
 		return n, true
@@ -84,7 +84,7 @@ func integer(v value.Value) (int64, bool) {
 	return number.ParseInt(v.Bytes(scratch[:0]))
 }
 
-// incrByFloat is INCRBYFLOAT key increment, in the long doubles of x86.
+// incrByFloat is INCRBYFLOAT key increment. It computes with the long doubles of x86.
 //
 // Replies: the new value, as a bulk string.
 // Errors: ErrWrongType, ErrNotFloat, "increment would produce NaN or Infinity".

@@ -70,8 +70,8 @@ func setRange(c *command.Context) error {
 	return nil
 }
 
-// tooBig reports whether size+more bytes exceed proto-max-bulk-len. Commands from our primary or our own log are not
-// limited: they have been allowed before.
+// tooBig reports whether size+more bytes exceed proto-max-bulk-len. Commands from our primary or our own log have no
+// limit, because they were allowed before.
 func tooBig(c *command.Context, size int64, more int) bool {
 	if c.Obeys() {
 		return false

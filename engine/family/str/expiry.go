@@ -6,7 +6,7 @@ import (
 	"spindle/engine/command"
 )
 
-// A unit is the form of a deadline: seconds or milliseconds, from now or from the epoch.
+// A unit says how an option gives a deadline: in seconds or milliseconds, from now or from the epoch.
 type unit uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 
 func (u unit) absolute() bool { return u >= exAt }
 
-// unitOf returns the unit that an option names, or noExpiry.
+// unitOf returns the unit that an option names. It returns noExpiry for any other word.
 func unitOf(word []byte) unit {
 	switch {
 	case command.Is(word, "EX"):

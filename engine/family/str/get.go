@@ -35,8 +35,8 @@ func mget(c *command.Context) error {
 	return nil
 }
 
-// prefetchAhead is how many keys ahead MGET starts the cache misses of a key. The misses of a block follow eight keys
-// after those of its bucket.
+// prefetchAhead is the number of keys by which MGET starts the cache misses early. The misses of a key's block start
+// eight keys after those of its bucket.
 const prefetchAhead = 12
 
 // strlen is STRLEN key. Replies: the length in bytes; 0 if there is no such key. Errors: ErrWrongType.
@@ -49,8 +49,8 @@ func strlen(c *command.Context) error {
 	return nil
 }
 
-// getRange is GETRANGE key start end, and SUBSTR. Both ends are included; negative ones count from the end of the
-// string.
+// getRange is GETRANGE key start end, and SUBSTR. The range includes both ends. A negative end counts from the end of
+// the string.
 //
 // Replies: the substring, or an empty one. Errors: ErrNotInteger, ErrWrongType.
 func getRange(c *command.Context) error {
@@ -75,7 +75,7 @@ func getRange(c *command.Context) error {
 	return nil
 }
 
-// clip converts the ends of GETRANGE to the offsets [from, to).
+// clip converts the ends of GETRANGE to a range [from, to).
 func clip(start, end int64, length int) (from, to int) {
 	n := int64(length)
 	if n == 0 || (start < 0 && end < 0 && start > end) {
@@ -94,10 +94,10 @@ func clip(start, end int64, length int) (from, to int) {
 	return int(start), int(end) + 1
 }
 
-// getEx is GETEX key [EX seconds | PX ms | EXAT s | PXAT ms | PERSIST]: GET that also changes the deadline.
+// getEx is GETEX key [EX seconds | PX ms | EXAT s | PXAT ms | PERSIST]. It is GET, but also changes the deadline.
 //
-// Replies: the value, or null. Errors: ErrSyntax, ErrWrongType, ErrNotInteger, "invalid expire time".
-// Propagates: PEXPIREAT key ms, PERSIST key, or DEL or UNLINK of a key whose new deadline has passed; never the read.
+// Replies: the value, or null. Errors: ErrSyntax, ErrWrongType, ErrNotInteger, "invalid expire time". Propagates only
+// the change: PEXPIREAT key ms, or PERSIST key. If the new deadline has already passed, it propagates DEL or UNLINK.
 func getEx(c *command.Context) error {
 	u, expiry, persist := noExpiry, []byte(nil), false
 	for i := 2; i < len(c.Args); i++ {

@@ -60,10 +60,10 @@ func (o *incrExOptions) parse(args [][]byte) error {
 
 // incrEx is INCREX key [BYINT n | BYFLOAT x] [LBOUND low] [UBOUND high] [SATURATE] [deadline | PERSIST] [ENX].
 //
-// It adds to a number within bounds. The deadline is EX seconds, PX ms, EXAT s or PXAT ms. ENX sets it only if the key
-// has none.
-// Replies: the new value and what was added. A sum out of bounds changes nothing, and 0 was added. With SATURATE the
-// bound is the new value.
+// It adds to a number within bounds. The deadline is EX seconds, PX ms, EXAT s or PXAT ms. ENX sets the deadline only
+// if the key has none.
+// Replies: the new value and the number added. If the sum is out of bounds, nothing changes, and the number added is 0.
+// With SATURATE the new value is then the bound.
 // Errors: ErrSyntax, errENX, errBounds, ErrNotInteger, ErrNotFloat, "invalid expire time", ErrWrongType, ErrOverflow,
 // errNaN. Propagates: SET key value, with PXAT or KEEPTTL.
 func incrEx(c *command.Context) error {
@@ -96,7 +96,7 @@ func incrEx(c *command.Context) error {
 	return o.addInt(v, &end)
 }
 
-// intOr reads an integer; missing text gives otherwise.
+// intOr reads an integer. It returns otherwise if text is nil.
 func intOr(text []byte, otherwise int64) (int64, error) {
 	if text == nil {
 		return otherwise, nil
@@ -147,7 +147,7 @@ func (o *incrExOptions) addInt(v value.Value, end *ending) error {
 	return nil
 }
 
-// bounded is old+by, or the bound that the sum exceeds.
+// bounded returns old+by, or the bound that the sum exceeds.
 func bounded(old, by, low, high int64) (sum int64, within bool) {
 	sum = old + by
 	overflow := by != 0 && (by > 0) != (sum > old)
@@ -160,7 +160,7 @@ func bounded(old, by, low, high int64) (sum int64, within bool) {
 	return sum, true
 }
 
-// longOf reads a long double. Infinity is not a float here.
+// longOf reads a long double. It refuses infinity.
 func longOf(text []byte) (number.Long, error) {
 	n, ok := number.ParseLong(text)
 	if ok {

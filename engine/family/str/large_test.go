@@ -20,8 +20,8 @@ func join(r *protocol.Reply) string {
 	return b.String()
 }
 
-// TestLentReplyStays: a later command does not change a large value on its way to a client. Its memory is freed after
-// it was sent.
+// TestLentReplyStays: a later command does not change a large value that is being sent to a client. The value's memory
+// is freed after it was sent.
 func TestLentReplyStays(t *testing.T) {
 	old := strings.Repeat("0123456789abcdef", 20_000) // 320 KB, five chunks
 	for name, change := range map[string][]string{
@@ -53,7 +53,7 @@ func TestLentReplyStays(t *testing.T) {
 	}
 }
 
-// TestLongComparison: a string in several chunks is compared and hashed as one in one piece.
+// TestLongComparison: a string in several chunks is compared and hashed like the same string in one piece.
 func TestLongComparison(t *testing.T) {
 	core := newCore(t)
 	cl := core.Client(2)

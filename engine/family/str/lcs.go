@@ -12,8 +12,8 @@ import (
 //
 // Replies: the subsequence; with LEN its length; with IDX a map of "matches" (ranges in both strings, the last first)
 // and "len". It propagates nothing.
-// Errors: "The specified keys must contain string values", ErrSyntax, ErrNotInteger, and a size that exceeds the
-// reference's table.
+// Errors: "The specified keys must contain string values", ErrSyntax, ErrNotInteger, and strings for which Redis's
+// table would be too large.
 func lcs(c *command.Context) error {
 	for _, key := range c.Args[1:3] { // a lookup may delete an expired key, so the values are read after both
 		if _, err := readString(c, key); err != nil {
@@ -29,8 +29,7 @@ func lcs(c *command.Context) error {
 	if m >= math.MaxUint32-1 || n >= math.MaxUint32-1 {
 		return errLCSLong
 	}
-	// Redis uses four bytes a cell and refuses a larger table. We refuse the same sizes, but use one bit a
-	// cell.
+	// Redis uses four bytes a cell and refuses a larger table. We refuse the same sizes, but use one bit a cell.
 	if uint64(m+1)*uint64(n+1) > uint64(c.MaxBulk())/4 {
 		return errLCSMemory
 	}
@@ -85,7 +84,7 @@ func (o *lcsOptions) parse(args [][]byte) (err error) {
 	return nil
 }
 
-// appendMatches replies IDX: the runs of sufficient length, and the total length.
+// appendMatches replies to IDX: the runs that are long enough, and the total length.
 func (o *lcsOptions) appendMatches(r *protocol.Reply, g *grid) {
 	r.Map(2)
 	r.BulkString("matches")
@@ -119,11 +118,11 @@ func (o *lcsOptions) appendMatches(r *protocol.Reply, g *grid) {
 //
 //	step(i,j) = L(i,j) > L(i,j-1)       row i is a bit vector over b, 64 cells a word
 //
-// str.G1. step is enough for the way back. Where a[i-1] != b[j-1], L(i-1,j) > L(i,j-1) holds exactly if step(i,j) does,
-// because L(i,j) is the greater of the two.
+// str.G1. The steps suffice to find the subsequence backwards. Where a[i-1] != b[j-1], L(i,j) is the greater of
+// L(i-1,j) and L(i,j-1). So L(i-1,j) > L(i,j-1) holds exactly if step(i,j) holds.
 // str.G2. L(m,n) is the number of steps in row m.
 //
-// One addition over the whole vector computes a row from the last one (Hyyrö, "Bit-parallel LCS-length computation
+// One addition over the whole vector computes a row from the previous one (Hyyrö, "Bit-parallel LCS-length computation
 // revisited", 2004). So the 128 million cells that fit proto-max-bulk-len take milliseconds and 16 MB.
 type grid struct {
 	a, b   []byte
@@ -132,7 +131,7 @@ type grid struct {
 	length int
 }
 
-// newGrid fills the table. If keep is false it computes the length only.
+// newGrid fills the table. If keep is false, it only computes the length.
 func newGrid(a, b []byte, keep bool) *grid {
 	g := &grid{a: a, b: b, words: (len(b) + 63) / 64}
 	if len(a) == 0 || len(b) == 0 {
@@ -164,8 +163,8 @@ func newGrid(a, b []byte, keep bool) *grid {
 	return g
 }
 
-// nextRow converts the vector of one row to that of the next. match has a bit for each place in b of the next byte of
-// a.
+// nextRow converts the vector of one row to that of the next row. match has a bit for each position in b that holds the
+// next byte of a.
 func nextRow(row, match []uint64) {
 	carry := uint64(0)
 	for i, v := range row {
@@ -186,16 +185,16 @@ func occurrences(b []byte, x byte, words int) []uint64 {
 	return set
 }
 
-// step is step(i,j) in the type's comment; i and j count from 1.
+// step returns step(i,j) as defined at grid. i and j count from 1.
 func (g *grid) step(i, j int) bool {
 	return g.flat[(i-1)*g.words+(j-1)/64]>>((j-1)%64)&1 == 0
 }
 
-// A matchRun is a common run of bytes, at a in one string and b in the other.
+// A matchRun is a common run of bytes, at index a in one string and at index b in the other.
 type matchRun struct{ a, b, length int }
 
-// runs yields the runs of the subsequence, the last first. If there are several longest subsequences, it takes the
-// reference's.
+// runs yields the runs of the subsequence, from the last to the first. If there are several longest subsequences, it
+// chooses the same one as Redis.
 func (g *grid) runs(yield func(matchRun) bool) {
 	i, j := len(g.a), len(g.b)
 	length := 0

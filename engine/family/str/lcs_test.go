@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// table returns the definition: L(i,j) for all i and j, and Redis's way back.
+// table follows the definition: it computes L(i,j) for all i and j, and then goes back through the table as Redis does.
 func table(a, b []byte) (length int, runs []matchRun) {
 	l := make([][]int, len(a)+1)
 	for i := range l {

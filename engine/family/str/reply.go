@@ -45,8 +45,8 @@ func appendRange(c *command.Context, v value.Value, from, to int) {
 	}
 }
 
-// lendFrom is the shortest reply that is lent. Copying a shorter one costs less than protecting it until the kernel has
-// it.
+// lendFrom is the size from which a reply is lent. Copying a shorter one costs less than protecting it until the kernel
+// has taken it.
 const lendFrom = 64 << 10
 
 func lendRange(c *command.Context, v value.Value, from, to int) {
@@ -54,7 +54,7 @@ func lendRange(c *command.Context, v value.Value, from, to int) {
 	c.Reply.LendBulk(to-from, release, slices.Collect(pieces(v, from, to))...)
 }
 
-// pieces yields bytes [from, to) of a string in chunks.
+// pieces yields the bytes [from, to) of a string in chunks.
 func pieces(v value.Value, from, to int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		at := 0
@@ -70,7 +70,7 @@ func pieces(v value.Value, from, to int) iter.Seq[[]byte] {
 	}
 }
 
-// length is STRLEN's reply: 0 for a missing key.
+// length returns STRLEN's reply. It is 0 for a missing key.
 func length(v value.Value) int {
 	if !v.Exists() {
 		return 0

@@ -57,10 +57,10 @@ func (o *setOptions) parse(args [][]byte) error {
 // set is SET key value [condition] [GET] [EX seconds | PX ms | EXAT s | PXAT ms | KEEPTTL]. A condition is NX, XX, or a
 // comparison with the old value: IFEQ or IFNE value, IFDEQ or IFDNE digest.
 //
-// Replies: OK; null if the condition does not hold; with GET the old value or null, whether set or not.
-// Errors: ErrSyntax, ErrNotInteger, "invalid expire time", errDigest; with GET or a comparison ErrWrongType.
-// Propagates as written, without GET and comparison. With an expiry it propagates SET key value PXAT ms. So a replica
-// expires the key at the same instant and does not check NX or XX again.
+// Replies: OK, or null if the condition does not hold. With GET it replies the old value or null in either case.
+// Errors: ErrSyntax, ErrNotInteger, "invalid expire time", errDigest; with GET or a comparison ErrWrongType. Propagates
+// as written, without GET and comparison. With an expiry it propagates SET key value PXAT ms. So a replica expires the
+// key at the same instant and does not check NX or XX again.
 func set(c *command.Context) error {
 	if len(c.Args) == 3 {
 		store(c, c.Args[1], c.Args[2], 0)
@@ -85,7 +85,7 @@ func set(c *command.Context) error {
 	return nil
 }
 
-// run sets key to val if the options allow it, and replies the old value if they ask for it.
+// run sets key to val if the options allow it. It replies the old value if the options include GET.
 func (o *setOptions) run(c *command.Context, key, val []byte) (done bool, err error) {
 	when := int64(0)
 	if o.unit != noExpiry {
@@ -129,7 +129,7 @@ func (o *setOptions) run(c *command.Context, key, val []byte) (done bool, err er
 	return true, nil
 }
 
-// propagate sends a form of the call that needs no reply, and that every version of Redis knows.
+// propagate propagates a form of the call that needs no reply, and that every version of Redis knows.
 func (o *setOptions) propagate(c *command.Context, key, val []byte, when int64) {
 	compares := o.only.is != always
 	switch {
@@ -156,7 +156,8 @@ func (o *setOptions) propagateWithoutGet(c *command.Context) {
 	c.Propagate(args...)
 }
 
-// store writes val at key and replaces any old value. A bulk in its own memory block becomes the value without a copy.
+// store writes val at key and replaces any old value. If the argument has its own memory block, the block becomes the
+// value without a copy.
 func store(c *command.Context, key, val []byte, when int64) {
 	c.Overwrites(key, value.String)
 	var created bool
@@ -171,7 +172,8 @@ func store(c *command.Context, key, val []byte, when int64) {
 	}
 }
 
-// adoptFrom is the smallest bulk whose block is adopted. A shorter value may fit next to its key.
+// adoptFrom is the least size from which an argument's block becomes the value. A shorter value may fit next to its
+// key.
 const adoptFrom = 64 << 10
 
 // setNX is SETNX key value. Replies: 1, or 0 if the key exists. Propagates as written.

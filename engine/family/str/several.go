@@ -13,7 +13,7 @@ var wordMSet = []byte("MSET")
 // msetEx is MSETEX n key value [key value …] [NX | XX] [EX seconds | PX ms | EXAT s | PXAT ms | KEEPTTL]. It sets all
 // keys or none, with one deadline.
 //
-// Replies: 1; 0 if a key exists (NX) or one is missing (XX). Errors: a wrong n, ErrSyntax, ErrNotInteger, "invalid
+// Replies: 1; 0 if a key exists (NX) or a key is missing (XX). Errors: a wrong n, ErrSyntax, ErrNotInteger, "invalid
 // expire time". Propagates: MSET, or a SET with PXAT or KEEPTTL for each key.
 func msetEx(c *command.Context) error {
 	n, err := command.Int(c.Args[1])

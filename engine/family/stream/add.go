@@ -116,7 +116,7 @@ func (o *options) parse(c *command.Context, adding bool, nodeEntries int64) erro
 	return nil
 }
 
-// parseMessage reads IDMP producer message or IDMPAUTO producer, and returns the number of words after the first.
+// parseMessage reads IDMP producer message or IDMPAUTO producer. It returns the number of words after the first.
 func (o *options) parseMessage(args [][]byte) (n int, err error) {
 	auto := command.Is(args[0], "IDMPAUTO")
 	switch {
@@ -155,12 +155,12 @@ func (o *options) bound(arg []byte) (err error) {
 //	XADD key [NOMKSTREAM] [KEEPREF|DELREF|ACKED] [IDMPAUTO producer | IDMP producer message]
 //	  [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value …]
 //
-// Replies: the entry's ID, or null if NOMKSTREAM prevented a new stream. For a message that the producer has sent
-// before, it is the ID of the entry that it became then. With IDMPAUTO the same fields and values are the same message.
-// Errors: of the options, ErrWrongType, errZeroID, errSmallID, errExhausted, errTooLarge; then nothing has changed.
-// Propagates with the entry's ID, and with "= threshold" for the entries that "~" removed. With DELREF or ACKED it
-// propagates the trimming on its own (trimRefs). With IDMP it propagates IDMP producer message before the other
-// options. A message that is not added is not propagated.
+// Replies: the entry's ID, or null if NOMKSTREAM prevented a new stream. If the producer has sent the message before,
+// the reply is the ID of the entry that it became then. With IDMPAUTO the same fields and values are the same message.
+// Errors: those of the options, ErrWrongType, errZeroID, errSmallID, errExhausted, errTooLarge. Then nothing has
+// changed. Propagates with the entry's ID, and with "= threshold" for the entries that "~" removed. With DELREF or
+// ACKED it propagates the trimming on its own (trimRefs). With IDMP it propagates IDMP producer message before the
+// other options. A message that is not added is not propagated.
 func (h *commands) add(c *command.Context) error {
 	var o options
 	if err := o.parse(c, true, h.settings.NodeEntries.Get()); err != nil {
@@ -238,7 +238,7 @@ func (o *options) next(last streams.ID, nowMs uint64) (id streams.ID, err error)
 	return id, nil
 }
 
-// rewrite trims the stream and propagates the request with its actual effects.
+// rewrite trims the stream and propagates the request with its real effects.
 func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id []byte) {
 	if o.newer {
 		h.addOnly(c, o, nil, id)
@@ -263,9 +263,10 @@ func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id
 	c.Propagate(h.args...)
 }
 
-// addOnly propagates the new entry, with options that newer servers need. If w is not nil, it adds an exact trimming as
-// the request has it. XADD key [IDMP producer message] [MAXLEN|MINID = threshold] id field value [field value …].
-// If the stream got limits that replicas do not assume, XCFGSET comes between the entry and its message.
+// addOnly propagates the new entry, with options that newer servers need. If w is not nil, it adds the request's
+// trimming in an exact form. The form is XADD key [IDMP producer message] [MAXLEN|MINID = threshold] id field value
+// [field value …]. If the stream got limits that replicas do not assume, XCFGSET comes between the entry and its
+// message.
 func (h *commands) addOnly(c *command.Context, o *options, w *streams.Writer, id []byte) {
 	h.args = append(h.args[:0], c.Args[0], c.Args[1])
 	if o.sent && !o.unusual {
@@ -289,8 +290,8 @@ func (h *commands) addOnly(c *command.Context, o *options, w *streams.Writer, id
 	}
 }
 
-// cut trims the stream as o asks, and returns how many entries it removed. If the request has newer words, it also
-// propagates that.
+// cut trims the stream as o asks, and returns the number of entries removed. If the request has words that are newer
+// than Redis 7, it also propagates the removal.
 func (h *commands) cut(c *command.Context, o *options, w *streams.Writer) (removed uint64) {
 	switch {
 	case !o.newer:
@@ -312,8 +313,8 @@ func (h *commands) cut(c *command.Context, o *options, w *streams.Writer) (remov
 	return removed
 }
 
-// exact replaces the trimming of whole nodes, whose bound is args[at], by an exact one. Replicas then trim the same
-// entries, whatever their nodes are.
+// exact replaces the trimming of whole nodes by an exact one. The bound is args[at]. So replicas trim the same entries,
+// whatever their nodes are.
 func (o *options) exact(c *command.Context, args [][]byte, at int, s streams.Stream) {
 	args[at-1] = wordEquals
 	if o.trimming.ByID {
@@ -323,7 +324,7 @@ func (o *options) exact(c *command.Context, args [][]byte, at int, s streams.Str
 	}
 }
 
-// keepID returns the ID's text, valid until the call is propagated.
+// keepID returns the text of id. Lifetime: until the call is propagated.
 func keepID(c *command.Context, id streams.ID) []byte {
 	var text [streams.MaxIDLen]byte
 	return c.Effects.Keep(id.Append(text[:0]))
@@ -331,8 +332,8 @@ func keepID(c *command.Context, id streams.ID) []byte {
 
 // trim is XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count] [KEEPREF|DELREF|ACKED].
 //
-// Replies: how many entries were removed. Errors: of the options, ErrWrongType.
-// Propagates as written; "~" becomes an exact bound. With newer words it propagates the entries that went (cut).
+// Replies: the number of removed entries. Errors: those of the options, ErrWrongType. Propagates as written, with an
+// exact bound in place of "~". With KEEPREF and its kin it propagates the entries that were removed (cut).
 func (h *commands) trim(c *command.Context) error {
 	var o options
 	if err := o.parse(c, false, h.settings.NodeEntries.Get()); err != nil {
@@ -361,7 +362,7 @@ func (h *commands) trim(c *command.Context) error {
 	return nil
 }
 
-// del is XDEL key id [id …]. Replies: how many entries were removed. Errors: errID, ErrWrongType. Propagates as
+// del is XDEL key id [id …]. Replies: the number of removed entries. Errors: errID, ErrWrongType. Propagates as
 // written.
 func (h *commands) del(c *command.Context) error {
 	key := c.Args[1]
@@ -395,7 +396,7 @@ func (h *commands) del(c *command.Context) error {
 
 // setID is XSETID key last-id [ENTRIESADDED count] [MAXDELETEDID id].
 //
-// Replies: OK. Errors: errID, the ones above, ErrNoSuchKey, ErrWrongType. Propagates as written.
+// Replies: OK. Errors: errID and its neighbours in errors.go, ErrNoSuchKey, ErrWrongType. Propagates as written.
 func setID(c *command.Context) error {
 	last, err := parseID(c.Args[2], 0)
 	if err != nil {

@@ -68,7 +68,7 @@ func TestNoAllocations(t *testing.T) {
 	)
 }
 
-// TestCutsAreShort: trimming a long stream removes whole subtrees, so that the turn does not grow with it. The same
+// TestCutsAreShort: trimming a long stream removes whole subtrees, so the turn does not grow with the stream. The same
 // holds for groups. Each entry has its own node here.
 func TestCutsAreShort(t *testing.T) {
 	if invariant.Enabled {
@@ -97,11 +97,11 @@ func TestCutsAreShort(t *testing.T) {
 	}
 }
 
-// limit is too short for freeing each leaf, and about twenty times what the cut takes.
+// limit is too short for freeing each leaf. It is about twenty times what the trimming takes.
 const limit = time.Millisecond
 
-// BenchmarkAdd is XADD to a stream of 1000 entries or of a million, with and without a bound. Watch ns/op; allocs/op is
-// 0.
+// BenchmarkAdd measures XADD to a stream of 1000 entries and of a million, with and without a bound. Watch ns/op;
+// allocs/op is 0.
 func BenchmarkAdd(b *testing.B) {
 	for _, n := range []int{1000, 1_000_000} {
 		for _, line := range []string{"XADD s * sensor 1234 temperature 19.8", "XADD s * myfield data",

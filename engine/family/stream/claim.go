@@ -36,7 +36,7 @@ func (x *claiming) open(c *command.Context) error {
 }
 
 // claimer finds or makes the consumer that gets the entries. If a replica takes over entries that were given back, no
-// client has asked as that consumer.
+// client has used that consumer's name.
 func (x *claiming) claimer(name []byte) {
 	seen := int64(0)
 	if was := x.g.Consumer(name); was != nil {
@@ -48,7 +48,7 @@ func (x *claiming) claimer(name []byte) {
 	}
 }
 
-// drop removes a pending entry that was deleted from the stream.
+// drop removes a pending entry whose entry was deleted from the stream.
 func (x *claiming) drop(p *streams.Pending) {
 	propagateClaim(x.c, x.key, x.group, p.Consumer(), p.ID, p.Time, p.Count, x.g.LastID())
 	x.w.Acknowledge(x.g, p.ID)
@@ -76,7 +76,7 @@ func (x *claiming) assign(p *streams.Pending) {
 	x.c.Changed(1)
 }
 
-// oneMore returns a number of deliveries and one.
+// oneMore returns count+1, the number of deliveries after one more.
 func oneMore(count uint64) uint64 { return min(count+1, math.MaxInt64) }
 
 // claim is
@@ -85,8 +85,9 @@ func oneMore(count uint64) uint64 { return min(count+1, math.MaxInt64) }
 //	  [FORCE] [JUSTID] [LASTID id]
 //
 // Replies: an array of the claimed entries, or of their IDs.
-// Errors: ErrWrongType, NOGROUP, of the options.
-// Propagates: XCLAIM of each entry that was claimed or no longer exists; XGROUP SETID if only LASTID moved the group.
+// Errors: ErrWrongType, NOGROUP, those of the options.
+// Propagates: XCLAIM of each entry that was claimed or no longer exists. If only LASTID moved the group, it propagates
+// XGROUP SETID.
 func (h *commands) claim(c *command.Context) error {
 	var x claiming
 	if err := x.open(c); err != nil {
@@ -199,8 +200,9 @@ const (
 
 // autoClaim is XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID].
 //
-// Replies: the ID to continue with, 0-0 at the end; the claimed entries, or their IDs; the IDs of deleted entries.
-// Errors: of the options, ErrWrongType, NOGROUP.
+// Replies: the ID from which to continue, 0-0 at the end; the claimed entries, or their IDs; the IDs of deleted
+// entries.
+// Errors: those of the options, ErrWrongType, NOGROUP.
 // Propagates: XCLAIM of each entry that was claimed or no longer exists.
 func (h *commands) autoClaim(c *command.Context) error {
 	x := claiming{retries: -1, time: c.Now}
@@ -254,8 +256,8 @@ type step struct {
 	gone bool // the entry was deleted; otherwise it is claimed
 }
 
-// sweep visits the pending entries that begin at from and replies for autoClaim. The reply begins with the next ID, so
-// it collects all steps first.
+// sweep visits the pending entries from the ID from on, and replies for autoClaim. The reply begins with the next ID,
+// so it collects all steps first.
 func (h *commands) sweep(x *claiming, from streams.ID, count int64) {
 	var cur streams.PendingCursor
 	var p streams.Pending

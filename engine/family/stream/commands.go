@@ -1,9 +1,10 @@
-// Package stream is the stream commands: adding, reading and trimming entries, consumer groups and pending entries.
+// Package stream implements the stream commands: adding, reading and trimming entries, consumer groups and pending
+// entries.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes except in a client's wait, or knows another family.
-// Start here: a row a command. engine/data/value/stream stores a stream. read.go and deliver.go are XREAD and
-// XREADGROUP, which may wait. propagate.go is the commands that groups propagate in place of the client's.
+// Start here: each row is a command. engine/data/value/stream stores a stream. read.go and deliver.go are XREAD and
+// XREADGROUP, which may wait. propagate.go has the commands that groups propagate in place of the client's.
 package stream
 
 import (
@@ -20,7 +21,8 @@ type Settings struct {
 	NodeBytes   setting.Int // stream-node-max-bytes; 0: no limit
 	NodeEntries setting.Int // stream-node-max-entries; 0: no limit
 
-	// How long and how many messages of each producer a stream remembers, unless XCFGSET says otherwise.
+	// These limit how long, and how many messages of each producer, a stream remembers. XCFGSET overrides them for a
+	// stream.
 	RecallSeconds setting.Int // stream-idmp-duration
 	RecallMost    setting.Int // stream-idmp-maxsize
 }
@@ -42,10 +44,10 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// usualRecall are the limits that replicas and the log assume. A primary with others tells them.
+// usualRecall are the limits that replicas and the log assume. A primary with other limits propagates them.
 var usualRecall = streams.Recall{Seconds: defaultRecall, Most: defaultRecall}
 
-// recall returns the limits of a stream without others.
+// recall returns the limits of a stream for which XCFGSET has set none.
 func (h *commands) recall(c *command.Context) streams.Recall {
 	if c.Obeys() {
 		return usualRecall
@@ -70,7 +72,7 @@ type commands struct {
 	deleted  []streams.ID      // entries that were deleted
 }
 
-// run wraps the handler f: it releases the shared buffers after the call.
+// run wraps the handler f. It releases the shared buffers after the call.
 func (h *commands) run(f func(*command.Context) error) func(*command.Context) error {
 	return func(c *command.Context) error {
 		err := f(c)
@@ -142,7 +144,7 @@ var addKey = []command.KeySpec{{
 	Flags: update, Index: 1, Step: 1, Notes: "UPDATE instead of INSERT because of the optional trimming feature",
 }}
 
-// second returns the key spec of a subcommand with one key after its name.
+// second returns the key spec of a subcommand with one key, which follows the subcommand's name.
 func second(f command.KeyFlags) []command.KeySpec {
 	return []command.KeySpec{{Flags: f, Index: 2, Step: 1}}
 }
@@ -152,7 +154,7 @@ func readKeys(from int) []command.KeySpec {
 	return []command.KeySpec{{Flags: access, Keyword: "STREAMS", KeywordFrom: from, LastKey: -1, Step: 1, Limit: 2}}
 }
 
-// claimKeys reports that XCLAIM also reads its key, because it replies entries. Redis's key spec lacks that.
+// claimKeys reports that XCLAIM also reads its key, because it replies entries. Redis's key spec does not say so.
 func claimKeys(into []command.KeyPosition, _ [][]byte) ([]command.KeyPosition, error) {
 	return append(into, command.KeyPosition{Index: 1, Flags: update | command.KeyAccess}), nil
 }
@@ -187,7 +189,7 @@ func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find
 
 func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.Stream) }
 
-// editCounted is edit for commands that change pending entries, but count as reading the key.
+// editCounted is edit for commands that change pending entries, but count as reads of the key.
 //
 // Errors: ErrWrongType.
 func editCounted(c *command.Context, key []byte) (*value.Edit, error) {
@@ -237,7 +239,7 @@ func replyBody(r *protocol.Reply, it *streams.Iterator) {
 	}
 }
 
-// replyOne replies the entry with this ID; false if it does not exist.
+// replyOne replies the entry with this ID. It returns false if the entry does not exist.
 func replyOne(r *protocol.Reply, s streams.Stream, id streams.ID) bool {
 	var it streams.Iterator
 	s.Range(&it, id, id, false)
@@ -248,7 +250,7 @@ func replyOne(r *protocol.Reply, s streams.Stream, id streams.ID) bool {
 	return true
 }
 
-// replyRange replies an array of the iterator's entries, at most count unless it is 0.
+// replyRange replies an array of the iterator's entries, at most count unless count is 0.
 func replyRange(r *command.Reading, it *streams.Iterator, count uint64) {
 	reply := r.Reply
 	mark, n := reply.Mark(), uint64(0)

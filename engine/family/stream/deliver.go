@@ -7,8 +7,8 @@ import (
 	streams "spindle/engine/data/value/stream"
 )
 
-// deliver replies the entries of the stream at key for a consumer; false if there are none. after is an ID in its
-// history, or MaxID for entries that no consumer has received.
+// deliver replies the entries of the stream at key to a consumer. It returns false if there are none. after is an ID in
+// the consumer's history, or MaxID for entries that no consumer has received.
 func (h *commands) deliver(c *command.Context, r *reading, key []byte, after streams.ID) bool {
 	e, err := editCounted(c, key)
 	if e == nil || err != nil {
@@ -49,8 +49,8 @@ func (h *commands) deliver(c *command.Context, r *reading, key []byte, after str
 	return false
 }
 
-// deliverNew replies the entries that the group has not read, and records their delivery. given have been replied of
-// this stream. It returns how many there are.
+// deliverNew replies the entries that the group has not read, and records their delivery. given is the number of
+// entries of this stream already in the reply. It returns the number of entries that it replied.
 func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g *streams.Group,
 	owner *streams.Consumer, given uint64) (n uint64) {
 	from, _ := g.LastID().Next()
@@ -79,7 +79,7 @@ func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g
 	return n
 }
 
-// replyClaimed replies an entry with how long it was idle and how often it was delivered.
+// replyClaimed replies an entry with its idle time and its number of deliveries.
 func replyClaimed(c *command.Context, it *streams.Iterator, idleMs int64, count uint64) {
 	c.Reply.Array(4)
 	replyBody(c.Reply, it)
@@ -88,7 +88,7 @@ func replyClaimed(c *command.Context, it *streams.Iterator, idleMs int64, count 
 }
 
 // deliverIdle replies the pending entries that have been idle for long enough, and gives them to owner. It removes
-// pending entries that were deleted from the stream. It returns how many it replied.
+// pending entries whose entry was deleted from the stream. It returns the number of entries that it replied.
 func (h *commands) deliverIdle(c *command.Context, r *reading, key []byte, w *streams.Writer, g *streams.Group,
 	owner *streams.Consumer) (n uint64) {
 	most := uint64(math.MaxInt)
@@ -129,7 +129,7 @@ func (h *commands) deliverIdle(c *command.Context, r *reading, key []byte, w *st
 }
 
 // replyHistory replies the consumer's pending entries after an ID and counts another delivery. For a deleted entry it
-// replies the ID and null. It returns false if a bound of the reply left no room for the first.
+// replies the ID and null. It returns false if a limit of the reply left no room for the first entry.
 func replyHistory(c *command.Context, r *reading, w *streams.Writer, g *streams.Group, owner *streams.Consumer,
 	from streams.ID) bool {
 	mark, n := c.Reply.Mark(), uint64(0)

@@ -41,7 +41,7 @@ func mustEdit(c *command.Context) (*value.Edit, error) {
 
 // editGroup finds the stream and the group that a subcommand names.
 //
-// Errors: as mustEdit; NOGROUP.
+// Errors: those of mustEdit; NOGROUP.
 func editGroup(c *command.Context) (w streams.Writer, g *streams.Group, err error) {
 	e, err := mustEdit(c)
 	if err != nil {
@@ -56,7 +56,7 @@ func editGroup(c *command.Context) (w streams.Writer, g *streams.Group, err erro
 
 // groupCreate is XGROUP CREATE key group id|$ [MKSTREAM] [ENTRIESREAD count].
 //
-// Replies: OK. Errors: of the options, errMustExist, ErrWrongType, errID, errBusyGroup. Propagates as written.
+// Replies: OK. Errors: those of the options, errMustExist, ErrWrongType, errID, errBusyGroup. Propagates as written.
 func groupCreate(c *command.Context) error {
 	mkStream, read, err := groupOptions(c, true)
 	if err != nil {
@@ -96,7 +96,7 @@ func groupCreate(c *command.Context) error {
 
 // groupSetID is XGROUP SETID key group id|$ [ENTRIESREAD count].
 //
-// Replies: OK. Errors: of the options, errMustExist, ErrWrongType, NOGROUP, errID. Propagates as written.
+// Replies: OK. Errors: those of the options, errMustExist, ErrWrongType, NOGROUP, errID. Propagates as written.
 func groupSetID(c *command.Context) error {
 	_, read, err := groupOptions(c, false)
 	if err != nil {
@@ -141,7 +141,7 @@ func groupDestroy(c *command.Context) error {
 	return nil
 }
 
-// groupCreateConsumer is XGROUP CREATECONSUMER key group consumer. Replies: 1, or 0 if it exists.
+// groupCreateConsumer is XGROUP CREATECONSUMER key group consumer. Replies: 1, or 0 if the consumer exists.
 // Errors: errMustExist, ErrWrongType, NOGROUP. Propagates as written.
 func groupCreateConsumer(c *command.Context) error {
 	w, g, err := editGroup(c)

@@ -11,10 +11,10 @@ import (
 
 const lastSeq = 1<<64 - 1
 
-// is reports whether arg is word, case included.
+// is reports whether arg is word, in the same case.
 func is(arg []byte, word string) bool { return string(arg) == word }
 
-// parseID reads milliseconds-sequence, or milliseconds alone; then seq is the sequence.
+// parseID reads an ID: milliseconds-sequence, or milliseconds alone. In the second form the sequence is seq.
 func parseID(arg []byte, seq uint64) (id streams.ID, err error) {
 	id, auto, ok := scanID(arg, seq)
 	if !ok || auto {
@@ -23,7 +23,7 @@ func parseID(arg []byte, seq uint64) (id streams.ID, err error) {
 	return id, nil
 }
 
-// parseAddID is parseID for XADD. auto: the ID was milliseconds-*, which asks for the next sequence.
+// parseAddID is parseID for XADD. auto means that the ID was milliseconds-*, which asks for the next sequence.
 func parseAddID(arg []byte) (id streams.ID, auto bool, err error) {
 	id, auto, ok := scanID(arg, 0)
 	if !ok {
@@ -32,7 +32,7 @@ func parseAddID(arg []byte) (id streams.ID, auto bool, err error) {
 	return id, auto, nil
 }
 
-// parseBound reads the bound of a range: an ID, "-" or "+". "(" before an ID excludes it; then open is true.
+// parseBound reads the bound of a range: an ID, "-" or "+". A "(" before an ID excludes that ID, and open is then true.
 func parseBound(arg []byte, seq uint64) (id streams.ID, open bool, err error) {
 	if len(arg) > 1 && arg[0] == '(' {
 		id, err = parseID(arg[1:], seq)
@@ -77,7 +77,7 @@ func parseRange(from, to []byte) (first, last streams.ID, err error) {
 	return first, last, nil
 }
 
-// parseIDs reads args into h.ids. If one is wrong it returns none.
+// parseIDs reads args into h.ids. If one of them is wrong, it returns none.
 func (h *commands) parseIDs(args [][]byte) ([]streams.ID, error) {
 	h.ids = h.ids[:0]
 	for _, a := range args {
@@ -90,7 +90,7 @@ func (h *commands) parseIDs(args [][]byte) ([]streams.ID, error) {
 	return h.ids, nil
 }
 
-// scanID reads an ID. As in Redis, a NUL ends it, and numbers that are not canonical are read as C reads them.
+// scanID reads an ID. As in Redis, a NUL ends the ID, and numbers that are not canonical are read as C reads them.
 func scanID(arg []byte, missing uint64) (id streams.ID, auto, ok bool) {
 	if len(arg) > 127 {
 		return id, false, false
@@ -114,7 +114,7 @@ func scanID(arg []byte, missing uint64) (id streams.ID, auto, ok bool) {
 }
 
 // parseUint reads a 64-bit number. A canonical signed number must not be negative. Other texts are read as strtoull
-// does: leading blanks and a sign are allowed; a minus negates modulo 2^64.
+// reads them: leading blanks and a sign are allowed, and a minus negates modulo 2^64.
 func parseUint(text []byte) (n uint64, ok bool) {
 	if n, ok := number.ParseUint(text); ok {
 		return n, true
@@ -143,7 +143,7 @@ func parseUint(text []byte) (n uint64, ok bool) {
 	return n, len(text) > 0
 }
 
-// parseCount reads a COUNT; a negative one is 0.
+// parseCount reads a COUNT. A negative number counts as 0.
 func parseCount(arg []byte) (uint64, error) {
 	n, err := command.Int(arg)
 	return uint64(max(n, 0)), err

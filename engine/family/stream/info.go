@@ -22,8 +22,8 @@ func lookupInfo(c *command.Context) (s streams.Stream, err error) {
 
 // infoConsumers is XINFO CONSUMERS key group.
 //
-// Replies: an array of maps: name, pending, idle (ms since its last call), inactive (ms since it last got an entry, -1:
-// never).
+// Replies: an array of maps with name, pending, idle and inactive. idle is the time in ms since the consumer's last
+// call. inactive is the time in ms since it last got an entry, or -1 if it never did.
 // Errors: ErrNoSuchKey, ErrWrongType, NOGROUP.
 func infoConsumers(c *command.Context) error {
 	s, err := lookupInfo(c)
@@ -103,8 +103,8 @@ func replyKnown(r *protocol.Reply, n int64, known bool) {
 // infoStream is XINFO STREAM key [FULL [COUNT count]].
 //
 // Replies: a map about the stream, with its first and last entry. FULL adds entries, groups, consumers and pending
-// entries, at most count of each (0: all).
-// Errors: ErrNoSuchKey, ErrWrongType, of the subcommand's syntax, ErrNotInteger.
+// entries, at most count of each; 0 means all.
+// Errors: ErrNoSuchKey, ErrWrongType, those of the subcommand's syntax, ErrNotInteger.
 func infoStream(c *command.Context) error {
 	s, err := lookupInfo(c)
 	if err != nil {
@@ -148,7 +148,7 @@ func infoStream(c *command.Context) error {
 	return nil
 }
 
-// replyShape replies the first pairs of both forms of XINFO STREAM: seven, and those of replyRecalled.
+// replyShape replies the first pairs of both forms of XINFO STREAM: seven pairs, and those of replyRecalled.
 func replyShape(r *protocol.Reply, s streams.Stream) {
 	r.BulkString("length")
 	r.Int(int64(s.Len()))
@@ -168,7 +168,7 @@ func replyShape(r *protocol.Reply, s streams.Stream) {
 	replyRecalled(r, s)
 }
 
-// recalledPairs returns the number of pairs of replyRecalled.
+// recalledPairs returns the number of pairs that replyRecalled replies.
 func recalledPairs(s streams.Stream) int {
 	if s.Recalls() {
 		return 6
@@ -176,8 +176,9 @@ func recalledPairs(s streams.Stream) int {
 	return 0
 }
 
-// replyRecalled replies what the stream remembers of producers' messages. Servers before Redis 8.6 do not have these
-// fields, and some clients refuse fields that they do not know. So a stream without such a memory does not show them.
+// replyRecalled replies figures about the messages that the stream remembers. Servers before Redis 8.6 do not have
+// these fields, and some clients refuse fields that they do not know. So a stream that remembers no messages does not
+// show them.
 func replyRecalled(r *protocol.Reply, s streams.Stream) {
 	if !s.Recalls() {
 		return
@@ -193,7 +194,7 @@ func replyRecalled(r *protocol.Reply, s streams.Stream) {
 	}
 }
 
-// replyOutermost replies the first entry, or the last if reverse; null for an empty stream.
+// replyOutermost replies the first entry, or the last entry if reverse is true. For an empty stream it replies null.
 func replyOutermost(r *protocol.Reply, s streams.Stream, reverse bool) {
 	var it streams.Iterator
 	s.Range(&it, streams.ID{}, streams.MaxID, reverse)

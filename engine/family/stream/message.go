@@ -12,11 +12,11 @@ import (
 )
 
 // A producer may send a message again, because it does not know whether the first one arrived. With IDMP each message
-// has a name, and one that the stream remembers is not added again. The primary decides. Replicas and the log get the
-// names of messages that were added, and no others.
+// has a name. A message whose name the stream remembers is not added again. The primary decides. Replicas and the log
+// get the names of messages that were added, and no others.
 
-// known reports whether the stream remembers the message, and replies the entry that it became. Of IDMPAUTO it names
-// the message first. A message from our primary is always new.
+// known reports whether the stream remembers the message, and if so replies the ID of the entry that the message
+// became. For IDMPAUTO it computes the message's name first. A message from our primary always counts as new.
 func (h *commands) known(c *command.Context, o *options, e *value.Edit, pairs [][]byte) bool {
 	if o.message == nil {
 		name := nameOf(pairs)
@@ -35,10 +35,10 @@ func (h *commands) known(c *command.Context, o *options, e *value.Edit, pairs []
 	return true
 }
 
-// forgetAtOnce is how many messages that are due go for each that comes.
+// forgetAtOnce is the number of old messages that are forgotten for each new message.
 const forgetAtOnce = 4
 
-// remember notes that a message became an entry.
+// remember records that a message became an entry.
 func (h *commands) remember(c *command.Context, w *streams.Writer, producer, message []byte, entry streams.ID) {
 	key := c.Args[1]
 	w.ForgetSent(c.Now, forgetAtOnce)
@@ -48,7 +48,7 @@ func (h *commands) remember(c *command.Context, w *streams.Writer, producer, mes
 	}
 }
 
-// nameOf returns the name of a message of IDMPAUTO: the same for the same fields and values in any order.
+// nameOf returns the name of an IDMPAUTO message. It is the same for the same fields and values in any order.
 func nameOf(pairs [][]byte) (name [16]byte) {
 	var sum xxh3.Uint128
 	for i := 0; i < len(pairs); i += 2 {
@@ -66,8 +66,8 @@ func nameOf(pairs [][]byte) (name [16]byte) {
 	return name
 }
 
-// setRecall is XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]. It sets how long, and how many of each
-// producer, the stream remembers messages. A change forgets all.
+// setRecall is XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]. It sets how long, and how many messages of
+// each producer, the stream remembers. A change makes the stream forget all messages.
 //
 // Replies: OK. Errors: errNothingSet, ErrSyntax, ErrNotInteger, errSeconds, errMostRecall, ErrNoSuchKey, ErrWrongType.
 // Propagates both limits.
@@ -131,11 +131,11 @@ func (h *commands) propagateRecall(c *command.Context, limits streams.Recall) {
 		e.Number(int64(limits.Most)))
 }
 
-// record is XIDMPRECORD key producer message id: an entry was a producer's message. Logs of Redis 8.8 have it.
+// record is XIDMPRECORD key producer message id. It records that an entry was a producer's message. Logs of Redis 8.8
+// contain it.
 //
-// Replies: OK. Errors: errNoProducer, errNoMessage, errID, ErrNoSuchKey, ErrWrongType, errNoEntry, errOtherEntry.
-// Our primary's is obeyed: it knows what it has.
-// Propagates as written.
+// Replies: OK. Errors: errNoProducer, errNoMessage, errID, ErrNoSuchKey, ErrWrongType, errNoEntry, errOtherEntry. A
+// command of our primary is obeyed, because the primary knows its data. Propagates as written.
 func (h *commands) record(c *command.Context) error {
 	key, producer, message := c.Args[1], c.Args[2], c.Args[3]
 	switch {

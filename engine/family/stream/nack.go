@@ -59,7 +59,7 @@ func (o *nackOptions) parse(h *commands, args [][]byte) error {
 	return nil
 }
 
-// counted returns the number of deliveries that an entry has after XNACK, if it had count before.
+// counted returns the number of deliveries of an entry after XNACK, if it was count before.
 func (o *nackOptions) counted(count uint64) uint64 {
 	switch {
 	case o.given:
@@ -74,9 +74,9 @@ func (o *nackOptions) counted(count uint64) uint64 {
 
 // nack is XNACK key group SILENT|FAIL|FATAL IDS count id [id …] [RETRYCOUNT count] [FORCE].
 //
-// Replies: how many entries were given back. Errors: of the options, ErrWrongType, NOGROUP.
-// A pending entry that was deleted from the stream is no longer pending afterwards, because no consumer can get it.
-// Propagates: XCLAIM of each entry for the consumer with an empty name and the time 0, which is how Redis 7.0 can hold
+// Replies: the number of entries given back. Errors: those of the options, ErrWrongType, NOGROUP. A pending entry whose
+// entry was deleted from the stream stops being pending, because no consumer can get it.
+// Propagates: XCLAIM of each entry for the consumer with an empty name and the time 0. In that form Redis 7.0 can store
 // it.
 func (h *commands) nack(c *command.Context) error {
 	key := c.Args[1]

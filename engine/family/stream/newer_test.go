@@ -40,7 +40,7 @@ type plainPending struct {
 
 func (p *plainStream) has(id int64) bool { return slices.Contains(p.ids, id) }
 
-// drop deletes an entry as refs says, and returns XDELEX's reply for it.
+// drop deletes an entry under the option refs, and returns XDELEX's reply for it.
 func (p *plainStream) drop(id int64, refs string) int {
 	referenced := false
 	for _, g := range p.groups {
@@ -63,7 +63,7 @@ func (p *plainStream) drop(id int64, refs string) int {
 	}
 }
 
-// trim removes the entries that may go, and returns how many.
+// trim removes the entries that may be removed, and returns their number.
 func (p *plainStream) trim(byID bool, bound int64, refs string) (removed int) {
 	excess := max(len(p.ids)-int(bound), 0)
 	for _, id := range slices.Clone(p.ids) {
@@ -88,7 +88,7 @@ func (p *plainStream) trim(byID bool, bound int64, refs string) (removed int) {
 	return removed
 }
 
-// read is XREADGROUP of at most count entries for a consumer, with CLAIM unless idle is negative.
+// read is XREADGROUP of at most count entries for a consumer. It has CLAIM unless idle is negative.
 func (p *plainStream) read(g *plainGroup, who string, now, idle int64, count int) (list []int64) {
 	if idle >= 0 {
 		old := slices.SortedFunc(maps.Keys(g.pending), func(a, b int64) int {
@@ -129,7 +129,7 @@ func (p *plainStream) text() string {
 	return b.String()
 }
 
-// textOf is plainStream.text of a real stream.
+// textOf returns for a real stream what plainStream.text returns for the model.
 func textOf(s streams.Stream) string {
 	var b strings.Builder
 	list := []int64{}
@@ -149,7 +149,8 @@ func textOf(s streams.Stream) string {
 	return b.String()
 }
 
-// rivals compares random commands on the stream "s" with the model, and with a replica that gets what they propagate.
+// rivals compares random commands on the stream "s" with the model. It also compares a replica, which gets the
+// propagated commands.
 type rivals struct {
 	t                *testing.T
 	rng              *rand.Rand
@@ -165,7 +166,7 @@ type frozen struct {
 	text string
 }
 
-// olderForms are the commands that a server of Redis 7.0 understands in a stream of effects.
+// olderForms are the commands and words that a server of Redis 7.0 understands in a stream of effects.
 var olderForms = map[string][]string{
 	"XADD": nil, "XTRIM": {"MAXLEN", "MINID"}, "XDEL": nil, "XACK": nil, "XGROUP": {"CREATE", "SETID", "CREATECONSUMER",
 		"ENTRIESREAD"},
@@ -187,7 +188,7 @@ func newRivals(t *testing.T) *rivals {
 	return r
 }
 
-// do runs a command, and replays what it propagated on the replica.
+// do runs a command, and replays the propagated commands on the replica.
 func (r *rivals) do(args ...string) string {
 	r.primary.Reset()
 	reply := r.primary.Do(r.cl, args...)
@@ -225,7 +226,7 @@ func text(id int64) string { return strconv.FormatInt(id, 10) + "-0" }
 
 func (r *rivals) word() string { return []string{"KEEPREF", "DELREF", "ACKED"}[r.rng.IntN(3)] }
 
-// block returns IDs near those of the stream, and the block IDS of a request.
+// block returns IDs near those of the stream, and the same IDs as the arguments IDS of a request.
 func (r *rivals) block() (list []int64, args []string) {
 	n := 1 + r.rng.IntN(5)
 	args = []string{"IDS", strconv.Itoa(n)}
@@ -395,7 +396,7 @@ func (r *rivals) nack(group string, g *plainGroup) {
 	r.expect(args, r.do(args...), fmt.Sprintf(":%d\r\n", n))
 }
 
-// view freezes the data, or compares a frozen view with what it was.
+// view freezes the data, or compares a view with the data at the moment when it was frozen.
 func (r *rivals) view() {
 	if len(r.views) < 2 {
 		r.views = append(r.views, frozen{r.primary.Space.Freeze(), r.want.text()})
@@ -452,9 +453,9 @@ func (r *rivals) end() int64 {
 	return heap.Used()
 }
 
-// TestNewerWords: random commands with words newer than Redis 7.4 do what the model does, and propagate only what a
-// server of Redis 7.0 understands. A replica gets the same stream from that. Views stay as they were. All memory comes
-// back with the key.
+// TestNewerWords: random commands with words newer than Redis 7.4 do what the model does. They propagate only what a
+// server of Redis 7.0 understands. From that, a replica gets the same stream. Views do not change. All memory is free
+// again after the key is deleted.
 func TestNewerWords(t *testing.T) {
 	r := newRivals(t)
 	empty := r.end()
@@ -469,8 +470,8 @@ func TestNewerWords(t *testing.T) {
 	}
 }
 
-// TestMessagesLeaveNothing: messages of producers come, are sent again, become old, and lose their entries, under
-// views. One that is sent again at once is known, and all memory comes back with the key.
+// TestMessagesLeaveNothing: producers' messages arrive, are sent again, become old, and lose their entries, under
+// views. A message that is sent again at once is known. All memory is free again after the key is deleted.
 func TestMessagesLeaveNothing(t *testing.T) {
 	r := newRivals(t)
 	empty := r.end()

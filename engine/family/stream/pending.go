@@ -6,7 +6,8 @@ import (
 	"spindle/protocol"
 )
 
-// ack is XACK key group id [id …]. Replies: how many were pending. Errors: ErrWrongType, errID. Propagates as written.
+// ack is XACK key group id [id …]. Replies: the number of entries that were pending. Errors: ErrWrongType, errID.
+// Propagates as written.
 func (h *commands) ack(c *command.Context) error {
 	e, err := editCounted(c, c.Args[1])
 	if err != nil {
@@ -34,9 +35,9 @@ func (h *commands) ack(c *command.Context) error {
 
 // pending is XPENDING key group [[IDLE ms] start end count [consumer]].
 //
-// Replies, without a range: the number of pending entries, the least and greatest ID, the number by consumer. With a
-// range, for each entry: ID, consumer, ms since its delivery, number of deliveries.
-// Errors: ErrSyntax, ErrNotInteger, errID, of the interval, ErrWrongType, NOGROUP.
+// Replies, without a range: the number of pending entries, the least and greatest ID, the number for each consumer.
+// With a range, for each entry: ID, consumer, ms since its delivery, number of deliveries.
+// Errors: ErrSyntax, ErrNotInteger, errID, those of the interval, ErrWrongType, NOGROUP.
 func pending(c *command.Context) error {
 	args := c.Args
 	if len(args) != 3 && (len(args) < 6 || len(args) > 9) {
@@ -90,7 +91,7 @@ func replySummary(r *protocol.Reply, g *streams.Group) {
 	r.ArrayAt(mark, n)
 }
 
-// idleOf returns how long, in ms, p has been idle; -1 if it was given back.
+// idleOf returns how long p has been idle, in ms. It returns -1 if p was given back.
 func idleOf(c *command.Context, p *streams.Pending) int64 {
 	if p.Given() {
 		return -1

@@ -5,8 +5,8 @@ import (
 	streams "spindle/engine/data/value/stream"
 )
 
-// Groups propagate the result of a delivery: which consumer has which entry since when. So no sink has to deliver
-// again.
+// Groups propagate the result of a delivery: which consumer has which entry, and since when. So no replica has to
+// deliver again.
 
 var (
 	wordXClaim         = []byte("XCLAIM")
@@ -32,8 +32,8 @@ var (
 	wordZero           = []byte("0")
 )
 
-// propagateClaim propagates that a consumer has a pending entry. For a deleted entry the command removes it from the
-// pending ones. Form:
+// propagateClaim propagates that a consumer has a pending entry. If the entry was deleted, the command removes it from
+// the pending entries. Form:
 //
 //	XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id
 func propagateClaim(c *command.Context, key, group, consumer []byte, id streams.ID, time int64, count uint64,
@@ -55,7 +55,7 @@ func propagateConsumer(c *command.Context, key, group, consumer []byte) {
 	c.Propagate(wordXGroup, wordCreateConsumer, key, group, consumer)
 }
 
-// consumer finds or makes the consumer of this name and notes its activity.
+// consumer finds or makes the consumer of this name and records its activity.
 func consumer(
 	c *command.Context, w *streams.Writer, g *streams.Group, key, name []byte,
 ) (owner *streams.Consumer, created bool) {

@@ -59,7 +59,7 @@ func rangeOf(c *command.Context, from, to []byte, reverse bool) error {
 	return nil
 }
 
-// answerRange replies the entries of v from first to last, at most count unless it is 0.
+// answerRange replies the entries of v from first to last, at most count unless count is 0.
 func answerRange(c *command.Context, v value.Value, first, last streams.ID, reverse bool, count uint64) error {
 	if isLong(c, streams.Of(v), first, last, count) {
 		return c.ReadBeside(func(r *command.Reading) error {
@@ -77,7 +77,7 @@ func readRange(r *command.Reading, v value.Value, first, last streams.ID, revers
 	replyRange(r, &it, count)
 }
 
-// isLong reports whether the entries from first to last, at most count unless it is 0, are many.
+// isLong reports whether reading the entries from first to last, at most count unless count is 0, is a long read.
 func isLong(c *command.Context, s streams.Stream, first, last streams.ID, count uint64) bool {
 	n := s.Len()
 	if count != 0 {

@@ -11,7 +11,7 @@ import (
 	"spindle/protocol"
 )
 
-// A reading is the parsed arguments of XREAD or XREADGROUP.
+// A reading holds the parsed arguments of XREAD or XREADGROUP.
 type reading struct {
 	grouped         bool
 	named           bool // group and consumer were given; either may be empty
@@ -104,8 +104,8 @@ func (r *reading) parse(c *command.Context) error {
 	return nil
 }
 
-// allows reports whether the entry that it is at may follow in the reply; nil stands for one that was deleted. The
-// first entry always may.
+// allows reports whether the reply has room for the iterator's present entry. it is nil for an entry that was deleted.
+// The first entry is always allowed.
 func (r *reading) allows(c *command.Context, it *streams.Iterator) bool {
 	switch {
 	case r.given == 0:
@@ -117,7 +117,7 @@ func (r *reading) allows(c *command.Context, it *streams.Iterator) bool {
 	return true
 }
 
-// entrySize is about how many bytes an entry takes in a reply.
+// entrySize returns about how many bytes an entry takes in a reply.
 func entrySize(it *streams.Iterator) uint64 {
 	const head = 16 // of an ID or of an element
 	n := uint64(2 * head)
@@ -139,7 +139,7 @@ func elementSize(e listpack.Element) uint64 {
 	return uint64(len(e.Bytes()))
 }
 
-// timeout reads a timeout in ms and returns the deadline, 0 for none.
+// timeout reads a timeout in ms and returns the deadline. A deadline of 0 means none.
 func timeout(arg []byte, nowMs int64) (deadlineMs int64, err error) {
 	n, err := command.Int(arg)
 	switch {
@@ -157,9 +157,9 @@ func timeout(arg []byte, nowMs int64) (deadlineMs int64, err error) {
 
 // read is XREAD [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK ms] STREAMS key [key …] id [id …].
 //
-// Replies: a map (RESP2: an array of pairs) from each stream with entries after its ID to those entries. Null if there
-// are none, or after the timeout.
-// Errors: of the options, ErrWrongType.
+// Replies: a map (RESP2: an array of pairs) from each stream that has entries after its ID to these entries. It replies
+// null if there are none, or after the timeout.
+// Errors: those of the options, ErrWrongType.
 func (h *commands) read(c *command.Context) error { return h.serve(c, &reading{}) }
 
 // readGroup is
@@ -167,11 +167,13 @@ func (h *commands) read(c *command.Context) error { return h.serve(c, &reading{}
 //	XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK ms] [CLAIM min-idle-time]
 //	  [NOACK] STREAMS key [key …] id [id …]
 //
-// Replies: as read. With an ID other than ">": the consumer's pending entries after it; for deleted ones the ID and
-// null. With CLAIM and ">": first the pending entries that were idle so long, those idle longest first. Each entry then
-// also has how many ms it was idle, and how often it was delivered; new ones have 0 and 0.
-// Errors: as read, NOGROUP.
-// Propagates: XCLAIM of each delivered entry, XGROUP SETID of each group that moved, with NOACK XGROUP CREATECONSUMER.
+// Replies: as read. With an ID other than ">" it replies the consumer's pending entries after that ID. For deleted
+// entries it replies the ID and null. With CLAIM and ">" it first replies the pending entries that were idle for at
+// least that long, the longest idle first. Each entry then also has its idle time in ms and its number of deliveries,
+// which are 0 for new entries.
+// Errors: those of read, NOGROUP.
+// Propagates: XCLAIM of each delivered entry, XGROUP SETID of each group that moved. With NOACK it propagates XGROUP
+// CREATECONSUMER.
 func (h *commands) readGroup(c *command.Context) error { return h.serve(c, &reading{grouped: true}) }
 
 func (h *commands) serve(c *command.Context, r *reading) error {
@@ -211,7 +213,7 @@ func (h *commands) block(c *command.Context, r *reading) {
 	})
 }
 
-// again returns when a waiting XREADGROUP with CLAIM is to look for idle entries again.
+// again returns the time at which a waiting XREADGROUP with CLAIM looks for idle entries again.
 func (h *commands) again(claims bool) func(*command.Context) int64 {
 	if !claims {
 		return nil
@@ -238,7 +240,8 @@ func (h *commands) again(claims bool) func(*command.Context) int64 {
 	}
 }
 
-// try replies the available entries; false if there are none. since, unless empty, holds the IDs that "$" stands for.
+// try replies the available entries. done is false if there are none. since is empty, or holds the IDs that "$" stands
+// for.
 func (h *commands) try(c *command.Context, r *reading, since []streams.ID) (done bool, err error) {
 	h.ids = h.ids[:0]
 	for i, key := range r.keys {
@@ -278,8 +281,8 @@ func (h *commands) try(c *command.Context, r *reading, since []streams.ID) (done
 	return true, nil
 }
 
-// after returns the ID after which the stream at key is to be read. It is MaxID for ">". For "+" it is the ID just
-// before the last entry.
+// after returns the ID after which to read the stream at key. It is MaxID for ">". For "+" it is the ID just before the
+// last entry.
 //
 // Errors: ErrWrongType, NOGROUP, errID, and for IDs that need a group or forbid one.
 func (r *reading) after(c *command.Context, key, from []byte) (id streams.ID, err error) {
@@ -324,7 +327,7 @@ func begin(c *command.Context, key []byte) {
 	c.Reply.Bulk(key)
 }
 
-// one replies the entries of the stream at key after an ID; false if there are none.
+// one replies the entries of the stream at key after an ID. It returns false if there are none.
 func (r *reading) one(c *command.Context, key []byte, after streams.ID) bool {
 	v, _ := lookup(c, key)
 	if !v.Exists() {

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// references is what a command does with the references of groups to the entries that it deletes.
+// references says what a command does with the groups' references to the entries that it deletes.
 type references int
 
 const (
@@ -17,7 +17,7 @@ const (
 	ackedRefs                    // ACKED: only entries go that every group has read and acknowledged
 )
 
-// parse reads one of the three words; false if arg is another.
+// parse reads one of the three words. It returns false if arg is another word.
 func (r *references) parse(arg []byte) bool {
 	switch {
 	case command.Is(arg, "KEEPREF"):
@@ -32,7 +32,7 @@ func (r *references) parse(arg []byte) bool {
 	return true
 }
 
-// parseBlock reads [KEEPREF|DELREF|ACKED] IDS count id [id …] in any order. The IDs go to h.ids.
+// parseBlock reads [KEEPREF|DELREF|ACKED] IDS count id [id …] in any order. It stores the IDs in h.ids.
 //
 // Errors: ErrSyntax, errIDCount, errIDsDiffer, errID.
 func (h *commands) parseBlock(args [][]byte) (refs references, err error) {
@@ -61,7 +61,7 @@ func (h *commands) parseBlock(args [][]byte) (refs references, err error) {
 	return refs, nil
 }
 
-// idBlock reads the number of IDs at the beginning of args, which must follow it.
+// idBlock reads the number of IDs from args[0]. The IDs must follow it.
 func idBlock(args [][]byte) (int, error) {
 	if len(args) == 0 {
 		return 0, protocol.ErrSyntax
@@ -76,7 +76,7 @@ func idBlock(args [][]byte) (int, error) {
 	return int(n), nil
 }
 
-// The reply for one ID of XDELEX and XACKDEL.
+// These are the replies of XDELEX and XACKDEL for one ID.
 const (
 	replyMissing    = -1
 	replyDeleted    = 1
@@ -85,10 +85,10 @@ const (
 
 // delEx is XDELEX key [KEEPREF|DELREF|ACKED] IDS count id [id …].
 //
-// Replies: for each ID, 1: deleted; -1: no such entry. With ACKED also 2: a group has not acknowledged it. Without
-// groups every entry counts as acknowledged, as redis-py's tests of Redis 8 show.
-// Errors: of parseBlock, ErrWrongType.
-// Propagates: XDEL of the entries that were deleted; with DELREF, XACK of those that were pending.
+// Replies: for each ID 1 if it was deleted, -1 if there is no such entry. With ACKED it replies 2 if a group has not
+// acknowledged the entry. Without groups every entry counts as acknowledged, as redis-py's tests of Redis 8 show.
+// Errors: those of parseBlock, ErrWrongType.
+// Propagates: XDEL of the entries that were deleted. With DELREF it also propagates XACK of those that were pending.
 func (h *commands) delEx(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -115,7 +115,7 @@ func (h *commands) delEx(c *command.Context) error {
 	return nil
 }
 
-// deleteOne deletes an entry as refs says, and notes what it changed in h.deleted and h.acked.
+// deleteOne deletes an entry under the option refs, and records the changes in h.deleted and h.acked.
 func (h *commands) deleteOne(w *streams.Writer, id streams.ID, refs references) int64 {
 	switch {
 	case refs == deleteRefs:
@@ -132,9 +132,9 @@ func (h *commands) deleteOne(w *streams.Writer, id streams.ID, refs references) 
 
 // ackDel is XACKDEL key group [KEEPREF|DELREF|ACKED] IDS count id [id …].
 //
-// Replies: for each ID, -1: not pending in the group; 1: acknowledged, and not in the stream now. With ACKED also 2:
-// acknowledged, and kept because another group has not acknowledged it.
-// Errors: of parseBlock, ErrWrongType.
+// Replies: for each ID -1 if it is not pending in the group, 1 if it was acknowledged and is not in the stream now.
+// With ACKED it replies 2 if it was acknowledged, but stays because another group has not acknowledged it.
+// Errors: those of parseBlock, ErrWrongType.
 // Propagates: XACK of the entries that were pending, XDEL of those that were deleted.
 func (h *commands) ackDel(c *command.Context) error {
 	key := c.Args[1]
@@ -170,7 +170,7 @@ func (h *commands) ackDel(c *command.Context) error {
 	return nil
 }
 
-// propagateChanges propagates h.deleted and h.acked, and tells of a deletion.
+// propagateChanges propagates h.deleted and h.acked. If entries were deleted, it publishes an event.
 func (h *commands) propagateChanges(c *command.Context, key []byte) {
 	h.propagateAcked(c, key)
 	if len(h.deleted) > 0 {
@@ -212,15 +212,15 @@ func (h *commands) propagateAcked(c *command.Context, key []byte) {
 	c.Changed(len(h.acked))
 }
 
-// forget removes the IDs up to last from the pending entries of all groups, and propagates that. Entries that were
-// deleted earlier are among them.
+// forget removes the IDs up to last from the pending entries of all groups, and propagates that. It also removes IDs of
+// entries that were deleted earlier.
 func (h *commands) forget(c *command.Context, w *streams.Writer, last streams.ID) {
 	h.acked = h.acked[:0]
 	w.Forget(streams.ID{}, last, h.acked.add)
 	h.propagateAcked(c, c.Args[1])
 }
 
-// propagateTrim propagates that the entries before the first one went.
+// propagateTrim propagates that all entries before the present first entry were removed.
 func propagateTrim(c *command.Context, s streams.Stream) {
 	if s.Len() == 0 {
 		c.Propagate(wordXTrim, c.Args[1], wordMaxLen, wordZero)
@@ -229,11 +229,11 @@ func propagateTrim(c *command.Context, s streams.Stream) {
 	}
 }
 
-// trimAcked trims by removing only entries that every group has read and acknowledged. With LIMIT it examines no more
-// entries than that.
+// trimAcked trims, but removes only entries that every group has read and acknowledged. With LIMIT it examines at most
+// that number of entries.
 //
-// The entries before the first reference are trimmed at once. Those after it are deleted one by one, so their IDs count
-// as deleted ones (MaxDeleted).
+// The entries before the first reference are trimmed at once. The entries after it are deleted one by one, so their IDs
+// count as deleted (MaxDeleted).
 func (h *commands) trimAcked(c *command.Context, o *options, w *streams.Writer) (removed uint64) {
 	t := o.trimming
 	t.Whole = false

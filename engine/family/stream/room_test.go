@@ -10,7 +10,8 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// TestRoomIsLetGo: the shared buffers keep no argument, which is lent, and a large call does not leave large buffers.
+// TestRoomIsLetGo: the shared buffers keep no argument, because arguments are lent. A large call does not leave large
+// buffers.
 func TestRoomIsLetGo(t *testing.T) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {

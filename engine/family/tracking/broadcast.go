@@ -9,7 +9,7 @@ import (
 	"spindle/engine/client"
 )
 
-// A prefix is a prefix of BCAST mode, with the clients that get changes of all keys that begin with text.
+// A prefix is a prefix of keys in BCAST mode. Its clients are notified of changes of all keys that begin with text.
 type prefix struct {
 	text    string
 	clients []*client.Client
@@ -20,26 +20,26 @@ type prefix struct {
 // A length is the number of prefixes of this length.
 type length struct{ bytes, prefixes int }
 
-// prefixBytes is the cost of a client's prefix without its text: its share of the maps and lists.
+// prefixBytes is the cost of one prefix of a client, without its text: its share of the maps and lists.
 const prefixBytes = 160
 
-// changes are the changed keys with prefixes that were not yet sent.
+// changes are the changed keys with prefixes whose messages have not been sent yet.
 type changes struct {
 	names []byte // the keys, concatenated
 	list  []change
 	due   bool // they will be sent at the end of the turn
 }
 
-// A change is of the key names[from:to]. by is the client that made it; nil if no command did.
+// A change is a change of the key names[from:to]. by is the client that made it, or nil if no command did.
 type change struct {
 	from, to int
 	by       *client.Client
 }
 
-// mostChanges is the number of bytes of keys that are collected before they are sent within a turn.
+// mostChanges is the number of bytes of keys after which changes are sent within the turn.
 const mostChanges = 4 << 20
 
-// join adds text to cl's prefixes, unless it has it.
+// join adds text to cl's prefixes, unless cl has it already.
 func (t *Tracker) join(cl *client.Client, text string) {
 	mine := t.clients[cl]
 	at, is := slices.BinarySearch(mine.prefixes, text)
@@ -87,7 +87,7 @@ func (t *Tracker) count(bytes, more int) {
 
 // overlap returns the first of prefixes, which are sorted, that text begins with or that begins with text.
 //
-// Only the empty prefix overlaps with others in the list, so a look at text's neighbours is enough.
+// Only the empty prefix overlaps with others in the list, so it is enough to check text's neighbours.
 func overlap(prefixes []string, text string) (other string, is bool) {
 	if len(prefixes) == 0 {
 		return "", false
@@ -104,7 +104,7 @@ func overlap(prefixes []string, text string) (other string, is bool) {
 	return "", false
 }
 
-// collect records a change if a client listens to a prefix of key.
+// collect records a change of key if a client has a prefix of key.
 func (t *Tracker) collect(key []byte, by *client.Client) {
 	heard := false
 	for range t.matching(key) {
@@ -130,7 +130,7 @@ func (t *Tracker) collect(key []byte, by *client.Client) {
 	}
 }
 
-// matching yields the prefixes of key, the shortest first.
+// matching yields the prefixes of key, from the shortest.
 func (t *Tracker) matching(key []byte) func(yield func(*prefix) bool) {
 	return func(yield func(*prefix) bool) {
 		for _, l := range t.lengths {
@@ -145,7 +145,7 @@ func (t *Tracker) matching(key []byte) func(yield func(*prefix) bool) {
 }
 
 // broadcast sends the collected changes: for each prefix one message with all keys, sorted. A NOLOOP client gets only
-// the keys whose last change was another client's.
+// the keys whose last change was made by another client.
 func (t *Tracker) broadcast() {
 	c := &t.changes
 	name := func(i int) []byte { return c.names[c.list[i].from:c.list[i].to] }

@@ -147,7 +147,8 @@ func (t *Tracker) caching(c *command.Context) error {
 	return nil
 }
 
-// redirection returns the id of the client that gets cl's invalidations. 0: cl itself. -1: cl does not track.
+// redirection returns the id of the client that gets cl's invalidations. 0 means cl itself. -1 means that cl does not
+// track.
 func redirection(cl *client.Client) int64 {
 	if !cl.Is(client.Tracking) {
 		return -1

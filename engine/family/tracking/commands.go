@@ -1,8 +1,8 @@
-// Package tracking is client-side caching. It knows which clients may have cached which keys and notifies them of
-// changes.
+// Package tracking implements client-side caching. It records which clients may have cached which keys, and notifies
+// them of changes.
 //
 // Owner: the core; everything here runs in a turn.
-// Never: touches a socket, or pushes to a RESP2 client, which would take it for a reply. Start at tracker.go;
+// Never: touches a socket, or pushes to a RESP2 client, which would take the push for a reply. Start at tracker.go;
 // broadcast.go is CLIENT TRACKING BCAST, client.go the subcommands.
 package tracking
 

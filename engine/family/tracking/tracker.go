@@ -9,15 +9,15 @@ import (
 	"spindle/engine/data/tracked"
 )
 
-// Core is what the Tracker asks of the core. engine.Core implements it.
+// Core is what the Tracker needs of the core. engine.Core implements it.
 type Core interface {
 	// Push sends p to cl, in the order of the calls.
 	Push(cl *client.Client, p []byte)
-	// PushEach is Push to each of them; the list is lent.
+	// PushEach is Push to each client of the list. The list is lent.
 	PushEach(to []*client.Client, p []byte)
-	// Current is the client whose command runs, or nil.
+	// Current returns the client whose command runs, or nil.
 	Current() *client.Client
-	// AtUnitEnd runs f at the end of the turn, or of the script or transaction that is then open.
+	// AtUnitEnd runs f at the end of the turn, or at the end of the script or transaction that is open then.
 	AtUnitEnd(f func())
 }
 
@@ -27,11 +27,11 @@ type Core interface {
 //	BCAST    ─▶ prefixes[text]: clients   changes are collected and sent at the end of the turn
 //
 // tracking.C1. A client is in clients exactly while it has client.Tracking. Each counts once in space.Watching.
-// tracking.C2. If a client may have cached a key that it read, the key's ids contain it. A notification removes it. Ids
-// of clients that left or stopped tracking stay until the key changes or no client tracks.
+// tracking.C2. If a client may have cached a key that it read, the key's ids contain the client's id. A notification
+// removes it. Ids of clients that left or stopped tracking stay until the key changes or no client tracks.
 // tracking.C3. Keys are identified by name alone, whatever their database.
-// tracking.C4. A client is in a prefix's clients exactly if its own prefixes have the text. No prefix is without
-// clients.
+// tracking.C4. A client is in a prefix's clients exactly if its own prefixes have the text. Every prefix has at least
+// one client.
 //
 // Turn only.
 type Tracker struct {
@@ -54,10 +54,11 @@ type Tracker struct {
 	names [][]byte              // buffer: the keys of one message
 }
 
-// own is the prefixes of one client, sorted.
+// own holds the prefixes of one client, sorted.
 type own struct{ prefixes []string }
 
-// New makes a Tracker without clients. Touched, Read, Invalidate (Renewing) and Forget (Gone) are its listeners.
+// New returns a Tracker without clients. Its listeners are Touched, Read, Invalidate (for Renewing) and Forget (for
+// Gone).
 func New(core Core, registry *client.Registry, space *keyspace.Keyspace, settings *Settings) *Tracker {
 	return &Tracker{
 		core: core, registry: registry, space: space, settings: settings, table: tracked.New(space.Heap()),
@@ -66,7 +67,7 @@ func New(core Core, registry *client.Registry, space *keyspace.Keyspace, setting
 	}
 }
 
-// Read records that cl may have cached the keys of a command that has run. The command may be one of cl's script or
+// Read records that cl may have cached the keys of a command that has run. The command may be part of cl's script or
 // transaction.
 func (t *Tracker) Read(cl *client.Client, call *command.Spec, args [][]byte) {
 	isScript := call.Means != nil // a script reads nothing itself; its commands do
@@ -98,7 +99,7 @@ func (t *Tracker) Read(cl *client.Client, call *command.Spec, args [][]byte) {
 	}
 }
 
-// keptKeys is the largest buffer, in keys, that a call or message keeps for the next one.
+// keptKeys is the maximum size, in keys, of a buffer that a call or message keeps for the next one.
 const keptKeys = 4096
 
 // Touched notifies clients that key was changed or removed.
@@ -118,7 +119,7 @@ func (t *Tracker) Touched(_ int, key []byte) {
 	}
 }
 
-// invalidate notifies the clients that may have cached key. by is skipped if it uses NOLOOP.
+// invalidate notifies the clients that may have cached key. It skips the client by if by uses NOLOOP.
 func (t *Tracker) invalidate(key []byte, by *client.Client) {
 	t.ids = t.table.Pop(key, t.ids[:0])
 	if len(t.ids) == 0 {
@@ -153,8 +154,8 @@ func (t *Tracker) Invalidate() {
 	t.table.Clear()
 }
 
-// deliver notifies the clients in to that keys have changed, or all keys if keys is nil. A redirected client is
-// notified through its target. It overwrites t.to.
+// deliver notifies the clients in to that keys have changed. If keys is nil, all keys have changed. A redirected client
+// is notified through its target. deliver overwrites t.to.
 //
 // Lifetime: all arguments are lent.
 func (t *Tracker) deliver(to []*client.Client, keys [][]byte) {
@@ -186,7 +187,7 @@ func (t *Tracker) deliver(to []*client.Client, keys [][]byte) {
 	t.to2 = keep(t.to2)
 }
 
-// keep empties the list for the next message, or drops it if it is large.
+// keep returns list, empty, for the next message. If list is large, it returns nil instead.
 func keep(list []*client.Client) []*client.Client {
 	if cap(list) > keptKeys {
 		return nil
@@ -204,7 +205,7 @@ func (t *Tracker) lost(cl *client.Client) {
 	}
 }
 
-// message is head and the array of keys, or null if keys is nil.
+// message returns head followed by the array of keys, or by null if keys is nil.
 func message(head, null string, keys [][]byte) []byte {
 	if keys == nil {
 		return append(append(make([]byte, 0, len(head)+len(null)), head...), null...)
@@ -221,8 +222,8 @@ func message(head, null string, keys [][]byte) []byte {
 	return p
 }
 
-// trim removes random keys from a table past its limit, at most budget. It notifies the clients that may have cached
-// them.
+// trim removes random keys from a table that exceeds its limit, at most budget. It notifies the clients that may have
+// cached them.
 func (t *Tracker) trim(budget int) {
 	limit := t.settings.MaxKeys.Get()
 	var name []byte
@@ -232,7 +233,8 @@ func (t *Tracker) trim(budget int) {
 	}
 }
 
-// trimAtOnce is the most keys removed in one turn after the limit was lowered: some hundred microseconds.
+// trimAtOnce is the maximum number of keys removed in one turn after the limit was lowered. They take some hundred
+// microseconds.
 const trimAtOnce = 512
 
 // Trim reduces the table to its limit step by step, after CONFIG SET and ten times a second.

@@ -62,7 +62,7 @@ func TestWithoutMemoryNothingIsCached(t *testing.T) {
 	}
 }
 
-// TestWatchingFollowsTracking: keys are watched exactly while a client tracks, and then the table is emptied.
+// TestWatchingFollowsTracking: keys are watched exactly while a client tracks. After that, the table is empty.
 func TestWatchingFollowsTracking(t *testing.T) {
 	tr, _, cl := open(t)
 	tr.Read(cl, &get, [][]byte{[]byte("get"), []byte("k")})
@@ -90,8 +90,8 @@ func TestWatchingFollowsTracking(t *testing.T) {
 	}
 }
 
-// BenchmarkRead is the additional cost of a GET by a tracking client, for keys read before and for new ones. Watch
-// allocs/op: 0.
+// BenchmarkRead measures the additional cost of a GET by a tracking client, for keys read before and for new ones.
+// Watch allocs/op: 0.
 func BenchmarkRead(b *testing.B) {
 	tr, _, cl := open(b)
 	tr.settings.MaxKeys.Set(0)

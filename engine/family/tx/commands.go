@@ -1,13 +1,13 @@
-// Package tx is transactions: MULTI queues commands, EXEC runs them as one unit, WATCH makes EXEC conditional.
+// Package tx implements transactions: MULTI queues commands, EXEC runs them as one unit, WATCH makes EXEC conditional.
 //
 // Owner: the core; handlers and the registry of watches are used inside turns only.
-// Never: runs a command itself (the core's Call does), keeps lent bytes, or knows another family.
-// Start here; multi.go is the queue, watch.go the watched keys.
+// Never: runs a command itself (the core's Call does), keeps lent bytes, or knows another family. Start here; multi.go
+// is the queue, watch.go the watched keys.
 package tx
 
 import "spindle/engine/command"
 
-// anywhen is the flags of rows without data: they work while loading, on a stale replica, and during a busy script.
+// anywhen has the flags of rows without data. They run while loading, on a stale replica, and during a busy script.
 const anywhen = command.NoScript | command.Loading | command.Stale | command.Fast | command.AllowBusy
 
 func (w *Watches) Family() command.Family {

@@ -27,8 +27,8 @@ func (w *Watches) discard(c *command.Context) error {
 	return nil
 }
 
-// exec is EXEC. Replies: an array of the queued commands' replies, errors included; a null array if a watched key
-// changed or expired. Errors: "EXEC without MULTI"; EXECABORT if a command was refused when it was queued.
+// exec is EXEC. Replies: an array of the queued commands' replies, errors included, or a null array if a watched key
+// has changed or expired. Errors: "EXEC without MULTI"; EXECABORT if a command was refused when it was queued.
 // Propagates the commands' effects as one unit.
 func (w *Watches) exec(c *command.Context) error {
 	cl := c.Client
@@ -63,7 +63,7 @@ func (w *Watches) execRest(c *command.Context) (done bool, err error) {
 		queued := &q.Commands[q.Next]
 		q.Next++
 		mark, silent := c.Reply.Mark(), cl.Is(client.CloseAfter)
-		// An error is the reply of that command; the rest still runs.
+		// An error is the reply of that command. The rest still runs.
 		lent, _ := c.Core.Call(c, queued.Spec.(*command.Spec), queued.Args)
 		if lent {
 			return false, nil
@@ -86,7 +86,8 @@ func (w *Watches) Discard(cl *client.Client) {
 	w.Forget(cl)
 }
 
-// Abort is Discard for an EXEC refused before it ran, in MULTI or not. It returns the EXECABORT reply for why.
+// Abort is Discard for an EXEC that was refused before it ran, even outside MULTI. It returns the EXECABORT reply for
+// why.
 func (w *Watches) Abort(cl *client.Client, why error) error {
 	w.Discard(cl)
 	text := why.Error()

@@ -17,7 +17,7 @@ import (
 // tx.W1. A client is in dbs[d][k] exactly if its Watched names d and k, and each at most once.
 // tx.W2. A list is never empty: the key is removed with its last client.
 // tx.W3. space.Watching includes the number of entries of all Watched.
-// tx.W4. A dirty client watches nothing: one change is enough.
+// tx.W4. A dirty client watches nothing, because one change is enough.
 // tx.W5. An entry of Watched holds the client's index in the key's list. The list holds the entry's index in Watched.
 // So removing a client or a key needs no search.
 //
@@ -28,7 +28,7 @@ type Watches struct {
 	clients int
 }
 
-// A watcher is a client in the list of a key. at is the key's index in its Watched (tx.W5).
+// A watcher is a client in the list of a key. at is the key's index in the client's Watched (tx.W5).
 type watcher struct {
 	cl *client.Client
 	at int
@@ -37,13 +37,14 @@ type watcher struct {
 // watched returns the client's entry for the key, valid until the client watches another key.
 func (w watcher) watched() *client.WatchedKey { return &w.cl.Watched[w.at] }
 
-// NewWatches returns watches over the keys of space. Touched, Emptying, Swapping and Forget (Gone) are its listeners.
+// NewWatches returns watches over the keys of space. Its listeners are Touched, Emptying, Swapping and Forget (for
+// Gone).
 func NewWatches(space *keyspace.Keyspace) *Watches { return &Watches{space: space} }
 
-// Clients returns how many clients watch a key (INFO watching_clients).
+// Clients returns the number of clients that watch a key (INFO watching_clients).
 func (w *Watches) Clients() int { return w.clients }
 
-// Keys returns how many keys are watched (INFO total_watched_keys).
+// Keys returns the number of watched keys (INFO total_watched_keys).
 func (w *Watches) Keys() (n int) {
 	for _, keys := range w.dbs {
 		n += len(keys)
@@ -73,7 +74,7 @@ func (w *Watches) unwatch(c *command.Context) error {
 	return nil
 }
 
-// add makes cl watch key; it copies the key (R2).
+// add makes cl watch key. It copies key (R2).
 func (w *Watches) add(cl *client.Client, db *keyspace.DB, key []byte) {
 	n := db.Index()
 	for len(w.dbs) <= n {
@@ -109,12 +110,12 @@ func (w *Watches) watches(cl *client.Client, db int, key []byte, list []watcher)
 	return slices.ContainsFunc(cl.Watched, func(w client.WatchedKey) bool { return w.DB == db && w.Key == string(key) })
 }
 
-// watchCost is the memory that a watched key costs its client: the entry, the key, and the watcher.
+// watchCost returns the memory that a watched key costs its client: the entry, the key, and the watcher.
 func watchCost[T []byte | string](key T) int {
 	return int(unsafe.Sizeof(client.WatchedKey{})+unsafe.Sizeof(watcher{})) + len(key)
 }
 
-// Forget ends cl's watches. It stays dirty if it was.
+// Forget ends cl's watches. If cl was dirty, it stays dirty.
 func (w *Watches) Forget(cl *client.Client) {
 	if len(cl.Watched) == 0 {
 		return
@@ -140,7 +141,7 @@ func (w *Watches) Forget(cl *client.Client) {
 
 // Touched reports that key of database db was changed, removed or expired. Its watchers become dirty.
 //
-// The removal of a key that was past its deadline before the WATCH is no change.
+// If the key's deadline had passed before the WATCH, its removal is no change.
 func (w *Watches) Touched(db int, key []byte) {
 	if db >= len(w.dbs) {
 		return
@@ -160,7 +161,7 @@ func (w *Watches) Touched(db int, key []byte) {
 	}
 }
 
-// Emptying reports that every key of database db will be removed now.
+// Emptying reports that every key of database db is about to be removed.
 func (w *Watches) Emptying(db int) {
 	if db >= len(w.dbs) {
 		return
@@ -170,7 +171,7 @@ func (w *Watches) Emptying(db int) {
 	}
 }
 
-// Swapping reports that databases a and b will be swapped now. Clients keep watching by number and name.
+// Swapping reports that databases a and b are about to be swapped. Clients continue to watch by number and name.
 func (w *Watches) Swapping(a, b int) {
 	for _, pair := range [2][2]int{{a, b}, {b, a}} {
 		if pair[0] >= len(w.dbs) {
@@ -194,8 +195,8 @@ func (w *Watches) spoil(db int, key string, existsNow bool) {
 	}
 }
 
-// expiredSince reports whether a key that cl watches has passed its deadline since. A changed deadline would have
-// touched the key.
+// expiredSince reports whether a key that cl watches has passed its deadline since the WATCH. A changed deadline would
+// have touched the key.
 func expiredSince(cl *client.Client, now int64) bool {
 	for i := range cl.Watched {
 		if w := &cl.Watched[i]; w.Existed && w.Ends != 0 && now > w.Ends {

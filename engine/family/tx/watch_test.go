@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// check proves tx.W1..tx.W5 for clients, which must be all there are.
+// check checks tx.W1..tx.W5 for clients, which must be all clients.
 func (w *Watches) check(clients []*client.Client) error {
 	entries, watching := 0, 0
 	for _, cl := range clients {
@@ -52,8 +52,8 @@ func (w *Watches) check(clients []*client.Client) error {
 	return nil
 }
 
-// TestForgettingDoesNotSearch compares UNWATCH of keys that another client watches, too, with UNWATCH of other keys. It
-// may take a few times as long; a search in the other's list would take hundreds of times as long.
+// TestForgettingDoesNotSearch compares UNWATCH of keys that another client also watches with UNWATCH of other keys. The
+// first may take a few times as long. A search in the other client's list would take hundreds of times as long.
 func TestForgettingDoesNotSearch(t *testing.T) {
 	const n = 30_000
 	core, w := newCore(t)
@@ -109,7 +109,8 @@ func newCore(t *testing.T) (*commandtest.Core, *Watches) {
 	return core, w
 }
 
-// TestWatchesModel compares with the definition: a client is dirty if a key that it watches was written or removed.
+// TestWatchesModel compares Watches with the definition: a client is dirty if a key that it watches was written or
+// removed.
 func TestWatchesModel(t *testing.T) {
 	core, w := newCore(t)
 	seed := rand.Uint64()
@@ -197,8 +198,8 @@ func TestWatchesModel(t *testing.T) {
 	}
 }
 
-// TestQueueHoldsCopies: queued commands survive the buffer they came in, which commandtest overwrites. An error inside
-// leaves no partial reply.
+// TestQueueHoldsCopies: queued commands survive the buffer that they came in, which commandtest overwrites. An error
+// inside leaves no partial reply.
 func TestQueueHoldsCopies(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)

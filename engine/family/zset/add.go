@@ -9,7 +9,7 @@ import (
 	"spindle/protocol"
 )
 
-// addOptions is the options before ZADD's scores.
+// addOptions are the options before ZADD's scores.
 type addOptions struct {
 	flags   zset.Flags
 	changed bool // CH
@@ -57,12 +57,12 @@ func (o *addOptions) parse(args [][]byte) (pairs [][]byte, err error) {
 
 // add is ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member …].
 //
-// Replies: how many members are new; with CH, new or changed; with INCR the new score, or null if an option forbids it.
-// Errors: ErrSyntax, ErrNotFloat, ErrWrongType, those of the options, errNaN.
-// Propagates as written.
+// Replies: the number of new members; with CH, of new and changed members; with INCR the new score, or null if an
+// option forbids it.
+// Errors: ErrSyntax, ErrNotFloat, ErrWrongType, those of the options, errNaN. Propagates as written.
 func add(c *command.Context) error { return addTo(c, addOptions{}) }
 
-// incrBy is ZINCRBY key increment member: ZADD with INCR, options included. Propagates as written.
+// incrBy is ZINCRBY key increment member. It is ZADD with INCR, including the options. Propagates as written.
 func incrBy(c *command.Context) error { return addTo(c, addOptions{flags: zset.Increment}) }
 
 func addTo(c *command.Context, o addOptions) error {

@@ -59,8 +59,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestRemovalsAreShort: removing most of a large set hands the removed part to a reclaimer. Removing a little touches
-// nothing else.
+// TestRemovalsAreShort: removing most of a large set passes the removed part to a reclaimer. Removing a few members
+// touches nothing else.
 func TestRemovalsAreShort(t *testing.T) {
 	const n = 20_000
 	for line, most := range map[string]bool{
@@ -83,7 +83,8 @@ func TestRemovalsAreShort(t *testing.T) {
 	}
 }
 
-// BenchmarkSingle is the commands on one member, in a set of 100 members and of a million. Watch ns/op; allocs/op is 0.
+// BenchmarkSingle measures the commands on one member, in a set of 100 members and of a million. Watch ns/op; allocs/op
+// is 0.
 func BenchmarkSingle(b *testing.B) {
 	for _, n := range []int{100, 1_000_000} {
 		for _, line := range []string{"ZADD z 7 member0000050; ZADD z 8 member0000050",
@@ -94,7 +95,7 @@ func BenchmarkSingle(b *testing.B) {
 	}
 }
 
-// BenchmarkRemovals removes half a set of a million members, the most that is removed one by one.
+// BenchmarkRemovals removes half of a set of a million members, the most that is removed one by one.
 func BenchmarkRemovals(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()

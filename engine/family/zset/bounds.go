@@ -28,7 +28,7 @@ type span struct {
 	members     zset.LexRange
 }
 
-// bounds reads the two ends. For scores and members, low is the lower one.
+// bounds reads the two ends of a range. For scores and members, low is the lower end.
 //
 // Errors: ErrNotInteger, errScoreRange, errLexRange.
 func (r *span) bounds(low, high []byte) (err error) {
@@ -79,8 +79,8 @@ func (r *span) of(v value.Value, reverse bool) zset.Span {
 	return zset.Span{From: int(start), To: int(stop) + 1}
 }
 
-// scoreBound reads a score bound; out: "(" excludes it from the range. As C's strtod it stops at a NUL. An empty text
-// is 0, leading blanks are skipped, and a number out of range is infinite.
+// scoreBound reads a score bound. out means that "(" excludes the bound from the range. Like C's strtod, it stops at a
+// NUL. An empty text is 0, leading blanks are skipped, and a number out of range is infinite.
 func scoreBound(text []byte) (x float64, out, ok bool) {
 	if len(text) > 0 && text[0] == '(' {
 		text, out = text[1:], true

@@ -9,11 +9,11 @@ import (
 
 // union is ZUNION numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX|COUNT] [WITHSCORES].
 //
-// Replies: an array as zrange's. Errors: those of parse.
+// Replies: an array like that of zrange. Errors: those of parse.
 // Cost: one turn in proportion to the sets; about 0.3 s for a million members.
 func (z *commands) union(c *command.Context) error { return z.answer(c, union) }
 
-// inter is ZINTER; see union. Cost: for each member of the smallest set a lookup in each other one, until one lacks it.
+// inter is ZINTER; see union. Cost: each member of the smallest set is looked up in the other sets, until one lacks it.
 func (z *commands) inter(c *command.Context) error { return z.answer(c, inter) }
 
 // diff is ZDIFF numkeys key [key …] [WITHSCORES]: the members of the first set that no other set has; see union.
@@ -21,8 +21,8 @@ func (z *commands) diff(c *command.Context) error { return z.answer(c, diff) }
 
 // unionStore is ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX|COUNT].
 //
-// Replies: the size of the destination; an empty result deletes it. Errors: those of parse.
-// Propagates as written; with COUNT, which Redis knows since 8.8, DEL and ZADD of the result.
+// Replies: the size of the destination. If the result is empty, destination is deleted. Errors: those of parse.
+// Propagates as written. COUNT exists only since Redis 8.8, so with it DEL and ZADD of the result are propagated.
 func (z *commands) unionStore(c *command.Context) error { return z.storeAs(c, union, "zunionstore") }
 
 // interStore is ZINTERSTORE; see unionStore.
@@ -32,7 +32,7 @@ func (z *commands) interStore(c *command.Context) error { return z.storeAs(c, in
 func (z *commands) diffStore(c *command.Context) error { return z.storeAs(c, diff, "zdiffstore") }
 
 // interCard is ZINTERCARD numkeys key [key …] [LIMIT limit]. Replies: the number of members of ZINTER, at most limit
-// unless that is 0.
+// unless limit is 0.
 //
 // Errors: those of parse.
 func (z *commands) interCard(c *command.Context) error {
@@ -60,7 +60,7 @@ func (z *commands) answer(c *command.Context, op operation) error {
 	return m.answer(c, (*combination).reply)
 }
 
-// answer has reply answer from the sources, beside the turns if they have many members.
+// answer lets reply reply from the sources. If these have many members, reply runs outside the turn.
 func (m *combination) answer(c *command.Context, reply func(*combination, *command.Reading)) error {
 	if c.IsLong(m.reads()) {
 		own := *m // the sources' room is every call's
@@ -74,7 +74,7 @@ func (m *combination) answer(c *command.Context, reply func(*combination, *comma
 	return nil
 }
 
-// reads returns how many members the operation may look at.
+// reads returns the number of members that the operation may read.
 func (m *combination) reads() (n int) {
 	for i := range m.sources {
 		n += m.sources[i].n
@@ -186,8 +186,8 @@ func (m *combination) intersect(r *command.Reading, yield func(member []byte, sc
 	})
 }
 
-// subtract puts the members of the first source that no other has into g. It looks each of them up in all others. If
-// the others are small, it removes their members from the result instead.
+// subtract adds to g the members of the first source that no other source has. It looks each of them up in all others.
+// If the others are small, it removes their members from the result instead.
 func (m *combination) subtract(r *command.Reading, g *zset.Gathering) {
 	first, others := &m.sources[0], m.sources[1:]
 	lookups, removals := first.n*len(others), first.n

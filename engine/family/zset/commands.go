@@ -1,10 +1,10 @@
-// Package zset is the commands on sorted sets.
+// Package zset implements the commands on sorted sets.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. add.go and remove.go change members; read.go reads one, range.go many (bounds.go parses
-// ranges). pop.go pops at the ends, wait.go blocks. combine.go joins several sets, which gather.go finds. random.go
-// draws.
+// Start here: each row is a command. add.go and remove.go change members; read.go reads one, range.go many (bounds.go
+// parses ranges). pop.go pops at the ends, wait.go blocks. combine.go joins several sets, which gather.go finds.
+// random.go draws random members.
 package zset
 
 import (
@@ -97,12 +97,13 @@ var (
 	butLast     = []command.KeySpec{{Flags: take, Index: 1, LastKey: -2, Step: 1}}
 )
 
-// numbered returns the spec of a count at index and of that many keys after it.
+// numbered returns the key spec of a count at index and of that many keys after it.
 func numbered(index int, f command.KeyFlags) []command.KeySpec {
 	return []command.KeySpec{{Flags: f, Index: index, KeyNum: true, FirstKey: 1, KeyStep: 1}}
 }
 
-// lookup finds the sorted set at key for reading and publishes a miss. A missing key gives the zero Value and no error.
+// lookup finds the sorted set at key for reading. If there is none, it publishes a miss, and returns the zero Value and
+// no error.
 //
 // Errors: ErrWrongType.
 func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.ZSet) }

@@ -45,7 +45,7 @@ func (s *source) each(yield func(member []byte, score float64) bool) {
 	}
 }
 
-// find returns a member's score; ok is false if it is missing.
+// find returns a member's score. ok is false if the member is missing.
 func (s *source) find(member []byte) (score float64, ok bool) {
 	switch {
 	case s.n == 0:
@@ -66,7 +66,7 @@ const (
 	interCard
 )
 
-// combination is the parsed arguments: numkeys, the keys, and the options.
+// combination holds the parsed arguments: numkeys, the keys, and the options.
 type combination struct {
 	op         operation
 	sources    []source
@@ -76,8 +76,8 @@ type combination struct {
 	limit      int64 // of ZINTERCARD; 0: none
 }
 
-// parse reads a combination whose numkeys is argument at, and finds the sources. Those of a union or an intersection
-// are sorted, the smallest first. A wrong type of a key is reported before errors in options.
+// parse reads a combination whose numkeys is argument at, and finds the sources. The sources of a union or an
+// intersection are sorted by size, the smallest first. A key of the wrong type is reported before errors in options.
 //
 // Errors: ErrNotInteger, "at least 1 input key is needed", ErrSyntax, ErrWrongType, errWeight, errLimitSign.
 func (z *commands) parse(c *command.Context, at int, op operation, store bool) (m combination, err error) {
@@ -130,8 +130,8 @@ func (z *commands) gather(c *command.Context, keys [][]byte) error {
 	return nil
 }
 
-// options reads [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX|COUNT] of a union or intersection, [WITHSCORES] unless it
-// stores, and [LIMIT n] of ZINTERCARD. Then it sorts the sources.
+// options reads [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX|COUNT] of a union or intersection. It reads [WITHSCORES]
+// unless store is true, and [LIMIT n] for ZINTERCARD. Then it sorts the sources.
 func (m *combination) options(args [][]byte, op operation, store bool) (err error) {
 	weighted := op == union || op == inter
 	for len(args) > 0 {

@@ -37,13 +37,12 @@ func (d end) event() string {
 
 // popMin is ZPOPMIN key [count].
 //
-// Replies: the member with the least score and the score. With count: an array of up to count of them; in RESP3 each is
-// a pair.
-// Errors: ErrSyntax, ErrNotInteger, "value is out of range, must be positive", ErrWrongType.
-// Propagates as written.
+// Replies: the member with the least score and the score. With count: an array of up to count members with their
+// scores. In RESP3 each element is a pair.
+// Errors: ErrSyntax, ErrNotInteger, "value is out of range, must be positive", ErrWrongType. Propagates as written.
 func popMin(c *command.Context) error { return pop(c, least) }
 
-// popMax is ZPOPMAX key [count]: the greatest scores first; see popMin.
+// popMax is ZPOPMAX key [count]: the greatest scores come first; see popMin.
 func popMax(c *command.Context) error { return pop(c, greatest) }
 
 func pop(c *command.Context, d end) error {
@@ -80,7 +79,8 @@ func pop(c *command.Context, d end) error {
 	return nil
 }
 
-// popFrom removes n members at end d and replies each with its score, as a pair if nested. The set has at least n.
+// popFrom removes n members at end d and replies each with its score, as a pair if nested is true. The set has at least
+// n members.
 func popFrom(c *command.Context, e *value.Edit, key []byte, d end, n int, nested bool) {
 	all := zset.Len(e.Value())
 	s, from := zset.Span{From: 0, To: n}, 0
@@ -99,14 +99,14 @@ func popFrom(c *command.Context, e *value.Edit, key []byte, d end, n int, nested
 	drop(c, e, key, d.event(), s)
 }
 
-// multiple is the parsed arguments of ZMPOP.
+// multiple holds the parsed arguments of ZMPOP.
 type multiple struct {
 	keys  [][]byte
 	end   end
 	count int64
 }
 
-// parseMultiple reads numkeys key [key …] MIN|MAX [COUNT count]; numkeys is argument at.
+// parseMultiple reads numkeys key [key …] MIN|MAX [COUNT count]. numkeys is argument at.
 //
 // Errors: errNumKeys, errCount, ErrSyntax.
 func parseMultiple(args [][]byte, at int) (m multiple, err error) {
@@ -140,7 +140,7 @@ func parseMultiple(args [][]byte, at int) (m multiple, err error) {
 	return m, nil
 }
 
-// try pops from the first key that exists. done is false if there is none; then it has not replied.
+// try pops from the first key that exists. If none exists, done is false, and try has not replied.
 //
 // Replies: the key, and an array of pairs of member and score. Propagates: ZPOPMIN or ZPOPMAX key count.
 func (m *multiple) try(c *command.Context) (done bool, err error) {
@@ -165,7 +165,8 @@ func (m *multiple) try(c *command.Context) (done bool, err error) {
 
 // mPop is ZMPOP numkeys key [key …] MIN|MAX [COUNT count].
 //
-// Replies: as multiple.try; a null array if no key exists. Errors: errNumKeys, errCount, ErrSyntax, ErrWrongType.
+// Replies: those of multiple.try, or a null array if no key exists. Errors: errNumKeys, errCount, ErrSyntax,
+// ErrWrongType.
 func mPop(c *command.Context) error {
 	m, err := parseMultiple(c.Args, 1)
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 
 // randMember is ZRANDMEMBER key [count [WITHSCORES]].
 //
-// Replies: a random member. A positive count gives up to count different members, a negative one exactly -count that
-// may repeat. A missing key gives null, or an empty array. Scores are as zrange's.
+// Replies: a random member. For a positive count it replies up to count different members. For a negative count it
+// replies exactly -count members, which may repeat. For a missing key it replies null, or an empty array. Scores are
+// replied as by zrange.
 // Errors: ErrNotInteger, errRandomCount, ErrSyntax, errRandomScores, ErrWrongType.
 func (z *commands) randMember(c *command.Context) error {
 	wanted, withScores := int64(1), false
@@ -70,7 +71,7 @@ func (z *commands) randMember(c *command.Context) error {
 	return nil
 }
 
-// manyToOne is the ratio of members to wanted ones above which drawing ranks costs less than a walk.
+// manyToOne is the ratio of all members to wanted members above which drawing ranks costs less than a walk.
 const manyToOne = 16
 
 // answerSome walks the set and replies n random members. Each choice of n members has the same probability.
@@ -102,5 +103,5 @@ func answerFew(c *command.Context, v value.Value, n int, rng *rand.PCG, withScor
 	}
 }
 
-// below returns a number of [0, n).
+// below returns a random number in [0, n).
 func below(rng *rand.PCG, n int) int { return int(rng.Uint64() % uint64(n)) }

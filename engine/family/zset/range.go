@@ -44,7 +44,7 @@ type request struct {
 	offset, limit int64 // below 0: no limit
 }
 
-// direction is the order that a command's name gives, or leaves to an option.
+// direction is the order of the reply: fixed by a command's name, or left to an option.
 type direction uint8
 
 const (
@@ -53,8 +53,8 @@ const (
 	backward
 )
 
-// parse reads key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]. by and d are fixed by the
-// command's name; an option cannot repeat them.
+// parse reads key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]. If the command's name fixes by
+// or d, an option cannot repeat it.
 func (r *request) parse(args [][]byte, by order, d direction, store bool) (err error) {
 	r.limit, r.by, r.reverse = -1, by, d == backward
 	for i := 3; i < len(args); i++ {
@@ -93,7 +93,7 @@ func (r *request) parse(args [][]byte, by order, d direction, store bool) (err e
 	return r.bounds(args[1], args[2])
 }
 
-// window returns the rank of the first member of r in v, and their number. If r is reverse, ranks go down.
+// window returns the rank of the first member of r in v, and the number of members. If r is reverse, ranks go down.
 func (r *request) window(v value.Value) (from, n int) {
 	s := r.of(v, r.reverse)
 	if s.Len() == 0 {
@@ -178,7 +178,7 @@ func answerRange(c *command.Context, by order, d direction) error {
 	return nil
 }
 
-// A window is n members to reply, the first of rank from.
+// A window is a range of n members to reply. The first has the rank from.
 type window struct {
 	from, n             int
 	reverse, withScores bool
@@ -202,7 +202,7 @@ func head(r *protocol.Reply, n int, withScores bool) {
 	r.Array(n)
 }
 
-// answerPair replies one member after head.
+// answerPair replies one member, and its score if withScore is true. head has been called before.
 func answerPair(r *protocol.Reply, member listpack.Element, x float64, withScore bool) {
 	if withScore && r.RESP3 {
 		r.Array(2)
@@ -217,7 +217,8 @@ func appendScore(dst []byte, x float64) []byte { return number.AppendDouble(dst,
 
 // rangeStore is ZRANGESTORE destination source start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count].
 //
-// Replies: the size of the destination; an empty result deletes it. Errors: as zrange. Propagates as written.
+// Replies: the size of the destination. If the result is empty, destination is deleted. Errors: those of zrange.
+// Propagates as written.
 func (z *commands) rangeStore(c *command.Context) error {
 	var r request
 	if err := r.parse(c.Args[2:], 0, either, true); err != nil {
@@ -254,7 +255,7 @@ func (z *commands) rangeStore(c *command.Context) error {
 	return nil
 }
 
-// pack fills z.packed with a range, as a listpack; fits is false if a member is too long.
+// pack fills z.packed with a range, as a listpack. fits is false if a member is too long.
 func (z *commands) pack(v value.Value, from, n int, l zset.Limits) (fits bool) {
 	fits = true
 	var room [number.MaxIntLen]byte
@@ -270,7 +271,7 @@ func (z *commands) pack(v value.Value, from, n int, l zset.Limits) (fits bool) {
 	return fits
 }
 
-// store stores a skiplist at key and replaces any old value.
+// store stores the skiplist root at key and replaces any old value.
 func (z *commands) store(c *command.Context, key []byte, root memory.Ref) {
 	c.Overwrites(key, value.ZSet)
 	if c.DB.PutRoot(key, value.ZSet, value.SkipList, root, 0) {
@@ -289,7 +290,7 @@ func (z *commands) storePacked(c *command.Context, key []byte) {
 	}
 }
 
-// storeNothing deletes the destination of a STORE command without a result.
+// storeNothing deletes the destination of a STORE command whose result is empty.
 func storeNothing(c *command.Context, key []byte) {
 	if c.DB.Delete(key) {
 		c.Changed(1)

@@ -64,11 +64,12 @@ func mScore(c *command.Context) error {
 	return nil
 }
 
-// rank is ZRANK key member [WITHSCORE]. Replies: the number of members before it; with WITHSCORE a pair of rank and
-// score. Null, or a null array, for a missing member. Errors: wrong number of arguments, ErrSyntax, ErrWrongType.
+// rank is ZRANK key member [WITHSCORE]. Replies: the number of members before this one; with WITHSCORE a pair of rank
+// and score. For a missing member it replies null, or a null array. Errors: wrong number of arguments, ErrSyntax,
+// ErrWrongType.
 func rank(c *command.Context) error { return rankFrom(c, false) }
 
-// revRank is ZREVRANK: the number of members after it; see rank.
+// revRank is ZREVRANK: it counts the members after this one; see rank.
 func revRank(c *command.Context) error { return rankFrom(c, true) }
 
 func rankFrom(c *command.Context, reverse bool) error {
@@ -116,7 +117,7 @@ type found struct {
 // scan is ZSCAN key cursor [MATCH pattern] [COUNT count].
 //
 // Replies: the next cursor, 0 at the end, and an array of alternating members and scores.
-// Errors: "invalid cursor", ErrWrongType, and those of the options, which a missing key skips.
+// Errors: "invalid cursor", ErrWrongType, and those of the options. For a missing key the options are not read.
 func (z *commands) scan(c *command.Context) error {
 	v, cursor, o, err := c.OpenScan(value.ZSet, false)
 	if err != nil || !v.Exists() {
@@ -139,7 +140,8 @@ func (z *commands) scan(c *command.Context) error {
 	return nil
 }
 
-// appendScanned appends a score as ZSCAN shows it: as usual for a listpack, as C's %.17g for a skiplist.
+// appendScanned appends a score as ZSCAN shows it: in the usual form for a listpack, and in the form of C's %.17g for a
+// skiplist.
 func appendScanned(dst []byte, v value.Value, x float64) []byte {
 	if v.Encoding() == value.Listpack || math.IsInf(x, 0) {
 		return appendScore(dst, x)

@@ -6,7 +6,8 @@ import (
 	"spindle/engine/data/value/zset"
 )
 
-// rem is ZREM key member [member …]. Replies: how many were removed. Errors: ErrWrongType. Propagates as written.
+// rem is ZREM key member [member …]. Replies: the number of removed members. Errors: ErrWrongType. Propagates as
+// written.
 func rem(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -35,8 +36,8 @@ func rem(c *command.Context) error {
 	return nil
 }
 
-// changed publishes the removal of n members from the set at key. If emptied is true it removes the key instead of the
-// members.
+// changed publishes the removal of n members from the set at key. If emptied is true, it removes the key, and the
+// members need not be removed.
 func changed(c *command.Context, e *value.Edit, key []byte, event string, n int, emptied bool) {
 	c.Changed(n)
 	if emptied {
@@ -50,9 +51,9 @@ func changed(c *command.Context, e *value.Edit, key []byte, event string, n int,
 	}
 }
 
-// removeByRank is ZREMRANGEBYRANK key start stop. Both ends are included; negative ones count from the end.
+// removeByRank is ZREMRANGEBYRANK key start stop. The range includes both ends. A negative end counts from the end.
 //
-// Replies: how many were removed. Errors: ErrNotInteger, ErrWrongType. Propagates as written.
+// Replies: the number of removed members. Errors: ErrNotInteger, ErrWrongType. Propagates as written.
 func removeByRank(c *command.Context) error {
 	r := span{by: byRank}
 	if err := r.bounds(c.Args[2], c.Args[3]); err != nil {
@@ -61,7 +62,7 @@ func removeByRank(c *command.Context) error {
 	return r.remove(c, "zremrangebyrank")
 }
 
-// removeByScore is ZREMRANGEBYSCORE key min max. It replies and propagates as removeByRank.
+// removeByScore is ZREMRANGEBYSCORE key min max. It replies and propagates like removeByRank.
 // Errors: errScoreRange, ErrWrongType.
 func removeByScore(c *command.Context) error {
 	r := span{by: byScore}
@@ -71,7 +72,7 @@ func removeByScore(c *command.Context) error {
 	return r.remove(c, "zremrangebyscore")
 }
 
-// removeByLex is ZREMRANGEBYLEX key min max. It replies and propagates as removeByRank. Errors: errLexRange,
+// removeByLex is ZREMRANGEBYLEX key min max. It replies and propagates like removeByRank. Errors: errLexRange,
 // ErrWrongType.
 func removeByLex(c *command.Context) error {
 	r := span{by: byLex}
@@ -99,7 +100,7 @@ func (r *span) remove(c *command.Context, event string) error {
 	return nil
 }
 
-// drop removes the members of s, at least one, and publishes it.
+// drop removes the members of s, at least one, and publishes the removal.
 func drop(c *command.Context, e *value.Edit, key []byte, event string, s zset.Span) {
 	emptied := s.Len() == zset.Len(e.Value())
 	if !emptied {

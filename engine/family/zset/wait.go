@@ -7,7 +7,8 @@ import (
 
 // bzPopMin is BZPOPMIN key [key …] timeout.
 //
-// Replies: the first key with a sorted set, its least member and the score; a null array after the timeout.
+// Replies: the first key that holds a sorted set, its least member and the member's score. After the timeout it replies
+// a null array.
 // Errors: those of Timeout, ErrWrongType.
 // Propagates: ZPOPMIN key.
 func bzPopMin(c *command.Context) error { return popFirst(c, tryLeast) }
@@ -44,7 +45,7 @@ func tryOne(c *command.Context, d end) (done bool, err error) {
 	return false, nil
 }
 
-// bzMPop is BZMPOP timeout numkeys key [key …] MIN|MAX [COUNT count]: ZMPOP that waits. Further errors: those of
+// bzMPop is BZMPOP timeout numkeys key [key …] MIN|MAX [COUNT count]. It is ZMPOP, but waits. Further errors: those of
 // Timeout.
 func bzMPop(c *command.Context) error {
 	m, err := parseMultiple(c.Args, 2)
