@@ -13,7 +13,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// The levels of redis.log.
+// These are the levels of redis.log.
 const (
 	logDebug = iota
 	logVerbose
@@ -21,7 +21,7 @@ const (
 	logWarning
 )
 
-// The bits of redis.set_repl.
+// These are the bits of redis.set_repl.
 const (
 	replLog      = int(client.ToLog)
 	replReplicas = int(client.ToReplicas)
@@ -70,19 +70,19 @@ func (e *environment) addVersion(t *lua.Table) {
 	t.SetName("REDIS_VERSION_NUM", lua.Number(float64(num)))
 }
 
-// errorTable returns an error value for scripts; text begins with its code.
+// errorTable returns an error value for scripts. text begins with the error's code.
 func (e *environment) errorTable(text string) lua.Value {
 	return fieldTable(e.state, nameErr, e.state.String(text))
 }
 
-// throw raises an error with this text and the code ERR.
+// throw raises an error with this text and with the code ERR.
 func (e *environment) throw(c *lua.Call, text string) lua.Outcome {
 	return c.Throw(e.errorTable("ERR " + text))
 }
 
-// readArgs stores the arguments of c as those of a command, valid until the next call.
+// readArgs stores the arguments of c as those of a command. Lifetime: until the next call.
 //
-// Numbers are written in full, as in Redis, and not as by tostring: 10000000000000000, not 1e+16.
+// Numbers are written in full, as in Redis, and not as tostring writes them: 10000000000000000, not 1e+16.
 func (e *environment) readArgs(c *lua.Call) (refusal string) {
 	if c.Len() == 0 {
 		return "Please specify at least one argument for this redis lib call"
@@ -113,10 +113,10 @@ func appendArgument(dst []byte, f float64) []byte {
 	return number.AppendShortest(dst, f)
 }
 
-// keptText is the largest buffer for numbers that is kept between commands.
+// keptText is the size up to which the buffer for numbers is kept for the next command.
 const keptText = 64 << 10
 
-// command is redis.call (raise) and redis.pcall.
+// command is redis.call (if raise is true) and redis.pcall.
 func (e *environment) command(c *lua.Call, raise bool) lua.Outcome {
 	r := &e.scripts.run
 	if r.env != e { // the error handler is a global, so a script may call it when no command may run
@@ -142,10 +142,10 @@ func (e *environment) command(c *lua.Call, raise bool) lua.Outcome {
 	return c.Return1(result)
 }
 
-// commandCost is the number of instructions that a command counts for. A short command takes about as long.
+// commandCost is the number of instructions for which a command counts. A short command takes about as long.
 const commandCost = 100
 
-// runCommand runs e.args and converts the reply to a value. failed: it is an error.
+// runCommand runs e.args and converts the reply to a value. failed means that the reply is an error.
 func (e *environment) runCommand(r *run) (result lua.Value, failed bool) {
 	r.commands++
 	limit := e.values.limit

@@ -6,10 +6,10 @@ import (
 	"spindle/protocol"
 )
 
-// A beside is the part of the run's state that other goroutines see. They can end the run while a command of it holds
-// the turn.
+// A beside is the part of the run's state that other goroutines see. They can end the run while one of its commands
+// holds the turn.
 //
-// scripting.B1. A run that was asked to end does so at its next look at the clock. begin clears a request to the last
+// scripting.B1. A run that was asked to end does so when it next reads the clock. begin clears a request to the last
 // run.
 type beside struct {
 	state atomic.Uint32 // the bits below; 0: nothing runs
@@ -23,7 +23,7 @@ const (
 	besideObeys
 )
 
-// begin notes the start of a run. Turn only.
+// begin records the start of a run. Turn only.
 func (b *beside) begin(isEval, obeys bool) {
 	state := uint32(besideRuns)
 	if isEval {
@@ -37,12 +37,12 @@ func (b *beside) begin(isEval, obeys bool) {
 	b.state.Store(state)
 }
 
-// end notes that nothing runs. Turn only.
+// end records that nothing runs. Turn only.
 func (b *beside) end() { b.state.Store(0) }
 
-// KillBeside is SCRIPT KILL or FUNCTION KILL, for a caller that cannot get the turn. Any goroutine.
+// KillBeside is SCRIPT KILL (isEval) or FUNCTION KILL, for a caller that cannot take the turn. Any goroutine.
 //
-// Errors: as theirs.
+// Errors: those of these commands.
 func (s *Scripts) KillBeside(isEval bool) error {
 	b := &s.beside
 	switch state := b.state.Load(); {

@@ -49,7 +49,7 @@ func (s *Scripts) Family() command.Family {
 			{Name: "load", Arity: 3, Traits: command.InLogs, Flags: command.NoScript | command.Stale, Tips: nodes,
 				Run: s.scriptLoad},
 			{Name: "show", Arity: 3, Flags: command.NoScript | command.Stale, Run: s.scriptShow},
-			// It shows the scripts of all clients. A client with +@scripting could then run them.
+			// SCRIPT STATS shows the scripts of all clients, and a client with +@scripting could then run them.
 			{Name: "stats", Arity: 2, Flags: command.NoScript | command.Admin, Apart: true,
 				Tips: []string{"nondeterministic_output"}, Run: s.stats},
 		}},
@@ -70,12 +70,13 @@ func (s *Scripts) Family() command.Family {
 	}, command.Scripts)}
 }
 
-// keysAfter returns the spec of a number of keys, the second argument, and of that many keys after it.
+// keysAfter returns the key spec of commands whose second argument is the number of keys. The keys follow that
+// argument.
 func keysAfter(f command.KeyFlags, notes string) []command.KeySpec {
 	return []command.KeySpec{{Flags: f, Notes: notes, Index: 2, KeyNum: true, FirstKey: 1, KeyStep: 1}}
 }
 
-// evalCommand is EVAL script numkeys [key …] [arg …]. Replies: what the script returns.
+// evalCommand is EVAL script numkeys [key …] [arg …]. Replies: the script's result.
 //
 // It propagates only the commands that the script calls.
 func (s *Scripts) evalCommand(c *command.Context) error {
@@ -109,7 +110,8 @@ func (s *Scripts) runKnown(c *command.Context, readOnly bool) error {
 	return s.runScript(c, sc, readOnly)
 }
 
-// functionFlags returns the flags of a call of FCALL: the function's own. It implements command.Spec's Means.
+// functionFlags returns the flags of a call of FCALL, which are those of the function. It implements Means of
+// command.Spec.
 func (s *Scripts) functionFlags(args [][]byte, row command.Flags) command.Flags {
 	if f := s.libraries.find(args[1]); f != nil {
 		return f.flags.Of(row)
@@ -117,9 +119,9 @@ func (s *Scripts) functionFlags(args [][]byte, row command.Flags) command.Flags 
 	return row
 }
 
-// runFunction is FCALL function numkeys [key …] [arg …]. Replies: what the function returns.
+// runFunction is FCALL function numkeys [key …] [arg …]. Replies: the function's result.
 //
-// Errors: no such function, a wrong number of keys, and those that refuse a script.
+// Errors: no such function, a wrong number of keys, and those of scripts that may not run.
 func (s *Scripts) runFunction(c *command.Context, readOnly bool) error {
 	c.Core.Show(c)
 	f := s.libraries.find(c.Args[1])
@@ -178,7 +180,7 @@ func (s *Scripts) scriptShow(c *command.Context) error {
 	return nil
 }
 
-// isFlush checks FLUSH [ASYNC|SYNC]. Both words mean the same, because the collector frees the scripts.
+// isFlush checks FLUSH [ASYNC|SYNC]. Both words mean the same, because Go's collector frees the scripts.
 func isFlush(args [][]byte) bool {
 	return len(args) == 2 || len(args) == 3 && (command.Is(args[2], "SYNC") || command.Is(args[2], "ASYNC"))
 }
@@ -194,7 +196,7 @@ func (s *Scripts) scriptFlush(c *command.Context) error {
 	return nil
 }
 
-// scriptKill is SCRIPT KILL. Replies: OK; the script ends before its next instruction.
+// scriptKill is SCRIPT KILL. Replies: OK. The script then ends before its next instruction.
 //
 // Errors: NOTBUSY, UNKILLABLE, or BUSY if a function runs.
 func (s *Scripts) scriptKill(c *command.Context) error { return s.killed(c, true) }
@@ -210,7 +212,7 @@ func (s *Scripts) killed(c *command.Context, isEval bool) error {
 	return nil
 }
 
-// scriptDebug is SCRIPT DEBUG YES|SYNC|NO. Replies: OK to NO, the state of every client.
+// scriptDebug is SCRIPT DEBUG YES|SYNC|NO. Replies: OK to NO, because debugging is off for every client.
 func (s *Scripts) scriptDebug(c *command.Context) error {
 	switch mode := c.Args[2]; {
 	case command.Is(mode, "NO"):
@@ -251,7 +253,7 @@ func functionHelp(c *command.Context) error {
 	return nil
 }
 
-// functionLoad is FUNCTION LOAD [REPLACE] source. Replies: the library's name. Propagates itself.
+// functionLoad is FUNCTION LOAD [REPLACE] source. Replies: the library's name. Propagates as written.
 func (s *Scripts) functionLoad(c *command.Context) error {
 	last := len(c.Args) - 1
 	replace := false
@@ -273,7 +275,7 @@ func (s *Scripts) functionLoad(c *command.Context) error {
 	return nil
 }
 
-// functionDelete is FUNCTION DELETE library. Replies: OK. Propagates itself.
+// functionDelete is FUNCTION DELETE library. Replies: OK. Propagates as written.
 func (s *Scripts) functionDelete(c *command.Context) error {
 	l := s.libraries.libraries[string(c.Args[2])]
 	if l == nil {
@@ -286,7 +288,7 @@ func (s *Scripts) functionDelete(c *command.Context) error {
 	return nil
 }
 
-// forget drops a library that was replaced, deleted or refused: its functions and their figures.
+// forget drops the functions of a library that was replaced, deleted or refused, and their figures.
 func (s *Scripts) forget(l *library) {
 	s.functions.release(l)
 	for name, f := range l.functions {
@@ -296,7 +298,7 @@ func (s *Scripts) forget(l *library) {
 	}
 }
 
-// functionFlush is FUNCTION FLUSH [ASYNC|SYNC]. Replies: OK. Propagates itself.
+// functionFlush is FUNCTION FLUSH [ASYNC|SYNC]. Replies: OK. Propagates as written.
 func (s *Scripts) functionFlush(c *command.Context) error {
 	if len(c.Args) > 3 {
 		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
@@ -413,14 +415,14 @@ func (s *Scripts) functionStats(c *command.Context) error {
 	return nil
 }
 
-// functionDump is FUNCTION DUMP. Replies: a payload for FUNCTION RESTORE, here and in Redis.
+// functionDump is FUNCTION DUMP. Replies: a payload for FUNCTION RESTORE, in this server and in Redis.
 func (s *Scripts) functionDump(c *command.Context) error {
 	c.Reply.Bulk(s.deps.Pack(s.Sources()))
 	return nil
 }
 
-// functionRestore is FUNCTION RESTORE payload [FLUSH|APPEND|REPLACE]. Replies: OK. Propagates itself with a payload of
-// ours: older replicas refuse those of newer servers.
+// functionRestore is FUNCTION RESTORE payload [FLUSH|APPEND|REPLACE]. Replies: OK. It propagates the command with a
+// payload made by this server, because older replicas refuse payloads of newer servers.
 //
 // Errors: those of the payload and of its libraries; a library or function that exists. Then nothing has changed.
 func (s *Scripts) functionRestore(c *command.Context) error {

@@ -10,8 +10,8 @@ import (
 	"spindle/scripting/lua"
 )
 
-// An environment is a Lua state with the API, and the client that runs its scripts' commands. There are two: EVAL's and
-// the libraries'. Globals are readonly, so a script cannot affect later ones.
+// An environment is a Lua state with the API of scripts, and the client that runs the scripts' commands. There are two:
+// one for EVAL, one for libraries. Globals are readonly, so a script cannot affect later scripts.
 type environment struct {
 	scripts *Scripts
 	state   *lua.State
@@ -30,8 +30,8 @@ type environment struct {
 	function       lua.Value // the function that enter calls, with keys and argv
 	keys, argv     lua.Value
 
-	// The libraries' environment has its own globals: env, an empty table that looks names up in another one. That is
-	// loadGlobals while a library is loaded, otherwise the true globals.
+	// The environment of libraries has its own globals: env, an empty table whose lookup finds names in another table.
+	// While a library is loaded, that table is loadGlobals, otherwise the true globals.
 	env         *lua.Table
 	lookup      *lua.Table // env's metatable
 	loadGlobals *lua.Table
@@ -92,7 +92,7 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	return e
 }
 
-// strict returns a metatable under which reading an absent field is an error.
+// strict returns a metatable that makes reading an absent field an error.
 func (e *environment) strict() *lua.Table {
 	meta := e.state.NewTable(0, 1)
 	e.state.Register(meta, "__index", func(c *lua.Call) lua.Outcome {
@@ -155,12 +155,12 @@ func (e *environment) drop(function lua.Value, code int) {
 	e.dropped++
 }
 
-// uncounted is how many bytes of garbage, besides an eighth of the memory in use, bytes may count as in use.
+// uncounted is the amount of garbage, in addition to an eighth of the memory in use, that bytes may count as in use.
 const uncounted = 64 << 10
 
-// bytes returns the memory of the machine and its code; 0 for a nil environment.
+// bytes returns the memory of the machine and its code. It returns 0 for a nil environment.
 //
-// Cost: sometimes a walk of all the machine's memory. Between two walks the result may be an eighth off.
+// Cost: sometimes a walk of all the machine's memory. Between two walks the result may be wrong by an eighth.
 func (e *environment) bytes() int64 {
 	if e == nil {
 		return 0
@@ -189,8 +189,8 @@ func (e *environment) enterFunction(c *lua.Call) lua.Outcome {
 
 func passResults(c *lua.Call) lua.Outcome { return c.ReturnPushed(len(c.Results())) }
 
-// handle converts an uncaught error to a table that names its place. The place is in the function that failed, or in
-// its caller if that function is written in Go.
+// handle converts an uncaught error to a table that names its place. The place is in the function that failed. If that
+// function is written in Go, the place is in its caller.
 func (e *environment) handle(c *lua.Call) lua.Outcome {
 	err := c.Arg(1)
 	frame, known := c.State().Level(1)
@@ -203,8 +203,8 @@ func (e *environment) handle(c *lua.Call) lua.Outcome {
 // goSource is the source of functions that are written in Go.
 const goSource = "=[C]"
 
-// located adds a place to an error. A readonly table, such as a library, cannot take one. There Redis's handler fails
-// itself, and scripts get the handler's error. They get the same error here.
+// located adds a place to an error. It cannot add one to a readonly table, such as a library. In this case Redis's
+// handler fails, too, and scripts get the handler's error. Here they get the same error.
 func (e *environment) located(err lua.Value, frame lua.Frame, known bool) lua.Value {
 	s := e.state
 	t := err.Table()
@@ -223,7 +223,7 @@ func (e *environment) located(err lua.Value, frame lua.Frame, known bool) lua.Va
 	return t.Value()
 }
 
-// protectedCall is pcall. Errors of commands are tables, but pcall has always returned their text to scripts.
+// protectedCall is pcall. Errors of commands are tables, but pcall has always returned just their text to scripts.
 func (e *environment) protectedCall(c *lua.Call) lua.Outcome {
 	c.CheckAny(1)
 	c.Push(e.pcall)
@@ -233,7 +233,8 @@ func (e *environment) protectedCall(c *lua.Call) lua.Outcome {
 	return c.Invoke(c.Len(), -1, e.unwrap)
 }
 
-// unwrapError replaces an error table by its text. If its field err is no text, the field's value follows the table.
+// unwrapError replaces an error table by its text. If the table's field err is no text, the field's value follows the
+// table.
 func (e *environment) unwrapError(c *lua.Call) lua.Outcome {
 	results := c.Results()
 	n := len(results)
@@ -259,7 +260,7 @@ func withText(c *lua.Call, err, text lua.Value) lua.Outcome {
 	return c.Return(lua.False, err, text)
 }
 
-// A failure is an uncaught error in parts.
+// A failure holds the parts of an uncaught error.
 type failure struct {
 	text    string // with the code
 	source  string // "@user_script"; "" if unknown
@@ -288,7 +289,7 @@ func (e *environment) failureOf(err lua.Value) failure {
 	return f
 }
 
-// wholeText returns the text of a string or number; false for other values.
+// wholeText returns the text of a string or number. For other values ok is false.
 func (e *environment) wholeText(v lua.Value) (string, bool) {
 	if !v.IsString() && !v.IsNumber() {
 		return "", false
@@ -302,7 +303,7 @@ func (e *environment) textOf(v lua.Value) (string, bool) {
 	return cString(text), ok
 }
 
-// numberOf is argument i of c, if it is a number or a string that can be converted.
+// numberOf returns argument i of c as a number. It also converts strings that contain a number.
 func numberOf(c *lua.Call, i int) (float64, bool) {
 	if c.Arg(i).IsString() {
 		c.Spend(len(c.Arg(i).Str()) >> 2)

@@ -21,7 +21,8 @@ type script struct {
 	code     int // bytes of the compiled form
 }
 
-// maxEvaluated is the number of kept scripts that only EVAL has sent. Those of SCRIPT LOAD stay until SCRIPT FLUSH.
+// maxEvaluated is the maximum number of kept scripts that only EVAL has sent. Scripts of SCRIPT LOAD stay until SCRIPT
+// FLUSH.
 const maxEvaluated = 500
 
 // A cache holds the scripts.
@@ -62,7 +63,8 @@ func (k *cache) find(name []byte) *script {
 	return k.byDigest[string(lower[:])]
 }
 
-// define returns the script with this body; a new one is compiled. stays: it was not sent by EVAL.
+// define returns the script with this body, and compiles a new one. stays means that a command other than EVAL has sent
+// it.
 //
 // Errors: those of its first line, and of the compiler.
 func (s *Scripts) define(body []byte, stays bool) (*script, error) {
@@ -129,8 +131,8 @@ func (e *environment) fill(t *lua.Table, args [][]byte) {
 	}
 }
 
-// setGlobal sets the global KEYS or ARGV to a table with copies of args. It reuses the last script's table: no script
-// of EVAL can keep a reference to it.
+// setGlobal sets the global KEYS or ARGV to a table with copies of args. It reuses the last script's table, because no
+// script of EVAL can keep a reference to it.
 func (e *environment) setGlobal(name lua.Value, args [][]byte) {
 	g := e.state.Globals
 	if t := g.Get(name).Table(); t != nil && t.Renew(len(args)) {
@@ -140,7 +142,7 @@ func (e *environment) setGlobal(name lua.Value, args [][]byte) {
 	put(g, name, e.strings(args))
 }
 
-// runScript runs a known script, or compiles the body args[1] if sc is nil.
+// runScript runs the script sc. If sc is nil, it compiles the body args[1] first.
 func (s *Scripts) runScript(c *command.Context, sc *script, readOnly bool) error {
 	keys, args, err := splitKeys(c.Args)
 	if err != nil {
@@ -174,8 +176,8 @@ func (s *Scripts) touch(sc *script) {
 	}
 }
 
-// evalFlags returns the flags of a call of EVAL or EVALSHA: the script's own, if it declares any. It implements
-// command.Spec's Means.
+// evalFlags returns the flags of a call of EVAL or EVALSHA: the script's own, if it declares any. It implements Means
+// of command.Spec.
 func (s *Scripts) evalFlags(bySHA bool) func(args [][]byte, row command.Flags) command.Flags {
 	return func(args [][]byte, row command.Flags) command.Flags {
 		if bySHA {
@@ -197,7 +199,7 @@ func (s *Scripts) evalFlags(bySHA bool) func(args [][]byte, row command.Flags) c
 	}
 }
 
-// flush is SCRIPT FLUSH: it drops the scripts and their environment. The collector frees them.
+// flush is SCRIPT FLUSH: it drops the scripts and their environment. Go's collector frees them.
 func (s *Scripts) flush() {
 	s.cache.clear()
 	s.eval = nil

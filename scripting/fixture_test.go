@@ -94,7 +94,7 @@ func (l lender) Lend(c *command.Context, step command.Step) bool {
 	return l.s.lend
 }
 
-// goOn runs up to n steps of the command that has lent the turn, until it is over, and returns its reply.
+// goOn runs up to n steps of the command that has lent the turn, until it has ended, and returns its reply.
 func (s *server) goOn(n int) (reply string, over bool) {
 	s.t.Helper()
 	for range n {
@@ -115,7 +115,7 @@ func (s *server) goOn(n int) (reply string, over bool) {
 	return "", false
 }
 
-// want runs a command and compares its reply.
+// want runs a command and compares its reply with reply.
 func (s *server) want(reply string, args ...string) {
 	s.t.Helper()
 	if got := s.Do(s.client, args...); got != reply {

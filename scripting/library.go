@@ -20,7 +20,7 @@ type library struct {
 	bytes     int   // bytes of the compiled form that stay
 }
 
-// A function can be called by FCALL.
+// A function is one that FCALL can call.
 type function struct {
 	name        string
 	description string
@@ -30,8 +30,8 @@ type function struct {
 	figures     *Figures
 }
 
-// A registry is a set of libraries; their functions have different names. Case matters in library names. In function
-// names it matters only within a library.
+// A registry is a set of libraries. No two of their functions have the same name. Names of libraries are
+// case-sensitive. Names of functions are case-sensitive only within a library.
 //
 // scripting.L1. functions holds exactly the functions of all libraries, by their names in lower case.
 // scripting.L2. stored is the sum of the libraries' stored.
@@ -85,9 +85,9 @@ func (g *registry) clash(l *library) *function {
 	return nil
 }
 
-// join adds the libraries of other. If replace is set, libraries of the same name are replaced and returned.
+// join adds the libraries of other. If replace is true, libraries of the same name are replaced and returned.
 //
-// Errors: a library or function that exists; then g has not changed.
+// Errors: a library or function that exists. Then g has not changed.
 func (g *registry) join(other *registry, replace bool) (replaced []*library, err error) {
 	err = func() error {
 		for _, l := range other.sorted() {
@@ -163,13 +163,14 @@ func parseLibrary(source []byte) (engine, name string, code []byte, err error) {
 	return string(words[0][2:]), name, code, nil
 }
 
-// loadTime is how long a library may take to register its functions.
+// loadTime is the maximum time that a library may take to register its functions.
 const loadTime = 500 * time.Millisecond
 
-// load compiles a library, runs it so that it registers its functions, and adds it to g. patience false: there is no
-// limit of time.
+// load compiles a library, runs it so that it registers its functions, and adds it to g. If patience is false, there is
+// no limit of time.
 //
-// Errors: of its first line, the compiler, or its code; a library or function of the same name. Then g has not changed.
+// Errors: those of its first line, of the compiler, or of its code; a library or function of the same name. Then g has
+// not changed.
 func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name string, err error) {
 	engine, name, code, err := parseLibrary(source)
 	switch {
@@ -259,7 +260,7 @@ func (e *environment) release(l *library) {
 	e.stale = true
 }
 
-// registerFunction is redis.register_function: (name, callback), or a table that names its arguments.
+// registerFunction is redis.register_function. Its arguments are (name, callback), or a table with named arguments.
 func (e *environment) registerFunction(c *lua.Call) lua.Outcome {
 	if e.loading == nil {
 		return e.throw(c, "redis.register_function can only be called on FUNCTION LOAD command")
@@ -368,9 +369,10 @@ func (s *Scripts) Sources() (sources [][]byte) {
 	return sources
 }
 
-// Restore adds a library from a file or our primary.
+// Restore adds a library from a file or from our primary. replace says whether it may replace a library of the same
+// name.
 //
-// Errors: those of FUNCTION LOAD; replace says whether it may replace a library of the same name.
+// Errors: those of FUNCTION LOAD.
 func (s *Scripts) Restore(source []byte, replace bool) error {
 	_, err := s.load(s.libraries, source, replace, false)
 	return err
@@ -383,16 +385,16 @@ func (s *Scripts) Clear() {
 	s.figures.functions = nil
 }
 
-// Staged are the libraries of a data set that is being received. Turn only.
+// Staged holds the libraries of a data set that is being received. Turn only.
 type Staged struct {
 	scripts   *Scripts
 	libraries *registry
 }
 
-// Stage begins them. No client can call them yet.
+// Stage returns an empty Staged. No client can call its libraries before Install.
 func (s *Scripts) Stage() *Staged { return &Staged{s, newRegistry()} }
 
-// Add adds a library.
+// Add adds a library to the staged ones.
 //
 // Errors: those of FUNCTION LOAD.
 func (t *Staged) Add(source []byte) error {

@@ -12,7 +12,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// pieces call commands from all places that a script can be in. Each adds its results to out.
+// pieces call commands from all places in which a script can be. Each adds its results to out.
 var pieces = []string{
 	`out[#out+1] = select('#', pcall(function() return redis.call('incr', 'n'), redis.call('get', 'n') end))`,
 	`out[#out+1] = select(2, pcall(function() redis.call('rpush', 'list', 'a') redis.call('incr', 'list') end))`,
@@ -86,8 +86,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 4))
 }
 
-// TestPausesChangeNothing runs scripts without stops and with random stops: replies and data are the same. During a
-// stop another client gets BUSY. SPINDLE_SCRIPT_PAUSES is the number of stops.
+// TestPausesChangeNothing runs scripts without stops and with random stops. The replies and the data are the same.
+// During a stop another client gets BUSY. SPINDLE_SCRIPT_PAUSES is the number of stops.
 func TestPausesChangeNothing(t *testing.T) {
 	rng := seeded(t)
 	whole, stopped := pausingServer(t), pausingServer(t)
@@ -130,8 +130,8 @@ func TestPausesChangeNothing(t *testing.T) {
 var killedAtLine = regexp.MustCompile(
 	`^-ERR Script killed by user with SCRIPT KILL\.\.\. script: [0-9a-f]{40}, on @user_script:[0-9]+\.\r\n$`)
 
-// TestKillAnywhere kills scripts at random points. A script that has not written ends at once without effects; one that
-// has written cannot be killed.
+// TestKillAnywhere kills scripts at random points. A script that has not written ends at once without effects. A script
+// that has written cannot be killed.
 func TestKillAnywhere(t *testing.T) {
 	rng := seeded(t)
 	s := pausingServer(t)
@@ -183,8 +183,8 @@ func TestKillAnywhere(t *testing.T) {
 	t.Logf("%d pauses, %d killed, %d refused", pauses, killed, refused)
 }
 
-// TestKillInLibrary kills scripts inside library functions, at many points. pcall cannot keep them alive, and the reply
-// has a line of the script.
+// TestKillInLibrary kills scripts inside library functions, at many points. pcall cannot keep a script alive, and the
+// reply has a line of the script.
 func TestKillInLibrary(t *testing.T) {
 	rng := seeded(t)
 	s := pausingServer(t)

@@ -1,6 +1,6 @@
 package scripting
 
-// random48 is the generator of drand48, which gives scripts the same numbers as Redis.
+// random48 is the generator of drand48. It gives scripts the same numbers as in Redis.
 //
 //	x' = x × 0x5DEECE66D + 0xB mod 2^48; a number is the top 31 bits of x'
 //
@@ -12,7 +12,7 @@ const firstSeed random48 = 0x1234ABCD330E
 
 func (x *random48) seed(n int32) { *x = random48(uint64(uint32(n))<<16 | 0x330E) }
 
-// next is in [0, 1).
+// next returns the next number, in [0, 1).
 func (x *random48) next() float64 {
 	const most = 1<<31 - 1
 	*x = (*x*0x5DEECE66D + 0xB) & (1<<48 - 1)

@@ -50,7 +50,7 @@ func (r *replier) bool(b bool) {
 	}
 }
 
-// table replies a table by its field that names its type, or as an array up to its first nil.
+// table replies a table by the field that names its type, or as an array up to its first nil.
 func (r *replier) table(t *lua.Table, top int) {
 	if v := t.Get(nameErr); v.IsString() {
 		r.reply.Error(replyError(cString(v.Str())))
@@ -119,7 +119,7 @@ func oneLine(s string) string {
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(s)
 }
 
-// cString is s up to its first zero byte, as Redis reads it.
+// cString returns s up to its first zero byte, as Redis reads it.
 func cString(s string) string {
 	s, _, _ = strings.Cut(s, "\x00")
 	return s

@@ -12,8 +12,9 @@ import (
 // A run is the running script or function. There is at most one, because no script may call a command that starts
 // another.
 //
-// Life: prepare, then slices until the machine is done, then a reply. The first slice belongs to the turn of the
-// client's own batch. A script that needs more lends the turn, and the core calls resume for each further slice.
+// A run begins with prepare, then has slices until the machine is done, then a reply. The first slice belongs to the
+// turn of the client's own batch. A script that needs more lends the turn, and the core calls resume for each further
+// slice.
 type run struct {
 	env      *environment // nil: nothing runs
 	core     command.Core
@@ -40,9 +41,9 @@ const (
 	sliceBudget = 10_000                  // instructions between two looks at the clock
 )
 
-// prepare makes the next run. It refuses it if the server's state forbids what the script declares.
+// prepare makes the next run. It refuses the run if the server's state forbids what the script declares.
 //
-// Errors: those of a script that must not run now or by this command (readOnly: EVAL_RO and its kin).
+// Errors: the script must not run now, or not by this command. readOnly is true for EVAL_RO and its kin.
 func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly bool) error {
 	if err := s.refuse(c, f, readOnly); err != nil {
 		return err
@@ -97,7 +98,7 @@ func (s *Scripts) refuse(c *command.Context, f Flags, readOnly bool) error {
 	return nil
 }
 
-// start begins the prepared run. function is a script, or a library's function for keys and argv.
+// start begins the prepared run. function is a script, or a library's function, which gets keys and argv.
 func (s *Scripts) start(c *command.Context, function lua.Value) error {
 	r, e := &s.run, s.run.env
 	if !r.isEval {
@@ -146,7 +147,7 @@ func (s *Scripts) resume(c *command.Context) (done bool, err error) {
 	return true, s.finish(c, status)
 }
 
-// slice runs the machine for about a millisecond from the time from, and returns when it stopped.
+// slice runs the machine for about a millisecond from the time from. It returns the time at which the machine stopped.
 func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 	state, length, budget := s.run.env.state, slice, sliceBudget
 	if s.pace != nil {
@@ -167,7 +168,7 @@ func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 	return now, status
 }
 
-// callsALook is how many commands a script calls between two looks at the clock.
+// callsALook is the number of commands that a script calls between two readings of the clock.
 const callsALook = 8
 
 // overdue reports, after a command, whether the slice must end. Commands may take much longer than instructions.
@@ -198,7 +199,7 @@ func (s *Scripts) warn(nanos int64) {
 		"Script name is: %s.", nanos/1e6, by, r.name)
 }
 
-// finish replies to the client, books the run and clears it. A returned error is the reply.
+// finish replies to the client, records the run and clears it. If it returns an error, that is the reply.
 func (s *Scripts) finish(c *command.Context, status lua.Status) (err error) {
 	e := s.run.env
 	switch results := e.state.Results(); {
@@ -238,7 +239,8 @@ func (s *Scripts) close() {
 	s.beside.end()
 }
 
-// fail replies an uncaught error. If a command made it, it was counted there and does not count for the script, too.
+// fail replies an uncaught error. If a command caused the error, it was already counted there, and does not count again
+// for the script.
 func (s *Scripts) fail(v lua.Value) error {
 	r := &s.run
 	if !v.IsTable() { // the error handler did not run: memory was short, or it failed itself
@@ -255,7 +257,7 @@ func (s *Scripts) fail(v lua.Value) error {
 	return f.reply(f.text)
 }
 
-// reply returns the error reply with this line.
+// reply returns the error reply with this line. It marks the error as counted if it was.
 func (f *failure) reply(line string) error {
 	if f.counted {
 		return command.CountedError{Reply: replyError(line)}
@@ -263,9 +265,9 @@ func (f *failure) reply(line string) error {
 	return replyError(line)
 }
 
-// kill ends the run at its next instruction.
+// kill ends the run at its next instruction. isEval is true for SCRIPT KILL.
 //
-// Errors: nothing runs, it must not be killed, or it is of the other kind (isEval: SCRIPT KILL).
+// Errors: nothing runs, the run must not be killed, or it is of the other kind.
 func (s *Scripts) kill(isEval bool) error {
 	r := &s.run
 	switch {

@@ -2,9 +2,8 @@
 //
 // Owner: the core; only the holder of the turn calls anything here.
 // Never: knows how a command is admitted or how the turn is lent (command.Core does), reads or writes a file, or starts
-// a goroutine.
-// Start here; run.go is one run from its first instruction to its reply, environment.go the state it sees. api.go is
-// the functions it may call, library.go the libraries; values.go and reply.go are the conversions.
+// a goroutine. Start here; run.go is one run from its first instruction to its reply, environment.go the state it sees.
+// api.go has the functions that it may call, library.go the libraries; values.go and reply.go are the conversions.
 package scripting
 
 import (
@@ -18,26 +17,26 @@ import (
 	"spindle/scripting/lua"
 )
 
-// Deps is what scripts ask of the rest of the server. Only Find is required.
+// Deps is what scripts need of the rest of the server. Only Find is required.
 type Deps struct {
 	Settings *Settings
-	// Find: the row that args would run, or nil.
+	// Find returns the row that args would run, or nil.
 	Find func(args [][]byte) *command.Spec
-	// MayRun: redis.acl_check_cmd, for the user of cl; nil: always true.
+	// MayRun is redis.acl_check_cmd, for the user of cl. If it is nil, all commands are allowed.
 	MayRun func(cl *client.Client, spec *command.Spec, args [][]byte) bool
-	// Conditions: the states that forbid scripts; nil: none.
+	// Conditions returns the states that forbid scripts. If it is nil, there are none.
 	Conditions func() Conditions
-	// Log: redis.log; 0 is debug, 3 a warning.
+	// Log is redis.log. Level 0 is debug, 3 is warning.
 	Log func(level int, text string)
-	// LogLevel: lines below it are not formatted.
+	// LogLevel returns the log's level. Lines below it are not formatted.
 	LogLevel func() int
-	// BusyMs: busy-reply-threshold; 0: never.
+	// BusyMs returns busy-reply-threshold. 0 means never.
 	BusyMs func() int64
-	// Pack: FUNCTION DUMP's payload.
+	// Pack returns FUNCTION DUMP's payload.
 	Pack func(libraries [][]byte) []byte
-	// Unpack: checked is false for a wrong version or checksum.
+	// Unpack reads such a payload. checked is false if its version or checksum is wrong.
 	Unpack func(payload []byte) (libraries [][]byte, checked bool, err error)
-	// Libraries: cjson and others. Each adds its tables to s.Globals.
+	// Libraries are cjson and others. Each adds its tables to s.Globals.
 	Libraries []func(s *lua.State)
 }
 
@@ -52,7 +51,7 @@ type Conditions struct {
 	OutOfMemory bool   // more memory is used than maxmemory
 }
 
-// Settings are the parameters of scripts.
+// Settings are the settings of scripts.
 type Settings struct {
 	MemoryLimit setting.Int  // bytes of memory for a script; 0: no limit
 	Deprecated  setting.Bool // scripts have getfenv, setfenv and newproxy
@@ -81,7 +80,7 @@ type Scripts struct {
 	pace      func() (nanos int64, budget int) // length of a slice; nil except in tests
 }
 
-// New returns a server's scripts; there are none yet. Functions in deps need not work yet.
+// New returns a server's scripts, without any script yet. The functions in deps need not work yet.
 func New(deps Deps) *Scripts {
 	s := &Scripts{deps: deps, clock: clock.WallFrom(time.Now()), random: firstSeed}
 	if s.deps.Settings == nil {
@@ -93,7 +92,7 @@ func New(deps Deps) *Scripts {
 	return s
 }
 
-// evalWorld is EVAL's environment, made at the first use.
+// evalWorld returns EVAL's environment, and makes it at the first use.
 func (s *Scripts) evalWorld() *environment {
 	if s.eval == nil {
 		s.eval = newEnvironment(s, false)

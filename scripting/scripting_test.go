@@ -10,7 +10,7 @@ import (
 	"spindle/scripting"
 )
 
-// TestReplies: the reply to what a script returns, in both protocols. The replies are Redis's.
+// TestReplies checks the reply for the result of a script, in both protocols. The replies are Redis's.
 func TestReplies(t *testing.T) {
 	s := newServer(t)
 	for _, c := range []struct{ body, resp2, resp3 string }{
@@ -42,7 +42,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestDeepReply: a table that contains itself ends in an error at Redis's depth.
+// TestDeepReply: a table that contains itself ends in an error at the same depth as in Redis.
 func TestDeepReply(t *testing.T) {
 	s := newServer(t)
 	got := s.Do(s.client, "EVAL", "local a = {}; a[1] = {a}; return a", "0")
@@ -51,7 +51,7 @@ func TestDeepReply(t *testing.T) {
 	}
 }
 
-// TestCommandReplies: the value that a script gets from a command, in both protocols.
+// TestCommandReplies checks the value that a script gets from a command, in both protocols.
 func TestCommandReplies(t *testing.T) {
 	s := newServer(t)
 	s.want(":1\r\n", "HSET", "h", "f", "v")
@@ -155,7 +155,7 @@ func TestErrors(t *testing.T) {
 
 func sha(body string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(body))) }
 
-// TestCache: of the scripts of EVAL only the 500 most recently used stay. Those of SCRIPT LOAD stay.
+// TestCache: only the 500 most recently used scripts of EVAL stay. Scripts of SCRIPT LOAD all stay.
 func TestCache(t *testing.T) {
 	s := newServer(t)
 	loaded := s.Do(s.client, "SCRIPT", "LOAD", "return 'loaded'")[5:45]
@@ -173,7 +173,7 @@ func TestCache(t *testing.T) {
 	s.want("-ERR SCRIPT FLUSH only support SYNC|ASYNC option\r\n", "SCRIPT", "FLUSH", "x")
 }
 
-// TestRandom: the numbers are Redis's, from its first state and from seeds.
+// TestRandom: the numbers are those of Redis, from its first state and from seeds.
 func TestRandom(t *testing.T) {
 	s := newServer(t)
 	const three = "return {tostring(math.random()), math.random(1000), math.random(5, 6000)}"
@@ -230,8 +230,8 @@ func TestFunctions(t *testing.T) {
 	s.want("-ERR Library not found\r\n", "FUNCTION", "DELETE", "lib")
 }
 
-// TestLongScript: after its first slice a script lends the turn. Then it can be killed, unless it has written, and
-// other clients get BUSY.
+// TestLongScript: after its first slice a script lends the turn. Then the script can be killed, unless it has written,
+// and other clients get BUSY.
 func TestLongScript(t *testing.T) {
 	s := newServer(t)
 	s.lend = true
@@ -296,8 +296,8 @@ func TestMemoryLimit(t *testing.T) {
 	s.eval(":1\r\n", "local s = '' for i = 1, 10000 do s = 'x' .. i end return 1") // garbage does not count
 }
 
-// TestConditions: a script with flags is refused before it begins. Scripts without flags behave as before flags
-// existed.
+// TestConditions: a script with flags is refused before it begins. Scripts without flags behave as they did before
+// flags existed.
 func TestConditions(t *testing.T) {
 	for _, c := range []struct {
 		at          scripting.Conditions
@@ -337,8 +337,8 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestErrorIsLibrary: a readonly table as an error value stays as it is, whether a script raises it or passes it to the
-// handler.
+// TestErrorIsLibrary: a readonly table as an error value does not change, whether a script raises it or passes it to
+// the handler.
 func TestErrorIsLibrary(t *testing.T) {
 	s := newServer(t)
 	for _, body := range []string{"error(string)", "error(redis)", "error(_G)", "return __redis__err__handler(math)",
@@ -408,13 +408,13 @@ func TestEndlessReplyIsCut(t *testing.T) {
 	}
 }
 
-// noChunks refuses every reply longer than a buffer.
+// noChunks refuses every reply that is longer than a buffer.
 type noChunks struct{}
 
 func (noChunks) Chunk(int, int) ([]byte, func()) { return nil, nil }
 func (noChunks) Outgrown([]byte)                 {}
 
-// TestKeysAreNew: KEYS and ARGV are new for each script, whatever the last one did to them.
+// TestKeysAreNew: KEYS and ARGV are new for each script, whatever the last script did to them.
 func TestKeysAreNew(t *testing.T) {
 	s := newServer(t)
 	for _, before := range []string{
@@ -440,7 +440,7 @@ func TestKeysAreNew(t *testing.T) {
 	}
 }
 
-// TestFiguresEndWithTheFunction: the figures of a deleted or replaced function are gone, whatever the command.
+// TestFiguresEndWithTheFunction: the figures of a deleted or replaced function are gone, whichever command removed it.
 func TestFiguresEndWithTheFunction(t *testing.T) {
 	s := newServer(t)
 	source := func(library, function string) string {

@@ -11,14 +11,15 @@ import (
 // Flags are the declarations of a script or function.
 type Flags uint8
 
-// The flags, with their names in the first line of a script and in redis.register_function.
+// These are the flags, with their names in the first line of a script and in redis.register_function.
 const (
 	NoWrites Flags = 1 << iota
 	AllowOOM
 	AllowStale
 	NoCluster
 	AllowCrossSlot
-	// Undeclared: a script without such a first line. It may do all that scripts could before there were flags.
+	// Undeclared is set for a script without such a first line. It may do all that scripts could do before there were
+	// flags.
 	Undeclared
 )
 
@@ -49,7 +50,8 @@ func (f Flags) names() (names []string) {
 	return names
 }
 
-// Of returns the flags of a command that runs a script which declares f. Admission uses them instead of the row's own.
+// Of returns the flags of a command that runs a script which declares f. Admission uses them instead of the row's
+// flags.
 func (f Flags) Of(row command.Flags) command.Flags {
 	if f&Undeclared != 0 {
 		return row

@@ -43,7 +43,7 @@ func figuresOf(of *map[string]*Figures, kind, name string) *Figures {
 	return f
 }
 
-// book adds the run that has ended to its figures.
+// book adds the run that has ended to the figures of its script or function.
 func (s *Scripts) book() {
 	r := &s.run
 	f := r.figures
@@ -55,7 +55,7 @@ func (s *Scripts) book() {
 	f.Bytes = max(f.Bytes, int64(r.env.state.Used()-r.memory))
 }
 
-// ResetStats is for CONFIG RESETSTAT.
+// ResetStats does the part of CONFIG RESETSTAT for scripts.
 func (s *Scripts) ResetStats() {
 	for _, f := range s.figures.scripts {
 		*f = Figures{Kind: f.Kind, Name: f.Name}
@@ -67,7 +67,7 @@ func (s *Scripts) ResetStats() {
 }
 
 // Freed returns the number of scripts, functions and environments that SCRIPT FLUSH and FUNCTION FLUSH have dropped.
-// The collector frees them.
+// Go's collector frees them.
 func (s *Scripts) Freed() int64 { return s.figures.Freed }
 
 // Each yields the figures of all scripts and functions, sorted by name.
@@ -81,9 +81,9 @@ func (s *Scripts) Each(yield func(f Figures) bool) {
 	}
 }
 
-// stats is SCRIPT STATS, which Redis does not have: the cost of each script and function.
+// stats is SCRIPT STATS, which Redis does not have. It shows the cost of each script and function.
 //
-// Replies: an array of maps; times are in microseconds.
+// Replies: an array of maps. Times are in microseconds.
 func (s *Scripts) stats(c *command.Context) error {
 	c.Reply.Array(len(s.figures.scripts) + len(s.figures.functions))
 	for f := range s.Each {
@@ -118,7 +118,7 @@ func (s *Scripts) SetProfiling(on bool) {
 	}
 }
 
-// label sets the name of what runs, for profiles; "" is nothing.
+// label sets the name of what runs, for profiles. An empty name means that nothing runs.
 func (s *Scripts) label(name string) {
 	if s.labels == nil {
 		return
@@ -156,7 +156,8 @@ func (s *Scripts) Sections() []info.Section {
 	}
 }
 
-// scriptBytes is the cost of a script, library or function besides its texts: entries in two maps, and an object.
+// scriptBytes is the cost of a script, library or function in addition to its texts: entries in two maps, and an
+// object.
 const scriptBytes = 256
 
 // StoredBytes returns the bytes of the stored scripts and libraries: their texts and indexes, without the machines'

@@ -9,7 +9,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// Names of the fields that mark replies which are no plain Lua values.
+// These are the names of the fields that mark replies which are no plain Lua values.
 var (
 	nameOK       = lua.Intern("ok")
 	nameErr      = lua.Intern("err")
@@ -45,7 +45,7 @@ type item struct {
 	v      lua.Value
 }
 
-// keptItems is the largest items buffer that is kept between commands.
+// keptItems is the size up to which the buffer items is kept for the next command.
 const keptItems = 4096
 
 func (b *values) add(v lua.Value) { b.items = append(b.items, item{v: v}) }
@@ -84,7 +84,7 @@ func (b *values) Uint(n uint64) {
 	b.add(lua.Number(float64(n)))
 }
 
-// Null is false in RESP2, which scripts cannot tell from a boolean, and nil in RESP3.
+// Null appends false in RESP2, where scripts cannot tell it from a boolean, and nil in RESP3.
 func (b *values) Null(bool) {
 	if b.reply.RESP3 {
 		b.size += len("_\r\n")
@@ -141,7 +141,7 @@ func (b *values) Size() int { return b.size }
 // Full reports whether the script has used up its memory. It fails after the command.
 func (b *values) Full() bool { return b.limit != 0 && b.state.Used() > b.limit }
 
-// result returns the one value of the reply; it clears b for the next command. An empty reply gives nil.
+// result returns the one value of the reply, and clears b for the next command. For an empty reply it returns nil.
 func (b *values) result() lua.Value {
 	v := lua.Nil
 	if len(b.items) > 0 {
@@ -155,7 +155,7 @@ func (b *values) result() lua.Value {
 	return v
 }
 
-// value makes the value that begins at item i. It returns the index of the next one.
+// value makes the value that begins at item i. It returns the index of the item after that value.
 func (b *values) value(i int) (lua.Value, int) {
 	if i >= len(b.items) {
 		return lua.Nil, i
@@ -202,7 +202,7 @@ func (b *values) value(i int) (lua.Value, int) {
 }
 
 // Tables of replies have the size that they would have if each value were added to an empty table. The order of pairs
-// depends on it, and so does # of a table with holes.
+// depends on that size. So does the result of # for a table with holes.
 
 // grown returns the array size of a table to which n values were added.
 func grown(n int) int {
@@ -230,7 +230,7 @@ func fieldTable(s *lua.State, name, v lua.Value) lua.Value {
 	return t.Value()
 }
 
-// put stores a field of a reply. A key that no table can have is ignored.
+// put stores a field of a reply. It ignores a key that no table can have.
 func put(t *lua.Table, key, v lua.Value) { _ = t.Set(key, v) }
 
 // errorText returns the text of an error for scripts: code and text.
@@ -245,7 +245,7 @@ func errorText(err error) string {
 	return e.Code + " " + e.Text
 }
 
-// refuse adds an error of the command or the core. It has been counted there.
+// refuse adds an error of the command or the core. The error was already counted there.
 func (b *values) refuse(err error) {
 	t := b.state.NewTable(0, 0)
 	put(t, nameErr, b.state.String(errorText(err)))
@@ -253,5 +253,5 @@ func (b *values) refuse(err error) {
 	b.items = append(b.items, item{v: t.Value(), failed: true})
 }
 
-// failed says that the reply is an error.
+// failed reports whether the reply is an error.
 func (b *values) failed() bool { return len(b.items) == 1 && b.items[0].failed }

@@ -7,7 +7,8 @@ import (
 	"spindle/scripting/lua"
 )
 
-// TestWorkIsSpent: a call whose time depends on its arguments' length spends budget for it, even if it fails.
+// TestWorkIsSpent: a call whose time depends on the length of its arguments spends budget for that length, even if it
+// fails.
 func TestWorkIsSpent(t *testing.T) {
 	for _, c := range [][2]string{
 		{`local f = string.rep(" ", 1e5)`, `struct.size(f)`},

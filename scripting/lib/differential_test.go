@@ -17,7 +17,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// The oracle is redis-server. Both sides run the same program, which makes many calls and returns a text for each.
+// These tests compare with redis-server. Both sides run the same program, which makes many calls and returns a text for
+// each call.
 
 // prelude defines the functions of programs: T makes a call and keeps its results as text.
 const prelude = `
@@ -82,7 +83,8 @@ func program(g *generator) (source string, calls []string) {
 	return b.String(), calls
 }
 
-// ours runs a program in the machine. It first makes so many tables, so that the program's tables have other hashes.
+// ours runs a program in the machine. Before that it makes this number of tables, so that the program's tables have
+// other hashes.
 func ours(t testing.TB, source string, tables int) []string {
 	t.Helper()
 	s := lua.NewState()
@@ -136,7 +138,7 @@ func redisServer(t testing.TB) *respclient.Client {
 	return c
 }
 
-// TestAgainstRedis compares random calls with redis-server: SPINDLE_LIB_CALLS of them, or a few thousand.
+// TestAgainstRedis compares random calls with redis-server. It makes SPINDLE_LIB_CALLS calls, or a few thousand.
 // SPINDLE_LIB_SEED repeats a run.
 func TestAgainstRedis(t *testing.T) {
 	redis := redisServer(t)
@@ -181,8 +183,8 @@ func TestAgainstRedis(t *testing.T) {
 	t.Logf("%d calls, %d depend on addresses, %d differ", done, addresses, differ)
 }
 
-// dependsOnAddresses reports whether the i-th result of a program changes if its tables have other hashes. The order of
-// pairs does if a table was a key, even with the value nil.
+// dependsOnAddresses reports whether the i-th result of a program changes if its tables have other hashes. If a table
+// was a key, even with the value nil, the order of pairs changes.
 func dependsOnAddresses(t *testing.T, source string, i int, got string) bool {
 	for tables := range 32 {
 		if ours(t, source, 1+tables)[i] != got {

@@ -1,6 +1,6 @@
 // Package lib opens the libraries that Redis adds to Lua's own.
 //
-// Owner: the State that Open was given.
+// Owner: the State that is passed to Open.
 package lib
 
 import (
@@ -11,7 +11,8 @@ import (
 	"spindle/scripting/lua"
 )
 
-// Open stores cjson, struct, cmsgpack and bit in the globals of s. The order is Redis's, because pairs shows it.
+// Open stores cjson, struct, cmsgpack and bit in the globals of s. The order is Redis's, because scripts see it with
+// pairs.
 func Open(s *lua.State) {
 	cjson.Open(s)
 	structlib.Open(s)

@@ -2,8 +2,8 @@ package lua
 
 import "strconv"
 
-// The methods of this file check arguments. On failure they raise the error of Lua 5.1's own library; the function that
-// called them does not continue.
+// The methods of this file check arguments. On failure they raise the error of Lua 5.1's own library, and the function
+// that called them does not continue.
 
 // Error raises text as an error, preceded by the position of the caller.
 func (c *Call) Error(text string) { c.state.raise(c.state.String(c.t.where(1) + text)) }

@@ -82,7 +82,7 @@ func baseSetMetatable(c *Call) Outcome {
 	return c.Return1(t.Value())
 }
 
-// envTarget finds the function for getfenv and setfenv. It returns nil for a frame of a Go function.
+// envTarget returns the function for getfenv and setfenv. It returns nil for a frame of a Go function.
 func envTarget(c *Call, optional bool) Value {
 	if v := c.Arg(1); v.IsFunction() {
 		return v
@@ -154,7 +154,7 @@ func baseRawSet(c *Call) Outcome {
 	return c.Return1(t.Value())
 }
 
-// rawSet is a library's set: it respects the readonly flag and calls no metamethod.
+// rawSet sets t[key] for library functions. It respects the readonly flag and calls no metamethod.
 func (c *Call) rawSet(t *Table, key, v Value) {
 	if t.readonly {
 		c.state.runtimeError(readonlyText)
@@ -301,7 +301,7 @@ func basePCall(c *Call) Outcome {
 	return c.Invoke(c.n-1, -1, afterPCall)
 }
 
-// afterPCall puts true before the results. Errors take another way (throw).
+// afterPCall puts true before the results of a call that succeeded. An error does not come here (throw).
 func afterPCall(c *Call) Outcome {
 	first := c.t.frame().pc
 	n := c.t.top - first
@@ -344,7 +344,7 @@ func (c *Call) compiled(p *Proto, err error) Outcome {
 	return c.Return1(closureValue(c.state.newClosure(p, c.t.globals)))
 }
 
-// pieces is the source that load has read so far.
+// pieces holds the source that load has read so far.
 type pieces struct {
 	source []byte
 	tried  int  // bytes found to be a valid beginning
@@ -352,8 +352,8 @@ type pieces struct {
 	empty  bool // the first piece was empty: Lua 5.1 then asks again, because it looks for bytecode first
 }
 
-// due reports whether to compile the source read so far. Lua 5.1 compiles while it reads, so after an error it asks for
-// no more. Here the source is compiled again after each of the first pieces, and later after each growth by an eighth.
+// due reports whether to compile the source read so far. Lua 5.1 compiles while it reads, so it reads no more after an
+// error. Here the source is compiled again after each of the first pieces, and later after each growth by an eighth.
 func (p *pieces) due() bool { return p.tries < 64 || len(p.source)-p.tried >= p.tried/8 }
 
 func baseLoad(c *Call) Outcome {
@@ -427,7 +427,7 @@ func baseNewProxy(c *Call) Outcome {
 	return c.Return1(s.NewUserdata(nil, meta))
 }
 
-// counted returns bytes, the memory in use, and spends budget for the walk that counted it.
+// counted returns bytes, the memory in use. It spends budget for the walk that counted the memory.
 func (c *Call) counted(bytes int) int {
 	c.Spend(bytes >> 5)
 	return bytes

@@ -34,7 +34,7 @@ const (
 	threadDead
 )
 
-// A frame is one active call, of a Lua function (cl) or of a Go function (function).
+// A frame is one active call: of a Lua function if cl is set, otherwise of a Go function.
 type frame struct {
 	cl        *Closure
 	pc        int // Lua: the next instruction. Go: where the results of what it invoked begin
@@ -88,8 +88,8 @@ type Closure struct {
 	mark     uint32
 }
 
-// An upvalue is a variable that closures share. While its function runs, v points into the stack; afterwards the value
-// is in closed.
+// An upvalue is a variable that closures share. While the variable's function runs, v points into the stack. After
+// that, v points to closed.
 type upvalue struct {
 	v      *Value
 	closed Value
@@ -228,7 +228,7 @@ func (t *Thread) liveTop() int {
 	return t.top
 }
 
-// pushCall begins a call of the function at slot; its arguments are the values after it, up to t.top. level is the new
+// pushCall begins a call of the function at slot. Its arguments are the values after it, up to t.top. level is the new
 // frame's level.
 func (s *State) pushCall(t *Thread, slot, results int, how entry, level int) {
 	if t.stack[slot].n != bitsClosure && t.stack[slot].n != bitsFunction {
@@ -266,7 +266,7 @@ func (s *State) nested(t *Thread, slot, results int, how entry) {
 	s.pushCall(t, slot, results, how, level)
 }
 
-// callable inserts the metamethod __call before the value at slot.
+// callable inserts the metamethod __call of the value at slot before that value.
 func (s *State) callable(t *Thread, slot int) {
 	v := t.stack[slot]
 	tm := s.metamethod(v, eventCall)
@@ -338,7 +338,7 @@ func (s *State) adjustVarargs(t *Thread, p *Proto, args int) (base int) {
 
 var nText = Intern("n")
 
-// A Call is a Go function's view of its call. It is valid until the function returns.
+// A Call is one call as its Go function sees it. It is valid until the function returns.
 type Call struct {
 	state *State
 	t     *Thread
@@ -346,13 +346,13 @@ type Call struct {
 	n     int
 }
 
-// State returns the State the call happens in.
+// State returns the State in which the call runs.
 func (c *Call) State() *State { return c.state }
 
-// Len is the number of arguments.
+// Len returns the number of arguments.
 func (c *Call) Len() int { return c.n }
 
-// Arg returns argument i, counted from 1; nil if it is missing.
+// Arg returns argument i, counted from 1. It returns nil if the argument is missing.
 func (c *Call) Arg(i int) Value {
 	if i > c.n {
 		return Nil
@@ -401,8 +401,8 @@ func (c *Call) Throw(v Value) Outcome {
 	return outcomeRaise
 }
 
-// Invoke calls a function; it was pushed before its n arguments. After its return the machine calls then, which reads
-// the results by Results. results is their wanted number, -1 for all.
+// Invoke calls a function, which was pushed before its n arguments. After the function has returned, the machine calls
+// then, which gets the results from Results. results is the wanted number of results, or -1 for all.
 func (c *Call) Invoke(n, results int, then GoFunction) Outcome {
 	f := c.t.frame()
 	f.step = then
@@ -410,10 +410,10 @@ func (c *Call) Invoke(n, results int, then GoFunction) Outcome {
 	return outcomeInvoke
 }
 
-// Results returns the results of the invoked function, for then of Invoke.
+// Results returns the results of the invoked function. The function then of Invoke calls it.
 func (c *Call) Results() []Value { return c.t.stack[c.t.frame().pc:c.t.top] }
 
-// Keep stores data for the function's next step; Kept returns it.
+// Keep stores data for the function's next step. Kept returns the data.
 func (c *Call) Keep(data any) { c.t.frame().ctx = data }
 
 func (c *Call) Kept() any { return c.t.frame().ctx }
@@ -421,8 +421,8 @@ func (c *Call) Kept() any { return c.t.frame().ctx }
 // drop removes the values after the arguments from the stack.
 func (c *Call) drop() { c.t.top = c.base + c.n }
 
-// Suspend stops the machine: Run returns Suspended. After State.Wake and Run the machine calls then, which reads the
-// values of Wake by Results.
+// Suspend stops the machine: Run returns Suspended. After State.Wake and Run the machine calls then, which gets the
+// values of Wake from Results.
 func (c *Call) Suspend(then GoFunction) Outcome {
 	c.t.frame().step = then
 	return outcomeSuspend

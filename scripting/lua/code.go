@@ -3,7 +3,7 @@ package lua
 import "math"
 
 // This file compiles expressions. It allocates registers and places jumps exactly as Lua 5.1 does, because debug.go
-// reads the variable names of error messages from the code. See NOTICE.
+// takes the variable names in error messages from the code. See NOTICE.
 
 type expressionKind uint8
 
@@ -155,7 +155,7 @@ func (b *builder) jumpControl(pc int) *instruction {
 	return &b.proto.code[pc]
 }
 
-// needsValue reports whether a jump of the list produces no value.
+// needsValue reports whether some jump of the list produces no value.
 func (b *builder) needsValue(list int) bool {
 	for ; list != noJump; list = b.jumpTarget(list) {
 		if b.jumpControl(list).op() != opTestSet {
@@ -668,7 +668,7 @@ const (
 	operatorNone
 )
 
-// infix is called after the first operand and the operator.
+// infix is called after the first operand and the operator have been parsed.
 func (b *builder) infix(o binaryOperator, e *expression) {
 	switch o {
 	case operatorAnd:
@@ -686,7 +686,7 @@ func (b *builder) infix(o binaryOperator, e *expression) {
 	}
 }
 
-// posfix is called after both operands; the result is in x.
+// posfix is called after both operands have been parsed. The result is in x.
 func (b *builder) posfix(o binaryOperator, x, y *expression) {
 	switch o {
 	case operatorAnd:

@@ -60,7 +60,7 @@ func coroutineRunning(c *Call) Outcome {
 	return c.Return1(threadValue(c.t))
 }
 
-// resume switches to a coroutine with the last n values as arguments. problem says why it cannot.
+// resume switches to a coroutine with the last n values as arguments. problem is the reason why it cannot.
 func (c *Call) resume(co *Thread, n int, then GoFunction) (o Outcome, problem string) {
 	t := c.t
 	if co == c.state.main {

@@ -3,7 +3,7 @@ package lua
 import "strconv"
 
 // lastChange returns the last instruction before pc that changed a register, or a return if there is none. It follows
-// jumps that are always taken. Error messages take variable names from it.
+// jumps that are always taken. Error messages get variable names from this instruction.
 func lastChange(p *Proto, pc, register int) instruction {
 	last := len(p.code) - 1
 	for i := 0; i < pc; i++ {
@@ -51,7 +51,7 @@ func (p *Proto) constantName(rk int) string {
 	return "?"
 }
 
-// cString cuts s at the first zero byte, as C's %s does.
+// cString returns s up to its first zero byte, as C's %s does.
 func cString(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] == 0 {
@@ -61,7 +61,8 @@ func cString(s string) string {
 	return s
 }
 
-// objectName returns the kind, such as "global", and the name of the value in a register at pc; "" if unknown.
+// objectName returns the kind, such as "global", and the name of the value in a register at pc. Both are empty if the
+// name is unknown.
 func objectName(p *Proto, pc, register int) (kind, name string) {
 	if name = p.localName(register+1, pc); name != "" {
 		return "local", name
@@ -101,11 +102,12 @@ func (t *Thread) functionName(i int) (kind, name string) {
 	return "", ""
 }
 
-// line returns the line of the present instruction. After a jump to the first instruction it is that one's line.
+// line returns the line of the present instruction. After a jump to the first instruction it returns that instruction's
+// line.
 func (f *frame) line() int { return int(f.cl.proto.lines[max(0, f.pc-1)]) }
 
-// frameAt finds the frame of a level: 0 is the running function, 1 its caller. i is -1 for a lost tail call; ok is
-// false if there is no such level.
+// frameAt returns the index of the frame of a level: 0 is the running function, 1 its caller. i is -1 for a lost tail
+// call. ok is false if there is no such level.
 func (t *Thread) frameAt(level int) (i int, ok bool) {
 	i = len(t.frames) - 1
 	for ; level > 0 && i >= 0; i-- {
@@ -130,7 +132,7 @@ func (t *Thread) where(level int) string {
 	return ""
 }
 
-// position precedes the text of the machine's own errors.
+// position returns the prefix of the machine's own errors: the position in the running Lua function, or "".
 func (t *Thread) position() string {
 	if n := len(t.frames); n > 0 && t.frames[n-1].cl != nil && t.frames[n-1].pc > 0 {
 		f := &t.frames[n-1]
@@ -139,7 +141,7 @@ func (t *Thread) position() string {
 	return ""
 }
 
-// A raised is the value of the panic by which Go code raises a Lua error. The error is in State.errValue.
+// A raised is the value of the panic with which Go code raises a Lua error. The error is in State.errValue.
 type raised struct{}
 
 var raisedPanic = &raised{}
@@ -149,7 +151,7 @@ func (s *State) raise(v Value) {
 	panic(raisedPanic)
 }
 
-// runtimeError raises an error of the machine. It has the position if a Lua function runs.
+// runtimeError raises an error of the machine. The error has a position if a Lua function runs.
 func (s *State) runtimeError(text string) { s.raise(s.String(s.cur.position() + text)) }
 
 // raiseMemory raises the error that has no position and runs no handler.

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// The oracle is Debian's lua5.1. Both sides run the same driver. It runs programs one by one and prints each one's
-// output, end and error. One process of the oracle runs a batch of programs.
+// These tests compare with Debian's lua5.1. Both sides run the same driver. It runs programs one by one and prints the
+// output, the end and the error of each. One process of lua5.1 runs a batch of programs.
 
 const driver = `
 local G, loadstring, setfenv, pcall, tostring, type, select, concat = _G, loadstring, setfenv, pcall, tostring, type, select,
@@ -86,7 +86,7 @@ func luaQuote(s string) string {
 
 const tooLong = "\x00too long"
 
-// fuel is the budget of a program here; lua5.1 has a limit in instructions.
+// fuel is the budget of a program in this machine. lua5.1 has a limit of instructions.
 const fuel = 3_000_000
 
 // oracle runs programs in lua5.1 and returns the output of each, or tooLong if it was stopped.
@@ -138,10 +138,10 @@ var compiledDriver = sync.OnceValue(func() *Proto {
 	return p
 })
 
-// ours runs one program in the machine under the same driver; budget is as in runScript.
+// ours runs one program in the machine under the same driver. budget is as in runScript.
 func ours(program string, budget func() int) string { return oursFrom(program, budget, 0) }
 
-// oursFrom is ours with other numbers in place of addresses.
+// oursFrom is ours, with other numbers in place of addresses.
 func oursFrom(program string, budget func() int, ids uint32) string {
 	s := NewState()
 	s.renumber(ids)
@@ -216,10 +216,11 @@ func compareAll(t *testing.T, programs []string, budget func() int) {
 	c.report(t)
 }
 
-// batchSize is how many programs one process of the oracle runs.
+// batchSize is the number of programs that one process of lua5.1 runs.
 const batchSize = 250
 
-// compareMany compares SPINDLE_LUA_PROGRAMS programs, or a few, in batches, because all of them do not fit into memory.
+// compareMany compares SPINDLE_LUA_PROGRAMS programs, or a few. It does so in batches, because all programs do not fit
+// into memory.
 func compareMany(t *testing.T, next func() string) {
 	t.Helper()
 	var c comparison
@@ -237,7 +238,7 @@ func compareMany(t *testing.T, next func() string) {
 	c.report(t)
 }
 
-// A comparison counts the programs.
+// A comparison counts the compared programs.
 type comparison struct {
 	programs, skipped, failures int
 }
@@ -250,7 +251,8 @@ func (c *comparison) report(t *testing.T) {
 	}
 }
 
-// compare runs one batch on both sides. Programs that lua5.1 stopped are not run here: they take most of the time.
+// compare runs one batch on both sides. It does not run programs here that lua5.1 has stopped, because they take most
+// of the time.
 func (c *comparison) compare(t *testing.T, programs []string, budget func() int) {
 	t.Helper()
 	want := oracle(t, programs)
@@ -352,7 +354,7 @@ func TestGeneratedAgainstLua(t *testing.T) {
 	compareMany(t, func() string { return generate(rng) })
 }
 
-// programCount is SPINDLE_LUA_PROGRAMS, or a few.
+// programCount returns SPINDLE_LUA_PROGRAMS, or a small number.
 func programCount() int {
 	if n, err := strconv.Atoi(os.Getenv("SPINDLE_LUA_PROGRAMS")); err == nil {
 		return n
@@ -360,7 +362,7 @@ func programCount() int {
 	return 300
 }
 
-// seedOf is SPINDLE_LUA_SEED or a new one, printed for a failure to be repeated.
+// seedOf returns SPINDLE_LUA_SEED or a new seed. It prints the seed, so that a failure can be repeated.
 func seedOf(t *testing.T) uint64 {
 	seed := rand.Uint64()
 	if v, err := strconv.ParseUint(os.Getenv("SPINDLE_LUA_SEED"), 10, 64); err == nil {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// stringDump is string.dump: a function as a chunk in Lua 5.1's format. Chunks are never loaded here: a chunk may be
-// malicious, and the machine would have to trust it.
+// stringDump is string.dump: it returns a function as a chunk in Lua 5.1's format. Chunks are never loaded here,
+// because a chunk may be malicious and the machine would have to trust it.
 func stringDump(c *Call) Outcome {
 	c.CheckFunction(1)
 	if c.Arg(1).n != bitsClosure {
@@ -30,7 +30,8 @@ const (
 	chunkString  = 4
 )
 
-// appendProto appends p and its inner functions. A function does not repeat the source of the enclosing one.
+// appendProto appends p and its inner functions. If the source of p is that of the enclosing function, around, it is
+// omitted.
 func appendProto(dst []byte, p *Proto, around string) []byte {
 	source := p.source
 	if source == around {
@@ -90,7 +91,7 @@ func appendChunkInt(dst []byte, n int) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(n))
 }
 
-// appendChunkString appends a name; an empty one is absent.
+// appendChunkString appends a name. An empty name is written as absent.
 func appendChunkString(dst []byte, s string) []byte {
 	if s == "" {
 		return binary.LittleEndian.AppendUint64(dst, 0)

@@ -12,8 +12,8 @@ type directive struct {
 	verb                            byte
 }
 
-// parseDirective parses a directive after its %. at is the first byte after the %, next the first one after the
-// directive.
+// parseDirective parses a directive after its %. at is the index of the first byte after the %, next that of the first
+// byte after the directive.
 func (c *Call) parseDirective(format string, at int) (d directive, next int) {
 	byteAt := func(i int) byte {
 		if i < len(format) {
@@ -142,7 +142,7 @@ func toUnsigned(f float64) uint64 {
 	return uint64(toInteger(f))
 }
 
-// pad appends item, which is width characters wide, with blanks to its left or right.
+// pad appends item, which is width characters wide, with blanks on its left or right.
 func (d *directive) pad(out, item []byte, width int) []byte {
 	n := d.width - width
 	if !d.minus {

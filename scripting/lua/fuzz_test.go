@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// fuzzCall runs an expression of the strings a, b and c as a whole and in small slices. Both must end in the same way.
+// fuzzCall runs an expression of the strings a, b and c as a whole and in small slices. Both runs must end in the same
+// way.
 func fuzzCall(f *testing.F, expression string, seeds ...[3]string) {
 	for _, seed := range seeds {
 		f.Add(seed[0], seed[1], seed[2])

@@ -36,7 +36,7 @@ func (g *generator) repeated(least, most int, one func(i int) string) string {
 	return b.String()
 }
 
-// closures share variables, also those of loops that have ended.
+// closures makes closures that share variables, including those of loops that have ended.
 func (g *generator) closures() {
 	g.line("local fs, up = {}, %s", g.expr())
 	head := g.pick("for i = 1, 4 do", "for i, w in ipairs{5, 6, 7, 8} do",
@@ -81,7 +81,7 @@ func (g *generator) variadic() {
 	}
 }
 
-// chain makes tables that look things up in each other.
+// chain makes tables that look up missing fields in each other.
 func (g *generator) chain() {
 	g.line("local base = {p = 1, q = %s, [1] = 'one'}", g.expr())
 	for i, name := range []string{"mid", "top"} {
@@ -108,7 +108,7 @@ func (g *generator) chain() {
 	g.line("print(base.p, base.q, base.r, base[1])")
 }
 
-// objects have a class with metamethods. Some fail, yield or return several values.
+// objects makes objects that have a class with metamethods. Some metamethods fail, yield or return several values.
 func (g *generator) objects() {
 	g.line("local C = {} C.__index = C")
 	for _, m := range []string{"__add", "__concat", "__eq", "__lt", "__le", "__unm", "__call", "__mod", "__pow", "__div",
@@ -214,7 +214,7 @@ func (g *generator) levels() {
 	}
 }
 
-// nameless uses values of the wrong type, whose names the errors must show.
+// nameless uses values of the wrong type. The errors must show the values' names.
 func (g *generator) nameless() {
 	g.line("local loc, num, tab, up2 = nil, 5, {f = {}}, %s", g.expr())
 	for range 3 + g.rng.IntN(5) {

@@ -22,7 +22,7 @@ func mustRun(t testing.TB, s *State, want Status) {
 	}
 }
 
-// everywhere are endless programs, each inside another construct.
+// everywhere has endless programs, each inside another construct.
 var everywhere = map[string]string{
 	"loop":         `while true do end`,
 	"for":          `for i = 1, math.huge do end`,
@@ -96,8 +96,8 @@ func TestLeastBudget(t *testing.T) {
 	}
 }
 
-// TestWorkIsSpent: calls whose time depends on the length of arguments spend budget, so few run between two looks at
-// the clock.
+// TestWorkIsSpent: calls whose time depends on the length of arguments spend budget for it. So few of them run between
+// two readings of the clock.
 func TestWorkIsSpent(t *testing.T) {
 	const text, table, holes = `local a, b = string.rep("a", 1e6), string.rep("a", 1e6)`,
 		`local t = {} for i = 1, 1e5 do t[i] = "" end`,
@@ -249,7 +249,7 @@ func TestSmallScriptLeavesNoGarbage(t *testing.T) {
 	}
 }
 
-// FuzzSource: no source makes the machine panic, and pauses do not change what a program does.
+// FuzzSource: no source makes the machine panic, and pauses do not change a program's result.
 func FuzzSource(f *testing.F) {
 	for _, p := range corpus(f) {
 		f.Add([]byte(p))

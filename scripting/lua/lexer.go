@@ -65,7 +65,7 @@ func tokenText(t token) string {
 	return string([]byte{byte(t)})
 }
 
-// A SyntaxError is Compile's error for invalid source; its text has the position.
+// A SyntaxError is Compile's error for invalid source. Its text has the position.
 type SyntaxError struct{ Text string }
 
 func (e *SyntaxError) Error() string { return e.Text }
@@ -193,8 +193,8 @@ func (l *lexer) readNumber() {
 	l.number = f
 }
 
-// skipSeparator reads [==[ up to the second bracket and returns the number of =, or a negative number if it is no
-// bracket.
+// skipSeparator reads [==[ up to the second bracket and returns the number of =. If there is no second bracket, it
+// returns a negative number.
 func (l *lexer) skipSeparator() int {
 	count, s := 0, l.current
 	l.saveAndNext()
@@ -402,8 +402,8 @@ func isControl(c byte) bool { return c < ' ' || c == 127 }
 
 const shortSource = 60 // chunkID's size in messages of running code
 
-// chunkID returns a chunk's name in messages: the text after = or @, or [string "first line..."]. size is that of C's
-// buffer.
+// chunkID returns a chunk's name in messages: the text after = or @, or [string "first line..."]. size is the size of
+// C's buffer for it.
 func chunkID(source string, size int) string {
 	if zero := strings.IndexByte(source, 0); zero >= 0 {
 		source = source[:zero]

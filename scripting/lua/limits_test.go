@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// limitPrograms reach the limits of the compiler and of the instruction's operands.
+// limitPrograms returns programs that reach the limits of the compiler and of the instructions' operands.
 func limitPrograms() []string {
 	rep := strings.Repeat
 	join := func(n int, format, separator string) string {
@@ -87,7 +87,7 @@ func TestLimitsAgainstLua(t *testing.T) {
 	compareAll(t, limitPrograms(), slices)
 }
 
-// TestCodeBytes: code is counted once, however it is reached. A chunk without references is not counted.
+// TestCodeBytes: code is counted once, even if several values lead to it. A chunk without references is not counted.
 func TestCodeBytes(t *testing.T) {
 	size := func(source string) int {
 		t.Helper()

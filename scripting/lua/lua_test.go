@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A script is one run of source in a fresh State; print writes to out as in the stand-alone interpreter.
+// A script is one run of source in a fresh State. print writes to out as in the stand-alone interpreter.
 type script struct {
 	state  *State
 	out    strings.Builder
@@ -59,7 +59,7 @@ func (r *script) printFrom(c *Call, i int) Outcome {
 	})
 }
 
-// result returns what a run shows: its output, and its error if it failed.
+// result returns what a run has printed, and its error if it failed.
 func (r *script) result() string {
 	if r.status == Failed {
 		return r.out.String() + "error: " + r.state.ToString(r.state.Err()).Str()

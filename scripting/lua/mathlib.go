@@ -93,10 +93,10 @@ func processorSeconds() float64 {
 	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }
 
-// invalidResult is the processor's NaN for an invalid operation; it prints as -nan.
+// invalidResult is the processor's NaN for an invalid operation. It prints as -nan.
 var invalidResult = math.Float64frombits(0xFFF8 << 48)
 
-// invalid makes f return that NaN where it has no result, as in the C library.
+// invalid makes f return invalidResult where f has no result, as in the C library.
 func invalid(f func(float64) float64) func(float64) float64 {
 	return func(x float64) float64 {
 		if y := f(x); y == y {

@@ -1,8 +1,8 @@
 package lua
 
-// The memory account is an estimate. charge adds new objects, but does not learn what Go's collector has freed. When
-// the sum passes the gate, audit walks everything reachable from the State, which gives the true sum. The script fails
-// only if that is above the limit.
+// The memory account is an estimate. charge adds new objects, but does not know what Go's collector has freed. When the
+// sum exceeds the gate, audit walks everything reachable from the State, which gives the true sum. The script fails
+// only if the true sum exceeds the limit.
 //
 // lua.A1. An object with mark == State.epoch has been counted by the present walk.
 // lua.A2. Strings with markStatic belong to a Proto or to the process and are not counted.
@@ -11,7 +11,7 @@ const markStatic = ^uint32(0)
 
 func stringBytes(n int) int { return (headerBytes + n + 15) &^ 7 }
 
-// charge counts n bytes before their allocation; a negative n subtracts. Only a running script fails from it.
+// charge counts n bytes before their allocation. A negative n subtracts. Only a running script fails because of it.
 // Allocations by the host between runs are counted, and the script fails at its next object.
 func (s *State) charge(n int) {
 	s.used += n
@@ -20,7 +20,7 @@ func (s *State) charge(n int) {
 	}
 }
 
-// SetMemoryLimit makes scripts fail with "not enough memory" above this size of the State's objects; 0 is no limit.
+// SetMemoryLimit makes scripts fail with "not enough memory" above this size of the State's objects. 0 means no limit.
 func (s *State) SetMemoryLimit(bytes int) {
 	s.limit = bytes
 	s.gate = bytes
@@ -29,7 +29,7 @@ func (s *State) SetMemoryLimit(bytes int) {
 	}
 }
 
-// Used returns the estimate of the memory in use, with the garbage since the last count.
+// Used returns the estimate of the memory in use. It includes the garbage since the last count.
 func (s *State) Used() int { return s.used }
 
 // Live counts the memory reachable from the State.
@@ -38,7 +38,7 @@ func (s *State) Live() int {
 	return s.used
 }
 
-// Collect is Live; it also clears the entries of weak tables whose key or value is otherwise unreachable.
+// Collect is Live. It also clears the entries of weak tables whose key or value is otherwise unreachable.
 func (s *State) Collect() { s.used = s.walk(true) }
 
 func (s *State) audit(n int) {
@@ -55,8 +55,8 @@ func (s *State) audit(n int) {
 	s.gate = max(s.limit, s.used+s.limit/8)
 }
 
-// CodeBytes returns the size of the code reachable from values without the globals. It includes the chunk that made the
-// functions only if one of them refers to it.
+// CodeBytes returns the size of the code reachable from values, without the globals. It includes the chunk that made
+// the functions only if one of the functions refers to the chunk.
 func CodeBytes(values ...Value) (n int) {
 	seen := map[any]bool{}
 	var code func(p *Proto)

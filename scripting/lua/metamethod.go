@@ -1,9 +1,9 @@
 package lua
 
-// The slow forms of instructions, for operands that execute does not handle directly.
+// These are the slow forms of instructions, for operands that execute does not handle directly.
 //
-// A form may have to call a metamethod. Then it returns called, and finishInstruction completes the instruction after
-// the metamethod.
+// A slow form may have to call a metamethod. Then it returns called, and finishInstruction completes the instruction
+// after the metamethod.
 
 import (
 	"math"
@@ -85,7 +85,7 @@ func (s *State) setIndex(t *Thread, f *frame, o, key, v Value, register int) (ca
 
 const readonlyText = "Attempt to modify a readonly table"
 
-// slotFor is Table.slot for a script's key; it checks the key.
+// slotFor is Table.slot for a key that comes from a script. It checks the key.
 func (s *State) slotFor(table *Table, key Value) *Value {
 	table.absent = 0
 	if p := table.find(key); p != &nilSlot {
@@ -279,7 +279,8 @@ func (s *State) join(parts []Value) Value {
 	return v
 }
 
-// finishInstruction completes the instruction that called a metamethod or iterator. The results are at slot.
+// finishInstruction completes the instruction that called a metamethod or iterator. The results of that call are at
+// slot.
 func (s *State) finishInstruction(t *Thread, slot int) {
 	f := t.frame()
 	p := f.cl.proto

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// arithmetic applies an operator to two numbers; unary minus ignores y.
+// arithmetic applies an operator to two numbers. Unary minus ignores y.
 func arithmetic(o opcode, x, y float64) float64 {
 	switch o {
 	case opAdd:
@@ -27,7 +27,7 @@ func arithmetic(o opcode, x, y float64) float64 {
 
 func modulo(x, y float64) float64 { return x - math.Floor(x/y)*y }
 
-// toNumber converts as arithmetic does; strings are converted, too.
+// toNumber converts v to a number as arithmetic does. It also converts strings.
 func toNumber(v Value) (float64, bool) {
 	if v.n < firstTag {
 		return v.Float(), true
@@ -38,7 +38,7 @@ func toNumber(v Value) (float64, bool) {
 	return 0, false
 }
 
-// toNumber returns the function toNumber; it spends budget for a string.
+// toNumber calls the function toNumber. It spends budget for a string.
 func (s *State) toNumber(v Value) (float64, bool) {
 	if v.IsString() {
 		s.budget -= v.textLen() >> 2
@@ -64,7 +64,8 @@ func parseNumber(s string) (float64, bool) {
 	return f, rest == ""
 }
 
-// scanNumber is C's strtod: the number at the start of s, and its length in bytes; 0 if there is none.
+// scanNumber is C's strtod: it returns the number at the start of s, and its length in bytes. n is 0 if there is no
+// number.
 func scanNumber(s string) (f float64, n int) {
 	i := 0
 	for i < len(s) && isSpace(int(s[i])) {
@@ -198,7 +199,8 @@ func parseHexFloat(s string, negative bool) float64 {
 	return f
 }
 
-// scanUnsigned is C's strtoul: the number and its length in bytes. Out of range gives the largest number.
+// scanUnsigned is C's strtoul: it returns the number and its length in bytes. Out of range it returns the largest
+// number.
 func scanUnsigned(s string, base int) (u uint64, n int) {
 	i := 0
 	for i < len(s) && isSpace(int(s[i])) {
@@ -260,7 +262,7 @@ func appendNumber(dst []byte, f float64) []byte {
 	return appendG(dst, f, 14, false, false)
 }
 
-// appendG is C's %.<precision>g of a finite number; keepZeros is the flag #.
+// appendG appends C's %.<precision>g of a finite number. keepZeros is the flag #.
 func appendG(dst []byte, f float64, precision int, upper, keepZeros bool) []byte {
 	if precision == 0 {
 		precision = 1
@@ -328,7 +330,7 @@ func trimZeros(s []byte) []byte {
 	return s
 }
 
-// toInteger converts as a C cast to 64 bits on x86: out of range gives the least integer.
+// toInteger converts f like a C cast to 64 bits on x86. A number out of range gives the least integer.
 func toInteger(f float64) int64 {
 	if f >= -9223372036854775808 && f < 9223372036854775808 {
 		return int64(f)

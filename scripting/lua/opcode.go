@@ -1,8 +1,8 @@
 package lua
 
 // An instruction of the compiler has 32 bits: opcode 6, A 8, C 9, B 9; or opcode 6, A 8, Bx 18. A B or C of 256 or more
-// is constant B-256. The set and its meaning are those of Lua 5.1, because debug.go reads variable names from it. The
-// machine runs a translation, one for one (translate.go).
+// means constant B-256. The set of instructions and their meaning are those of Lua 5.1, because debug.go gets variable
+// names from them. The machine runs a translation, one for one (translate.go).
 type instruction uint32
 
 type opcode uint8
@@ -83,7 +83,7 @@ func makeABx(o opcode, a, bx int) instruction {
 	return instruction(o) | instruction(a)<<6 | instruction(bx)<<14
 }
 
-// isTest reports whether the instruction may skip the next one, a jump.
+// isTest reports whether the instruction may skip the next instruction, which is a jump.
 func (o opcode) isTest() bool {
 	return o >= opEq && o <= opTestSet || o == opTForLoop
 }

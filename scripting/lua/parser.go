@@ -2,13 +2,13 @@ package lua
 
 import "strconv"
 
-// maxLevels bounds the nesting of syntax and of calls through Go functions: LUAI_MAXCCALLS.
+// maxLevels limits the nesting of syntax and of calls through Go functions, as LUAI_MAXCCALLS does.
 const maxLevels = 200
 
 // A parser compiles a chunk to a Proto in one pass, with a builder for each function (code.go).
 //
-// This file has what all its parts need. scope.go resolves names; expression.go, constructor.go and statement.go are
-// the grammar.
+// This file has what all parts of the parser need. scope.go resolves names; expression.go, constructor.go and
+// statement.go are the grammar.
 type parser struct {
 	lex       lexer
 	fn        *builder
@@ -16,14 +16,16 @@ type parser struct {
 	constants map[string]Value // one string object for all functions of the chunk
 }
 
-// Compile compiles source text. name is the chunk's name: messages show "=x" and "@x" as x, any other as [string "…"].
+// Compile compiles source text. name is the chunk's name. Messages show "=x" and "@x" as x, and any other name as
+// [string "…"].
 // Errors: *SyntaxError, with the position in its text.
 func Compile(name string, source []byte) (*Proto, error) {
 	return compile(name, string(source), 0, false)
 }
 
-// compile starts at a nesting level, because Lua 5.1 includes the calls around loadstring. more: source is only a
-// beginning; the error is errNeedsMore if it has no other one.
+// compile compiles source, starting at the nesting level level. loadstring passes a level above 0, because Lua 5.1
+// counts the calls around it. If more is true, source is only the beginning of the text. compile then returns
+// errNeedsMore, unless it finds a syntax error first.
 func compile(name, source string, level int, more bool) (proto *Proto, err error) {
 	p := &parser{level: level, constants: map[string]Value{}}
 	p.lex = lexer{src: source, more: more, line: 1, lastLine: 1, ahead: tokEOS, source: name}
@@ -48,7 +50,7 @@ func compile(name, source string, level int, more bool) (proto *Proto, err error
 	return p.close(), nil
 }
 
-// constant returns the string object of a literal or name. Well-known names share one in the whole process.
+// constant returns the string object of a literal or name. Well-known names have one object in the whole process.
 func (p *parser) constant(s string) Value {
 	if v, ok := p.constants[s]; ok {
 		return v

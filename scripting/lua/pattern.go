@@ -3,7 +3,7 @@ package lua
 // A matcher finds a Lua pattern in a subject. It keeps the choices for backtracking as data. So it needs no Go stack
 // for long patterns and can pause in a long search.
 //
-// lua.M1. Each item of the pattern in use has at most one choice, so there are no more choices than items.
+// lua.M1. Each item of the pattern that is in use has at most one choice, so there are no more choices than items.
 type matcher struct {
 	src, pattern string // the pattern ends before its first zero byte
 	level        int    // captures begun
@@ -68,7 +68,7 @@ func (m *matcher) fail(text string) matchResult {
 	return matchError
 }
 
-// begin starts an attempt at s with the pattern's part after p.
+// begin starts an attempt at s with the part of the pattern after p.
 func (m *matcher) begin(s, p int) {
 	m.level, m.s, m.p, m.count = 0, s, p, 0
 	m.choices = m.choices[:0]
@@ -138,7 +138,7 @@ func matchClass(c int, class byte) bool {
 	return res == isLower(int(class))
 }
 
-// matchSet matches a byte with the set between the [ at p and the ] at last.
+// matchSet reports whether byte c is in the set between the [ at p and the ] at last.
 func (m *matcher) matchSet(c int, p, last int) bool {
 	want := true
 	if m.at(p+1) == '^' {
@@ -164,7 +164,7 @@ func (m *matcher) matchSet(c int, p, last int) bool {
 	return !want
 }
 
-// single matches the byte at s with the item between p and end.
+// single reports whether the byte at s matches the item between p and end.
 func (m *matcher) single(s, p, end int) bool {
 	if s >= len(m.src) {
 		return false
@@ -183,7 +183,7 @@ func (m *matcher) single(s, p, end int) bool {
 
 func (m *matcher) push(c choice) { m.choices = append(m.choices, c) }
 
-// run continues the attempt until it is decided or fuel is used up. After a match, m.s is its end.
+// run continues the attempt until it is decided or fuel is used up. After a match, m.s is the end of the match.
 func (m *matcher) run(fuel *int) matchResult {
 	s, p := m.s, m.p
 	for {
@@ -270,7 +270,7 @@ func (m *matcher) run(fuel *int) matchResult {
 				if l < 0 || l >= m.level || m.captures[l].length == captureUnfinished {
 					return m.fail("invalid capture index")
 				}
-				// A position capture has a negative length; in C it is unsigned and larger than any rest.
+				// A position capture has a negative length. In C it is unsigned, and larger than any rest.
 				if n := m.captures[l].length; n >= 0 && len(m.src)-s >= n {
 					start := m.captures[l].start
 					*fuel -= n >> 5
@@ -302,11 +302,11 @@ func (m *matcher) run(fuel *int) matchResult {
 	}
 }
 
-// stride is the approximate number of bytes compared between two looks at the fuel.
+// stride is the approximate number of bytes compared between two checks of the fuel.
 const stride = 4096
 
 // item matches one character class with its suffix. res is matchFailed, unless the pattern is malformed or the fuel ran
-// out during repetitions. After that the item is tried again from the same place.
+// out during repetitions. In the second case the item is tried again from the same place.
 func (m *matcher) item(s, p int, fuel *int) (nextS, nextP int, ok bool, res matchResult) {
 	end, good := m.classEnd(p)
 	if !good {
@@ -428,7 +428,7 @@ func (c *Call) pushCapture(m *matcher, i, s, e int) {
 	}
 }
 
-// pushCaptures pushes all captures. whole: a match without captures is its own capture.
+// pushCaptures pushes all captures. If whole is true, a match without captures is its own capture.
 func (c *Call) pushCaptures(m *matcher, s, e int, whole bool) int {
 	n := m.level
 	if n == 0 && whole {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPausesChangeNothing runs programs as a whole and with random small budgets: the results are the same.
+// TestPausesChangeNothing runs programs as a whole and with random small budgets. The results are the same.
 // SPINDLE_LUA_PAUSES is the number of pauses, a hundred thousand by default.
 func TestPausesChangeNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 3))

@@ -6,7 +6,7 @@ import (
 	"spindle/internal/exact"
 )
 
-// power is C's pow with an error far below what %.14g shows. Go's own is less exact.
+// power is C's pow. Its error is far below what %.14g shows. Go's own pow is less exact.
 func power(x, y float64) float64 {
 	switch y {
 	case 2:
@@ -82,7 +82,7 @@ func preciseLog(x float64) exact.Pair {
 	return exact.Sum(log.Hi, log.Lo+(2*half.Lo+float64(e)*ln2Lo))
 }
 
-// preciseExp is e^(p+q) for a small q.
+// preciseExp returns e^(p+q) for a small q.
 func preciseExp(p, q float64) float64 {
 	const ln2Hi, ln2Lo = 0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45
 	k := math.Round(p / math.Ln2)

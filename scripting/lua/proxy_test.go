@@ -12,7 +12,7 @@ func TestProxiesAreForgotten(t *testing.T) {
 	s.Start(load(t, s, `local p = newproxy(true) newproxy(p) return getmetatable(p)`))
 	mustRun(t, s, Done)
 	meta := weak.Make(s.Results()[0].Table())
-	// The next scripts overwrite its place on the stack.
+	// The next scripts overwrite the proxy's place on the stack.
 	s.Start(load(t, s, `local p = newproxy() local m = tostring(newproxy()) return tostring(tostring(m))`))
 	mustRun(t, s, Done)
 	s.Reset()

@@ -7,7 +7,7 @@ type outcome struct {
 	failed bool
 }
 
-// signal says why execute returned.
+// signal is the reason why execute returned.
 type signal uint8
 
 const (
@@ -17,8 +17,8 @@ const (
 	signalOutcome               // a Go function returned goOutcome, which is not a number of results
 )
 
-// protected runs until the script ends or stops. ended is false after a panic with an error: the next call unwinds to
-// the frame that catches it.
+// protected runs until the script ends or stops. ended is false after a panic with an error. The next call then unwinds
+// to the frame that catches the error.
 func (s *State) protected() (status Status, ended bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -116,7 +116,7 @@ func (s *State) finishGo(t *Thread, n int) {
 	s.returned(t, slot, how)
 }
 
-// moveResults moves n values to slot, cut or padded to the wanted number, and sets t.top after them.
+// moveResults moves n values to slot, cut or padded to the wanted number. It sets t.top after them.
 func (t *Thread) moveResults(from, n, slot, wanted int) {
 	if wanted < 0 {
 		wanted = n
@@ -192,7 +192,7 @@ func (s *State) throw() (Status, bool) {
 	return 0, false
 }
 
-// callHandler calls xpcall's handler with the error; the failed frames still exist.
+// callHandler calls xpcall's handler with the error, while the failed frames still exist.
 func (s *State) callHandler(t *Thread, handler Value) (Status, bool) {
 	if !handler.IsFunction() {
 		s.errValue, s.errKind = handlerText, errorHandler
@@ -207,7 +207,7 @@ func (s *State) callHandler(t *Thread, handler Value) (Status, bool) {
 	return 0, false
 }
 
-// die ends the script in any state.
+// die ends the script, whatever its state.
 func (s *State) die() Status {
 	for t := s.cur; t != nil; t = t.parent {
 		t.closeUpvalues(0)

@@ -1,6 +1,7 @@
 package lua
 
-// The names of a function under compilation: its locals, its blocks, and the upvalues of inner functions.
+// This file resolves the names of a function under compilation: its locals, its blocks, and the upvalues of inner
+// functions.
 
 // newLocal declares the n-th local of the statement. activate makes it visible.
 func (p *parser) newLocal(name string, n int) {

@@ -9,8 +9,8 @@ import (
 
 // A State is one Lua environment: globals, the metatable of strings, a stack, and the script that runs or waits on it.
 //
-// Lifetime: values belong to the State that made them; strings of a Proto and of Intern belong to all. One goroutine at
-// a time may use a State.
+// Lifetime: values belong to the State that made them. Strings of a Proto and of Intern belong to all States. One
+// goroutine at a time may use a State.
 type State struct {
 	Globals *Table
 	Random  func() float64 // in [0, 1), for math.random
@@ -132,7 +132,8 @@ type Function struct {
 	mark     uint32
 }
 
-// A GoFunction is the Go code of a Function. It returns the result of a method of Call: Return, Throw, Invoke, Suspend.
+// A GoFunction is the Go code of a Function. It returns the result of one of Call's methods Return, Throw, Invoke and
+// Suspend.
 type GoFunction func(c *Call) Outcome
 
 // Outcome tells the machine how to continue after a GoFunction.
@@ -167,14 +168,14 @@ func (s *State) Load(p *Proto, env *Table) Value {
 	return closureValue(s.newClosure(p, env))
 }
 
-// SetHome sets the globals for code that loadstring compiles, and the environment of level 0. A script's own change of
-// it ends at the next Start.
+// SetHome sets the globals for code that loadstring compiles, and the environment of level 0. If a script changes that
+// environment, the change ends at the next Start.
 func (s *State) SetHome(env *Table) { s.home, s.main.globals = env, env }
 
-// SetEnv sets the globals of a compiled function, in place of those of setfenv.
+// SetEnv sets the globals of a compiled function. It overrides those of setfenv.
 func (s *State) SetEnv(function Value, env *Table) { function.closure().env = env }
 
-// Start prepares a call; Run executes it. It reuses the last call's stacks and drops its results.
+// Start prepares a call, which Run executes. It reuses the last call's stacks and drops the last call's results.
 func (s *State) Start(function Value, args ...Value) {
 	t := s.main
 	s.Reset()
@@ -214,7 +215,7 @@ func (s *State) Reset() {
 	}
 }
 
-// The largest buffers that are kept after a script.
+// These are the maximum sizes of buffers that are kept after a script.
 const (
 	keptStack   = 8192 // values
 	keptScratch = 64 << 10
@@ -223,8 +224,8 @@ const (
 // leastBudget is the budget that a search or sort needs for one step after a pause.
 const leastBudget = 8
 
-// Run executes the prepared call, or continues it, for about budget instructions. Each Run makes progress, however
-// small the budget.
+// Run executes the prepared call, or continues it, for about budget instructions. Each Run makes progress, even with
+// the smallest budget.
 func (s *State) Run(budget int) Status {
 	if s.status != Paused && !s.killed {
 		return s.status
@@ -258,7 +259,7 @@ func (s *State) Wake(results ...Value) {
 	s.status = Paused
 }
 
-// Budget returns the rest of the last Run's budget; it may be negative.
+// Budget returns what is left of the last Run's budget. It may be negative.
 func (s *State) Budget() int { return s.budget }
 
 // Where returns the position "chunk:line: " of a level of the running function, or "". Level 1 is the caller of a Go
@@ -272,7 +273,7 @@ type Frame struct {
 	Line   int    // the present line, or -1
 }
 
-// Level describes the function at a level; ok is false if there is none.
+// Level describes the function at a level. ok is false if there is none.
 func (s *State) Level(level int) (Frame, bool) {
 	i, ok := s.cur.frameAt(level)
 	if !ok {
@@ -365,7 +366,7 @@ func (s *State) ToString(v Value) Value {
 	case bitsThread:
 		id = uint64(v.thread().id)
 	}
-	// An id instead of an address, so that a script prints the same text in every run.
+	// Use an id instead of an address, so that a script prints the same text in every run.
 	text := strconv.FormatUint(0x100000000000+id*64, 16)
 	return s.String(v.Type().String() + ": 0x" + text)
 }
@@ -388,8 +389,8 @@ var (
 	internTable = map[string]Value{}
 )
 
-// Intern returns the string object that all later Protos use for text. It is for names of libraries: a lookup of an
-// interned name compares no bytes. The objects live as long as the process.
+// Intern returns the string object that all later Protos use for text. It is for names of libraries, because a lookup
+// of an interned name compares no bytes. The objects live as long as the process.
 func Intern(text string) Value {
 	internLock.Lock()
 	defer internLock.Unlock()

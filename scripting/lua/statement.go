@@ -1,6 +1,6 @@
 package lua
 
-// The grammar of statements, and how each is compiled.
+// This file is the grammar of statements, and compiles each of them.
 
 func (p *parser) adjustAssign(variables, values int, e *expression) {
 	b := p.fn
@@ -44,7 +44,8 @@ type target struct {
 	e        expression
 }
 
-// checkConflict copies a local that an earlier target uses as table or key, because the assignment changes it.
+// checkConflict copies a local that an earlier target uses as table or key, because the assignment will change the
+// local.
 func (p *parser) checkConflict(t *target, e *expression) {
 	b := p.fn
 	extra := b.free
@@ -359,7 +360,7 @@ func (p *parser) returnStatement() {
 	b.ret(first, n)
 }
 
-// statement reports whether it must be the last of its block.
+// statement parses a statement. It reports whether the statement must be the last of its block.
 func (p *parser) statement() bool {
 	line := p.lex.line
 	switch p.lex.tok {

@@ -21,7 +21,7 @@ func (s *State) openString() {
 	s.stringMeta.put(eventNames[eventIndex], t.Value())
 }
 
-// relative converts a position that may count from the end to one from the start.
+// relative converts a position that may count from the end to a position from the start.
 func relative(pos, length int) int {
 	if pos < 0 {
 		pos += length + 1
@@ -45,7 +45,7 @@ func stringSub(c *Call) Outcome {
 	return c.Return1(c.state.String(s[start-1 : end]))
 }
 
-// transform returns a string as long as the first argument; fill writes it.
+// transform returns a string as long as the first argument. fill writes its bytes.
 func transform(c *Call, fill func(to []byte, s string)) Outcome {
 	s := c.CheckString(1).str()
 	if s == "" {
@@ -200,7 +200,7 @@ func matchStep(c *Call) Outcome {
 	return c.Return1(Nil)
 }
 
-// search continues m's attempt at the position frame.pc. With anywhere it also tries later positions.
+// search continues m's attempt at the position frame.pc. If anywhere is true, it also tries later positions.
 func (c *Call) search(m *matcher, anywhere bool) matchResult {
 	f := c.t.frame()
 	first := 0
@@ -342,7 +342,7 @@ func gsubStep(c *Call) Outcome {
 	return 2
 }
 
-// gsubAdvance moves past the match, or by one byte; false ends the search.
+// gsubAdvance moves past the match, or by one byte. It returns false at the end of the search.
 func (c *Call) gsubAdvance(g *substitution) bool {
 	c.gsubGrow(g)
 	switch {
@@ -357,7 +357,7 @@ func (c *Call) gsubAdvance(g *substitution) bool {
 	return g.start == 0
 }
 
-// replace appends the replacement of the match. An outcome other than 0: the machine must call a function first.
+// replace appends the replacement of the match. If the outcome is not 0, the machine must call a function first.
 func (c *Call) replace(g *substitution, m *matcher) Outcome {
 	switch by := c.Arg(3); by.Type() {
 	case TypeFunction:
@@ -381,7 +381,7 @@ func (c *Call) replace(g *substitution, m *matcher) Outcome {
 	return 0
 }
 
-// lookup is o[key]. If a function must be called for it, tm is the function and holder its first argument.
+// lookup returns o[key]. If a function must be called for it, tm is that function and holder its first argument.
 func (s *State) lookup(o, key Value) (v, tm, holder Value) {
 	for range maxEventLoop {
 		if o.n == bitsTable {

@@ -11,10 +11,10 @@ import (
 //	array   [v1 v2 … vn]
 //	nodes   [key value next] × 2^k    a chained scatter table: collisions go to free nodes, next links them
 //
-// lua.T1. A key is in its main position, or the node there is in its own main position and leads to the key.
+// lua.T1. A key is in its main position. Otherwise the node there is in its own main position and leads to the key.
 // lua.T2. Sizes follow Lua 5.1's rules step by step, because # and next show them.
 // lua.T3. A node's key stays when its value becomes nil, so a walk may clear fields.
-// lua.T4. absent has bit e set only if the table has no field named for event e; every raw set clears it.
+// lua.T4. absent has bit e set only if the table has no field named for event e. Every raw set clears absent.
 type Table struct {
 	array    []Value
 	nodes    []node
@@ -56,8 +56,8 @@ func newTable(s *State, arraySize, hashSize int) *Table {
 	return t
 }
 
-// Renew makes t equal to a new table NewTable(n, 0). Call it only if t has no other reference.
-// Errors: false if scripts have changed the form of t, or it is not small. Then t is unchanged.
+// Renew makes t equal to a new table NewTable(n, 0). Call it only if nothing else refers to t.
+// Errors: it returns false if scripts have changed the form of t, or if t is not small. Then t is unchanged.
 func (t *Table) Renew(n int) bool {
 	const most = 64
 	if len(t.nodes) > 0 || t.meta != nil || t.readonly || cap(t.array) > most || n > most {
@@ -94,8 +94,8 @@ func (t *Table) Get(key Value) Value { return *t.find(key) }
 // GetInt returns t[i] without metamethods.
 func (t *Table) GetInt(i int) Value { return *t.findInt(i) }
 
-// Set stores t[key] without metamethods.
-// Errors: key is nil or NaN; it ignores the readonly flag.
+// Set stores t[key] without metamethods. It ignores the readonly flag.
+// Errors: key is nil or NaN.
 func (t *Table) Set(key, value Value) error {
 	if key.IsNil() {
 		return errNilIndex
@@ -315,8 +315,8 @@ func (t *Table) setArray(n int) {
 	t.array = array
 }
 
-// spares are small arrays that tables have outgrown, one of each size, for the next table that grows. Most tables of
-// libraries have a few fields and would leave an array for each size.
+// spares holds small arrays that tables have outgrown, one of each size, for the next table that grows. Most tables of
+// libraries have a few fields, and would otherwise leave an array of each size to the collector.
 type spares struct {
 	arrays [spareSizes][]Value
 	nodes  [spareSizes][]node // with all nodes free
@@ -324,7 +324,7 @@ type spares struct {
 
 const spareSizes = 5 // 1, 2, 4, 8 and 16
 
-// spareSize returns the index of size n; ok is false if arrays of this size are not kept.
+// spareSize returns the index of size n. ok is false if arrays of this size are not kept.
 func spareSize(n int) (lg int, ok bool) {
 	if n == 0 || n&(n-1) != 0 || n > 1<<(spareSizes-1) {
 		return 0, false
@@ -474,8 +474,8 @@ func (t *Table) rehash(key Value) {
 	t.resize(size, total-inArray)
 }
 
-// Len returns a border n of t: 0, or t[n] is not nil and t[n+1] is. For a table with holes it is the same one as in Lua
-// 5.1 (lua.T2).
+// Len returns a border n of t: n is 0 or t[n] is not nil, and t[n+1] is nil. For a table with holes it is the same
+// border as in Lua 5.1 (lua.T2).
 func (t *Table) Len() int {
 	j := len(t.array)
 	if j > 0 && t.array[j-1].n == bitsNil {
@@ -557,10 +557,10 @@ func (t *Table) cursorAfter(key Value) (cursor int, ok bool) {
 	}
 }
 
-// field returns t[name]; name is an existing string value.
+// field returns t[name]. name is an existing string value.
 func (t *Table) field(name Value) Value { return *t.findString(name) }
 
-// event returns t's metamethod for an event, or nil; t may be nil.
+// event returns t's metamethod for an event, or nil. t may be nil.
 func (t *Table) event(e event) Value {
 	if t == nil || t.absent&(1<<e) != 0 {
 		return Nil

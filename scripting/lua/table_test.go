@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// check proves lua.T1: a walk from each key's main position finds the key, and no node is in two chains.
+// check checks lua.T1: a walk from each key's main position finds the key, and no node is in two chains.
 func (t *Table) check(tb testing.TB) {
 	tb.Helper()
 	for i := range t.nodes {

@@ -92,7 +92,7 @@ func tableInsert(c *Call) Outcome {
 	return 0
 }
 
-// moves is how many elements table.insert and table.remove move between two looks at the budget.
+// moves is the number of elements that table.insert and table.remove move between two checks of the budget.
 const moves = 1000
 
 // insertStep moves the elements below frame.pc up by one place. The position may be far below the first element.
@@ -207,9 +207,9 @@ func foreachStep(c *Call) Outcome {
 	return c.foreach(c.Arg(1).Table(), key)
 }
 
-// A sorting is the state of one table.sort. It is Lua 5.1's quicksort: scripts see the order of comparisons through the
-// function that they pass. The function may stop at any point. So a list of ranges replaces recursion, and state says
-// which comparison comes next.
+// A sorting is the state of one table.sort. It is Lua 5.1's quicksort, because scripts see the order of comparisons
+// through the function that they pass. That function may stop at any point. So a list of ranges replaces recursion, and
+// state says which comparison comes next.
 type sorting struct {
 	table  *Table
 	less   Value // nil for <
@@ -285,7 +285,7 @@ func sortPaused(c *Call) Outcome {
 	return c.sort(g, true, result)
 }
 
-// less compares g.a with g.b, or asks the machine to call a function for it.
+// less compares g.a with g.b, or makes the machine call a function for that.
 func (c *Call) less(g *sorting) (bool, Outcome) {
 	c.state.budget -= 2
 	a, b := g.a, g.b
@@ -312,7 +312,7 @@ func (c *Call) less(g *sorting) (bool, Outcome) {
 	return false, c.Invoke(2, 1, sortStep)
 }
 
-// nextComparison sets g.a and g.b; false ends the sort.
+// nextComparison sets g.a and g.b. It returns false at the end of the sort.
 func (c *Call) nextComparison(g *sorting) bool {
 	t := g.table
 	switch g.state {
@@ -397,7 +397,7 @@ func (c *Call) sorted(g *sorting, result bool) {
 		x, y := t.GetInt(g.u-1), t.GetInt(g.i)
 		c.rawSetInt(t, g.u-1, y)
 		c.rawSetInt(t, g.i, x)
-		// the smaller half first, then the larger one
+		// The smaller half is sorted first, then the larger half.
 		var l, u int
 		if g.i-g.l < g.u-g.i {
 			l, u = g.l, g.i-1

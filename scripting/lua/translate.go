@@ -1,7 +1,7 @@
 package lua
 
 // A runnable instruction has its opcode in the low byte and three operands of a byte each. B and C together may be one
-// 16-bit operand. The opcode says whether an operand is a register or a constant.
+// 16-bit operand. The opcode decides whether an operand is a register or a constant.
 //
 //	0        8        16       24       32
 //	+--------+--------+--------+--------+
@@ -10,7 +10,7 @@ package lua
 //
 // lua.X1. run[i] does the same as code[i], so a position in one is a position in the other.
 // lua.X2. translate checks every operand, in every build: registers, constants and jump targets are in range. The
-// machine relies on it and does not check again (vm.go).
+// machine relies on these checks and does not repeat them (vm.go).
 const (
 	xMove = iota
 	xLoadK
@@ -296,7 +296,7 @@ func translateOne(p *Proto, pc int, i instruction) uint32 {
 	return xData
 }
 
-// mustHold panics on a mistake of the compiler, which could otherwise make code that reaches foreign memory.
+// mustHold panics on a mistake of the compiler. Otherwise the mistake could make code that reaches foreign memory.
 func mustHold(ok bool, what string) {
 	if !ok {
 		panic("lua.X2: the compiler made a bad " + what)

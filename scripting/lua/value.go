@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// A Value is any Lua value, in two words. The zero Value is the number 0; nil is [Nil].
+// A Value is any Lua value, in two words. The zero Value is the number 0, and Nil is nil.
 //
 //	bits of n                          p
 //	any float64 below FFF9 << 48       not used                         number
@@ -24,9 +24,9 @@ import (
 //	FFFE | 0                           *Function                        Go function
 //	FFFF | 0, 1                        *Userdata, *Thread               userdata, coroutine
 //
-// lua.V1. Only n tells what a Value is. p may be stale where it is not used: it is never read there.
+// lua.V1. Only n decides what a Value is. Where p is not used, it may be stale, and is never read.
 // lua.V2. A NaN is stored with the bits 7FF8… or FFF8… only, so no number reaches the tags.
-// lua.V3. p points to what n says: no other code than the constructors below pairs the two.
+// lua.V3. p points to an object of the type in n. Only the constructors below combine the two.
 type Value struct {
 	p unsafe.Pointer
 	n uint64
@@ -53,7 +53,7 @@ const (
 	bitsThread   = bitsUserdata + 1
 )
 
-// The values that need no object.
+// These values need no object.
 var (
 	Nil   = Value{n: bitsNil}
 	False = Value{n: bitsFalse}
@@ -124,7 +124,7 @@ func Bool(b bool) Value {
 	return False
 }
 
-// LightUserdata returns a value that equals only another one with the same id. The id has 48 bits.
+// LightUserdata returns a value that is equal only to another light userdata with the same id. The id has 48 bits.
 func LightUserdata(id uint64) Value { return Value{n: uint64(tagLight)<<48 | id&(1<<48-1)} }
 
 func tableValue(t *Table) Value       { return Value{unsafe.Pointer(t), bitsTable} }
@@ -136,10 +136,10 @@ func threadValue(t *Thread) Value     { return Value{unsafe.Pointer(t), bitsThre
 // IsNil reports whether v is nil.
 func (v Value) IsNil() bool { return v.n == bitsNil }
 
-// IsNumber reports whether v is a number; strings are not.
+// IsNumber reports whether v is a number. It is false for strings.
 func (v Value) IsNumber() bool { return v.n < firstTag }
 
-// IsString reports whether v is a string; numbers are not.
+// IsString reports whether v is a string. It is false for numbers.
 func (v Value) IsString() bool { return v.n>>48 == tagString }
 
 // IsTable reports whether v is a table.
@@ -148,7 +148,7 @@ func (v Value) IsTable() bool { return v.n == bitsTable }
 // IsFunction reports whether v is a Lua or Go function.
 func (v Value) IsFunction() bool { return v.n == bitsClosure || v.n == bitsFunction }
 
-// Truth is v as a condition: only nil and false are false.
+// Truth returns v as a condition: only nil and false are false.
 func (v Value) Truth() bool { return v.n-bitsNil > 1 }
 
 func (v Value) isFalsy() bool { return v.n-bitsNil <= 1 }
@@ -164,7 +164,7 @@ func (v Value) Table() *Table {
 	return (*Table)(v.p)
 }
 
-// Light returns the id of a light userdata; ok is false for another value.
+// Light returns the id of a light userdata. ok is false for any other value.
 func (v Value) Light() (id uint64, ok bool) { return v.n & (1<<48 - 1), v.n>>48 == tagLight }
 
 // Userdata returns the userdata in v, or nil.
@@ -194,7 +194,7 @@ type Userdata struct {
 //	| hash | mark | bytes           |   hash 0: not computed yet; mark: see memory.go
 //	+------+------+------ ~ --------+
 //
-// The bytes never change. A string made for a Proto has its hash from the start and markStatic, so it is never written.
+// The bytes never change. A string made for a Proto has its hash and markStatic from the start, so it is never written.
 type stringHeader struct {
 	hash uint32
 	mark uint32
@@ -205,12 +205,12 @@ const (
 	maxString   = 1<<31 - 64 // a longer one fails as if memory were exhausted
 )
 
-// str returns the bytes of a string value. The result keeps them alive.
+// str returns the bytes of a string value. The result keeps the string's memory alive.
 func (v Value) str() string {
 	return unsafe.String((*byte)(unsafe.Add(v.p, headerBytes)), int(uint32(v.n)))
 }
 
-// Bytes returns the bytes of a string value, which must not be changed; nil if v is no string.
+// Bytes returns the bytes of a string value, which must not be changed. It returns nil if v is not a string.
 func (v Value) Bytes() []byte {
 	if v.n>>48 != tagString {
 		return nil
@@ -218,7 +218,7 @@ func (v Value) Bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(v.p, headerBytes)), int(uint32(v.n)))
 }
 
-// Str returns the bytes of a string value without copying them; empty if v is no string.
+// Str returns the bytes of a string value without copying them. It returns "" if v is not a string.
 func (v Value) Str() string {
 	if v.n>>48 != tagString {
 		return ""
@@ -226,7 +226,7 @@ func (v Value) Str() string {
 	return v.str()
 }
 
-// rawString makes a string of n bytes and returns its bytes, to be written before any use.
+// rawString returns a string of n bytes, and its bytes. Write them before any use of the string.
 func rawString(n int) (Value, []byte) {
 	if n <= 1 {
 		block := new([2]uint64)
@@ -264,8 +264,8 @@ func init() {
 // compare with Lua 5.1 set it to false.
 var hashEveryByte = true
 
-// hashBytes returns the string hash of Redis's Lua. The order of pairs over string keys depends on it, and scripts
-// depend on that order.
+// hashBytes returns the string hash of Redis's Lua. The order of pairs over string keys depends on this hash, and
+// scripts depend on that order.
 func hashBytes(s string) uint32 {
 	h := uint32(len(s))
 	step := 1
@@ -287,7 +287,7 @@ func stringHash(p unsafe.Pointer, n uint64) uint32 {
 	return head.hash
 }
 
-// rawEqual compares without metamethods.
+// rawEqual reports whether two values are equal, without metamethods.
 func rawEqual(a, b Value) bool {
 	if a.n < firstTag || b.n < firstTag {
 		return a.n < firstTag && b.n < firstTag && a.Float() == b.Float()
@@ -301,7 +301,7 @@ func rawEqual(a, b Value) bool {
 	return a.n>>48 == tagString && a.str() == b.str()
 }
 
-// sameText compares two strings of equal length, and spends budget for it.
+// sameText reports whether two strings of equal length are equal. It spends budget for the comparison.
 func (s *State) sameText(a, b Value) bool {
 	s.budget -= a.textLen() >> 6
 	return a.str() == b.str()
@@ -310,7 +310,7 @@ func (s *State) sameText(a, b Value) bool {
 // textLen returns the length of a string in bytes.
 func (v Value) textLen() int { return int(uint32(v.n)) }
 
-// hash is stringHash for a string whose hash may not be computed. It spends budget for it.
+// hash is stringHash for a string whose hash may not have been computed yet. It spends budget for that.
 func (s *State) hash(text Value) uint32 {
 	s.budget -= text.textLen() >> 4
 	return stringHash(text.p, text.n)

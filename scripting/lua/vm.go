@@ -13,8 +13,8 @@ func at(constants unsafe.Pointer, i uint8) *Value {
 	return (*Value)(unsafe.Add(constants, uintptr(i)*unsafe.Sizeof(Value{})))
 }
 
-// execute runs the Lua functions on top of t. It returns when a Go function or none is on top, the budget is used up,
-// or one fails.
+// execute runs the Lua functions on top of t. It returns when a Go function or no function is on top, when the budget
+// is used up, or when a function fails.
 //
 // f.pc = pc precedes all code that may call, fail or read the frame (lua.F3). Code that may grow the stack jumps to
 // reload afterwards, because window points into it.
@@ -730,7 +730,7 @@ func (p *Proto) operand(window *registers, rk int) Value {
 	return window[uint8(rk)]
 }
 
-// callGo calls a Go function for a call instruction. With a negative outcome its frame stays on top.
+// callGo calls a Go function for a call instruction. If the outcome is negative, the function's frame stays on top.
 func (s *State) callGo(t *Thread, fn *Function, slot, results int, level int16) Outcome {
 	s.budget -= 8
 	t.ensure(0)

@@ -1,6 +1,6 @@
 // Package bit is the library bit of Redis's scripts: operations on the low 32 bits of numbers, as in Lua BitOp 1.0.2.
 //
-// Owner: the State that Open was given.
+// Owner: the State that is passed to Open.
 // Never: keeps anything between two calls.
 package bit
 
@@ -38,14 +38,15 @@ func Open(s *lua.State) {
 }
 
 // argument returns the low 32 bits of argument i, rounded to the nearest integer, ties to even. The addition moves the
-// integer to the low bits of the mantissa; above 2^51 only part of it fits there.
+// integer to the low bits of the mantissa. An integer above 2^51 only fits there in part.
 func argument(c *lua.Call, i int) uint32 {
 	return uint32(math.Float64bits(c.CheckNumber(i) + (1<<52 + 1<<51)))
 }
 
 func give(c *lua.Call, b uint32) lua.Outcome { return c.Return1(lua.Number(float64(int32(b)))) }
 
-// fold checks the first argument, then the others from the last to the second. Errors have this order in the original.
+// fold checks the first argument, then the others from the last to the second. In the original, errors come in this
+// order.
 func fold(join func(a, b uint32) uint32) lua.GoFunction {
 	return func(c *lua.Call) lua.Outcome {
 		b := argument(c, 1)
@@ -63,7 +64,7 @@ func shift(by func(b uint32, n int) uint32) lua.GoFunction {
 	}
 }
 
-// toHex writes the low digits of a number. A negative count asks for capitals.
+// toHex writes the low digits of a number. If the count is negative, the digits are in upper case.
 func toHex(c *lua.Call) lua.Outcome {
 	b, n, digits := argument(c, 1), 8, "0123456789abcdef"
 	if c.Len() >= 2 {

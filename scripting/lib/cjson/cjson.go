@@ -1,6 +1,6 @@
 // Package cjson is the library cjson of Redis's scripts: Lua values to and from JSON, as in Lua CJSON 2.1.0.
 //
-// Owner: the State that Open was given. Each table that cjson.new makes has its own options.
+// Owner: the State that is passed to Open. Each table that cjson.new makes has its own options.
 // Never: checks UTF-8, or calls metamethods. Start at encode.go and decode.go; this file has the options.
 package cjson
 
@@ -11,7 +11,7 @@ import (
 	"spindle/scripting/lua"
 )
 
-// Null is the value of a decoded null. It is encoded as null, as nil is.
+// Null is the value of a decoded null. Both Null and nil are encoded as null.
 var Null = lua.LightUserdata(0)
 
 // Open stores the library in the globals of s.
@@ -38,7 +38,7 @@ const (
 	invalidNull
 )
 
-// keptBuffer is the largest buffer that a module keeps: the memory account does not include it.
+// keptBuffer is the size up to which a module keeps its buffer, because the memory account does not include the buffer.
 const keptBuffer = 64 << 10
 
 func newModule(s *lua.State) *lua.Table {
@@ -70,7 +70,8 @@ func newModule(s *lua.State) *lua.Table {
 	return t
 }
 
-// setter returns the function of one option. It sets the option unless the argument is nil, and returns the new value.
+// setter returns the function that sets one option. The function sets the option unless its argument is nil, and
+// returns the new value.
 func setter(set func(c *lua.Call, i int, option *int, low, high int), option func(*options) *int, low, high int,
 ) func(*options, *lua.Call) lua.Outcome {
 	return func(o *options, c *lua.Call) lua.Outcome {

@@ -49,7 +49,8 @@ var tokenNames = [...]string{"T_OBJ_BEGIN", "T_OBJ_END", "T_ARR_BEGIN", "T_ARR_E
 	"T_NUMBER", "T_BOOLEAN",
 	"T_NULL", "T_COLON", "T_COMMA", "T_END"}
 
-// A decoder reads text token by token. held is the number of values on the original's stack; only its limit is visible.
+// A decoder reads text token by token. held is the number of values on the stack in the original. Only the limit of
+// that stack can be observed.
 type decoder struct {
 	c     *lua.Call
 	s     *lua.State
@@ -64,7 +65,7 @@ type decoder struct {
 	str    string  // of tokenString, until the next one; the error of tokenError
 }
 
-// refuse raises the error that something other than the token was expected.
+// refuse raises the error that the token is not the expected one.
 func (d *decoder) refuse(expected string) {
 	found := d.str
 	if d.token != tokenError {
@@ -153,7 +154,7 @@ func (d *decoder) array(held int) lua.Value {
 	return t.Value()
 }
 
-// class is the kind of token that a byte begins.
+// class is the kind of token that begins with a certain byte.
 type class uint8
 
 const (
@@ -185,7 +186,7 @@ var classes = func() (table [256]class) {
 var singles = [256]token{'{': tokenObject, '}': tokenObjectEnd, '[': tokenArray, ']': tokenArrayEnd, ',': tokenComma,
 	':': tokenColon}
 
-// next reads a token. After an error at has not moved.
+// next reads a token. After an error, at is unchanged.
 func (d *decoder) next() {
 	i := d.at
 	for i < len(d.text) && classes[d.text[i]] == classSpace {
@@ -253,8 +254,8 @@ func isInvalidNumber(s string) bool {
 // tens are the powers of ten that a float64 holds exactly.
 var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// readNumber reads a number as C's strtod does. Up to 15 digits and the power of ten are exact, so one division rounds
-// only once and no general conversion is needed.
+// readNumber reads a number as C's strtod does. Up to 15 digits and the power of ten are exact. So one division rounds
+// only once, and no general conversion is needed.
 func (d *decoder) readNumber() {
 	d.token = tokenNumber
 	s, i := d.text, d.at
@@ -363,7 +364,7 @@ func (d *decoder) readEscapes(start int) {
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f',
 	'r': '\r', 'u': 'u'}
 
-// scanUnicode reads \uXXXX, or a surrogate pair of them. n is 0 if it is neither.
+// scanUnicode reads \uXXXX, or a surrogate pair of two. n is 0 if s begins with neither.
 func scanUnicode(s string) (r uint32, n int) {
 	r, ok := hex4(s, 2)
 	if !ok {

@@ -23,7 +23,8 @@ func encode(o *options, c *lua.Call) lua.Outcome {
 	return c.Return1(result)
 }
 
-// An encoder appends JSON to out. held is the number of values on the original's stack; only its limit is visible.
+// An encoder appends JSON to out. held is the number of values on the stack in the original. Only the limit of that
+// stack can be observed.
 type encoder struct {
 	c       *lua.Call
 	s       *lua.State
@@ -32,7 +33,7 @@ type encoder struct {
 	charged int
 }
 
-// need makes room for n more bytes and charges for it.
+// need makes room for n more bytes and counts them as memory of the State.
 func (e *encoder) need(n int) {
 	if cap(e.out)-len(e.out) < n {
 		e.grow(n)
@@ -111,8 +112,8 @@ func (e *encoder) table(t *lua.Table, depth, held int) {
 	e.out = append(e.out, '}')
 }
 
-// arrayLength returns the last index if all keys are indexes and the table is not sparse, else 0 or less. The original
-// counts in C's int, so an index past 2^31 becomes the least integer here, too.
+// arrayLength returns the last index if all keys are indexes and the table is not sparse. Otherwise it returns 0 or
+// less. The original counts in C's int, so an index past 2^31 becomes the least integer here, too.
 func (e *encoder) arrayLength(t *lua.Table) int {
 	last, items := int32(0), int32(0)
 	for key, _, at, ok := t.Next(0); ok; key, _, at, ok = t.Next(at) {
@@ -157,7 +158,7 @@ func (e *encoder) array(t *lua.Table, n, depth, held int) {
 	e.out = append(e.out, ']')
 }
 
-// escaped is the text for a byte that must be escaped in a string.
+// escaped has the text for each byte that must be escaped in a string.
 var escaped = func() (table [256]string) {
 	const digits = "0123456789abcdef"
 	for b := range table {
@@ -195,7 +196,7 @@ func (e *encoder) string(s string) {
 	e.out = append(append(out, s[start:]...), '"')
 }
 
-// number appends C's %.<precision>g. The caller has made room for its 24 bytes at most.
+// number appends C's %.<precision>g. The caller has made room for its maximum of 24 bytes.
 func (e *encoder) number(v lua.Value) {
 	f := v.Float()
 	if f-f != 0 {
@@ -220,7 +221,7 @@ func (e *encoder) invalid(v lua.Value, f float64) {
 	}
 }
 
-// below[n] is 10^n: a smaller integer has at most n digits.
+// below[n] is 10^n. An integer below it has at most n digits.
 var below = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14}
 
 // appendNumber appends C's %.<precision>g of a finite number, for a precision from 1 to 14.

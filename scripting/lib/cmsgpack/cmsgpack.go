@@ -1,7 +1,7 @@
 // Package cmsgpack is the library cmsgpack of Redis's scripts: Lua values to and from MessagePack, as in lua-cmsgpack
 // 0.4.0.
 //
-// Owner: the State that Open was given.
+// Owner: the State that is passed to Open.
 // Never: trusts a length in its input: memory grows only as values are read. Start at pack.go and unpack.go. Source:
 // the MessagePack specification without bin and ext, which Redis's library refuses.
 package cmsgpack

@@ -9,7 +9,7 @@ import (
 
 const maxNesting = 16 // a deeper table is packed as nil, so a table may contain itself
 
-// pack is cmsgpack.pack(...): all arguments, concatenated.
+// pack is cmsgpack.pack(...): it concatenates all arguments in packed form.
 func pack(c *lua.Call) lua.Outcome {
 	n := c.Len()
 	if n == 0 {
@@ -20,7 +20,7 @@ func pack(c *lua.Call) lua.Outcome {
 	}
 	p := packer{c: c, s: c.State(), out: c.State().TakeBuffer()}
 	for i := 1; i <= n; i++ {
-		// The original keeps each argument's result on its stack, and the current argument.
+		// The original keeps the results for the earlier arguments on its stack, and the current argument.
 		p.checkStack(n+i-1, 1, "in function mp_check")
 		p.value(c.Arg(i), 0, n+i)
 	}
@@ -31,7 +31,8 @@ func pack(c *lua.Call) lua.Outcome {
 	return c.Return1(result)
 }
 
-// A packer appends values to out. held is the number of values on the original's stack; only its limit is visible.
+// A packer appends values to out. held is the number of values on the stack in the original. Only the limit of that
+// stack can be observed.
 type packer struct {
 	c       *lua.Call
 	s       *lua.State
@@ -46,7 +47,7 @@ func (p *packer) checkStack(held, n int, text string) {
 	}
 }
 
-// need makes room for n more bytes and charges for it.
+// need makes room for n more bytes and counts them as memory of the State.
 func (p *packer) need(n int) {
 	if cap(p.out)-len(p.out) >= n {
 		return
@@ -87,8 +88,9 @@ func (p *packer) value(v lua.Value, level, held int) {
 	}
 }
 
-// head writes the length of a string, array or map. A length up to short is part of the byte fix. A longer one follows
-// the code long in 16 bits, or long+1 in 32 bits. Only a string has a code for 8 bits, the one before long.
+// head writes the length of a string, array or map. A length up to short is part of the byte fix. A longer length
+// follows the code long in 16 bits, or the code long+1 in 32 bits. Only a string has a code for 8 bits, which is
+// long-1.
 func (p *packer) head(fix byte, short int, long byte, n int) {
 	switch {
 	case n <= short:
@@ -141,7 +143,8 @@ func arrayLength(t *lua.Table) (n int, ok bool) {
 	return n, largest == n
 }
 
-// number packs the shortest integer if f is a 64-bit integer, else the shorter float that is equal.
+// number packs f as the shortest integer if f is a 64-bit integer. Otherwise it packs the shortest float that is equal
+// to f.
 func (p *packer) number(f float64) {
 	i := lua.ToInteger(f)
 	if float64(i) != f {

@@ -9,13 +9,14 @@ import (
 	"spindle/scripting/lua"
 )
 
-// unpack is cmsgpack.unpack(data): all values of the string.
+// unpack is cmsgpack.unpack(data). It returns all values of the string.
 func unpack(c *lua.Call) lua.Outcome { return unpackFrom(c, c.Len(), 0, 0) }
 
-// unpackOne is cmsgpack.unpack_one(data, offset): the next offset, or -1 at the end, and one value.
+// unpackOne is cmsgpack.unpack_one(data, offset). It returns the next offset, or -1 at the end, and one value.
 func unpackOne(c *lua.Call) lua.Outcome { return unpackFrom(c, 1, 1, c.OptInteger(2, 0)) }
 
-// unpackLimit is cmsgpack.unpack_limit(data, limit, offset): the next offset, or -1 at the end, and up to limit values.
+// unpackLimit is cmsgpack.unpack_limit(data, limit, offset). It returns the next offset, or -1 at the end, and up to
+// limit values.
 func unpackLimit(c *lua.Call) lua.Outcome {
 	limit := c.CheckInteger(2)
 	return unpackFrom(c, 1, limit, c.OptInteger(3, 0))
@@ -78,8 +79,8 @@ const (
 	faultKey // of a map; the value is the error
 )
 
-// An unpacker reads values at data[at:]. held is the number of values on the original's stack; only its limit is
-// visible.
+// An unpacker reads values at data[at:]. held is the number of values on the stack in the original. Only the limit of
+// that stack can be observed.
 type unpacker struct {
 	c    *lua.Call
 	s    *lua.State
@@ -159,7 +160,7 @@ func (u *unpacker) value() (lua.Value, fault) {
 
 const refused = 0xff
 
-// sizes are the numbers of bytes after the codes 0xc0 to 0xdf.
+// sizes has the number of bytes after each of the codes 0xc0 to 0xdf.
 var sizes = [32]byte{
 	0x00: 0, 0x01: refused, 0x02: 0, 0x03: 0, // nil, -, false, true
 	0x04: refused, 0x05: refused, 0x06: refused, 0x07: refused, 0x08: refused, 0x09: refused, // bin, ext
@@ -180,7 +181,7 @@ func (u *unpacker) text(head, n int) (lua.Value, fault) {
 	return u.s.Bytes(b), faultNone
 }
 
-// key is value for the key of a map, usually a short string that was read before.
+// key is value for the key of a map. That is usually a short string that has occurred before.
 func (u *unpacker) key() (lua.Value, fault) {
 	rest := u.data[u.at:]
 	if len(rest) == 0 || rest[0]>>5 != 0xa0>>5 || len(rest) <= int(rest[0]&31) || u.held >= lua.MaxStack {

@@ -1,9 +1,9 @@
 // Package structlib is the library struct of Redis's scripts: Lua values to and from C structures.
 //
-// Owner: the State that Open was given.
+// Owner: the State that is passed to Open.
 // Never: keeps anything between two calls.
 //
-// A format is a list of options that ends at a zero byte or its end:
+// A format is a list of options that ends at a zero byte or at the end of the string:
 //
 //	< > !n     little endian (the default), big endian, alignment (1 by default, 8 for a bare !)
 //	b B h H    signed and unsigned integers of 1 and 2 bytes
@@ -123,8 +123,8 @@ func (r *reader) control(option byte) {
 	}
 }
 
-// pack is struct.pack(format, ...): the values as one string.
-// Cost: the output grows only with the format and the values, and is charged as it grows.
+// pack is struct.pack(format, ...). It returns the values as one string.
+// Cost: the output grows only with the format and the values, and counts as memory while it grows.
 func pack(c *lua.Call) lua.Outcome {
 	r := newReader(c)
 	p := packer{c: c, s: c.State()}
@@ -178,7 +178,7 @@ type packer struct {
 	room    [128]byte
 }
 
-// number and string read an argument. For a missing one the error says "got nil", as in the original.
+// number and string read an argument. If it is missing, the error says "got nil", as in the original.
 func (p *packer) number(i int) float64 {
 	if i > p.c.Len() {
 		p.c.ArgError(i, "number expected, got nil")
@@ -216,7 +216,7 @@ func (p *packer) integer(value uint64, size int, big bool) {
 	p.out = append(p.out, room[:size]...)
 }
 
-// bits converts to a 64-bit integer as x86 does: a negative number as signed, another as unsigned.
+// bits converts f to a 64-bit integer as x86 does: a negative number as signed, any other as unsigned.
 func bits(f float64) uint64 {
 	if f >= 1<<63 {
 		return uint64(lua.ToInteger(f-1<<63)) ^ 1<<63
@@ -224,7 +224,7 @@ func bits(f float64) uint64 {
 	return uint64(lua.ToInteger(f))
 }
 
-// unpack is struct.unpack(format, data, position): the values, then the position after them.
+// unpack is struct.unpack(format, data, position). It returns the values, then the position after them.
 func unpack(c *lua.Call) lua.Outcome {
 	r := newReader(c)
 	data := c.CheckString(2).Str()
@@ -318,7 +318,7 @@ func integer(b string, big, signed bool) float64 {
 	return float64(int64(u))
 }
 
-// size is struct.size(format): the size of its values in bytes.
+// size is struct.size(format). It returns the size of the format's values in bytes.
 func size(c *lua.Call) lua.Outcome {
 	r := newReader(c)
 	pos := uint64(0)
