@@ -83,7 +83,7 @@ func (c *Core) setLevel(cl *client.Client) {
 	if cl.Is(client.Primary) {
 		now = 0
 	}
-	if now < was && c.stack.depth > 1 { // the transaction that runs may have shown data before
+	if now < was && c.stack.depth > 1 { // the running transaction may have shown data before
 		cl.AckShown = max(cl.AckShown, was)
 	}
 	c.acks.clients[was]--

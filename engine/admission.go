@@ -24,13 +24,13 @@ const fedStream = client.Replica | client.Monitor
 type verdict uint8
 
 const (
-	pass      verdict = iota // a gate's: the next gate decides
-	run                      // the call runs, whatever the gates that follow would say
-	refuse                   // answered with an error
+	pass      verdict = iota // a gate lets the next gate decide
+	run                      // the call runs, and later gates are not asked
+	refuse                   // the reply is an error
 	queue                    // kept for EXEC
-	hold                     // not now: the request stays unread, or the client waits on
-	elsewhere                // answered with a redirection
-	skip                     // a log's: passed over without a reply
+	hold                     // the request stays unread, or the client continues to wait
+	elsewhere                // the reply is a redirection
+	skip                     // a log's command is skipped, without a reply
 )
 
 // callOf returns cl's call of spec. EXEC's flags follow from the queued commands: it does what one of them does, and

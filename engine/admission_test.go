@@ -72,7 +72,7 @@ func TestBarriers(t *testing.T) {
 	h.do(cl, "MULTI", "SET k w")
 	h.Raise(first, true)
 	h.Raise(second, true)
-	h.Raise(second, true) // twice is once
+	h.Raise(second, true) // twice has the same effect as once
 	h.expect("EXEC of a write", h.do(cl, "EXEC"), "-EXECABORT Transaction discarded because of: first\r\n")
 	h.expect("both up", h.do(cl, "SET k x", "GET k", "PING"), "-ERR first\r\n-ERR second\r\n+PONG\r\n")
 	h.Raise(first, false)

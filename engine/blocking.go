@@ -17,7 +17,7 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	cl := ctx.Client
 	p := &parked{cl: cl, wait: w, spec: ctx.Spec, db: cl.DB, index: -1}
 	for _, a := range ctx.Args {
-		p.args = append(p.args, append([]byte{}, a...)) // an empty one too is there
+		p.args = append(p.args, append([]byte{}, a...)) // not nil, even if it is empty
 	}
 	if w.Again != nil {
 		p.againMs = w.Again(ctx)

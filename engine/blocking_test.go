@@ -374,7 +374,7 @@ func TestBlockedReadersHearOfDeletedStreams(t *testing.T) {
 		h.expect(how+": too early", parked[0].take(), "")
 		h.do(cl, how)
 		h.expect(how, parked[0].take(), "post +gone\r\n; resume")
-		if how != "SET s v" { // which PARK is content with
+		if how != "SET s v" { // a string serves PARK, too
 			h.expect(how+": PARK", behind[0].take(), "")
 		}
 		if n := h.BlockingKeysOnGone(); n != 0 {

@@ -150,8 +150,8 @@ func TestCombiningInEveryOrder(t *testing.T) {
 type fault int
 
 const (
-	noSecondLook     fault = iota + 1 // a holder does not look again after it has let go
-	restAfterLook                     // a loop says that it rests after its last look
+	noSecondLook     fault = iota + 1 // a holder does not look again after it has released the turn
+	restAfterLook                     // a loop announces its sleep only after its last look
 	othersDoNotRing                   // a holder that is no loop does not ring
 	ringBeforeReturn                  // a holder rings before it returns the batches
 )
@@ -209,10 +209,10 @@ const (
 	lookAt              // take what is in one outbox
 	runIt               // run one batch of it
 	giveIt              // return it
-	unlock              // let go
+	unlock              // release the turn
 	ring                // ring the loops of returned batches
 	again               // is anything published? Then take the turn again
-	rest                // the loop says that it rests
+	rest                // the loop announces that it will sleep
 	lastRun             // Help, before it sleeps
 	lastSee             // is a batch back?
 	sleep               // until the bell

@@ -62,7 +62,7 @@ func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 	c.space.Again(nil) // the batch's bytes are lent
 	cl.Note()
 	if c.nanos >= c.duties.at {
-		c.runDuties() // before settle: what they decide leaves with the turn
+		c.runDuties() // before settle, which sends their effects
 	}
 	cl.TurnSeen = c.number
 	b.Turn, b.NowMs, b.Level = c.number, c.nowMs, cl.AckShown
@@ -89,7 +89,7 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
-				b.Soon = c.lent != nil && c.lent.p.cl == cl // the requests after a script wait for that alone
+				b.Soon = c.lent != nil && c.lent.p.cl == cl // the next requests wait only for the script
 				return
 			}
 			if size := ahead[i].End - end; size >= c.large.noted || ahead[i].Bulk != nil {
@@ -133,8 +133,8 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeat
 	db := c.space.DB(cl.DB)
 	specs := c.specs[:len(requests)]
 	var spec *command.Spec
-	var name []byte // of the request before: pipelines repeat themselves
-	var last []byte // the key that is on its way, or would be if another came
+	var name []byte // of the previous request, because pipelines repeat commands
+	var last []byte // the last key whose cache miss was started, or is to be
 	fetching := false
 	for i := range specs {
 		args := requests[i].Args
@@ -285,7 +285,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 	if c.meter.calls++; c.meter.calls == 1 {
 		c.meter.client, c.meter.args = cl, args
-		cl.LastCommand = spec.Full // those that follow are the same
+		cl.LastCommand = spec.Full // the next commands of the run are the same
 	}
 	if c.labels != nil {
 		pprof.SetGoroutineLabels(c.labels[spec.ID])
@@ -303,14 +303,14 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 		c.running.end()
 	}
 	if c.monitors.Len() != 0 {
-		c.feedMonitors(cl, spec, args) // afterwards: the handler has blacked out what is secret
+		c.feedMonitors(cl, spec, args) // after the handler, which has hidden secrets
 	}
 	if lent {
 		c.lendTurn(cl, args, spec, mark)
 		return
 	}
 	if replied := cl.Out.Since(mark); c.large.sent != 0 || replied >= c.large.reply {
-		if !cl.Is(client.Blocked) { // else when its wait ends
+		if !cl.Is(client.Blocked) { // otherwise it is recorded when its wait ends
 			c.noteSizes(cl, spec, args, c.stack.counted, c.large.sent, replied)
 		}
 	}
@@ -334,7 +334,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 			invariant.That(readingOf(cl) == nil || cl.Out.Since(mark) == 0, "engine.X2: %s replied before its long read",
 				spec.Full)
 			c.watchLatency(commandEvent(spec), c.lapParked(cl))
-		case cl.Is(unheard) && c.meter.calls > 0: // 0: the handler has had the call booked
+		case cl.Is(unheard) && c.meter.calls > 0: // if calls is 0, the handler has had the call recorded
 			c.meter.unanswered++
 		}
 	}
@@ -346,7 +346,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 	if len(c.waiting.ready) != 0 && c.lent == nil {
 		c.lap()
-		c.serveReady() // at once: the waiting clients come before this client's next command
+		c.serveReady() // now, because waiting clients come before this client's next command
 		c.nanos = c.wall.Nanos()
 	}
 	if long || c.meter.precise {
@@ -365,7 +365,7 @@ func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 	case cl.Is(client.Multi):
 		cl.Flags |= client.DirtyExec
 	}
-	c.meter.rejected(spec, err) // under the code that the client hears
+	c.meter.rejected(spec, err) // under the code that the client gets
 	if cl.Flags&(client.Primary|client.Replica|client.Importing) != 0 {
 		c.complain(cl, spec, err)
 	}
@@ -423,7 +423,7 @@ func (c *Core) executeSampled(cl *client.Client, req *protocol.Request, spec *co
 		if p := readingOf(cl); p != nil {
 			p.weight = weight
 		}
-		return true // it was refused, queued, or is not over
+		return true // it was refused or queued, or it has not ended
 	}
 	if spec == nil || spec.Subs != nil {
 		spec, _ = c.catalogue.Resolve(spec, req.Args)

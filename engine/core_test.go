@@ -158,7 +158,7 @@ func TestAKeyNamedAgain(t *testing.T) {
 			"+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\n3\r\n:1\r\n$-1\r\n$-1\r\n$-1\r\n")
 }
 
-// TestNoTouch: CLIENT NO-TOUCH applies only to the commands of its own client.
+// TestNoTouch: CLIENT NO-TOUCH applies only to commands of the client that sent it.
 func TestNoTouch(t *testing.T) {
 	var seen []bool
 	var h *testCore

@@ -45,7 +45,7 @@ func TestClientsAreEvicted(t *testing.T) {
 	if h.knows(two) || h.connected() != 4 {
 		t.Error("the evicted client is still listed")
 	}
-	one.Account(2<<20, 0) // its loop tells, outside of a turn
+	one.Account(2<<20, 0) // its loop reports this outside the turn
 	if done, answer := h.batch(one, "SET k v"); done != 0 || answer != "" {
 		t.Errorf("the client to evict runs a command: %d, %q", done, answer)
 	}

@@ -15,14 +15,14 @@ import (
 // Budgets of one slice. A slice delays every goroutine that waits for the turn, so it stays well under a millisecond.
 const (
 	dutyEvery     = int64(1 * time.Millisecond) // between slices while there is work
-	ageTicks      = 20                          // memory that stays empty for as many goes back to the system
+	ageTicks      = 20                          // ticks after which empty memory goes back to the system
 	expirySlice   = 200 * time.Microsecond
-	farBehindMs   = 25 // of the first key that is past its deadline
+	farBehindMs   = 25 // lateness in ms of the first key past its deadline
 	waitsPerSlice = 256
 	drainBudget   = 192 // of taking back what reclaimers have freed: some 10 µs a slice
-	drainPiece    = 32  // of it between two looks at the time, because slow memory makes it ten times that
+	drainPiece    = 32  // between two readings of the clock, because slow memory takes ten times as long
 	drainSlice    = 12 * time.Microsecond
-	visitsPerTick = 128 // clients looked at for time-outs
+	visitsPerTick = 128 // clients checked for time-outs
 )
 
 // SetActiveExpire is DEBUG SET-ACTIVE-EXPIRE.
@@ -142,7 +142,7 @@ func (c *Core) runDuties() {
 			}
 		}
 	}
-	c.duties.draining = more || heap.Paging() // a job that has just been handed out too: what it did is taken back soon
+	c.duties.draining = more || heap.Paging() // also after a job was handed out: its memory is taken back soon
 	c.dutyDone("reclaiming")
 	c.expireWaits(waitsPerSlice)
 	c.defragSliceDue()

@@ -35,7 +35,7 @@ func (e *eviction) reset() { e.exceededSince, e.exceededNanos = 0, 0 }
 
 // affords reports whether there is memory for a command with very many arguments, or with a long one.
 func (c *Core) affords(args [][]byte) bool {
-	const entry = 64 // beside the bytes of each
+	const entry = 64 // in addition to the bytes of each argument
 	n := 0
 	for _, a := range args {
 		n += len(a) + entry
@@ -59,7 +59,7 @@ func (c *Core) ApplyMemoryLimit() {
 	limit := int64(min(s.MaxMemory.Get(), math.MaxInt64))
 	c.space.Heap().Limit(limit + limit>>residentShare)
 	if s.MaxMemory.Get() == 0 {
-		c.noteExceeded(false) // no command asks any more
+		c.noteExceeded(false) // no command checks any more
 	}
 }
 
@@ -101,7 +101,7 @@ func (c *Core) evict() (enough bool) {
 		if c.eviction.ignored || c.space.Hiding || c.duties.loading || c.lent != nil {
 			return true
 		}
-		c.lap() // what has run did not evict
+		c.lap() // the commands before did not evict
 		enough = c.makeRoom(over)
 		c.nanos = c.wall.Nanos()
 		if !enough {

@@ -36,7 +36,7 @@ func TestEvictionEnds(t *testing.T) {
 				keyspace.VolatileLRM:
 				left = keys
 			}
-			h.settings.Tenacity.Set(100) // however long it takes
+			h.settings.Tenacity.Set(100) // without a limit of time
 			h.settings.Policy.Set(policy.Value)
 			h.settings.MaxMemory.Set(1)
 			h.Do(h.ApplyMemoryLimit)

@@ -14,12 +14,12 @@ type Figures struct {
 	EvictedClients              uint64
 	Unexpected                  uint64
 	TurnsPerSecond              float64
-	TurnMean                    time.Duration // lately
+	TurnMean                    time.Duration // of recent turns
 	ExpiryNanos                 uint64
-	Exceeded, ExceededNow       time.Duration // how long maxmemory was exceeded, and is
+	Exceeded, ExceededNow       time.Duration // total time over maxmemory, and the time since it was exceeded last
 	Errors                      []ErrorCount
 	ErrorsFull                  bool
-	CodesFreed                  int64 // entries of Errors that were let go
+	CodesFreed                  int64 // entries of Errors that were dropped
 	Dirty                       int64
 	Turns, TurnNanos, DutyNanos uint64
 	LongestTurn, LongestTurnCPU time.Duration

@@ -27,7 +27,7 @@ type fakeConn struct {
 	log    []string // "post …", "resume", "close", "close after output"
 	marks  []uint64 // of the posts
 	remote string
-	active int64 // what LastActive says
+	active int64 // the result of LastActive
 	chunks protocol.Chunks
 }
 
@@ -72,7 +72,7 @@ func (f *fakeConn) Post(mark uint64, p []byte) {
 func (f *fakeConn) PostReply(_ uint64, r *protocol.Reply) {
 	f.note("post %s", text(r))
 	for i := range r.B {
-		r.B[i] = 0xDB // it belongs to the loop now: a later read or write shows
+		r.B[i] = 0xDB // the loop owns it now, so a later use of it must fail
 	}
 }
 func (f *fakeConn) Chunks() protocol.Chunks { return f.chunks }

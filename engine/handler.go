@@ -43,7 +43,7 @@ func (c *Core) Malformed(session any, err *protocol.Error) (v protocol.Verdict) 
 func (c *Core) Closed(session any) {
 	cl := session.(*client.Client)
 	c.Do(func() {
-		if c.clients.Get(cl.ID) == cl { // else it was expelled
+		if c.clients.Get(cl.ID) == cl { // otherwise it was expelled
 			c.forget(cl)
 		}
 	})

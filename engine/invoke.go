@@ -23,7 +23,7 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 		if l := s.lending(ctx); l != nil {
 			l.mark = mark
 			if ctx.Dirty != 0 || ctx.Effects.Replaced {
-				c.book(ctx) // its arguments are lent
+				c.book(ctx) // now, because its arguments are lent
 			}
 			ctx.Dirty = 0
 			return true, nil

@@ -34,10 +34,10 @@ func (c *Core) lap() {
 type ran struct {
 	calls  int
 	shared bool   // took is a share of a run's time
-	took   int64  // together, without the time for which they waited
-	last   int64  // the latency monitor's share of took: what comes after a wait
-	event  string // what the latency monitor calls it; "" is commandEvent
-	held   int64  // how long they held the turn at a stretch; 0 if that is watched elsewhere
+	took   int64  // total, without waiting times
+	last   int64  // part of took for the latency monitor: the part after a wait
+	event  string // its name for the latency monitor; "" means commandEvent
+	held   int64  // time for which they held the turn; 0 if the stall log checks that elsewhere
 	slot   counted
 }
 

@@ -105,7 +105,7 @@ func (c *Core) namesLatched(spec *command.Spec, args [][]byte) bool {
 	if !spec.HasKeys(command.IncludeNotKeys) {
 		return false
 	}
-	l.found, _ = spec.AppendKeys(l.found[:0], args, 0) // on an error those at fixed places
+	l.found, _ = spec.AppendKeys(l.found[:0], args, 0) // after an error it has the keys at fixed places
 	for _, k := range l.found {
 		if l.keys[string(args[k.Index])] > 0 || l.slots != nil && l.slots[slots.Of(args[k.Index])] > 0 {
 			return true

@@ -41,7 +41,7 @@ func (c *Core) Lend(ctx *command.Context, step command.Step) bool {
 		depth--
 	}
 	at := len(s.lends)
-	for at > 0 && s.lends[at-1].depth > depth { // a command lends after the one that it has called
+	for at > 0 && s.lends[at-1].depth > depth { // a command lends after the command that it has called
 		at--
 	}
 	s.lends = slices.Insert(s.lends, at, lending{depth: depth, frame: ctx, step: step})
@@ -59,11 +59,11 @@ func (c *Core) GiveWay(*command.Context) bool {
 	l.tardy = c.nanos-l.began >= c.settings.BusyReplyThreshold.Get()*1e6
 	if l.tardy && !c.replayed.tardy {
 		c.replayed.tardy = true
-		c.pause.release() // they hear BUSY now
+		c.pause.release() // they get BUSY now
 	}
 	c.lent, c.replaying = l, false
 	c.stack = c.other(l.stack)
-	c.raised++ // admission must look
+	c.raised++ // so that admission checks
 	c.space.Again(nil)
 	c.end(pieceTurn)
 	c.release()
@@ -100,7 +100,7 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 	s.frames[0].Args, s.frames[0].Bulk = l.p.args, nil // R2
 	c.lent = l
 	c.stack = c.other(s)
-	c.raised++ // admission must look
+	c.raised++ // so that admission checks
 	c.space.Again(nil)
 	c.lapParked(cl)
 	if c.hooks.Lent != nil {
@@ -112,7 +112,7 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 // drive gives the lent command its slices, until it has ended.
 func (c *Core) drive() {
 	for c.slice() {
-		runtime.Gosched() // other callers of the turn, and other goroutines, come first
+		runtime.Gosched() // other goroutines come first
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *Core) runSlice() (more bool) {
 		c.stack = guest
 		if !l.tardy && c.nanos-l.began >= c.settings.BusyReplyThreshold.Get()*1e6 {
 			l.tardy = true
-			c.pause.release() // they hear BUSY now
+			c.pause.release() // they get BUSY now
 		}
 	}
 	return !over
@@ -163,7 +163,7 @@ func (c *Core) step(l *lent) (over bool) {
 	ctx.Now, ctx.Effects.Unheard = l.nowMs, len(c.sinks) == 0
 	c.space.NoTouch = ctx.Client.Flags&client.NoTouch != 0
 	done, err := top.step(ctx)
-	if len(s.lends) > n { // it called a command that lends in its turn
+	if len(s.lends) > n { // it called a command that also lends
 		return false
 	}
 	top.took += c.wall.Nanos() - began
@@ -203,7 +203,7 @@ func (c *Core) over(l *lent) {
 	c.noteSizes(cl, p.spec, p.args, c.stack.counted, c.requestBytes(p.args), l.reply.Len())
 	c.stack.counted = uncounted
 	c.watchLent(l)
-	if c.waiting.byClient[cl] == p { // else it has left meanwhile
+	if c.waiting.byClient[cl] == p { // otherwise the client has left
 		c.unpark(cl)
 		c.postReply(cl, l.reply, l.pushes)
 		cl.Conn.Resume()

@@ -18,12 +18,12 @@ import (
 // The clock is read when a turn begins, after each run of equal commands, and every lapEvery commands of a run. A
 // command that is neither fast nor brief, or has manyArgs, is timed alone. While precise is set, every command is.
 type meter struct {
-	spec       *command.Spec // whose calls are not yet booked
+	spec       *command.Spec // whose calls are not recorded yet
 	calls      int
 	unanswered int            // of the calls: made by a client that gets no replies
 	client     *client.Client // of the first of the calls, as are args (R2: lent)
 	args       [][]byte
-	innerNanos int64 // when the last command inside another ended
+	innerNanos int64 // when the last inner command ended
 	precise    bool
 
 	commands       uint64
@@ -35,12 +35,12 @@ type meter struct {
 	errors         map[string]uint64 // by code: INFO errorstats
 	errorsFull     bool
 	manyCodes      func(codes []string) // Hooks.ManyCodes
-	codesFreed     int64                // entries of errors that were let go since CONFIG RESETSTAT
+	codesFreed     int64                // entries of errors dropped since CONFIG RESETSTAT
 	turnBegan      int64
 	turns          uint64
 	turnNanos      uint64
 	longestTurn    int64
-	measuresCPU    bool // measure-turn-cpu: the thread's own time, which a busy machine does not stretch
+	measuresCPU    bool // measure-turn-cpu: the thread's CPU time, which does not depend on other processes
 	turnCPU        int64
 	longestTurnCPU int64
 	longTurns      longTurns
@@ -174,7 +174,7 @@ func (m *meter) reset() {
 	m.longestTurnCPU, m.evictedClients = 0, 0
 	m.longTurns = longTurns{}
 	m.commandsBefore, m.unexpected = 0, 0
-	m.ops, m.perTurn, m.inTurns = Rate{}, Rate{}, Rate{} // they go by differences
+	m.ops, m.perTurn, m.inTurns = Rate{}, Rate{}, Rate{} // because they compute differences
 	m.expiryNanos = 0
 	m.errors, m.errorsFull, m.codesFreed = map[string]uint64{}, false, 0
 }

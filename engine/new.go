@@ -93,7 +93,7 @@ func (c *Core) prepareFrames() {
 func (c *Core) memoryBarrier() *part.Barrier {
 	return &part.Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call part.Call) error {
 		if cl.Is(client.Primary) {
-			c.eviction.short = false // what it sends is obeyed, its scripts' commands too
+			c.eviction.short = false // its commands are obeyed, even those of its scripts
 			return nil
 		}
 		if c.eviction.short = !c.evict(); !c.eviction.short {

@@ -28,7 +28,7 @@ type pause struct {
 	every bool                 // and holds back every command
 	held  list.List            // of *client.Client, in order of arrival
 
-	writers []func() // WhenWritable's, until no pause is in force
+	writers []func() // functions of WhenWritable, which wait until no pause is in force
 }
 
 // begin starts the pause of a purpose until untilMs. If that pause is already in force, begin lengthens and strengthens

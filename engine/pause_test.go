@@ -55,7 +55,7 @@ func TestPauseKinds(t *testing.T) {
 	if done, _ := h.batch(a, "PING"); done != 0 {
 		t.Error("PING under ALL")
 	}
-	h.Do(func() { h.Unpause(PauseShutdown) }) // weaker: everyone asks again
+	h.Do(func() { h.Unpause(PauseShutdown) }) // the pause is weaker now: all clients try again
 	h.expect("weaker", conn.take(), "resume")
 	if done, _ := h.batch(b, "SET k v"); done != 0 {
 		t.Error("a write was queued under WRITE")

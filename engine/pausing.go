@@ -30,7 +30,7 @@ func (c *Core) applyPause() {
 	weaker := c.pause.endOver(c.SteadyMs())
 	switch {
 	case c.pause.on && !was:
-		c.raised++ // admission must look
+		c.raised++ // so that admission checks
 	case was && !c.pause.on:
 		c.raised--
 		for _, f := range c.pause.writers {
@@ -46,7 +46,7 @@ func (c *Core) applyPause() {
 
 // A Pausing describes the pauses in force, for INFO: the purpose whose pause ends last, and the ms until then.
 type Pausing struct {
-	Reason string // in Valkey's words; "none"
+	Reason string // in Valkey's words, or "none"
 	All    bool   // every command, not only those that may write
 	LeftMs int64
 }

@@ -13,7 +13,7 @@ const keptPending = 64 << 10
 func (c *Core) Push(cl *client.Client, p []byte) {
 	c.assertHeld()
 	switch {
-	case cl.Is(client.Replica): // a stream, not an answer: nothing waits for it, and it is not copied
+	case cl.Is(client.Replica): // a stream, not a reply: nothing waits for it, and it is not copied
 		cl.Conn.Post(c.number, p)
 	case c.pushes.parked:
 		c.pushes.deferred = append(c.pushes.deferred, push{to: cl, resp2: p})

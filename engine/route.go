@@ -19,16 +19,16 @@ const (
 	crossSlot             // its keys have several slots
 	unstable              // some of its keys are here, and others where the slot comes from or goes to
 	down                  // the cluster is down
-	downReadOnly          // and takes reads alone
+	downReadOnly          // the cluster is down, and only reads are allowed
 	unbound               // no node serves the slot
 	moved                 // another node serves the slot
-	asked                 // the keys are where the slot is going
+	asked                 // the keys are on the node that the slot moves to
 )
 
 // A route is the result of routing a call.
 type route struct {
 	why  redirect
-	slot int         // of its keys; -1: it has none
+	slot int         // of its keys; -1 if it has none
 	to   *slots.Node // of moved and asked
 }
 
@@ -220,7 +220,7 @@ func (c *Core) routeOf(m *slots.Map, cl *client.Client, db int, call part.Call) 
 func (c *Core) sendAway(cl *client.Client, spec *command.Spec, err error) {
 	switch {
 	case spec.Has(command.RunsQueue) && c.hooks.ExecRefused != nil:
-		_ = c.hooks.ExecRefused(cl, err) // what it would have answered
+		_ = c.hooks.ExecRefused(cl, err) // which would be its reply
 	case cl.Is(client.Multi):
 		cl.Flags |= client.DirtyExec
 	}
@@ -238,7 +238,7 @@ func (c *Core) admitSlotsOfScript(cl *client.Client, call part.Call) error {
 	if outer.Is(client.Primary|client.Fake) || !call.Spec.HasKeys(command.IncludeNotKeys) {
 		return nil
 	}
-	m := c.stack.slots // that the outermost command was admitted by: half a unit must not be refused
+	m := c.stack.slots // the map that admitted the outermost command, so that half a unit is not refused
 	if m == nil {
 		m = c.slots.Load()
 	}

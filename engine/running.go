@@ -10,7 +10,7 @@ import (
 // running is the call that may hold the turn for long. It is for readers that cannot take the turn meanwhile. It does
 // not hold commands that are Fast or Brief, which would pay for it on each call.
 type running struct {
-	spec   atomic.Pointer[command.Spec] // nil: none
+	spec   atomic.Pointer[command.Spec] // nil means none
 	client atomic.Pointer[client.Client]
 }
 

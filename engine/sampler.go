@@ -10,7 +10,7 @@ import (
 
 const (
 	samplesPerSecond = 20_000 // at 60,000 a GET at pipeline 1 cost 7 % more than without
-	timedOf          = 4      // one of so many samples is timed alone
+	timedOf          = 4      // one of this many samples is timed alone
 	sampledKeys      = 64     // of one command; if it has more, some in a row stand for all
 )
 
@@ -19,8 +19,8 @@ type sampler struct {
 	keys    *diagnose.HotKeys
 	off     bool
 	left    int // commands until the next sample
-	since   int // commands between the last one and the one that left counts down to
-	gap     int // on average
+	since   int // commands between the last sample and the next
+	gap     int // average number of commands between two samples
 	rng     rand.PCG
 	timed   int    // samples until one is timed
 	counted uint64 // meter.commands at the last tick
@@ -41,7 +41,7 @@ func (s *sampler) tick(nanos int64, commands uint64) {
 		return
 	}
 	s.keys.Fade(nanos)
-	if commands >= s.counted { // else CONFIG RESETSTAT was here
+	if commands >= s.counted { // otherwise CONFIG RESETSTAT has cleared it
 		s.gap = int(max((commands-s.counted)*10/samplesPerSecond, 1))
 	}
 	s.counted = commands

@@ -16,7 +16,7 @@ func (c *Core) serveReady() {
 	}
 	// The unit that made these keys ready may have taken long. A key that has expired since then serves no client.
 	c.readClock()
-	for i := 0; i < len(w.ready); i++ { // serving one may make another ready
+	for i := 0; i < len(w.ready); i++ { // serving a client may make another key ready
 		name := w.ready[i]
 		delete(w.isReady, name)
 		l := w.byKey[name]
@@ -34,14 +34,14 @@ func (c *Core) serveReady() {
 			}
 			v := c.space.DB(name.db).Peek([]byte(name.key))
 			if !v.Exists() && l.gone == 0 {
-				break // the key is used up: the rest of the line waits on
+				break // the key is used up, so the rest of the line continues to wait
 			}
 			if p.wait.Gone || v.Exists() && (p.wait.Type == value.None || p.wait.Type == v.Type()) {
 				switch v, err := c.admit(unblocked, p.cl, plainCall(p.spec, p.args)); v {
 				case refuse:
 					c.refuseParked(p, err)
 				case run:
-					c.retry(p) // with all its keys: it may find what it wants at another of them
+					c.retry(p) // with all its keys, because another key may serve it
 				}
 			}
 			s = next
@@ -123,7 +123,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 		}
 	}
 	c.stack.counted = before
-	cl.Out, c.space.NoTouch = outer, quiet // reply belongs to the loop now
+	cl.Out, c.space.NoTouch = outer, quiet // the loop owns the reply now
 	if reply.Len() == 0 && !p.over {
 		reply.Discard()
 		return
@@ -194,7 +194,7 @@ func (c *Core) expireWaits(budget int) {
 			continue
 		}
 		c.answerParked(p, unblocking, p.wait.Timeout)
-		if w.byClient[p.cl] == p { // Timeout said nothing: that must not keep the heap's head
+		if w.byClient[p.cl] == p { // Timeout did not reply: the wait must leave the heap's head
 			c.unpark(p.cl)
 			p.cl.Conn.Resume()
 		}

@@ -11,7 +11,7 @@ import (
 
 // Settings are the settings that the core itself reads.
 type Settings struct {
-	Databases           setting.Int // how many there are; fixed at the start
+	Databases           setting.Int // number of databases; fixed at the start
 	RequirePass         setting.String
 	ProtectedMode       setting.Bool
 	EnableDebugCommand  setting.Enum[Permission]
@@ -20,18 +20,18 @@ type Settings struct {
 	SlowlogSlowerThan   setting.Int // µs; negative: never
 	LargeRequest        setting.Int // bytes that bring a request into COMMANDLOG; negative: never
 	LargeReply          setting.Int
-	LatencyThreshold    setting.Int // ms; 0: off
+	LatencyThreshold    setting.Int // ms; 0 means off
 	NotifyEvents        setting.Int // command.EventClass bits
 	LazyfreeEviction    setting.Bool
-	BusyReplyThreshold  setting.Int  // ms that a command may lend the turn before others hear BUSY
+	BusyReplyThreshold  setting.Int  // ms for which a command may lend the turn before others get BUSY
 	MeasureTurnCPU      setting.Bool // reads the thread's clock at each turn: two system calls
-	StallThreshold      setting.Int  // ms; 0: off
+	StallThreshold      setting.Int  // ms; 0 means off
 	StallsKept          setting.Int  // of the stall log
 	HotKeys             setting.Bool // sample which keys are used
-	BigKeys             setting.Bool // know the largest keys; fixed at the start
+	BigKeys             setting.Bool // track the largest keys; fixed at the start
 
-	MaxMemory     setting.Uint // bytes; 0: no limit
-	ClientsMemory setting.Int  // bytes, or as a negative number a percentage of MaxMemory; 0: no limit
+	MaxMemory     setting.Uint // bytes; 0 means no limit
+	ClientsMemory setting.Int  // bytes, or as a negative number a percentage of MaxMemory; 0 means no limit
 	KeptMemory    setting.Int  // bytes that views may keep, or as a negative number a percentage of MaxMemory; 0: no limit
 	Policy        setting.Enum[EvictionPolicy]
 	Samples       setting.Int

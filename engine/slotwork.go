@@ -59,7 +59,7 @@ func (c *Core) dropSome(i int, slot uint16) (more bool) {
 		n++
 	})
 	for _, key := range keys[:n] {
-		if db.Delete(key) { // else it was past its deadline, and is gone as such
+		if db.Delete(key) { // otherwise it was past its deadline, and was removed as expired
 			c.meter.dirty++
 			c.effectOfRemoval(i, key, c.common.LazyfreeServer.Get())
 		}

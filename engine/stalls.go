@@ -105,7 +105,7 @@ func (c *Core) noteStall(e diagnose.Stall, took int64, waits bool) {
 // A Holder describes the call that holds the turn, or has lent it.
 type Holder struct {
 	Command string // "" if it is not known
-	Client  int64  // its ID; 0: none
+	Client  int64  // its ID; 0 means none
 	Addr    string
 }
 

@@ -41,13 +41,13 @@ type Core struct {
 	stack     *stack // of the command that runs: one of stacks
 	stacks    [2]stack
 	lent      *lent                        // the command that has lent the turn, if one has
-	specs     [prefetchAhead]*command.Spec // of the requests looked at ahead
+	specs     [prefetchAhead]*command.Spec // rows of the next requests
 	meter     meter
 	sampler   sampler
 	stalls    stallWatch
 	running   running
 	large     largeness
-	batch     *protocol.Batch // that wants to know what has run; nil: none does
+	batch     *protocol.Batch // batch that records which commands have run; nil means none
 	sinks     []hearer
 	barriers  []*part.Barrier
 	raised    int // barriers that are up
@@ -55,7 +55,7 @@ type Core struct {
 	latches   latches
 	slots     *slots.Current // the node of each slot; nil outside cluster mode
 	replicas  func() int     // how many get the stream; nil outside cluster mode
-	slotStats *slotStats     // nil: slots are not counted
+	slotStats *slotStats     // nil if slots are not counted
 	waiting   waiting
 	reads     reading.Queue
 	monitors  client.Audience
@@ -78,12 +78,12 @@ type Core struct {
 
 	halted       chan struct{} // closed by Halt
 	anyInScripts bool          // DEBUG SET-DISABLE-DENY-SCRIPTS
-	replaying    bool          // a command of a log runs: no sink hears of its effects
+	replaying    bool          // a command of a log runs: no sink gets its effects
 	replayed     replayed
 
 	waitsWithin atomic.Bool // DoWithin has a function that has not run
 
-	nudge  chan struct{}     // has RunDuties look at once
+	nudge  chan struct{}     // wakes RunDuties
 	labels []context.Context // by command.Spec.ID, during a profile
 }
 
@@ -100,8 +100,8 @@ type Parts struct {
 	Common    *command.Settings
 	Lazy      *lazyfree.Queue
 	Whole     *command.Whole
-	Gate      *protocol.Gate   // holds back what is pushed; nil: nothing is held back
-	Clock     func() time.Time // nil: the machine's; any goroutine may call it
+	Gate      *protocol.Gate   // holds back pushes; nil means that nothing is held back
+	Clock     func() time.Time // if nil, the machine's; any goroutine may call it
 }
 
 // A push goes to a client that has not requested it: a message of pub/sub, an invalidation.
@@ -118,9 +118,9 @@ type Parts struct {
 //
 // Nearly all pushes go by mail. The client whose batch runs is the exception: mail would come after the whole batch.
 type pushes struct {
-	here     *client.Client // whose batch is run; nil: none
+	here     *client.Client // whose batch is run; nil means none
 	pending  []byte         // for here, until the reply of the command that runs is complete
-	parked   bool           // a parked client is answered: pushes wait for its reply
+	parked   bool           // a parked client is getting its reply, and pushes wait for it
 	deferred []push         // those pushes
 }
 
@@ -141,9 +141,9 @@ type push struct {
 // engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
 type latches struct {
 	held   int                  // Latch calls that are not released
-	keys   map[string]int       // how many of them hold each
-	slots  *[slots.Count]uint16 // the same of slots; nil: no call is about slots
-	passed bool                 // engine.K3: a client was not served
+	keys   map[string]int       // number of latches of each key
+	slots  *[slots.Count]uint16 // number of latches of each slot; nil means none
+	passed bool                 // engine.K3 kept a client from being served
 	found  []command.KeyPosition
 	dbs    []int // that a call names
 }
@@ -158,16 +158,16 @@ type latches struct {
 type acks struct {
 	common  uint8
 	clients [protocol.AckLevels + 1]int // in the registry, by level
-	changed func()                      // Levels may have changed; nil: no feature wants to know
+	changed func()                      // Levels may have changed; nil if no feature needs it
 	inner   bool                        // the transaction that runs has run a command
 }
 
 // eviction is the state of evicting keys and clients. Nanos count from the core's start.
 type eviction struct {
 	barrier       *part.Barrier // up while maxmemory is set
-	exceededSince int64         // data exceed maxmemory, and eviction has not caught up; 0: it has
-	exceededNanos int64         // how long they did, until then
-	short         bool          // the last command that was asked about could not be given room
+	exceededSince int64         // data exceed maxmemory, and eviction has not caught up; 0 if it has
+	exceededNanos int64         // total time for which they exceeded it, before that
+	short         bool          // there was no room for the last command checked
 	ignored       bool          // a primary evicts for this server
 	stuckAt       int64         // when the log last said that no client may be evicted, Unix ms
 }
@@ -182,21 +182,21 @@ type eviction struct {
 type defrag struct {
 	walk    keyspace.Defrag
 	next    int64 // nanos of the next slice
-	share   int64 // of the time, in percent; 0: nothing is moved
+	share   int64 // of the time, in percent; 0 if nothing is moved
 	began   int64 // nanos, of the run under way
 	spent   int64 // nanos, by all slices
-	settled int64 // free bytes of slabs when the last run ended: there is no use in another before that has changed
-	rest    int   // ticks until another run may begin all the same
+	settled int64 // free bytes of slabs at the end of the last run; another run needs a change of it
+	rest    int   // ticks until another run may begin even so
 }
 
 // A stallWatch is the core's state for the stall log.
 type stallWatch struct {
 	log     *diagnose.Stalls
 	limit   int64   // nanos; MaxInt64: off
-	covered int64   // nanos of what was noted inside the part that runs (engine.G1)
-	noted   int64   // nanos that were noted since the last tick
+	covered int64   // nanos already logged inside the running part (engine.G1)
+	noted   int64   // nanos logged since the last tick
 	cpu     int64   // the process's, at the last tick
-	at      int64   // nanos, when the duty began that runs
+	at      int64   // nanos at which the running duty began
 	job     uintptr // the code of the function that the turn of Do is for
 
 	processCPU func() int64 // clock.ProcessCPU
@@ -205,14 +205,14 @@ type stallWatch struct {
 // A largeness holds the limits of requests and replies in bytes. MaxInt is never reached.
 type largeness struct {
 	request, reply int
-	noted          int // the least request that sent has
-	sent           int // bytes of the request that runs if it is noted, else 0
+	noted          int // the least size that sent records
+	sent           int // bytes of the running request, or 0 if it is smaller than noted
 }
 
 // A SlotStat is the cost of the calls on the keys of a slot.
 type SlotStat struct {
 	Nanos   int64
-	In, Out uint64 // bytes of requests; of replies, of the stream to replicas and of messages of shard channels
+	In, Out uint64 // Out: bytes of replies, of the replication stream, and of shard messages
 }
 
 // slotStats are the statistics of all slots, for CLUSTER SLOT-STATS.
@@ -233,11 +233,11 @@ type duties struct {
 	activeOff  bool // DEBUG SET-ACTIVE-EXPIRE 0
 	cronPaused bool // DEBUG PAUSE-CRON 1
 	loading    bool
-	behind     bool // more keys are past their deadline than the last slice could take
+	behind     bool // more keys were past their deadline than the last slice could remove
 	// draining means that reclaimers have freed more than the last slice took back. It also means that they are
 	// touching memory or returning it to the system.
 	draining   bool
-	laden      bool // what Hooks.Laden was last told
+	laden      bool // the state at the last call of Hooks.Laden
 	forgetting bool // streams may have messages to forget
 	ticks      uint64
 }

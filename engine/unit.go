@@ -70,7 +70,7 @@ type stack struct {
 	depth  int
 	unit   unit
 	lends  []lending  // of its frames, those that continue by a step, the outermost first
-	slots  *slots.Map // that the outermost command was admitted by; nil: it names no keys
+	slots  *slots.Map // that the outermost command was admitted by; nil if it names no keys
 
 	counted counted // for the outermost command, while slots are counted
 }

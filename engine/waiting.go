@@ -22,8 +22,8 @@ type waiting struct {
 	timeouts deadlineHeap
 	ready    []keyName
 	isReady  map[keyName]bool
-	byType   [value.Module + 1]int // by what their keys are to hold (engine.W4)
-	onGone   int                   // lines in which a client asked to hear of the key's end
+	byType   [value.Module + 1]int // by the type that their keys must hold (engine.W4)
+	onGone   int                   // lines in which a client's wait has Gone
 	busy     int                   // how many of byClient are client.Busy
 }
 
@@ -31,13 +31,13 @@ type waiting struct {
 // O(1), whatever its length.
 type line struct {
 	first, last *stand
-	gone        int // how many asked to hear of the key's end (command.Wait.Gone)
+	gone        int // number of clients whose wait has Gone (command.Wait)
 }
 
 type stand struct {
 	p          *parked
 	key        keyName
-	gone       bool // p asked to hear of the key's going
+	gone       bool // p's wait has Gone
 	prev, next *stand
 }
 
@@ -85,15 +85,15 @@ type parked struct {
 	key    []byte // gateSlot's, of a command that returns
 	index  int    // in timeouts; -1 if it waits forever
 
-	againMs int64 // when Retry is due although no key is ready: Unix ms; 0: never
+	againMs int64 // when Retry runs even if no key is ready, Unix ms; 0 means never
 	over    bool  // EndWait was called
 
-	unbooked bool  // its call is booked when the wait ends
+	unbooked bool  // its call is recorded when the wait ends
 	took     int64 // by the command until it waited, in nanos
 
-	reading *reading.Job // the long read that it waits for; nil: it waits for something else
-	pushes  []byte       // to the client, after the reply of that (engine.X2)
-	weight  float64      // of the long read as a sample; 0: it is none
+	reading *reading.Job // the long read that it waits for, or nil
+	pushes  []byte       // pushes to the client after the reply of the long read (engine.X2)
+	weight  float64      // of the long read as a sample; 0 means that it is none
 }
 
 // readingOf returns the wait of a client whose command reads outside the turn. It returns nil if there is none.

@@ -12,7 +12,7 @@ import (
 // scripting.B1. A run that was asked to end does so when it next reads the clock. begin clears a request to the last
 // run.
 type beside struct {
-	state atomic.Uint32 // the bits below; 0: nothing runs
+	state atomic.Uint32 // the bits below; 0 if nothing runs
 	wrote atomic.Bool
 	asked atomic.Bool
 }

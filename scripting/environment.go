@@ -165,7 +165,7 @@ func (e *environment) bytes() int64 {
 	if e == nil {
 		return 0
 	}
-	const script = 64 // besides its code
+	const script = 64 // in addition to its code
 	most := e.counted/8 + uncounted
 	if e.stale || e.state.Used() > e.counted+most || e.dropped*script > most {
 		e.counted, e.dropped, e.stale = e.state.Live(), 0, false
@@ -262,7 +262,7 @@ func withText(c *lua.Call, err, text lua.Value) lua.Outcome {
 
 // A failure holds the parts of an uncaught error.
 type failure struct {
-	text    string // with the code
+	text    string // including the code
 	source  string // "@user_script"; "" if unknown
 	line    string
 	counted bool // the error was counted for the command that failed

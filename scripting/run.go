@@ -16,7 +16,7 @@ import (
 // turn of the client's own batch. A script that needs more lends the turn, and the core calls resume for each further
 // slice.
 type run struct {
-	env      *environment // nil: nothing runs
+	env      *environment // nil means nothing runs
 	core     command.Core
 	script   *script // EVAL's; nil for a function
 	name     string  // the script's digest, or the function's name
@@ -38,7 +38,7 @@ type run struct {
 
 const (
 	slice       = int64(time.Millisecond) // how long a script runs before it lends the turn
-	sliceBudget = 10_000                  // instructions between two looks at the clock
+	sliceBudget = 10_000                  // instructions between two readings of the clock
 )
 
 // prepare makes the next run. It refuses the run if the server's state forbids what the script declares.

@@ -53,7 +53,7 @@ type Conditions struct {
 
 // Settings are the settings of scripts.
 type Settings struct {
-	MemoryLimit setting.Int  // bytes of memory for a script; 0: no limit
+	MemoryLimit setting.Int  // bytes of memory for a script; 0 means no limit
 	Deprecated  setting.Bool // scripts have getfenv, setfenv and newproxy
 }
 

@@ -282,7 +282,7 @@ func TestLongScript(t *testing.T) {
 		t.Errorf("got %q", reply)
 	}
 	s.lend = false
-	s.eval(":1\r\n", "return 1") // nothing is left of them
+	s.eval(":1\r\n", "return 1") // no garbage of the earlier scripts is left
 }
 
 // TestMemoryLimit: a script that uses too much memory fails, and the next one runs.

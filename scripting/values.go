@@ -32,7 +32,7 @@ var (
 type values struct {
 	state *lua.State
 	reply *protocol.Reply // RESP3 decides what a null is
-	limit int             // of the State's memory, in bytes; 0: none
+	limit int             // of the State's memory, in bytes; 0 means none
 	items []item
 	size  int // of the reply in RESP
 }
@@ -132,7 +132,7 @@ func (b *values) BeginAt(mark int, kind byte, n int) {
 func (b *values) Rollback(mark int) {
 	clear(b.items[mark:])
 	b.items = b.items[:mark]
-	b.size = 0 // a command takes back all that it has replied
+	b.size = 0 // a failing command takes back all that it has replied
 }
 
 // Size returns the length of the reply in RESP.

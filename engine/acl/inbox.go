@@ -40,7 +40,7 @@ func (b *Inbox) MoveTo(l *Log, count func(err error, n int64)) {
 		count(replyTo(e.Reason), e.Count)
 	}
 	for reason, n := range overflow {
-		if n > 0 { // a count of 0 would give INFO a line of the error
+		if n > 0 { // with a count of 0 INFO would show a line for the error
 			l.Count(Reason(reason), n)
 			count(replyTo(Reason(reason)), n)
 		}

@@ -30,7 +30,7 @@ type Rights struct {
 	enabled      bool
 	noPass       bool // any password is accepted
 	skipSanitize bool
-	acks         int8                // how many replicas the user's replies wait for, plus 1; 0: no rule says so
+	acks         int8                // number of replicas to wait for, plus 1; 0 means that no rule sets it
 	passwords    [][sha256.Size]byte // in the order of the rules
 	selectors    []*selector
 

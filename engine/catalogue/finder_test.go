@@ -178,7 +178,7 @@ var names = []string{"a", "b", "c", "GET", "by", "LIMIT", "store", "STOREDIST", 
 // mark returns a text that only the content of this key contains.
 func mark(key string) string { return fmt.Sprintf("<%c>", 'A'+slices.Index(names, key)) }
 
-// begin makes all keys anew.
+// begin deletes all keys and makes them again.
 func (f *finding) begin() {
 	f.core.Do(f.cl, "FLUSHALL")
 	for _, key := range names {

@@ -23,7 +23,7 @@ type Audience struct {
 }
 
 type group struct {
-	loop   protocol.Loop // nil: of connections that share no loop
+	loop   protocol.Loop // nil for connections that share no loop
 	resp3  bool
 	to     []protocol.Conn
 	seats  []*Seat

@@ -20,7 +20,7 @@ const (
 	DirtyCAS                        // a watched key changed: EXEC answers null (d)
 	DirtyExec                       // a queued command was refused: EXEC aborts
 	Blocked                         // waits for a key, a replica or the end of a pause (b)
-	Replica                         // takes the effects stream (S)
+	Replica                         // receives the stream of effects (S)
 	Primary                         // the link to our primary (M)
 	Monitor                         // MONITOR (O)
 	PubSub                          // RESP2 with subscriptions: few commands allowed (P)
@@ -28,11 +28,11 @@ const (
 	Redirects                       // CLIENT CAPA redirect: it understands -REDIRECT
 	NoEvict                         // CLIENT NO-EVICT (e)
 	NoTouch                         // CLIENT NO-TOUCH (T)
-	CloseASAP                       // closed as soon as the core is done with it (A)
-	CloseAfter                      // closed after its output has left (c)
+	CloseASAP                       // to be closed as soon as the core has no more use for it (A)
+	CloseAfter                      // to be closed after its output has been sent (c)
 	ReplyOff                        // CLIENT REPLY OFF
 	ReplySkip                       // the current command's reply is dropped
-	ReplySkipNext                   // CLIENT REPLY SKIP: the next one's is
+	ReplySkipNext                   // CLIENT REPLY SKIP: the next command's reply is dropped
 	Tracking                        // CLIENT TRACKING (t)
 	Unix                            // came over the Unix socket (U)
 	Fake                            // no connection: scripts, AOF loading
@@ -41,19 +41,19 @@ const (
 	Paused                          // held back by CLIENT PAUSE
 	DenyBlocking                    // may not block: MULTI, scripts
 	Busy                            // Blocked, but its command is at work outside the turn: it does not count as waiting
-	Restricted                      // its user may not do everything: admission asks for each command
+	Restricted                      // its user has limited rights: admission checks each command
 
 	// These refine Tracking:
 	TrackingBroken // the client that its invalidations are redirected to has left (R)
-	TrackingBcast  // it hears of all keys with its prefixes (B)
+	TrackingBcast  // it gets changes of all keys with its prefixes (B)
 	TrackingOptIn  // keys are tracked after CLIENT CACHING YES alone
 	TrackingOptOut // keys are not tracked after CLIENT CACHING NO
-	TrackingNoLoop // it does not hear of what it changes itself
+	TrackingNoLoop // it does not get its own changes
 	Caching        // CLIENT CACHING was given for the command, or transaction, to come
 
 	Acks // its replies wait for replicas (Client.AckLevel)
 
-	Importing // it brings the keys of slots that move here (i): they are hidden, and it gets no replies
+	Importing // it sends the keys of slots that move here (i), and gets no replies
 )
 
 // AllTracking is all flags that CLIENT TRACKING sets. They are cleared when tracking ends.
@@ -67,7 +67,7 @@ type User interface{ Name() string }
 type Client struct {
 	ID            int64
 	Conn          protocol.Conn // nil for a Fake
-	From          string        // the address that a Fake asks from, if it has one
+	From          string        // the address of a Fake, if it has one
 	Flags         Flags
 	DB            int
 	User          User // the default user until AUTH; nil for a Fake that may do everything
@@ -81,15 +81,15 @@ type Client struct {
 	Protocol      int    // 2 or 3
 	TurnSeen      uint64 // the turn in which its last reply was decided
 
-	Redirect int64 // the client that gets its invalidations, by id; 0: itself
+	Redirect int64 // the client that gets its invalidations, by id; 0 means the client itself
 
 	Queue   *Queue  // MULTI's; nil outside
-	Script  *Script // what holds for the script whose commands this Fake runs; nil for others
+	Script  *Script // state of the script whose commands this Fake runs; nil for others
 	Watched []WatchedKey
 	Wait    any             // what it is blocked on, for the core's blocking.go
-	Out     *protocol.Reply // where replies go now: the batch's, or a private one while the client is blocked
+	Out     *protocol.Reply // the batch's reply, or a private one while the client is blocked
 
-	MaxBulk *setting.Int // proto-max-bulk-len, which holds for everyone but our primary; nil for a Fake
+	MaxBulk *setting.Int // proto-max-bulk-len, for all but our primary; nil for a Fake
 
 	Reading                 int // bytes of the batch that is being run, and the bytes read after it
 	CommandsRun             uint64
@@ -99,7 +99,7 @@ type Client struct {
 	StreamOffset            int64 // how long the replicas' stream was when the client had last added to it (WAIT)
 	LogOffset               int64 // the same of the append-only file (WAITAOF)
 
-	AckWish  int8  // what CLIENT ACK has said, plus 1; 0: nothing
+	AckWish  int8  // the argument of CLIENT ACK, plus 1; 0 means that there was none
 	AckShown uint8 // the level that the replies of the running batch wait for
 	ackLevel atomic.Uint32
 
@@ -157,8 +157,8 @@ type Script struct {
 	AllowOOM   bool         // it may write although memory is over its limit
 	AllowStale bool         // it may read from a replica whose link is down
 	AnySlot    bool         // each of its commands may have keys of another hash slot
-	Slot       int          // of its keys, NoSlot at first: all its commands' have this one, unless AnySlot
-	Writes     *atomic.Bool // set with Wrote, for a reader outside the turn; nil: there is none
+	Slot       int          // slot of all keys of its commands, unless AnySlot; NoSlot at first
+	Writes     *atomic.Bool // set with Wrote, for a reader outside the turn; nil if there is none
 	// The script has run a command that may write. It is not refused for memory any more, and cannot be killed.
 	Wrote   bool
 	Targets Targets // the sinks that get its writes (redis.set_repl)
@@ -173,7 +173,7 @@ type Queue struct {
 	Next     int    // of Commands, the one that EXEC runs next
 	MayBlock bool   // the client might block before EXEC began
 	Flags    uint64 // the union of the queued commands' command.Flags
-	Lacking  uint64 // the union of what each of them lacks: a flag that is not here, all have
+	Lacking  uint64 // the flags that at least one of the queued commands lacks
 	Bytes    int
 	DB       int // where the next command will run, unless a SELECT among them fails
 }
@@ -189,8 +189,8 @@ type Queued struct {
 type WatchedKey struct {
 	DB      int
 	Key     string
-	Existed bool  // it was there, and not past its deadline, when WATCH saw it
-	Past    bool  // it was there, past its deadline: that it goes is no change
+	Existed bool  // at the WATCH the key existed and had not passed its deadline
+	Past    bool  // at the WATCH the key was past its deadline, so its removal is no change
 	Ends    int64 // its deadline then, Unix ms; 0 for none
 	At      int   // the client's place in the list of those that watch the key
 }

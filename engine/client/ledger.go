@@ -32,7 +32,7 @@ type Ledger struct {
 	mu       sync.Mutex
 	classes  [costClasses]costClass
 	occupied uint64
-	limit    int64 // 0: none
+	limit    int64 // 0 means none
 
 	sum, fed, primary, reserved atomic.Int64 // written under mu
 	pressed                     atomic.Bool
@@ -63,12 +63,12 @@ type account struct {
 	ledger             *Ledger
 	standing           standing
 	class              uint8
-	buffers, reserved  int64        // as the loop told last; mu
-	own                int64        // as the core told last; mu
-	prepared           atomic.Int64 // as Prepare told last; written under mu
+	buffers, reserved  int64        // as last reported by the loop; mu
+	own                int64        // as last reported by the core; mu
+	prepared           atomic.Int64 // as last recorded by Prepare; written under mu
 	previous, neighbor *Client
 
-	toldStanding standing // what the core told last, where it may look without mu; turn only
+	toldStanding standing // last reported by the core, which reads it without mu; turn only
 	toldOwn      int64
 }
 

@@ -81,7 +81,7 @@ func TestLedgerModel(t *testing.T) {
 		case op == 1 && rng.IntN(2) == 0:
 			i := rng.IntN(len(all))
 			r.Remove(all[i])
-			all[i].Account(1<<30, 0) // its loop has not heard yet
+			all[i].Account(1<<30, 0) // its loop does not know yet
 			all[i].Note()
 			all[i] = all[len(all)-1]
 			all = all[:len(all)-1]

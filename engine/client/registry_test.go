@@ -52,7 +52,7 @@ func TestRegistryModel(t *testing.T) {
 		} else if len(model) > 0 {
 			i := rng.IntN(len(model))
 			r.Remove(model[i])
-			r.Remove(model[i]) // twice is once
+			r.Remove(model[i]) // twice has the same effect as once
 			model = slices.Delete(model, i, i+1)
 		}
 		most = max(most, len(model))

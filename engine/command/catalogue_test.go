@@ -205,7 +205,7 @@ func TestAppendKeys(t *testing.T) {
 		name  string
 		specs []KeySpec
 		line  string
-		want  []int // nil: an error
+		want  []int // nil for an error
 	}{
 		{"one", FirstArg(KeyRO), "get a", []int{1}},
 		{"every second", EachArg(2, KeyOW), "mset a 1 b 2", []int{1, 3}},

@@ -24,7 +24,7 @@ type Context struct {
 	Settings *Settings
 	Whole    *Whole
 
-	Dirty   int64 // how many changes this call made: propagation and the save rules go by it
+	Dirty   int64 // number of changes that this call made, for propagation and the save rules
 	Core    Core
 	Effects Effects
 
@@ -102,8 +102,8 @@ type Wait struct {
 	// If Gone is true, Retry also runs when a stream has left its key, to reply with an error (XREADGROUP).
 	Gone    bool
 	Timeout func(c *Context) // appends the reply of a wait that ran out
-	Left    func()           // runs when the wait is over, however it ended; may be nil
-	Busy    bool             // the command is at work, beside the core: the client is not shown as blocked
+	Left    func()           // runs when the wait has ended for any reason; may be nil
+	Busy    bool             // the command works outside the turn: the client is not shown as blocked
 }
 
 // EventClass is a class of keyspace events, named by one letter of notify-keyspace-events.
@@ -140,13 +140,13 @@ const EventSubkeys = EventSubkeyspace | EventSubkeyevent | EventSubkeyspaceItem 
 //
 // Its slices are reused by the next call, so rewriting a command costs no allocation in steady state.
 type Effects struct {
-	Unheard  bool           // there is no sink: Commands stay empty. The core says so
-	To       client.Targets // the sinks that get them; 0: those that get the client's writes
+	Unheard  bool           // set by the core if there is no sink: Commands then stay empty
+	To       client.Targets // the sinks that get them; 0 means those that get the client's writes
 	Replaced bool           // Commands stands for the call (empty: nothing is propagated)
 	Commands [][][]byte     // in order; arguments are lent until the call's propagation
 
 	args   [][]byte // what Commands' elements are cut from
-	digits []byte   // what Number's and Keep's answers are cut from
+	digits []byte   // what the results of Number and Keep are cut from
 }
 
 // digitRoom is how many bytes are allocated at a time for made-up arguments: enough for some fifty numbers.

@@ -10,7 +10,7 @@ import (
 type Search uint8
 
 const (
-	IncludeNotKeys Search = 1 << iota // also what a key spec calls not a key (shard channels)
+	IncludeNotKeys Search = 1 << iota // also arguments that a key spec marks as no keys (shard channels)
 	onlyFixed                         // no keys whose place depends on other arguments
 )
 

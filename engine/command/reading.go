@@ -26,7 +26,7 @@ type Reading struct {
 	Args  [][]byte // of the call; they live until the function returns
 	Now   int64    // Unix ms: when the command began
 
-	Hits, Misses int64 // keys that the function has looked for beside the turns; they are counted when it is over
+	Hits, Misses int64 // look-ups of the function outside the turn; counted when it has ended
 
 	left  int // steps until rest
 	rest  func() (steps int)

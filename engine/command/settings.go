@@ -16,9 +16,9 @@ type Settings struct {
 	// MaxBulk is proto-max-bulk-len, in bytes, which the loops also read. No string may grow past it. Nil means the
 	// default.
 	MaxBulk        *setting.Int
-	MaxMemory      *setting.Uint // maxmemory, bytes; nil: none
+	MaxMemory      *setting.Uint // maxmemory, bytes; nil means none
 	MaxFilter      setting.Int   // bf-max-size: the most bytes of a Bloom filter, set or not
-	LongRead       setting.Int   // long-read-elements: a call that reads more is read beside the turns; 0: none is
+	LongRead       setting.Int   // long-read-elements: calls that read more run outside the turn; 0 means none
 	LazyfreeExpire setting.Bool  // lazyfree-lazy-expire: an expired key is propagated as UNLINK, not DEL
 	LazyfreeServer setting.Bool  // lazyfree-lazy-server-del: the same for a key that a command replaces by nothing
 	Sets           set.Settings  // when a set leaves its compact encodings

@@ -20,7 +20,7 @@ type Spec struct {
 	ACL      ACL       // categories beyond those that Flags imply
 	Apart    bool      // a subcommand that is not in its family's category
 	Keys     []KeySpec // none for a command without keys
-	Channels Channels  // what of pub/sub the arguments name; 0 for nothing
+	Channels Channels  // which arguments are names of channels; 0 if none
 	Tips     []string  // COMMAND INFO's tips
 	Reads    Reads     // how much of its keys the command reads
 	Run      Handler   // nil for a container whose Subs do the work

@@ -7,7 +7,7 @@ type Stats struct {
 	Calls    uint64
 	Nanos    uint64 // time spent in Run
 	Rejected uint64 // refused before running: arity, OOM, ACL, …
-	Failed   uint64 // answered with an error
+	Failed   uint64 // the reply is an error
 
 	Untracked bool // latency-tracking is off: the histogram stands still
 	Latency   Histogram
@@ -125,8 +125,8 @@ func lowest(chunk, at int) int64 {
 	return int64(128+at) << uint(chunk-1)
 }
 
-// Cumulative yields the number of calls that took at most about 1, 2, 4, … µs. It skips steps that add no call. The
-// upper bound is the end of the bucket that holds 1024 ns, 2048 ns, …, so the steps are 1, 2, 4, 8, 16, 33, 66, …
+// Cumulative yields the number of calls that took at most about 1, 2, 4, … µs. It skips steps that add no call. A step's
+// upper bound is the end of the bucket that holds 1024 ns, 2048 ns and so on. So the steps are 1, 2, 4, 8, 16, 33, 66, …
 func (h *Histogram) Cumulative(yield func(micros int64, calls uint64) bool) {
 	level := int64(1024)
 	seen, told := uint64(0), uint64(0)

@@ -7,7 +7,7 @@ func TestTimeout(t *testing.T) {
 	c := &Context{Now: now}
 	for _, k := range []struct {
 		arg  string
-		want int64 // after now; 0: without end
+		want int64 // after now; 0 means no end
 		err  error
 	}{
 		{"0", 0, nil}, {"0.0", 0, nil}, {"-0", 0, nil}, {"1", 1000, nil}, {"0.001", 1, nil}, {"1.001", 1001, nil},

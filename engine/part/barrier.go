@@ -25,5 +25,5 @@ type Barrier struct {
 type Call struct {
 	Spec  *command.Spec
 	Args  [][]byte
-	Flags command.Flags // what the call may do: for EXEC what it is about to run, for a script what it says of itself
+	Flags command.Flags // what the call may do: for EXEC its queue, for a script its declarations
 }

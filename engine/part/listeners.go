@@ -54,7 +54,7 @@ type Listeners struct {
 
 	Attack func(cl *client.Client)              // cl speaks HTTP; it is about to be closed
 	Frozen func()                               // a view was taken
-	Lent   func()                               // a command has lent the turn, or is over
+	Lent   func()                               // a command has lent the turn, or such a command has ended
 	Laden  func()                               // reclaimers need another thread, or no longer do
 	Gone   func(cl *client.Client)              // a client has left
 	Denied func(cl *client.Client, e acl.Entry) // a call or an AUTH of cl was refused; e lacks its Client
@@ -72,7 +72,7 @@ type Listeners struct {
 	Answered func(cl *client.Client, spec *command.Spec)
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
-	Stuck          func()                  // they still do, and none of them may be evicted
+	Stuck          func()                  // clients cost too much together, but none of them may be evicted
 
 	// Tick is called every 100 ms. Each call must take no more than some tens of µs.
 	Tick func(nowMs int64)
@@ -104,8 +104,8 @@ const (
 	ForgetKeys Order = 10 * (iota + 1)
 	Streams          // the stream to replicas, then the link to a primary
 	Log              // the append-only file: after the stream has its bytes
-	Saving           // save rules see what the streams have counted
-	Ending           // a shutdown sees what saving has begun
+	Saving           // save rules run after the streams have counted
+	Ending           // a shutdown runs after saving has begun
 	Later            // all that depends on none of the above
 )
 

@@ -29,7 +29,7 @@ type Part struct {
 
 	Threads func() Need            // what the feature needs threads for now
 	Ill     func() (reason string) // why this server should get no traffic; "" is no reason
-	Reset   func()                 // CONFIG RESETSTAT: the feature forgets what it has counted
+	Reset   func()                 // CONFIG RESETSTAT: the feature clears its counts
 	Metrics []prometheus.Collector // figures of /metrics; they collect outside the turn
 	Named   []prometheus.Collector // figures that name keys: for readers with the token
 	Ready   func() error           // the settings are read; an error refuses the configuration
@@ -56,6 +56,6 @@ type Need uint8
 
 const (
 	Idle    Need = iota
-	Laden        // one thread beside the loops: a goroutine waits in the kernel, or reclaimers have much to free
-	Working      // several: a saver, a loader or a script works beside the loops
+	Laden        // one more thread: a goroutine waits in the kernel, or reclaimers are busy
+	Working      // several threads: a saver, a loader or a script works
 )

@@ -45,7 +45,7 @@ type State struct {
 
 	used  int // bytes, an estimate; see memory.go
 	gate  int // above it, used is checked
-	limit int // 0: none
+	limit int // 0 means none
 	epoch uint32
 }
 

@@ -50,7 +50,7 @@ func (s *Settings) Join(p *part.Part, d Deps, r *setting.Registry, password func
 	p.Reset = func() { d.Log().ResetDenied() }
 	r.OnRewrite("user", func() []string {
 		if s.File.Get() != "" {
-			return nil // they are in that file
+			return nil // the users are in that file
 		}
 		var lines []string
 		for _, name := range d.Users.Names() {
@@ -63,7 +63,7 @@ func (s *Settings) Join(p *part.Part, d Deps, r *setting.Registry, password func
 // A Loader makes the users when the server starts.
 type Loader struct {
 	Users   *acl.Users
-	File    func() string // the ACL file; "": there is none
+	File    func() string // the ACL file; "" if there is none
 	Config  *config.Config
 	Log     *logging.Logger
 	Do      func(func())                              // takes a turn

@@ -42,7 +42,7 @@ func TestNoAllocations(t *testing.T) {
 		"BITFIELD_RO n GET i8 3", "BITFIELD long INCRBY u63 524280 12345",
 		"BITOP AND d k n", "BITOP DIFF d k n", "BITOP DIFF1 d k n", "BITOP ANDOR d k n", "BITOP ONE d k n n",
 	}
-	if !invariant.Enabled { // checked builds note the use of chunks on the Go heap
+	if !invariant.Enabled { // checked builds record the use of chunks on the Go heap
 		requests = append(requests, "BITOP NOT d long", "BITOP XOR d long k n none")
 	}
 	commandtest.NoAllocations(t, core, requests...)

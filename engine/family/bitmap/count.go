@@ -168,7 +168,7 @@ func bitPos(c *command.Context) error {
 		return nil
 	}
 	from, to := clip(start, end, int64(v.Len())*8, width)
-	beyond := int64(-1) // the reply if the bits do not have it
+	beyond := int64(-1) // the reply if the bits do not contain it
 	if bit == 0 && n <= 4 && from < to {
 		beyond = to
 	}

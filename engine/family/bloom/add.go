@@ -16,8 +16,8 @@ import (
 // Defaults are the parameters of a filter that a call does not set. The zero value has RedisBloom's defaults. They are
 // set before the first turn and read inside turns.
 type Defaults struct {
-	errorRate float64 // 0: 0.01
-	capacity  uint64  // 0: 100
+	errorRate float64 // 0 means 0.01
+	capacity  uint64  // 0 means 100
 }
 
 // growth is the default capacity of a key's next filter, as a multiple of the capacity of its last filter.
@@ -206,7 +206,7 @@ func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) 
 	if !fixed { // a filter that grows cannot become full
 		c.Reply.Array(len(items))
 	}
-	var told [][]byte // the call as it is propagated; nil: as written
+	var told [][]byte // the call as it is propagated; nil if it is propagated as written
 	for i, item := range items {
 		added, err := bloom.Add(e, item, &b)
 		n++

@@ -34,7 +34,7 @@ type Deps struct {
 	Zone          func() string // availability-zone; nil is ""
 	Subscriptions func(c *client.Client) (channels, patterns, shards int)
 	Speaks        func(c *client.Client)  // called after c has changed its protocol; may be nil
-	Modules       func(r *protocol.Reply) // writes HELLO's list of modules; nil: none
+	Modules       func(r *protocol.Reply) // writes HELLO's list of modules; nil means none
 }
 
 // plain has the flags that all rows here have: the commands work during loading and on a stale replica.

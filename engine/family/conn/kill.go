@@ -14,7 +14,7 @@ import (
 // A filter selects the clients that CLIENT KILL closes and CLIENT LIST shows. A client must meet all conditions.
 type filter struct {
 	conditions []condition
-	skip       int64 // the id of a client that is not selected; 0: none
+	skip       int64 // the id of a client that is not selected; 0 means none
 }
 
 // A condition is one option of a filter. If an option is given twice, the last one counts.

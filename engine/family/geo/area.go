@@ -10,7 +10,7 @@ type shape struct {
 	radius        float64
 	box           bool
 	width, height float64
-	polygon       *polygon // nil: a circle or a box
+	polygon       *polygon // nil for a circle or a box
 }
 
 // bounds returns the range of longitudes and latitudes of the shape.

@@ -18,7 +18,7 @@ import "math"
 // that scores and coordinates are equal to the last bit on every machine.
 type cell struct {
 	bits uint64
-	step uint8 // 1..maxStep; 0: no cell
+	step uint8 // 1..maxStep; 0 means no cell
 }
 
 // maxStep is the number of steps of a score: 52 bits, which a double holds.

@@ -49,7 +49,7 @@ func Family() command.Family {
 	}}
 }
 
-// storing returns the key specs of a command whose STORE and STOREDIST may come from argument at on.
+// storing returns the key specs of a command that takes STORE and STOREDIST. The search for them begins at argument at.
 func storing(at int) []command.KeySpec {
 	return []command.KeySpec{
 		{Flags: access, Index: 1, Step: 1},

@@ -20,12 +20,12 @@ const (
 type query struct {
 	shape
 	order direction
-	count int64 // 0: all
+	count int64 // 0 means all
 	any   bool  // any count results, not the nearest ones
 
 	withDist, withHash, withCoord bool
 
-	store     []byte // the key for the result; nil: it is the reply
+	store     []byte // the key for the result; nil if it is the reply
 	storeDist bool   // the stored scores are distances in the unit
 }
 

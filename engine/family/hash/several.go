@@ -17,7 +17,7 @@ var wordHPersist = []byte("HPERSIST")
 type several struct {
 	c       *command.Context
 	key     []byte
-	e       *value.Edit // nil: no such key
+	e       *value.Edit // nil if there is no such key
 	lapsed  bool        // fields past their deadline were removed
 	changed int
 	removed bool // changed fields were removed

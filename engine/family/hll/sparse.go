@@ -121,7 +121,7 @@ func raise(s []byte, r run, index int, rank byte, limit int64) ([]byte, bool) {
 func splice(s []byte, at, del int, with []byte) []byte {
 	n, more := len(s), len(with)-del
 	if more > 0 {
-		s = append(s, with[:more]...) // only to extend s
+		s = append(s, with[:more]...) // to extend s; the bytes are overwritten
 	}
 	copy(s[at+len(with):], s[at+del:n])
 	copy(s[at:], with)

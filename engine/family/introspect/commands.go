@@ -37,7 +37,7 @@ type Deps struct {
 	SkipChecksums   func(on bool) // of RDB files and RESTORE payloads
 	ChangeReplID    func()
 
-	AllowAnyInScripts func(on bool) // lets scripts run commands that forbid it
+	AllowAnyInScripts func(on bool) // lets scripts run commands that are refused in scripts
 	RewriteConfig     func() error  // CONFIG REWRITE with every row
 	Log               func(text string)
 	Crash             func(how string)                   // "segfault", "panic", "assert", "oom": does not return
@@ -48,7 +48,7 @@ type Deps struct {
 
 	// These functions belong to the cluster. They are nil outside cluster mode.
 	Still       func(f func()) // runs f while the bus does nothing
-	DropPackets func(kind int) // messages of a kind are dropped; -1: none
+	DropPackets func(kind int) // messages of a kind are dropped; -1 means none
 	KillLinks   func(c *command.Context, direction, id []byte) error
 }
 

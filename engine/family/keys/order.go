@@ -23,7 +23,7 @@ type item struct {
 // An ordering sorts elements as SORT does.
 type ordering struct {
 	at    *place
-	by    *pattern // nil: compare the elements themselves
+	by    *pattern // if nil, the elements themselves are compared
 	alpha bool
 	desc  bool
 

@@ -16,7 +16,7 @@ type pattern struct {
 	self          bool
 	starred       bool
 	before, after []byte // the parts of the key around the star
-	field         []byte // nil: the key holds a string
+	field         []byte // nil if the key holds a string
 }
 
 var arrow = []byte("->")
@@ -54,8 +54,8 @@ func (p pattern) clone() pattern {
 // A place is where SORT reads and replies: in the turn, or outside the turn.
 type place struct {
 	*command.Reading
-	c       *command.Context             // nil beside the turns
-	present func(key []byte) value.Value // beside the turns
+	c       *command.Context             // nil outside the turn
+	present func(key []byte) value.Value // outside the turn
 }
 
 // lookup finds a key. In the turn it removes an expired key and publishes a miss. In both places it counts a miss.
@@ -80,7 +80,7 @@ func (at *place) lookup(key []byte) value.Value {
 type finder struct {
 	key, text []byte
 	digits    [number.MaxIntLen]byte
-	made      bool // the last find's result lies in these buffers
+	made      bool // the last find's result is in these buffers
 }
 
 // find follows p from element. found is false if p leads to no value. Each key is looked up for reading: in the turn an

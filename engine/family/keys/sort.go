@@ -49,12 +49,12 @@ func sort(c *command.Context) error { return sortElements(c, true) }
 func sortRead(c *command.Context) error { return sortElements(c, false) }
 
 type sortOptions struct {
-	by            *pattern // nil: compare the elements themselves
+	by            *pattern // if nil, the elements themselves are compared
 	unsorted      bool     // BY had a pattern without a star: the order stays
 	offset, count int64    // count -1: all
 	gets          []pattern
 	desc, alpha   bool
-	store         []byte // nil: reply
+	store         []byte // nil if the result is the reply
 }
 
 // parse reads the arguments after SORT's key. The keys that a pattern leads to are unknown before the call, so a

@@ -89,7 +89,7 @@ func rotate(c *command.Context, e *value.Edit, from, to list.End) {
 	bytes := weight(e, el)
 	if el.IsInt {
 		c.Reply.BulkInt(el.Int)
-	} else { // the text lies in the reply, because the element is moved
+	} else { // the text is in the reply, because the element is moved
 		text := c.Reply.BulkRoom(el.Len())
 		copy(text, el.Bytes())
 		el = listpack.OfText(text)

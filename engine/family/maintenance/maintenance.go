@@ -30,7 +30,7 @@ type Notices struct {
 
 	asked map[*client.Client]endpoint
 	seq   int64
-	moved string // where the role went: "host:port"; "" while this server keeps it
+	moved string // the new server of the role, "host:port"; "" while this server keeps it
 	hands bool   // the role is being handed over: between HandingOver and Moved or FailedOver
 }
 

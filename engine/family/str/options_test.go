@@ -71,7 +71,7 @@ func TestDeadline(t *testing.T) {
 	for _, k := range []struct {
 		unit unit
 		arg  string
-		want int64 // 0: refused
+		want int64 // 0 if refused
 	}{
 		{ex, "10", now + 10_000}, {px, "10", now + 10}, {exAt, "10", 10_000}, {pxAt, "10", 10},
 		{ex, "0", 0}, {ex, "-1", 0}, {px, "0", 0}, {exAt, "0", 0}, {pxAt, "-5", 0}, {ex, "x", 0}, {px, "1.5", 0},

@@ -17,7 +17,7 @@ type claiming struct {
 	owner      *streams.Consumer
 	idleMs     int64 // the least time an entry must have been pending; below 1: no limit
 	time       int64 // of delivery, Unix ms
-	retries    int64 // the new count of deliveries; -1: one more
+	retries    int64 // the new count of deliveries; -1 means one more than before
 	justID     bool  // reply IDs only, and do not count a delivery
 }
 

@@ -18,8 +18,8 @@ import (
 
 // Settings limit the size of a stream's node.
 type Settings struct {
-	NodeBytes   setting.Int // stream-node-max-bytes; 0: no limit
-	NodeEntries setting.Int // stream-node-max-entries; 0: no limit
+	NodeBytes   setting.Int // stream-node-max-bytes; 0 means no limit
+	NodeEntries setting.Int // stream-node-max-entries; 0 means no limit
 
 	// These limit how long, and how many messages of each producer, a stream remembers. XCFGSET overrides them for a
 	// stream.

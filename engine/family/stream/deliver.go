@@ -98,7 +98,7 @@ func (h *commands) deliverIdle(c *command.Context, r *reading, key []byte, w *st
 	if r.maxCount > 0 {
 		most = min(most, r.maxCount-r.given)
 	}
-	for gone := true; gone; { // entries that are gone may have taken the place of others
+	for gone := true; gone; { // deleted entries may have taken the place of others
 		gone = false
 		h.idle = w.Idle(g, max(c.Now-r.idleMs, 0), int(most), h.idle[:0])
 		for i := range h.idle {

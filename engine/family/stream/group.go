@@ -137,7 +137,7 @@ func groupDestroy(c *command.Context) error {
 	c.Reply.Int(1)
 	c.Changed(1)
 	c.Notify(command.EventStream, "xgroup-destroy", c.Args[2])
-	c.DB.Signal(c.Args[2]) // clients that wait for the group get an error
+	c.DB.Signal(c.Args[2]) // so that clients that wait for the group get an error
 	return nil
 }
 

@@ -72,7 +72,7 @@ func nameOf(pairs [][]byte) (name [16]byte) {
 // Replies: OK. Errors: errNothingSet, ErrSyntax, ErrNotInteger, errSeconds, errMostRecall, ErrNoSuchKey, ErrWrongType.
 // Propagates both limits.
 func (h *commands) setRecall(c *command.Context) error {
-	seconds, most := int64(0), int64(0) // 0: unchanged
+	seconds, most := int64(0), int64(0) // 0 means no change
 	for i := 2; i < len(c.Args); i += 2 {
 		var err error
 		switch more := i+1 < len(c.Args); {

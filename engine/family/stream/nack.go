@@ -117,7 +117,7 @@ func (h *commands) nack(c *command.Context) error {
 	if n > 0 {
 		c.Changed(n)
 		c.Notify(command.EventStream, "xnack", key)
-		c.DB.Signal(key) // clients that wait with CLAIM
+		c.DB.Signal(key) // for clients that wait with CLAIM
 	}
 	c.Reply.Int(int64(n))
 	return nil

@@ -17,16 +17,16 @@ type reading struct {
 	named           bool // group and consumer were given; either may be empty
 	group, consumer []byte
 	noAck           bool
-	count           uint64 // 0: all
+	count           uint64 // 0 means all
 	claims          bool
 	idleMs          int64  // claims: how long a pending entry must have been idle
-	maxCount        uint64 // entries in the whole reply; 0: no bound
-	maxSize         uint64 // bytes in the whole reply; 0: no bound
+	maxCount        uint64 // entries in the whole reply; 0 means no bound
+	maxSize         uint64 // bytes in the whole reply; 0 means no bound
 
 	given      uint64        // entries replied
 	began      protocol.Mark // of the reply
 	blocks     bool
-	deadlineMs int64 // 0: none
+	deadlineMs int64 // 0 means none
 	keys, from [][]byte
 }
 

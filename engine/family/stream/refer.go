@@ -14,7 +14,7 @@ type references int
 const (
 	keepRefs   references = iota // KEEPREF: pending entries stay
 	deleteRefs                   // DELREF: they are removed from all groups
-	ackedRefs                    // ACKED: only entries go that every group has read and acknowledged
+	ackedRefs                    // ACKED: only entries that every group has read and acknowledged are deleted
 )
 
 // parse reads one of the three words. It returns false if arg is another word.
@@ -238,7 +238,7 @@ func (h *commands) trimAcked(c *command.Context, o *options, w *streams.Writer) 
 	t := o.trimming
 	t.Whole = false
 	bulk := streams.Trimming{ByID: true, MinID: w.Unreferenced(), Most: t.Most}
-	excess := w.Len() // how many may go
+	excess := w.Len() // number of entries that may be removed
 	if t.ByID {
 		bulk.MinID = least(bulk.MinID, t.MinID)
 	} else {

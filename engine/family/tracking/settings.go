@@ -8,7 +8,7 @@ import (
 )
 
 type Settings struct {
-	MaxKeys setting.Int // tracking-table-max-keys; 0: no limit
+	MaxKeys setting.Int // tracking-table-max-keys; 0 means no limit
 }
 
 func (s *Settings) Rows() []setting.Row {

@@ -73,7 +73,7 @@ type combination struct {
 	aggregate  zset.Aggregate
 	counts     bool // AGGREGATE COUNT: a member's score in each source is the source's weight
 	withScores bool
-	limit      int64 // of ZINTERCARD; 0: none
+	limit      int64 // of ZINTERCARD; 0 means none
 }
 
 // parse reads a combination whose numkeys is argument at, and finds the sources. The sources of a union or an

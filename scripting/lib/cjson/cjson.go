@@ -19,15 +19,15 @@ func Open(s *lua.State) { s.Globals.SetName("cjson", newModule(s).Value()) }
 
 // options are shared by the functions of one module.
 type options struct {
-	sparseConvert int // 1: a sparse array becomes an object instead of an error
-	sparseRatio   int // an array is sparse if its last index exceeds this many times its items; 0: never
+	sparseConvert int // if 1, a sparse array becomes an object instead of an error
+	sparseRatio   int // an array is sparse if its last index exceeds this many times its items; 0 means never
 	sparseSafe    int // and exceeds this
 	encodeDepth   int
 	decodeDepth   int
 	encodeInvalid int // for NaN and infinities: invalidError, invalidText or invalidNull
-	decodeInvalid int // 1: NaN, infinities, hexadecimal and leading zeros are allowed
+	decodeInvalid int // 1 means NaN, infinities, hexadecimal and leading zeros are allowed
 	precision     int // digits of a number
-	keepBuffer    int // 1: buffer is kept between calls
+	keepBuffer    int // 1 means buffer is kept between calls
 	buffer        []byte
 	text          []byte // a string with escapes under construction
 }
