@@ -30,9 +30,9 @@ func (c *Core) DropSlot(slot uint16, limit time.Duration) (more bool) {
 // dropSlice is how long one turn of DropSlots deletes keys. Then other goroutines can have the turn for as long.
 const dropSlice = 300 * time.Microsecond
 
-// DropSlots deletes the keys of slots as DropSlot does, in several short turns. It calls may for each slot in each turn,
-// and leaves out the slots for which may returns false. It returns when all keys are deleted, or after Halt. Call it
-// outside the turn.
+// DropSlots deletes the keys of slots as DropSlot does, in several short turns. It calls may for each slot in each
+// turn, and leaves out the slots for which may returns false. It returns when all keys are deleted, or after Halt. Call
+// it outside the turn.
 func (c *Core) DropSlots(list []uint16, may func(slot uint16) bool) {
 	for len(list) > 0 {
 		ran := c.DoWhenWritable(func() {

@@ -2,8 +2,9 @@
 //
 // Owner: the core; only the holder of the turn calls anything here.
 // Never: knows how a command is admitted or how the turn is lent (command.Core does), reads or writes a file, or starts
-// a goroutine. Start here; run.go is one run from its first instruction to its reply, environment.go the state it sees.
-// api.go has the functions that it may call, library.go the libraries; values.go and reply.go are the conversions.
+// a goroutine.
+// Start here; run.go is one run from its first instruction to its reply, environment.go the state it sees. api.go has
+// the functions that it may call, library.go the libraries; values.go and reply.go are the conversions.
 package scripting
 
 import (

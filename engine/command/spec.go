@@ -1,8 +1,8 @@
 // Package command defines the terms of the command set: rows, flags, key specs, the context a handler runs in.
 //
 // Owner: rows are immutable after start, except Stats, which the core writes.
-// Never: runs a command (the core does), or imports a family. Start here; context.go is what a handler sees,
-// catalogue.go finds rows by name.
+// Never: runs a command (the core does), or imports a family.
+// Start here; context.go is what a handler sees, catalogue.go finds rows by name.
 package command
 
 import "slices"

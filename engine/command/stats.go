@@ -125,8 +125,9 @@ func lowest(chunk, at int) int64 {
 	return int64(128+at) << uint(chunk-1)
 }
 
-// Cumulative yields the number of calls that took at most about 1, 2, 4, … µs. It skips steps that add no call. A step's
-// upper bound is the end of the bucket that holds 1024 ns, 2048 ns and so on. So the steps are 1, 2, 4, 8, 16, 33, 66, …
+// Cumulative yields the number of calls that took at most about 1, 2, 4, … µs. It skips steps that add no call. A
+// step's upper bound is the end of the bucket that holds 1024 ns, 2048 ns and so on. So the steps are 1, 2, 4, 8, 16,
+// 33, 66, …
 func (h *Histogram) Cumulative(yield func(micros int64, calls uint64) bool) {
 	level := int64(1024)
 	seen, told := uint64(0), uint64(0)

@@ -1,7 +1,7 @@
 // Package part defines what a feature gives to the server.
 //
-// Owner: the main goroutine while the server is put together; the functions of a Part run inside the turn. Start at
-// Part.
+// Owner: the main goroutine while the server is put together; the functions of a Part run inside the turn.
+// Start at Part.
 package part
 
 import (

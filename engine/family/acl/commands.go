@@ -1,8 +1,8 @@
 // Package acl implements ACL and its subcommands: users, their rules and the log of refusals.
 //
 // Owner: the core; handlers run in a turn.
-// Never: decides what a user may do (engine/acl does), or closes a client (Deps does). Start here; users.go makes and
-// shows users, look.go has the other subcommands.
+// Never: decides what a user may do (engine/acl does), or closes a client (Deps does).
+// Start here; users.go makes and shows users, look.go has the other subcommands.
 package acl
 
 import (

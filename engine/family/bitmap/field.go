@@ -96,9 +96,9 @@ func steps(c *command.Context, dst []step) ([]step, error) {
 //
 // Replies: an array. For GET it has the value read, for SET the old value, for INCRBY the new value. It has null where
 // OVERFLOW FAIL refuses.
-// Errors: ErrSyntax, errOverflow, errFieldType, errOffset, ErrNotInteger, ErrWrongType. Propagates as written if a
-// field or the length has changed. If FAIL refused all writes, the string may grow, but nothing is propagated, as in
-// Redis.
+// Errors: ErrSyntax, errOverflow, errFieldType, errOffset, ErrNotInteger, ErrWrongType.
+// Propagates as written if a field or the length has changed. If FAIL refused all writes, the string may grow, but
+// nothing is propagated, as in Redis.
 func bitField(c *command.Context) error { return runSteps(c, true) }
 
 // bitFieldRO is BITFIELD_RO key [GET type offset …]; see bitField. Further error: errOnlyGet.

@@ -57,8 +57,8 @@ func operationOf(arg []byte) (operation, error) {
 // bitOp is BITOP AND|OR|XOR|NOT|DIFF|DIFF1|ANDOR|ONE destkey key [key …]. The result is as long as the longest source.
 // Shorter sources are padded with zeros. If all sources are empty, destkey is deleted.
 //
-// Replies: the result's length in bytes. Errors: ErrSyntax, errNotOfOne, errOfTwo, ErrWrongType. Propagates as written.
-// DIFF, DIFF1, ANDOR and ONE exist only since Redis 8.2, so they propagate the result.
+// Replies: the result's length in bytes. Errors: ErrSyntax, errNotOfOne, errOfTwo, ErrWrongType.
+// Propagates as written. DIFF, DIFF1, ANDOR and ONE exist only since Redis 8.2, so they propagate the result.
 // Cost: the turn lasts until the whole result is made. It is made chunk by chunk, and chunks of zeros are not stored.
 func bitOp(c *command.Context) error {
 	op, err := operationOf(c.Args[1])

@@ -193,8 +193,8 @@ func editOrCreate(c *command.Context, p bloom.Params, mayCreate bool, b *bloom.B
 func (d *Defaults) addEach(c *command.Context) error { return addAll(c, d.params(), true, c.Args[2:]) }
 
 // addAll adds items, which are the last arguments of the call. Replies: an array with BF.ADD's reply for each item. It
-// may contain errors. After the error that the filter is full, addAll stops. Propagates as written, without the items
-// that this server's limits refused, because replicas have no such limits.
+// may contain errors. After the error that the filter is full, addAll stops.
+// Propagates as written, without the items that this server's limits refused, because replicas have no such limits.
 func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) error {
 	b := bound(c, len(items))
 	e, err := editOrCreate(c, p, mayCreate, &b)

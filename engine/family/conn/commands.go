@@ -1,8 +1,8 @@
 // Package conn implements the commands on connections: AUTH, HELLO, SELECT, CLIENT and their kin.
 //
 // Owner: the core; handlers run in a turn.
-// Never: touches a socket, or carries out a pause or a kill (Deps does). Start here; auth.go authenticates clients,
-// list.go shows them, kill.go closes them, control.go is the rest of CLIENT.
+// Never: touches a socket, or carries out a pause or a kill (Deps does).
+// Start here; auth.go authenticates clients, list.go shows them, kill.go closes them, control.go is the rest of CLIENT.
 package conn
 
 import (

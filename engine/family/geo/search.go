@@ -45,7 +45,8 @@ const (
 //
 // Replies: an array of members. With WITH… options each element is an array: member, distance in the unit, score,
 // point. With STORE it replies the size of the destination. If there are no results, it deletes the destination.
-// Errors: ErrWrongType, those of parsePoint, shape.circle and query.options. Propagates as written.
+// Errors: ErrWrongType, those of parsePoint, shape.circle and query.options.
+// Propagates as written.
 // Cost: at most the members of nine cells around the center.
 func (g *commands) radius(c *command.Context) error { return g.around(c, mayStore) }
 

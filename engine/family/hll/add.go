@@ -9,8 +9,8 @@ import (
 // add is PFADD key [element …]. It creates a missing key, even without an element.
 //
 // Replies: 1 if a register rose or the key is new, else 0.
-// Errors: ErrWrongType, errNotSketch, errCorrupt. After an error nothing has changed. Propagates as written, if
-// something changed. The key keeps its deadline.
+// Errors: ErrWrongType, errNotSketch, errCorrupt. After an error nothing has changed.
+// Propagates as written, if something changed. The key keeps its deadline.
 func (h *commands) add(c *command.Context) error {
 	key, elements := c.Args[1], c.Args[2:]
 	v := c.DB.LookupWrite(key)

@@ -8,8 +8,8 @@ import (
 )
 
 // count is PFCOUNT key [key …]. Replies: the estimated number of different elements in the union. A single sketch
-// stores its estimate until it changes. Errors: ErrWrongType, errNotSketch, errCorrupt. Propagates as written if it
-// stored the estimate, because the string must be the same on replicas.
+// stores its estimate until it changes. Errors: ErrWrongType, errNotSketch, errCorrupt.
+// Propagates as written if it stored the estimate, because the string must be the same on replicas.
 func (h *commands) count(c *command.Context) error {
 	if len(c.Args) > 2 {
 		return h.countUnion(c)

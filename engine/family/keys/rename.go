@@ -52,8 +52,8 @@ func renameTo(c *command.Context, overwrite bool) (done bool, err error) {
 
 // move is MOVE key db. Replies: 1, or 0 if key does not exist or db already has that key.
 //
-// Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same". Propagates as
-// written.
+// Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same".
+// Propagates as written.
 func move(c *command.Context) error {
 	if c.Space.BySlot() && c.Space.Len() == 1 {
 		return errMoveInCluster

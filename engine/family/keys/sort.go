@@ -40,8 +40,8 @@ var (
 //
 // Replies: an array of elements, or of the values that the GET patterns lead to, null where there is none. With STORE
 // it replies the number of elements stored.
-// Errors: ErrWrongType, ErrSyntax, ErrNotInteger, "One or more scores can't be converted into double". Propagates as
-// written.
+// Errors: ErrWrongType, ErrSyntax, ErrNotInteger, "One or more scores can't be converted into double".
+// Propagates as written.
 // Cost: one turn in proportion to the elements, which are read in place. With LIMIT only the window is fully sorted.
 func sort(c *command.Context) error { return sortElements(c, true) }
 

@@ -1,8 +1,8 @@
 // Package maintenance tells clients about planned work on the server: CLIENT MAINT_NOTIFICATIONS and its pushes.
 //
 // Owner: the core; everything runs in a turn.
-// Never: changes a role or closes a connection. Its callers do that, and report it here. Start here. The pushes have
-// the form that go-redis and redis-py parse; no open source server sends them.
+// Never: changes a role or closes a connection. Its callers do that, and report it here.
+// Start here. The pushes have the form that go-redis and redis-py parse; no open source server sends them.
 //
 //	FAILING_OVER seq seconds          the role is about to move to another server
 //	FAILED_OVER  seq                  it has moved, or stays here

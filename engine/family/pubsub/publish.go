@@ -10,7 +10,8 @@ import (
 )
 
 // publish is PUBLISH channel message. Replies: the number of subscriptions that got the message: those to the channel
-// and those to each matching pattern. Propagates to replicas, but not to the log, because a message is not data.
+// and those to each matching pattern.
+// Propagates to replicas, but not to the log, because a message is not data.
 func (h *Hub) publish(c *command.Context) error {
 	c.Reply.Int(int64(h.Publish(c.Args[1], c.Args[2])))
 	h.toOthers(c, false)

@@ -429,8 +429,8 @@ func (s *commands) endSubtract(d *difference) {
 
 // union is SUNION key [key …]. Replies: a set. Errors: ErrWrongType.
 //
-// Cost: each member of all sets is looked up in each larger set. If there are many sets, it is inserted into a new set
-// instead.
+// Cost: each member of all sets is looked up in each larger set. If there are many sets, each member is inserted into a
+// new set instead.
 func (s *commands) union(c *command.Context) error {
 	if err := s.gather(c, c.Args[1:]); err != nil {
 		return err

@@ -96,8 +96,9 @@ func clip(start, end int64, length int) (from, to int) {
 
 // getEx is GETEX key [EX seconds | PX ms | EXAT s | PXAT ms | PERSIST]. It is GET, but also changes the deadline.
 //
-// Replies: the value, or null. Errors: ErrSyntax, ErrWrongType, ErrNotInteger, "invalid expire time". Propagates only
-// the change: PEXPIREAT key ms, or PERSIST key. If the new deadline has already passed, it propagates DEL or UNLINK.
+// Replies: the value, or null. Errors: ErrSyntax, ErrWrongType, ErrNotInteger, "invalid expire time".
+// Propagates only the change: PEXPIREAT key ms, or PERSIST key. If the new deadline has already passed, it propagates
+// DEL or UNLINK.
 func getEx(c *command.Context) error {
 	u, expiry, persist := noExpiry, []byte(nil), false
 	for i := 2; i < len(c.Args); i++ {

@@ -58,9 +58,9 @@ func (o *setOptions) parse(args [][]byte) error {
 // comparison with the old value: IFEQ or IFNE value, IFDEQ or IFDNE digest.
 //
 // Replies: OK, or null if the condition does not hold. With GET it replies the old value or null in either case.
-// Errors: ErrSyntax, ErrNotInteger, "invalid expire time", errDigest; with GET or a comparison ErrWrongType. Propagates
-// as written, without GET and comparison. With an expiry it propagates SET key value PXAT ms. So a replica expires the
-// key at the same instant and does not check NX or XX again.
+// Errors: ErrSyntax, ErrNotInteger, "invalid expire time", errDigest; with GET or a comparison ErrWrongType.
+// Propagates as written, without GET and comparison. With an expiry it propagates SET key value PXAT ms. So a replica
+// expires the key at the same instant and does not check NX or XX again.
 func set(c *command.Context) error {
 	if len(c.Args) == 3 {
 		store(c, c.Args[1], c.Args[2], 0)

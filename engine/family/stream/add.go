@@ -158,9 +158,10 @@ func (o *options) bound(arg []byte) (err error) {
 // Replies: the entry's ID, or null if NOMKSTREAM prevented a new stream. If the producer has sent the message before,
 // the reply is the ID of the entry that it became then. With IDMPAUTO the same fields and values are the same message.
 // Errors: those of the options, ErrWrongType, errZeroID, errSmallID, errExhausted, errTooLarge. Then nothing has
-// changed. Propagates with the entry's ID, and with "= threshold" for the entries that "~" removed. With DELREF or
-// ACKED it propagates the trimming on its own (trimRefs). With IDMP it propagates IDMP producer message before the
-// other options. A message that is not added is not propagated.
+// changed.
+// Propagates with the entry's ID, and with "= threshold" for the entries that "~" removed. With DELREF or ACKED it
+// propagates the trimming on its own (trimRefs). With IDMP it propagates IDMP producer message before the other
+// options. A message that is not added is not propagated.
 func (h *commands) add(c *command.Context) error {
 	var o options
 	if err := o.parse(c, true, h.settings.NodeEntries.Get()); err != nil {
@@ -332,8 +333,9 @@ func keepID(c *command.Context, id streams.ID) []byte {
 
 // trim is XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count] [KEEPREF|DELREF|ACKED].
 //
-// Replies: the number of removed entries. Errors: those of the options, ErrWrongType. Propagates as written, with an
-// exact bound in place of "~". With KEEPREF and its kin it propagates the entries that were removed (cut).
+// Replies: the number of removed entries. Errors: those of the options, ErrWrongType.
+// Propagates as written, with an exact bound in place of "~". With KEEPREF and its kin it propagates the entries that
+// were removed (cut).
 func (h *commands) trim(c *command.Context) error {
 	var o options
 	if err := o.parse(c, false, h.settings.NodeEntries.Get()); err != nil {

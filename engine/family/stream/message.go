@@ -135,7 +135,8 @@ func (h *commands) propagateRecall(c *command.Context, limits streams.Recall) {
 // contain it.
 //
 // Replies: OK. Errors: errNoProducer, errNoMessage, errID, ErrNoSuchKey, ErrWrongType, errNoEntry, errOtherEntry. A
-// command of our primary is obeyed, because the primary knows its data. Propagates as written.
+// command of our primary is obeyed, because the primary knows its data.
+// Propagates as written.
 func (h *commands) record(c *command.Context) error {
 	key, producer, message := c.Args[1], c.Args[2], c.Args[3]
 	switch {

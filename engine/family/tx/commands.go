@@ -1,8 +1,8 @@
 // Package tx implements transactions: MULTI queues commands, EXEC runs them as one unit, WATCH makes EXEC conditional.
 //
 // Owner: the core; handlers and the registry of watches are used inside turns only.
-// Never: runs a command itself (the core's Call does), keeps lent bytes, or knows another family. Start here; multi.go
-// is the queue, watch.go the watched keys.
+// Never: runs a command itself (the core's Call does), keeps lent bytes, or knows another family.
+// Start here; multi.go is the queue, watch.go the watched keys.
 package tx
 
 import "spindle/engine/command"

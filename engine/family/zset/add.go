@@ -59,7 +59,8 @@ func (o *addOptions) parse(args [][]byte) (pairs [][]byte, err error) {
 //
 // Replies: the number of new members; with CH, of new and changed members; with INCR the new score, or null if an
 // option forbids it.
-// Errors: ErrSyntax, ErrNotFloat, ErrWrongType, those of the options, errNaN. Propagates as written.
+// Errors: ErrSyntax, ErrNotFloat, ErrWrongType, those of the options, errNaN.
+// Propagates as written.
 func add(c *command.Context) error { return addTo(c, addOptions{}) }
 
 // incrBy is ZINCRBY key increment member. It is ZADD with INCR, including the options. Propagates as written.

@@ -39,7 +39,8 @@ func (d end) event() string {
 //
 // Replies: the member with the least score and the score. With count: an array of up to count members with their
 // scores. In RESP3 each element is a pair.
-// Errors: ErrSyntax, ErrNotInteger, "value is out of range, must be positive", ErrWrongType. Propagates as written.
+// Errors: ErrSyntax, ErrNotInteger, "value is out of range, must be positive", ErrWrongType.
+// Propagates as written.
 func popMin(c *command.Context) error { return pop(c, least) }
 
 // popMax is ZPOPMAX key [count]: the greatest scores come first; see popMin.
