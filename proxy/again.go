@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"spindle/proxy/route"
 	"spindle/reactor"
 )
 
@@ -20,10 +21,11 @@ const (
 	allSlots = -2
 )
 
-// expectOf is expect for a call of a slot.
+// expectOf is expect for the current request, which is a call of a slot.
 func (s *session) expectOf(slot int) uint64 {
 	number := s.expect()
-	s.owed.at(s.owed.n - 1).slot = int16(slot)
+	o := s.owed.at(s.owed.n - 1)
+	o.slot, o.script = int16(slot), s.w.plan.Row.Script != route.NoScript
 	return number
 }
 

@@ -22,10 +22,11 @@ import (
 // shard says on it when the key changes. PTTL goes with that GET, so that a value does not outlive its key.
 //
 // proxy.H1. A reply of the cache is never older than a write that this proxy has answered. When a write is answered,
-// all entries of its slot are void that were asked for before. A write through another proxy voids an entry when the
-// shard's message comes, or after proxy-cache-max-age at the latest.
+// all entries of its slot are void that were asked for before. A script voids all entries: it may write keys that it
+// does not name. A write through another proxy voids an entry when the shard's message comes, or after
+// proxy-cache-max-age at the latest.
 // proxy.H2. A client's GET is not answered from the cache while one of its earlier requests on the slot is under way.
-// Nor is it beside one that names no key: a script may write any.
+// Nor is it beside a script, or a request that names no key.
 // proxy.H3. An entry serves only clients of the user and database that it was read with.
 // proxy.H4. An entry is void when the map changes, or the connection ends that would tell of changes.
 // proxy.H5. Entries take at most proxy-cache-size bytes.
@@ -122,7 +123,7 @@ func (s *session) isUnderWay(slot int) bool {
 		return true
 	}
 	for i := range s.owed.n {
-		if o := s.owed.at(i); !o.done && (o.slot == noSlot || meets(o.slot, int16(slot))) {
+		if o := s.owed.at(i); !o.done && (o.script || o.slot == noSlot || meets(o.slot, int16(slot))) {
 			return true
 		}
 	}
@@ -216,6 +217,9 @@ func (v *hotValue) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, er
 	h.trim(e)
 }
 
+// noKey is what PTTL says of a key that is not there.
+const noKey = -2
+
 // A hotTime takes the reply to PTTL. It makes the entry ready.
 type hotTime hotEntry
 
@@ -229,6 +233,10 @@ func (t *hotTime) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err
 	}
 	ms, wrong := strconv.ParseInt(string(bytes.TrimSuffix(bytes.TrimPrefix(p, []byte(":")), []byte("\r\n"))), 10, 64)
 	if err != nil || refusal != scan.NotRefused || wrong != nil {
+		return
+	}
+	if ms == noKey && !bytes.Equal(e.value, replyNil3) { // it has ended since GET
+		h.remove(e)
 		return
 	}
 	if ms >= 0 && ms < age/int64(time.Millisecond) {
@@ -261,7 +269,7 @@ func (h *hotCache) wrote(w *worker, c *call) {
 			if slot := t.of.slot(); slot >= 0 {
 				h.written[slot].Add(1)
 			}
-			if t.of.unnamed {
+			if t.of.any {
 				h.all.Add(1)
 			}
 		}
@@ -271,18 +279,22 @@ func (h *hotCache) wrote(w *worker, c *call) {
 	if int(c.row) > len(rows) {
 		return
 	}
-	switch {
-	case !mayChange(rows[c.row-1]):
-	case c.slot >= 0:
-		h.written[c.slot].Add(1)
-	default:
+	switch row := rows[c.row-1]; {
+	case mayChangeAny(row, int(c.slot)):
 		h.all.Add(1)
+	case mayChange(row):
+		h.written[c.slot].Add(1)
 	}
 }
 
-// mayChange reports whether a command may change a value.
+// mayChange reports whether a command may change a value. PFCOUNT only reads, and writes its result into the value.
 func mayChange(row *route.Row) bool {
-	return !row.Readonly && !row.PubSub && (row.Write || row.MayReplicate || row.Script != route.NoScript)
+	return !row.PubSub && (row.Write || row.MayReplicate || row.Script != route.NoScript && !row.Readonly)
+}
+
+// mayChangeAny reports whether a call of a slot may change keys of others.
+func mayChangeAny(row *route.Row, slot int) bool {
+	return mayChange(row) && (slot < 0 || row.Script != route.NoScript)
 }
 
 // hear takes a push of a connection with CLIENT TRACKING. It returns false if it is no invalidation.

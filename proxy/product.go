@@ -258,6 +258,7 @@ func (s *session) moveAway() {
 		s.dropPin()
 		if s.tx != nil {
 			s.tx.placed = false
+			s.tx.confirm(s)
 		}
 	}
 }

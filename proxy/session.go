@@ -85,13 +85,14 @@ const (
 
 // An owed is a reply that the client has yet to get.
 type owed struct {
-	done  bool
-	begun bool  // a part of it has gone to the client
-	mute  bool  // it is left out
-	slot  int16 // of its calls: proxy.Q1
-	waits int16 // how many of its calls are in again
-	at    int64 // when the request came, ns of the worker's clock
-	bytes []byte
+	done   bool
+	begun  bool  // a part of it has gone to the client
+	mute   bool  // it is left out
+	script bool  // it may write keys that it does not name
+	slot   int16 // of its calls: proxy.Q1
+	waits  int16 // how many of its calls are in again
+	at     int64 // when the request came, ns of the worker's clock
+	bytes  []byte
 }
 
 const (

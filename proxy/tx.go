@@ -11,8 +11,8 @@ import (
 
 // Transactions (MULTI, WATCH, EXEC) and blocking commands run on their own connection: the pin.
 //
-//	MULTI             first key: the shard         EXEC, DISCARD
-//	 ──────▶ begun ─────────────────────▶ placed ─────────────────▶ over: the pin is given back
+//	MULTI             first key: the shard         it says OK         EXEC, DISCARD
+//	 ──────▶ begun ─────────────────────▶ placed ────────────▶ open ─────────────────▶ over: the pin is given back
 //	           ▲ WATCH has placed it already   │ ▲
 //	                            the slot moves └─┘ sent again, to its new shard
 //
@@ -24,13 +24,16 @@ import (
 // proxy.T4. When its client leaves, a pin with an open transaction, a watched key or a blocked command is closed.
 // proxy.T5. Nothing of a transaction has run before EXEC has reached the shard. Until then it is sent again as a whole
 // if its slot moves or the connection breaks. A watched key is lost then: EXEC answers as if it had changed.
+// proxy.T6. Requests leave after the shard has answered MULTI with OK. A user may lack the right to MULTI, and then they
+// would run at once.
 type transaction struct {
 	placed   bool       // MULTI was sent on the pin
+	open     bool       // and the shard has said OK
 	broken   bool       // EXEC will fail
 	writes   *route.Row // of the first request that may write, if there is a mirror
 	watched  bool       // keys are watched on the pin
 	mayWrite bool       // it has a request that may write
-	unnamed  bool       // and one that names no key
+	any      bool       // and one that may write keys of any slot
 	requests []step     // so far
 	bytes    int        // of them
 	ended    bool       // EXEC has come: exec is the number of its reply
@@ -46,6 +49,7 @@ type step struct {
 	slot     int
 	number   uint64 // of its reply
 	answered bool
+	lifted   bool     // its keys are on their way to the shard: it is sent when they are there
 	byHash   bool     // it is EVALSHA
 	keys     [][]byte // of a product whose slots may move
 }
@@ -60,6 +64,7 @@ var (
 	unwatchRequest = encode("UNWATCH")
 	replyQueued    = []byte("+QUEUED\r\n")
 	replyNoReplies = []byte("*0\r\n")
+	execAbort      = []byte("-EXECABORT ")
 )
 
 // multi is MULTI.
@@ -77,7 +82,7 @@ func (s *session) multi() bool {
 func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	t := s.tx
 	t.mayWrite = t.mayWrite || pl.Row.Write || pl.Row.MayReplicate
-	t.unnamed = t.unnamed || pl.Slot < 0 && mayChange(pl.Row)
+	t.any = t.any || mayChangeAny(pl.Row, pl.Slot)
 	if s.w.p.mirror != nil && t.writes == nil && mirrored(pl.Row) {
 		t.writes = pl.Row
 	}
@@ -127,16 +132,28 @@ func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 		s.sendStep(i)
 		return true
 	}
+	t.requests[i].lifted = true
 	s.lift(pl.Slot, t.requests[i].keys, func(err *protocol.Error) {
 		switch {
 		case s.tx != t || t.starts != starts: // it is sent with the whole transaction
 		case err != nil || s.pin == nil:
 			s.failTransaction(cmp.Or(err, errSlotMoves))
 		default:
+			t.requests[i].lifted = false
 			s.sendStep(i)
 		}
 	})
 	return true
+}
+
+// confirm answers the requests without an answer. EXEC will say that a watched key has changed.
+func (t *transaction) confirm(s *session) {
+	for i := range t.requests {
+		if r := &t.requests[i]; !r.answered {
+			r.answered = true
+			s.answer(r.number, replyQueued)
+		}
+	}
 }
 
 // slot is that of the transaction's keys; -1: it has none.
@@ -155,13 +172,13 @@ func (t *transaction) add(raw []byte, slot int, number uint64, row *route.Row) {
 	t.bytes += len(raw)
 }
 
-// place sends MULTI, and the requests so far, to the shard of a slot. It returns false if there is none: the request is
+// place sends MULTI to the shard of a slot. The requests follow. It returns false if there is no shard: the request is
 // answered.
 func (s *session) place(slot int) bool {
 	if s.pin == nil && !s.takePin(slot) {
 		return false
 	}
-	s.tx.placed = true
+	s.tx.placed, s.tx.open = true, false
 	for i := range s.tx.requests {
 		if r := &s.tx.requests[i]; r.byHash {
 			s.pin.bring(r.raw)
@@ -171,16 +188,49 @@ func (s *session) place(slot int) bool {
 		s.pin.push(call{slot: -1, to: ignored{}, fixed: true, patient: true}, s.caching)
 		s.caching = nil
 	}
-	s.pin.push(call{slot: -1, to: ignored{}, fixed: true}, multiRequest)
-	for i := range s.tx.requests {
-		s.sendStep(i)
-	}
+	s.pin.push(call{slot: -1, to: &opened{s, s.tx}, fixed: true}, multiRequest)
 	return true
 }
 
-// sendStep sends a request of the transaction on the pin.
+// An opened takes the reply to MULTI, and sends what has come since (proxy.T6).
+type opened struct {
+	s  *session
+	of *transaction
+}
+
+func (o *opened) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	s, t := o.s, o.of
+	if s.closed || s.tx != t || !t.placed || s.pin != u {
+		return
+	}
+	if err == nil && refusal == scan.NotRefused {
+		t.open = true
+		for i := range t.requests {
+			s.sendStep(i)
+		}
+		if t.ended {
+			s.sendExec()
+		}
+		return
+	}
+	if s.sendTransactionAgain(u, p, refusal, err) {
+		return
+	}
+	if err == nil {
+		err = errorOf(p)
+	}
+	s.watchLost = false // EXEC fails in any case
+	t.placed = false
+	s.dropPin()
+	s.failTransaction(movedInMulti(refusal, err))
+}
+
+// sendStep sends a request of the transaction on the pin, if that is inside MULTI. Otherwise opened does.
 func (s *session) sendStep(i int) {
 	r := &s.tx.requests[i]
+	if !s.tx.open || r.lifted {
+		return
+	}
 	s.pin.push(call{s: s, slot: int32(r.slot), fixed: true, to: &queued{s, s.tx, i}}, r.raw)
 }
 
@@ -264,6 +314,9 @@ func (s *session) startAgain(pause int64) {
 	t := s.tx
 	s.dropPin()
 	t.placed = false
+	for i := range t.requests {
+		t.requests[i].lifted = false
+	}
 	t.starts++
 	s.retries++
 	s.w.after(pause, func() { s.restart(t) })
@@ -394,7 +447,11 @@ func (s *session) exec() bool {
 	return true
 }
 
+// sendExec sends EXEC, if the pin is inside MULTI. Otherwise opened does.
 func (s *session) sendExec() {
+	if !s.tx.open {
+		return
+	}
 	s.pin.push(call{s: s, slot: -1, fixed: true, to: &executed{s, s.tx}}, execRequest)
 }
 
@@ -417,7 +474,11 @@ func (e *executed) take(u *upstream, c *call, p []byte, refusal scan.Refusal, er
 	}
 	number := s.tx.exec
 	s.tx = nil
-	s.releasePin()
+	if refusal != scan.NotRefused && !bytes.HasPrefix(p, execAbort) {
+		s.dropPin() // it may be inside MULTI still
+	} else {
+		s.releasePin()
+	}
 	s.answerOr(number, p, movedInMulti(refusal, err))
 }
 

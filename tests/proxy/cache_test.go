@@ -84,6 +84,12 @@ func TestCacheOfHotKeys(t *testing.T) {
 			says("null", "GET", "k")
 			warm(t, p, c, "k") // an absent key can be hot, too
 
+			// PFCOUNT writes its result into the value.
+			ask(t, other, "PFADD", "h", "a", "b", "c")
+			warm(t, p, c, "h")
+			ask(t, other, "PFCOUNT", "h")
+			says(all.ownerOf(t, "h").Do("GET", "h").Text, "GET", "h")
+
 			// A write of others at the shard shows when the shard tells of it.
 			owner.Do("SET", "k", "7")
 			soon("7", "k")
@@ -283,9 +289,9 @@ func TestCacheIsNeverOlder(t *testing.T) {
 	all.Wait()
 }
 
-// TestCacheKnowsScriptsWithoutKeys: a script that names no key may write any. A client reads what its script has
-// written, in a pipeline and after a transaction, as it would without a cache.
-func TestCacheKnowsScriptsWithoutKeys(t *testing.T) {
+// TestCacheKnowsScripts: a script may write keys that it does not name. A client reads what its script has written, in a
+// pipeline and after a transaction, as it would without a cache.
+func TestCacheKnowsScripts(t *testing.T) {
 	t.Parallel()
 	shard := testkit.Launch(t, testkit.Spec{Args: []string{"--cluster-enabled", "yes",
 		"--cluster-port", strconv.Itoa(testkit.FreePort(t))}})
@@ -294,9 +300,12 @@ func TestCacheKnowsScriptsWithoutKeys(t *testing.T) {
 		return testkit.Equal(strings.Contains(shard.Do("CLUSTER", "INFO").Text, "cluster_state:ok"), true)
 	})
 	p := startProxy(t, []*testkit.Server{shard}, "--proxy-cache-size", "10mb", "--proxy-cache-max-age", "600000")
-	c := p.Dial()
-	for i := range 20 {
+	c, other := p.Dial(), p.Dial()
+	for i := range 40 {
 		script := []any{"EVAL", fmt.Sprintf("return redis.call('SET', 'k', '%d')", i), 0}
+		if i%4 > 1 {
+			script = append(script[:2], 1, "another key")
+		}
 		requests := [][]any{script, {"GET", "k"}}
 		if i%2 == 1 {
 			requests = [][]any{{"MULTI"}, script, {"EXEC"}, {"GET", "k"}}
@@ -310,5 +319,73 @@ func TestCacheKnowsScriptsWithoutKeys(t *testing.T) {
 		if v := replies[len(replies)-1]; v.Text != strconv.Itoa(i) {
 			t.Errorf("%v: the client reads %s", requests, v)
 		}
+		if v := ask(t, other, "GET", "k"); v.Text != strconv.Itoa(i) {
+			t.Errorf("%v: another client reads %s", requests, v)
+		}
+	}
+}
+
+// TestCacheBesideLimitedUsers: a transaction that does not run whole does not run at all, whatever right its user lacks.
+// Meanwhile each read of the cache is what the shard has.
+func TestCacheBesideLimitedUsers(t *testing.T) {
+	t.Parallel()
+	all, p := cached(t, false, "--proxy-cache-max-age", "600000")
+	for without, replies := range map[string][]string{
+		"multi":   {"OK", "NOPERM", "QUEUED", "EXECABORT"},
+		"exec":    {"OK", "QUEUED", "QUEUED", "EXECABORT"},
+		"discard": {"OK", "QUEUED", "QUEUED", "OK"},
+	} {
+		for _, s := range all.shards {
+			s.Do("ACL", "SETUSER", "no"+without, "on", ">word", "~*", "+@all", "-"+without)
+		}
+		c, writer, key := p.Dial(), p.Dial(), "key of "+without
+		expect(t, writer, "OK", "AUTH", "no"+without, "word")
+		expect(t, c, "OK", "SET", key, "before")
+		warm(t, p, c, key)
+		last := "EXEC"
+		if without == "discard" {
+			last = "DISCARD"
+		}
+		for i, request := range [][]any{{"MULTI"}, {"SET", key, "after"}, {"SET", key, "again"}, {last}} {
+			v := ask(t, writer, request...)
+			if word, _, _ := strings.Cut(v.Text, " "); word != replies[i] {
+				t.Errorf("without %s, %v: %v, want %s", without, request, v, replies[i])
+			}
+			expect(t, c, "before", "GET", key)
+			if v := all.ownerOf(t, key).Do("GET", key); v.Text != "before" {
+				t.Errorf("without %s, after %v the shard has %v", without, request, v)
+			}
+		}
+		expect(t, writer, "OK", "SET", key, "afterwards") // on a connection that is in no transaction
+		expect(t, c, "afterwards", "GET", key)
+	}
+}
+
+// TestCacheAfterLostConnections: a connection ends while writes are on it. What the client reads afterwards is what the
+// shard has.
+func TestCacheAfterLostConnections(t *testing.T) {
+	t.Parallel()
+	all, p := cached(t, false, "--proxy-cache-max-age", "600000")
+	c, writer := p.Dial(), p.Dial()
+	expect(t, c, "1", "INCR", "n")
+	owner := all.ownerOf(t, "n")
+	for range 20 {
+		warm(t, p, c, "n")
+		for range 100 {
+			writer.Send("INCR", "n")
+		}
+		writer.Send("MULTI")
+		writer.Send("INCR", "n")
+		writer.Send("EXEC")
+		if err := writer.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		owner.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		for range 103 {
+			if _, err := writer.Receive(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect(t, c, owner.Do("GET", "n").Text, "GET", "n")
 	}
 }
